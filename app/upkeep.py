@@ -18,8 +18,6 @@ from weakref import WeakKeyDictionary
 
 from app.shared import priority
 
-__all__ = ["LIMIT_S", "Collector", "Overdue", "Upkeep", "Watchdog"]
-
 LIMIT_S = 60.0
 """Of computing that a page's script may take, compiling and waiting not counted. [s]"""
 _LOOK_S = 0.1  # between two looks

@@ -13,8 +13,6 @@ from engine.scenario import Scenario
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["evaluate"]
-
 
 def evaluate(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Report:
     """Latency, throughput, power, cost of a scenario, and why.

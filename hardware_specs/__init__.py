@@ -3,19 +3,3 @@
 from hardware_specs.catalog import Catalog, default_catalog, read_spec
 from hardware_specs.quantity import Quantity, SpecError, parse
 from hardware_specs.schema import FORMATS, KINDS, SCHEMES, Device, Link, Nic, System
-
-__all__ = [
-    "FORMATS",
-    "KINDS",
-    "SCHEMES",
-    "Catalog",
-    "Device",
-    "Link",
-    "Nic",
-    "Quantity",
-    "SpecError",
-    "System",
-    "default_catalog",
-    "parse",
-    "read_spec",
-]

@@ -16,8 +16,6 @@ from hardware_specs.plain import read_plain
 from hardware_specs.quantity import Quantity, SpecError
 from hardware_specs.schema import Device, DeviceGroup, Link, LinkUse, Nic, System
 
-__all__ = ["Catalog", "default_catalog", "quantities", "read_spec", "user_root"]
-
 _ROOT = Path(__file__).resolve().parent
 _SCHEMAS: dict[str, type[BaseModel]] = {"devices": Device, "links": Link, "nics": Nic, "systems": System}
 _MAX_BYTES = 256 * 1024

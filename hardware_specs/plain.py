@@ -10,8 +10,6 @@ import yaml
 
 from hardware_specs.quantity import SpecError
 
-__all__ = ["complaint", "load_yaml", "read_plain"]
-
 _DEEPEST = 20
 _LONGEST = 60  # characters of a number
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")

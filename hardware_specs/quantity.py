@@ -12,8 +12,6 @@ from typing import Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StrictFloat, StrictInt, model_validator
 
-__all__ = ["Quantity", "SpecError", "parse", "within"]
-
 
 class SpecError(ValueError):
     """A specification that can't be read: one sentence naming the field, the value and what is allowed."""

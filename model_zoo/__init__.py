@@ -4,25 +4,3 @@ from model_zoo.catalog import Zoo, default_zoo, read_workload
 from model_zoo.families import FAMILIES, NetworkFamily, build
 from model_zoo.ops import CONTRACTIONS, KINDS, Dim, Graph, Linear, Op, Phase, dim
 from model_zoo.schema import Check, Number, Request, Workload, WorkloadError
-
-__all__ = [
-    "CONTRACTIONS",
-    "FAMILIES",
-    "KINDS",
-    "Check",
-    "Dim",
-    "Graph",
-    "Linear",
-    "NetworkFamily",
-    "Number",
-    "Op",
-    "Phase",
-    "Request",
-    "Workload",
-    "WorkloadError",
-    "Zoo",
-    "build",
-    "default_zoo",
-    "dim",
-    "read_workload",
-]

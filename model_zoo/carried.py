@@ -18,8 +18,6 @@ from pydantic import ValidationError
 from model_zoo.families import FAMILIES, built
 from model_zoo.schema import CARRIED, LONGEST_CARRIED, Number, Request, Workload, WorkloadError
 
-__all__ = ["carried", "carries", "in_link"]
-
 _MOST = 16_384  # bytes that an id unpacks to
 _WORDS = (
     "hidden layers heads vocab bias block chunk context conv_kernel dense_ffn dense_layers encoder_channels "

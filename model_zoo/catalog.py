@@ -21,8 +21,6 @@ from model_zoo.ops import Graph
 from model_zoo.plain import read_plain
 from model_zoo.schema import Workload, WorkloadError
 
-__all__ = ["Zoo", "default_zoo", "own_folder", "read_workload"]
-
 _ROOT = Path(__file__).resolve().parent / "workloads"
 _SUFFIXES = (".yaml", ".onnx", ".json")  # of a user's own networks
 

@@ -13,23 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-__all__ = [
-    "CONTRACTIONS",
-    "KINDS",
-    "LOOKUPS",
-    "ONE",
-    "ZERO",
-    "Dim",
-    "Graph",
-    "Linear",
-    "Op",
-    "Phase",
-    "Shard",
-    "Sum",
-    "dim",
-    "recurrence",
-]
-
 KINDS: tuple[str, ...] = (
     # contractions: G independent products of (M x K) by (K x N)
     "Gemm",  # matrix of weights times activations (also a 1-row matrix-vector product)

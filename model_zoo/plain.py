@@ -12,8 +12,6 @@ import yaml
 
 from model_zoo.schema import WorkloadError
 
-__all__ = ["read_plain"]
-
 _MAX_BYTES = 256 * 1024
 _LONGEST = 60  # characters of a number
 _DEEPEST = 20  # levels; the loader calls itself once a level, and deep nesting ends the process

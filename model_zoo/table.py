@@ -13,8 +13,6 @@ import numpy as np
 
 from model_zoo.ops import KINDS, Phase
 
-__all__ = ["CODES", "COLUMNS", "lower"]
-
 CODES: dict[str, int] = {kind: code for code, kind in enumerate(KINDS)}
 SHARDS: tuple[str, ...] = ("none", "n", "g", "k", "elements")
 

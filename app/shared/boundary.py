@@ -19,8 +19,6 @@ from engine.scenario import ScenarioError
 from hardware_specs.quantity import SpecError
 from model_zoo.schema import WorkloadError
 
-__all__ = ["bounded", "callback", "fragment"]
-
 _SAID = (Overdue, ScenarioError, SpecError, Unsupported, WorkloadError)  # their text is a sentence for a reader
 _FALLEN = "fallen"  # in the session: the sentence about a callback that failed
 _LONGEST = 300  # characters of a reason

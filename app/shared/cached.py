@@ -36,13 +36,6 @@ if TYPE_CHECKING:
     from engine.traffic import RequestTimeline, Sla
     from engine.traffic.serving import Offer
 
-__all__ = [
-    "arrangements", "attribution", "batch_inside", "chosen", "dfx_figures", "executed", "keep_modules", "kinds",
-    "listing", "load_answer", "load_point", "load_window", "machine", "measured", "node_curves", "node_power",
-    "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study", "published", "report", "tiled",
-    "tiled_names", "warm_up",
-]  # fmt: skip
-
 # frozen dataclasses: their repr says all of them
 _BY_REPR: dict[str | type[Any], Callable[[Any], Any]] = {
     "app.shared.load.Load": repr,

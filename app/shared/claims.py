@@ -10,8 +10,6 @@ import pandas as pd
 
 from app.shared import formats as fmt
 
-__all__ = ["drawable", "export", "frame", "metric", "of", "role", "shown", "status", "tolerance", "unit", "worst"]
-
 Row = dict[str, Any]
 
 

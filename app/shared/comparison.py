@@ -20,26 +20,6 @@ from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError, decode, encode, token_in
 
-__all__ = [
-    "LETTERS",
-    "LIMIT",
-    "MOST",
-    "NOTE_LIMIT",
-    "PARAM",
-    "Comparison",
-    "Entry",
-    "add",
-    "annotate",
-    "compare_now",
-    "paste",
-    "read",
-    "rebase",
-    "remove",
-    "shown",
-    "sync",
-    "write",
-]
-
 PARAM = "c"
 VERSION = 1
 LETTERS = "ABCDEFGH"

@@ -13,9 +13,6 @@ from engine.scenario.fields import field
 from engine.scenario.formats import BITS
 from engine.sweep import Axis, Limit, Space, inverse
 
-__all__ = ["Fix", "fixes", "neighbours"]
-
-
 _BINDS = {
     "fits": "no longer fit in memory",
     "latency_s": "miss the latency limit",

@@ -16,42 +16,6 @@ from datetime import date
 from typing import Any
 from urllib.parse import quote
 
-__all__ = [
-    "DOLLAR",
-    "GIGABIT",
-    "KILOBYTE",
-    "MEGABIT",
-    "MILLISECOND",
-    "THOUSAND",
-    "UNKNOWN",
-    "WATT",
-    "Scale",
-    "band",
-    "cells",
-    "column",
-    "compared",
-    "count",
-    "counted",
-    "csv_text",
-    "decimal",
-    "digits3",
-    "digits4",
-    "dollars",
-    "file_name",
-    "linked",
-    "of",
-    "percent",
-    "plain",
-    "prose",
-    "scale",
-    "seconds",
-    "si",
-    "signed",
-    "times",
-    "usd",
-    "words",
-]
-
 UNKNOWN = "—"
 MINUS = "−"
 _PREFIXES = {-15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}

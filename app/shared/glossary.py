@@ -18,25 +18,6 @@ from engine.scenario.fields import FIELDS, Field, field
 from engine.scenario.formats import BITS, LABELS
 from model_zoo.catalog import default_zoo
 
-__all__ = [
-    "BETWEEN",
-    "HELP",
-    "SCHEMES",
-    "answer_breakdown",
-    "answer_fits",
-    "answer_links",
-    "answer_roofline",
-    "answer_timeline",
-    "changed",
-    "format_label",
-    "knobs",
-    "per",
-    "rate_unit",
-    "tidy",
-    "timelines",
-    "value_label",
-]
-
 HELP = {
     "latency": "Time from input present to output ready, for one request, unloaded.",
     "ttft": "Time to first token (prefill).",

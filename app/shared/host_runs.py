@@ -20,8 +20,6 @@ from engine.host.measure.queue import QueuedRun, queued
 from engine.kernels.threads.ranges import KernelError
 from model_zoo.catalog import default_zoo
 
-__all__ = ["followed", "last", "line", "networks", "one_by_one"]
-
 _LOOK_S = 0.15  # between two looks at a run
 _STOPPED = "The run was stopped; nothing was measured"
 _NETWORKS = Bounds(bytes=2e9, seconds=0.6)  # of each network: buffers, and time spent sampling

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import streamlit as st
 
-__all__ = ["STYLE", "early", "flips", "legible"]
-
 _FIRST = ("Metric", "PageLink", "NumberInput", "Selectbox", "Slider", "ButtonGroup", "Html", "Button", "Checkbox",
           "TextInput", "Multiselect")  # fmt: skip
 """Parts of Streamlit's front end that most pages show at once, and it loads when they come up."""

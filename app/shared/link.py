@@ -27,32 +27,6 @@ from engine.scenario.overrides import apply_all
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import SpecError
 
-__all__ = [
-    "BASELINE",
-    "PARAM",
-    "address",
-    "arrive",
-    "baseline",
-    "commit",
-    "current",
-    "go",
-    "home",
-    "matching",
-    "moved",
-    "offers",
-    "on_system",
-    "open_pair",
-    "open_scenario",
-    "pin",
-    "pin_scenario",
-    "read",
-    "related",
-    "rival",
-    "sync",
-    "undo",
-    "unpin",
-]
-
 PARAM, BASELINE = "s", "vs"
 _HOME = "dfx-1.5b"
 _UNDONE = 50  # changes that can be taken back

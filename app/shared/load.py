@@ -52,26 +52,6 @@ from engine.traffic.serving import Offer, Serving, cheapest, compare
 if TYPE_CHECKING:
     from app.shared.site import Site
 
-__all__ = [
-    "ARRIVALS",
-    "DAY",
-    "Answer",
-    "Group",
-    "Load",
-    "LoadDetail",
-    "LoadPoint",
-    "answer",
-    "demand_of",
-    "log_edges",
-    "offers",
-    "point",
-    "point_of",
-    "requests_of",
-    "site_facts",
-    "spot_of",
-    "window",
-]
-
 Group = tuple[str, ...]
 """Tokens of ways to run the same on one system, of which the best stands for it."""
 ARRIVALS = {

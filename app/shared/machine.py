@@ -14,8 +14,6 @@ from engine.devices.dfx.tiling import SAME
 from engine.scenario import encode
 from hardware_specs.schema import Device
 
-__all__ = ["inside", "precisions"]
-
 _PART = 0.002  # of a latency
 _SLIVER = 0.02  # of a resource: units that take less are left to the command line
 

@@ -26,28 +26,6 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, Scenario, ScenarioError, encode
 from engine.scenario.configuration import configuration
 
-__all__ = [
-    "DOCUMENTS",
-    "bar",
-    "baseline_report",
-    "card",
-    "dark",
-    "evidence",
-    "exports",
-    "figure",
-    "footer",
-    "mobile",
-    "pair_names",
-    "presets",
-    "report_now",
-    "run_keys",
-    "share",
-    "short_name",
-    "tall",
-    "toolbars",
-    "wide_enough",
-]
-
 _NUMBERS_FIRST_S = 0.5  # drawing the numbers took this host 0.2 to 0.5 s after they had come
 _IMAGES, _KINDS = "figures.as", ("SVG", "PNG")
 _CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]

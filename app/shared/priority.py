@@ -17,8 +17,6 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from engine.kernels.jit import pool_size
 
-__all__ = ["SCRIPT", "background", "busy", "give_way", "patient", "scripts"]
-
 SCRIPT = "scriptThread"
 """How Streamlit's names of threads that run a page end."""
 _NICE = 10  # a tenth of a page's share where both want a core

@@ -14,8 +14,6 @@ from app.shared.figures.style import RESOURCE_LABELS
 from engine.cost.report import OpRow, Other, Report
 from engine.cost.trace import trace
 
-__all__ = ["detail", "files", "names", "operator_csv", "operators", "ordered", "report_json", "summary_csv"]
-
 
 def ordered(report: Report) -> list[OpRow | Other]:
     """Operators and what belongs to none (links, launches, input), slowest first: together the whole latency."""

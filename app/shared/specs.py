@@ -13,8 +13,6 @@ from engine.resolve.bind import Bound, bind, named
 from engine.scenario import Scenario
 from hardware_specs.quantity import Quantity, SpecError, parse
 
-__all__ = ["Row", "SpecNumber", "assumed_price", "at_present", "overridable", "overridden", "quantities", "written"]
-
 
 @dataclass(frozen=True)
 class Row:

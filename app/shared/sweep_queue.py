@@ -11,8 +11,6 @@ from pathlib import Path
 
 from engine.scenario import ScenarioError
 
-__all__ = ["QUEUE", "SweepQueue", "resident"]
-
 _AT_ONCE = 2  # a short one passes a long one
 _MOST = 16  # that wait: beyond, the last would wait for minutes
 _SHARE_S = 60.0  # that one works on while others wait

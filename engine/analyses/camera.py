@@ -23,8 +23,6 @@ from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import default_zoo
 from model_zoo.schema import WorkloadError
 
-__all__ = ["TIERS", "Camera", "Placement", "Tier", "placements", "refusals", "sees"]
-
 ANSWER_BYTES = 256.0  # what goes back to the camera's owner: labels and boxes
 FIBRE_S_PER_M = 5e-9  # light in glass, one way
 

@@ -18,20 +18,6 @@ from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise
 from model_zoo.ops import Dim, Graph, Op, Phase, dim
 
-__all__ = [
-    "ELEMENT",
-    "RULES",
-    "DepthFirstComparison",
-    "FusedChain",
-    "chains",
-    "compare",
-    "depth_first",
-    "eager",
-    "pool_cycles",
-    "seconds",
-    "tile_cache",
-]
-
 FUSABLE = frozenset({
     "Relu", "Clip", "HardSwish", "Swish", "Silu", "Sigmoid", "Tanh", "Gelu", "Add", "Mul", "BatchNormalization", "LRN",
     "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Tile",

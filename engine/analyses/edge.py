@@ -17,8 +17,6 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.schema import Device
 
-__all__ = ["PACKETS", "Forwarding", "bands_of_cuts", "cuts", "depth_first_of", "executors", "forwarding", "nic_of"]
-
 PACKETS: tuple[int, ...] = (64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1280, 1518)
 """Ethernet frames at which forwarding is asked. [B]"""
 

@@ -16,8 +16,6 @@ from engine.kernels.timing import Progress
 from engine.numerics.retraining import RetrainedFormat, retrained
 from hardware_specs.catalog import default_catalog
 
-__all__ = ["MACHINES", "FormatCost", "format_costs"]
-
 MACHINES = ("stratix-10-280-brainwave", "alveo-u280-dfx")
 
 

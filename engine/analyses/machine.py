@@ -22,26 +22,6 @@ from engine.scenario import Scenario, decode, encode
 from hardware_specs.catalog import default_catalog
 from hardware_specs.schema import Device, Fpga
 
-__all__ = [
-    "Error",
-    "Generation",
-    "LatencyPart",
-    "MachineReport",
-    "PartFit",
-    "TileLatencies",
-    "Unit",
-    "Use",
-    "demand",
-    "errors",
-    "generations",
-    "machine",
-    "part_fits",
-    "parts",
-    "tile_map",
-    "units",
-    "uses",
-]
-
 
 @dataclass(frozen=True)
 class Unit:

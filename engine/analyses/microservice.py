@@ -15,8 +15,6 @@ from engine.scenario import Scenario, ScenarioError
 from engine.traffic.closed_forms import Law, mdc
 from engine.traffic.scenario_load import service_table
 
-__all__ = ["Client", "Microservice", "microservice", "waits"]
-
 MOST = 100_000  # devices of a pool: as many as the datacenter's network reaches
 _FULL = 0.999  # of a pool's rate: at all of it the queue never ends
 

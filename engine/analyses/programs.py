@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from engine.devices import instructions_of
 from engine.devices.common.assembly import ProgramError
-from engine.devices.common.instruction_set import PARTS, BoundMachine, InstructionSet, Listing, Row, Values
+from engine.devices.common.instruction_set import BoundMachine, InstructionSet, Listing, Values
 from engine.plan.jobs import job_of
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
-
-__all__ = ["PARTS", "Listing", "Row", "Values", "execute", "listing", "machine_of", "mnemonics", "shipped"]
 
 
 def machine_of(scenario: Scenario) -> tuple[BoundMachine, InstructionSet]:

@@ -25,8 +25,6 @@ from hardware_specs.schema import Device
 from model_zoo.catalog import Zoo
 from model_zoo.ops import Op
 
-__all__ = ["Goal", "SplitPoint", "best_split", "crossing", "split_points"]
-
 Goal = Literal["latency", "throughput", "energy", "first", "second"]
 """Least latency, least time of the busier executor, least energy, or least time on the first or second executor."""
 

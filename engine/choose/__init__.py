@@ -8,8 +8,3 @@
 from engine.choose.answer import Answer, Row, choose
 from engine.choose.question import LOAD, READABLE, Price, Question, WhatIf, question_of, read_fields
 from engine.choose.serving import Refusal, Served
-
-__all__ = [
-    "LOAD", "READABLE", "Answer", "Price", "Question", "Refusal", "Row", "Served", "WhatIf", "choose", "question_of",
-    "read_fields",
-]  # fmt: skip

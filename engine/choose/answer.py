@@ -19,8 +19,6 @@ from engine.scenario.sentences import amount
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import Zoo, default_zoo
 
-__all__ = ["Answer", "Row", "choose"]
-
 
 @dataclass(frozen=True)
 class Row:

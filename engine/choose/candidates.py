@@ -17,8 +17,6 @@ from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device, System
 from model_zoo.catalog import Zoo
 
-__all__ = ["Candidate", "candidates"]
-
 _SPREAD = ("tensor", "clusters", "pipelined", "tables", "pinned", "on-path")
 """Schemes that do on several devices what one can't; whole copies on one each are instances, and a network cut in two
 is the Split page's question."""

@@ -10,8 +10,6 @@ from typing import Any
 from engine.choose.question import Question, question_of
 from engine.scenario import ScenarioError
 
-__all__ = ["QUESTIONS", "PresetQuestion", "question"]
-
 
 @dataclass(frozen=True)
 class PresetQuestion:

@@ -11,8 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from engine.scenario.scenario import Costs, Finite, Id, Path, Printed, ScenarioError
 from engine.scenario.token import boundary, brief, deflated, pack, unpack
 
-__all__ = ["LOAD", "READABLE", "Price", "Question", "WhatIf", "question_of", "read_fields", "read_number"]
-
 LOAD = 0.8
 """Share of its capacity that an instance is planned to carry at most where requests come by themselves. [-]"""
 

@@ -20,8 +20,6 @@ from engine.scenario.sentences import amount, level_name
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["Refusal", "Served", "served"]
-
 _YEAR_H = 365.25 * 24.0
 _BATCHES = tuple(2**i for i in range(13))
 _TAIL = math.log(100.0)  # of an exponential tail, where 1% is left

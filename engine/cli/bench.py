@@ -11,8 +11,6 @@ from typing import Any
 from engine.kernels.jit import host_features, pool_size
 from engine.scenario import ScenarioError
 
-__all__ = ["FOLDER", "collect", "markdown"]
-
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "bench"
 
 

@@ -10,8 +10,6 @@ from engine.cli.output import emit
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount
 
-__all__ = ["add_choose"]
-
 
 def add_choose(commands: Any) -> None:
     """Register the command."""

@@ -13,8 +13,6 @@ from engine.host.files import beside, writable
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount, percent
 
-__all__ = ["add_compare_measured"]
-
 _HEADER = 65536  # bytes
 _ROWS = 24  # told one by one on a terminal; --json and --out hold all
 

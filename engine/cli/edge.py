@@ -12,8 +12,6 @@ from engine.cli.output import emit
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 
-__all__ = ["add_edge"]
-
 _GOALS = ("latency", "throughput", "energy", "first", "second")
 _Changed = Callable[[argparse.Namespace], Scenario]
 

@@ -16,8 +16,6 @@ from model_zoo.families import FAMILIES, built
 from model_zoo.importers.huggingface import read_config_file, written
 from model_zoo.ops import Graph
 
-__all__ = ["add_import"]
-
 
 def add_import(commands: Any) -> None:
     """Register the command."""

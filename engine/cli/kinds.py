@@ -10,8 +10,6 @@ from engine.cli.output import emit
 from engine.scenario import Scenario
 from engine.scenario.sentences import amount, percent
 
-__all__ = ["add_kinds"]
-
 
 def add_kinds(commands: Any, add_scenario: Callable[[argparse.ArgumentParser], None], scenario: Any) -> None:
     """Register the command; ``scenario`` makes a Scenario of parsed arguments."""

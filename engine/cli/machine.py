@@ -10,8 +10,6 @@ from engine.cli.output import emit
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 
-__all__ = ["add_machine"]
-
 
 def add_machine(commands: Any, add_scenario: Callable[[argparse.ArgumentParser], None], scenario: Any) -> None:
     """Register both commands; ``scenario`` makes a Scenario of parsed arguments."""

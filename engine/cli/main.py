@@ -37,8 +37,6 @@ from hardware_specs.quantity import SpecError
 from model_zoo.catalog import default_zoo
 from model_zoo.schema import WorkloadError
 
-__all__ = ["main", "scenario_of"]
-
 _FILE_LIMIT = 8 * 1024 * 1024  # bytes of a scenario file, which may be a whole report
 _PROBLEMS = 10  # of a user's files that are told before every answer
 _KINDS = ("systems", "devices", "links", "nics", "workloads", "presets", "families")

@@ -12,8 +12,6 @@ from engine.cli.output import emit
 from engine.cli.trained import STUDIES, study
 from engine.scenario.sentences import amount, percent
 
-__all__ = ["add_measure"]
-
 
 def add_measure(commands: Any) -> None:
     """Register both commands."""

@@ -14,8 +14,6 @@ from engine.scenario.token import boundary, brief
 if TYPE_CHECKING:
     from engine.analyses.node.shared_load import Load, Network
 
-__all__ = ["add_node"]
-
 _TOLD = """\
 Each network is a scenario of the same system, with @ and its requests a second behind it. A request is what `evaluate`
 prices: the scenario's batch. Behind the first, a workload's id is enough: its tables are sharded, or each card has a

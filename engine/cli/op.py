@@ -14,8 +14,6 @@ from engine.host.files import beside, writable
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount, percent
 
-__all__ = ["add_op"]
-
 
 def add_op(commands: Any) -> None:
     """Register the command."""

@@ -9,8 +9,6 @@ from typing import Any
 
 from engine.scenario import ScenarioError
 
-__all__ = ["emit"]
-
 
 def emit(data: Any, as_json: bool, lines: Iterable[str]) -> int:
     """Writes one of the two to stdout and returns exit code 0; a number that is not finite is refused in JSON."""

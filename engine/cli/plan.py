@@ -9,8 +9,6 @@ from engine.cli.output import emit
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.sentences import amount
 
-__all__ = ["add_plan"]
-
 
 def add_plan(commands: Any) -> None:
     """Register the command."""

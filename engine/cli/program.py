@@ -12,8 +12,6 @@ from engine.cli.output import emit
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 
-__all__ = ["add_program"]
-
 _LIMIT = 4_000_000  # bytes of a program's file
 
 

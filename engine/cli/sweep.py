@@ -17,8 +17,6 @@ from engine.host.files import beside, writable
 from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
 
-__all__ = ["add_sweep"]
-
 _TOLD = 100  # prices of a table from which their making is told
 
 

@@ -10,8 +10,6 @@ from engine.cli.output import emit
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount
 
-__all__ = ["add_tile"]
-
 
 def add_tile(commands: Any, add_scenario: Callable[[argparse.ArgumentParser], None], scenario: Any) -> None:
     """Register the command; ``scenario`` makes a Scenario of parsed arguments."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:  # imported where used: a command line that lists systems shou
     from engine.traffic import Arrivals, Sizes
     from engine.traffic.serving import Offer, Serving
 
-__all__ = ["add_traffic"]
-
 _ARRIVALS = (
     "poisson, deterministic, gamma:CV, bursty:PEAK:SHARE:SECONDS, diurnal:PERIOD_S:RATE,RATE,... or trace:FILE.csv"
 )

@@ -10,8 +10,6 @@ from engine.numerics.formats import NumericsError
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount
 
-__all__ = ["STUDIES", "study"]
-
 STUDIES = {
     "wide-deep": "Wide & Deep trained on synthetic clicks, FP32 against INT8",
     "binary-mlp": "a perceptron on handwritten digits, FP32 against one bit",

@@ -8,8 +8,6 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError
 from engine.sweep import sweep
 
-__all__ = ["warm"]
-
 _DESIGNS = {
     "scenario": {"system": "v100-appliance", "workload": "gpt2-345m"},
     "axes": {

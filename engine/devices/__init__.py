@@ -11,8 +11,6 @@ from engine.devices.common.contract import DeviceFamily
 if TYPE_CHECKING:  # read when a machine's programs are first asked for
     from engine.devices.common.instruction_set import InstructionSet
 
-__all__ = ["FAMILIES", "family", "instructions_of"]
-
 FAMILIES: dict[str, str] = {
     "cpu": "engine.devices.cpu.family",
     "gpu": "engine.devices.gpu.family",

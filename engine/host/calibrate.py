@@ -28,8 +28,6 @@ from engine.scenario.token import ScenarioError
 from hardware_specs.catalog import user_root
 from hardware_specs.schema import Device
 
-__all__ = ["HOST", "calibrate", "device_of", "host", "seen", "spec_text", "write_spec"]
-
 HOST = "this-host"
 _MISSES = 10.0  # line-fill buffers of a core, the family's own figure: only its ratio to the latency matters
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from engine.scenario.token import ScenarioError, brief
 
-__all__ = ["beside", "writable"]
-
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:

@@ -16,8 +16,6 @@ from engine.kernels.operators.gemv import gemv
 from engine.kernels.probe import MeasuredRoofline, Prober, compute_peak, stream_read
 from engine.kernels.timing import sample
 
-__all__ = ["HostProfile", "probe_profile"]
-
 _SPIN_STEPS = 200_000
 _STRAND = 0.012  # seconds spent on each small operator
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 
-__all__ = ["Adam"]
-
 _BETA_1, _BETA_2, _TINY = 0.9, 0.999, 1e-8
 
 

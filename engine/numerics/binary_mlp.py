@@ -21,8 +21,6 @@ from engine.kernels.operators.binary import BinaryWeights, binary_counts, binary
 from engine.numerics.adam import Adam
 from engine.numerics.formats import NumericsError
 
-__all__ = ["BinaryMlp", "Images", "digits", "float_classes", "thermometer", "train_binary", "train_float"]
-
 _DIGITS = Path(__file__).with_name("digits.csv.gz")
 _LEVELS = (2, 5, 8, 11)  # of 0..16: pixels above each set a bit
 _EPSILON = 1e-5

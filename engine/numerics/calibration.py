@@ -9,8 +9,6 @@ import numpy as np
 
 from engine.numerics.formats import NumericsError
 
-__all__ = ["percentile"]
-
 
 def _samples(x: np.ndarray) -> np.ndarray:
     values = np.asarray(x, np.float64).reshape(-1)

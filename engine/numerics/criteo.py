@@ -14,8 +14,6 @@ import numpy as np
 
 from engine.numerics.formats import NumericsError
 
-__all__ = ["FIELDS", "NUMERIC", "VOCABULARY", "Clicks", "clicks", "normalised"]
-
 NUMERIC, FIELDS = 13, 26
 VOCABULARY: tuple[int, ...] = (
     1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306, 10, 5652,

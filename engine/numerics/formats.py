@@ -12,18 +12,6 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-__all__ = [
-    "FORMATS",
-    "Binary",
-    "Float",
-    "Format",
-    "GroupInteger",
-    "Integer",
-    "NumericsError",
-    "SharedExponent",
-    "by_name",
-]
-
 Granularity = Literal["tensor", "row", "channel"]
 _AXIS = {"tensor": None, "row": 0, "channel": -1}
 SCALE_BITS = 32

@@ -9,8 +9,6 @@ import numpy as np
 
 from engine.numerics.formats import NumericsError
 
-__all__ = ["auc", "cosine", "log_loss", "max_abs", "normalised_entropy", "sqnr_db", "top1"]
-
 
 def _pair(exact: np.ndarray, approximate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     a, b = np.asarray(exact, np.float64), np.asarray(approximate, np.float64)

@@ -18,8 +18,6 @@ import numpy as np
 from engine.numerics.formats import NumericsError, by_name
 from engine.numerics.metrics import sqnr_db
 
-__all__ = ["DenseNetwork", "MixedPlan", "Step", "profile", "search"]
-
 
 @dataclass(frozen=True)
 class Step:

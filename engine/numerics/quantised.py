@@ -17,8 +17,6 @@ from engine.kernels.operators.halfprec import NarrowWeights, gemm_bf16, gemm_hal
 from engine.kernels.operators.quantise import quantise
 from engine.numerics.formats import NumericsError
 
-__all__ = ["LAYER_FORMATS", "TABLE_FORMATS", "QuantisedLayer", "QuantisedTables"]
-
 LAYER_FORMATS = ("int8", "bf16", "fp16", "fp32")
 TABLE_FORMATS = ("int4", "int8", "fp16", "fp32")
 _CODES = 255

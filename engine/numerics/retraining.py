@@ -18,8 +18,6 @@ from engine.numerics.adam import Adam
 from engine.numerics.binary_mlp import digits
 from engine.numerics.formats import Format, GroupInteger, SharedExponent, by_name
 
-__all__ = ["RetrainedFormat", "retrained"]
-
 HIDDEN = 64
 EPOCHS = 12  # in float32
 BATCH = 32

@@ -15,8 +15,6 @@ import numpy as np
 
 from engine.numerics.quantised import QuantisedLayer, QuantisedTables
 
-__all__ = ["Classifier", "Data", "Encoder", "Recommender", "classifier", "encoder", "recommender"]
-
 Plan = Mapping[str, str]
 
 

@@ -16,8 +16,6 @@ from engine.numerics.formats import FORMATS, Format, Integer, NumericsError, Sha
 from engine.numerics.metrics import cosine, max_abs, sqnr_db
 from engine.numerics.mixed import DenseNetwork, MixedPlan, search
 
-__all__ = ["LADDERS", "TENSORS", "FormatLoss", "Stored", "network", "plan", "points", "stored", "tensor"]
-
 TENSORS: dict[str, str] = {
     "normal": "Gaussian weights",
     "outliers": "Weights with outlier channels",

@@ -19,8 +19,6 @@ from engine.numerics.metrics import auc, log_loss, sqnr_db
 from engine.numerics.wide_deep import WideDeep, prepare, probabilities, train
 from engine.numerics.wide_deep_serving import PUBLISHED, REFINED, Server, serve_fp32, serve_int8
 
-__all__ = ["MOST_ROWS", "Quality", "Speed", "WideDeepStudy", "digits_study", "wide_deep_study"]
-
 MOST_ROWS = 400_000
 _CALIBRATION = 5_000
 _SERVERS: dict[str, Callable[[WideDeep, int], Server]] = {

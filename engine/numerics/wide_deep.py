@@ -17,8 +17,6 @@ from engine.numerics.adam import Adam
 from engine.numerics.criteo import FIELDS, NUMERIC, Clicks, normalised
 from engine.numerics.formats import NumericsError
 
-__all__ = ["HIDDEN", "Prepared", "WideDeep", "prepare", "probabilities", "train"]
-
 BUCKETS, WIDTH = 1000, 32
 HIDDEN = (1024, 512, 256)
 

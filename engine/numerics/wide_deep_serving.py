@@ -24,8 +24,6 @@ from engine.numerics.criteo import NUMERIC
 from engine.numerics.formats import NumericsError
 from engine.numerics.wide_deep import Prepared, WideDeep
 
-__all__ = ["PUBLISHED", "REFINED", "Scheme", "Server", "serve_fp32", "serve_int8"]
-
 _BLOCK = 512
 """Samples a thread takes through all layers at a time: their activations stay in its caches. [samples]"""
 _STEP = 4  # 8-bit products take inputs four at a time

@@ -20,8 +20,6 @@ from engine.numerics.mixed import MixedPlan, profile, search
 from engine.numerics.small_models import Data, classifier, encoder, recommender
 from engine.scenario import Scenario
 
-__all__ = ["STUDIES", "Study", "WorkflowResult", "in_scenario", "study"]
-
 _ROWS = 2048  # rows of a timed product, items of timed lookups
 _TABLES = ("int4", "int8", "fp16")
 _BITS = {"int4": 4.0, "int8": 8.0, "fp16": 16.0}

@@ -23,21 +23,6 @@ from engine.published.prediction import Prediction, predicted
 from engine.scenario import encode
 from model_zoo.catalog import default_zoo
 
-__all__ = [
-    "DOCUMENTS",
-    "calibrated",
-    "claims",
-    "closer",
-    "coverage_lines",
-    "judge",
-    "predictions",
-    "renew_dependence",
-    "residuals",
-    "summary",
-    "validate",
-    "write_bands",
-]
-
 DOCUMENTS = {
     "facebook-node": "000",
     "brainwave": "001",

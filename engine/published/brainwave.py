@@ -23,8 +23,6 @@ from hardware_specs.catalog import default_catalog
 from hardware_specs.schema import Device, Npu
 from model_zoo.catalog import default_zoo
 
-__all__ = ["PREDICTIONS", "REASONS", "bing", "gru"]
-
 PRE = "stratix-10-280-brainwave-pre"
 PRODUCTION = "stratix-10-280-brainwave"
 FORMAT = "ms-fp8"

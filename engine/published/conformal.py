@@ -16,8 +16,6 @@ from typing import Any
 
 from engine.cost.error_bands import LEAST
 
-__all__ = ["LEVEL", "Residual", "bands", "coverage"]
-
 LEVEL = 0.9
 _OUTSIDE = 1.05  # a part that was not measured has a band at least so much wider
 _SHRINK = 2.0  # sources that the scale of all cells counts for in the scale of one

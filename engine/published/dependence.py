@@ -32,8 +32,6 @@ from model_zoo.catalog import default_zoo
 from model_zoo.ops import Graph, Op
 from model_zoo.schema import Number
 
-__all__ = ["DEPENDENCE", "LEAST", "constants", "dependence", "kind_of", "known", "moved", "rules", "told"]
-
 DEPENDENCE = Path(__file__).resolve().parent / "dependence.json"
 LEAST = 0.01
 """Relative change of a prediction from which it depends on a constant that is halved or doubled. [-]"""

@@ -30,8 +30,6 @@ from hardware_specs.catalog import default_catalog
 from hardware_specs.schema import Device, Dfx
 from model_zoo.catalog import default_zoo
 
-__all__ = ["GRID", "PREDICTIONS", "REASONS", "dfx", "tiles", "v100"]
-
 GRID: tuple[tuple[int, int], ...] = tuple((i, o) for i in (32, 64, 128) for o in (1, 4, 16, 64, 256))
 """Input and output lengths averaged over: the document prints the inputs and the ends of the outputs, not the rest."""
 

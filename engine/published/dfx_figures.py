@@ -11,8 +11,6 @@ from engine.devices.dfx.tiling import CANDIDATES
 from engine.published import dfx
 from hardware_specs.catalog import default_catalog
 
-__all__ = ["ComparedBar", "Comparison", "figures"]
-
 
 @dataclass(frozen=True)
 class ComparedBar:

@@ -15,8 +15,6 @@ from engine.scenario import Scenario, decode
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import default_zoo
 
-__all__ = ["MEASURED", "residuals"]
-
 _FOLDER = Path(__file__).resolve().parent / "claims"
 MEASURED = {"serving": _FOLDER / "serving.csv", "this-host": _FOLDER / "host" / "measured.csv"}
 """Tables of measurements, which `compare-measured` takes as they are."""

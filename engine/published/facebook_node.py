@@ -21,8 +21,6 @@ from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 from model_zoo.ops import Op
 
-__all__ = ["PREDICTIONS", "REASONS"]
-
 NODE, CARD = "fb-node", "fb-card"
 MORE, LESS = "dlrm-more-complex", "dlrm-less-complex"
 RESNEXT, REGNET, FBNET = "resnext101-32x4d", "regnety-128gf", "fbnetv3-detection"

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["BEGIN", "END", "Headline", "independent", "into", "lines_of", "others", "percentile", "sentence", "table"]
-
 BEGIN = "<!-- headline table: written by `python -m engine validate --write`, kept true by a test -->"
 END = "<!-- end -->"
 NAMES = {

@@ -20,8 +20,6 @@ from engine.scenario import Scenario, encode, make
 from hardware_specs import default_catalog
 from model_zoo.catalog import default_zoo
 
-__all__ = ["FIGURES", "compare", "results", "scenario_of"]
-
 _FILE = Path(__file__).resolve().parent / "claims" / "other-sources.yaml"
 FIGURES: tuple[str, ...] = ("latency_s", "tpot_s", "throughput_per_s")
 """Figures of a report that a result may give."""

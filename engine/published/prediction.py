@@ -12,8 +12,6 @@ from typing import Any
 
 from engine.scenario import Scenario
 
-__all__ = ["Prediction", "predicted"]
-
 
 @dataclass(frozen=True)
 class Prediction:

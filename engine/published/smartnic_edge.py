@@ -19,8 +19,6 @@ from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 from model_zoo.ops import Op
 
-__all__ = ["PREDICTIONS", "REASONS"]
-
 ALEXNET = Scenario(system="xeon-e5-2650", workload="alexnet", precision="fp32", tile=(1,))
 QPI, TCP = "xeon-e5-2650-pair-qpi", "xeon-e5-2650-pair-tcp"
 MLP = Scenario(system="xeon-e5-1630v3", workload="mlp-121m", precision="fp32", tile=(1,))

@@ -10,8 +10,6 @@ from engine.published.prediction import Prediction
 from engine.scenario import Scenario
 from model_zoo.catalog import default_zoo
 
-__all__ = ["PREDICTIONS", "REASONS", "scenario"]
-
 WORKLOAD = "wide-deep-criteo"
 SAMPLES = 2e6  # of the evaluation set
 

@@ -23,8 +23,6 @@ from model_zoo.families.family import NetworkFamily
 from model_zoo.ops import Graph
 from model_zoo.schema import Workload, WorkloadError
 
-__all__ = ["Bound", "Wire", "bind", "check", "checked", "lowered", "named", "own_model", "set_path", "told_as"]
-
 
 @dataclass(frozen=True)
 class Wire:

@@ -19,8 +19,6 @@ from model_zoo.catalog import Zoo, default_zoo
 from model_zoo.ops import LOOKUPS, Graph
 from model_zoo.schema import WorkloadError
 
-__all__ = ["BATCHES", "Adjustable", "Choices", "choices", "default_scenario", "why_not"]
-
 BATCHES: tuple[int, ...] = tuple(2**i for i in range(13))
 
 

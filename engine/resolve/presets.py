@@ -11,8 +11,6 @@ from typing import Any
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 
-__all__ = ["PRESETS", "Preset", "preset"]
-
 
 @dataclass(frozen=True)
 class Preset:

@@ -14,18 +14,3 @@ from engine.scenario.scenario import (
     token_in,
 )
 from engine.scenario.token import NotThereError
-
-__all__ = [
-    "TOKEN_LIMIT",
-    "VERSION",
-    "Costs",
-    "Limits",
-    "NotThereError",
-    "OpName",
-    "Scenario",
-    "ScenarioError",
-    "decode",
-    "encode",
-    "make",
-    "token_in",
-]

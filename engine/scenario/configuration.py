@@ -5,8 +5,6 @@ from __future__ import annotations
 from engine.scenario.formats import LABELS
 from engine.scenario.scenario import Scenario
 
-__all__ = ["configuration", "partition"]
-
 
 def partition(scenario: Scenario) -> str:
     """How the network lies on the devices: `TP8`, `6 replicas`, `tables on 6`, `pinned on 4`, `cut at 23`, `on path`;

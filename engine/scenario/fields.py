@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["BY_FAMILY", "FIELDS", "GROUPS", "Field", "field", "of_kind"]
-
 Kind = Literal["id", "choice", "count", "tile", "map", "record"]
 """An id of a catalog, one of a list of formats or schemes, a whole number, a tile, values by name, or fixed numbers by
 name."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-__all__ = ["BITS", "LABELS", "WEIGHT_ONLY", "activation_bytes"]
-
 BITS = MappingProxyType(
     {
         "fp64": 64.0,

@@ -10,8 +10,6 @@ from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.fields import field, of_kind
 from engine.scenario.token import brief
 
-__all__ = ["HARDWARE", "apply", "apply_all", "parse_setting", "unstated"]
-
 _PLAIN, _WHOLE, _RECORDS = frozenset(of_kind("id", "choice")), frozenset(of_kind("count")), of_kind("record")
 HARDWARE = ("devices", "host", "links", "model")  # heads of paths into a specification or the cost model
 _ON = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}

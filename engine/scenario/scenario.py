@@ -16,8 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from engine.scenario.token import ScenarioError, boundary, brief, deflated, pack, unpack
 
-__all__ = ["TOKEN_LIMIT", "VERSION", "Costs", "Limits", "Scenario", "ScenarioError", "decode", "encode", "token_in"]
-
 VERSION = 1
 TOKEN_LIMIT = 4096  # characters; proxies, mail and chat cut longer links
 _JSON_LIMIT = 64 * 1024  # bytes after inflating

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import re
 
-__all__ = ["amount", "bytes_", "level_name", "percent"]
-
 _MEMORIES = re.compile(r"(lp|g)?ddr\d*x?|hbm\w*|l\d|llc|[a-z]{1,2}ram|m20k|[ei]mem|ctm|cls|tcm")
 _PREFIXES = (
     (1e15, "P"),

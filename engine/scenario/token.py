@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["NotThereError", "ScenarioError", "boundary", "brief", "deflated", "pack", "printable", "unpack"]
-
 
 class ScenarioError(ValueError):
     """A scenario that can't be used: one sentence naming the field, the value and what is allowed."""

@@ -20,8 +20,6 @@ from engine.traffic.scenario_load import checked, ladder, priced, service_table,
 from engine.traffic.service import Resource, Service, TrafficError, whole
 from engine.traffic.sizes import Mixed
 
-__all__ = ["ARRANGEMENTS", "arrangements", "packets", "pool", "stages", "wires"]
-
 ARRANGEMENTS = ("whole", "stages", "pool", "packets")
 """``whole``: one station (`scenario_load.load_of`); the others are this module's functions."""
 

@@ -22,8 +22,6 @@ from engine.scenario.token import brief
 from engine.traffic.service import TrafficError, positive
 from engine.traffic.sizes import SIZE_MOST, Listed
 
-__all__ = ["Arrivals", "Bursty", "Deterministic", "Diurnal", "Gamma", "Poisson", "Trace", "read_trace"]
-
 _STREAM = 1  # arrivals draw from this stream; sizes and service times from others
 _TRACE_ROWS_MAX = 20_000_000
 _CV_LEAST, _CV_MOST = 1e-3, 1e2  # of gaps: below a clock, above the mean of a run is that of its few longest gaps

@@ -14,8 +14,6 @@ import numpy as np
 
 from engine.traffic.service import TrafficError, overloaded, positive, whole
 
-__all__ = ["Law", "md1", "mdc", "mg1", "mgc", "mm1n", "mmc"]
-
 _CERTAIN = 1e-12  # a tail this small is taken as none
 _POISSON_REACH = 40.0  # standard deviations beyond which a Poisson number has no share that a double shows
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from engine.kernels.events.select import order_statistics
 
-__all__ = ["Estimate", "Tail", "student_t"]
-
 QUANTILES = (0.50, 0.95, 0.99)
 
 

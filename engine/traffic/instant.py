@@ -7,8 +7,6 @@ from engine.traffic.arrivals import Arrivals, Bursty, Deterministic, Gamma, Pois
 from engine.traffic.closed_forms import Law
 from engine.traffic.policies import DecoderServer, NoBatching, TandemQueue
 
-__all__ = ["instant"]
-
 
 def instant(system: TandemQueue | DecoderServer, arrivals: Arrivals) -> Law | None:
     """Law of the time in the system, exact or an estimate (see ``kind``); None where no closed form fits.

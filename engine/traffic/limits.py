@@ -12,8 +12,6 @@ from engine.traffic.runs import saturated
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Fixed, Sizes
 
-__all__ = ["Capacity", "capacity"]
-
 _SATURATION_REQUESTS = 20_000
 _SATURATION_LAUNCHES = 64  # full rounds of launches a saturated run must see
 _DECODER_REQUESTS = 2_000

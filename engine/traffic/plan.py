@@ -9,8 +9,6 @@ import numpy as np
 
 from engine.traffic.service import TrafficError, positive, whole
 
-__all__ = ["DOMAINS", "CapacityPlan", "Demand", "FailureDomain", "NodeFacts", "SiteFacts", "capacity_plan"]
-
 FailureDomain = str
 DOMAINS = ("none", "card", "node", "rack")
 _YEAR = 365.25 * 86_400.0

@@ -12,21 +12,6 @@ import numpy as np
 from engine.traffic.service import DecoderService, Resource, Service, TrafficError, positive, whole
 from engine.traffic.sizes import Mixed
 
-__all__ = [
-    "BucketedBatching",
-    "ContinuousBatching",
-    "DecoderServer",
-    "DynamicBatching",
-    "NoBatching",
-    "Policy",
-    "Station",
-    "TandemQueue",
-    "on_path_nic",
-    "pool_behind_network",
-    "single",
-    "sparse_dense",
-]
-
 
 @dataclass(frozen=True)
 class NoBatching:

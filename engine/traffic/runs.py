@@ -17,17 +17,6 @@ from engine.traffic.policies import BucketedBatching, DecoderServer, DynamicBatc
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Sizes
 
-__all__ = [
-    "RawRun",
-    "SimulatedRun",
-    "launch_tables",
-    "run",
-    "run_decoder",
-    "run_stations",
-    "saturated",
-    "service_factors",
-]
-
 SIZE_STREAM, OUTPUT_STREAM, SERVICE_STREAM = 2, 3, 16  # station s draws service times from SERVICE_STREAM + s
 _NO_ROWS = np.empty(0, np.int64)
 _NO_SCALE = np.empty(0)

@@ -25,21 +25,6 @@ from engine.traffic.policies import ContinuousBatching, DecoderServer, Policy, T
 from engine.traffic.service import DecoderService, Service, TrafficError, whole
 from engine.traffic.sla import Headline
 
-__all__ = [
-    "SIZES",
-    "batch_inside",
-    "checked",
-    "decoder_table",
-    "is_decoder",
-    "ladder",
-    "load_of",
-    "node_facts",
-    "priced",
-    "service_table",
-    "sized",
-    "sizes_of",
-]
-
 SIZES = {"inputs": "inputs", "items": "batch", "lookups": "params.lookups"}
 """What the size of a request may be, and the scenario's setting it stands for."""
 _CONTEXT_GROWTH = 2  # contexts and batches are tabled at powers of this, linear between

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine.scenario import ScenarioError
 
-__all__ = ["DecoderService", "Resource", "Service", "TrafficError", "overloaded", "positive", "whole"]
-
 WHOLE_MOST = 2**31  # of a count: places, copies, seeds; the event engine counts in 64 bits and adds a few of these
 
 

@@ -24,8 +24,6 @@ from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Fixed, Sizes
 from engine.traffic.sla import Headline, Sla, max_qps
 
-__all__ = ["Offer", "Serving", "cheapest", "compare"]
-
 
 @dataclass(frozen=True)
 class Serving:

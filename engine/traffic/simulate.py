@@ -20,8 +20,6 @@ from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, SimulatedRun, run, r
 from engine.traffic.service import TrafficError, overloaded, whole
 from engine.traffic.sizes import Fixed, Sizes
 
-__all__ = ["LoadReport", "RequestTimeline", "latency_curve", "simulate", "timeline"]
-
 LEVEL = 0.99  # confidence of every interval
 TIGHT = 0.05  # an interval within ±5% of its value is called tight
 WARMUP = 0.10  # share of each replication that is discarded

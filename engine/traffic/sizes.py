@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from engine.kernels.events.rng import fill_categorical, fill_lognormal, stream_key
 from engine.traffic.service import TrafficError, positive, whole
 
-__all__ = ["Fixed", "Listed", "LogNormal", "Mixed", "Sizes", "Uniform"]
-
 SIZE_MOST = 1_048_576  # items of a request, as of a scenario
 
 

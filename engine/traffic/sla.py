@@ -17,8 +17,6 @@ from engine.traffic.service import TrafficError, positive
 from engine.traffic.simulate import LoadReport, latency_curve, simulate
 from engine.traffic.sizes import Fixed, Sizes
 
-__all__ = ["Headline", "Sla", "max_qps"]
-
 _METRICS = ("mean", "p50", "p95", "p99")
 _TIMES = ("latency", "ttft", "tpot")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}

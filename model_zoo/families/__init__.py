@@ -22,8 +22,6 @@ from model_zoo.families.family import NetworkFamily
 from model_zoo.ops import Graph
 from model_zoo.schema import WorkloadError
 
-__all__ = ["FAMILIES", "NetworkFamily", "build", "built"]
-
 FAMILIES: dict[str, NetworkFamily] = {
     family.name: family
     for family in (

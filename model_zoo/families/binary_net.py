@@ -10,8 +10,6 @@ from model_zoo.families.blocks import elementwise, linear
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Dim, Graph, Op, Phase, dim
 
-__all__ = ["FAMILY", "binary_layers"]
-
 
 def binary_layers(rows: Dim, widths: tuple[int, ...], *, group: str, source: tuple[str, ...] = ()) -> list[Op]:
     """Binary layers width[0] -> width[1] -> ...: one threshold a neuron takes the place of bias and normalisation.

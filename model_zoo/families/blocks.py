@@ -14,8 +14,6 @@ from typing import TypedDict, Unpack
 from model_zoo.ops import ONE, ZERO, Dim, Op, Shard
 from model_zoo.schema import WorkloadError
 
-__all__ = ["OPERATIONS", "bag", "elementwise", "gather", "linear", "matmul", "mlp_chain", "move"]
-
 OPERATIONS: dict[str, float] = {
     "Add": 1,
     "Mul": 1,

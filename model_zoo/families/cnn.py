@@ -12,8 +12,6 @@ from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.ops import Graph, Phase, dim
 
-__all__ = ["ARCHITECTURES", "FAMILY"]
-
 
 def _square(params: Params) -> Net:
     image = params.whole("image", 1, 16384)

@@ -11,8 +11,6 @@ from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.ops import Graph, Phase, dim
 
-__all__ = ["FAMILY"]
-
 
 def _unet(params: Params) -> Graph:
     """3D U-Net: two 3 x 3 x 3 convolutions a level, the first of which halves, and back up beside them."""

@@ -7,8 +7,6 @@ from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.ops import Op, dim
 
-__all__ = ["pyramid_heads"]
-
 _WIDTH, _ANCHORS, _TOWER = 256, 9, 4  # channels of the pyramid, boxes a pixel, convolutions of a head
 
 

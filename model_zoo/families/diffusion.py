@@ -15,8 +15,6 @@ from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.ops import ONE, Dim, Graph, Op, Phase, dim
 
-__all__ = ["FAMILY"]
-
 _WORDS = 77  # tokens of a prompt
 _ENCODERS = ((12, 768, 12, 0), (32, 1280, 20, 1280))  # layers, width, heads and projection: CLIP L and OpenCLIP bigG
 _VOCAB = 49408

@@ -10,8 +10,6 @@ from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Dim, Graph, Op, Phase, dim
 from model_zoo.schema import WorkloadError
 
-__all__ = ["FAMILY"]
-
 
 def _interaction(kind: str, tables: int, width: int, bottom: str) -> tuple[list[Op], int]:
     """Ops between the embeddings and the top MLP, and the width they hand to it.

@@ -9,8 +9,6 @@ from typing import Any
 from model_zoo.ops import Graph
 from model_zoo.schema import WorkloadError
 
-__all__ = ["NetworkFamily", "Params"]
-
 MAX_SIZE = 2**40
 
 

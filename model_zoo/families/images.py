@@ -8,8 +8,6 @@ from model_zoo.families.blocks import OPERATIONS, elementwise, linear, move
 from model_zoo.ops import Dim, Op, dim
 from model_zoo.schema import WorkloadError
 
-__all__ = ["Net", "Tensor"]
-
 
 @dataclass(frozen=True)
 class Tensor:

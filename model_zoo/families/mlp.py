@@ -9,8 +9,6 @@ from model_zoo.families.blocks import mlp_chain
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Graph, Phase, dim
 
-__all__ = ["FAMILY"]
-
 ACTIVATIONS = ("Relu", "Gelu", "Sigmoid", "Tanh")
 
 

@@ -8,8 +8,6 @@ from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.ops import Op, dim
 
-__all__ = ["efficientnet", "fbnet_detection", "mobilenet_v1", "mobilenet_v2", "regnet_y"]
-
 # kernel, stride, expansion, channels, repeats: the columns of `blocks`
 COLUMNS = 5
 

@@ -15,8 +15,6 @@ from model_zoo.families.blocks import elementwise, gather, linear
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import ZERO, Dim, Graph, Linear, Op, Phase, Sum, dim
 
-__all__ = ["FAMILY", "GATES", "Cell", "step_of"]
-
 GATES = {"gru": 3, "lstm": 4, "rnn": 1}
 ROW = dim(1, "b")
 STEPS = dim(1, "s")

@@ -10,8 +10,6 @@ from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.rnn import ROW, STEPS, Cell, step_of
 from model_zoo.ops import Dim, Graph, Linear, Op, Phase, Sum, dim
 
-__all__ = ["FAMILY"]
-
 
 def _stack(name: str, group: str, layers: int, width: int, hidden: int, steps: Dim, source: str) -> list[Op]:
     """LSTM layers one on the other, over so many steps."""

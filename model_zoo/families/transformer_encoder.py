@@ -11,8 +11,6 @@ from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import ZERO, Dim, Graph, Linear, Op, Phase, dim
 from model_zoo.schema import WorkloadError
 
-__all__ = ["FAMILY"]
-
 CLS = dim(1, "b")  # the first token of each sentence
 NORM = "layer-norm+residual"
 

@@ -9,8 +9,6 @@ from model_zoo.families.blocks import elementwise, gather, linear, mlp_chain, mo
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Graph, Op, Phase, dim
 
-__all__ = ["FAMILY"]
-
 
 def _build(values: Mapping[str, Any]) -> Graph:
     params = Params(values)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LINT = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
-ALLOWED = {(path, code) for path, codes in LINT["per-file-ignores"].items() for code in codes}
 RULES = ("C901", "PLR0912", "PLR0913", "PLR0915")
+ALLOWED = {(path, code) for path, codes in LINT["per-file-ignores"].items() for code in codes if code in RULES}
 MOST = 63  # entries of the list; lower it with the list
 
 

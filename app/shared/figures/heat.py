@@ -11,8 +11,6 @@ import plotly.graph_objects as go
 from app.shared import formats as fmt
 from app.shared.figures.style import PICK, style
 
-__all__ = ["ObjectiveAxis", "heat"]
-
 _SKIP = {"hoverinfo": "skip"}
 _MANY_CELLS = 150  # of a heat map: beyond, numbers in cells would overlap
 

@@ -16,8 +16,6 @@ from app.shared.figures.style import INK, NEUTRAL, PICK, log_axis, style
 if TYPE_CHECKING:
     from engine.host.measure.compare import Compared
 
-__all__ = ["KernelPoint", "host_roofline", "networks", "runs"]
-
 _LINE = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
 
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from app.shared.figures.style import NEUTRAL
 
-__all__ = ["BESIDE", "Plot"]
-
 _CHARACTER = 6.2  # width of a 12 px character in Source Sans [px]
 _LINE = 15.0  # height of a line of it [px]
 _STEP = 3.0  # between the points of a drawn line that labels keep off [px]

@@ -11,8 +11,6 @@ from app.shared import formats as fmt
 from app.shared.figures.style import INK, NEUTRAL, PALETTE, PICK, bar, row_height, rows_axis, style, track, two_lines
 from engine.scenario.formats import LABELS
 
-__all__ = ["Bar", "PeakOfPart", "peaks", "shares", "waits"]
-
 
 @dataclass(frozen=True)
 class Bar:

@@ -31,8 +31,6 @@ from app.shared.figures.style import (
 from engine.cost.report import LinkRow, MemoryRow
 from engine.devices.common.contract import RESOURCES, Span
 
-__all__ = ["breakdown", "fits", "knob", "links", "predicted", "timeline"]
-
 _SKIP = {"hoverinfo": "skip"}
 
 

@@ -16,8 +16,6 @@ from engine.cost.report import OpRow, Report
 from engine.devices.common.contract import RESOURCES
 from engine.scenario.formats import LABELS
 
-__all__ = ["RooflinePoint", "points", "roofline"]
-
 
 @dataclass(frozen=True)
 class RooflinePoint:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from app.shared import formats as fmt
 from app.shared.figures.labels import Plot
 
-__all__ = ["Level", "draw_roofs"]
-
 _BESIDE_SLOPE = (("left", "top", 8, -4), ("right", "bottom", -8, 4))
 _ON_RIDGE = (("center", "bottom", 0, 2),)
 _ON_PEAK = (("right", "bottom", 0, 2), ("right", "top", 0, -4), ("right", "bottom", 0, 18), ("right", "top", 0, -20))

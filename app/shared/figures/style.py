@@ -15,27 +15,6 @@ import plotly.graph_objects as go
 from app.shared import formats as fmt
 from engine.scenario import sentences
 
-__all__ = [
-    "BAR_TEXT",
-    "BAR_WIDTH",
-    "CLOUD",
-    "INK",
-    "MARKERS",
-    "NEUTRAL",
-    "PALETTE",
-    "PICK",
-    "RESOURCE_LABELS",
-    "bar",
-    "level_name",
-    "log_axis",
-    "log_ticks",
-    "row_height",
-    "rows_axis",
-    "style",
-    "track",
-    "two_lines",
-]
-
 RESOURCE_LABELS = {
     "compute": "Compute",
     "offchip": "Off-chip memory",

@@ -17,8 +17,6 @@ from streamlit.errors import StreamlitAPIException
 
 from app.shared.widgets.choices import say, stray
 
-__all__ = ["checked", "whole"]
-
 _OWNERS = "heeded"  # in the session: what each value was set for
 
 

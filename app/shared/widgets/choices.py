@@ -13,8 +13,6 @@ import streamlit as st
 
 from app.shared.widgets.controlled import controlled
 
-__all__ = ["choice", "choose", "kept", "said", "say", "stray", "switch", "unknown"]
-
 _KEPT = "kept."  # in the session: the choice outlives its widget, which a switch of pages ends
 _SAID = "said"  # sentences of this run about the address
 

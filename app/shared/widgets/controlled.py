@@ -18,8 +18,6 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.shared.boundary import callback
 
-__all__ = ["controlled"]
-
 _KEPT = 4  # keys of a widget that a browser may still send
 
 

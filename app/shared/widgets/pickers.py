@@ -13,18 +13,6 @@ from engine.devices import family
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
-__all__ = [
-    "KINDS",
-    "all_systems",
-    "kind_of",
-    "recent",
-    "system",
-    "system_label",
-    "systems",
-    "workload",
-    "workload_label",
-]
-
 _RECENT = 4
 _LONGEST = 33  # characters a select box of a 320 px sidebar shows
 _USED = "used"  # in the session: ids by what they are of, the last used first

@@ -10,8 +10,6 @@ from app.shared import link
 from app.shared.boundary import callback
 from engine.scenario import ScenarioError
 
-__all__ = ["saved"]
-
 _HTML = '<div class="saved"><button class="save"></button><ul></ul></div>'
 _CSS = """
 .saved { font: 400 14px var(--st-font, sans-serif); color: var(--st-text-color); }

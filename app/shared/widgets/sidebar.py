@@ -16,12 +16,9 @@ from app.shared import cached, glossary, link, specs
 from app.shared import formats as fmt
 from app.shared.widgets import pickers
 from app.shared.widgets.controlled import controlled
-from app.shared.widgets.pickers import kind_of, system_label, workload_label
 from engine.resolve.choices import Choices
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.fields import FIELDS, Field, field
-
-__all__ = ["kind_of", "limits_inputs", "scenario_controls", "set_costs", "system_label", "workload_label"]
 
 _USUAL = ("fp32", "fp16", "bf16", "int8", "int4")
 _SEGMENTS = 22  # characters of the options beside each other that it shows in one line

@@ -11,7 +11,7 @@ import streamlit as st
 from app.shared import cached, claims, glossary, link, machine, parts, specs
 from app.shared import formats as fmt
 from app.shared.boundary import callback
-from app.shared.widgets import sidebar as widgets
+from app.shared.widgets import pickers
 from app.shared.widgets.choices import choose, unknown
 from app.views.catalog import texts
 from app.views.catalog.upload import own_network
@@ -52,7 +52,7 @@ def _ids(section: str) -> tuple[str, ...]:
 def _of(section: str, entry: Any) -> str:
     """What kind of thing an entry is, in a word or two."""
     if section == "systems":
-        return widgets.kind_of(entry.id)
+        return pickers.kind_of(entry.id)
     if section == "devices":
         return family_of(entry.kind).label
     if section == "workloads":

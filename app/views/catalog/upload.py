@@ -23,8 +23,6 @@ from model_zoo.importers.onnx.file import MAX_BYTES as MAX_ONNX
 from model_zoo.importers.onnx.process import ImportProcess
 from model_zoo.schema import Workload, WorkloadError
 
-__all__ = ["own_network"]
-
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _LARGEST = 64  # MiB of a file given to this machine's own server
 

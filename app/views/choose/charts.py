@@ -13,8 +13,6 @@ from app.views.choose import texts
 from engine.choose import Row
 from engine.scenario.configuration import configuration
 
-__all__ = ["front"]
-
 _NAMED = 3  # systems beside the picked one whose curves are named
 _HEIGHT = 380  # px
 _WIDTH = (500.0, 260.0)  # px of the plot area that labels are laid out for, at a desk and on a phone

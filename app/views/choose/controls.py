@@ -18,8 +18,6 @@ from engine.choose.presets import QUESTIONS
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
-__all__ = ["controls", "questions"]
-
 _PILLS = {"llama-70b": "Llama 70B at 40 tok/s", "dlrm": "DLRM at 100 ms", "resnet-edge": texts.RESNET_AT_EDGE,
           "gru": "GRU under 1 ms", "gpt2": "GPT-2, one user"}  # fmt: skip
 _DEMANDS = {"": "Full load", "qps": "QPS", "users": "Users"}

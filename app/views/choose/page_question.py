@@ -16,8 +16,6 @@ from engine.scenario import ScenarioError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
-__all__ = ["PageQuestion", "ask", "lengths"]
-
 _PARAM = "q"
 _FIRST = "llama-70b"
 _PROBLEM = "choose_problem"

@@ -11,8 +11,6 @@ from app.shared import formats as fmt
 from app.shared import glossary
 from engine.choose import Answer, Row
 
-__all__ = ["csv", "meeting", "money_range", "refused"]
-
 
 def money_range(value: float | None, band: float | None) -> str:
     """A cost with its band: as much faster or slower as predictions of the family were off; empty without a price."""

@@ -27,8 +27,6 @@ from app.views.compare import texts
 from app.views.compare.tables import Difference
 from engine.devices.common.contract import RESOURCES
 
-__all__ = ["attribution", "breakdowns", "metric_bars", "operator_bars"]
-
 _APART = 20.0  # times that differ by more are drawn as shares: the short ones would have no parts to see
 _LEGEND_ROW = 21  # [px]
 _EXTRA = 96  # [px]; what pills and a line of help take of the card beside it

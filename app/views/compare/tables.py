@@ -15,25 +15,6 @@ from app.views.compare import texts
 from engine.cost.report import Report
 from engine.scenario import Scenario, encode
 
-__all__ = [
-    "HEADLINE",
-    "METRICS",
-    "MONEY_AND_POWER",
-    "ComparedMetric",
-    "ComparedScenario",
-    "Difference",
-    "alike",
-    "csv",
-    "delta",
-    "differences",
-    "frame",
-    "json_rows",
-    "operators",
-    "shared",
-    "value",
-    "verdict",
-]
-
 
 @dataclass(frozen=True)
 class ComparedScenario:

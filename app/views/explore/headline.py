@@ -9,8 +9,6 @@ from app.shared import glossary
 from app.views.explore import texts
 from engine.cost.report import Report
 
-__all__ = ["HeadlineFigure", "cards"]
-
 _ROOM = 17  # characters of a value on a card of a wide window
 _ROOM_PHONE = 13  # on half of a 390 px phone
 

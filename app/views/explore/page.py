@@ -12,7 +12,7 @@ from app.shared import boundary, cached, fixes, glossary, link, parts, report_ta
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
 from app.shared.figures import roofline
-from app.shared.widgets import sidebar
+from app.shared.widgets import pickers, sidebar
 from app.shared.widgets.choices import choice
 from app.views.explore import headline as cards
 from app.views.explore import texts
@@ -220,7 +220,7 @@ def unsupported(scenario: Scenario, reason: Unsupported) -> None:
     st.info(fmt.plain(str(reason)), icon=":material/info:")
     with st.container(horizontal=True, gap="small"):
         for system, load in fixes.neighbours(scenario):
-            label = sidebar.workload_label(load) if system == scenario.system else sidebar.system_label(system)
+            label = pickers.workload_label(load) if system == scenario.system else pickers.system_label(system)
             st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
         if st.session_state.before:
             st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")

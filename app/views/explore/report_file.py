@@ -15,8 +15,6 @@ from app.views.explore import texts
 from app.views.explore.headline import cards
 from engine.cost.report import Report
 
-__all__ = ["report_html"]
-
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1080px; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; }
 dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(170px, 1fr)); gap: .75rem; }

@@ -19,8 +19,6 @@ from engine.cost.report import MemoryRow, Report
 from engine.resolve.bind import Bound
 from hardware_specs.schema import Device
 
-__all__ = ["GROUPS", "Machine", "groups", "links", "machine", "memory", "money", "sentence"]
-
 GROUPS = ("Units and rates", "Clock and power", "Memory, in detail", "Fabric")
 """Parts of a spec, in the order of the tab; price and plain capacity stand elsewhere."""
 

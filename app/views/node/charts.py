@@ -30,8 +30,6 @@ from engine.analyses.node.power import LoadPower
 from engine.cost.report import LinkRow
 from engine.devices.common.contract import RESOURCES, Span
 
-__all__ = ["Topology", "cores", "load", "power", "topology"]
-
 _SKIP = {"hoverinfo": "skip"}
 _WIDTHS = (1.5, 9.0)  # px of an idle and of a saturated link
 _ROWS = 60  # units drawn one below the other

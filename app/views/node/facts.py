@@ -21,20 +21,6 @@ from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError, encode
 
-__all__ = [
-    "FIGURES",
-    "Gain",
-    "core_split",
-    "cores",
-    "gains",
-    "kinds_table",
-    "load_told",
-    "not_a_node",
-    "shared",
-    "told",
-    "topology",
-]
-
 FIGURES = {"throughput": "Throughput", "latency": "Latency", "wires": "Bytes on links"}
 
 

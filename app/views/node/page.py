@@ -10,7 +10,7 @@ import streamlit as st
 from app.shared import boundary, cached, fixes, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
-from app.shared.widgets import sidebar
+from app.shared.widgets import pickers, sidebar
 from app.shared.widgets.choices import choice, switch
 from app.views.node import charts as node_charts
 from app.views.node import facts, pool, texts
@@ -257,7 +257,7 @@ def show() -> None:
         st.info(fmt.plain(str(why)), icon=":material/info:")
         with st.container(horizontal=True, gap="small"):
             for system, load in fixes.neighbours(scenario):
-                label = sidebar.workload_label(load) if system == scenario.system else sidebar.system_label(system)
+                label = pickers.workload_label(load) if system == scenario.system else pickers.system_label(system)
                 st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
         parts.footer(None)
         return

@@ -13,8 +13,6 @@ from engine.analyses.microservice import Microservice
 from engine.cost.report import Report
 from engine.scenario import encode
 
-__all__ = ["pool"]
-
 
 def _figures(service: Microservice) -> None:
     busy = "over capacity" if service.p95_s is None else f"{fmt.percent(service.utilisation)} busy"

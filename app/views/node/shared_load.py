@@ -16,8 +16,6 @@ from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError, decode, encode
 from model_zoo.catalog import default_zoo
 
-__all__ = ["two_networks"]
-
 _NONE = "none"
 _MOST = 1e7  # requests a second that a box takes
 

@@ -12,8 +12,6 @@ from app.shared.widgets.choices import choose, switch
 from app.views.node import texts
 from engine.scenario import Scenario, encode
 
-__all__ = ["tilings"]
-
 _AIMS = {"latency": "Fastest", "energy": "Least energy", "traffic": "Least traffic"}
 
 

@@ -14,8 +14,6 @@ from app.views.numerics.labels import called
 from engine.numerics.study import FormatLoss
 from engine.numerics.trained import Quality
 
-__all__ = ["distribution", "error_curve", "layer_errors", "plan_bars"]
-
 _SYMBOLS = ("circle", "circle-open", "diamond", "square", "x")
 _BINS = 81
 

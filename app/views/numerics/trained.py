@@ -15,8 +15,6 @@ from engine.analyses.format_costs import FormatCost
 from engine.host.measure.jobs import digits, narrow_floats, wide_deep
 from engine.numerics.trained import DigitsStudy, WideDeepStudy
 
-__all__ = ["trained_here"]
-
 _ROWS = 50_000  # of training, and as many held out: some seconds of a server that others use too
 
 

@@ -7,8 +7,6 @@ import plotly.graph_objects as go
 from app.shared.figures.style import BAR_WIDTH, PALETTE, PICK, TRACK, rows_axis, style
 from engine.analyses.programs import Listing
 
-__all__ = ["units"]
-
 _MOST = 1500  # bars: of a longer program the longest are drawn
 
 

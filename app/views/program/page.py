@@ -10,8 +10,9 @@ from app.shared import formats as fmt
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choose
 from app.views.program import charts, texts
-from engine.analyses.programs import PARTS, Listing, Row, Values, mnemonics, shipped
+from engine.analyses.programs import Listing, Values, mnemonics, shipped
 from engine.devices.common.contract import Unsupported
+from engine.devices.common.instruction_set import PARTS, Row
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError, encode
 

@@ -13,8 +13,6 @@ from app.shared.figures.style import INK, PALETTE, bar, row_height, rows_axis, s
 from app.views.published import texts
 from engine.published.dfx_figures import Comparison
 
-__all__ = ["paired", "section"]
-
 
 def _text(figure: Comparison, value: float) -> str:
     return fmt.percent(value) if not figure.unit else fmt.si(value, figure.unit)

@@ -15,8 +15,6 @@ from app.views.published import texts
 from engine.published.measured.compare import Measured, Row, coverage, groups, skipped, spread
 from engine.scenario import ScenarioError
 
-__all__ = ["section"]
-
 _MAX = 1_000_000  # bytes of a table
 _ROWS = 2000  # of one: a reader's share of a server that others use too
 _WORDS = {

@@ -15,8 +15,6 @@ from engine.analyses.edge import Forwarding
 from engine.analyses.split import SplitPoint
 from engine.host.measure.fused import FusedRun
 
-__all__ = ["chains", "cuts", "forwarding", "measured", "placements"]
-
 _PARTS = (
     ("first device", "first_s", "compute", ""),
     ("wire", "link_s", "links", ""),

@@ -12,8 +12,6 @@ from engine.host.measure import Bounds
 from engine.host.measure.fused import BLOCKS, FusedRun
 from engine.host.measure.jobs import block
 
-__all__ = ["on_this_host"]
-
 _BOUNDS = Bounds(bytes=2e8, seconds=0.6)  # of each block: buffers, and time spent sampling
 
 

@@ -22,22 +22,6 @@ from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import SpecError, parse
 from model_zoo.catalog import default_zoo
 
-__all__ = [
-    "DESIGNS",
-    "EVALUATIONS",
-    "MOST_STEPS",
-    "SEARCHED",
-    "AxisRange",
-    "Candidate",
-    "candidates",
-    "length",
-    "room",
-    "size",
-    "told",
-    "usual",
-    "values_of",
-]
-
 DESIGNS = 524_288  # that a first space stays within where operators are priced apart,
 DESIGNS_AT_ONCE = 32_768  # where a compiled call schedules them, and
 DESIGNS_WHOLE = 2048  # where a program is run for each distinct job

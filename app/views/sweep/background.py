@@ -29,15 +29,6 @@ from engine.sweep import Space as Designs
 from engine.sweep.search import Figures
 from hardware_specs.quantity import SpecError
 
-__all__ = [
-    "Outcome",
-    "RunningSweep",
-    "SweptDesign",
-    "designs_of",
-    "limits_of",
-    "settings_along",
-    "settings_of",
-]
 _LAST_CHUNKS_S = 2.0  # that a page waits for what a stopped sweep has done
 _TOLD = 100  # prices of a table from which their making is told
 _CLOUD = 100_000  # designs of a chart that a browser brushes; where one takes a call of its own, and

@@ -22,8 +22,6 @@ from engine.devices.common.contract import Unsupported
 from engine.devices.dfx.tiling import SAME
 from engine.scenario import Scenario, ScenarioError, encode
 
-__all__ = ["change", "go", "moves", "tiles"]
-
 _SAME = f"{100 * SAME:g}%"
 
 

@@ -21,8 +21,6 @@ from app.views.sweep.background import Outcome, settings_along
 from app.views.sweep.objectives import Metric
 from engine.sweep import FIGURES
 
-__all__ = ["draw", "packed", "points"]
-
 _HERE = Path(__file__).parent
 _HTML = """
 <div class="brush">

@@ -10,8 +10,6 @@ import plotly.graph_objects as go
 from app.shared import formats as fmt
 from app.shared.figures.style import INK, NEUTRAL, bar, row_height, rows_axis, style, two_lines
 
-__all__ = ["tornado"]
-
 
 def tornado(rows: Sequence[tuple[str, float, float]], percent: float, metric: str, dark: bool) -> go.Figure:
     """Change of a metric as each value goes down and up: solid for up, hatched for down.

@@ -22,8 +22,6 @@ from engine.scenario import Scenario
 from engine.sweep.space import EVERY_LIMIT
 from hardware_specs.quantity import SpecError
 
-__all__ = ["action", "controls", "searching"]
-
 _GROUPS = {
     "request": "Request",
     "mapping": "Mapping",

@@ -13,8 +13,6 @@ from app.views.sweep import texts
 from engine.cost.report import Report
 from engine.scenario.overrides import unstated
 
-__all__ = ["Metric", "axis", "known", "metrics", "priced", "scale"]
-
 
 @dataclass(frozen=True)
 class Metric:

@@ -11,7 +11,7 @@ import streamlit as st
 from app.shared import boundary, cached, fixes, link, parts
 from app.shared import formats as fmt
 from app.shared.boundary import callback
-from app.shared.widgets import sidebar
+from app.shared.widgets import pickers
 from app.views.sweep import axes, below_front, brush, objectives, spaces, tables, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep import controls as space_controls
@@ -203,7 +203,7 @@ def unsupported(scenario: Scenario, reason: Unsupported) -> None:
     st.info(fmt.plain(str(reason)), icon=":material/info:")
     with st.container(horizontal=True, gap="small"):
         for system, load in fixes.neighbours(scenario):
-            label = sidebar.workload_label(load) if system == scenario.system else sidebar.system_label(system)
+            label = pickers.workload_label(load) if system == scenario.system else pickers.system_label(system)
             st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
 
 

@@ -24,8 +24,6 @@ from engine.scenario import Scenario, ScenarioError
 from engine.sweep import Axis, inverse, price, sensitivity
 from engine.sweep import Space as Designs
 
-__all__ = ["SHARE", "Asked", "SmallestChange", "TileGrid", "smallest_change", "swings", "tile_map"]
-
 SHARE = 0.2  # by which a tornado lowers and raises each number
 _MOST_SWINGS = 10
 _MOST_DESIGNS = 300_000  # of the grid on which the smallest change is looked for

@@ -12,8 +12,6 @@ from app.shared import priority
 from app.shared.sweep_queue import QUEUE
 from app.views.sweep import texts
 
-__all__ = ["Question", "QueuedWork"]
-
 _POLL_S = 0.03
 _PATIENCE_S = 0.3  # that a page waits for what it stopped
 

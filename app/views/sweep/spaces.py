@@ -20,8 +20,6 @@ from engine.scenario import Scenario, ScenarioError
 from engine.scenario.token import boundary, deflated, pack, unpack
 from hardware_specs.quantity import SpecError
 
-__all__ = ["LIMIT", "PARAM", "PageSpace", "choose", "fitting", "read", "reset", "shown", "sync", "usual", "write"]
-
 PARAM = "x"
 VERSION = 1
 LIMIT = 4096  # characters

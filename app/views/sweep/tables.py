@@ -17,8 +17,6 @@ from engine.cost.report import RESOURCE_NAMES, Report
 from engine.scenario import Scenario, encode
 from engine.sweep.result import Origin
 
-__all__ = ["alike", "csv", "frame", "over", "pair", "setting", "start_of", "told", "unmet"]
-
 _LIMITS = {
     "refused": texts.NO_SUCH_COMBINATION,
     "fits": "memory capacity",

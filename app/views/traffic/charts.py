@@ -29,8 +29,6 @@ from app.shared.load import LoadDetail, LoadPoint
 from app.views.traffic import texts
 from engine.traffic import RequestTimeline
 
-__all__ = ["along", "curve", "distribution", "use", "use_height", "window"]
-
 _BAND = "rgba(120,132,148,0.22)"
 _STEEP = 8.0  # a curve that rises more is drawn on a log axis
 _LINE = 2200.0  # percent of the axis times pixels of height that a line of a label takes

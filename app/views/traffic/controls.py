@@ -18,8 +18,6 @@ from engine.cost.report import Report
 from engine.traffic import Sla, TrafficError
 from engine.traffic.plan import DOMAINS
 
-__all__ = ["load_and_sla", "nice", "site"]
-
 _METRICS = ("p99", "p95", "p50", "mean")
 _TIMES = {"latency": "End to end", "ttft": "TTFT", "tpot": "TPOT"}
 _BATCHES = tuple(2**i for i in range(11))

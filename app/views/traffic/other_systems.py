@@ -12,7 +12,7 @@ from app.shared import cached, comparison, link, parts
 from app.shared import formats as fmt
 from app.shared.load import Group, Load
 from app.shared.site import Site
-from app.shared.widgets import sidebar
+from app.shared.widgets import pickers
 from app.shared.widgets.choices import kept
 from app.shared.widgets.controlled import controlled
 from app.views.traffic import tables, texts
@@ -23,8 +23,6 @@ from engine.scenario import ScenarioError, encode
 from engine.traffic import Sla
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
-
-__all__ = ["card", "table"]
 
 _ALSO = "also"  # systems picked to stand beside, in the address
 _WORDS = ("Precision", "Limited by")  # columns without numbers
@@ -49,7 +47,7 @@ def _able() -> list[str]:
     """Other systems that run the workload."""
     now = link.current()
     systems = (id for id in default_catalog().ids("systems") if id != now.system and why_not(id, now.workload) is None)
-    return sorted(systems, key=sidebar.system_label)
+    return sorted(systems, key=pickers.system_label)
 
 
 def _picked() -> tuple[list[str], Callable[[list[str]], None]]:
@@ -73,7 +71,7 @@ def _on(systems: list[str]) -> tuple[list[Group], list[str]]:
         try:
             groups.append(tuple(encode(scenario) for scenario in link.on_system(system)))
         except (ScenarioError, Unsupported) as error:
-            refused.append(f"{sidebar.system_label(system)}: {error}")
+            refused.append(f"{pickers.system_label(system)}: {error}")
     return groups, refused
 
 
@@ -99,7 +97,7 @@ def card(report: Report, load: Load, sla: Sla, where: Site) -> None:
         st.multiselect(
             "Also on",
             able,
-            format_func=sidebar.system_label,
+            format_func=pickers.system_label,
             placeholder=texts.OTHER_SYSTEMS_PLACEHOLDER,
             **controlled("t.also", picked, pick, tuple(able)),
             help=texts.OTHER_SYSTEMS_HELP,

@@ -14,8 +14,6 @@ from engine.kernels.jit import pool
 from engine.traffic import Headline, LoadReport, Sla, capacity, latency_curve, max_qps, simulate
 from engine.traffic.service import TrafficError
 
-__all__ = ["Simulation"]
-
 _POINTS = 20
 _SCAN, _STEPS = 12, 8  # loads `max_qps` scans, and about how many it tries after
 _REPLICATIONS = 16

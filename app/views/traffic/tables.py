@@ -21,27 +21,6 @@ from engine.traffic.plan import DOMAINS
 from engine.traffic.scenario_load import node_facts
 from engine.traffic.serving import Offer
 
-__all__ = [
-    "at_this_load",
-    "columns",
-    "curve_csv",
-    "decimals",
-    "everything",
-    "job_said",
-    "knee",
-    "made_by",
-    "offers_frame",
-    "offers_said",
-    "offers_shown",
-    "overload",
-    "plan_csv",
-    "plans",
-    "simulated_by",
-    "verdict",
-    "waits",
-    "window_key",
-]
-
 NO_PRICE = "no price"
 _OF = {"latency": "", "ttft": texts.FIRST_TOKEN, "tpot": texts.FURTHER_TOKEN}
 

@@ -14,8 +14,6 @@ from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario
 
-__all__ = ["LinkLoad", "Split", "links", "on_links", "splits"]
-
 
 @dataclass(frozen=True)
 class LinkLoad:

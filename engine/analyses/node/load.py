@@ -19,8 +19,6 @@ from engine.traffic.scenario_load import load_of
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import Zoo, default_zoo
 
-__all__ = ["LoadCurve", "curve", "limit_of", "limited", "on_host"]
-
 _POINTS = 16
 _LOWEST, _HIGHEST = 0.05, 0.97  # of capacity
 _REQUESTS = 20_000

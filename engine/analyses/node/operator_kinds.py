@@ -11,8 +11,6 @@ from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
 
-__all__ = ["KindColumn", "by_kind", "kinds_of"]
-
 
 @dataclass(frozen=True)
 class KindColumn:

@@ -18,8 +18,6 @@ from engine.plan.plan import Plan, model_of
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario
 
-__all__ = ["LoadPower", "Sustained", "against_load", "host_seconds", "sustained"]
-
 _CLOCK = "devices.0.card.clock.max"
 _STEPS = 12  # halvings of the clock's range
 

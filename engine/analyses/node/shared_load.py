@@ -21,8 +21,6 @@ from engine.traffic import Estimate, Mixed, Poisson, Service, Station, TandemQue
 from engine.traffic.arrangements import wires
 from engine.traffic.scenario_load import priced
 
-__all__ = ["Load", "Network", "SharedNode", "alone_qps", "share_node", "usual"]
-
 MOST = 8  # networks: what stays on chip is tried for every set of them
 CARDS, HOST = "cards", "host"
 _KEEP = "on-chip-weights"

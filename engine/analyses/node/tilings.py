@@ -25,8 +25,6 @@ from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
 from model_zoo.ops import Op
 
-__all__ = ["COUNTED", "Mapped", "Tiled", "Tiling", "block_map", "mapped", "pinned", "products", "tiled"]
-
 SWITCH = "search-tilings"
 COUNTED = 1e9  # tilings after which nobody counts on
 _LETTERS = "mnk"

@@ -20,8 +20,6 @@ from engine.plan.schemes import Hop
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario
 
-__all__ = ["NodeTimeline", "timeline"]
-
 FINE = 600  # bars of a stage on the shown card; more are joined
 _JOIN = 0.004  # of the stage: gaps that joined bars may hide
 _LINKS = {"network": "network", "host": "host link", "switch": "host link", "memory": "host memory"}

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from engine.scenario import ScenarioError
 
-__all__ = ["MOST_INSTRUCTIONS", "Line", "ProgramError", "Word", "lines_of", "unknown", "whole"]
-
 MOST_INSTRUCTIONS = 100_000
 """Instructions a program may have once its loops are written out."""
 MOST_TURNS = 65_536

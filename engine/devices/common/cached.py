@@ -9,8 +9,6 @@ from typing import Any
 
 from engine.devices.common.column import NotAlike
 
-__all__ = ["once", "remembered"]
-
 _MOST = 2048
 
 

@@ -19,18 +19,6 @@ from engine.devices.common.column import Column, together
 from engine.devices.common.contract import Job
 from engine.kernels.jit import kernel
 
-__all__ = [
-    "ALL_GATHER",
-    "ALL_REDUCE",
-    "FORMAT",
-    "OPS",
-    "beyond",
-    "collective_seconds",
-    "collective_time",
-    "link_form",
-    "sent_beyond",
-]
-
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND = range(5)
 OPS = {
     "all_reduce": ALL_REDUCE,

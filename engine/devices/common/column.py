@@ -17,23 +17,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-__all__ = [
-    "Column",
-    "NotAlike",
-    "arrays_of",
-    "as_doubles",
-    "columns_as",
-    "columns_of",
-    "each",
-    "exceeds",
-    "larger",
-    "largest",
-    "numbers",
-    "one_by_one",
-    "smaller",
-    "together",
-]
-
 _WHOLE = 1 << 53  # integers up to here are doubles
 _TOGETHER = 1 << 22  # values of a column
 _DIVIDES = (operator.truediv, operator.floordiv)

@@ -21,26 +21,6 @@ from engine.scenario import ScenarioError
 from hardware_specs.schema import Device, Link
 from model_zoo.ops import Graph, Op, Phase
 
-__all__ = [
-    "RESOURCES",
-    "WIDTH",
-    "Compiled",
-    "DeviceFamily",
-    "Fit",
-    "Job",
-    "Knob",
-    "PacketPath",
-    "Parameter",
-    "PhaseCost",
-    "PricedField",
-    "Rule",
-    "Setting",
-    "Span",
-    "Switch",
-    "TableMemory",
-    "Unsupported",
-]
-
 RESOURCES: tuple[str, ...] = ("compute", "offchip", "onchip", "links", "host", "overhead")
 """Columns of every time breakdown: the resource that an op's time is spent on, after overlap."""
 

@@ -11,8 +11,6 @@ from engine.kernels.ir.doubles import above, alike, at_least, chosen, larger, ro
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
-__all__ = ["SIZES", "Group", "at", "dealt", "groups_of", "in_chunks", "parts", "records", "seen", "side_by_side"]
-
 SIZES = 4
 """Rows of sizes that compiled models take: batch, pass length, context and span, as `model_zoo.ops.Phase.sizes`."""
 

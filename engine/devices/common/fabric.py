@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 from hardware_specs.schema import Fpga
 
-__all__ = ["LABELS", "ROUTABLE", "Demand", "shortage"]
-
 Demand = Mapping[str, Mapping[str, float]]
 
 LABELS = {

@@ -13,8 +13,6 @@ from engine.devices.common.counts import dealt
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from model_zoo.ops import ZERO, Dim, Graph, Op, Phase
 
-__all__ = ["Footprint", "footprint"]
-
 
 @dataclass(frozen=True)
 class Footprint:

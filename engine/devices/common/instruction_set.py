@@ -17,21 +17,6 @@ from engine.scenario import Scenario
 from hardware_specs.schema import Device, Link
 from model_zoo.ops import Graph
 
-__all__ = [
-    "PARTS",
-    "BoundMachine",
-    "Density",
-    "Error",
-    "InstructionSet",
-    "Listing",
-    "Row",
-    "TileChoice",
-    "Use",
-    "Values",
-    "register",
-    "relative_error",
-]
-
 PARTS = ("layer", "head", "token", "layer-send", "head-send")
 """Programs of a decoder that can be shown, as the last of a card of a pipeline too; other machines have one, of a step
 or of the whole network."""

@@ -17,8 +17,6 @@ from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op, Sum
 
-__all__ = ["FORMATS", "kv_format"]
-
 FORMATS = ("fp16", "fp8", "int8")
 """Formats that serving frameworks store keys and values in beside the activations' own."""
 

@@ -10,8 +10,6 @@ import numpy as np
 from engine.devices.dfx.machine import DfxMachine
 from engine.devices.dfx.model import generate, random_decoder, reference_logits
 
-__all__ = ["Accuracy", "accuracy"]
-
 PROMPT = (1, 5, 9, 200)
 
 

@@ -34,8 +34,6 @@ from engine.devices.dfx.tiling import chosen, dsp_slices
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device, Dfx
 
-__all__ = ["INSTRUCTIONS"]
-
 
 def _core(device: Device) -> Dfx:
     assert device.dfx is not None

@@ -16,8 +16,6 @@ from engine.kernels.ir.microkernel import VL
 from engine.kernels.operators.halftree import WIDTHS, TreeWeights, tree_matvec
 from engine.numerics.formats import Integer
 
-__all__ = ["HALF", "IntegerWeights", "accumulate", "gelu_table", "product", "silu_table", "tree_sum", "whole_product"]
-
 HALF = np.float16
 SAMPLES = 2048
 LIMIT = 8.0

@@ -15,8 +15,6 @@ from engine.devices.common.assembly import Line, ProgramError, Word, lines_of, u
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.program import Instruction
 
-__all__ = ["MNEMONICS", "DfxProgram", "assemble", "checked", "disassemble"]
-
 MNEMONICS: tuple[str, ...] = (
     "load.token", "load.position", "store.token", "add", "sub", "mul", "mul.s", "load.gamma", "load.beta", "exp",
     "accum", "mul.width", "recip_sqrt", "recip", "Conv1D", "Conv1D.gelu", "MaskedMM", "MM", "MM.argmax", "store.key",

@@ -23,20 +23,6 @@ from engine.devices.dfx.scoreboard import N_UNITS, book, book_many
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device, Dfx, Link
 
-__all__ = [
-    "BYTES",
-    "DEPTHS",
-    "STORED",
-    "LayerSizes",
-    "Timed",
-    "core_record",
-    "program_of",
-    "role_cycles",
-    "run_code",
-    "time_program",
-    "vector_lanes",
-]
-
 BYTES = 2.0
 DEPTHS: dict[str, float] = {
     "fp-add": 11,

@@ -15,8 +15,6 @@ from engine.devices.common.contract import PricedField, Setting
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import LayerSizes, program_of
 
-__all__ = ["DIRECTION", "blocks", "costs"]
-
 _DEPTH = 2048.0  # words of 18 bit in a block of 36 Kbit, a shape that UltraScale+'s memory guide names
 _KEPT = {"horizontal": 1e6, "vertical": 1.0}
 """Beats that inputs stay for at most: more than any matrix has columns, and one."""

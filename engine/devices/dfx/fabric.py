@@ -17,8 +17,6 @@ from engine.devices.dfx.core import BYTES, vector_lanes
 from engine.devices.dfx.tiling import dsp_slices
 from hardware_specs.schema import Device
 
-__all__ = ["COSTS", "REST", "Cost", "counted_share", "fabric"]
-
 REST = "platform and control, as printed"
 LEFT = {"lut": 196_149.0, "ff": 478_763.0, "bram36": 378.0, "uram": 14.0}
 """What is left of the printed shares of a U280 (39.93, 42.52, 59.13, 10.83%) once the core's units are counted. [-]"""

@@ -48,8 +48,6 @@ from engine.scenario.sentences import level_name
 from hardware_specs.schema import Device, MemoryLevel
 from model_zoo.ops import Graph, Op
 
-__all__ = ["FAMILY", "LayerSizes", "core_record", "time_program"]
-
 BLOCK = 36 * 1024 / 8  # bytes of a block of BRAM
 _RATES = ("DFX-053", "DFX-054", "DFX-055", "DFX-058")  # printed rates that were in view when constants were chosen
 TILE_SIDES = (8, 16, 32, 64, 128)

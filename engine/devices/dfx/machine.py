@@ -25,8 +25,6 @@ from engine.devices.dfx.model import EPSILON, Decoder, columns, held, rotary
 from engine.kernels.operators.halftree import TreeWeights, pack_tree
 from engine.numerics.formats import GroupInteger
 
-__all__ = ["DfxMachine"]
-
 
 def _half(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x, np.float32).astype(HALF)

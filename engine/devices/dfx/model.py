@@ -8,8 +8,6 @@ import numpy as np
 
 from engine.devices.dfx import program as isa
 
-__all__ = ["Decoder", "DecoderLayer", "columns", "generate", "held", "random_decoder", "reference_logits", "rotary"]
-
 EPSILON = 1e-5
 ROTARY_BASE = 10_000.0
 """Of the angles' geometric series, as Llama 2 has it. [-]"""

@@ -9,8 +9,6 @@ import numpy as np
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.model import EPSILON, Decoder, columns, held, rotary
 
-__all__ = ["Oracle"]
-
 
 class Oracle:
     """Registers of `cards` cores with a one-layer model and a cache of `keys` and `values`, all float64."""

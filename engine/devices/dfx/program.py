@@ -22,22 +22,6 @@ import numpy as np
 from engine.devices.common.column import exceeds, larger, one_by_one, smaller
 from model_zoo.ops import Phase
 
-__all__ = [
-    "BUFFER",
-    "COLUMNS",
-    "REGISTERS",
-    "ROLES",
-    "UNITS",
-    "Instruction",
-    "LayerSizes",
-    "encode",
-    "head_program",
-    "layer_program",
-    "partial_sums",
-    "sent",
-    "token_program",
-]
-
 UNITS: tuple[str, ...] = ("MPU + DMA read", "VPU", "router", "DMA write", "DDR")
 MPU, VPU, ROUTER, WRITE, DDR = range(len(UNITS))
 

@@ -32,8 +32,6 @@ from engine.devices.dfx.program import (
 )
 from engine.kernels.jit import kernel
 
-__all__ = ["book", "book_many", "run"]
-
 N_UNITS, _REGISTERS = len(UNITS), len(REGISTERS)
 _COMPUTE, _OFFCHIP, _LINKS, _OVERHEAD = (RESOURCES.index(r) for r in ("compute", "offchip", "links", "overhead"))
 

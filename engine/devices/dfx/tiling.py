@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["CANDIDATES", "Choice", "chosen", "dsp_slices", "ties"]
-
 CANDIDATES: tuple[tuple[int, int], ...] = ((8, 128), (16, 64), (32, 32), (64, 16), (128, 8))
 """Tiles whose d x l weights fill the 32 x 512 bit of the memory channels in a cycle."""
 

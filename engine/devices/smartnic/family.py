@@ -20,8 +20,6 @@ from engine.devices.smartnic.memory import nic_of as _nic
 from hardware_specs.schema import Device, MemoryLevel
 from model_zoo.ops import Graph
 
-__all__ = ["FAMILY", "chain_s", "drop_point", "forwarding_rate", "layer_s", "packet_budget"]
-
 WORD_BITS = 32.0
 PREAMBLE = 20.0  # bytes of preamble and gap around every Ethernet frame
 PACKETS = (64, 128, 256, 512, 1024, 1518)

@@ -15,8 +15,6 @@ import numpy as np
 from engine.devices.common.column import exceeds, larger, smaller
 from hardware_specs.schema import Device, NicMemory, SmartNic
 
-__all__ = ["WeightPlacement", "answer_cycles", "capacity_of", "home_of", "input_cycles", "nic_of", "read_cycles"]
-
 
 def nic_of(device: Device) -> SmartNic:
     """The spec's network processor."""

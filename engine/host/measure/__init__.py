@@ -5,20 +5,3 @@ from engine.host.measure.kernels import KERNELS, kernel_named, shape_of
 from engine.host.measure.network import OpRun, WorkloadRun, measure_workload
 from engine.host.measure.run import Bounds, KernelRun, host_roofline, measure_kernel, roofs
 from engine.kernels.timing import MeasurementCancelled, Spread
-
-__all__ = [
-    "KERNELS",
-    "Bounds",
-    "KernelRun",
-    "MeasureError",
-    "MeasurementCancelled",
-    "OpRun",
-    "Spread",
-    "WorkloadRun",
-    "host_roofline",
-    "kernel_named",
-    "measure_kernel",
-    "measure_workload",
-    "roofs",
-    "shape_of",
-]

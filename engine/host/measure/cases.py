@@ -23,19 +23,6 @@ from engine.kernels.operators.halfprec import gemm_bf16, gemm_narrow, pack_narro
 from engine.kernels.operators.quantise import quantise
 from engine.scenario import ScenarioError
 
-__all__ = [
-    "Case",
-    "Check",
-    "MeasureError",
-    "few_rows",
-    "given",
-    "noise",
-    "product",
-    "relative_error",
-    "room",
-    "shared_activations",
-]
-
 Check = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Output -> (a sample of it, the float64 values of the same)."""
 

@@ -34,21 +34,6 @@ from hardware_specs.schema import Device
 from model_zoo.catalog import Zoo, default_zoo
 from model_zoo.ops import Graph, Op, Phase
 
-__all__ = [
-    "GOAL",
-    "MOST",
-    "MOST_FLOPS",
-    "Compared",
-    "MeasuredHost",
-    "Share",
-    "compare",
-    "fitting",
-    "predict",
-    "predict_op",
-    "predict_ops",
-    "summary",
-]
-
 GOAL, MOST = 0.20, 2.0  # median error wanted, and the ratio that none should be beyond
 MOST_FLOPS = 4e10  # of a request: a second or so of one thread
 

@@ -14,8 +14,6 @@ from engine.host.measure.compare import predict_op
 from engine.host.measure.kernels import kernel_named
 from hardware_specs.catalog import Catalog, default_catalog
 
-__all__ = ["OperatorPrediction", "devices_with_operators", "predict_elsewhere"]
-
 _EIGHT = ("sq", "fp8")  # the operator tables' formats of 8 bits, first what a host's INT8 is
 _STREAMED = {"layer-norm": "norm", "gelu": "act", "add": "add"}
 

@@ -30,8 +30,6 @@ from model_zoo.families.blocks import elementwise
 from model_zoo.families.images import Net
 from model_zoo.ops import ZERO, Graph, Op, Phase, dim
 
-__all__ = ["BLOCKS", "FusedBlock", "FusedRun", "Rates", "measure_block", "predicted_times", "tile_rows"]
-
 
 @dataclass(frozen=True)
 class FusedBlock:

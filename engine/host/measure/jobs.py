@@ -16,8 +16,6 @@ from engine.kernels.probe import MeasuredRoofline
 from engine.kernels.timing import Progress
 from engine.numerics.trained import DigitsStudy, WideDeepStudy, digits_study, wide_deep_study
 
-__all__ = ["KernelShown", "block", "digits", "kernel", "narrow_floats", "network", "wide_deep"]
-
 
 @dataclass(frozen=True)
 class KernelShown:

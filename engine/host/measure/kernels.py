@@ -11,8 +11,6 @@ from engine.host.measure.cases import Case, MeasureError, product
 from model_zoo.families.blocks import bag, elementwise, linear, matmul
 from model_zoo.ops import Dim, Op, dim
 
-__all__ = ["KERNELS", "NamedKernel", "kernel_named", "shape_of"]
-
 _MOST = 65536  # of any extent but a table's rows
 _PRODUCTS = ("fp32", "int8", "bf16", "fp16", "ms-fp9", "ms-fp8")
 

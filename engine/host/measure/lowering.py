@@ -16,8 +16,6 @@ from engine.host.measure import movement, operators
 from engine.host.measure.cases import Case, MeasureError, product
 from model_zoo.ops import Op, Phase
 
-__all__ = ["Piece", "lower"]
-
 At = tuple[float, float, float]
 Image = tuple[int, tuple[int, ...]]  # channels and extents
 _ACTIVATIONS = {

@@ -14,8 +14,6 @@ from engine.kernels.operators.rotary import rotary, rotary_angles
 from engine.kernels.operators.select import non_max_suppression, top_k
 from engine.kernels.operators.wide_deep import hash_ids
 
-__all__ = ["align_boxes", "hash_fields", "largest", "repeat", "respond", "rotate", "suppress", "top", "total", "turn"]
-
 _OVERLAP = 0.7  # share of the union above which the lower of two proposals goes, as detection networks set it
 _GOLDEN, _MIX = np.uint64(0x9E3779B97F4A7C15), (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 

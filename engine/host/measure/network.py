@@ -15,8 +15,6 @@ from engine.kernels import jit
 from engine.kernels.timing import MeasurementCancelled, Progress, Spread, clock_for
 from model_zoo.catalog import Zoo, default_zoo
 
-__all__ = ["OpRun", "WorkloadRun", "measure_workload"]
-
 WEIGHT_FORMATS = ("fp32", "bf16", "fp16", "int8")
 _STEPS = 24  # of a recurrence: they are alike, so more would only take longer
 

@@ -26,21 +26,6 @@ from engine.kernels.operators.quantise import quantise
 from engine.kernels.operators.rnn import GATES, gru_step, lstm_step, pack_cell
 from engine.kernels.operators.softmax import softmax
 
-__all__ = [
-    "attend",
-    "batched",
-    "binary",
-    "convolve",
-    "convolve_u8",
-    "lookup",
-    "normalise",
-    "pointwise",
-    "pool",
-    "quantised",
-    "recurrent",
-    "soft",
-]
-
 _MIDDLE = 128  # zero point of unsigned codes of values of both signs
 _ROW_BYTES = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0, "int4": 0.5}
 _POINTWISE = {  # name -> (float64 twin, operations of an element as the graphs count them)

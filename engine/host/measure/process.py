@@ -20,8 +20,6 @@ from typing import Any
 from engine.host.measure.cases import MeasureError
 from engine.kernels.timing import MeasurementCancelled, Progress
 
-__all__ = ["MeasuringProcess", "serve"]
-
 _LOOK_S = 0.1  # between two looks at whether the run was given up
 _LAST_S = 2.0  # that a process which closed its link may take to end
 _NICE = 5  # the server's own threads go first

@@ -15,8 +15,6 @@ from engine.host.measure.cases import MeasureError
 from engine.host.measure.process import MeasuringProcess
 from engine.kernels.timing import Progress
 
-__all__ = ["QueuedRun", "RunQueue", "queued"]
-
 _MOST = 16  # runs waiting or under way: beyond, a reader would wait for minutes
 
 

@@ -16,15 +16,6 @@ from engine.kernels import jit
 from engine.kernels.probe import MeasuredRoofline, probe
 from engine.kernels.timing import Progress, Spread, clock_for, sample
 
-__all__ = [
-    "Bounds",
-    "KernelRun",
-    "allowed_threads",
-    "host_roofline",
-    "measure_kernel",
-    "roofs",
-]
-
 
 @dataclass(frozen=True)
 class Bounds:

@@ -14,8 +14,6 @@ from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import SpecError, parse
 from hardware_specs.schema import Device, System
 
-__all__ = ["files_of", "specs_of", "write_fit"]
-
 SUFFIX = "-calibrated"
 _LONGEST = 63  # characters of an id
 

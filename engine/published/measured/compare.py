@@ -26,19 +26,6 @@ from hardware_specs.quantity import SpecError
 from model_zoo.catalog import Zoo, default_zoo
 from model_zoo.schema import WorkloadError
 
-__all__ = [
-    "Measured",
-    "Row",
-    "compared",
-    "coverage",
-    "figures_of",
-    "groups",
-    "read_measured",
-    "skipped",
-    "spread",
-    "write_back",
-]
-
 _REFUSED = (ScenarioError, Unsupported, SpecError, WorkloadError)
 _QUEUES = "needs a closed-loop scheduler, which there is none of yet"
 

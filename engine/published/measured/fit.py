@@ -16,8 +16,6 @@ from engine.scenario import ScenarioError
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device
 
-__all__ = ["LEAST", "FittedConstant", "FittedPart", "enough", "fit"]
-
 LEAST = 4  # rows of a part: three for a constant, and one to leave out
 ROWS_EACH = 3  # rows for each constant that may move
 MOST = 6  # constants that move at all

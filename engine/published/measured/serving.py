@@ -15,8 +15,6 @@ from engine.scenario import Scenario
 from hardware_specs.catalog import Catalog
 from model_zoo.ops import Op
 
-__all__ = ["Engine", "mixed_tpot"]
-
 
 @lru_cache(maxsize=4096)
 def _passes(scenario: str, catalog: Catalog) -> dict[str, PhaseRun]:

@@ -14,8 +14,6 @@ from engine.scenario.overrides import HARDWARE
 from engine.scenario.token import brief
 from hardware_specs.plain import load_yaml
 
-__all__ = ["FIGURES", "Figure", "Header", "known", "measured", "sorted_out"]
-
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _UNITS: dict[str, dict[str, float]] = {
     "latency": _TIME,

@@ -15,8 +15,6 @@ from model_zoo.families.transformer_decoder.shape import Layer, Shape
 from model_zoo.ops import Dim, dim
 from model_zoo.schema import WorkloadError
 
-__all__ = ["attention", "cached", "latent_of", "reach"]
-
 
 @dataclass(frozen=True)
 class Latent:

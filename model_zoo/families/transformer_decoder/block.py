@@ -9,8 +9,6 @@ from typing import Any
 from model_zoo.families.blocks import elementwise, linear, matmul
 from model_zoo.ops import Dim, Op, dim
 
-__all__ = ["NORM", "TOKENS", "Block", "View"]
-
 TOKENS = dim(1, "bs")
 NORM = "layer-norm+residual"
 

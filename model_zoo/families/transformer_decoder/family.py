@@ -23,8 +23,6 @@ from model_zoo.families.transformer_decoder.tower import (
 from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase, Sum, dim
 from model_zoo.schema import WorkloadError
 
-__all__ = ["FAMILY"]
-
 LAST = dim(1, "b")  # the one token a request's logits are needed for
 FIRST = View(dim(1, "b"), ONE, ONE)  # the token that begins what answers an encoder
 QUANTISED = {

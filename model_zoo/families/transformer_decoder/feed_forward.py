@@ -7,8 +7,6 @@ from dataclasses import replace
 from model_zoo.families.transformer_decoder.block import Block
 from model_zoo.families.transformer_decoder.shape import Layer, Shape
 
-__all__ = ["feed_forward"]
-
 
 def _half(shape: Shape, block: Block, source: tuple[str, ...], width: int, ffn: int, prefix: str = "") -> str:
     """Up, the activation, and down again."""

@@ -14,8 +14,6 @@ from model_zoo.families.transformer_decoder.shape import Layer, Shape
 from model_zoo.ops import ZERO, Dim, Op, dim
 from model_zoo.schema import WorkloadError
 
-__all__ = ["mixed", "state"]
-
 WIDE = 2.0  # elements of 16 bits a number of a state takes
 
 

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from model_zoo.families.family import Params
 from model_zoo.schema import WorkloadError
 
-__all__ = ["DEFAULTS", "FEEDS", "MIXERS", "Layer", "Shape", "read_shape"]
-
 MIXERS = {"f": "full", "w": "window", "c": "chunk", "d": "delta", "m": "mamba2", "s": "mamba1", "l": "linear", "n": ""}
 """How a layer mixes tokens, by its letter in `mixers`: attention to the whole context, to a window or a chunk of it; a
 gated delta rule, Mamba-2, Mamba-1 or plain linear attention, which keep a state instead; n: not at all."""

@@ -10,8 +10,6 @@ from model_zoo.families.transformer_decoder.shape import Shape
 from model_zoo.ops import Dim, Op, dim
 from model_zoo.schema import WorkloadError
 
-__all__ = ["Encoder", "cross_attention", "encoder_of", "image_tower", "source_encoder"]
-
 
 def _layer(block: Block, heads: int, head: int, ffn: int, seen: Dim, source: str, *, gated: str, bias: bool) -> None:
     """One layer of an encoder without a mask: norms before each half."""

@@ -2,5 +2,3 @@
 
 from model_zoo.importers.huggingface.keys import MAX_BYTES, plain
 from model_zoo.importers.huggingface.workload import id_from, read_config, read_config_file, written
-
-__all__ = ["MAX_BYTES", "id_from", "plain", "read_config", "read_config_file", "written"]

@@ -13,8 +13,6 @@ from model_zoo.importers.huggingface.layers import feeds_of, mixers_of, shortest
 from model_zoo.plain import read_plain
 from model_zoo.schema import WorkloadError
 
-__all__ = ["Found", "architecture", "decoder"]
-
 Found = dict[str, tuple[Any, str]]
 """Parameters: value, and the key that says so."""
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from model_zoo.schema import WorkloadError
 
-__all__ = ["MAX_BYTES", "Keys", "plain"]
-
 MAX_BYTES = 4 << 20
 _DEEPEST = 24
 _SHOWN = 60

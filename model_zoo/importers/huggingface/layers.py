@@ -7,8 +7,6 @@ from typing import Any
 from model_zoo.importers.huggingface.keys import Keys
 from model_zoo.schema import WorkloadError
 
-__all__ = ["feeds_of", "mixers_of", "shortest"]
-
 _MIXERS = {
     "full_attention": "f", "attention": "f", "global": "f", "global_attention": "f", "full": "f", "hybrid": "f",
     "sliding_attention": "w", "local": "w", "sliding": "w", "sliding_window": "w", "local_attention": "w",

@@ -7,8 +7,6 @@ from typing import Any
 from model_zoo.importers.huggingface.decoder import Found
 from model_zoo.importers.huggingface.keys import Keys
 
-__all__ = ["encoder", "images"]
-
 _SIDE = 448  # pixels of an image where the network takes any size and the configuration names none
 
 

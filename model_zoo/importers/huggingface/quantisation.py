@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from model_zoo.importers.huggingface.keys import Keys
 from model_zoo.schema import WorkloadError
 
-__all__ = ["Format", "checkpoint_format"]
-
 _FLOATS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp16", "float": "fp32"}
 _METHODS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp4": 4, "awq": 4, "gptq": 4, "auto-round": 4, "bitsandbytes": 0}
 _KNOWN = (*_METHODS, "modelopt", "compressed-tensors")

@@ -16,8 +16,6 @@ from model_zoo.importers.huggingface.prefix import encoder, images
 from model_zoo.importers.huggingface.quantisation import checkpoint_format
 from model_zoo.schema import Number, Request, Source, Workload, WorkloadError
 
-__all__ = ["id_from", "read_config", "read_config_file", "written"]
-
 _FAMILY = "transformer-decoder"
 _UNDER = ("text_config", "language_config", "llm_config", "thinker_config", "language_model")
 _BESIDE = "hf_quant_config.json"

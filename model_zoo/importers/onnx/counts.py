@@ -11,8 +11,6 @@ from model_zoo.importers.onnx.shapes import Walk
 from model_zoo.ops import Dim
 from model_zoo.schema import WorkloadError
 
-__all__ = ["Survey", "combined"]
-
 BATCH, LENGTH = 2, 32  # where shapes are first worked out
 _STORED = frozenset({1, 2, 3, 4, 5, 6, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26})  # floats and quantised ints
 

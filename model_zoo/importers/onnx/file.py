@@ -10,20 +10,6 @@ from typing import Any
 
 from model_zoo.schema import WorkloadError
 
-__all__ = [
-    "MAX_BYTES",
-    "MAX_ELEMENTS",
-    "MAX_NODES",
-    "MISSING",
-    "NATIVE",
-    "SMALL",
-    "Axes",
-    "File",
-    "open_file",
-    "shown",
-    "told",
-]
-
 MISSING = "reading ONNX needs the package onnx, which is not installed: pip install onnx"
 MAX_BYTES = 256 * 1024 * 1024
 MAX_NODES = 20_000

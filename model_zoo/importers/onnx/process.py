@@ -22,8 +22,6 @@ from model_zoo.importers.onnx.file import MISSING
 from model_zoo.importers.onnx.workload import family_of
 from model_zoo.schema import Workload, WorkloadError
 
-__all__ = ["MEMORY", "SECONDS", "ImportProcess"]
-
 SECONDS = 60.0  # for one file; the largest allowed take some ten
 MEMORY = 6 << 30  # address space of the reader [B]; a file of the largest size takes half
 _ROOT = Path(__file__).resolve().parents[2]

@@ -14,8 +14,6 @@ from model_zoo.importers.onnx.file import shown
 from model_zoo.ops import Dim, Op
 from model_zoo.schema import WorkloadError
 
-__all__ = ["PRODUCTS", "RECURRENT", "attributes_of", "axes_of"]
-
 RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
 

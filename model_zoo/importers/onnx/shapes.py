@@ -15,8 +15,6 @@ from typing import Any
 from model_zoo.importers.onnx.file import MAX_ELEMENTS, NATIVE, SMALL, File, shown, told
 from model_zoo.schema import WorkloadError
 
-__all__ = ["MICROSOFT", "Walk", "label_of"]
-
 _FOLDED = frozenset({
     "Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Clip", "Concat", "ConstantOfShape", "CumSum", "Div", "Equal",
     "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity",

@@ -13,8 +13,6 @@ from model_zoo.importers.onnx.model import read_onnx
 from model_zoo.ops import Dim, Graph, Op
 from model_zoo.schema import Id, Request, Workload, WorkloadError
 
-__all__ = ["family_of", "read_onnx_workload"]
-
 
 def read_onnx_workload(path: Path) -> tuple[Workload, NetworkFamily]:
     """The network of a file and its family, which turns nothing; WorkloadError in one sentence where it can't be read.

@@ -9,7 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from model_zoo import WorkloadError
-from model_zoo.importers.onnx.model import MAX_NODES, read_onnx
+from model_zoo.importers.onnx.file import MAX_NODES
+from model_zoo.importers.onnx.model import read_onnx
 from tests.catalog.onnx_files import FLOAT, INT64, f32, i64, model, node
 
 X, Y = [("x", FLOAT, ["N", 4])], [("y", FLOAT, None)]

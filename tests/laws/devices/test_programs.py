@@ -9,10 +9,11 @@ import random
 import numpy as np
 import pytest
 
-from engine.analyses.programs import PARTS, execute, listing, shipped
+from engine.analyses.programs import execute, listing, shipped
 from engine.cli.main import main
 from engine.devices import family
 from engine.devices.common.assembly import ProgramError
+from engine.devices.common.instruction_set import PARTS
 from engine.devices.dfx import assembly as dfx_text
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import LayerSizes, core_record, program_of
