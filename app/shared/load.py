@@ -255,7 +255,7 @@ def point(load: Load, sla: Sla, qps: float, top: Capacity) -> LoadDetail:
         figures = {"mean": law.mean} | {f"p{q}": law.quantile(q / 100) for q in (50, 95, 99)}
         edges = log_edges(0.9 * law.quantile(0.001), law.quantile(0.9999))
         above = np.array([law.tail(float(t)) for t in edges])
-        return LoadDetail(None, figures, edges, above[:-1] - above[1:], use, law.blocked, law.name)
+        return LoadDetail(None, figures, edges, above[:-1] - above[1:], use, 0.0, law.name)
     report = simulate(
         system, load.at(qps), sizes=sizes, outputs=outputs, requests=requests_of(system), ceiling=top, keep_samples=True
     )

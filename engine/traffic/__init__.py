@@ -1,7 +1,8 @@
 """Under load: arrivals, queues and batching -> latency distribution, the load inside an SLA, nodes and their cost.
 
 >>> from engine.traffic import DynamicBatching, Poisson, Service, Sla, max_qps, simulate, single
->>> node = single(Service.affine(fixed_s=2e-3, per_item_s=4e-4, max_batch=16), DynamicBatching(16, timeout_s=5e-3))
+>>> batches = Service.from_points((1, 16), (2.4e-3, 8.4e-3))  # [s]
+>>> node = single(batches, DynamicBatching(16, timeout_s=5e-3))
 >>> report = simulate(node, Poisson(qps=800.0), seed=1)
 >>> best = max_qps(node, Sla.parse("p99=30ms"), Poisson(1.0))
 """
@@ -20,10 +21,7 @@ from engine.traffic.policies import (
     NoBatching,
     Station,
     TandemQueue,
-    on_path_nic,
-    pool_behind_network,
     single,
-    sparse_dense,
 )
 from engine.traffic.service import DecoderService, Resource, Service, TrafficError
 from engine.traffic.simulate import LoadReport, RequestTimeline, latency_curve, simulate, timeline

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,22 +34,22 @@ def _key(seed: int, replication: int) -> np.uint64:
 
 
 @dataclass(frozen=True)
-class Poisson:
-    """Independent exponential gaps: coefficient of variation 1. ``qps`` [1/s]."""
-
+class _Process:
     qps: float
 
     def __post_init__(self) -> None:
         positive("qps", self.qps)
 
-    @property
-    def cv(self) -> float:
-        """Coefficient of variation of the gaps. [-]"""
-        return 1.0
-
-    def at(self, qps: float) -> Poisson:
-        """The same process at another mean rate. [1/s]"""
+    def at(self, qps: float) -> Self:
+        """The same process at another mean rate; bursts and periods keep their length. [1/s]"""
         return replace(self, qps=qps)
+
+
+@dataclass(frozen=True)
+class Poisson(_Process):
+    """Independent exponential gaps: coefficient of variation 1. ``qps`` [1/s]."""
+
+    cv: ClassVar[float] = 1.0
 
     def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
         """Arrival instants 0..n-1. [s]"""
@@ -59,22 +59,10 @@ class Poisson:
 
 
 @dataclass(frozen=True)
-class Deterministic:
+class Deterministic(_Process):
     """Equal gaps. ``qps`` [1/s]."""
 
-    qps: float
-
-    def __post_init__(self) -> None:
-        positive("qps", self.qps)
-
-    @property
-    def cv(self) -> float:
-        """Coefficient of variation of the gaps. [-]"""
-        return 0.0
-
-    def at(self, qps: float) -> Deterministic:
-        """The same process at another mean rate. [1/s]"""
-        return replace(self, qps=qps)
+    cv: ClassVar[float] = 0.0
 
     def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
         """Arrival instants 0..n-1. [s]"""
@@ -82,20 +70,15 @@ class Deterministic:
 
 
 @dataclass(frozen=True)
-class Gamma:
+class Gamma(_Process):
     """Independent gamma gaps of the stated coefficient of variation: smooth below 1, clumped above. ``qps`` [1/s]."""
 
-    qps: float
     cv: float
 
     def __post_init__(self) -> None:
-        positive("qps", self.qps)
+        super().__post_init__()
         if not _CV_LEAST <= self.cv <= _CV_MOST:
             raise TrafficError(f"cv is {self.cv!r}; a number from {_CV_LEAST:g} to {_CV_MOST:g} is allowed")
-
-    def at(self, qps: float) -> Gamma:
-        """The same process at another mean rate. [1/s]"""
-        return replace(self, qps=qps)
 
     def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
         """Arrival instants 0..n-1. [s]"""
@@ -105,7 +88,7 @@ class Gamma:
 
 
 @dataclass(frozen=True)
-class Bursty:
+class Bursty(_Process):
     """Two-state Markov-modulated Poisson process: calm, and bursts of ``peak`` times the mean rate.
 
     Attributes
@@ -120,13 +103,12 @@ class Bursty:
         Mean length of a burst. [s]
     """
 
-    qps: float
     peak: float
     share: float
     burst_s: float
 
     def __post_init__(self) -> None:
-        positive("qps", self.qps)
+        super().__post_init__()
         positive("burst_s", self.burst_s)
         if self.burst_s * self.qps < _BURST_LEAST:
             least = _BURST_LEAST / self.qps
@@ -150,10 +132,6 @@ class Bursty:
         excess = 2.0 * leave_a * leave_b * (a - b) ** 2
         return math.sqrt(1.0 + excess / ((leave_a + leave_b) ** 2 * (a * b + a * leave_b + b * leave_a)))
 
-    def at(self, qps: float) -> Bursty:
-        """The same process at another mean rate; bursts keep their length. [1/s]"""
-        return replace(self, qps=qps)
-
     def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
         """Arrival instants 0..n-1. [s]"""
         out = np.empty(n)
@@ -162,7 +140,7 @@ class Bursty:
 
 
 @dataclass(frozen=True)
-class Diurnal:
+class Diurnal(_Process):
     """Poisson arrivals whose rate follows a repeating curve, linear between equally spaced ``shape`` values.
 
     Attributes
@@ -175,12 +153,11 @@ class Diurnal:
         Length of a period. [s]
     """
 
-    qps: float
     shape: tuple[float, ...]
     period_s: float = 86_400.0
 
     def __post_init__(self) -> None:
-        positive("qps", self.qps)
+        super().__post_init__()
         positive("period_s", self.period_s)
         if len(self.shape) < 2 or any(not 0 <= s <= _RATE_MOST for s in self.shape) or sum(self.shape) < 1 / _RATE_MOST:
             shown = brief(self.shape, 80)
@@ -193,10 +170,6 @@ class Diurnal:
     def peak_qps(self) -> float:
         """Highest rate of the curve. [1/s]"""
         return self.qps * max(self.shape) * len(self.shape) / sum(self.shape)
-
-    def at(self, qps: float) -> Diurnal:
-        """The same curve at another mean rate. [1/s]"""
-        return replace(self, qps=qps)
 
     def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
         """Arrival instants 0..n-1, by inverting the integral of the rate. [s]"""

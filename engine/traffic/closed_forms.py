@@ -1,4 +1,4 @@
-"""Queues whose law is known: instant answers, and the oracles the simulation is held to.
+"""Queues whose law is known: instant answers, which the simulation is held to.
 
 All are exact for Poisson arrivals at ``rate`` [1/s] in the steady state, first come first served, unless the name says
 otherwise. ``Law.quantile`` is of the time in the system [s]. A load at or above capacity raises `TrafficError`.
@@ -10,12 +10,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from engine.traffic.service import TrafficError, overloaded, positive, whole
 
 _CERTAIN = 1e-12  # a tail this small is taken as none
-_POISSON_REACH = 40.0  # standard deviations beyond which a Poisson number has no share that a double shows
 
 
 @dataclass(frozen=True)
@@ -32,8 +29,6 @@ class Law:
         Share of those served who stay longer than t [s]. [-]
     rho : float
         Offered load per server. [-]
-    blocked : float
-        Share of arrivals turned away. [-]
     kind : str
         ``exact`` or ``estimate``.
     """
@@ -43,7 +38,6 @@ class Law:
     wait: float
     tail: Callable[[float], float]
     rho: float
-    blocked: float = 0.0
     kind: str = "exact"
 
     def later(self, extra_s: float) -> Law:
@@ -78,35 +72,13 @@ def _load(rate: float, service_s: float, servers: int = 1) -> float:
     return rho
 
 
-def _must_wait(load: float, servers: int) -> float:
+def erlang_c(load: float, servers: int) -> float:
     """Erlang's C: share of arrivals that wait, from the stable recursion for B. [-]"""
     blocked = 1.0
     for k in range(1, servers + 1):
         blocked = load * blocked / (k + load * blocked)
     rho = load / servers
     return blocked / (1.0 - rho * (1.0 - blocked))
-
-
-def mmc(rate: float, service_s: float, servers: int) -> Law:
-    """Exponential service, c servers. Wait: P(W > t) = C exp(-(c mu - lambda) t). Kleinrock I, 3.5.
-
-    Rate in [1/s], service in [s].
-    """
-    rho = _load(rate, service_s, servers)
-    c = _must_wait(rate * service_s, servers)
-    mu = 1.0 / service_s
-    drain = servers * mu - rate
-    wait = c / drain
-
-    def tail(t: float) -> float:
-        alone = math.exp(-mu * t)
-        if abs(drain - mu) < 1e-9 * mu:  # the two exponentials of wait + service coincide: Erlang of order 2
-            both = alone * (1.0 + mu * t)
-        else:
-            both = (drain * alone - mu * math.exp(-drain * t)) / (drain - mu)
-        return (1.0 - c) * alone + c * both
-
-    return Law(f"M/M/{servers}", wait + service_s, wait, tail, rho)
 
 
 def _arrivals_in_service(load: float) -> list[float]:
@@ -176,17 +148,6 @@ def _heavy_tail(wait: float, waits: float, service_s: float) -> Callable[[float]
     return tail
 
 
-def mg1(rate: float, service_s: float, cv: float) -> Law:
-    """General service, one server. Mean exact (Pollaczek-Khinchine); the tail is an estimate.
-
-    The tail takes the wait as exponential given that there is one, the heavy-traffic limit, and service at its
-    mean. Rate in [1/s], service in [s].
-    """
-    rho = _load(rate, service_s)
-    wait = rho * service_s * (1.0 + positive("cv", cv, zero=True) ** 2) / (2.0 * (1.0 - rho))
-    return Law("M/G/1", wait + service_s, wait, _heavy_tail(wait, rho, service_s), rho, kind="estimate")
-
-
 def mgc(rate: float, service_s: float, servers: int, cv: float, arrivals_cv: float = 1.0) -> Law:
     """General arrivals and service, c servers: Allen and Cunneen's estimate, (ca^2 + cs^2)/2 times the M/M/c wait.
 
@@ -194,7 +155,7 @@ def mgc(rate: float, service_s: float, servers: int, cv: float, arrivals_cv: flo
     """
     rho = _load(rate, service_s, servers)
     factor = (positive("arrivals_cv", arrivals_cv, zero=True) ** 2 + positive("cv", cv, zero=True) ** 2) / 2.0
-    c = _must_wait(rate * service_s, servers)
+    c = erlang_c(rate * service_s, servers)
     wait = factor * c / (servers / service_s - rate)
     return Law(f"G/G/{servers}", wait + service_s, wait, _heavy_tail(wait, c, service_s), rho, kind="estimate")
 
@@ -205,29 +166,3 @@ def mdc(rate: float, service_s: float, servers: int) -> Law:
     Rate in [1/s], service in [s].
     """
     return md1(rate, service_s) if servers == 1 else mgc(rate, service_s, servers, 0.0)
-
-
-def mm1n(rate: float, service_s: float, capacity: int) -> Law:
-    """Exponential service, one server, at most ``capacity`` in the system; any load. Kleinrock I, 3.6.
-
-    An accepted arrival that finds k stays for k + 1 exponential services (Erlang): longer than t where a Poisson number
-    of mean t / service is at most k. Rate in [1/s], service in [s].
-    """
-    n = whole("capacity", capacity)
-    rho = positive("rate", rate) * positive("service_s", service_s)
-    k = np.arange(n + 1)
-    weights = rho ** (k - (n if rho > 1.0 else 0.0))  # unnormalised, scaled so that the largest is 1
-    shares = weights[:n] / weights[:n].sum()
-    mean = service_s * float((k[1:] * shares).sum())
-    beyond = np.cumsum(shares[::-1])[::-1]  # share that finds at least k
-    logs = np.concatenate(([0.0], np.cumsum(np.log(k[1:n]))))  # of k!
-
-    def tail(t: float) -> float:
-        x = t / service_s
-        if x <= 0.0:
-            return 1.0
-        reach = _POISSON_REACH * (1.0 + math.sqrt(x))
-        near = slice(max(0, int(x - reach)), min(n, int(x + reach) + 1))
-        return float(np.exp(k[near] * math.log(x) - x - logs[near]) @ beyond[near])
-
-    return Law(f"M/M/1/{n}", mean, mean - service_s, tail, rho, float(weights[n] / weights.sum()))

@@ -21,26 +21,15 @@ def instant(system: TandemQueue | DecoderServer, arrivals: Arrivals) -> Law | No
     if more:
         return None
     service, policy = station.service, station.policy
-    if not isinstance(policy, NoBatching) or len(service.sizes) > 1 or station.hop_s or system.return_s:
+    if not isinstance(policy, NoBatching) or policy.places is not None or len(service.sizes) > 1:
+        return None
+    if station.hop_s or system.return_s or not isinstance(arrivals, (Poisson, Deterministic, Gamma, Bursty)):
         return None
     assert service.latency_s is not None
     seconds, servers = float(service.hold_s[0, 0]), service.servers
     extra_s = float(service.latency_s[0, 0]) - seconds
-    if extra_s and (extra_s < 0.0 or service.cv or policy.places is not None):
+    if extra_s and (extra_s < 0.0 or service.cv):
         return None
-    if not isinstance(arrivals, (Poisson, Deterministic, Gamma, Bursty)):
-        return None
-    poisson = isinstance(arrivals, Poisson)
-    if policy.places is not None:
-        if poisson and servers == 1 and service.cv == 1.0:
-            return closed_forms.mm1n(arrivals.qps, seconds, policy.places + 1)
-        return None
-    if not poisson:
-        return closed_forms.mgc(arrivals.qps, seconds, servers, service.cv, arrivals.cv).later(extra_s)
-    if service.cv == 1.0:
-        return closed_forms.mmc(arrivals.qps, seconds, servers)
-    if service.cv == 0.0:
+    if isinstance(arrivals, Poisson) and service.cv == 0.0:
         return closed_forms.mdc(arrivals.qps, seconds, servers).later(extra_s)
-    if servers == 1:
-        return closed_forms.mg1(arrivals.qps, seconds, service.cv)
-    return closed_forms.mgc(arrivals.qps, seconds, servers, service.cv)
+    return closed_forms.mgc(arrivals.qps, seconds, servers, service.cv, arrivals.cv).later(extra_s)

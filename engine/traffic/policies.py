@@ -5,12 +5,10 @@ Counts and times as given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
-
-from engine.traffic.service import DecoderService, Resource, Service, TrafficError, positive, whole
-from engine.traffic.sizes import Mixed
+from engine.traffic.service import DecoderService, Service, TrafficError, positive, whole
 
 
 @dataclass(frozen=True)
@@ -18,25 +16,13 @@ class NoBatching:
     """One request a launch, first come first served. ``places`` waiting places (None: unlimited)."""
 
     places: int | None = None
+    max_batch: ClassVar[int] = 1
+    timeout_s: ClassVar[float] = 0.0
+    edges: ClassVar[tuple[int, ...]] = ()
 
     def __post_init__(self) -> None:
         if self.places is not None:
             whole("places", self.places, 0)
-
-    @property
-    def max_batch(self) -> int:
-        """Requests launched together. [-]"""
-        return 1
-
-    @property
-    def timeout_s(self) -> float:
-        """What a request waits for others. [s]"""
-        return 0.0
-
-    @property
-    def edges(self) -> tuple[int, ...]:
-        """Upper edges of its length buckets: none. [items]"""
-        return ()
 
 
 @dataclass(frozen=True)
@@ -46,17 +32,10 @@ class DynamicBatching:
     max_batch: int
     timeout_s: float
     places: int | None = None
+    edges: ClassVar[tuple[int, ...]] = ()
 
     def __post_init__(self) -> None:
-        whole("max_batch", self.max_batch)
-        positive("timeout_s", self.timeout_s, zero=True)
-        if self.places is not None and self.places < self.max_batch:
-            raise TrafficError(f"places is {self.places}; it must be at least max_batch, {self.max_batch}")
-
-    @property
-    def edges(self) -> tuple[int, ...]:
-        """Upper edges of its length buckets: none. [items]"""
-        return ()
+        _check_batches(self)
 
 
 @dataclass(frozen=True)
@@ -74,10 +53,14 @@ class BucketedBatching:
     def __post_init__(self) -> None:
         if not self.edges or any(b <= a for a, b in zip(self.edges, self.edges[1:])):
             raise TrafficError(f"edges is {self.edges}; it must hold increasing sizes")
-        whole("max_batch", self.max_batch)
-        positive("timeout_s", self.timeout_s, zero=True)
-        if self.places is not None and self.places < self.max_batch:
-            raise TrafficError(f"places is {self.places}; it must be at least max_batch, {self.max_batch}")
+        _check_batches(self)
+
+
+def _check_batches(policy: DynamicBatching | BucketedBatching) -> None:
+    whole("max_batch", policy.max_batch)
+    positive("timeout_s", policy.timeout_s, zero=True)
+    if policy.places is not None and policy.places < policy.max_batch:
+        raise TrafficError(f"places is {policy.places}; it must be at least max_batch, {policy.max_batch}")
 
 
 Policy = NoBatching | DynamicBatching | BucketedBatching
@@ -161,39 +144,3 @@ class DecoderServer:
 def single(service: Service, policy: Policy = PLAIN) -> TandemQueue:
     """One queue, no network."""
     return TandemQueue((Station(service, policy),))
-
-
-def sparse_dense(
-    sparse: Service, dense: Service, sparse_policy: Policy, dense_policy: Policy, hop_s: float = 0.0
-) -> TandemQueue:
-    """A two-stage pipeline: embedding look-ups on their cards, then the dense part on its own, ``hop_s`` away. [s]"""
-    return TandemQueue((Station(sparse, sparse_policy, name="sparse"), Station(dense, dense_policy, hop_s, "dense")))
-
-
-def pool_behind_network(
-    service: Service, policy: Policy, hop_s: float, link_s: float | None = None, nics: int = 1
-) -> TandemQueue:
-    """Accelerators shared by clients: ``hop_s`` each way, ``link_s`` of wire time a request on ``nics`` [s]."""
-    pool = Station(service, policy, hop_s, "pool")
-    if link_s is None:
-        return TandemQueue((pool,), hop_s)
-    wire = Service.constant(link_s, nics)
-    wire = replace(wire, resources={"NIC": Resource(wire.hold_s, nics)})
-    return TandemQueue((Station(wire, PLAIN, name="NIC", wire=True), pool), hop_s)
-
-
-def on_path_nic(
-    forward_s: float, inference_s: float, share: float, executors: int, places: int
-) -> tuple[TandemQueue, Mixed]:
-    """A NIC that forwards every packet and runs an inference on a ``share`` of them, on the same executors.
-
-    A packet holds one of ``executors`` for ``forward_s``, or ``forward_s + inference_s`` [s]; packets wait in a
-    buffer of ``places`` and are dropped when it is full. Returns the system and the sizes of its packets: 1 is
-    forwarded only, 2 is also classified. TrafficError for a share outside [0, 1].
-    """
-    if not 0.0 <= share <= 1.0:
-        raise TrafficError(f"share is {share!r}; it must lie in [0, 1]")
-    forward = positive("forward_s", forward_s)
-    table = np.array([[forward, forward + positive("inference_s", inference_s)]])
-    service = Service(table, servers=executors, sizes=(1, 2), resources={"executors": Resource(table, executors)})
-    return TandemQueue((Station(service, NoBatching(places), name="NIC"),)), Mixed((1, 2), (1.0 - share, share))

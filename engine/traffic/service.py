@@ -139,13 +139,6 @@ class Service:
         return cls(np.array([[positive("seconds", seconds)]]), servers=servers, cv=cv)
 
     @classmethod
-    def affine(cls, fixed_s: float, per_item_s: float, max_batch: int, servers: int = 1) -> Service:
-        """A launch of b requests takes ``fixed_s + b * per_item_s``. [s]"""
-        batches = np.arange(1, whole("max_batch", max_batch) + 1)
-        seconds = np.asarray(positive("fixed_s", fixed_s, zero=True) + batches * per_item_s, np.float64)
-        return cls(seconds[:, None], servers=servers)
-
-    @classmethod
     def from_points(
         cls,
         batches: Sequence[int],
@@ -155,7 +148,6 @@ class Service:
         servers: int = 1,
         sizes: Sequence[int] = (1,),
         resources: Mapping[str, tuple[ArrayLike, int]] | None = None,
-        cv: float = 0.0,
     ) -> Service:
         """A table evaluated at some batch sizes, linear between them (an estimate there, exact at the points).
 
@@ -181,8 +173,7 @@ class Service:
             None if latency_s is None else fill(latency_s),
             servers,
             tuple(sizes),
-            cv,
-            {name: Resource(fill(busy), copies) for name, (busy, copies) in (resources or {}).items()},
+            resources={name: Resource(fill(busy), copies) for name, (busy, copies) in (resources or {}).items()},
         )
 
 

@@ -25,11 +25,10 @@ from engine.traffic import (
     TandemQueue,
     capacity,
     latency_curve,
-    pool_behind_network,
     single,
-    sparse_dense,
 )
 from engine.traffic.runs import launch_tables, run_decoder, run_stations
+from tests.laws.traffic.queues import affine, pool_behind_network, sparse_dense
 from tests.reference.naive_events import TwinStation, simpy_chain
 
 _REQUESTS = 1_000_000
@@ -52,7 +51,7 @@ def _best(run: Callable[[], object], clock: Callable[[], float], rounds: int = _
 
 
 def _systems() -> dict[str, tuple[object, float]]:
-    batching = single(Service.affine(2e-3, 4e-4, 16, servers=4), DynamicBatching(16, _TIMEOUT_S))
+    batching = single(affine(2e-3, 4e-4, 16, servers=4), DynamicBatching(16, _TIMEOUT_S))
     return {
         "1 server, no batching": (single(Service.constant(1e-3)), 0.8),
         "4 servers, no batching": (single(Service.constant(4e-3, 4)), 0.8),
@@ -129,7 +128,7 @@ def _several() -> dict[str, tuple[TandemQueue, object]]:
     table = np.outer(1 + 0.2 * np.arange(8), [1e-3, 2e-3, 4e-3])
     buckets = Station(Service(table, servers=2, sizes=(16, 64, 256)), BucketedBatching((16, 64), 8, 2e-3))
     rule = DynamicBatching(8, 1e-3)
-    stages = sparse_dense(Service.affine(1e-3, 1e-4, 8, 2), Service.affine(5e-4, 2e-4, 8, 6), rule, rule, 2e-5)
+    stages = sparse_dense(affine(1e-3, 1e-4, 8, 2), affine(5e-4, 2e-4, 8, 6), rule, rule, 2e-5)
     pool = pool_behind_network(Service.constant(1e-3, 4, cv=1.0), NoBatching(), 3e-5, 1e-4)
     return {
         "3 length buckets": (TandemQueue((buckets,)), LogNormal(40, 1.0, 256)),

@@ -25,6 +25,7 @@ from engine.traffic import (
     simulate,
     single,
 )
+from tests.laws.traffic.queues import affine
 
 pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="statistics need the compiled engine's speed")
 
@@ -80,7 +81,7 @@ _DAY = (0.6, 0.5, 0.45, 0.42, 0.45, 0.55, 0.7, 0.9, 1.05, 1.15, 1.2, 1.22,
 _SYSTEMS = {
     "one": single(Service.constant(1e-3), NoBatching()),
     "four": single(Service.constant(4e-3, servers=4), NoBatching()),
-    "batches": single(Service.affine(8e-4, 2e-4, 8), DynamicBatching(8, 1e-3)),
+    "batches": single(affine(8e-4, 2e-4, 8), DynamicBatching(8, 1e-3)),
 }
 
 

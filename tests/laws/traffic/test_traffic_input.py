@@ -30,11 +30,11 @@ from engine.traffic import (
     TrafficError,
     capacity_plan,
     max_qps,
-    on_path_nic,
     read_trace,
     simulate,
     single,
 )
+from engine.traffic.serving import Serving
 
 NODE = NodeFacts(qps=400.0, full_qps=500.0, idle_w=200.0, busy_w=600.0, capex_usd=20_000.0, cards=6)
 TWO = Service(np.array([[1e-3, 2e-3]]), sizes=(1, 8))
@@ -56,7 +56,7 @@ BAD = {
     "timeout_s": lambda: DynamicBatching(8, float("inf")),
     "edges": lambda: BucketedBatching((8, 8), 4, 0.0),
     "max_batch": lambda: single(Service.constant(1.0), DynamicBatching(2, 0.1)),
-    "share": lambda: on_path_nic(1e-6, 1e-6, 1.5, 4, 4),
+    "share": lambda: Serving(share=1.5),
     "weights": lambda: Mixed((1, 2), (0.0, 0.0)),
     "station names": lambda: TandemQueue((Station(TWO), Station(TWO))),
     "largest in the service table, 8": lambda: simulate(single(TWO), Poisson(1.0), sizes=Fixed(9), requests=1000),

@@ -22,12 +22,10 @@ from engine.traffic import (
     Service,
     Station,
     TandemQueue,
-    on_path_nic,
-    pool_behind_network,
     single,
-    sparse_dense,
 )
 from engine.traffic.runs import run_decoder, run_stations, service_factors
+from tests.laws.traffic.queues import affine, on_path_nic, pool_behind_network, sparse_dense
 from tests.reference.naive_events import TwinStation, simpy_chain, simpy_continuous
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # 64-bit wrap, uncompiled
@@ -47,14 +45,14 @@ SYSTEMS = {
     "fifo, pipelined server": (single(PIPELINED), 700.0),
     "admission control": (single(Service.constant(1e-3, 2, cv=1.0), NoBatching(3)), 2300.0),
     "loss system, no places": (single(Service.constant(1e-3, 3, cv=1.0), NoBatching(0)), 3000.0),
-    "dynamic batching": (single(Service.affine(2e-3, 4e-4, 16, servers=4), DynamicBatching(16, 5e-3)), 4000.0),
+    "dynamic batching": (single(affine(2e-3, 4e-4, 16, servers=4), DynamicBatching(16, 5e-3)), 4000.0),
     "dynamic batching, by size": (single(PIPELINED, DynamicBatching(8, 3e-3)), 2000.0),
-    "dynamic batching, finite": (single(Service.affine(2e-3, 4e-4, 8), DynamicBatching(8, 4e-3, places=10)), 1800.0),
+    "dynamic batching, finite": (single(affine(2e-3, 4e-4, 8), DynamicBatching(8, 4e-3, places=10)), 1800.0),
     "bucketed batching": (single(PIPELINED, BucketedBatching((16, 64), 8, 2e-3)), 2500.0),
     "sparse, dense": (
         sparse_dense(
-            Service.affine(1e-3, 1e-4, 8, servers=2),
-            Service.affine(5e-4, 2e-4, 4),
+            affine(1e-3, 1e-4, 8, servers=2),
+            affine(5e-4, 2e-4, 4),
             DynamicBatching(8, 1e-3),
             DynamicBatching(4, 5e-4, places=20),
             hop_s=2e-5,
@@ -63,8 +61,8 @@ SYSTEMS = {
     ),
     "two batching stations in a row": (
         sparse_dense(
-            Service.affine(1e-3, 1e-4, 8),
-            Service.affine(5e-4, 2e-4, 8),
+            affine(1e-3, 1e-4, 8),
+            affine(5e-4, 2e-4, 8),
             DynamicBatching(8, 1e-3),
             DynamicBatching(8, 0.0),
             2e-5,
@@ -235,7 +233,7 @@ def test_constant_service_shortcut_is_kiefer_wolfowitz(servers: int) -> None:
 
 def test_simultaneous_arrivals_share_a_batch_in_both_engines() -> None:
     arrive = np.repeat(np.arange(1, 40) * 1e-3, 3)
-    system = single(Service.affine(1e-3, 1e-4, 8, servers=2), DynamicBatching(8, 0.0))
+    system = single(affine(1e-3, 1e-4, 8, servers=2), DynamicBatching(8, 0.0))
     sizes = np.ones(arrive.size, np.int64)
     a, b = (run_stations(system, arrive, sizes, events_only=e) for e in (False, True))
     np.testing.assert_array_equal(a.done, b.done)
