@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache
-from typing import Literal
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from typing import Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StrictFloat, StrictInt, model_validator
 
@@ -143,9 +144,15 @@ class Quantity(BaseModel):
             raise SpecError(f"value {self.value!r} is calibrated: it needs the `claims` it was fitted on")
         return self
 
-    @property
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy, unchecked; what was parsed of the value is not taken along."""
+        made = super().model_copy(update=update, deep=deep)
+        made.__dict__.pop("si", None)
+        return made
+
+    @cached_property
     def si(self) -> float:
-        """The value in SI units."""
+        """The value in SI units; parsed once, as families read it at every price."""
         return parse(self.value)[0]
 
     @property
