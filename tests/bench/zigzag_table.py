@@ -40,6 +40,7 @@ def problem(m: int, n: int, k: int) -> tuple[np.ndarray, ...]:
     fixed = m * n * k * MULTIPLY + sums * REGISTER + m * n * 3.0
     return (
         tiles,
+        np.ones(1),
         np.array([[area, area, 1.0], [area, area, 4.0 * area]]),
         np.array([[-1, -1, 0], [0, 0, 0]]),
         np.array([[1.0], [L1]]),
@@ -59,7 +60,7 @@ def _price(args: tuple[np.ndarray, ...], row: np.ndarray) -> Price:
 
     A sum has one register, so the array stands still while the tile of sums is exchanged.
     """
-    tiles, (a, b, c, _) = args[0], args[7][0]
+    tiles, (a, b, c, _) = args[0], args[8][0]
     block = np.ceil(tiles / row[7:10]) * SIDE
     ends = block[0] * block[2] + block[1] * block[2] + block[0] * block[1]
     back = (row[3] - a * tiles[1] - b * tiles[0] - c) / 2  # bytes of sums that come in; as many more go out
@@ -69,9 +70,9 @@ def _price(args: tuple[np.ndarray, ...], row: np.ndarray) -> Price:
 def ours(answer: dict[str, Any]) -> Price:
     """The best tiling by the answer's aim, of those whose sums come back and of those whose do not."""
     args, result = problem(answer["m"], answer["n"], answer["k"]), []
-    for registers in (args[3], np.array([[0.0], [L1]])):
+    for registers in (args[4], np.array([[0.0], [L1]])):
         rows = np.zeros((1, len(MAPPING)))
-        if search(*args[:3], registers, *args[4:], 0 if answer["aim"] == "latency" else 1, rows, 0)[0]:
+        if search(*args[:4], registers, *args[5:], 0 if answer["aim"] == "latency" else 1, rows, 0)[0]:
             result.append(_price(args, rows[0]))
     return min(result, key=lambda price: price if answer["aim"] == "latency" else price[::-1])
 
@@ -91,8 +92,8 @@ def same(answer: dict[str, Any]) -> Price:
         inside = [DIMENSIONS.index(d) for d, _ in loops["O"][1] if inner[DIMENSIONS.index(d)] > 1]
         last_inner = inside[0] if inside else -1
     weights, row = np.empty((6, 7)), np.zeros(len(MAPPING))
-    weigh(args[6][0], 7, args[0], args[2], *args[7:], weights)
-    figures(weights, outer, order[0] if order else -1, inner, last_inner, row)
+    weigh(args[7][0], 7, args[0], args[3], *args[8:], weights)
+    figures(weights, args[1], 1.0, outer, order[0] if order else -1, inner, last_inner, row)
     row[7:10] = outer
     return _price(args, row)
 

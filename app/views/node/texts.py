@@ -77,4 +77,7 @@ ROWS_AXIS = "Rows of a block"
 TILINGS_ALT = "Bytes by block of {name}: {answer}."
 TRAFFIC_COLUMN = "Into and out of cores"
 BEST_ALT = "The best tilings of {name} by latency, energy and traffic, with lower bounds of bytes"
-TILINGS_CAPTION = "The star is the fastest one. Blocks are as deep as fits; what stays empty does not fit."
+TILINGS_CAPTION = (
+    "The star is the fastest one. Blocks are as deep as fits; what stays empty does not fit. "
+    "Pixels that windows of two blocks share are read by both."
+)

@@ -20,7 +20,7 @@ from engine.devices.card import tiling as C
 from engine.devices.card.family import sides
 from engine.devices.common.contract import Job
 from engine.kernels.search.pareto import front_mask
-from engine.kernels.search.tilings import AIMS, MAPPING, count, fewest_k, figures, fits, search, weigh
+from engine.kernels.search.tilings import AIMS, MAPPING, count, fewest_k, figures, fits, read, search, weigh
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
 from model_zoo.ops import Op
@@ -178,10 +178,11 @@ def _reuse(op: Op) -> float:
 def _least(op: Op, side: np.ndarray) -> tuple[float, float]:
     """Bytes that pass into and out of cores, and to and from LPDDR, at least. A bound. [B], [B]
 
-    Every operand once, and what Hong and Kung's argument gives with Loomis and Whitney's constant (Smith et al.,
-    arXiv 1702.02017): while a memory of S elements moves 2 S more, no more than S sqrt(S) multiply-adds can be done
-    with them, or S sqrt(R S) where an element stands in R rows of A. So 2 X / sqrt(R S) - 2 S elements move for X
-    multiply-adds, and P memories that share them leave 2 S each.
+    Every operand once, by each core that has a part of it, with all pixels of that part's windows; and what Hong and
+    Kung's argument gives with Loomis and Whitney's constant (Smith et al., arXiv 1702.02017): while a memory of S
+    elements moves 2 S more, no more than S sqrt(S) multiply-adds can be done with them, or S sqrt(R S) where an element
+    stands in R rows of A. So 2 X / sqrt(R S) - 2 S elements move for X multiply-adds, and P memories that share them
+    leave 2 S each.
     """
     groups, m, n, k = side[C.GROUPS], side[C.ROWS], side[C.COLUMNS], side[C.DEPTH]
     element = min(side[C.B] / (groups * n * k), side[C.C] / (groups * m * n))
@@ -190,7 +191,11 @@ def _least(op: Op, side: np.ndarray) -> tuple[float, float]:
         size = memory / element
         return (2.0 * groups * m * n * k / math.sqrt(min(_reuse(op), k) * size) - 2.0 * size * many) * element
 
-    near = max(side[C.A] + side[C.B] * side[C.COMES] + side[C.C], moved(side[C.SRAM], side[C.PIECES]))
+    halo, share = C.arranged(side)[1], side[C.PIECES] / groups
+    a, b = side[C.A], side[C.B] * side[C.COMES]
+    most = int(min(math.ceil(share), math.ceil(m / C.TILE)))
+    once = min(a * max(1.0, share / down) * read(halo, float(down)) + b * down for down in range(1, most + 1))
+    near = max(once + side[C.C], moved(side[C.SRAM], side[C.PIECES]))
     return near, max(side[C.SPILLED] + side[C.WEIGHTS], moved(side[C.SPACE], 1.0))
 
 
@@ -220,7 +225,7 @@ def tiled(job: Job, op: Op, side: np.ndarray, counted: float = COUNTED) -> Tiled
 
 
 def _legal(problem: tuple, most: float) -> float:
-    result = float(count(*problem[:7], most)) if most > 0 else math.inf
+    result = float(count(*problem[:8], most)) if most > 0 else math.inf
     return result if result <= most else math.inf
 
 
@@ -232,10 +237,10 @@ def _parts(side: np.ndarray, cores: tuple[int, int]) -> tuple[np.ndarray, np.nda
 
 def _figured(problem: tuple, cut: np.ndarray, inner: np.ndarray, last: int) -> np.ndarray:
     """A row of `MAPPING` of blocks in cores, all of the product being on the chip. See `search` for the problem."""
-    tiles, _, where, _, _, masks, _, *rates = problem
+    tiles, halo, _, where, _, _, masks, _, *rates = problem
     weights, row, outer = np.empty((6, 7)), np.zeros(len(MAPPING)), np.ones(3)
     weigh(cut, int(masks[-1]), tiles, where, *rates, weights)
-    figures(weights, outer, -1, inner, last, row)
+    figures(weights, halo, cut[1], outer, -1, inner, last, row)
     row[4:7] = *cut, masks[-1]
     row[7:11], row[11:14], row[14] = (*outer, -1), inner, last
     return row
@@ -271,8 +276,9 @@ def pinned(side: np.ndarray, block: tuple[int, ...], cores: tuple[int, int], sta
         inner[x] = math.ceil(part[x] / min(part[x], math.ceil(block[x] / unit)))
     if stays not in ("", "a", "b", "c"):
         raise ScenarioError(f"what stays is {stays!r}: a, b or c is allowed")
-    _, held, where, room, copies, *_ = problem
-    if not fits(np.ceil(part / inner), inner, bool(inner[2] > 1), held[0], where[0].copy(), room[0], copies[0]):
+    _, halo, held, where, room, copies, *_ = problem
+    more, open_k = read(halo, cores[1] * inner[0]), bool(inner[2] > 1)
+    if not fits(np.ceil(part / inner), inner, more, open_k, held[0], where[0].copy(), room[0], copies[0]):
         raise ScenarioError(
             f"blocks of {block[0]} x {block[1]} x {block[2]} do not fit a core's {side[C.SRAM]:,.0f} B with the next "
             "ones beside them; take smaller ones"
@@ -287,13 +293,14 @@ def block_map(side: np.ndarray, cores: tuple[int, int]) -> tuple[list[int], list
     Rows and columns of blocks, rising, and an array (rows, columns). [B]
     """
     problem, (_, part) = C.arranged(side), _parts(side, cores)
-    _, held, where, room, copies, *_ = problem
+    _, halo, held, where, room, copies, *_ = problem
     counts = [sorted({math.ceil(part[x] / b) for b in range(1, int(part[x]) + 1)}, reverse=True) for x in (0, 1)]
     seconds = np.full((len(counts[0]), len(counts[1])), np.nan)
     for i, high in enumerate(counts[0]):
         for j, wide in enumerate(counts[1]):
             inner = np.array([high, wide, 1.0])
-            fewest_k(part, inner, np.ones(3), held[0], where[0].copy(), room[0], copies[0])
+            more = read(halo, cores[1] * high)
+            fewest_k(part, inner, np.ones(3), more, held[0], where[0].copy(), room[0], copies[0])
             if inner[2] > 0:
                 seconds[i, j] = _fastest(problem, np.array(cores, dtype=np.float64), inner, (0, 1, 2))[3]
     sizes = [[int(math.ceil(part[x] / n) * _unit(x, side)) for n in counts[x]] for x in (0, 1)]

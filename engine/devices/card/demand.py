@@ -20,8 +20,8 @@ from model_zoo import table as T
 __all__ = ["DEMANDS", "FIELDS", "LOOKUP_FIELDS", "TRAITS", "ask", "demand_ops", "stay_ops"]
 
 # what an op is: columns of a traits array
-UNIT, LANE_READ, LANE_WRITE, LANE_FLOP, COPIES, PASSES, RIDES, LOW, WINDOW, HOST, GROUP = range(11)
-TRAITS = 11
+UNIT, LANE_READ, LANE_WRITE, LANE_FLOP, COPIES, PASSES, RIDES, LOW, WINDOW, HOST, GROUP, WINDOWS = range(12)
+TRAITS = WINDOWS + tiling.AXES * tiling.AXIS  # the last of them as in `tiling.WINDOWS`
 MATRIX, DEPTHWISE, LANES, COPY, LOOKUP, NOTHING = range(6)  # values of UNIT
 ON_HOST, HOST_MOVES, DECODER = 1.0, 2.0, 3.0  # values of HOST: arithmetic, what it moves too, a unit of its own
 
@@ -151,10 +151,9 @@ def _skew(m, columns, pieces, rows):
 
 
 @kernel
-def _search(rec, low, near, weights, effort, skew, side):
+def _search(rec, low, effort, skew, side):
     """Completes what a search of tilings reads of a product, see `engine.devices.card.tiling.SIDES`."""
     even = skew / side[tiling.PIECES]
-    side[tiling.WEIGHTS], side[tiling.SPILLED] = weights, max(0.0, near - rec[SPACE])
     side[tiling.WORK_S] = effort * (rec[SEARCH_LOW_S] if low else rec[SEARCH_WIDE_S]) * even
     side[tiling.SRAM_S] = rec[SEARCH_SRAM_S] * even
     side[tiling.CACHE_S], side[tiling.FAR_S] = rec[SEARCH_CACHE_S], rec[SEARCH_FAR_S]
@@ -263,8 +262,10 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
             side[tiling.GROUPS], side[tiling.A], side[tiling.B], side[tiling.C] = g_own * chosen, a, b, c
             side[tiling.COMES], side[tiling.FEED], side[tiling.PIECES] = comes, feed, pieces
             side[tiling.SRAM], side[tiling.SPACE], side[tiling.DEEP] = rec[SRAM_ROOM], rec[SPACE], rec[ARRAY_DEPTH]
+            side[tiling.WEIGHTS], side[tiling.SPILLED] = weight_bytes * (1.0 - stay[0, j]), max(0.0, near - rec[SPACE])
+            side[tiling.WINDOWS :] = traits[j, WINDOWS:]
             if rec[SEARCH] > 0.0:
-                _search(rec, low, near, weight_bytes * (1.0 - stay[0, j]), effort, skew, side)
+                _search(rec, low, effort, skew, side)
                 known = _known(sides, j)  # networks repeat their layers
                 if known < j:
                     out[j, CACHE], far = out[known, CACHE], out[known, FAR]

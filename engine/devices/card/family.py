@@ -48,7 +48,7 @@ from engine.devices.card.placement import (
 )
 from engine.devices.card.points import price_points
 from engine.devices.card.supply import supply
-from engine.devices.card.tiling import SIDES
+from engine.devices.card.tiling import AXES, AXIS, SIDES
 from engine.devices.card.timeline import bars_of, core_spans
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
@@ -123,11 +123,32 @@ def _traits(ops: tuple[Op, ...]) -> np.ndarray:
             row[D.WINDOW] = op.attribute("height") * op.attribute("width")
             if low:  # sums of many 8-bit values need 32-bit lanes, half as many
                 row[D.LANE_FLOP], row[D.LANE_READ] = 2.0, 2 * WIDEN
+        if unit == D.MATRIX:
+            row[D.WINDOWS :] = _windows(op)
         now = (op.layers // copies, op.steps)
         if now != before:
             group, before = group + 1, now
         row[D.GROUP] = group
     return out
+
+
+def _windows(op: Op) -> list[float]:
+    """Places, window, step, padding and extent along time, height and width: zeros where no windows share pixels."""
+    at = dict(op.attributes)
+    if op.kind != "Conv" or not {"pad", "height", "width"} <= at.keys():
+        return [0.0] * (AXES * AXIS)
+    window, step, pad, high, wide = (at[name] for name in ("kernel", "stride", "pad", "height", "width"))
+    rows, columns = ((extent + 2 * pad - window) // step + 1 for extent in (high, wide))
+    time, apart, frames = (at.get(name, 1.0) for name in ("kernel_t", "stride_t", "frames"))
+    if window <= step and time <= apart:
+        return [0.0] * (AXES * AXIS)
+    long = op.m.coef / (rows * columns)
+    before = max(0.0, ((long - 1) * apart + time - frames) / 2)
+    return [
+        *(long, time, apart, float(math.ceil(before)), frames),
+        *(rows, window, step, pad, high),
+        *(columns, window, step, pad, wide),
+    ]
 
 
 def needs(ops: tuple[Op, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -2,8 +2,9 @@
 
 Of two operands one stays in half of a memory, block by block, while the other streams through it once a block; the
 other half takes the next block meanwhile (double buffer). That is the least that any order of loops over such blocks
-moves. Rows of a group meet the columns of that group alone, so groups pass one after the other. Estimates; exact counts
-of bytes for the cut that is chosen.
+moves. Rows of a group meet the columns of that group alone, so groups pass one after the other. Rows of a convolution
+are output pixels: a block of them is a box, and it reads the windows of all its pixels, those it shares with its
+neighbours too. Estimates; exact counts of bytes for the cut that is chosen.
 """
 
 from __future__ import annotations
@@ -11,29 +12,97 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.kernels.search.tilings import MAPPING, search
+from engine.kernels.search.tilings import MAPPING, read, search
 
-__all__ = ["SIDES", "TILE", "arranged", "by_size", "passes", "readers", "searched"]
+__all__ = ["AXES", "AXIS", "SIDES", "TILE", "arranged", "by_size", "halos", "passes", "readers", "searched"]
 
 # a product on a card, a row of numbers: its sides in a group, bytes of its operands, shares that move, rates
 (
     ROWS, COLUMNS, DEPTH, GROUPS, A, B, C, COMES, FEED, PIECES, SRAM, SPACE, WEIGHTS, SPILLED, WORK_S, SRAM_S, CACHE_S,
-    FAR_S, NEAR_J, FAR_J, FIXED_J, DEEP,
-) = range(22)  # fmt: skip
-SIDES = 22
+    FAR_S, NEAR_J, FAR_J, FIXED_J, DEEP, WINDOWS,
+) = range(23)  # fmt: skip
+AXES = 3  # of an image: time, height, width; from WINDOWS on so many numbers of each
+OUT, WINDOW, STEP, PAD, EXTENT = range(5)  # places, taps of a window, pixels between places, before the first, there
+AXIS = 5
+SIDES = WINDOWS + AXES * AXIS
 PARTIAL = 4.0  # bytes of a result still to be added to
 
 TILE = 32.0  # assumed: rows and filters that go to a core together, and whose sums its accumulators hold
 
 
 @kernel
-def readers(a, b, groups, wide, high, pieces):
+def _spans(axis, most):
+    """Pixels along an axis of an image that its parts read, all parts together, by their number up to ``most``.
+
+    Two parts that meet share what a window is longer than a step, but for what lies outside of the image.
+    """
+    out, window, step, pad = axis[OUT], axis[WINDOW], axis[STEP], axis[PAD]
+    beyond = window - step - pad - axis[EXTENT]
+    result = np.empty(most + 1)
+    result[0] = result[1] = min(axis[EXTENT], (out - 1.0) * step + window - pad)
+    for parts in range(2, most + 1):
+        result[parts] = result[1] + (parts - 1.0) * max(0.0, window - step)
+        for part in range(1, parts if window > step else 1):
+            outside = pad - np.floor(part * out / parts) * step
+            if outside <= 0.0:
+                break
+            result[parts] -= outside
+        for part in range(parts - 1, 0 if window > step else parts, -1):
+            outside = beyond + np.floor(part * out / parts) * step
+            if outside <= 0.0:
+                break
+            result[parts] -= outside
+    return result
+
+
+@kernel
+def halos(windows, rows, most):
+    """How much of A so many blocks of rows read together, over what one block of all of them reads. [-]
+
+    Of all cuts of each image into at least as many boxes the one that reads least: so more blocks never read less.
+    Images of a batch that are cut once more than others share a number evenly.
+
+    Parameters
+    ----------
+    windows : (AXES * AXIS,) what the rows are windows on, zeros where they share no pixels: see `OUT`. [pixels]
+    rows : windows of all images; most : blocks up to which they are counted. Returns (most + 1,) or a single 1.0.
+    """
+    places = windows[OUT] * windows[AXIS + OUT] * windows[2 * AXIS + OUT]
+    if places == 0.0:
+        return np.ones(1)
+    result, images = np.ones(most + 1), rows / places
+    each = int(min(np.ceil(most / images), places))
+    long, high, wide = (
+        int(min(windows[OUT], each)), int(min(windows[AXIS + OUT], each)), int(min(windows[2 * AXIS + OUT], each))
+    )  # fmt: skip
+    times, heights, widths = (
+        _spans(windows[:AXIS], long), _spans(windows[AXIS:], high), _spans(windows[2 * AXIS :], wide)
+    )  # fmt: skip
+    least = np.full(each + 2, np.inf)
+    for t in range(1, long + 1):
+        for y in range(1, min(high, (each + t - 1) // t) + 1):
+            for x in range(1, min(wide, (each + t * y - 1) // (t * y)) + 1):
+                boxes = min(t * y * x, each)
+                least[boxes] = min(least[boxes], times[t] * heights[y] * widths[x])
+    least[each + 1] = least[each]
+    for boxes in range(each - 1, 0, -1):
+        least[boxes] = min(least[boxes], least[boxes + 1])
+    least[0] = least[1]
+    for blocks in range(2, most + 1):
+        share = min(blocks / images, 1.0 * each)
+        whole = int(share)
+        result[blocks] = (least[whole] + (least[whole + 1] - least[whole]) * (share - whole)) / least[1]
+    return result
+
+
+@kernel
+def readers(a, b, groups, wide, high, pieces, halo):
     """Cores that read each row and that read each column of a product cut into so many pieces: the fewest bytes. [-]
 
     Parameters
     ----------
     a, b : bytes of all rows and of all columns; groups, wide, high : groups, tiles of a group's columns and of its
-        rows.
+        rows; halo : what so many cuts of the rows read of them, see `halos`.
     """
     least, of_row, of_column = 1e300, 1.0, 1.0
     cut = 1.0
@@ -41,7 +110,7 @@ def readers(a, b, groups, wide, high, pieces):
         down = np.ceil(pieces / cut)
         if down <= high:
             across = max(1.0, cut / groups)
-            moved = a * across + b * down
+            moved = a * across * read(halo, down) + b * down
             if moved < least:
                 least, of_row, of_column = moved, across, down
         cut += 1.0
@@ -61,15 +130,30 @@ def passes(a, b, memory):
 
 
 @kernel
+def _cut(side, halo, parts, each, memory):
+    """How much of A parts of its rows of so many bytes read together that pass a memory in halves of it. [-]"""
+    blocks = min(parts * max(1.0, np.ceil(2.0 * each / memory)) if memory > 0.0 else parts, np.ceil(side[ROWS] / TILE))
+    if blocks >= halo.shape[0] > 1:
+        halo = halos(side[WINDOWS:], side[ROWS], int(blocks))
+    return read(halo, blocks)
+
+
+@kernel
 def by_size(side):
     """Bytes that pass the cache, and that pass LPDDR once more, of the tiling that sizes alone suggest. [B], [B]"""
     a, b, groups = side[A], side[B], side[GROUPS]
     wide, high = np.ceil(side[COLUMNS] / TILE), np.ceil(side[ROWS] / TILE)
-    across, down = readers(a, b, groups, wide, high, side[PIECES])
+    halo = halos(side[WINDOWS:], side[ROWS], int(min(high, side[PIECES])))
+    across, down = readers(a, b, groups, wide, high, side[PIECES], halo)
     own = max(side[PIECES], groups * down)  # pieces, of which each has rows and columns of one group
-    a_passes, b_passes = passes(a * across / own, b * down / own, side[SRAM])
+    a_own, b_own = a * across * read(halo, down) / own, b * down / own
+    a_passes, b_passes = passes(a_own, b_own, side[SRAM])
     a_again, b_again = passes(a / groups, b / groups, side[SPACE])
-    near = a * across * a_passes + b * side[COMES] * down * b_passes + side[C]
+    near = (
+        a * across * a_passes * _cut(side, halo, down, a_own, side[SRAM]) + b * side[COMES] * down * b_passes + side[C]
+    )
+    if side[SPILLED] > 0.0:
+        a_again *= _cut(side, halo, 1.0, a / groups, side[SPACE])
     return near, a * (a_again - 1.0) + b * (b_again - 1.0)
 
 
@@ -88,6 +172,7 @@ def arranged(side):
     groups = side[GROUPS]
     tiles, held, room = np.empty(3), np.empty((2, 3)), np.empty((2, 1))
     tiles[0], tiles[1], tiles[2] = high, wide, deep
+    halo = halos(side[WINDOWS:], side[ROWS], int(high))
     partial = PARTIAL * side[ROWS] * side[COLUMNS]
     volume, base, work = np.empty((2, 4)), np.empty(3), np.empty(4)
     for level in range(2):
@@ -110,15 +195,17 @@ def arranged(side):
     joule, second, masks = np.empty(8), np.empty(8), np.empty(8, np.int64)
     for i in range(8):
         joule[i], second[i], masks[i] = side[FAR_J if i > 3 else NEAR_J], side[FAR_S if i > 3 else CACHE_S], i
-    return tiles, held, where, room, copies, masks, cuts[: max(n, 1)], volume, base, work, joule, second
+    return tiles, halo, held, where, room, copies, masks, cuts[: max(n, 1)], volume, base, work, joule, second
 
 
 @kernel
 def searched(side):
     """Bytes that pass the cache, and those that pass LPDDR, of the tiling that takes least time. [B], [B]"""
-    tiles, held, where, room, copies, masks, cuts, volume, base, work, joule, second = arranged(side)
+    tiles, halo, held, where, room, copies, masks, cuts, volume, base, work, joule, second = arranged(side)
     best = np.zeros((1, len(MAPPING)))
-    tiling, _ = search(tiles, held, where, room, copies, masks, cuts, volume, base, work, joule, second, 0, best, 0)
+    tiling, _ = search(
+        tiles, halo, held, where, room, copies, masks, cuts, volume, base, work, joule, second, 0, best, 0
+    )
     if tiling == 0:  # a core has no room for a tile: the network is said not to fit
         near, again = by_size(side)
         return near, base[0] + base[1] + base[2] + again

@@ -4,7 +4,8 @@ A product of M x K by K x N, counted in tiles of the multiplier array, is cut in
 those over cores in rows and columns, and a core's part into blocks for an inner memory. Three loops go over the blocks
 of each level, in any order. An operand passes into a memory again whenever its block changes; results that are not
 complete when theirs changes go out and come back. Blocks of a dimension are as even as they come, the last one is
-smaller; what changes is held twice, so that the next block arrives meanwhile.
+smaller; what changes is held twice, so that the next block arrives meanwhile. Where rows of A are windows on an image,
+blocks of rows read the edges between them twice: the finer the cut, the more of A (``halo``).
 
 The search loses nothing, for two reasons. Bytes never fall when a dimension is cut further, so of one dimension only
 the fewest blocks that fit are worth trying. And of the orders of three loops only the innermost one that has several
@@ -28,6 +29,7 @@ __all__ = [
     "figures",
     "fills",
     "fits",
+    "read",
     "search",
     "weigh",
 ]
@@ -90,14 +92,20 @@ def _advance(sizes, blocks):
 
 
 @kernel
-def fits(block, blocks, open_k, held, where, room, copies):
-    """Whether blocks of a level fit its memories; ``open_k``: results come back to be added to."""
+def read(halo, blocks):
+    """How much of A so many blocks of rows read together, over what one of all of them reads. [-]"""
+    return halo[int(min(blocks, halo.shape[0] - 1.0))]
+
+
+@kernel
+def fits(block, blocks, more, open_k, held, where, room, copies):
+    """Whether blocks of a level fit its memories; ``more``: see `read`, ``open_k``: results come back to add to."""
     for i in range(room.shape[0]):
         need = 0.0
         for o in range(3):
             if where[o] != i or (o == 2 and not open_k):
                 continue
-            size, changes = held[o], False
+            size, changes = held[o] * (more if o == 0 else 1.0), False
             for y in range(3):
                 if y != _FREE[o]:
                     size *= block[y]
@@ -109,10 +117,10 @@ def fits(block, blocks, open_k, held, where, room, copies):
 
 
 @kernel
-def fewest_k(part, blocks, before, held, where, room, copies):
+def fewest_k(part, blocks, before, more, held, where, room, copies):
     """The fewest blocks along K that fit beside those along M and N; sets ``blocks[2]``, 0 where none does.
 
-    ``before`` is the number of blocks along each dimension outside this level.
+    ``before`` is the number of blocks along each dimension outside this level; ``more``: see `read`.
     """
     wide, high = np.ceil(part[0] / blocks[0]), np.ceil(part[1] / blocks[1])
     several_m, several_n = blocks[0] * before[0] > 1.0, blocks[1] * before[1] > 1.0
@@ -122,8 +130,8 @@ def fewest_k(part, blocks, before, held, where, room, copies):
     for i in range(room.shape[0]):
         each, fixed, alone = 0.0, 0.0, 0.0
         if where[0] == i:
-            each += copies * wide * held[0]
-            alone += max(once, copies if several_m else 1.0) * wide * held[0]
+            each += copies * wide * held[0] * more
+            alone += max(once, copies if several_m else 1.0) * wide * held[0] * more
         if where[1] == i:
             each += copies * high * held[1]
             alone += max(once, copies if several_n else 1.0) * high * held[1]
@@ -172,9 +180,10 @@ def weigh(cut, mask, tiles, where, volume, base, work, joule, second, out):
 
 
 @kernel
-def figures(weights, outer, last_outer, inner, last_inner, out):
-    """Seconds, joules, bytes far and near of one tiling: the first four of `MAPPING`."""
+def figures(weights, halo, down, outer, last_outer, inner, last_inner, out):
+    """Seconds, joules, bytes far and near of one tiling, rows cut ``down`` ways: the first four of `MAPPING`."""
     a, far_a = fills(0, outer, last_outer, inner, last_inner)
+    a, far_a = a * read(halo, outer[0] * down * inner[0]), far_a * read(halo, outer[0])
     b, far_b = fills(1, outer, last_outer, inner, last_inner)
     c, far_c = fills(2, outer, last_outer, inner, last_inner)
     w = weights
@@ -226,13 +235,13 @@ def _several(blocks, x):
 
 
 @kernel
-def _tried(weights, outer, last_outer, inner, cut, mask, aim, rows, at):
+def _tried(weights, halo, outer, last_outer, inner, cut, mask, aim, rows, at):
     """Tries each operand as the one that stays near; returns rows written and tilings tried."""
     row, tried = np.empty(4), 0
     for last in range(-1, 3):
         if not _several(inner, last):
             continue
-        figures(weights, outer, last_outer, inner, last, row)
+        figures(weights, halo, cut[1], outer, last_outer, inner, last, row)
         tried += 1
         here = at if rows.shape[0] > 1 else 0
         if here < rows.shape[0] and (at == here or _better(row, rows[0], aim)):
@@ -244,16 +253,16 @@ def _tried(weights, outer, last_outer, inner, cut, mask, aim, rows, at):
 
 
 @kernel
-def _inside(tiles, held, where, room, copies, outer, last_outer, cut, mask, weights, aim, rows, at):
+def _inside(tiles, halo, held, where, room, copies, outer, last_outer, cut, mask, weights, aim, rows, at):
     """The inner blocks worth trying under given outer ones; returns rows written and tilings tried."""
     part, inner, tried = _part(tiles, outer, cut), np.ones(3), 0
     while inner[0] > 0.0:
-        inner[1] = 1.0
+        inner[1], more = 1.0, read(halo, outer[0] * cut[1] * inner[0])
         while inner[1] > 0.0:
-            fewest_k(part, inner, outer, held, where, room, copies)
+            fewest_k(part, inner, outer, more, held, where, room, copies)
             if inner[2] > 0.0:
-                at, more = _tried(weights, outer, last_outer, inner, cut, mask, aim, rows, at)
-                tried += more
+                at, new = _tried(weights, halo, outer, last_outer, inner, cut, mask, aim, rows, at)
+                tried += new
             if inner[2] == 1.0:  # K is whole: cutting N further moves no byte less
                 break
             inner[1] = _next(part[1], inner[1])
@@ -281,12 +290,20 @@ def _kept(where, mask):
 
 
 @kernel
-def search(tiles, held, where, room, copies, masks, cuts, volume, base, work, joule, second, aim, rows, at):
+def _held(tiles, halo, outer, held, kept, room, copies):
+    """Whether the outer memories hold such blocks."""
+    block = _block(tiles, outer)
+    return fits(block, outer, read(halo, outer[0]), outer[2] > 1.0, held[1], kept, room[1], copies[1])
+
+
+@kernel
+def search(tiles, halo, held, where, room, copies, masks, cuts, volume, base, work, joule, second, aim, rows, at):
     """The best tiling, or with several ``rows`` all that no other one beats for sure; returns rows and tilings tried.
 
     Parameters
     ----------
-    tiles : (3,) tiles along M, N, K.
+    tiles : (3,) tiles along M, N, K; halo : what so many blocks of rows (from 0 on) read of A together, over what one
+        of all of them reads: 1.0 for one, never falling, always 1.0 where rows of A have nothing in common. [-]
     held : (2, 3) bytes that a tile of A, B and of results still to be added to takes in the inner and outer memory.
     where : (2, 3) which of a level's memories holds each operand, -1: none; room : (2, memories) their bytes.
     copies : (2,) how often a level holds a block that another one follows: 2.0 where that one arrives meanwhile.
@@ -306,18 +323,19 @@ def search(tiles, held, where, room, copies, masks, cuts, volume, base, work, jo
         for c in range(cuts.shape[0]):
             weigh(cuts[c], mask, tiles, where, volume, base, work, joule, second, weights[c])
         while more:
-            held_all = fits(_block(tiles, outer), outer, outer[2] > 1.0, held[1], kept, room[1], copies[1])
+            held_all = _held(tiles, halo, outer, held, kept, room, copies)
             for turn in range(4 * cuts.shape[0] if held_all else 0):
                 last, c = turn // cuts.shape[0] - 1, turn % cuts.shape[0]
                 if not _several(outer, last):
                     continue
                 if at > 0:  # inside, nothing moves less than once
-                    figures(weights[c], outer, last, one, -1, row)
+                    figures(weights[c], halo, cuts[c, 1], outer, last, one, -1, row)
                     tried += 1
                     if _in_vain(row, rows, seeds, aim):
                         continue
+                w, cut = weights[c], cuts[c]
                 at, new = _inside(
-                    tiles, held[0], near, room[0], copies[0], outer, last, cuts[c], mask, weights[c], aim, rows, at
+                    tiles, halo, held[0], near, room[0], copies[0], outer, last, cut, mask, w, aim, rows, at
                 )
                 tried += new
             if held_all and outer[0] * outer[1] * outer[2] == 1.0 and mask == masks[-1]:
@@ -336,14 +354,15 @@ def _last(blocks, order):
 
 
 @kernel
-def _every_inside(part, held, where, room, copies, outer, cut, mask, weights, aim, best, tried):
+def _every_inside(part, halo, held, where, room, copies, outer, cut, mask, weights, aim, best, tried):
     """Tries every inner tiling under given outer blocks; returns the number tried so far."""
     inner, row, more = np.ones(3), np.empty(4), True
     while more:
-        if fits(_block(part, inner), inner * outer, inner[2] * outer[2] > 1.0, held, where, room, copies):
+        several, again = inner * outer, read(halo, outer[0] * cut[1] * inner[0])
+        if fits(_block(part, inner), several, again, several[2] > 1.0, held, where, room, copies):
             for order in range(36):
                 high, low = _last(outer, order // 6), _last(inner, order % 6)
-                figures(weights, outer, high, inner, low, row)
+                figures(weights, halo, cut[1], outer, high, inner, low, row)
                 if tried == 0 or _better(row, best, aim):
                     best[:4] = row
                     _noted(cut, mask, outer, high, inner, low, best)
@@ -353,7 +372,7 @@ def _every_inside(part, held, where, room, copies, outer, cut, mask, weights, ai
 
 
 @kernel
-def every(tiles, held, where, room, copies, masks, cuts, volume, base, work, joule, second, aim, best):
+def every(tiles, halo, held, where, room, copies, masks, cuts, volume, base, work, joule, second, aim, best):
     """Tries every legal tiling, each order of loops by itself: fills ``best`` (len(MAPPING),), returns their number.
 
     What `search` is held against; see there for the parameters.
@@ -364,34 +383,33 @@ def every(tiles, held, where, room, copies, masks, cuts, volume, base, work, jou
         kept, outer, more = _kept(where, mask), np.ones(3), True
         weigh(cut, mask, tiles, where, volume, base, work, joule, second, weights)
         while more:
-            if fits(_block(tiles, outer), outer, outer[2] > 1.0, held[1], kept, room[1], copies[1]):
+            if _held(tiles, halo, outer, held, kept, room, copies):
                 part = _part(tiles, outer, cut)
                 tried = _every_inside(
-                    part, held[0], near, room[0], copies[0], outer, cut, mask, weights, aim, best, tried
+                    part, halo, held[0], near, room[0], copies[0], outer, cut, mask, weights, aim, best, tried
                 )
             more = _advance(tiles, outer)
     return tried
 
 
 @kernel
-def count(tiles, held, where, room, copies, masks, cuts, most):
+def count(tiles, halo, held, where, room, copies, masks, cuts, most):
     """Legal tilings, every order of loops by itself, without trying them; stops beyond ``most``. [-]"""
     near, result, inner = where[0], 0.0, np.ones(3)
     outer, more = np.ones(3), True
     while more:
         ways = 0.0
         for mask in masks:
-            block = _block(tiles, outer)
-            ways += fits(block, outer, outer[2] > 1.0, held[1], _kept(where, mask), room[1], copies[1])
+            ways += _held(tiles, halo, outer, held, _kept(where, mask), room, copies)
         for c in range(cuts.shape[0] if ways > 0.0 else 0):
             part = _part(tiles, outer, cuts[c])
             inner[:] = 1.0
-            again = True
-            while again:
-                own = _block(part, inner)
-                if fits(own, inner * outer, inner[2] * outer[2] > 1.0, held[0], near, room[0], copies[0]):
+            left = True
+            while left:
+                own, several, again = _block(part, inner), inner * outer, read(halo, outer[0] * cuts[c, 1] * inner[0])
+                if fits(own, several, again, several[2] > 1.0, held[0], near, room[0], copies[0]):
                     result += 36.0 * ways
-                again = _advance(part, inner)
+                left = _advance(part, inner)
             if result > most:
                 return result
         more = _advance(tiles, outer)

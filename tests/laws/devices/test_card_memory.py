@@ -128,13 +128,14 @@ def test_the_cut_over_cores_moves_the_fewest_bytes_of_all(pieces):
         a, b = draw.lognormal(10, 2, 2)
         groups, wide, high = (float(v) for v in draw.integers(1, 9, 3))
         n = min(pieces, groups * wide * high)
-        row, column = readers(a, b, groups, wide, high, n)
+        halo = 1.0 + np.cumsum(draw.random(10)) * draw.integers(0, 2)
+        row, column = readers(a, b, groups, wide, high, n, halo)
         every = [
-            a * max(1.0, c / groups) + b * np.ceil(n / c)
+            a * max(1.0, c / groups) * halo[int(np.ceil(n / c))] + b * np.ceil(n / c)
             for c in np.arange(1.0, min(n, groups * wide) + 1)
             if np.ceil(n / c) <= high
         ]
-        assert a * row + b * column == min(every)
+        assert a * row * halo[int(column)] + b * column == min(every)
 
 
 def test_blocks_pass_a_memory_no_less_often_than_they_must():

@@ -1,12 +1,16 @@
-"""Does the search of tilings find what trying every one finds, and does a tiling move what its loops move?"""
+"""Does the search of tilings find what trying every one finds, and does a tiling move what its loops move?
+
+Of a convolution's input too, whose pixels blocks share: counted as sets of pixels.
+"""
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
 
+from engine.devices.card.tiling import halos
 from engine.kernels.search.tilings import AIMS, MAPPING, ORDERS, count, every, fills, search
 from tests.architecture.map import ROOT
 from tests.bench.zigzag_table import ANSWERS, ours, same, table
@@ -19,8 +23,10 @@ def _drawn(rng: np.random.Generator) -> tuple:
     shared = rng.random() < 0.7
     where = np.zeros((2, 3), np.int64) if shared else np.array([[-1, 0, 1], [0, -1, 0]])
     cuts = np.array([[1, 1], [2, 1], [1, 2], [3, 1]], dtype=np.float64)[: rng.integers(1, 5)]
+    tiles = rng.integers(1, 7, 3).astype(float)
     return (
-        rng.integers(1, 7, 3).astype(float),
+        tiles,
+        np.append([1.0, 1.0], 1.0 + np.cumsum(rng.integers(0, 3, int(tiles[0]) - 1)) / 8.0 * rng.integers(0, 2)),
         rng.integers(1, 9, (2, 3)).astype(float),
         where,
         np.stack([rng.integers(8, 200, 2), rng.integers(40, 900, 2)]).astype(float),
@@ -45,7 +51,7 @@ def test_search_is_equal_to_trying_every_tiling(aim):
         found, more = search(*problem, aim, rows, 0)
         assert (all_of_them > 0) == (found > 0)
         assert rows[0, :4].tolist() == best[:4].tolist()
-        assert count(*problem[:7], np.inf) == all_of_them
+        assert count(*problem[:8], np.inf) == all_of_them
         legal, tried, none = legal + all_of_them, tried + more, none + (found == 0)
     assert tried < legal / 100
     assert none < 20
@@ -96,6 +102,57 @@ def test_passes_are_those_of_a_walk_through_the_loops(outer, inner):
                 passes = fills(o, np.array(outer, float), last[0], np.array(inner, float), last[1])
                 assert passes[1] == far[o] / np.prod([outer[x] for x in indexes])
                 assert passes[0] == near[o] / np.prod([whole[x] for x in indexes])
+
+
+def _parts(out: int, parts: int) -> list[range]:
+    return [range(i * out // parts, (i + 1) * out // parts) for i in range(parts)]
+
+
+def _pixels(axes: list[tuple[int, ...]], box: tuple[range, ...]) -> int:
+    """Pixels of the image in the windows of a box of output pixels: of all its windows together, as a set."""
+    inside = set()
+    for place in product(*box):
+        window = [
+            [i for i in range(at * step - pad, at * step - pad + taps) if 0 <= i < extent]
+            for at, (_, taps, step, pad, extent) in zip(place, axes, strict=True)
+        ]
+        inside |= set(product(*window))
+    return len(inside)
+
+
+def test_blocks_of_a_convolution_read_the_pixels_of_their_windows():
+    """Before, blocks of any number together read each pixel once."""
+    rng, more = np.random.default_rng(11), 0
+    for case in range(30):
+        axes = []
+        for _ in range(3):
+            taps, step, extent = int(rng.integers(1, 6)), int(rng.integers(1, 4)), int(rng.integers(4, 8))
+            pad = int(rng.integers(0, (taps + 1) // 2))
+            axes.append(((extent + 2 * pad - taps) // step + 1, max(taps, step), step, pad, extent))
+        axes[0] = (1, 1, 1, 0, 1) if case % 3 else (2, *axes[0][1:])
+        outs = [axis[0] for axis in axes]
+        read = {
+            cut: sum(_pixels(axes, box) for box in product(*map(_parts, outs, cut)))
+            for cut in product(*(range(1, out + 1) for out in outs))
+        }
+        places = int(np.prod(outs))
+        found = halos(np.array(axes, dtype=np.float64).ravel(), 2.0 * places, 2 * places)
+        for blocks in range(1, places + 1):
+            least = min(size for cut, size in read.items() if np.prod(cut) >= blocks)
+            if all(taps <= step for _, taps, step, _, _ in axes):
+                least = read[1, 1, 1]
+            assert found[2 * blocks] == pytest.approx(least / read[1, 1, 1], rel=1e-12)  # of two images
+            assert found[2 * blocks - 1] == pytest.approx((found[2 * blocks - 2] + found[2 * blocks]) / 2, rel=1e-12)
+        assert (np.diff(found) >= 0).all()
+        more += found[-1] > 1.5
+    assert more > 5
+
+
+def test_rows_that_share_no_pixel_are_cut_for_nothing():
+    for size, step in ((1, 1), (1, 2), (2, 2)):
+        one = np.array([1, 1, 1, 0, 1, 28, size, step, 0, 56, 28, size, step, 0, 56], dtype=np.float64)
+        assert (halos(one, 784.0, 25) == 1.0).all()
+    assert halos(np.zeros(15), 784.0, 25).tolist() == [1.0]
 
 
 def test_orders_are_all_six():
