@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from math import isnan
 from random import Random
@@ -142,7 +143,7 @@ def sweep(
     none_missed = np.zeros(len(space.limits), dtype=np.int64)
     counts = Counts(space.size, none_missed, done=space.skipped, skipped=space.skipped)
     histogram = np.zeros((len(space.objectives), BINS), dtype=np.int64)
-    picks = _cloud_numbers(space, cloud)
+    picks = _cloud_numbers(space.size, cloud)
     points = np.full((len(FIGURES), len(picks)), np.nan)
     state = np.where(_skipped(space, picks), _REFUSED, _NOT_DRAWN).astype(np.int8)
     token = space.token if remote else ""
@@ -254,13 +255,15 @@ def _remote(executor: Executor, tasks: Iterator[Any], wish: ChunkRequest, archiv
     return run_chunks(sender.submit, tasks, sender)
 
 
-def _cloud_numbers(space: Space, most: int) -> np.ndarray:
-    """Numbers of the cloud's designs, ascending: all of a small space, else one drawn from each equal part of it."""
-    if space.size <= most:
-        return np.arange(space.size, dtype=np.int64)
-    edges = [space.size * i // most for i in range(most + 1)]
-    draw = Random(space.size)
-    return np.array([draw.randrange(lo, hi) for lo, hi in pairwise(edges)], dtype=np.int64)
+@lru_cache(maxsize=16)
+def _cloud_numbers(size: int, most: int) -> np.ndarray:
+    """Numbers of the cloud's designs, ascending, read-only: all of a small space, else one drawn from each equal part
+    of it."""
+    edges, draw = [size * i // most for i in range(most + 1)] if most else [], Random(size)
+    drawn = [draw.randrange(lo, hi) for lo, hi in pairwise(edges)] if size > most else range(size)
+    numbers = np.array(drawn, dtype=np.int64)
+    numbers.setflags(write=False)
+    return numbers
 
 
 def _skipped(space: Space, picks: np.ndarray) -> np.ndarray:

@@ -19,7 +19,20 @@ from engine.devices.gpu import flags as R
 from engine.devices.gpu.operators import attention, gemm, moe, slots, stream
 from engine.devices.gpu.operators.gemm import STRIDE
 from engine.devices.gpu.operators.terms import hit_share, left_share
-from engine.kernels.ir.doubles import ALL, LANES, above, alike, at_least, chosen, larger, load, smaller, spread, store
+from engine.kernels.ir.doubles import (
+    ALL,
+    LANES,
+    above,
+    alike,
+    at_least,
+    chosen,
+    first_of,
+    larger,
+    load,
+    smaller,
+    spread,
+    store,
+)
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
@@ -317,21 +330,30 @@ def _laid(table, j, q, rec):
 @kernel
 def _products(table, j, times, q, launches, places, some, rec, room, out):
     """Books a matrix product: where its operands lie, the fastest tile, what quantising its input takes."""
-    (block, menus, counts, best, gain, sums, tried, _), (first, upto) = room, places
+    (block, menus, wide, counts, best, gain, sums, tried, _, _), (first, upto, one) = room, places
     at, menu = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, menus[j % len(menus)]
     runs, m, inside, read, every, missed, kept = _laid(table, j, q, rec)
-    keeps = len(menus) > 1
-    flops, count = 2.0 * q[G] * m * q[N] * q[K], counts[j] if keeps else 0
-    if count == 0:
-        machine, form = rec[L.machine : L.low], rec[at : at + L.wide - L.low]
-        count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, missed, kept, machine, form, menu)
+    flops, count, machine, form = (
+        2.0 * q[G] * m * q[N] * q[K],
+        counts[j],
+        rec[L.machine : L.low],
+        rec[at : at + L.wide - L.low],
+    )
+    if not one:
+        count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, missed, kept, machine, form, wide)
+    elif count == 0:
+        extents, held = (first_of(q[G]), first_of(m), first_of(q[N]), first_of(q[K])), first_of(kept)
+        count = gemm.menu_of(*extents, first_of(inside), first_of(read), first_of(missed), held, machine, form, menu)
         if upto - first > LANES:
             count = gemm.thinned(menu, count)
-        if keeps:
+        if len(menus) > 1:
             counts[j] = count
     way = min(int(tried[j]), count - 1)
     for point in range(first, upto, LANES):
-        way = gemm.best_of(menu, count, flops, block, point, L.machine, at, FIELDS, way, best)
+        if one:
+            way = gemm.best_of(menu, count, first_of(flops), block, point, L.machine, at, FIELDS, way, best)
+        else:
+            way = gemm.best_of(wide, count, flops, block, point, L.machine, at, FIELDS, way, best)
         start = load(best, gemm.REST_S * LANES) + load(block, slots.START * STRIDE + point)
         if above(q[WEIGHTS], 0.0):
             scaled = 2.0 * q[READS] * m / q[M] * load(block, (at + gemm.QUANTISE_BYTE_S) * STRIDE + point)
@@ -415,8 +437,7 @@ def _tally(gain, some, work, times, block, out, j, point, sums):
 @kernel
 def _together(table, j, times, q, size, launches, kind, places, some, rec, room, out):
     """Books what is kept for later, an attention, or what reads and writes once, alone or in a kernel of another."""
-    block, _, _, _, gain, sums, _, _ = room
-    first, upto = places
+    (block, _, _, _, _, gain, sums, _, _, _), (first, upto, _) = room, places
     for point in range(first, upto, LANES):
         bus, issue = load(block, FIELDS * STRIDE + point), load(block, ISSUE * STRIDE + point)
         work = alike(bus, q[RUNS] * q[FLOPS])
@@ -433,17 +454,18 @@ def _together(table, j, times, q, size, launches, kind, places, some, rec, room,
 
 
 @kernel
-def _apart(table, j, times, ways, sizes, points, varying, rec, room, out):
+def _apart(table, j, times, q, count, varying, places, rec, room, out):
     """Books a part of a routed block, one design after the other."""
-    block, _, _, _, _, sums, _, answer = room
-    for point in points:
+    (block, _, _, _, _, _, sums, _, answer, shares), (first, upto, _) = room, places
+    for r in range(len(q)):
+        store(shares, r * LANES, q[r])
+    for point in range(first, min(upto, count)):
         for f in varying:
             rec[f] = block[f * STRIDE + point]
         out[j, : OVERHEAD + 1] = 0.0
-        size = sizes[:, point]
-        q = _count(table, j, size, ways, rec)
-        out[j, WORK] = q[RUNS] * q[FLOPS]
-        _experts(table, j, q, rec[L.machine : L.low], rec, out, answer)
+        own = shares[point % LANES :: LANES]
+        out[j, WORK] = own[RUNS] * own[FLOPS]
+        _experts(table, j, own, rec[L.machine : L.low], rec, out, answer)
         work_j, far_j, near_j = rec[_energy(out[j, RATE])], rec[FAR_J], rec[NEAR_J]
         out[j, DRAWN] = out[j, WORK] * work_j + out[j, MOVED] * far_j + out[j, NEAR] * near_j
         for r in range(sums.shape[0] // STRIDE):
@@ -451,12 +473,14 @@ def _apart(table, j, times, ways, sizes, points, varying, rec, room, out):
 
 
 @kernel
-def _priced(rows, times, table, ways, size, sizes, places, points, varying, rec, room, out):
+def _priced(rows, times, table, ways, sizes, count, places, varying, rec, room, out):
     """Adds up the times of the ops ``rows`` at the ``places`` of ``block``, designs that have `STEADY` in common.
 
-    ``size`` are batch, pass length, context and span of all, or of each of `LANES`; ``sizes`` those of every design.
+    ``places``: from which to which of ``count``, and whether all have the sizes of the first; else they are `LANES`.
+    ``sizes`` are batch, pass length, context and span.
     """
-    fused = rec[FUSE] > 0.0
+    fused, at = rec[FUSE] > 0.0, places[0]
+    size = load(sizes[0], at), load(sizes[1], at), load(sizes[2], at), load(sizes[3], at)
     for i in range(rows.shape[0]):
         j = rows[i]
         out[j, :] = 0.0
@@ -466,10 +490,10 @@ def _priced(rows, times, table, ways, size, sizes, places, points, varying, rec,
             continue
         if not attended:
             out[j, RATE] = LANES_RATE if not product else LOW if table[j, T.QUANTISABLE] > 0.0 else WIDE
-        if R.EXPERT <= role < R.ATTENDED:
-            _apart(table, j, times[i], ways, sizes, points, varying, rec, room, out)
-            continue
         q = _count(table, j, size, ways, rec)
+        if R.EXPERT <= role < R.ATTENDED:
+            _apart(table, j, times[i], q, count, varying, places, rec, room, out)
+            continue
         launches = table[j, R.KERNELS] if rec[SPLIT] > 0.0 else 1.0
         kind = _LATER if attended else _SCORES if fused and role == R.SCORES else _PASSING
         dense = 0  # designs to which it is a product
@@ -536,11 +560,8 @@ def price_points(lo, hi, rows, times, table, ways, sizes, record, totals, out):
     best, gain, sums = np.empty(gemm.FOUND * LANES), np.zeros(WIDTH * LANES), np.empty(totals.shape[0] * STRIDE)
     tried, answer, counts = np.zeros(table.shape[0]), np.empty(slots.ANSWER), np.zeros(table.shape[0], np.int64)
     menus = np.empty((table.shape[0] if hi - lo > STRIDE else 1, gemm.MOST, len(gemm.MENU)))
-    wide = np.empty((1, gemm.MOST, len(gemm.MENU) * LANES))
-    room, apart = (
-        (block, menus, counts, best, gain, sums, tried, answer),
-        (block, wide, counts, best, gain, sums, tried, answer),
-    )
+    wide, shares = np.empty((gemm.MOST, len(gemm.MENU) * LANES)), np.empty((ACT + 1) * LANES)
+    room = (block, menus, wide, counts, best, gain, sums, tried, answer, shares)
     every = min(-(-(hi - lo) // LANES) * LANES, STRIDE)
     for f in range(FIELDS):
         block[f * STRIDE : f * STRIDE + every] = first[f]
@@ -554,17 +575,9 @@ def price_points(lo, hi, rows, times, table, ways, sizes, record, totals, out):
         if _taken_in(start, end, places, (steady, varying, values, sizes), rec, here) or start == lo or not one:
             counts[:] = 0  # else the menus of the block before are as good
         sums[:] = 0.0
-        if one:
-            size, points = (here[0, 0], here[1, 0], here[2, 0], here[3, 0]), range(count)
-            _priced(rows, times, table, ways, size, here, (0, places), points, varying, rec, room, out)
-        else:
-            for at in range(0, places, LANES):
-                each, points = (
-                    (load(here[0], at), load(here[1], at), load(here[2], at), load(here[3], at)),
-                    range(at, min(at + LANES, count)),
-                )
-                span = at, at + LANES
-                _priced(rows, times, table, ways, each, here, span, points, varying, rec, apart, out)
+        for at in range(0, places, places if one else LANES):
+            span = at, places if one else at + LANES, one
+            _priced(rows, times, table, ways, here, count, span, varying, rec, room, out)
         for r in range(totals.shape[0]):
             for point in range(start, end):
                 totals[r, point] += sums[r * STRIDE + point - start]

@@ -26,6 +26,7 @@ __all__ = [
     "alike",
     "at_least",
     "chosen",
+    "first_of",
     "larger",
     "load",
     "put",
@@ -83,6 +84,14 @@ def _store(typingctx: Any, array: Any, at: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp, _doubles), codegen
+
+
+@intrinsic
+def _first_of(typingctx: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.extract_element(args[0], _I32(0))
+
+    return types.float64(_doubles), codegen
 
 
 @intrinsic
@@ -206,6 +215,8 @@ store: Any = _store if JIT_ENABLED else _put
 """``(array, at, values)``: puts them there."""
 spread: Any = _spread if JIT_ENABLED else lambda value: np.full(LANES, value)
 """``(value)``: one double in every lane."""
+first_of: Any = _first_of if JIT_ENABLED else lambda values: values[0]
+"""``(values)``: the double of the first lane."""
 
 
 def larger(a: Any, b: Any) -> Any:

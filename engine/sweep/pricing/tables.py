@@ -166,7 +166,8 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 def _least(value: np.ndarray) -> Any:
     """The same without the axes along which nothing changes: a double where there is none left."""
     for a, size in enumerate(value.shape):
-        if size > 1 and _same(value, one := value.take([0], a)):
+        one = value.take([0], a)
+        if size > 1 and _same(value.take([-1], a), one) and _same(value, one):  # the last tells most of them apart
             value = one
     return value if value.size > 1 else float(value.flat[0])
 

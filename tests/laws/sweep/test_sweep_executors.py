@@ -22,7 +22,9 @@ from engine.cost.schedule import job_of
 from engine.devices import family
 from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
+from engine.devices.gpu import price as gpu_price
 from engine.evaluate import evaluate
+from engine.kernels.jit import CACHE_DIR, JIT_ENABLED
 from engine.resolve.bind import bind
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode
@@ -297,6 +299,18 @@ def test_designs_of_several_batches_are_priced_as_each_alone(id: str, count: int
         together = _seconds(job, sizes)
         for at in (0, 1, 63, 64, count - 1):
             assert together[:, at].tobytes() == _seconds(job, sizes[:, at : at + 1]).tobytes(), at
+
+
+@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="what is compiled is told by what is kept of it")
+def test_a_gpus_price_is_compiled_once_for_sizes_that_are_alike_and_for_others() -> None:
+    """The same code whether designs side by side have one batch or several: a second copy takes ten seconds to make."""
+    bound = bind(PRESETS["v100-1.5b"].scenario)
+    stage = make_plan(bound).stages[0]
+    job = job_of(bound, stage, family("gpu"), bound.graph.phases[0])
+    turns = [job, replace(job, batch=job.batch + 1)]
+    _seconds(job, np.array([turns[at % 2].sizes for at in range(130)], dtype=np.float64).T)
+    for name in ("_priced", "_products", "_together", "_attended", "_count", "_laid"):
+        assert len(getattr(gpu_price, name).within._cache._cache_file._load_index()) == 1, name
 
 
 def _seconds(job: Job, sizes: np.ndarray) -> np.ndarray:
