@@ -6,7 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.shared import cached, glossary
+import streamlit as st
+
+from app.shared import cached, glossary, link
+from app.shared import formats as fmt
+from app.shared.widgets import pickers
 from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.fields import field
@@ -132,3 +136,14 @@ def neighbours(scenario: Scenario, most: int = 2) -> list[tuple[str, str]]:
     )
     there = next(((id, scenario.workload) for id in systems if why_not(id, scenario.workload) is None), None)
     return [pair for pair in (here, there) if pair][:most]
+
+
+def unsupported(scenario: Scenario, reason: Unsupported) -> None:
+    """On a page: why a pair can't run, the nearest that can, and the way back."""
+    st.info(fmt.plain(str(reason)), icon=":material/info:")
+    with st.container(horizontal=True, gap="small"):
+        for system, load in neighbours(scenario):
+            label = pickers.workload_label(load) if system == scenario.system else pickers.system_label(system)
+            st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
+        if st.session_state.before:
+            st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")

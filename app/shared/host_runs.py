@@ -129,7 +129,7 @@ def networks() -> None:
             _shown(list(runs.values()), rows)
         problem = st.session_state.get("network_problem")
         if problem:
-            st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
+            parts.refused(problem)
 
 
 def _shown(every: list[Compared], rows: list[Compared]) -> None:
@@ -150,19 +150,17 @@ def _shown(every: list[Compared], rows: list[Compared]) -> None:
             ]
         )
         text = st.column_config.TextColumn
-        st.dataframe(
+        parts.table(
             frame,
-            hide_index=True,
-            height="content" if len(frame) <= 8 else 318,
-            key="k.networks.table",
-            column_config={
+            "Measured and predicted time of every network that ran",
+            {
                 "Network": text(pinned=True),
                 "Measured": text(alignment="right"),
                 "Predicted": text(alignment="right"),
                 "Error (%)": st.column_config.NumberColumn(format="%+.0f"),
                 "Furthest off": text("Furthest off", help="Operator with the largest difference in time"),
             },
-            alt="Measured and predicted time of every network that ran",
+            key="k.networks.table",
         )
         left = [row for row in every if row.ratio is None]
         if left:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import pandas as pd
@@ -194,6 +194,43 @@ def _badges(scenario: Scenario, report: Report | None) -> str:
 def evidence(band: ErrorBand, of: str = "Error band") -> None:
     """How wide an error band is and from what, or why there is none: one quiet line."""
     st.caption(fmt.plain(f"{of}: {told(band)}."))
+
+
+def table(
+    frame: pd.DataFrame,
+    alt: str,
+    columns: dict[str, Any] | None = None,
+    *,
+    most: int = 8,
+    tall: int | None = 318,
+    select: Literal["ignore", "rerun"] | Callable[[], None] = "ignore",
+    **more: Any,
+) -> Any:
+    """A table as high as its rows up to `most`, else `tall` [px; None: always as its rows], each column of numbers to
+    the digits it needs unless `columns` says more; `select` is what a click on a row does."""
+    number = st.column_config.NumberColumn
+    digits = {name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
+    return st.dataframe(
+        frame,
+        hide_index=True,
+        height="content" if tall is None or len(frame) <= most else tall,
+        column_config=digits | (columns or {}),
+        placeholder=fmt.UNKNOWN,
+        alt=alt,
+        on_select=select,
+        selection_mode="single-row",
+        **more,
+    )
+
+
+def metric(label: str, value: str, below: str | None = None, **more: Any) -> None:
+    """A number in a card of its own, with a quiet line below."""
+    st.metric(label, value, below, border=True, height="stretch", delta_color="off", delta_arrow="off", **more)
+
+
+def refused(problem: object) -> None:
+    """What was asked and is not done, in its one sentence."""
+    st.warning(fmt.plain(f"{str(problem).rstrip('.')}."), icon=":material/edit_off:")
 
 
 def wide_enough(texts: Iterable[str]) -> int:

@@ -81,15 +81,13 @@ def pick() -> tuple[str, str | None]:
                 "Kind": [_of(section, entries[id]) for id in result],
             }
         )
-        event = st.dataframe(
+        event = parts.table(
             frame,
-            hide_index=True,
-            on_select="rerun",
-            selection_mode="single-row",
+            f"Catalog: {answer}",
+            {"Name": st.column_config.TextColumn(width="large")},
+            tall=560,
+            select="rerun",
             key=f"v.catalog.{section}{wanted and f'.{wanted}'}",  # a row picked in another list is none of this
-            height="content" if len(result) <= 8 else 560,
-            alt=f"Catalog: {answer}",
-            column_config={"Name": st.column_config.TextColumn(width="large")},
         )
     rows = event["selection"]["rows"]
     return section, result[rows[0]] if rows and rows[0] < len(result) else result[0]
@@ -134,15 +132,15 @@ def values(rows: Sequence[specs.Row]) -> None:
             "Place (source)": [row.where for row in rows],
         }
     )
-    st.dataframe(
+    parts.table(
         frame,
-        hide_index=True,
-        height="content" if len(rows) <= 14 else 520,
-        alt=texts.NUMBERS_ALT,
-        column_config={
+        texts.NUMBERS_ALT,
+        {
             "Quantity": st.column_config.TextColumn(pinned=True, width=parts.wide_enough(frame["Quantity"])),
             "Value": st.column_config.TextColumn(alignment="right", width=parts.wide_enough(frame["Value"])),
         },
+        most=14,
+        tall=520,
     )
 
 
@@ -178,7 +176,7 @@ def members(system: Any) -> None:
         )
     if system.nic:
         rows.append({"Part": catalog.nic(system.nic).name, "Count": 1, "As": "NIC"})
-    st.dataframe(pd.DataFrame(rows), hide_index=True, height="content", alt=texts.PARTS_ALT)
+    parts.table(pd.DataFrame(rows), texts.PARTS_ALT, tall=None)
 
 
 def graph(workload: Any) -> None:
@@ -213,17 +211,15 @@ def graph(workload: Any) -> None:
             "Reads from": [", ".join(op.inputs) for op in phase.ops],
         }
     )
-    number = st.column_config.NumberColumn
-    st.dataframe(
+    parts.table(
         frame,
-        hide_index=True,
-        height="content" if len(frame) <= 10 else 390,
-        alt=f"Operators of {workload.name}",
-        column_config={
+        f"Operators of {workload.name}",
+        {
             "Operator": st.column_config.TextColumn(pinned=True),
-            f"Work of one ({flops.unit})": number(format=fmt.cells(frame[f"Work of one ({flops.unit})"])),
-            "Parameters": number(format="localized"),
+            "Parameters": st.column_config.NumberColumn(format="localized"),
         },
+        most=10,
+        tall=390,
     )
     if len(phase.ops) > _MOST_NODES:
         st.caption(texts.TOO_MANY_OPERATORS.format(count=len(phase.ops)))

@@ -43,11 +43,7 @@ def ranking(answer: Answer, able: list[Row]) -> None:
             rows = st.session_state["h.table"]["selection"]["rows"]
             st.session_state["h.row"] = able[rows[0]].label if rows and rows[0] < len(able) else None
 
-        st.dataframe(
-            frame, hide_index=True, column_config=columns, on_select=selected, selection_mode="single-row",
-            key="h.table", placeholder=fmt.UNKNOWN, height="content" if len(frame) <= _ROWS else 38 * _ROWS,
-            alt=texts.SYSTEMS_MEET_ALT,
-        )  # fmt: skip
+        parts.table(frame, texts.SYSTEMS_MEET_ALT, columns, most=_ROWS, tall=38 * _ROWS, select=selected, key="h.table")
 
 
 def detail(answer: Answer, row: Row) -> None:
@@ -155,7 +151,7 @@ def show() -> None:
         with st.skeleton(height=500):
             answer = cached.chosen(asked.question.token)
     except ScenarioError as error:
-        st.warning(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/edit_off:")
+        parts.refused(error)
         parts.footer(None)
         return
     with right:

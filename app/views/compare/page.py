@@ -281,16 +281,8 @@ def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
         with st.expander("All operators", key="open.c.operators", on_change="rerun") as opened:
             if opened.open:
                 frame = tables.operators(rows, base.letter, other.letter)
-                number = st.column_config.NumberColumn
-                st.dataframe(
-                    frame,
-                    hide_index=True,
-                    column_config={
-                        name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"
-                    }
-                    | {"Operator": st.column_config.TextColumn(pinned=True, width="medium")},
-                    height="content" if len(frame) <= 8 else 318,
-                    alt=texts.OPERATORS_ALT,
+                parts.table(
+                    frame, texts.OPERATORS_ALT, {"Operator": st.column_config.TextColumn(pinned=True, width="medium")}
                 )
 
 

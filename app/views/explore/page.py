@@ -12,7 +12,7 @@ from app.shared import boundary, cached, fixes, glossary, link, parts, report_ta
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
 from app.shared.figures import roofline
-from app.shared.widgets import pickers, sidebar
+from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice
 from app.views.explore import headline as cards
 from app.views.explore import texts
@@ -156,23 +156,15 @@ def operators(report: Report) -> None:
     frame = report_tables.operators(report)
     with parts.card("Operators", texts.OPERATORS_ANSWER.format(count=len(frame))):
         number = st.column_config.NumberColumn
-        columns = {name: number(format=fmt.column(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
+        columns: dict[str, Any] = {
+            name: number(format=fmt.column(frame[name])) for name in frame if frame[name].dtype.kind == "f"
+        }
         columns["Count"] = number(format="localized", help="Executions a request")
         columns["Operator"] = st.column_config.TextColumn(pinned=True, width="medium")
         columns["Share of time"] = st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100)
         columns["Limited by"] = st.column_config.TextColumn(help=glossary.HELP["bound"])
         columns["Peak used (%)"] = number(format=fmt.cells(frame["Peak used (%)"]), help=glossary.HELP["peak_used"])
-        event = st.dataframe(
-            frame,
-            hide_index=True,
-            column_config=columns,
-            on_select="rerun",
-            selection_mode="single-row",
-            key="v.operators",
-            placeholder=fmt.UNKNOWN,
-            height="content" if len(frame) <= 8 else 318,
-            alt=texts.OPERATORS_ALT,
-        )
+        event = parts.table(frame, texts.OPERATORS_ALT, columns, select="rerun", key="v.operators")
         rows = event["selection"]["rows"]
         if rows and rows[0] < len(frame):
             op = report_tables.ordered(report)[rows[0]]
@@ -185,12 +177,10 @@ def assumptions(report: Report) -> None:
     """What the numbers rest on."""
     with st.expander(f"Assumptions ({len(report.assumptions)})", key="open.assumptions"):
         frame = pd.DataFrame([{"Evidence": a.basis, "Assumption": a.text} for a in report.assumptions])
-        st.dataframe(
+        parts.table(
             frame.sort_values("Evidence", kind="stable"),
-            hide_index=True,
-            height="content" if len(frame) <= 8 else 318,
-            column_config={"Evidence": st.column_config.TextColumn(width="small", pinned=True)},
-            alt=texts.ASSUMPTIONS_ALT,
+            texts.ASSUMPTIONS_ALT,
+            {"Evidence": st.column_config.TextColumn(width="small", pinned=True)},
         )
 
 
@@ -215,17 +205,6 @@ def violated(report: Report) -> None:
             st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
 
 
-def unsupported(scenario: Scenario, reason: Unsupported) -> None:
-    """Why this pair can't run, and the nearest that can."""
-    st.info(fmt.plain(str(reason)), icon=":material/info:")
-    with st.container(horizontal=True, gap="small"):
-        for system, load in fixes.neighbours(scenario):
-            label = pickers.workload_label(load) if system == scenario.system else pickers.system_label(system)
-            st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
-        if st.session_state.before:
-            st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
-
-
 def _files(report: Report) -> dict[str, tuple[str, str, Callable[[], str]]]:
     """What can be saved: a machine that cannot hold the model has no report to read."""
     files = report_tables.files(report, "explore")
@@ -245,13 +224,13 @@ def show() -> None:
         report = cached.report(encode(scenario))
     except Unsupported as reason:
         parts.bar(None, "explore")
-        unsupported(scenario, reason)
+        fixes.unsupported(scenario, reason)
         parts.footer(None)
         return
     parts.bar(report, "explore", _files(report))
     problem = st.session_state.pop("problem", None)
     if problem:
-        st.warning(fmt.plain(f"{problem[1].rstrip('.')}. Nothing was changed."), icon=":material/edit_off:")
+        parts.refused(f"{problem[1].rstrip('.')}. Nothing was changed")
     if report.problems:
         violated(report)
     if not report.fits:

@@ -115,15 +115,7 @@ def headline(shown: KernelShown) -> None:
     ]
     with st.grid(4, min_column_width=150):
         for label, value, note in cells:
-            st.metric(
-                f"{label} :gray[measured]",
-                value,
-                note,
-                border=True,
-                height="stretch",
-                delta_color="off",
-                delta_arrow="off",
-            )
+            parts.metric(f"{label} :gray[measured]", value, note)
 
 
 def _between(low: float, high: float) -> str:
@@ -162,11 +154,10 @@ def beside(asked: KernelChoice, shown: KernelShown | None) -> None:
             rows.append(("This host", fmt.seconds(run.time.median), "measured", _between(*run.time.quartiles), ""))
             if here.predicted is not None:
                 rows.append(("This host", fmt.seconds(here.predicted), "predicted", "no evidence", ""))
-        st.dataframe(
+        parts.table(
             pd.DataFrame(rows, columns=["Device", "Time", "Is", texts.BAND_COLUMN, "Bound"]),
-            hide_index=True,
-            height="content",
-            alt=texts.BESIDE_ALT.format(device=other.device),
+            texts.BESIDE_ALT.format(device=other.device),
+            tall=None,
         )
 
 
@@ -242,12 +233,7 @@ def probed(roofline: MeasuredRoofline) -> None:
             ("A call", fmt.seconds(roofline.launch), texts.EMPTY_KERNEL),
             ("All threads", fmt.seconds(roofline.dispatch), texts.EMPTY_POOL),
         ]
-        st.dataframe(
-            pd.DataFrame(rows, columns=["Figure", "Measured", "Of what"]),
-            hide_index=True,
-            height="content",
-            alt=texts.PROBE_ALT,
-        )
+        parts.table(pd.DataFrame(rows, columns=["Figure", "Measured", "Of what"]), texts.PROBE_ALT, tall=None)
         st.caption(texts.CALIBRATE_CAPTION)
 
 
@@ -277,7 +263,7 @@ def show() -> None:
         run(asked)
     problem = st.session_state.get("kernel_problem")
     if problem:
-        st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
+        parts.refused(problem)
     shown = _shown()
     if shown is None:
         st.info(

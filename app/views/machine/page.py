@@ -24,17 +24,16 @@ def _levels(machine: facts.Machine, report: Report | None) -> None:
         if report is not None and report.memory:
             parts.figure(charts.fits(report.memory, parts.dark()), f"Memory: {answer}.", "machine.fits")
         right = st.column_config.TextColumn(alignment="right")
-        st.dataframe(
+        parts.table(
             frame if frame["Of"].nunique() > 1 else frame.drop(columns="Of"),
-            hide_index=True,
-            height=parts.tall(frame),
-            placeholder=fmt.UNKNOWN,
-            column_config={
+            texts.MEMORY_ALT,
+            {
                 "Level": st.column_config.TextColumn(pinned=True),
                 "Full (%)": st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100),
                 **dict.fromkeys(("Capacity", "Bandwidth", "Bytes there"), right),
             },
-            alt=texts.MEMORY_ALT,
+            most=0,
+            tall=parts.tall(frame),
         )
 
 
@@ -43,7 +42,7 @@ def _cost(machine: facts.Machine, report: Report | None) -> None:
     rows = facts.money(machine, report)
     with st.container(key="cards"), st.grid(len(rows), min_column_width=150):
         for label, value in rows:
-            st.metric(label, value, border=True, height="stretch")
+            parts.metric(label, value)
 
 
 def _listed(title: str, frame: pd.DataFrame) -> None:
@@ -68,7 +67,7 @@ def _links(machine: facts.Machine, report: Report | None) -> None:
         right = dict.fromkeys(
             ("Bandwidth", "Latency", "A request", "Busy"), st.column_config.TextColumn(alignment="right")
         )
-        st.dataframe(frame, hide_index=True, height=parts.tall(frame), column_config=right, alt=texts.LINKS_ALT)
+        parts.table(frame, texts.LINKS_ALT, right, most=0, tall=parts.tall(frame))
 
 
 def show() -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 from app.shared import boundary, cached, fixes, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
-from app.shared.widgets import pickers, sidebar
+from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice, switch
 from app.views.node import charts as node_charts
 from app.views.node import facts, pool, texts
@@ -70,20 +70,19 @@ def switches(report: Report) -> None:
             }
         )
         text = st.column_config.TextColumn
-        event = st.dataframe(
+        event = parts.table(
             frame,
-            hide_index=True,
-            on_select="rerun",
-            selection_mode="single-row",
-            key="node.switches",
-            height=288,
-            column_config={
+            texts.SPEED_UPS_ALT,
+            {
                 "Switch": st.column_config.TextColumn(pinned=True),
                 "As set": text(alignment="right", help=texts.GAIN_HELP),
                 "On its own": text(alignment="right", help=texts.ALONE_HELP),
                 "On": st.column_config.CheckboxColumn(width="small"),
             },
-            alt=texts.SPEED_UPS_ALT,
+            most=0,
+            tall=288,
+            select="rerun",
+            key="node.switches",
         )
         at = event["selection"]["rows"]
         if at and at[0] < len(rows):
@@ -196,12 +195,7 @@ def by_kind(scenario: Scenario) -> None:
                 for name in frame
                 if name != "Operator"
             }
-            st.dataframe(
-                frame,
-                hide_index=True,
-                column_config={"Operator": st.column_config.TextColumn(pinned=True), **numbers},
-                alt=texts.KINDS_ALT,
-            )
+            parts.table(frame, texts.KINDS_ALT, {"Operator": st.column_config.TextColumn(pinned=True), **numbers})
 
 
 def all_models(scenario: Scenario) -> None:
@@ -221,18 +215,15 @@ def all_models(scenario: Scenario) -> None:
                 "Host, QPS inside": fmt.si(host.held_qps) if host.qps else fmt.UNKNOWN,
             }
         )
-    number = st.column_config.NumberColumn(format=fmt.cells(row["QPS inside"] for row in rows))
     text = st.column_config.TextColumn(alignment="right")
-    st.dataframe(
+    parts.table(
         pd.DataFrame(rows),
-        hide_index=True,
-        height="content",
-        column_config={
-            "QPS inside": number,
+        texts.MODELS_ALT,
+        {
             "Host, QPS inside": text,
             "Model": st.column_config.TextColumn(pinned=True),
         },
-        alt=texts.MODELS_ALT,
+        tall=None,
     )
 
 
@@ -254,17 +245,13 @@ def show() -> None:
         report = cached.report(encode(scenario))
     except Unsupported as why:
         parts.bar(None, "node")
-        st.info(fmt.plain(str(why)), icon=":material/info:")
-        with st.container(horizontal=True, gap="small"):
-            for system, load in fixes.neighbours(scenario):
-                label = pickers.workload_label(load) if system == scenario.system else pickers.system_label(system)
-                st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
+        fixes.unsupported(scenario, why)
         parts.footer(None)
         return
     parts.bar(report, "node")
     problem = st.session_state.pop("problem", None)
     if problem:
-        st.warning(fmt.plain(f"{problem[1].rstrip('.')}. Nothing was changed."), icon=":material/edit_off:")
+        parts.refused(f"{problem[1].rstrip('.')}. Nothing was changed")
     for text in report.problems:
         st.error(fmt.plain(text), icon=":material/block:")
     if not report.problems:

@@ -31,7 +31,7 @@ def _figures(service: Microservice) -> None:
             ),
             ("Request to answer", fmt.seconds(service.latency_s), waits, idle),
         ):
-            st.metric(label, value, below, border=True, delta_color="off", delta_arrow="off", help=help)
+            parts.metric(label, value, below, help=help)
 
 
 def pool(report: Report) -> None:

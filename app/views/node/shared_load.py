@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app.shared import boundary
+from app.shared import boundary, parts
 from app.shared import formats as fmt
 from app.shared.widgets.checked import checked, whole
 from app.shared.widgets.choices import choose
@@ -79,14 +79,13 @@ def two_networks(scenario: Scenario) -> None:
             }
         )
         text = st.column_config.TextColumn(alignment="right")
-        st.dataframe(
+        parts.table(
             frame,
-            hide_index=True,
-            height="content",
-            column_config={
+            texts.TWO_ALT,
+            {
                 "Network": st.column_config.TextColumn(pinned=True),
                 **dict.fromkeys(list(frame)[1:], text),
             },
-            alt=texts.TWO_ALT,
+            tall=None,
         )
         st.caption(texts.TWO_CAPTION)

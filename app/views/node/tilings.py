@@ -44,7 +44,7 @@ def tilings(scenario: Scenario) -> None:
                 (texts.COLUMNS_AXIS, texts.ROWS_AXIS), axis, parts.dark(),
             )  # fmt: skip
             parts.figure(fig, texts.TILINGS_ALT.format(name=name, answer=answer), "tilings")
-        st.dataframe(
+        parts.table(
             pd.DataFrame(
                 [
                     {
@@ -59,8 +59,7 @@ def tilings(scenario: Scenario) -> None:
                     for aim, tiling in tiled.product.best.items()
                 ]
             ),
-            hide_index=True,
-            alt=texts.BEST_ALT.format(name=name),
+            texts.BEST_ALT.format(name=name),
         )
         st.caption(texts.TILINGS_CAPTION)
 

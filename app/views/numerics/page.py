@@ -112,15 +112,7 @@ def log(plan: MixedPlan) -> None:
                 "Weights (kB)": [fmt.KILOBYTE(s.time) for s in plan.steps],
             }
         )
-        number = st.column_config.NumberColumn
-        st.dataframe(
-            frame,
-            hide_index=True,
-            height="content" if len(frame) <= 8 else 318,
-            column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"},
-            placeholder=fmt.UNKNOWN,
-            alt=texts.LOG_ALT,
-        )
+        parts.table(frame, texts.LOG_ALT)
         st.caption(texts.LOG_CAPTION)
 
 
@@ -183,15 +175,7 @@ def planned(result: WorkflowResult, title: DeltaGenerator) -> None:
             "Layers' time (ms)": [fmt.MILLISECOND(s.time) for s in result.plan.steps],
         }
     )
-    number = st.column_config.NumberColumn
-    st.dataframe(
-        rows,
-        hide_index=True,
-        height="content" if len(rows) <= 8 else 318,
-        column_config={n: number(format=fmt.cells(rows[n])) for n in rows if rows[n].dtype.kind == "f"},
-        placeholder=fmt.UNKNOWN,
-        alt=texts.MEASURED_ALT,
-    )
+    parts.table(rows, texts.MEASURED_ALT)
     st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in result.plan.precision.items())))
     workload = STUDIES[result.name].workloads[0]
     try:

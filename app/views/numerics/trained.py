@@ -29,13 +29,13 @@ def _asked(key: str, label: str, help: str, job: tuple[Any, ...]) -> Any:
             st.session_state[slot] = outcome
     problem = st.session_state.get(f"{slot}.problem")
     if problem:
-        st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
+        parts.refused(problem)
     return st.session_state.get(slot)
 
 
 def _table(columns: dict[str, list[Any]], formats: dict[str, str], alt: str) -> None:
     config = {name: st.column_config.NumberColumn(format=formats[name]) for name in formats}
-    st.dataframe(pd.DataFrame(columns), hide_index=True, height="content", column_config=config, alt=alt)
+    parts.table(pd.DataFrame(columns), alt, config, tall=None)
 
 
 def _wide_deep(study: WideDeepStudy) -> None:

@@ -90,13 +90,8 @@ def rows(listing: Listing) -> None:
     )
     said = texts.LISTING_ANSWER.format(count=fmt.count(len(listing.rows)), waits=fmt.count(waits))
     with parts.card("Listing", texts.LISTING.format(said=said), stretch=False):
-        st.dataframe(
-            frame,
-            hide_index=True,
-            height="content" if len(frame) <= 8 else 360,
-            column_config={"Unit": st.column_config.TextColumn(width=parts.wide_enough(frame["Unit"]))},
-            placeholder=fmt.UNKNOWN,
-            alt=said,
+        parts.table(
+            frame, said, {"Unit": st.column_config.TextColumn(width=parts.wide_enough(frame["Unit"]))}, tall=360
         )
     for note in listing.notes:
         st.caption(fmt.plain(note))
@@ -132,14 +127,7 @@ def registers(token: str, text: str, row: Row) -> None:
         except ScenarioError as error:
             st.caption(fmt.plain(f"{str(error)[:1].upper()}{str(error)[1:]}."))
             return
-        number = st.column_config.NumberColumn(format=fmt.cells(frame["From float64 (%)"]))
-        st.dataframe(
-            frame,
-            hide_index=True,
-            column_config={"From float64 (%)": number},
-            placeholder=fmt.UNKNOWN,
-            alt=texts.REGISTERS_ALT,
-        )
+        parts.table(frame, texts.REGISTERS_ALT)
 
 
 def _step(listing: Listing) -> Row:

@@ -37,7 +37,7 @@ def section() -> None:
             with st.skeleton(height=380):
                 measured = cached.measured(file.getvalue(), _ROWS)
         except ScenarioError as error:
-            st.warning(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/edit_off:")
+            parts.refused(error)
             return
         _shown(measured)
 
@@ -75,9 +75,9 @@ def _shown(measured: Measured) -> None:
     )
     parts.figure(fig, texts.MEASURED_ALT.format(shown=shown, count=len(drawn), said=said), "v.measured")
     st.caption(texts.MEASURED_CAPTION)
-    st.dataframe(_table(done), hide_index=True, height=318, alt=texts.ROWS_ALT)
+    parts.table(_table(done), texts.ROWS_ALT)
     with st.expander(texts.GROUPS_ALT, key="open.groups"):
-        st.dataframe(_grouped(done), hide_index=True, height="content", alt="Errors by group")
+        parts.table(_grouped(done), "Errors by group", tall=None)
 
 
 def _spots(row: Row) -> list[dict[str, Any]]:

@@ -66,46 +66,30 @@ def counters(rows: list[claims.Row]) -> None:
     told = headline.Headline(rows)
     rest = headline.others(rows)
     with st.grid(4, min_column_width=150):
-        st.metric(
+        parts.metric(
             "Independent :gray[met]",
             f"{told.count - len(told.missed)} of {told.count}",
-            border=True,
-            height="stretch",
-            delta=f"{len(told.missed)} missed",
-            delta_color="gray",
-            delta_arrow="off",
+            f"{len(told.missed)} missed",
             help=texts.INDEPENDENT_MET_HELP.format(missed=", ".join(told.missed) or "none"),
         )
-        st.metric(
+        parts.metric(
             "Other figures :gray[met]",
             f"{sum(met for _, _, met in rest)} of {sum(count for _, count, _ in rest)}",
-            border=True,
-            height="stretch",
-            delta=texts.NO_EVIDENCE,
-            delta_color="gray",
-            delta_arrow="off",
+            texts.NO_EVIDENCE,
             help="; ".join(f"{count} {words}, {met} met" for words, count, met in rest) + ".",
         )
-        st.metric(
+        parts.metric(
             "Typical error :gray[median]",
             fmt.band(told.median) if told.median is not None else fmt.UNKNOWN,
-            border=True,
-            height="stretch",
-            delta=fmt.band(told.p90) if told.p90 is not None else None,
-            delta_color="gray",
-            delta_arrow="off",
+            fmt.band(told.p90) if told.p90 is not None else None,
             delta_description=texts.NINE_TEN,
             help=texts.TYPICAL_ERROR_HELP,
         )
         missing = sum(row["predicted"] is None for row in rows)
-        st.metric(
+        parts.metric(
             "Not predicted",
             f"{missing} of {len(rows)}",
-            border=True,
-            height="stretch",
-            delta=texts.WITH_REASON,
-            delta_color="gray",
-            delta_arrow="off",
+            texts.WITH_REASON,
         )
 
 
@@ -210,22 +194,18 @@ def table(rows: list[claims.Row], key: str) -> None:
             side = "right" if len(short) == len(frame) else "left"
             return text(alignment=side, width=parts.wide_enough([name, *short]))
 
-        st.dataframe(
+        parts.table(
             frame,
-            hide_index=True,
-            key=key,
-            column_order=(*_COLUMNS[1:], "Claim") if parts.mobile() else _COLUMNS,
-            on_select=picked,
-            selection_mode="single-row",
-            height="content" if len(frame) <= 8 else 318,
-            column_config={
+            texts.CLAIMS_ALT,
+            {
                 "Claim": text(pinned=not parts.mobile(), width="small"),
                 "Published": value("Published"),
                 "Predicted": value("Predicted"),
                 "Error (%)": st.column_config.NumberColumn(format="%+.1f"),
             },
-            placeholder=fmt.UNKNOWN,
-            alt=texts.CLAIMS_ALT,
+            key=key,
+            column_order=(*_COLUMNS[1:], "Claim") if parts.mobile() else _COLUMNS,
+            select=picked,
         )
 
 
@@ -249,7 +229,7 @@ def bands() -> None:
             }
             for row in cells
         )
-        st.dataframe(frame, hide_index=True, height=318, alt=texts.BANDS_ALT)
+        parts.table(frame, texts.BANDS_ALT)
         st.caption(texts.BANDS_CAPTION)
 
 

@@ -33,7 +33,7 @@ def on_this_host() -> None:
         st.rerun()
     problem = st.session_state.get("fused_problem")
     if problem:
-        st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
+        parts.refused(problem)
     with slot:
         if runs:
             _shown(list(runs.values()))
@@ -60,12 +60,4 @@ def _shown(rows: list[FusedRun]) -> None:
                 "Predicted, depth (ms)": [fmt.MILLISECOND(run.predicted_depth_s) for run in rows],
             }
         )
-        number = st.column_config.NumberColumn
-        st.dataframe(
-            frame,
-            hide_index=True,
-            height="content",
-            alt=texts.MEASURED_TABLE_ALT,
-            column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"}
-            | {"Block": st.column_config.TextColumn(pinned=True)},
-        )
+        parts.table(frame, texts.MEASURED_TABLE_ALT, {"Block": st.column_config.TextColumn(pinned=True)}, tall=None)

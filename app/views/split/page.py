@@ -102,14 +102,7 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
                 "Transferred (kB)": [fmt.KILOBYTE(p.crossing_bytes) for p in points],
             }
         )
-        number = st.column_config.NumberColumn
-        st.dataframe(
-            frame,
-            hide_index=True,
-            height=318,
-            alt=texts.CUTS_TABLE_ALT,
-            column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"},
-        )
+        parts.table(frame, texts.CUTS_TABLE_ALT)
 
 
 def camera(scenario: Scenario) -> None:
@@ -146,13 +139,7 @@ def camera(scenario: Scenario) -> None:
                 "In time": [p.meets_limit for p in cuts],
             }
         )
-        number = st.column_config.NumberColumn(format=fmt.cells(frame[texts.UPLINK_COLUMN]))
-        st.dataframe(
-            frame,
-            hide_index=True,
-            column_config={texts.UPLINK_COLUMN: number},
-            alt=texts.PLACES_TABLE_ALT,
-        )
+        parts.table(frame, texts.PLACES_TABLE_ALT)
         for name, reason in refusals(scenario.workload, scenario.precision, params=scenario.params):
             st.caption(fmt.plain(f"Not at the {name}: {reason}"))
         st.caption(texts.PLACES_CAPTION.format(precision=glossary.format_label(scenario.precision)))
@@ -193,12 +180,7 @@ def packets(scenario: Scenario, report: Report | None) -> None:
             }
         )
         size = st.column_config.NumberColumn(format=fmt.cells(frame["Size (kB)"]))
-        st.dataframe(
-            frame,
-            hide_index=True,
-            alt=texts.MEMORIES_ALT,
-            column_config={"Size (kB)": size},
-        )
+        parts.table(frame, texts.MEMORIES_ALT, {"Size (kB)": size})
 
 
 def depth_first(scenario: Scenario, report: Report) -> None:

@@ -115,7 +115,7 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
                 st.session_state.sweep_change = (key, questions.smallest_change(report, space, metrics, _in_turn))
             except (ScenarioError, Unsupported) as error:
                 st.session_state.sweep_change = None
-                st.warning(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/edit_off:")
+                parts.refused(error)
         asked, smallest = st.session_state.get("sweep_change") or ("", None)
         if smallest is None or asked != key:
             return

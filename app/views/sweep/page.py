@@ -11,7 +11,6 @@ import streamlit as st
 from app.shared import boundary, cached, fixes, link, parts
 from app.shared import formats as fmt
 from app.shared.boundary import callback
-from app.shared.widgets import pickers
 from app.views.sweep import axes, below_front, brush, objectives, spaces, tables, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep import controls as space_controls
@@ -21,7 +20,7 @@ from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
-from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario import ScenarioError, encode
 
 _HEIGHT = 500  # px of the front, and of what stands in its place
 _LOOK_S = 0.1  # between two looks at the progress
@@ -151,19 +150,9 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[
             if rows and rows[0] < len(shown):
                 st.session_state.sweep_design = st.session_state.sweep_row = shown[rows[0]].number
 
-        number = st.column_config.NumberColumn
-        config = {name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
-        config |= {name: number(format="localized") for name in frame if frame[name].dtype.kind in "iu"}
-        st.dataframe(
-            frame,
-            hide_index=True,
-            on_select=picked,
-            selection_mode="single-row",
-            key="sweep.table",
-            height="content" if len(frame) <= 8 else 318,
-            column_config=config,
-            alt=texts.FRONT_TABLE_ALT,
-        )
+        whole = st.column_config.NumberColumn(format="localized")
+        config = {name: whole for name in frame if frame[name].dtype.kind in "iu"}
+        parts.table(frame, texts.FRONT_TABLE_ALT, config, select=picked, key="sweep.table")
         if alike := tables.alike(outcome, shown, candidates):
             st.caption(texts.ALIKE_IN.format(alike=fmt.plain(alike)))
         st.download_button(
@@ -198,15 +187,6 @@ def nothing(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
     st.error(fmt.plain(tables.unmet(outcome, metrics, sweep_run.limits_of(outcome.scenario))), icon=":material/block:")
 
 
-def unsupported(scenario: Scenario, reason: Unsupported) -> None:
-    """Why there is nothing to sweep here, and where there is."""
-    st.info(fmt.plain(str(reason)), icon=":material/info:")
-    with st.container(horizontal=True, gap="small"):
-        for system, load in fixes.neighbours(scenario):
-            label = pickers.workload_label(load) if system == scenario.system else pickers.system_label(system)
-            st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
-
-
 def show() -> None:
     """The page."""
     scenario = link.current()
@@ -214,7 +194,7 @@ def show() -> None:
         report = cached.report(encode(scenario))
     except Unsupported as reason:
         parts.bar(None, "sweep")
-        unsupported(scenario, reason)
+        fixes.unsupported(scenario, reason)
         parts.footer(None)
         return
     metrics = objectives.metrics(report)

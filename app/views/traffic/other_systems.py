@@ -40,7 +40,7 @@ def table(frame: pd.DataFrame, pinned: str, alt: str) -> None:
     columns |= {n: number(format="localized") for n in frame if frame[n].dtype.kind == "i"}
     columns |= {n: text(alignment="right") for n in frame if frame[n].dtype.kind == "O" and n not in _WORDS}
     columns |= {pinned: text(pinned=True, width=parts.wide_enough([pinned, *frame[pinned]]))}
-    st.dataframe(frame, hide_index=True, column_config=columns, alt=alt)
+    parts.table(frame, alt, columns)
 
 
 def _able() -> list[str]:
