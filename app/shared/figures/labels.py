@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from app.shared.figures.style import NEUTRAL
+from app.shared.figures.style import NEUTRAL, rule
 
 _CHARACTER = 6.2  # width of a 12 px character in Source Sans [px]
 _LINE = 15.0  # height of a line of it [px]
@@ -59,10 +59,7 @@ class Plot:
 
     def line(self, xs: Sequence[float], ys: Sequence[float], solid: bool) -> None:
         """Draw a bent line, solid or dotted, and keep labels off it."""
-        style = {"color": NEUTRAL, "width": 1.6, "dash": "solid" if solid else "dot"}
-        self.data.append(
-            {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "x": list(xs), "y": list(ys), "line": style}
-        )
+        self.data.append(rule(list(xs), list(ys), NEUTRAL, 1.6, "solid" if solid else "dot"))
         self.keep_off(xs, ys)
 
     def keep_off(self, xs: Sequence[float], ys: Sequence[float]) -> None:

@@ -8,7 +8,20 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from app.shared import formats as fmt
-from app.shared.figures.style import INK, NEUTRAL, PALETTE, PICK, bar, row_height, rows_axis, style, track, two_lines
+from app.shared.figures.style import (
+    INK,
+    NEUTRAL,
+    PALETTE,
+    PICK,
+    bar,
+    row_height,
+    rows_axis,
+    rule,
+    share_axis,
+    style,
+    track,
+    two_lines,
+)
 from engine.scenario.formats import LABELS
 
 
@@ -42,14 +55,7 @@ def shares(rows: Sequence[Bar], title: str, dark: bool) -> go.Figure:
         data.append(
             bar(at, 100 * row.share, marker=marker, hovertemplate=f"<b>{row.name}</b><br>{row.said}<extra></extra>")
         )
-    x = {
-        "title": title,
-        "range": [0, 105],
-        "showgrid": False,
-        "tickvals": [0, 50, 100],
-        "ticktext": ["0%", "50%", "100%"],
-    }
-    return style(data, x, rows_axis(labels), max(180, 56 + row_height(labels) * len(rows)), dark)
+    return style(data, share_axis(title), rows_axis(labels), max(180, 56 + row_height(labels) * len(rows)), dark)
 
 
 def peaks(parts: Sequence[PeakOfPart], dark: bool) -> go.Figure:
@@ -120,16 +126,7 @@ def waits(curve: Sequence[tuple[int, float]], now: int, dark: bool) -> go.Figure
     most = max(scale(seconds) for _, seconds in curve)
     last = curve[-1][0]
     if now <= last:
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": [now, now],
-                "y": [0, 1.1 * most],
-                "hoverinfo": "skip",
-                "line": {"color": PICK[dark], "width": 1.4, "dash": "dash"},
-            }
-        )
+        data.append(rule([now, now], [0, 1.1 * most], PICK[dark]))
     x = {"title": "Clients", "range": [0, 1.04 * last], "showgrid": False, "nticks": 8}
     y = {"title": f"95th percentile ({scale.unit})", "range": [0, 1.15 * most], "nticks": 5}
     return style(data, x, y, 260, dark)

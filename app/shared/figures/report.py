@@ -24,6 +24,8 @@ from app.shared.figures.style import (
     log_axis,
     row_height,
     rows_axis,
+    rule,
+    share_axis,
     style,
     track,
     two_lines,
@@ -103,9 +105,7 @@ def fits(rows: Sequence[MemoryRow], dark: bool) -> go.Figure:
         data.append(bar(at, drawn, marker=marker, hovertemplate=hover))
     notes = []
     if any(not row.fits for row in rows):
-        line = {"color": PICK[dark], "width": 2}
-        ends = {"x": [100, 100], "y": [-0.5, len(rows) - 0.5]}
-        data.append({"type": "scatter", "mode": "lines", "line": line} | ends | _SKIP)
+        data.append(rule([100, 100], [-0.5, len(rows) - 0.5], PICK[dark], 2, "solid"))
         notes.append(
             {"x": 100, "y": len(rows) - 0.5, "text": "capacity", "xanchor": "left", "yanchor": "middle", "xshift": 5}
         )
@@ -139,13 +139,7 @@ def links(rows: Sequence[LinkRow], dark: bool) -> go.Figure:
             f"<br>{fmt.seconds(row.time_s)}, {fmt.percent(row.utilisation)} busy<extra></extra>"
         )
         data.append(bar(at, 100 * row.utilisation, marker={"color": PALETTE["links"][dark]}, hovertemplate=hover))
-    x = {
-        "title": "Share of usable bandwidth",
-        "range": [0, 105],
-        "showgrid": False,
-        "tickvals": [0, 50, 100],
-        "ticktext": ["0%", "50%", "100%"],
-    }
+    x = share_axis("Share of usable bandwidth")
     return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(rows)), dark)
 
 

@@ -138,6 +138,18 @@ def bar(at: int, length: float, **more: Any) -> dict[str, Any]:
     return {"type": "bar", "orientation": "h", "y": [at], "x": [length], "width": BAR_WIDTH} | more
 
 
+def rule(x: Sequence[float], y: Sequence[float], colour: str, width: float = 1.4, dash: str = "dash") -> dict[str, Any]:
+    """A line from point to point that only marks a place."""
+    line = {"color": colour, "width": width, "dash": dash}
+    return {"type": "scatter", "mode": "lines", "x": x, "y": y, "hoverinfo": "skip", "showlegend": False, "line": line}
+
+
+def share_axis(title: str) -> dict[str, Any]:
+    """An x axis from 0 to 100%."""
+    ticks = {"tickvals": [0, 50, 100], "ticktext": ["0%", "50%", "100%"]}
+    return {"title": title, "range": [0, 105], "showgrid": False} | ticks
+
+
 def track(rows: int, dark: bool) -> dict[str, Any]:
     """The light bar from 0 to 100% that others are drawn on."""
     return {

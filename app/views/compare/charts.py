@@ -20,6 +20,7 @@ from app.shared.figures.style import (
     bar,
     row_height,
     rows_axis,
+    rule,
     style,
     two_lines,
 )
@@ -71,9 +72,7 @@ def metric_bars(
         data.append(one)
     if 0 <= base < len(rows) and rows[base][2] is not None:
         level = scale(rows[base][2] or 0.0)
-        line = {"color": NEUTRAL, "width": 1.2, "dash": "dash"}
-        ends = {"x": [level, level], "y": [-0.5, len(rows) - 0.5]}
-        data.append({"type": "scatter", "mode": "lines", "line": line, "hoverinfo": "skip"} | ends)
+        data.append(rule([level, level], [-0.5, len(rows) - 0.5], NEUTRAL))
     x = {"title": f"{label} ({shown_unit})", "range": [0, widest * 1.05 or 1]}
     return style(data, x, rows_axis(labels, 2), max(220, 56 + row_height(labels) * len(rows)), dark)
 

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app.shared import formats as fmt
-from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, bar, row_height, rows_axis, style, two_lines
+from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, bar, row_height, rows_axis, rule, style, two_lines
 from app.views.numerics import texts
 from app.views.numerics.labels import called
 from engine.numerics.study import FormatLoss
@@ -58,17 +58,7 @@ def error_curve(points: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: flo
         }
     )
     right = max(p.bits for p in finite) + 1
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": [0, right],
-            "y": [wanted_db] * 2,
-            "showlegend": False,
-            "hoverinfo": "skip",
-            "line": {"color": NEUTRAL, "width": 1.6, "dash": "dash"},
-        }
-    )
+    data.append(rule([0, right], [wanted_db] * 2, NEUTRAL, 1.6))
     notes = [
         {
             "x": right,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from app.shared.figures.style import BAR_WIDTH, PALETTE, PICK, TRACK, rows_axis, style
+from app.shared.figures.style import BAR_WIDTH, PALETTE, PICK, TRACK, rows_axis, rule, style
 from engine.analyses.programs import Listing
 
 _MOST = 1500  # bars: of a longer program the longest are drawn
@@ -40,8 +40,6 @@ def units(listing: Listing, picked: int, dark: bool) -> go.Figure:
         )
     valid = next((row.valid for row in listing.rows if row.number == picked), None)
     if valid is not None:
-        ends = {"x": [valid, valid], "y": [-0.5, len(names) - 0.5]}
-        line = {"color": PICK[dark], "width": 1, "dash": "dot"}
-        data.append({"type": "scatter", "mode": "lines", "line": line, "hoverinfo": "skip", **ends})
+        data.append(rule([valid, valid], [-0.5, len(names) - 0.5], PICK[dark], 1, "dot"))
     x = {"title": "Cycle", "range": [0, listing.cycles * 1.02], "showgrid": False}
     return style(data, x, rows_axis(names, least=1), 72 + 38 * max(len(names), 2), dark)

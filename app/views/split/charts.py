@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from app.shared import formats as fmt
-from app.shared.figures.style import INK, NEUTRAL, PALETTE, PICK, bar, row_height, rows_axis, style, two_lines
+from app.shared.figures.style import INK, NEUTRAL, PALETTE, PICK, bar, row_height, rows_axis, rule, style, two_lines
 from app.views.split import texts
 from engine.analyses.camera import Placement
 from engine.analyses.depth_first import DepthFirstComparison
@@ -111,17 +111,7 @@ def placements(cuts: Sequence[Placement], limit_s: float | None, dark: bool) -> 
     notes = []
     if limit_s is not None and limit_s < 2 * end:
         end = max(end, limit_s)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": [scale(limit_s)] * 2,
-                "y": [-0.6, len(cuts) - 0.4],
-                "line": {"color": NEUTRAL, "dash": "dash", "width": 1.6},
-                "hoverinfo": "skip",
-                "showlegend": False,
-            }
-        )
+        data.append(rule([scale(limit_s)] * 2, [-0.6, len(cuts) - 0.4], NEUTRAL, 1.6))
         notes = [{"x": scale(limit_s), "y": -0.6, "text": "limit", "xanchor": "right", "yanchor": "bottom"}]
     x = {"title": texts.PLACES_AXIS.format(unit=scale.unit), "range": [0, scale(end) * 1.06], "showgrid": False}
     fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark, notes=notes)
@@ -203,17 +193,7 @@ def measured(runs: Sequence[FusedRun], dark: bool) -> go.Figure:
                 }
             )
     top = max(max(run.gain, run.predicted) for run in runs)
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": [1, 1],
-            "y": [-0.6, len(runs) - 0.4],
-            "hoverinfo": "skip",
-            "line": {"color": NEUTRAL, "dash": "dash", "width": 1.4},
-            "showlegend": False,
-        }
-    )
+    data.append(rule([1, 1], [-0.6, len(runs) - 0.4], NEUTRAL))
     x = {"title": texts.GAIN_AXIS, "range": [0, top * 1.08], "showgrid": False}
     fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark)
     fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})

@@ -21,6 +21,8 @@ from app.shared.figures.style import (
     log_ticks,
     row_height,
     rows_axis,
+    rule,
+    share_axis,
     style,
     track,
     two_lines,
@@ -96,12 +98,8 @@ def curve(
     right = x(capacity_qps) * 1.12
     bottom, top = (y(low) / 1.6, y(high) * 1.25) if log else (0.0, y(high) * 1.08)
 
-    def line(xs: list[float], ys: list[float], colour: str) -> dict[str, Any]:
-        trace = {"type": "scatter", "mode": "lines", "x": xs, "y": ys, "hoverinfo": "skip"}
-        return trace | {"line": {"color": colour, "width": 1.3, "dash": "dash"}}
-
-    data.append(line([0, right], [y(sla_s)] * 2, NEUTRAL))
-    data.append(line([x(capacity_qps)] * 2, [bottom, top], NEUTRAL))
+    data.append(rule([0, right], [y(sla_s)] * 2, NEUTRAL))
+    data.append(rule([x(capacity_qps)] * 2, [bottom, top], NEUTRAL))
 
     def height(value: float) -> float:
         return math.log10(value) if log else value
@@ -129,7 +127,7 @@ def curve(
         data.append({"type": "scatter", "mode": "markers", "marker": ring, "hoverinfo": "skip"} | ends)
         notes.append({"x": x(at), "y": height(y(figure)), "text": "now", "yshift": 17})
     elif x(at) <= right:
-        data.append(line([x(at)] * 2, [bottom, top], PICK[dark]))
+        data.append(rule([x(at)] * 2, [bottom, top], PICK[dark]))
         notes.append({"x": x(at), "y": height(top), "text": "now", "xanchor": "right", "yanchor": "top", "xshift": -4})
     axis: dict[str, Any] = {"title": f"{name} and p50, grey ({y.unit})", "range": [bottom, top], "nticks": 6}
     if log:
@@ -187,16 +185,7 @@ def distribution(spot: LoadDetail, sla_s: float, sla_name: str | None, dark: boo
     for level, (value, name) in enumerate(sorted(marks)):  # lines end below the labels, so none crosses another's
         at = math.log10(value)
         colour = PICK[dark] if name == "limit" and spot.figures.get(sla_name or "", 0.0) > sla_s else NEUTRAL
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": [at, at],
-                "y": [0, 1.08 * tall],
-                "hoverinfo": "skip",
-                "line": {"color": colour, "width": 1.3, "dash": "dash" if name == "limit" else "dot"},
-            }
-        )
+        data.append(rule([at, at], [0, 1.08 * tall], colour, dash="dash" if name == "limit" else "dot"))
         left = at > low + 0.6 * (high - low)
         beside = {"xanchor": "right", "xshift": 6} if left else {"xanchor": "left", "xshift": -6}
         text = f"{name} {fmt.seconds(value)}"
@@ -238,13 +227,7 @@ def use(shares: dict[str, float], dark: bool, least: int = 140, over: bool = Fal
         colour = PICK[dark] if over and share >= 1.0 else INK[dark]
         hover = f"<b>{name}</b><br>{fmt.percent(share)} busy<extra></extra>"
         data.append(bar(at, 100 * share, marker={"color": colour}, hovertemplate=hover))
-    x = {
-        "title": texts.SHARE_TIME_BUSY,
-        "range": [0, 105],
-        "showgrid": False,
-        "tickvals": [0, 50, 100],
-        "ticktext": ["0%", "50%", "100%"],
-    }
+    x = share_axis(texts.SHARE_TIME_BUSY)
     return style(data, x, rows_axis(labels, least=2), use_height(shares, least), dark)
 
 
@@ -287,8 +270,7 @@ def along(points: Sequence[LoadPoint], qps: float, dark: bool, height: int = 300
         floor = middle - _LINE * len(text) / 2 / height
         at = {"x": x(last.qps), "y": middle, "xanchor": "left", "yanchor": "middle", "xshift": 4, "align": "left"}
         notes.append(at | {"text": "<br>".join(text)})
-    now = {"type": "scatter", "mode": "lines", "x": [x(qps)] * 2, "y": [0, 105], "hoverinfo": "skip"}
-    data.append(now | {"line": {"color": PICK[dark], "width": 1.3, "dash": "dash"}})
+    data.append(rule([x(qps)] * 2, [0, 105], PICK[dark]))
     left = x(qps) > 0.5 * x(last.qps)
     notes.append(
         {
