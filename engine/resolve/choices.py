@@ -38,9 +38,7 @@ class Choices:
     """Values that are valid together with the rest of a scenario."""
 
     formats: tuple[str, ...]
-    missing_formats: dict[str, str]
     schemes: tuple[str, ...]
-    missing_schemes: dict[str, str]
     device_counts: tuple[int, ...]
     knobs: tuple[Knob, ...]
     switches: tuple[Switch, ...]
@@ -108,18 +106,10 @@ def why_not(system: str, workload: str, catalog: Catalog | None = None, zoo: Zoo
 
 
 @lru_cache(maxsize=4096)
-def _formats(system: str, workload: str, catalog: Catalog, zoo: Zoo) -> tuple[tuple[str, ...], dict[str, str]]:
+def _formats(system: str, workload: str, catalog: Catalog, zoo: Zoo) -> tuple[str, ...]:
     device = catalog.device(catalog.system(system).devices[0].device)
-    fam = family(device.kind)
-    offered, missing = [], {}
-    for format in BITS:
-        if format not in fam.formats(device):
-            missing[format] = f"{device.name} has no units for {format}."
-        elif reason := fam.supports(device, zoo.graph(workload), format):
-            missing[format] = reason
-        else:
-            offered.append(format)
-    return tuple(offered), missing
+    fam, graph = family(device.kind), zoo.graph(workload)
+    return tuple(f for f in BITS if f in fam.formats(device) and not fam.supports(device, graph, f))
 
 
 def default_scenario(
@@ -143,7 +133,7 @@ def _default(system: str, workload: str, catalog: Catalog, zoo: Zoo, **changes: 
     if reason:
         raise Unsupported(reason)
     fam = family(device.kind)
-    offered, _ = _formats(system, workload, catalog, zoo)
+    offered = _formats(system, workload, catalog, zoo)
     prefer = (
         load.precision,
         _WITHOUT_UNITS.get(load.precision or ""),
@@ -203,7 +193,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         kind = zoo.family(scenario.workload)
         device = catalog.device(entry.devices[0].device)
         graph = zoo.graph(scenario.workload)
-        offered, missing = _formats(scenario.system, scenario.workload, catalog, zoo)
+        offered = _formats(scenario.system, scenario.workload, catalog, zoo)
     except (SpecError, WorkloadError) as error:
         raise ScenarioError(str(error)) from None
     fam = family(device.kind)
@@ -213,11 +203,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
     group = entry.devices[0]
     return Choices(
         formats=offered,
-        missing_formats=missing,
         schemes=schemes,
-        missing_schemes={"tables": f"{load.name} has no embedding tables."}
-        if len(schemes) < len(entry.schemes)
-        else {},
         device_counts=group.counts or (group.count,),
         knobs=fam.knobs(device) if fam.knobs else (),
         switches=fam.switches_for(graph),

@@ -12,7 +12,7 @@ import pytest
 from engine.analyses.camera import placements
 from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
 from engine.analyses.machine import machine
-from engine.analyses.node.at_work import links, splits
+from engine.analyses.node.at_work import links
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.choices import choices
@@ -44,7 +44,6 @@ ASKED: dict[str, Callable[[Scenario], Any]] = {
     "Sweep: sensitivity": lambda s: sensitivity(s, ("latency_s",)),
     "Sweep: inverse": lambda s: inverse(small(s), s),
     "Node: links": links,
-    "Node: splits": splits,
     "Traffic: arrangements": arrangements,
     "Traffic: capacity": lambda s: capacity(load_of(s, PLAIN)),
 }

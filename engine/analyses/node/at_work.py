@@ -1,4 +1,4 @@
-"""A node of cards at work, as data for a page: its links with their load, its switches, its core splits.
+"""A node of cards at work, as data for a page: its links with their load.
 
 Everything here is `evaluate` or its parts asked again with one thing changed; no figure is made elsewhere. Estimates.
 """
@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from engine.cost.best_plan import make_plan
-from engine.cost.schedule import Schedule, hop_terms, schedule
-from engine.plan.schemes import Plan
-from engine.resolve.bind import Bound, bind
+from engine.cost.schedule import hop_terms
 from engine.scenario import Scenario
+from engine.traffic.scenario_load import priced
 
 
 @dataclass(frozen=True)
@@ -33,28 +31,9 @@ class LinkLoad:
         return self.bytes_per_s / self.bandwidth
 
 
-@dataclass(frozen=True)
-class Split:
-    """One way to divide a card's cores."""
-
-    sparse_cores: int
-    latency_s: float
-    interval_s: float  # between requests
-    sparse_s: float  # each request on every card
-    dense_s: float  # each request, on one card in turn
-    throughput_per_s: float
-    best: bool
-
-
-def _planned(scenario: Scenario) -> tuple[Bound, Plan, Schedule]:
-    bound = bind(scenario)
-    plan = make_plan(bound)
-    return bound, plan, schedule(bound, plan)
-
-
 def links(scenario: Scenario) -> tuple[LinkLoad, ...]:
     """Load of each direction of each kind of link, at the throughput that `evaluate` reports. [B], [B/s]"""
-    _, plan, times = _planned(scenario)
+    _, plan, times = priced(scenario)
     requests = scenario.streams * plan.replicas / times.interval_s
     size: dict[tuple[str, str, str], float] = defaultdict(float)
     alike: dict[tuple[str, str, str], int] = {}
@@ -85,27 +64,7 @@ def on_links(scenario: Scenario, between_cards: bool = False) -> dict[str, float
     and answer: what document 000 calls the communication of tensors between devices.
     """
     result: dict[str, float] = {"host": 0.0, "peer": 0.0}
-    for hop in make_plan(bind(scenario)).hops:
+    for hop in priced(scenario)[1].hops:
         if hop.wire.role in result and (not between_cards or hop.name.startswith("pooled")):
             result[hop.wire.role] += hop.bytes_per_message * hop.messages
     return result
-
-
-def splits(scenario: Scenario) -> tuple[Split, ...]:
-    """Every division of a card's cores between lookups and dense work; empty where the scheme has none."""
-    bound = bind(scenario)
-    knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()
-    plan = make_plan(bound)
-    if scenario.scheme != "tables" or not knobs or plan.stages[0].turns or plan.stages[0].name != "sparse":
-        return ()
-    result = []
-    for cores in knobs[0].values:
-        _, _, times = _planned(scenario.with_(tile=(cores,)))
-        part = {p.stage.name: p.time_s for p in times.priced}
-        rate = times.units_per_s
-        result.append((cores, times.latency_s, times.interval_s, part["sparse"], part["dense"], rate))
-    best = min(result, key=lambda row: (row[2], row[1]))[0]
-    return tuple(
-        Split(cores, latency, interval, sparse, dense, rate, cores == best)
-        for cores, latency, interval, sparse, dense, rate in result
-    )

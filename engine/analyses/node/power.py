@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.cost.best_plan import make_plan
 from engine.cost.compose import energy_of
-from engine.cost.schedule import Schedule, schedule
+from engine.cost.schedule import Schedule
 from engine.devices.card.energy import voltage
 from engine.devices.common.contract import Unsupported
-from engine.plan.plan import Plan, model_of
+from engine.plan.plan import model_of
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario
+from engine.traffic.scenario_load import priced
 
 _CLOCK = "devices.0.card.clock.max"
 _STEPS = 12  # halvings of the clock's range
@@ -71,12 +71,6 @@ class _Point:
     host_busy: float  # share of its cores
 
 
-def _planned(scenario: Scenario) -> tuple[Bound, Plan, Schedule]:
-    bound = bind(scenario)
-    plan = make_plan(bound)
-    return bound, plan, schedule(bound, plan)
-
-
 def host_seconds(bound: Bound, times: Schedule) -> float:
     """Time of host cores that stages on it and commands for transfers take of a request, added up. [s]"""
     cores = bound.host.cpu.cores.si if bound.host is not None and bound.host.cpu is not None else 1.0
@@ -94,7 +88,7 @@ def host_seconds(bound: Bound, times: Schedule) -> float:
 
 def _at(scenario: Scenario, clock: float) -> _Point:
     """The scenario with its cards at a clock. [Hz]"""
-    bound, plan, times = _planned(scenario.with_(overrides={**scenario.overrides, _CLOCK: clock}))
+    bound, plan, times = priced(scenario.with_(overrides={**scenario.overrides, _CLOCK: clock}))
     requests = scenario.streams * max(1, plan.replicas) / times.interval_s
     parts = {name: spent * requests for name, spent in energy_of(times).items()}
     cores = bound.host.cpu.cores.si if bound.host is not None and bound.host.cpu is not None else 1.0
@@ -103,7 +97,7 @@ def _at(scenario: Scenario, clock: float) -> _Point:
 
 def sustained(scenario: Scenario) -> Sustained:
     """Clock, rate and power of a node of cards that is never idle; Unsupported where its devices count no energy."""
-    bound, plan, _ = _planned(scenario)
+    bound, plan, _ = priced(scenario)
     card, cap = bound.device.card, bound.device.power.max
     if card is None or cap is None:
         raise Unsupported(f"{bound.device.name} counts no energy by part: only cards with a power limit do.")

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from engine.cost.best_plan import make_plan
-from engine.cost.schedule import Priced, Schedule, hop_terms, schedule
+from engine.cost.schedule import Priced, hop_terms
 from engine.devices.common.contract import Span
 from engine.plan.schemes import Hop
-from engine.resolve.bind import Bound, bind
+from engine.resolve.bind import Bound
 from engine.scenario import Scenario
+from engine.traffic.scenario_load import priced
 
 FINE = 600  # bars of a stage on the shown card; more are joined
 _JOIN = 0.004  # of the stage: gaps that joined bars may hide
@@ -162,9 +162,7 @@ class _Stage:
 
 def timeline(scenario: Scenario, requests: int = 8, shown: int = 1) -> NodeTimeline:
     """Bars for so many requests; card number `shown` is drawn core by core, 0 for none."""
-    bound = bind(scenario)
-    plan = make_plan(bound)
-    times: Schedule = schedule(bound, plan)
+    bound, plan, times = priced(scenario)
     cards = max(1, plan.devices_used[0] if plan.devices_used else 1)
     shown = min(max(0, shown), cards)
     interval = times.interval_s / (scenario.streams * max(1, plan.replicas))

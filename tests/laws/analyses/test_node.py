@@ -13,8 +13,9 @@ from engine.evaluate import evaluate
 from engine.plan.embedding_shards import traffic
 from engine.published.facebook_node import sparse_cores, without
 from engine.resolve.bind import bind
-from engine.resolve.choices import default_scenario
+from engine.resolve.choices import choices, default_scenario
 from engine.scenario import Scenario
+from engine.traffic.scenario_load import priced
 
 CORES, LPDDR = "devices.0.card.cores", "devices.0.memory.lpddr.bandwidth"
 
@@ -68,14 +69,18 @@ def test_command_batching_sends_one_transfer_a_card():
     assert evaluate(without(recommendation(), "command-batching")).latency_s > evaluate(recommendation()).latency_s
 
 
+def told(scenario: Scenario) -> tuple[float, float, float, float]:
+    """Of a request: interval, latency, and the time of its two parts. [s]"""
+    _, _, times = priced(scenario)
+    return times.interval_s, times.latency_s, *(part.time_s for part in times.priced)
+
+
 def test_a_third_of_the_cores_is_the_best_split_and_the_sweep_says_so():
-    rows = at_work.splits(recommendation())
-    assert [row.sparse_cores for row in rows] == list(range(1, 12))
-    best = next(row for row in rows if row.best)
-    assert best.sparse_cores == 4 == sparse_cores(recommendation())
-    assert best.interval_s == min(row.interval_s for row in rows)
-    assert all(a.sparse_s >= b.sparse_s * (1 - 1e-9) for a, b in pairwise(rows))
-    assert all(a.dense_s <= b.dense_s * (1 + 1e-9) for a, b in pairwise(rows))
+    rows = [(cores, *told(recommendation(tile=(cores,)))) for cores in range(1, 12)]
+    assert tuple(cores for cores, *_ in rows) == choices(recommendation()).knobs[0].values
+    assert min(rows, key=lambda row: row[1:3])[0] == 4 == sparse_cores(recommendation())
+    assert all(a >= b * (1 - 1e-9) for (*_, a, _), (*_, b, _) in pairwise(rows))
+    assert all(a <= b * (1 + 1e-9) for (*_, a), (*_, b) in pairwise(rows))
 
 
 def test_longer_lists_need_more_cores_for_lookups():
@@ -100,30 +105,27 @@ def test_overlap_data_parallelism_and_requests_in_flight_are_one_thing_each(work
     """Six cards serve six requests without overlap, too: each switch takes what is its own from the interval."""
     base = default_scenario("fb-node", workload)
 
-    def told(*off: str) -> tuple[float, float, float, float]:
-        """Of a request: interval, latency, and the time of its two parts."""
-        _, _, times = at_work._planned(base.with_(switches={**base.switches, **dict.fromkeys(off, False)}))
-        return times.interval_s, times.latency_s, *(part.time_s for part in times.priced)
+    def left(*off: str) -> tuple[float, float, float, float]:
+        return told(base.with_(switches={**base.switches, **dict.fromkeys(off, False)}))
 
-    whole, _, sparse, dense = told()
+    whole, _, sparse, dense = left()
     assert whole >= max(sparse, dense / 6)
-    apart, _, sparse, dense = told("overlap")
+    apart, _, sparse, dense = left("overlap")
     assert apart == pytest.approx(sparse + dense / 6, rel=1e-9)
     assert 1.0 < apart / whole < 2.0  # it was 9.8: one request at a time on six cards
-    one, _, sparse, dense = told("data-parallel")
+    one, _, sparse, dense = left("data-parallel")
     assert one == pytest.approx(max(sparse, dense), rel=1e-9)
     assert 2.0 < one / whole < 6.0
-    turn, latency, *_ = told("in-flight")
+    turn, latency, *_ = left("in-flight")
     assert turn == latency
-    assert all(told(*off)[0] >= whole for off in (("overlap", "data-parallel"), ("overlap", "in-flight")))
+    assert all(left(*off)[0] >= whole for off in (("overlap", "data-parallel"), ("overlap", "in-flight")))
 
 
 def test_sharded_layers_take_the_dense_part_off_one_card():
     base = recommendation()
     sharded = base.with_(switches={**base.switches, "shard-fc": True})
-    whole = next(r for r in at_work.splits(base) if r.best)
-    parts = at_work.splits(sharded)
-    assert next(r for r in parts if r.sparse_cores == whole.sparse_cores).dense_s < whole.dense_s
+    tile = (sparse_cores(base),)
+    assert told(sharded.with_(tile=tile))[3] < told(base.with_(tile=tile))[3]
     assert any(row.name.startswith("gather") for row in evaluate(sharded).other)
 
 
