@@ -20,12 +20,12 @@ import numpy as np
 from engine.kernels.operators.binary import BinaryWeights, binary_counts, binary_fc, pack_binary
 from engine.numerics.adam import Adam
 from engine.numerics.formats import NumericsError
+from engine.numerics.perceptron import Layers, backward, drawn, forward, softmax_slope
 
 _DIGITS = Path(__file__).with_name("digits.csv.gz")
 _LEVELS = (2, 5, 8, 11)  # of 0..16: pixels above each set a bit
 _EPSILON = 1e-5
 _DECAY = 0.9  # of running averages in batch normalisation
-_Layers = list[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,6 @@ class BinaryMlp:
         return sum(8 * r.size for r in self.rows)
 
 
-def _softmax_slope(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    p = np.exp(logits - logits.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
-    p[np.arange(len(labels)), labels] -= 1
-    return p / len(labels)
-
-
 def _checked(x: np.ndarray, labels: np.ndarray, hidden: Sequence[int], epochs: int) -> None:
     if x.ndim != 2 or labels.shape != x.shape[:1] or len(x) == 0:
         raise NumericsError(f"images {x.shape} and labels {labels.shape} do not match; allowed: [n, inputs] and [n]")
@@ -151,7 +144,7 @@ def train_binary(
         # the last layer's scores share one scale, so that counts alone rank the classes
         common = deviation[-1].mean()
         score = inputs[-2] @ np.where(weights[-1] >= 0, np.float32(1), np.float32(-1)) / common + shifts[-1]
-        back = _softmax_slope(score, labels[mine]).astype(np.float32)
+        back = softmax_slope(score, labels[mine]).astype(np.float32)
         slopes_w, slopes_b = [np.empty(0)] * len(weights), [np.empty(0)] * len(weights)
         for i in range(len(weights) - 1, -1, -1):
             if i == len(weights) - 1:
@@ -191,35 +184,24 @@ def train_float(
     batch: int = 64,
     rate: float = 1e-3,
     seed: int = 0,
-) -> _Layers:
+) -> Layers:
     """The same perceptron in FP32 with ReLU, for comparison: (weights, biases) of every layer; see `float_classes`.
 
     Rates in [-].
     """
     _checked(values, labels, hidden, epochs)
     rng, sizes = np.random.default_rng(seed), (values.shape[1], *hidden, int(labels.max()) + 1)
-    layers = [
-        ((rng.standard_normal((k, n)) * np.sqrt(2 / k)).astype(np.float32), np.zeros(n, np.float32))
-        for k, n in pairwise(sizes)
-    ]
+    layers = drawn(rng, sizes)
     adam = Adam([p for layer in layers for p in layer])
     turns = epochs * (len(values) // batch)
     for turn in range(turns):
         mine = rng.choice(len(values), batch, replace=False)
-        inputs = [values[mine]]
-        for w, b in layers[:-1]:
-            inputs.append(np.maximum(inputs[-1] @ w + b, 0))
-        back = _softmax_slope(inputs[-1] @ layers[-1][0] + layers[-1][1], labels[mine]).astype(np.float32)
-        slopes: list[np.ndarray] = []
-        for i in range(len(layers) - 1, -1, -1):
-            slopes = [inputs[i].T @ back, back.sum(axis=0), *slopes]
-            back = (back @ layers[i][0].T) * (inputs[i] > 0)
+        given = forward(layers, values[mine])
+        slopes, _ = backward(layers, given, softmax_slope(given[-1], labels[mine]).astype(np.float32))
         adam.step(slopes, rate * (1 - 0.95 * turn / turns))
     return layers
 
 
-def float_classes(layers: _Layers, values: np.ndarray) -> np.ndarray:
+def float_classes(layers: Layers, values: np.ndarray) -> np.ndarray:
     """Class of every input of a float network, int64 ``[n]``."""
-    for w, b in layers[:-1]:
-        values = np.maximum(values @ w + b, 0)
-    return (values @ layers[-1][0] + layers[-1][1]).argmax(axis=1)
+    return forward(layers, values)[-1].argmax(axis=1)

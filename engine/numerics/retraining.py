@@ -17,6 +17,7 @@ import numpy as np
 from engine.numerics.adam import Adam
 from engine.numerics.binary_mlp import digits
 from engine.numerics.formats import Format, GroupInteger, SharedExponent, by_name
+from engine.numerics.perceptron import sigmoid, softmax_slope
 
 HIDDEN = 64
 EPOCHS = 12  # in float32
@@ -42,10 +43,6 @@ def _format(name: str, block: int) -> Format | None:
     if name == "fp32":
         return None
     return SharedExponent(block, _NARROW[name], 5) if block and name in _NARROW else by_name(name)
-
-
-def _sigmoid(v: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-v))
 
 
 class _Network:
@@ -76,7 +73,7 @@ class _Network:
             now, before = narrow(x[:, t]), narrow(h)
             a, b = now @ w.T + bias, before @ u.T
             (ar, az, an), (br, bz, bn) = np.split(a, 3, axis=1), np.split(b, 3, axis=1)
-            r, z = _sigmoid(ar + br), _sigmoid(az + bz)
+            r, z = sigmoid(ar + br), sigmoid(az + bz)
             n = np.tanh(an + r * bn)
             steps.append((now, before, h, r, z, n, bn))
             h = z * h + (1 - z) * n
@@ -86,10 +83,7 @@ class _Network:
 
     def slopes(self, logits: np.ndarray, labels: np.ndarray, steps: list[tuple], held: list[np.ndarray]) -> list:
         """Gradients of the mean cross entropy, straight through every rounding."""
-        p = np.exp(logits - logits.max(1, keepdims=True))
-        p /= p.sum(1, keepdims=True)
-        p[np.arange(len(labels)), labels] -= 1
-        p /= len(labels)
+        p = softmax_slope(logits, labels)
         w, u, c, bias, out = (np.zeros_like(v) for v in held)
         c += p.T @ steps[-1][0]
         out += p.sum(0)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
+from engine.numerics.adam import Adam
+from engine.numerics.perceptron import backward, drawn, forward, sigmoid, softmax_slope
 from engine.numerics.quantised import QuantisedLayer, QuantisedTables
 
 Plan = Mapping[str, str]
@@ -24,10 +25,6 @@ class Data:
 
     inputs: dict[str, np.ndarray]
     labels: np.ndarray
-
-
-def _sigmoid(z: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-z))
 
 
 class Recommender:
@@ -63,7 +60,7 @@ class Recommender:
         y = np.concatenate([products[:, low[0], low[1]], x], axis=1)
         for name in self.top[:-1]:
             y = np.maximum(apply(name, y), 0)
-        return _sigmoid(apply("top4", y)[:, 0].astype(np.float64))
+        return sigmoid(apply("top4", y)[:, 0].astype(np.float64))
 
 
 class Encoder:
@@ -127,58 +124,6 @@ class Classifier:
         return x
 
 
-class _Adam:
-    """Adam (Kingma 2015) over named arrays."""
-
-    def __init__(self, values: dict[str, np.ndarray], rate: float) -> None:
-        self.values, self.rate, self.step = values, rate, 0
-        self.first = {k: np.zeros_like(v) for k, v in values.items()}
-        self.second = {k: np.zeros_like(v) for k, v in values.items()}
-
-    def update(self, gradients: dict[str, np.ndarray]) -> None:
-        self.step += 1
-        for name, g in gradients.items():
-            self.first[name] += 0.1 * (g - self.first[name])
-            self.second[name] += 0.001 * (g * g - self.second[name])
-            m, v = self.first[name] / (1 - 0.9**self.step), self.second[name] / (1 - 0.999**self.step)
-            self.values[name] -= (self.rate * m / (np.sqrt(v) + 1e-8)).astype(np.float32)
-
-
-def _start(rng: np.random.Generator, widths: tuple[int, ...], prefix: str) -> dict[str, np.ndarray]:
-    result = {}
-    for at, (k, n) in enumerate(pairwise(widths), 1):
-        result[f"{prefix}{at}.w"] = (rng.standard_normal((k, n)) * np.sqrt(2 / k)).astype(np.float32)
-        result[f"{prefix}{at}.b"] = np.zeros(n, np.float32)
-    return result
-
-
-def _chain(values: dict[str, np.ndarray], names: list[str], x: np.ndarray, last: bool) -> list[np.ndarray]:
-    """Inputs of each layer and the output; ReLU after each, after the last only where `last`."""
-    seen = [x]
-    for at, name in enumerate(names):
-        x = x @ values[f"{name}.w"] + values[f"{name}.b"]
-        x = np.maximum(x, 0) if last or at + 1 < len(names) else x
-        seen.append(x)
-    return seen
-
-
-def _back(
-    values: dict[str, np.ndarray],
-    names: list[str],
-    seen: list[np.ndarray],
-    g: np.ndarray,
-    last: bool,
-    gradients: dict[str, np.ndarray],
-) -> np.ndarray:
-    """Gradient at the input of a chain; fills those of its layers."""
-    for at in range(len(names) - 1, -1, -1):
-        if last or at + 1 < len(names):
-            g = g * (seen[at + 1] > 0)
-        gradients[f"{names[at]}.w"], gradients[f"{names[at]}.b"] = seen[at].T @ g, g.sum(0)
-        g = g @ values[f"{names[at]}.w"].T
-    return g
-
-
 def _scattered(index: np.ndarray, g: np.ndarray) -> np.ndarray:
     """Gradients of pooled vectors ``[items, tables, width]`` added to their rows ``[items, tables, lookups]``."""
     rows = (index + ROWS * np.arange(TABLES)[None, :, None]).reshape(-1)
@@ -198,7 +143,7 @@ def _clicks(rng: np.random.Generator, items: int, truth: tuple[np.ndarray, ...])
     direction, taste, pairs = truth
     liking = taste[np.arange(TABLES)[None, :, None], sparse].sum(2)
     logit = dense @ direction + 0.35 * liking.sum(1) + 0.25 * (liking[:, :-1] * liking[:, 1:] * pairs).sum(1) - 1.2
-    clicked = rng.random(items) < _sigmoid(logit.astype(np.float64))
+    clicked = rng.random(items) < sigmoid(logit.astype(np.float64))
     return Data({"dense": dense, "sparse": sparse.astype(np.int64)}, clicked.astype(np.float64))
 
 
@@ -211,30 +156,30 @@ def recommender(items: int = 30_000, steps: int = 300, rows: int = 512) -> tuple
         (rng.standard_normal((TABLES, ROWS)) / 2).astype(np.float32),
         rng.standard_normal(TABLES - 1).astype(np.float32),
     )
-    values = _start(rng, _BOTTOM, "bottom") | _start(rng, _TOP, "top")
-    values["tables"] = (0.15 * rng.standard_normal((TABLES, ROWS, WIDTH))).astype(np.float32)
-    bottom, top = [f"bottom{i}" for i in (1, 2, 3)], [f"top{i}" for i in (1, 2, 3, 4)]
-    adam = _Adam(values, 2e-3)
+    bottom, top = drawn(rng, _BOTTOM), drawn(rng, _TOP)
+    tables = (0.15 * rng.standard_normal((TABLES, ROWS, WIDTH))).astype(np.float32)
+    adam = Adam([*(value for layer in (*bottom, *top) for value in layer), tables])
     low = np.tril_indices(TABLES + 1, -1)
     picked = np.arange(TABLES)[None, :, None]
     for _ in range(steps):
         data = _clicks(rng, rows, truth)
         index = data.inputs["sparse"]
-        below = _chain(values, bottom, data.inputs["dense"], True)
-        joined = np.concatenate([below[-1][:, None], values["tables"][picked, index].sum(2)], axis=1)
+        below = forward(bottom, data.inputs["dense"])
+        dense = np.maximum(below[-1], 0)
+        joined = np.concatenate([dense[:, None], tables[picked, index].sum(2)], axis=1)
         products = joined @ joined.transpose(0, 2, 1)
-        above = _chain(values, top, np.concatenate([products[:, low[0], low[1]], below[-1]], axis=1), False)
-        gradients: dict[str, np.ndarray] = {}
-        g = ((_sigmoid(above[-1][:, 0]) - data.labels) / rows).astype(np.float32)[:, None]
-        g = _back(values, top, above, g, False, gradients)
+        above = forward(top, np.concatenate([products[:, low[0], low[1]], dense], axis=1))
+        g = ((sigmoid(above[-1][:, 0]) - data.labels) / rows).astype(np.float32)[:, None]
+        of_top, g = backward(top, above, g)
         square = np.zeros_like(products)
         square[:, low[0], low[1]] = g[:, : len(low[0])]
         vectors = (square + square.transpose(0, 2, 1)) @ joined
-        _back(values, bottom, below, vectors[:, 0] + g[:, len(low[0]) :], True, gradients)
-        adam.update(gradients | {"tables": _scattered(index, vectors[:, 1:])})
-    layers = {name: QuantisedLayer(values[f"{name}.w"], values[f"{name}.b"]) for name in (*bottom, *top)}
+        of_bottom, _ = backward(bottom, below, (vectors[:, 0] + g[:, len(low[0]) :]) * (dense > 0))
+        adam.step([*of_bottom, *of_top, _scattered(index, vectors[:, 1:])], 2e-3)
+    names = (*Recommender.bottom, *Recommender.top)
+    layers = {name: QuantisedLayer(w, b) for name, (w, b) in zip(names, (*bottom, *top), strict=True)}
     splits = {name: _clicks(rng, items, truth) for name in ("tuning", "held_out", "untouched")}
-    return Recommender(layers, QuantisedTables(values["tables"])), splits
+    return Recommender(layers, QuantisedTables(tables)), splits
 
 
 @lru_cache(maxsize=1)
@@ -250,19 +195,14 @@ def classifier(items: int = 4_000, steps: int = 300, rows: int = 256) -> tuple[C
             {"pixels": np.maximum(0, centres[label] + rng.standard_normal((count, pixels))).astype(np.float32)}, label
         )
 
-    values = _start(rng, (pixels, 128, 128, classes), "fc")
-    names, adam = ["fc1", "fc2", "fc3"], _Adam(values, 1e-3)
+    layers = drawn(rng, (pixels, 128, 128, classes))
+    adam = Adam([value for layer in layers for value in layer])
     for _ in range(steps):
         data = draw(rows)
-        seen = _chain(values, names, data.inputs["pixels"], False)
-        z = np.exp(seen[-1] - seen[-1].max(1, keepdims=True))
-        g = z / z.sum(1, keepdims=True)
-        g[np.arange(rows), data.labels] -= 1
-        gradients: dict[str, np.ndarray] = {}
-        _back(values, names, seen, (g / rows).astype(np.float32), False, gradients)
-        adam.update(gradients)
-    layers = {name: QuantisedLayer(values[f"{name}.w"], values[f"{name}.b"]) for name in names}
-    return Classifier(layers), {name: draw(items) for name in ("tuning", "held_out", "untouched")}
+        given = forward(layers, data.inputs["pixels"])
+        adam.step(backward(layers, given, softmax_slope(given[-1], data.labels).astype(np.float32))[0], 1e-3)
+    named = {name: QuantisedLayer(w, b) for name, (w, b) in zip(Classifier.names, layers, strict=True)}
+    return Classifier(named), {name: draw(items) for name in ("tuning", "held_out", "untouched")}
 
 
 @lru_cache(maxsize=1)

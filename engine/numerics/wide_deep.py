@@ -7,7 +7,6 @@ loops. Layers as in document 002: 26 tables of 1000 x 32, 13 numbers, hidden 102
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from engine.kernels.operators.wide_deep import hash_ids
 from engine.numerics.adam import Adam
 from engine.numerics.criteo import FIELDS, NUMERIC, Clicks, normalised
 from engine.numerics.formats import NumericsError
+from engine.numerics.perceptron import backward, drawn, sigmoid
 
 BUCKETS, WIDTH = 1000, 32
 HIDDEN = (1024, 512, 256)
@@ -102,27 +102,13 @@ def _forward(model: WideDeep, picked: np.ndarray, numbers: np.ndarray) -> tuple[
     return inputs, logit + (inputs[-1] @ model.weights[-1])[:, 0] + model.biases[-1][0]
 
 
-def _backward(
-    model: WideDeep, inputs: list[np.ndarray], slope: np.ndarray
-) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
-    """Gradients of weights, of biases and of the first layer's input, from the logit's."""
-    back, weights, biases = slope[:, None], [], []
-    for layer in range(len(inputs) - 1, -1, -1):
-        weights.append(inputs[layer].T @ back)
-        biases.append(back.sum(axis=0))
-        back = back @ model.weights[layer].T
-        if layer:
-            back *= inputs[layer] > 0
-    return weights[::-1], biases[::-1], np.ascontiguousarray(back)
-
-
 def probabilities(model: WideDeep, rows: Prepared, batch: int = 4096) -> np.ndarray:
     """Predicted chance of a click, float32 ``[rows]``: numpy in FP32, the reference of the servers."""
     logits = [
         _forward(model, rows.buckets[at : at + batch], rows.numbers[at : at + batch])[1]
         for at in range(0, len(rows.buckets), batch)
     ]
-    return 1 / (1 + np.exp(-np.concatenate(logits)))
+    return sigmoid(np.concatenate(logits))
 
 
 def train(
@@ -151,16 +137,18 @@ def train(
     top = rows.counts.max(axis=0)
     given = prepare(rows, top, buckets)
     sizes = (FIELDS * width + NUMERIC, *hidden, 1)
+    tables = (rng.standard_normal((FIELDS, buckets, width)) * 0.05).astype(single)
+    layers = drawn(rng, sizes)
     model = WideDeep(
-        tables=(rng.standard_normal((FIELDS, buckets, width)) * 0.05).astype(single),
+        tables=tables,
         wide=np.zeros((FIELDS, buckets), single),
         wide_numeric=np.zeros(NUMERIC, single),
         top=top,
-        weights=tuple((rng.standard_normal((k, n)) * np.sqrt(2 / k)).astype(single) for k, n in pairwise(sizes)),
-        biases=tuple(np.zeros(n, single) for n in sizes[1:]),
+        weights=tuple(w for w, _ in layers),
+        biases=tuple(b for _, b in layers),
     )
     seen, wide_seen = np.full_like(model.tables, 1e-6), np.full_like(model.wide, 1e-6)
-    adam = Adam((*model.weights, *model.biases, model.wide_numeric))
+    adam = Adam((*(value for layer in layers for value in layer), model.wide_numeric))
     steps = epochs * (len(rows.clicked) // batch)
     for _ in range(epochs):
         order = rng.permutation(len(rows.clicked))
@@ -168,8 +156,10 @@ def train(
             mine = order[at : at + batch]
             picked, numbers = given.buckets[mine], given.numbers[mine]
             inputs, logit = _forward(model, picked, numbers)
-            slope = ((1 / (1 + np.exp(-logit)) - given.clicked[mine]) / batch).astype(single)
-            weights, biases, back = _backward(model, inputs, slope)
-            adam.step((*weights, *biases, numbers.T @ slope), rate * (1 - 0.9 * adam.done / steps))
-            _adagrad(picked, back, slope, model.tables, seen, model.wide, wide_seen, single(table_rate))
+            slope = ((sigmoid(logit) - given.clicked[mine]) / batch).astype(single)
+            slopes, back = backward(layers, inputs, slope[:, None])
+            adam.step((*slopes, numbers.T @ slope), rate * (1 - 0.9 * adam.done / steps))
+            _adagrad(
+                picked, np.ascontiguousarray(back), slope, model.tables, seen, model.wide, wide_seen, single(table_rate)
+            )
     return model
