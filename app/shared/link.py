@@ -171,7 +171,7 @@ def open_pair(system: str, workload: str) -> None:
         except (ScenarioError, Unsupported):
             continue  # not offered there: its own default stays
     open_scenario(scenario)
-    if rows := glossary.changed(now, scenario, _usual(now)):
+    if rows := glossary.changed(now, scenario, usual_of(now)):
         st.session_state.moved = (scenario, "; ".join(rows))
 
 
@@ -189,7 +189,7 @@ def _kept(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
     yield from ({of.path: value} for of in BY_FAMILY if (value := getattr(now, of.path)) is not None)
     if same:
         yield from ({name: getattr(now, name)} for name in ("inputs", "outputs", "params", "limits", "layers"))
-    own = _usual(now)
+    own = usual_of(now)
     if own is None:
         return
     if (now.scheme, now.devices) != (own.scheme, own.devices):
@@ -202,7 +202,7 @@ def _kept(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
         yield from ({name: getattr(now, name)} for name in ("overrides", "tile"))
 
 
-def _usual(scenario: Scenario) -> Scenario | None:
+def usual_of(scenario: Scenario) -> Scenario | None:
     """A pair's own scenario; None where it can't run."""
     try:
         return default_scenario(scenario.system, scenario.workload)

@@ -21,7 +21,6 @@ from app.shared.widgets.saved import saved
 from engine.cost.error_bands import told
 from engine.cost.report import ErrorBand, Report
 from engine.devices.common.contract import Unsupported
-from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, Scenario, ScenarioError, encode
 from engine.scenario.configuration import configuration
@@ -168,16 +167,9 @@ def pair_names(scenario: Scenario) -> tuple[str, str]:
     return ", ".join(filter(None, _system_name(scenario))), default_zoo().workload(scenario.workload).name
 
 
-def _usual(scenario: Scenario) -> Scenario | None:
-    try:
-        return default_scenario(scenario.system, scenario.workload)
-    except (ScenarioError, Unsupported):
-        return None
-
-
 def _badges(scenario: Scenario, report: Report | None) -> str:
     parts = []
-    usual = _usual(scenario)
+    usual = link.usual_of(scenario)
     if usual is not None and scenario != usual and not link.matching(scenario):
         parts.append(":orange-badge[modified]")
     if scenario.overrides:
@@ -321,7 +313,7 @@ def _named(report: Report | None) -> None:
     """The scenario in two lines, and what it is pinned against."""
     scenario = link.current()
     system, workload = pair_names(scenario)
-    shown, hidden = fmt.words(glossary.knobs(scenario, _usual(scenario)))
+    shown, hidden = fmt.words(glossary.knobs(scenario, link.usual_of(scenario)))
     more = f" +{len(hidden)} more" if hidden else ""
     st.markdown(f"**{fmt.plain(system)}** · {fmt.plain(workload)}", help=" · ".join(hidden) or None)
     st.markdown(f":gray[{fmt.plain(shown + more)}] {_badges(scenario, report)}")

@@ -25,6 +25,7 @@ from engine.numerics.perceptron import Layers, backward, drawn, forward, softmax
 _DIGITS = Path(__file__).with_name("digits.csv.gz")
 _LEVELS = (2, 5, 8, 11)  # of 0..16: pixels above each set a bit
 _EPSILON = 1e-5
+_BATCH, _RATE, _FLOAT_RATE = 64, 2e-3, 1e-3  # of training: images a step, learning rates
 _DECAY = 0.9  # of running averages in batch normalisation
 
 
@@ -116,8 +117,6 @@ def train_binary(
     hidden: Sequence[int] = (512, 512),
     *,
     epochs: int = 40,
-    batch: int = 64,
-    rate: float = 2e-3,
     seed: int = 0,
 ) -> BinaryMlp:
     """Fit a binary network to inputs of 0 or 1 ``[n, inputs]`` (a multiple of 8) and classes ``[n]``. Reproducible."""
@@ -129,9 +128,9 @@ def train_binary(
     means = [np.zeros(n, np.float32) for n in sizes[1:]]
     spreads = [np.ones(n, np.float32) for n in sizes[1:]]
     adam = Adam([*weights, *shifts])
-    turns = epochs * (len(bits) // batch)
+    turns = epochs * (len(bits) // _BATCH)
     for turn in range(turns):
-        mine = rng.choice(len(bits), batch, replace=False)
+        mine = rng.choice(len(bits), _BATCH, replace=False)
         inputs, normal, deviation = [signs[mine]], [], []
         for i, w in enumerate(weights):
             s = inputs[-1] @ np.where(w >= 0, np.float32(1), np.float32(-1))
@@ -157,7 +156,7 @@ def train_binary(
                 back = (back - back.mean(axis=0) - x * (back * x).mean(axis=0)) / deviation[i]
             slopes_w[i] = (inputs[i].T @ back) * (np.abs(weights[i]) <= 1)
             back = back @ np.where(weights[i] >= 0, np.float32(1), np.float32(-1)).T
-        adam.step([*slopes_w, *slopes_b], rate * (1 - 0.95 * turn / turns))
+        adam.step([*slopes_w, *slopes_b], _RATE * (1 - 0.95 * turn / turns))
         for w in weights:
             np.clip(w, -1, 1, out=w)
     return _folded(weights, shifts, means, spreads)
@@ -181,24 +180,19 @@ def train_float(
     hidden: Sequence[int] = (512, 512),
     *,
     epochs: int = 40,
-    batch: int = 64,
-    rate: float = 1e-3,
     seed: int = 0,
 ) -> Layers:
-    """The same perceptron in FP32 with ReLU, for comparison: (weights, biases) of every layer; see `float_classes`.
-
-    Rates in [-].
-    """
+    """The same perceptron in FP32 with ReLU, for comparison: (weights, biases) of every layer; see `float_classes`."""
     _checked(values, labels, hidden, epochs)
     rng, sizes = np.random.default_rng(seed), (values.shape[1], *hidden, int(labels.max()) + 1)
     layers = drawn(rng, sizes)
     adam = Adam([p for layer in layers for p in layer])
-    turns = epochs * (len(values) // batch)
+    turns = epochs * (len(values) // _BATCH)
     for turn in range(turns):
-        mine = rng.choice(len(values), batch, replace=False)
+        mine = rng.choice(len(values), _BATCH, replace=False)
         given = forward(layers, values[mine])
         slopes, _ = backward(layers, given, softmax_slope(given[-1], labels[mine]).astype(np.float32))
-        adam.step(slopes, rate * (1 - 0.95 * turn / turns))
+        adam.step(slopes, _FLOAT_RATE * (1 - 0.95 * turn / turns))
     return layers
 
 

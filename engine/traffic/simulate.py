@@ -205,7 +205,6 @@ def _rush(arrivals: Diurnal, top: Capacity) -> str:
 
 
 def _overload(qps: float, rho: float, top: Capacity, seed: int, text: str) -> LoadReport:
-    nothing = Estimate(0.0, 0.0, 0.0)
     use = {name: min(1.0, seconds * top.qps) for name, seconds in top.busy_s.items()}
     return LoadReport(
         qps=qps,
@@ -215,7 +214,7 @@ def _overload(qps: float, rho: float, top: Capacity, seed: int, text: str) -> Lo
         latency=None,
         ttft=None,
         tpot=None,
-        dropped=nothing,
+        dropped=Estimate(0.0, 0.0, 0.0),
         served_qps=top.qps,
         use=use,
         in_system=math.inf,

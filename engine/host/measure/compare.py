@@ -156,11 +156,6 @@ def predict_ops(device: Device, run: WorkloadRun) -> dict[tuple[str, str], float
     return result
 
 
-def predict(device: Device, run: WorkloadRun) -> float:
-    """Time of a request that the CPU model expects for the ops that ran. [s] An estimate."""
-    return sum(predict_ops(device, run).values())
-
-
 def _kernels(run: WorkloadRun, predicted: dict[tuple[str, str], float]) -> tuple[Share, ...]:
     """Measured and predicted time of each operator that ran, an op inside another one's counted with it."""
     kernel_of = {(op.name, op.phase): re.sub(r"^\d+ x ", "", op.kernel) for op in run.ops if op.kernel}

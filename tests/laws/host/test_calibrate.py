@@ -11,7 +11,7 @@ from engine.cli.main import main
 from engine.evaluate import evaluate
 from engine.host.calibrate import HOST, device_of, seen, spec_text, write_spec
 from engine.host.measure import Bounds, measure_workload
-from engine.host.measure.compare import Compared, compare, fitting, predict, predict_op, summary
+from engine.host.measure.compare import Compared, compare, fitting, predict_op, predict_ops, summary
 from engine.host.measure.kernels import KERNELS
 from engine.host.profile import HostProfile
 from engine.kernels.jit import JIT_ENABLED
@@ -153,11 +153,11 @@ def test_one_operator_is_priced_within_its_roofs(device):
 
 def test_a_network_is_predicted_for_what_ran(device):
     run = measure_workload("mlp-mnist", repeats=3, bounds=Bounds(seconds=0.3))
-    whole = predict(device, run)
+    whole = sum(predict_ops(device, run).values())
     weights = 4 * default_zoo().graph("mlp-mnist").parameters
     assert weights / 1.1e11 < whole < 1.0
     fewer = type(run)(**{**vars(run), "ops": run.ops[:1]})
-    assert predict(device, fewer) < whole
+    assert sum(predict_ops(device, fewer).values()) < whole
 
 
 def test_what_does_not_fit_says_why():
