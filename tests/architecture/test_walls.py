@@ -87,3 +87,9 @@ def test_no_parallel_true_and_no_fastmath() -> None:
 
 def test_main_path_stays_short() -> None:
     assert len((ROOT / "engine" / "evaluate.py").read_text().splitlines()) <= 60
+
+
+def test_tables_are_drawn_by_one_function() -> None:
+    """`parts.table` gives each its digits, its height and the dash for what is unknown."""
+    own = [f.relative_to(ROOT).as_posix() for f in FILES if "st.dataframe(" in f.read_text()]
+    assert own == ["app/shared/parts.py"]

@@ -123,3 +123,12 @@ def test_any_text_is_read_or_refused_in_one_sentence(text):
 def test_evidence_is_demanded(fields, word):
     with pytest.raises(ValueError, match=word):
         Quantity(**fields)
+
+
+def test_a_quantity_is_parsed_once_and_a_copy_parses_its_own(monkeypatch):
+    link = Quantity(value="40 Gbit/s", source="ds", where="p. 1")
+    assert link.si == 5e9
+    assert link.model_copy(update={"value": "80 Gbit/s"}).si == 1e10
+    assert link == Quantity(value="40 Gbit/s", source="ds", where="p. 1")  # what was kept is no part of it
+    monkeypatch.setattr("hardware_specs.quantity.parse", lambda _: pytest.fail("parsed again"))
+    assert link.si == 5e9

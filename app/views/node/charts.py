@@ -30,7 +30,6 @@ from engine.analyses.node.power import LoadPower
 from engine.cost.report import LinkRow
 from engine.devices.common.contract import RESOURCES, Span
 
-_SKIP = {"hoverinfo": "skip"}
 _WIDTHS = (1.5, 9.0)  # px of an idle and of a saturated link
 _ROWS = 60  # units drawn one below the other
 _ROW = 25  # px of each
@@ -42,9 +41,7 @@ _FORBIDDEN = "rgba(120,132,148,0.18)"
 class Topology:
     """What is drawn: names of the parts, and the links between them by role (None where there is none)."""
 
-    network: str | None
     host: str | None
-    switch: str | None
     device: str
     memory: str  # of one device
     count: int

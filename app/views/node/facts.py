@@ -57,11 +57,8 @@ def topology(report: Report) -> Topology:
     rows = {row.role: row for row in report.links}
     device = bound.device
     held = next((m for m in device.memory if m.role == "offchip"), device.memory[0])
-    network = bound.wire("network")
     return Topology(
-        network="Network" if network else None,
         host=bound.host.name if bound.host else None,
-        switch="Switch" if bound.wire("switch") or bound.wire("peer") else None,
         device=device.name,
         memory=f"{fmt.si(held.capacity.si, 'B')} {held.name.upper()}",
         count=report.scenario.devices,
