@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -13,7 +14,7 @@ from engine.cost.power_and_price import Account, token_costs
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
 from engine.cost.schedule import Schedule, globals_of
 from engine.devices.common.cached import remembered
-from engine.devices.common.contract import RESOURCES, Fit, Parameter, Span
+from engine.devices.common.contract import RESOURCES, Fit, Job, Parameter, Span
 from engine.plan.schemes import Plan, Stage
 from engine.resolve.bind import Bound, engine_version
 from engine.scenario import encode
@@ -239,18 +240,27 @@ def _tell(parameter: Parameter, value: float) -> str:
     return f"{parameter.name.replace('_', ' ')} = {said}: {parameter.note}{where}"
 
 
-def _helps(times: Schedule) -> tuple[str, float] | None:
+_Try = tuple[Callable[[Job], tuple[tuple[str, float], ...]], Job, float]
+
+
+def _tries(times: Schedule) -> list[_Try]:
+    """Who says what would help a run, the run's job, and its seconds in the request; none where no family tries."""
+    return [
+        (priced.family.helps, run.job, run.cost.total_s * run.passes)
+        for priced in times.priced
+        if priced.family.helps is not None
+        for run in priced.runs
+    ]
+
+
+def _helps(tries: list[_Try], latency_s: float) -> tuple[str, float] | None:
     """What shortens the request the most where it is improved, and by how much; None where no family tries. [-]"""
     saved: dict[str, float] = {}
-    for priced in times.priced:
-        helps = priced.family.helps
-        if helps is None:
-            continue
-        for run in priced.runs:
-            for name, share in helps(run.job):
-                saved[name] = saved.get(name, 0.0) + share * run.cost.total_s * run.passes
+    for helps, job, seconds in tries:
+        for name, share in helps(job):
+            saved[name] = saved.get(name, 0.0) + share * seconds
     best = max(saved, key=lambda name: saved[name], default=None)
-    return (best, saved[best] / times.latency_s) if best is not None and saved[best] > 0 else None
+    return (best, saved[best] / latency_s) if best is not None and saved[best] > 0 else None
 
 
 def _times(ratio: float) -> str:
@@ -327,15 +337,20 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
     text = f"{amount(latency, 's')} per {whole if s.batch > 1 or times.batches > 1 else one}"
     if ttft is not None and tpot is not None:
         text = f"TTFT {amount(ttft, 's')}, TPOT {amount(tpot, 's')}, {amount(latency, 's')} end to end"
-    helps = _helps(times)
     facts = {
         "headline": text,
         "share": breakdown[bound_by] / latency if latency else 0.0,
         "bound": bound_by,
-        "helps": helps,
         "power": power,
         "unlisted": bool(unstated(bound.what_ifs, "price")),
     }
+    tries = _tries(times)
+
+    def worded() -> tuple[str, str]:
+        helps = _helps(tries, latency)
+        limit = helps[0] if helps is not None else RESOURCE_NAMES[bound_by]
+        return _verdict(facts | {"helps": helps}, memory, problems), limit
+
     return Report(
         scenario=s,
         token=encode(s),
@@ -369,9 +384,8 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
         fewer=lambda: fewer_devices(bound, latency),
         error_band=error_band(s, bound.workload.family, graph, devices, bound_by, moved),
         problems=problems,
-        verdict=_verdict(facts, memory, problems),
+        worded=worded,
         energy=energy_of(times),
-        limited_by=helps[0] if helps is not None else RESOURCE_NAMES[bound_by],
         **token_costs(bound, times),
         versions={"engine": engine_version(), "catalog": bound.catalog_digest, "zoo": bound.zoo_digest},
     )

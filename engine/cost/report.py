@@ -205,20 +205,34 @@ class Report:
     fewer: Callable[[], str | None] = field(repr=False, compare=False)  # the sentence that fewer devices answer sooner
     error_band: ErrorBand
     problems: tuple[str, ...]
-    verdict: str
+    worded: Callable[[], tuple[str, str]] = field(repr=False, compare=False)  # `verdict` and `limited_by`
     versions: dict[str, str] = field(default_factory=dict)
     energy: dict[str, float] = field(default_factory=dict)  # of a batch by part, leakage apart, where counted [J]
     energy_per_input_token_j: float | None = None  # of a decoder: a token read, and one written, apart
     energy_per_output_token_j: float | None = None
     usd_per_million_input: float | None = None
     usd_per_million_output: float | None = None
-    limited_by: str = ""  # what the verdict names: what would help most where that was tried, else `bound` in words
 
     @cached_property
     def assumptions(self) -> tuple[Assumption, ...]:
         """Sentences that figures rest on. Fewer devices are tried when they are read: it takes as long as the rest."""
         fewer = self.fewer()
         return self.stated if fewer is None else (*self.stated, Assumption(fewer, "derived"))
+
+    @cached_property
+    def _words(self) -> tuple[str, str]:
+        """What would help is tried when it is read: on an NPU that takes as long as all the rest."""
+        return self.worded()
+
+    @property
+    def verdict(self) -> str:
+        """The sentence on top: headline, what limits it, fit, power; or the first problem."""
+        return self._words[0]
+
+    @property
+    def limited_by(self) -> str:
+        """What the verdict names: what would help most where a family tries that, else `bound` in words."""
+        return self._words[1]
 
     @property
     def roofline(self) -> Roofline:
@@ -261,7 +275,8 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Plain data with SI units in the key names; the JSON of the command line and of the app's export."""
         out = asdict(self) | {"assumptions": [asdict(one) for one in self.assumptions]}
-        del out["stated"], out["fewer"]
+        out |= {"verdict": self.verdict, "limited_by": self.limited_by}
+        del out["stated"], out["fewer"], out["worded"]
         out["scenario"] = self.scenario.model_dump(mode="json")
         for row, op in zip(out["ops"], self.ops, strict=True):
             row["intensity_flop_per_b"] = op.intensity

@@ -92,6 +92,17 @@ def test_what_limits_a_scenario_has_one_name(id):
         assert (report.limited_by, service_table(report.scenario).bound) == ("the dependence of steps",) * 2
 
 
+def test_what_would_help_is_tried_when_it_is_read_and_once(monkeypatch):
+    """It was half of the time of every `evaluate` of an NPU, read or not."""
+    tried, helps = [], compose._helps
+    monkeypatch.setattr(compose, "_helps", lambda *given: tried.append(given) or helps(*given))
+    report = evaluate(PRESETS["brainwave-gru"].scenario)
+    assert tried == []
+    assert report.limited_by in report.verdict
+    report.to_dict()
+    assert len(tried) == 1
+
+
 @pytest.mark.parametrize("id", PRESETS)
 def test_an_answer_prices_every_stage_in_detail_once(id: str) -> None:
     """What is only tried beside it, as other tiles or fewer devices, is asked for its pace alone."""
