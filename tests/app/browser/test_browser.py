@@ -7,6 +7,7 @@ import time
 
 import pytest
 from playwright.sync_api import expect
+from streamlit.proto import ForwardMsg_pb2
 
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, decode, encode
@@ -72,17 +73,10 @@ def test_pages_keep_the_scenario_and_history(visit):
         me.turn_to(page)
         me.page.wait_for_url(f"{me.server}{path}?s={given}*")
         me.settled()
-    assert me.metrics() == numbers
+    assert me.shows(numbers)
     me.page.go_back()
     me.page.wait_for_url(f"{me.server}/catalog?s={given}*")
     assert me.settled().token() == given
-
-
-@pytest.mark.parametrize("path", ["/published", "/catalog"])
-def test_deep_links_open(visit, path):
-    me = visit(f"{path}?s={encode(PRESETS['brainwave-gru'].scenario)}")
-    assert me.token() == encode(PRESETS["brainwave-gru"].scenario)
-    assert me.page.locator("[data-testid=stException]").count() == 0
 
 
 def test_exports_download_with_units_token_and_versions(visit, tmp_path):
@@ -108,11 +102,13 @@ def test_exports_download_with_units_token_and_versions(visit, tmp_path):
 
 
 def test_a_claim_opens_in_explore_and_back_returns(visit):
-    me = visit("/published")
+    given = encode(PRESETS["brainwave-gru"].scenario)
+    me = visit(f"/published?s={given}")
+    assert me.token() == given
     me.page.get_by_role("button", name="Open as scenario").click()
     me.page.wait_for_url(f"{me.server}/?s=*")
-    assert len(me.settled().metrics()) == 4
-    assert me.token() != encode(PRESETS["dfx-1.5b"].scenario)
+    expect(me.numbers()).to_have_count(4)
+    assert me.settled().token() not in (given, encode(PRESETS["dfx-1.5b"].scenario))
     me.page.go_back()
     me.page.wait_for_url(f"{me.server}/published?s=*")
     me.page.get_by_text("Predicted against published").first.wait_for()
@@ -143,27 +139,17 @@ def test_a_click_on_a_point_shows_its_claim(visit):
     shown.get_by_text("FB-072").first.wait_for()  # the last one picked counts
 
 
-def test_a_slider_moves_the_numbers(visit):
-    me = visit()
-    home, before = me.token(), me.metrics()  # taken before the press: the address may change before another line runs
-    slider = me.page.get_by_role("slider", name="Devices")
-    slider.focus()
-    slider.press("ArrowLeft")
-    me.page.wait_for_function(f"new URLSearchParams(location.search).get('s') !== {home!r}")
-    assert me.leaves(before)
+def comes(me, right) -> Scenario:
+    """The address's scenario once it is right: an answer on its way to a busy browser shows an earlier one."""
+    deadline = time.monotonic() + 120
+    while not right(now := decode(me.settled().token())):
+        assert time.monotonic() < deadline, f"the address says {now}"
+    return now
 
 
 def agreed(me, slider) -> Scenario:
-    """The address's scenario once it is an edited one and the slider shows its batch.
-
-    A busy browser sends a key's edit later than a page stands still, and an answer on its way shows an earlier one.
-    """
-    deadline = time.monotonic() + 120
-    while True:
-        now = decode(me.settled().token())
-        if now.batch > 1 and slider.get_attribute("aria-valuetext") == str(now.batch):
-            return now
-        assert time.monotonic() < deadline, f"the address says {now.batch}"
+    """The address's scenario once it is an edited one and the slider shows its batch."""
+    return comes(me, lambda now: now.batch > 1 and slider.get_attribute("aria-valuetext") == str(now.batch))
 
 
 def test_a_preset_on_its_way_out_does_not_undo_edits(visit):
@@ -182,11 +168,20 @@ def test_a_preset_on_its_way_out_does_not_undo_edits(visit):
         me.settled()
 
 
+def ended(said: bytes) -> bool:
+    """Whether a message of the server says that a script came to its end, and not that another took its place."""
+    message = ForwardMsg_pb2.ForwardMsg.FromString(said)
+    return message.WhichOneof("type") == "script_finished" and message.script_finished == message.FINISHED_SUCCESSFULLY
+
+
 class Slow:
     """The wire from the server to a page: what it says can be held back, as a slow one does, and let go."""
 
-    def __init__(self, page) -> None:
-        self.page, self.held, self.holding = page, [], False
+    def __init__(self) -> None:
+        self.held, self.known, self.holding = [], 0, False
+
+    def meets(self, page) -> None:
+        self.page = page
         page.route_web_socket("**/_stcore/stream", self._meet)
 
     def _meet(self, socket) -> None:
@@ -195,16 +190,16 @@ class Slow:
         server.on_message(lambda said: self.held.append(said) if self.holding else socket.send(said))
 
     def quiet(self) -> None:
-        """Wait until the server has said something and then nothing for a while: its script has ended."""
-        known = 0
-        while not known or len(self.held) > known:
-            known = len(self.held)
-            self.page.wait_for_timeout(1500)
+        """Wait until the server has said of one more script that it came to its end."""
+        while not any(map(ended, self.held[self.known :])):
+            self.page.wait_for_timeout(50)
+        self.known = len(self.held)
 
     def let_go(self, first: int | None = None) -> None:
         """So many messages, and go on holding; all, and hold no more."""
         for _ in range(len(self.held) if first is None else first):
             self.socket.send(self.held.pop(0))
+            self.known = max(0, self.known - 1)
         self.holding = first is not None
 
 
@@ -213,9 +208,8 @@ def test_an_edit_just_after_a_pick_keeps_both(visit, pick):
     """The browser still draws what was left and sends all of it: but one value is no edit and undoes nothing."""
     home = PRESETS["dfx-1.5b"].scenario
     start = home.with_(devices=2, inputs=128) if pick == "preset" else home.with_(inputs=128)
-    me = visit()
-    wire = Slow(me.page)
-    me.open(f"/?s={encode(start)}")
+    wire = Slow()
+    me = visit(f"/?s={encode(start)}", wire=wire)
     if pick == "system":
         box = me.page.get_by_role("combobox", name="System").first
         box.click()
@@ -233,21 +227,20 @@ def test_an_edit_just_after_a_pick_keeps_both(visit, pick):
     wire.quiet()
     wire.let_go()
     me.page.wait_for_function(f"new URLSearchParams(location.search).get('s') !== {encode(start)!r}")
-    now = decode(me.settled(anew=True).token())
     if pick == "preset":
-        assert now == home.with_(batch=2)
+        now = comes(me, lambda now: now == home.with_(batch=2))
     else:
-        assert (now.system, now.batch, now.devices, now.inputs) == ("h100-sxm", 2, 1, 128)
+        now = comes(me, lambda now: (now.system, now.batch, now.devices, now.inputs) == ("h100-sxm", 2, 1, 128))
+    expect(slider).to_have_attribute("aria-valuetext", "2")
+    expect(me.page.get_by_role("spinbutton", name="Input tokens")).to_have_value(str(now.inputs))
+    assert decode(me.settled(anew=True).token()) == now
     assert me.page.locator("[data-testid=stAlert]").count() == 0
-    assert slider.get_attribute("aria-valuetext") == "2"
-    assert me.page.get_by_role("spinbutton", name="Input tokens").input_value() == str(now.inputs)
 
 
 def test_a_slow_wire_may_bring_several_answers_at_once(visit):
     """The server leaves out what the browser said it holds, and it must still hold it when the answer comes."""
-    me = visit()
-    wire = Slow(me.page)
-    me.open("/")
+    wire = Slow()
+    me = visit("/", wire=wire)
     before = me.metrics()
     slider = me.page.get_by_role("slider", name="Batch")
     slider.focus()
@@ -256,14 +249,13 @@ def test_a_slow_wire_may_bring_several_answers_at_once(visit):
         me.page.keyboard.press(key)
         wire.quiet()
     wire.let_go()
+    expect(slider).to_have_attribute("aria-valuetext", "1")
     assert me.shows(before)
-    assert slider.get_attribute("aria-valuetext") == "1"
 
 
 def test_an_answer_does_not_take_a_slider_out_of_the_hand(visit):
-    me = visit()
-    wire = Slow(me.page)
-    me.open("/")
+    wire = Slow()
+    me = visit("/", wire=wire)
     before = me.metrics()
     slider = me.page.get_by_role("slider", name="Batch")
     slider.focus()
@@ -272,19 +264,12 @@ def test_an_answer_does_not_take_a_slider_out_of_the_hand(visit):
     wire.quiet()
     first = len(wire.held)
     me.page.keyboard.press("ArrowRight")
-    assert slider.get_attribute("aria-valuetext") == "4"
+    expect(slider).to_have_attribute("aria-valuetext", "4")
     wire.let_go(first)
     assert me.leaves(before)
-    assert slider.get_attribute("aria-valuetext") == "4"
+    assert slider.get_attribute("aria-valuetext") == "4"  # at no time the answer's 2
     wire.let_go()
     assert agreed(me, slider).batch == 4
-
-
-def test_each_page_has_its_name_in_the_title(visit):
-    me = visit()
-    assert me.page.title() == "Explore · Inferscape"
-    me.turn_to("Catalog")
-    me.page.wait_for_function("document.title === 'Catalog · Inferscape'")
 
 
 def choose(page, label, option):
@@ -302,19 +287,18 @@ def test_a_long_simulation_shows_its_progress_and_stops_on_cancel(visit):
     cancel = me.page.get_by_role("button", name="Cancel")
     cancel.wait_for()
     bar = me.page.locator("[data-testid=stProgress]")
+    expect(bar).to_contain_text("requests")
     said = bar.inner_text()
-    assert "requests" in said
     me.page.wait_for_function(
         "old => document.querySelector('[data-testid=stProgress]')?.innerText !== old", arg=said, polling=100
     )
-    assert "requests/s" in bar.inner_text()
-    assert me.page.get_by_role("button", name="Simulate").is_disabled()
+    expect(bar).to_contain_text("requests/s")
+    expect(me.page.get_by_role("button", name="Simulate")).to_be_disabled()
     cancel.click()
     me.page.get_by_text("Cancelled; what was done is drawn.").wait_for()
-    me.settled()
-    assert cancel.count() == 0
-    assert me.page.get_by_role("button", name="Simulate").is_enabled()
-    assert me.page.locator("[data-testid=stException]").count() == 0
+    expect(cancel).to_have_count(0)
+    expect(me.page.get_by_role("button", name="Simulate")).to_be_enabled()
+    assert me.settled().page.locator("[data-testid=stException]").count() == 0
 
 
 def test_a_simulation_ends_by_itself_and_its_curve_says_so(visit):
@@ -326,7 +310,7 @@ def test_a_simulation_ends_by_itself_and_its_curve_says_so(visit):
     me.settled()
     me.page.keyboard.press("ControlOrMeta+Enter")
     me.page.get_by_text("Simulated, 200 k requests a point").wait_for()
-    assert me.page.get_by_role("button", name="Cancel").count() == 0
+    expect(me.page.get_by_role("button", name="Cancel")).to_have_count(0)
 
 
 def test_the_traffic_page_keeps_ids_in_the_address_and_fits_a_phone(visit):
@@ -340,19 +324,25 @@ def test_the_traffic_page_keeps_ids_in_the_address_and_fits_a_phone(visit):
     assert "queues=stages" in me.page.url
     phone = visit(f"/traffic?s={token}&queues=stages", user_agent=PHONE, has_touch=True, is_mobile=True)
     phone.page.set_viewport_size({"width": 390, "height": 844})
-    assert phone.settled().page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+    phone.settled(anew=True).page.wait_for_function("document.scrollingElement.scrollWidth <= innerWidth")
 
 
-def test_every_page_is_served_under_its_name(visit):
+def test_every_page_is_served_under_its_name_and_has_it_in_its_title(visit):
     """Explore too, which Streamlit alone serves at `/` and calls `Page not found` under its name."""
+    given = encode(PRESETS["brainwave-gru"].scenario)
     me = visit("/explore")
     assert me.page.get_by_text("Page not found").count() == 0
-    assert len(me.metrics()) == 6
+    expect(me.numbers()).to_have_count(6)
+    expect(me.page).to_have_title("Explore · Inferscape")
     me.turn_to("Catalog")
     me.page.wait_for_url("**/catalog?s=*")
+    expect(me.page).to_have_title("Catalog · Inferscape")
     me.settled(anew=True).turn_to("Explore")
     me.page.wait_for_url("**/explore?s=*")
-    assert len(me.settled(anew=True).metrics()) == 6
+    expect(me.numbers()).to_have_count(6)
+    me.open(f"/catalog?s={given}")
+    assert me.token() == given
+    assert me.page.locator("[data-testid=stException]").count() == 0
 
 
 def test_a_scenario_kept_in_the_browser_opens_after_a_reload_and_can_be_removed(visit):
@@ -372,15 +362,15 @@ def test_a_scenario_kept_in_the_browser_opens_after_a_reload_and_can_be_removed(
     kept().locator("li button").first.click()
     me.page.wait_for_url(f"**s={given}*")
     assert me.shows(numbers)
-    if not me.page.locator(".saved").is_visible():
-        kept()
-    me.page.locator(".saved").get_by_role("button", name="Remove").click()
+    me.page.keyboard.press("Escape")
+    expect(me.page.locator(".saved")).to_be_hidden()
+    kept().get_by_role("button", name="Remove").click()
     me.page.locator(".saved").get_by_role("button", name="Save in this browser").wait_for()
-    assert me.page.evaluate("localStorage.getItem('inferscape.saved')") == "[]"
+    me.page.wait_for_function("localStorage.getItem('inferscape.saved') === '[]'")
 
 
 def test_charts_take_the_other_theme_when_it_is_turned(visit):
-    me = visit("/", color_scheme="light")
+    me = visit()
     bar = ".js-plotly-plot .barlayer path[style*='fill: rgb({})']"
     me.page.locator(bar.format("169, 68, 17")).first.wait_for(state="attached")
     me.page.emulate_media(color_scheme="dark")
