@@ -13,7 +13,7 @@ import pytest
 from engine.devices.card.tiling import halos
 from engine.kernels.search.tilings import AIMS, MAPPING, ORDERS, count, every, fills, search
 from tests.architecture.map import ROOT
-from tests.bench.zigzag_table import ANSWERS, ours, same, table
+from tests.bench.zigzag_table import ALIKE, ANSWERS, CLOSE, document, ours, same, why
 
 INDEXES = ({0, 2}, {1, 2}, {0, 1})  # dimensions that index A, B and C
 
@@ -159,20 +159,23 @@ def test_orders_are_all_six():
     assert sorted(map(tuple, ORDERS.tolist())) == sorted(permutations(range(3)))
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda one: f"{one['layer']}, {one['aim']}, {one['boundaries']}")
-def test_tilings_beside_zigzags_on_its_own_accelerator(answer):
+@pytest.mark.parametrize(
+    "answer", ANSWERS, ids=lambda one: f"{one['layer']}, {one['aim']}, {one.get('machine', one['boundaries'])}"
+)
+def test_tilings_beside_zigzags_on_its_own_accelerators(answer):
     """Its mapping costs at our price what it costs at its own, and our best is no worse than its search's."""
-    best = ours(answer)
-    if answer["boundaries"] == "even":
-        kept = same(answer)
-        assert kept.picojoules == pytest.approx(answer["picojoules"], rel=0.01)
-        assert kept.cycles == pytest.approx(answer["cycles"], rel=0.01)
+    kept, theirs, best, reason = same(answer), same(answer, theirs=True), ours(answer), why(answer)
+    for figure, cause in (("cycles", "first blocks"), ("picojoules", "sums")):
+        if cause in reason:
+            assert getattr(theirs, figure) == pytest.approx(answer[figure], rel=ALIKE)
+        else:
+            assert getattr(kept, figure) == pytest.approx(answer[figure], rel=CLOSE)
+    assert not reason or "of" in answer or answer["layer"] == "ResNet-18 stage 3, first"
     if answer["aim"] == "energy":
-        assert best.picojoules <= answer["picojoules"] * (1 + 1e-6)
+        assert best.picojoules <= max(answer["picojoules"], kept.picojoules) * (1 + 1e-6)
     else:
-        assert best.cycles <= answer["cycles"] * 1.05
-        assert best.picojoules <= answer["picojoules"] * (1 + 1e-6)
+        assert best.cycles <= max(answer["cycles"], kept.cycles) * (1 + 1e-6)
 
 
-def test_the_table_beside_zigzag_is_todays():
-    assert table() in (ROOT / "docs" / "zigzag.md").read_text()
+def test_the_page_beside_zigzag_is_todays():
+    assert document() == (ROOT / "docs" / "zigzag.md").read_text()
