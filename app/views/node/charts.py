@@ -41,7 +41,9 @@ _FORBIDDEN = "rgba(120,132,148,0.18)"
 class Topology:
     """What is drawn: names of the parts, and the links between them by role (None where there is none)."""
 
+    network: str | None
     host: str | None
+    switch: str | None
     device: str
     memory: str  # of one device
     count: int

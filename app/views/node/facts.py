@@ -58,7 +58,9 @@ def topology(report: Report) -> Topology:
     device = bound.device
     held = next((m for m in device.memory if m.role == "offchip"), device.memory[0])
     return Topology(
+        network="Network" if bound.wire("network") else None,
         host=bound.host.name if bound.host else None,
+        switch="Switch" if bound.wire("switch") or bound.wire("peer") else None,
         device=device.name,
         memory=f"{fmt.si(held.capacity.si, 'B')} {held.name.upper()}",
         count=report.scenario.devices,
