@@ -246,7 +246,7 @@ class Phase:
         return batch, self.length.at(*at), self.context.at(*at), self.span(*at)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Graph:
     """A workload lowered to ops: its phases, and what a request of it is."""
 

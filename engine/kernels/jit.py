@@ -37,9 +37,11 @@ from typing import Any
 
 os.environ.setdefault("NUMBA_THREADING_LAYER", "threadsafe")
 
+import llvmlite.binding as llvm
 import numba
-from numba.core import caching, cgutils, registry, sigutils, types
+from numba.core import caching, cgutils, codegen, registry, sigutils, types
 from numba.core.bytecode import FunctionIdentity
+from numba.core.environment import lookup_environment
 from numba.extending import intrinsic, models, overload, register_model
 from numba.np import linalg
 
@@ -94,6 +96,77 @@ def _load_blas_later() -> None:
     importlib.import_module("numba.np.arraymath")
     names["ensure_blas"] = ensure
 
+
+class _Library(codegen.JITCodeLibrary):
+    """A function's code; what only compiled code calls is optimised and made machine code in its callers alone.
+
+    numba does both for every function and all it calls: four levels down a function is compiled five times.
+    """
+
+    _linked_only = False
+
+    def finalize(self) -> None:
+        """Links what it calls into it; of what Python calls, makes machine code."""
+        called = ("_ZN7cpython", "cfunc.")  # numba's wrappers for Python and for C
+        self._linked_only = not any(
+            f.name.startswith(called) for f in self._final_module.functions if not f.is_declaration
+        )
+        super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        if not self._linked_only:
+            super()._optimize_final_module()
+            return
+        cheap, builder = self._codegen._module_pass_manager(
+            loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
+        )
+        cheap.run(self._final_module, builder)
+
+    def _finalize_final_module(self) -> None:
+        if self._linked_only:
+            self._finalize_dynamic_globals()
+            self._verify_declare_only_symbols()
+            self._finalized = True
+            return
+        super()._finalize_final_module()
+        made: Any = self._codegen
+        for name in [g.name for g in self._final_module.global_variables if g.name.startswith("_ZN08NumbaEnv")]:
+            if (known := lookup_environment(name)) is not None:
+                made.set_env(name, known)
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Address of a function's machine code, 0 where there is none."""
+        self._ensure_finalized()
+        return 0 if self._linked_only else super().get_pointer_to_function(name)
+
+    def serialize_using_object_code(self) -> tuple[str, str, Any]:
+        """What a cache keeps of it."""
+        self._ensure_finalized()
+        if self._linked_only:
+            return self.name, "linked", self._get_module_for_linking().as_bitcode()
+        return super().serialize_using_object_code()
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: tuple[str, str, Any]) -> Any:
+        name, kind, code = state
+        if kind != "linked":
+            return super()._unserialize(codegen, state)
+        self = codegen.create_library(name)
+        self._final_module = self._shared_module = llvm.parse_bitcode(code)
+        self._linked_only = self._finalized = True
+        return self
+
+
+class _Codegen(codegen.JITCPUCodegen):
+    _library_class = _Library
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """Tells a function's machine code where its constants are, if it has any code by now."""
+        if self._engine.get_global_value_address(env_name):
+            super().set_env(env_name, env)
+
+
+registry.cpu_target.target_context.codegen().__class__ = _Codegen
 
 if importlib.util.find_spec("scipy") is not None:
     _load_blas_later()
@@ -252,8 +325,6 @@ inner: Callable[..., Any] = partial(numba.njit, nogil=True, cache=False, error_m
 @cache
 def host_features() -> frozenset[str]:
     """Instruction-set features numba will generate code for on this host, e.g. ``avx512vnni``; obeys NUMBA_CPU_NAME."""
-    import llvmlite.binding as llvm
-
     if _config.CPU_FEATURES is not None:
         listed = _config.CPU_FEATURES.split(",")
         return frozenset(f[1:] for f in listed if f.startswith("+"))

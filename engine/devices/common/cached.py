@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from functools import wraps
 from types import FunctionType
 from typing import Any
+from weakref import finalize
 
 from engine.devices.common.column import NotAlike
 
@@ -15,8 +16,8 @@ _MOST = 2048
 def remembered(key: Callable[[Any], Hashable]) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
     """A function of one thing, which gives again what it gave for another of the same ``key``.
 
-    A key may name objects by `id`: what it was made from is kept as long as what was found. What holds columns is
-    worked out each time.
+    A key may name objects by `id`: what it was made from is kept as long as what was found. By `id` alone, what was
+    found is kept as long as the thing. What holds columns is worked out each time.
     """
 
     def of(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -32,7 +33,9 @@ def remembered(key: Callable[[Any], Hashable]) -> Callable[[Callable[[Any], Any]
             if hit is None:
                 if len(known) >= _MOST:
                     known.clear()
-                hit = known[at] = work(one), one
+                hit = known[at] = work(one), None if key is id else one
+                if key is id:
+                    finalize(one, known.pop, at, None).atexit = False
             return hit[0]
 
         return found

@@ -489,13 +489,15 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
 def _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals):
     """Adds the times of the ops ``rows`` at the designs lo..hi; ``out``, flat (n_ops, WIDTH, LANES), has the last's."""
     first, fields, values = record
-    rec, sums, at_once = np.repeat(first, LANES), np.empty(6 * LANES), np.empty(SIZES * LANES)
+    rec, sums, at_once = np.empty(first.shape[0] * LANES), np.empty(6 * LANES), np.empty(SIZES * LANES)
     part, tried, done, threads = (
         np.empty(rec.shape),
         np.empty(out.shape),
         np.empty(table.shape[0], np.int64),
         np.empty(LANES),
     )
+    for f in range(first.shape[0]):
+        store(rec, f * LANES, spread(first[f]))
     for start in range(lo, hi, LANES):
         for lane in range(LANES):
             point = min(start + lane, hi - 1)  # the last design once more where there are fewer

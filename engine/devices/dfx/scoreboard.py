@@ -157,4 +157,6 @@ def book_many(code, rows, columns, first, strides, values, fills, shape, chainin
             else:
                 code[rows[v], columns[v]] = values[at]
         book(code, chaining, fill, start, done, push, busy, roles)
-        out[:, :, p] = roles
+        for role in range(out.shape[0]):
+            for r in range(out.shape[1]):
+                out[role, r, p] = roles[role, r]

@@ -541,8 +541,8 @@ def _taken_in(start, end, places, given, rec, here):
         rec[varying[i]] = values[i, start]
     for r in range(SIZES):
         other |= here[r, 0] != sizes[r, start]
-        here[r, : end - start] = sizes[r, start:end]
-        here[r, end - start : places] = sizes[r, end - 1]
+        for at in range(places):
+            here[r, at] = sizes[r, min(start + at, end - 1)]
     return other
 
 

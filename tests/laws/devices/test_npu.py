@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.cost.compose import _assumed
 from engine.cost.schedule import schedule
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
@@ -30,6 +33,16 @@ from tests.catalog.onnx_files import FLOAT, model, node
 SYSTEM = "brainwave-s10-isca18"
 DEVICE = default_catalog().device("stratix-10-280-brainwave-isca18")
 ENGINE = Engine.of(DEVICE)
+
+
+def test_what_is_remembered_of_a_device_goes_with_it():
+    """Up to 2,048 devices, each of its own what-ifs, were kept for what their parts hold and what they assume."""
+    devices = [DEVICE.model_copy() for _ in range(5)]
+    kept = [weakref.ref(device) for device in devices]
+    assert all(densities(device) is densities(device) and _assumed(device) is _assumed(device) for device in devices)
+    del devices
+    gc.collect()
+    assert not [one for one in kept if one() is not None]
 
 
 LARGE = (

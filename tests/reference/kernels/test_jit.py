@@ -185,6 +185,57 @@ def test_what_compiled_code_calls_is_compiled_once_and_without_what_python_needs
     assert _stretches(x, 3) == x.sum()
 
 
+@pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
+def test_what_only_compiled_code_calls_becomes_machine_code_in_its_callers_alone():
+    """A function was optimised and made machine code once by itself and once more in all that call it."""
+    assert _stretches(np.arange(7.0), 2) == 21.0
+    (made,) = _stretch.within.overloads.values()
+    assert not made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+
+
+TOLD = """
+from engine.kernels.jit import kernel
+
+
+@kernel
+def checked(x):
+    if x < 0.0:
+        raise ValueError("negative", x)
+    return x
+
+
+@kernel
+def one(x):
+    return checked(x) + 1.0
+
+
+@kernel
+def two(x):
+    return checked(x) + 2.0
+"""
+TELL = """
+import sys
+import told
+for name in sys.argv[1:]:
+    print(getattr(told, name)(2.0))
+    try:
+        getattr(told, name)(-1.5)
+    except ValueError as error:
+        print(*error.args)
+"""
+
+
+@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing compiled is cached here")
+def test_a_later_process_finds_what_only_compiled_code_calls_with_what_it_raises(tmp_path):
+    """One process compiles the callee in a caller, the next reads it for another caller, the last reads both."""
+    (tmp_path / "told.py").write_text(TOLD)
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[3])])
+    env = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for names in (["one"], ["two"], ["two", "one"]):
+        said = subprocess.check_output([sys.executable, "-c", TELL, *names], env=env, text=True).splitlines()
+        assert said == [line for name in names for line in ({"one": "3.0", "two": "4.0"}[name], "negative -1.5")]
+
+
 PRODUCT = """
 import sys
 import numpy as np
