@@ -1,10 +1,10 @@
 """A many-core inference card: matrix engine, vector unit and SRAM in each core, a shared cache, LPDDR behind it.
 
 The compiler's view of a network is made in `card_graph`, lookups are balanced in `card_bags`, operators are cut up in
-`card_demand`, timed and scheduled in `card_cores` at the rates of `card_supply`, at many points in `card_points`; this
-module turns a device and a job into what those need. Weights that fit in the cores' SRAM and the cache stay there,
-whole tensors at a time, those most often read first and of those the largest. Where a network has embedding tables and
-its parts are placed apart, some cores look up and the others compute. Estimates.
+`card_demand`, timed and scheduled in `card_points` at the rates of `card_supply`; this module turns a device and a job
+into what those need. Weights that fit in the cores' SRAM and the cache stay there, whole tensors at a time, those most
+often read first and of those the largest. Where a network has embedding tables and its parts are placed apart, some
+cores look up and the others compute. Estimates.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from engine.devices.card.placement import (
     unit_of,
     wide_format,
 )
-from engine.devices.card.points import price_points
+from engine.devices.card.points import CoreSchedule, placed, price_points
 from engine.devices.card.supply import supply
-from engine.devices.card.tiling import AXES, AXIS, SIDES
+from engine.devices.card.tiling import AXES, AXIS
 from engine.devices.card.timeline import bars_of, core_spans
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
@@ -59,7 +59,7 @@ from hardware_specs.schema import Device
 from model_zoo import table as T
 from model_zoo.ops import Graph, Op, Phase
 
-__all__ = ["FAMILY", "cores_of", "demand", "needs", "record", "resident", "schedule", "sides", "utilisation"]
+__all__ = ["FAMILY", "cores_of", "needs", "record", "resident", "schedule", "sides", "utilisation"]
 
 _UNITS = {T.CONTRACTION: D.MATRIX, T.LOOKUP: D.LOOKUP, T.MOVEMENT: D.COPY}
 _CONVERTS = frozenset({"QuantizeLinear", "DequantizeLinear", "Cast"})
@@ -281,60 +281,38 @@ def record(job: Job) -> list[float]:
     ]
 
 
-def demand(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What a job's ops ask of one card, shape (n_ops, DEMANDS), and which ops each one waits for."""
-    first, waits = _lowered(job)[2:]
-    return _asked(job)[0], first, waits
+def schedule(job: Job) -> CoreSchedule:
+    """One pass of a job on the cores of one card. An estimate."""
+    return placed(_tables(job), job.sizes, record(job))
 
 
 def sides(job: Job) -> np.ndarray:
     """What a search of tilings reads of each product, shape (n_ops, SIDES); rows of zeros where an op is none."""
-    return _asked(job)[1]
-
-
-def _asked(job: Job) -> tuple[np.ndarray, np.ndarray]:
-    table, traits, _, _, lookups, lists = _tables(job)
-    out, widest = np.zeros((table.shape[0], D.DEMANDS)), np.zeros((table.shape[0], SIDES))
-    D.ask(table, traits, lookups, lists, np.array(job.sizes, dtype=np.float64), np.array(record(job)), out, widest)
-    return out, widest
-
-
-def schedule(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float, float]]:
-    """Demand, seconds by resource, spans on the cores, and core-seconds (held, offered) of one pass.
-
-    [FLOP], [B] and counts; the rest in [s].
-    """
-    asked, first, waits = demand(job)
-    seconds, spans = np.zeros((asked.shape[0], 6)), np.zeros((asked.shape[0], 5))
-    used = C.time_ops(
-        asked,
-        first,
-        waits,
-        cores_of(job),
-        bool(job.switches["placement"]),
-        np.array(supply(job)).reshape(-1, 1),
-        0,
-        seconds,
-        spans,
-    )
-    return asked, seconds, spans, used
+    return schedule(job).sides
 
 
 def utilisation(job: Job) -> float:
     """Share of the cores' time in a pass that is work: not kernel starts, waits or idling. [-]"""
-    used, offered = schedule(job)[3]
-    return used / offered if offered else 0.0
+    one = schedule(job)
+    runs, segment = one.asked[:, D.RUNS], one.asked[:, D.SEGMENT].astype(int)
+    worked = float(((one.piece - one.start) * one.asked[:, D.PIECES] * runs).sum())
+    ends, times = np.zeros((2, segment.max() + 1))
+    np.maximum.at(ends, segment, one.end)
+    times[segment] = runs
+    offered = cores_of(job) * float((ends * times).sum())
+    return worked / offered if offered else 0.0
 
 
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one card. An estimate."""
-    asked, seconds, spans, _ = schedule(job)
+    one = schedule(job)
+    asked, seconds = one.asked, one.seconds
     runs = asked[:, D.RUNS]
     card = card_of(job.device)
     vector = 2 * card.cores.si * card.vector_bits.si / 8 * card.clock.max.si  # 8-bit multiply-adds in every lane
     wide = wide_format(job.device, job.format)
     roofs = np.array([peak(job.device, job.format), peak(job.device, wide), vector, job.model["host_rate"]])
-    bars, of = bars_of(job, cores_of(job), asked, seconds, spans)
+    bars, of = bars_of(job, cores_of(job), one)
     converting = sum(own for op, own in zip(job.ops, seconds.sum(axis=1).tolist(), strict=True) if op.kind in _CONVERTS)
     told = (
         f"Conversions between {job.format.upper()} and {wide.upper()} take {converting / seconds.sum():.0%} of a pass."
@@ -356,19 +334,8 @@ def price(job: Job) -> PhaseCost:
 
 def cores(job: Job) -> tuple[Span, ...]:
     """Bars of every core in one pass, from its start on; a core's bars follow each other."""
-    asked, first, waits = demand(job)
-    seconds = schedule(job)[1]
-    return core_spans(
-        job,
-        first_core(job),
-        cores_of(job),
-        asked,
-        first,
-        waits,
-        np.array(supply(job)).reshape(-1, 1),
-        seconds,
-        bool(job.switches["placement"]),
-    )
+    waits = _lowered(job)[2:]
+    return core_spans(job, first_core(job), cores_of(job), schedule(job), *waits, bool(job.switches["placement"]))
 
 
 def knobs(device: Device) -> tuple[Knob, ...]:

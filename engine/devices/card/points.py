@@ -1,6 +1,11 @@
-"""The schedule of `card_cores` at many design points, eight side by side: the same bits as one by one.
+"""Operators on the cores of a card: how long their pieces take and who runs when, eight design points side by side.
 
-Each has its own rates and its own demand, as far as their operators are cut into as many pieces.
+A piece of an operator takes a kernel start plus the slowest of its arithmetic, its vector port and its SRAM on one
+core, and no piece ends before the operator's traffic has passed the memories all cores share: cache, LPDDR and what
+lies behind, at once and double-buffered, one operator after the other. The ready operator with the longest path to the
+end goes first, each of its pieces on the core that is free first (list scheduling); or operators go in program order
+and their pieces on cores in turn, busy or not. Each point has its own rates and its own demand, as far as operators are
+cut into as many pieces; one point is eight times the same.
 
 Which operator goes next and which of two moments comes first depends on the rates, yet seldom differs between points
 that lie next to each other. So one point's order is found, the points that share it are scheduled together, and so on
@@ -12,16 +17,22 @@ Estimates.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from engine.devices.card import cores as C
 from engine.devices.card import demand as D
 from engine.devices.card.tiling import SIDES
-from engine.devices.common.counts import SIZES, side_by_side
+from engine.devices.common.counts import SIZES, records, side_by_side
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import kernel
 
 __all__ = ["price_points", "supply_block"]
+
+PIECE, FAR, START, WALL, RANK, HELD, SHARE, PART, BEGIN, END, ROOM = range(11)  # rows of the room for a schedule
 
 
 @kernel
@@ -38,7 +49,7 @@ def _first(demand, j, column):
 
 @kernel
 def _outside(demand, rates, j):
-    """`card.cores.outside` at the points of ``rates``."""
+    """Seconds of an op on the slower of LPDDR, streams and single lines together, and the memory behind it."""
     far_s, line_s, beyond_s = (
         load(rates, C.FAR_S * LANES),
         load(rates, C.LINE_S * LANES),
@@ -50,7 +61,10 @@ def _outside(demand, rates, j):
 
 @kernel
 def _seconds(demand, rates, piece, far, start):
-    """`card_cores.piece_seconds` at the points of ``rates`` (SUPPLY, LANES), flat."""
+    """Seconds of a piece on its core, of the op on the slowest shared memory, and of its starts; fills the arrays.
+
+    ``rates`` (SUPPLY, LANES) is flat, as are all arrays of points here.
+    """
     low_s, wide_s, lane_s = load(rates, C.LOW_S * LANES), load(rates, C.WIDE_S * LANES), load(rates, C.LANE_S * LANES)
     cycle_s, port_s, sram_s = (
         load(rates, C.CYCLE_S * LANES),
@@ -122,7 +136,7 @@ def _same_order(low, high, rank, order):
 
 @kernel
 def _place(low, high, order, mask, demand, piece, far, first, needs, cores, ranked, marks, held, free, makespan):
-    """`card_cores.list_schedule` in that order, of the points in the mask.
+    """Places ops low..high in that order, of the points in the mask; LPDDR serves one op after the other.
 
     Fills ``marks``, begin and end of each op, ``held`` and ``makespan``. ``free`` is a ring: where cores are ranked,
     their free times in order from ``head`` on; else each core's own.
@@ -207,7 +221,10 @@ def _same_time(low, high, marks, events):
 
 @kernel
 def _share(low, high, events, mask, demand, marks, held, makespan, share, lasting, active, part, wall):
-    """`card_cores.share_out` along those events, of the points in the mask: fills ``wall``."""
+    """Deals the makespan of ops low..high out to them, of the points in the mask: fills ``wall``, which sums to it.
+
+    At each moment, one of ``events`` to the next, ops share the time by the cores they hold.
+    """
     zero = spread(0.0)
     for j in range(low, high):
         begin, end = load(marks, 2 * j * LANES), load(marks, (2 * j + 1) * LANES)
@@ -254,12 +271,12 @@ def _share(low, high, events, mask, demand, marks, held, makespan, share, lastin
 
 
 @kernel
-def _add_up(demand, rates, piece, far, start, wall, sums):
-    """Adds the seconds of all ops by resource, first to last, to ``sums`` (6, LANES), flat."""
+def _add_up(low, high, demand, rates, piece, far, start, wall, sums):
+    """Adds the seconds of ops low..high by resource, first to last, to ``sums`` (6, LANES), flat."""
     zero = spread(0.0)
     compute, offchip, onchip = load(sums, 0), load(sums, LANES), load(sums, 2 * LANES)
     host, overhead = load(sums, 4 * LANES), load(sums, 5 * LANES)
-    for j in range(demand.shape[0] // (D.DEMANDS * LANES)):
+    for j in range(low, high):
         runs = _of(demand, j, D.RUNS)
         if _first(demand, j, D.HOST_OPS) > 0.0:
             again = j > 0 and _first(demand, j - 1, D.HOST_OPS) > 0.0  # left there for the operator before
@@ -313,16 +330,18 @@ def _put(asked, start, demand):
 
 
 @kernel
-def supply_block(lo, hi, asked, first, needs, cores, ranked, supply, totals):
-    """Times of a pass at design points lo..hi: adds to ``totals`` (6, n_points) the sums of what `time_ops` gives.
+def supply_block(lo, hi, asked, first, needs, cores, ranked, supply, totals, room, out):
+    """Times of a pass at design points lo..hi: adds the seconds of all ops by resource to ``totals`` (6, n_points).
 
-    ``asked`` (1 or hi - lo, n_ops, DEMANDS) is the demand of all of them, or of each; they are cut up alike.
+    ``asked`` (1 or hi - lo, n_ops, DEMANDS) is the demand of all of them, or of each; they are cut up alike. ``room``
+    (ROOM, n_ops * LANES) has the schedule of the last points, see `CoreSchedule`; ``out`` (n_ops or 0, 6) takes the
+    seconds of each op at the last point, executions multiplied in. [s]
     """
     n = asked.shape[1]
     demand = np.empty(n * D.DEMANDS * LANES)
-    piece, far, start, wall = np.zeros(n * LANES), np.zeros(n * LANES), np.zeros(n * LANES), np.zeros(n * LANES)
-    rank, held, share, part = np.zeros(n * LANES), np.zeros(n * LANES), np.zeros(n * LANES), np.zeros(n * LANES)
-    marks, free, makespan = np.zeros(2 * n * LANES), np.zeros(cores * LANES), np.zeros(LANES)
+    piece, far, start, wall, rank = room[PIECE], room[FAR], room[START], room[WALL], room[RANK]
+    held, share, part, marks = room[HELD], room[SHARE], room[PART], np.empty(2 * n * LANES)
+    free, makespan = np.empty(cores * LANES), np.empty(LANES)
     rates, sums = np.zeros(supply.shape[0] * LANES), np.zeros(6 * LANES)
     order, events, lasting, active = np.arange(n), np.arange(2 * n), np.zeros(n, np.int64), np.zeros(n + 1, np.int64)
     for point in range(lo, hi, LANES):
@@ -360,10 +379,19 @@ def supply_block(lo, hi, asked, first, needs, cores, ranked, supply, totals):
                 _share(low, high, events, mask, demand, marks, held, makespan, share, lasting, active, part, wall)
                 left &= ~mask
             low = high
-        _add_up(demand, rates, piece, far, start, wall, sums)
+        _add_up(0, n, demand, rates, piece, far, start, wall, sums)
         for lane in range(min(LANES, hi - point)):
             for r in range(6):
                 totals[r, point + lane] = sums[r * LANES + lane]
+    last = LANES - 1
+    for j in range(out.shape[0]):
+        room[BEGIN, j * LANES + last] = marks[2 * j * LANES + last]
+        room[END, j * LANES + last] = marks[(2 * j + 1) * LANES + last]
+        for at in range(6 * LANES):
+            sums[at] = 0.0
+        _add_up(j, j + 1, demand, rates, piece, far, start, wall, sums)
+        for r in range(6):
+            out[j, r] = sums[r * LANES + last]
 
 
 @kernel
@@ -387,15 +415,14 @@ def _cut_alike(one, other):
 
 
 @kernel
-def price_points(lo, hi, rows, times, table, traits, first, needs, lookups, lists, ways, sizes, record, totals):
-    """Times of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`.
+def _fill(lo, hi, table, traits, first, needs, lookups, lists, sizes, record, totals, asked, sides, room, out):
+    """Adds the times of a pass at the designs lo..hi to ``totals``.
 
     Designs in a row that ask the same of the card are scheduled together, and so are those that ask for other amounts.
     """
     each = side_by_side(record, hi)
     mapping = each.shape[0] - C.SUPPLIES
-    rec, asked = np.empty(mapping), np.zeros((LANES, table.shape[0], D.DEMANDS))
-    sides, size = np.zeros((table.shape[0], SIDES)), np.empty(SIZES)
+    rec, size = np.empty(mapping), np.empty(SIZES)
     start, known = lo, 0
     while start < hi:
         end, count = start + 1, known
@@ -417,7 +444,61 @@ def price_points(lo, hi, rows, times, table, traits, first, needs, lookups, list
         if count > 1:
             end = start + count
         cores, ranked = int(each[D.CORES, start]), each[D.RANKED, start] > 0.0
-        supply_block(start, end, asked[:count], first, needs, cores, ranked, each[mapping:], totals)
+        supply_block(start, end, asked[:count], first, needs, cores, ranked, each[mapping:], totals, room, out)
         if known > 0:  # asked already, and cut up otherwise
-            asked[0] = asked[count]
+            for j in range(table.shape[0]):
+                for c in range(D.DEMANDS):
+                    asked[0, j, c] = asked[count, j, c]
         start = end
+
+
+def price_points(
+    lo: int,
+    hi: int,
+    rows: np.ndarray,
+    times: np.ndarray,
+    *given: Any,
+) -> None:
+    """Times of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]"""
+    *tables, _, sizes, record, totals = given
+    _fill(lo, hi, *tables, sizes, record, totals, *_rooms(len(tables[0])), np.zeros((0, 6)))
+
+
+def _rooms(ops: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What designs ask for, `LANES` at most, sides of products for a search of tilings, and room for a schedule."""
+    return np.zeros((LANES, ops, D.DEMANDS)), np.zeros((ops, SIDES)), np.empty((ROOM, ops * LANES))
+
+
+@dataclass(frozen=True)
+class CoreSchedule:
+    """One pass on the cores of a card: an entry an operator, (n_ops,) or (n_ops, columns).
+
+    Attributes
+    ----------
+    asked : `engine.devices.card.demand`, for one execution. [FLOP], [B] and counts
+    sides : what a search of tilings reads of each product.
+    seconds : (n_ops, 6) by resource, executions multiplied in. [s]
+    piece, far, start : of a piece on its core, of the operator on the slowest shared memory, of a piece's starts. [s]
+    begin, end, held : from the start of the operator's segment; core-seconds. [s]
+    rank : longest path to the end, where operators are placed by it. [s]
+    """
+
+    asked: np.ndarray
+    sides: np.ndarray
+    seconds: np.ndarray
+    piece: np.ndarray
+    far: np.ndarray
+    start: np.ndarray
+    rank: np.ndarray
+    held: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+
+
+def placed(tables: tuple[np.ndarray, ...], sizes: tuple[float, ...], record: Sequence[float]) -> CoreSchedule:
+    """The pass of one design, of `Compiled.tables` and `Compiled.record`. An estimate."""
+    seconds, (asked, sides, room) = np.zeros((len(tables[0]), 6)), _rooms(len(tables[0]))
+    at = np.array(sizes, dtype=np.float64).reshape(-1, 1)
+    _fill(0, 1, *tables, at, records([record]), np.zeros((6, 1)), asked, sides, room, seconds)
+    own = room[:, LANES - 1 :: LANES]
+    return CoreSchedule(asked[0], sides, seconds, *own[[PIECE, FAR, START, RANK, HELD, BEGIN, END]])

@@ -16,13 +16,15 @@ from engine.devices.card import demand as D
 from engine.devices.card import family
 from engine.devices.card.embedding_bags import busiest, list_lengths
 from engine.devices.card.graph import as_run
-from engine.devices.card.points import supply_block
+from engine.devices.card.points import ROOM, supply_block
 from engine.evaluate import evaluate
+from engine.kernels.ir.doubles import LANES as LANES_AT_ONCE
 from engine.published.facebook_node import lookup_s, slower, without
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
 from model_zoo.catalog import default_zoo
+from tests.reference.devices.card_schedule import time_ops
 
 NETWORKS = ("resnext101-32x4d", "regnety-128gf", "fbnetv3-detection", "resnext3d-101", "xlm-r-large")
 CORES, LANES, LPDDR = "devices.0.card.cores", "devices.0.card.vector_bits", "devices.0.memory.lpddr.bandwidth"
@@ -69,9 +71,10 @@ def test_the_compiler_adds_operators_and_changes_no_count(workload, low):
 @pytest.mark.parametrize("workload", NETWORKS)
 def test_cores_are_never_over_committed_and_bars_end_with_the_pass(workload):
     one = job(workload)
-    asked, seconds, spans, (worked, offered) = family.schedule(one)
+    placed = family.schedule(one)
+    asked, seconds, spans = placed.asked, placed.seconds, np.stack([placed.begin, placed.end, placed.held], axis=1)
     cores = family.cores_of(one)
-    assert 0 < worked <= offered
+    assert 0 < family.utilisation(one) <= 1
     for group in np.unique(asked[:, D.SEGMENT]):
         rows = np.flatnonzero((asked[:, D.SEGMENT] == group) & (asked[:, D.PIECES] > 0))
         runs = asked[rows[0], D.RUNS]
@@ -95,7 +98,8 @@ def test_rows_of_the_timeline_count_cores_in_words_that_agree():
 @pytest.mark.parametrize("workload", NETWORKS)
 def test_an_op_starts_after_what_it_reads(workload):
     one = job(workload)
-    asked, _, spans, _ = family.schedule(one)
+    placed = family.schedule(one)
+    asked, spans = placed.asked, np.stack([placed.begin, placed.end], axis=1)
     first, waits = family.needs(one.ops)
     for j in range(len(one.ops)):
         for i in waits[first[j] : first[j + 1]]:
@@ -112,16 +116,17 @@ def test_more_of_anything_is_never_slower(workload, path, more):
 
 def test_a_block_of_points_prices_each_as_alone():
     one = job("xlm-r-large")
-    asked, first, waits = family.demand(one)
+    asked, (first, waits) = family.schedule(one).asked, family.needs(one.ops)
     points = np.repeat(np.array(family.supply(one)).reshape(-1, 1), 5, axis=1)
     points[C.FAR_S] *= np.array([1, 0.5, 2, 4, 1])
     points[C.START_S] *= np.array([1, 1, 2, 1, 0])
     block = np.zeros((6, 5))
-    supply_block(0, 2, asked[None], first, waits, 12, True, points, block)
-    supply_block(2, 5, asked[None], first, waits, 12, True, points, block)
+    room, out = np.empty((ROOM, len(asked) * LANES_AT_ONCE)), np.zeros((0, 6))
+    supply_block(0, 2, asked[None], first, waits, 12, True, points, block, room, out)
+    supply_block(2, 5, asked[None], first, waits, 12, True, points, block, room, out)
     for p in range(5):
         out, spans = np.zeros((len(asked), 6)), np.zeros((len(asked), 5))
-        C.time_ops(asked, first, waits, 12, True, points, p, out, spans)
+        time_ops(asked, first, waits, 12, True, points, p, out, spans)
         assert block[:, p].tolist() == sum(out, np.zeros(6)).tolist()
 
 
@@ -140,11 +145,9 @@ def test_what_has_no_piece_for_every_core_is_never_slower_for_being_cut(workload
     ends, pieces = [], []
     for cut in (True, False):
         one = replace(base, switches={**base.switches, "split-ops": cut})
-        asked = family.demand(one)[0]
-        piece, far, start = np.zeros((3, len(asked)))
-        C.piece_seconds(asked, np.array(family.supply(one)).reshape(-1, 1), 0, piece, far, start)
-        ends.append(piece)
-        pieces.append(asked[:, D.PIECES])
+        placed = family.schedule(one)
+        ends.append(placed.piece)
+        pieces.append(placed.asked[:, D.PIECES])
     few = (pieces[0] > 0) & (pieces[0] < family.cores_of(base))
     assert few.any()
     assert (ends[0][few] <= ends[1][few]).all()

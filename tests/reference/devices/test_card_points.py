@@ -9,9 +9,10 @@ import pytest
 
 from engine.devices.card import cores as C
 from engine.devices.card import demand as D
-from engine.devices.card.points import supply_block
+from engine.devices.card.points import BEGIN, END, HELD, ROOM, supply_block
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import JIT_ENABLED, kernel
+from tests.reference.devices.card_schedule import time_ops
 from tests.reference.operators.test_gemm_paths import _run
 
 POINTS = 83 if JIT_ENABLED else 11
@@ -42,12 +43,19 @@ def network(draw: np.random.Generator, ops: int, segments: int, cores: int):
     return asked, np.array(first), np.array(waits or [0])
 
 
+def block(lo: int, hi: int, asked: np.ndarray, *given) -> np.ndarray:
+    """Adds the sums of points lo..hi to the last of ``given``; returns the seconds of each op at the last one."""
+    room, out = np.full((ROOM, asked.shape[1] * LANES), np.nan), np.zeros((asked.shape[1], 6))
+    supply_block(lo, hi, asked, *given, room, out)
+    return out
+
+
 def by_points(asked, first, waits, cores: int, ranked: bool, rates: np.ndarray) -> np.ndarray:
     """Sums by resource, a point at a time."""
     result = np.zeros((6, rates.shape[1]))
     for p in range(rates.shape[1]):
         out, spans = np.zeros((len(asked), 6)), np.zeros((len(asked), 5))
-        C.time_ops(asked, first, waits, cores, ranked, rates, p, out, spans)
+        time_ops(asked, first, waits, cores, ranked, rates, p, out, spans)
         for row in out:
             result[:, p] += row
     return result
@@ -65,7 +73,7 @@ def test_points_side_by_side_are_points_one_by_one(ops: int, segments: int, core
         wanted = by_points(*one, cores, ranked, rates)
         found = np.zeros_like(wanted)
         for lo, hi in ((0, 1), (1, 10), (10, POINTS)):
-            supply_block(lo, hi, one[0][None], *one[1:], cores, ranked, rates, found)
+            block(lo, hi, one[0][None], *one[1:], cores, ranked, rates, found)
         assert found.tobytes() == wanted.tobytes()
     assert wanted.any()
 
@@ -81,10 +89,22 @@ def test_each_point_may_ask_for_amounts_of_its_own(ops: int, segments: int, core
         rates = draw.lognormal(0, 1, (len(C.SUPPLY), 1)) * draw.lognormal(0, spread_of, (len(C.SUPPLY), POINTS))
         found, wanted = np.zeros((2, 6, POINTS))
         for lo, hi in ((0, 1), (1, 10), (10, POINTS)):
-            supply_block(lo, hi, every[lo:hi], *waits, cores, ranked, rates, found)
+            block(lo, hi, every[lo:hi], *waits, cores, ranked, rates, found)
         for p in range(POINTS):
             wanted[:, p] = by_points(every[p], *waits, cores, ranked, rates[:, p : p + 1])[:, 0]
         assert found.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("ranked", [True, False])
+def test_each_op_of_one_point_is_placed_and_timed_alike(ranked: bool) -> None:
+    draw = np.random.default_rng(7)
+    asked, first, waits = network(draw, 40, 3, 5)
+    rates = draw.lognormal(0, 1, (len(C.SUPPLY), 1))
+    room, seconds, spans = np.full((ROOM, 40 * LANES), np.nan), np.zeros((2, 40, 6)), np.zeros((40, 5))
+    time_ops(asked, first, waits, 5, ranked, rates, 0, seconds[0], spans)
+    supply_block(0, 1, asked[None], first, waits, 5, ranked, rates, np.zeros((6, 1)), room, seconds[1])
+    assert seconds[0].tobytes() == seconds[1].tobytes()
+    assert spans[:, :3].T.tobytes() == room[[BEGIN, END, HELD], LANES - 1 :: LANES].tobytes()
 
 
 @kernel
