@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.shared import cached, glossary, link
+from app.shared import cached, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets import pickers
 from engine.devices.common.contract import Unsupported
@@ -90,19 +90,19 @@ def _said(s: Scenario, change: dict) -> str:
         return "Catalog values instead of yours"
     if change.keys() == {"tile"}:
         return f"Best {field('tile').label.lower()} instead of yours"
-    parts = []
+    said = []
     for name, value in change.items():
         to, was = (glossary.value_label(field(name).shown(v)) for v in (value, getattr(s, name)))
         if name == "devices":
-            parts.append(f"{to} device{'s' if value > 1 else ''} instead of {was}")
+            said.append(f"{to} device{'s' if value > 1 else ''} instead of {was}")
         elif name == "scheme":
-            parts[-1:] = [f"{change['devices']} devices, {to.lower()}"]
+            said[-1:] = [f"{change['devices']} devices, {to.lower()}"]
         elif name == "precision":
-            parts.append(f"{to} instead of {was}")
+            said.append(f"{to} instead of {was}")
         else:
             label = getattr(cached.options(encode(s)), field(name).called) if field(name).called else field(name).label
-            parts.append(f"{label} {to} instead of {was}")
-    return ", ".join(parts)
+            said.append(f"{label} {to} instead of {was}")
+    return ", ".join(said)
 
 
 def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
@@ -138,8 +138,10 @@ def neighbours(scenario: Scenario, most: int = 2) -> list[tuple[str, str]]:
     return [pair for pair in (here, there) if pair][:most]
 
 
-def unsupported(scenario: Scenario, reason: Unsupported) -> None:
-    """On a page: why a pair can't run, the nearest that can, and the way back."""
+def unsupported(page: str, reason: Unsupported) -> None:
+    """A whole page of a pair that can't run: why, the nearest that can, and the way back."""
+    scenario = link.current()
+    parts.bar(None, page)
     st.info(fmt.plain(str(reason)), icon=":material/info:")
     with st.container(horizontal=True, gap="small"):
         for system, load in neighbours(scenario):
@@ -147,3 +149,4 @@ def unsupported(scenario: Scenario, reason: Unsupported) -> None:
             st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
         if st.session_state.before:
             st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
+    parts.footer(None)

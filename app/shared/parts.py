@@ -225,6 +225,13 @@ def refused(problem: object) -> None:
     st.warning(fmt.plain(f"{str(problem).rstrip('.')}."), icon=":material/edit_off:")
 
 
+def unchanged() -> None:
+    """Why the last change was not made, once."""
+    problem = st.session_state.pop("problem", None)
+    if problem:
+        refused(f"{problem[1].rstrip('.')}. Nothing was changed")
+
+
 def wide_enough(texts: Iterable[str]) -> int:
     """Width of a table's column that cuts none of its texts off: a right-aligned one loses its first digits. [px]"""
     return round(_CHARACTER * max(map(len, texts), default=0)) + _PADDING

@@ -143,6 +143,30 @@ def links(rows: Sequence[LinkRow], dark: bool) -> go.Figure:
     return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(rows)), dark)
 
 
+def spans_of(
+    group: Sequence[Span], units: Sequence[str], resource: str, text: Sequence[str], scale: fmt.Scale, dark: bool
+) -> dict[str, Any]:
+    """Bars of one resource in a Gantt chart, a row a unit, each with its words inside."""
+    light = not dark and resource in ("offchip", "links", "overhead")
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "y": [units.index(s.unit) for s in group],
+        "x": [scale(s.duration_s) for s in group],
+        "base": [scale(s.start_s) for s in group],
+        "text": text,
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "textfont": {"color": "#FFFFFF" if light else BAR_TEXT},
+        "constraintext": "inside",
+        "hovertemplate": [
+            f"<b>{s.name}</b> on {s.unit}<br>{fmt.seconds(s.duration_s)} from {fmt.seconds(s.start_s)}<extra></extra>"
+            for s in group
+        ],
+    }
+
+
 def timeline(spans: Sequence[Span], dark: bool) -> go.Figure:
     """A Gantt chart: one row a unit, one bar an operation, hue by resource."""
     units = list(dict.fromkeys(span.unit for span in spans))
@@ -153,29 +177,9 @@ def timeline(spans: Sequence[Span], dark: bool) -> go.Figure:
         group = [s for s in spans if s.resource == resource]
         if not group:
             continue
-        light_text = not dark and resource in ("offchip", "links", "overhead")
-        data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "y": [units.index(s.unit) for s in group],
-                "x": [scale(s.duration_s) for s in group],
-                "base": [scale(s.start_s) for s in group],
-                "width": BAR_WIDTH,
-                "marker": {"color": PALETTE[resource][dark], "line": {"width": 0.6, "color": "rgba(128,128,128,0.35)"}},
-                "text": [s.name if s.duration_s > 0.05 * end else "" for s in group],
-                "textposition": "inside",
-                "insidetextanchor": "middle",
-                "textangle": 0,
-                "textfont": {"color": "#FFFFFF" if light_text else BAR_TEXT},
-                "constraintext": "inside",
-                "hovertemplate": [
-                    f"<b>{s.name}</b> on {s.unit}<br>{fmt.seconds(s.duration_s)} from {fmt.seconds(s.start_s)}"
-                    "<extra></extra>"
-                    for s in group
-                ],
-            }
-        )
+        text = [s.name if s.duration_s > 0.05 * end else "" for s in group]
+        marker = {"color": PALETTE[resource][dark], "line": {"width": 0.6, "color": "rgba(128,128,128,0.35)"}}
+        data.append(spans_of(group, units, resource, text, scale, dark) | {"width": BAR_WIDTH, "marker": marker})
     x = {"title": f"Time ({scale.unit})", "range": [0, scale(end) * 1.02], "showgrid": False}
     return style(data, x, rows_axis(units, least=1), 64 + 34 * max(len(units), 2), dark)
 

@@ -223,14 +223,9 @@ def show() -> None:
     try:
         report = cached.report(encode(scenario))
     except Unsupported as reason:
-        parts.bar(None, "explore")
-        fixes.unsupported(scenario, reason)
-        parts.footer(None)
-        return
+        return fixes.unsupported("explore", reason)
     parts.bar(report, "explore", _files(report))
-    problem = st.session_state.pop("problem", None)
-    if problem:
-        parts.refused(f"{problem[1].rstrip('.')}. Nothing was changed")
+    parts.unchanged()
     if report.problems:
         violated(report)
     if not report.fits:

@@ -12,8 +12,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.shared import formats as fmt
+from app.shared.figures.report import spans_of
 from app.shared.figures.style import (
-    BAR_TEXT,
     INK,
     NEUTRAL,
     PALETTE,
@@ -155,43 +155,21 @@ def cores(spans: Sequence[Span], card: int, dark: bool) -> go.Figure:
     own = (f"card {card},", f"card {card} ")
     kept = [s for s in spans if not card or not s.unit.startswith("card ") or s.unit.startswith(own)]
     units = sorted({s.unit for s in kept}, key=_row)[:_ROWS]
-    at = {unit: i for i, unit in enumerate(units)}
     end = max((s.start_s + s.duration_s for s in kept), default=1.0)
     scale = fmt.scale([end], "s")
     data: list[dict[str, Any]] = []
     named: set[str] = set()  # in the key above the rows
     for resource in RESOURCES:
         for odd in (True, False):
-            group = [s for s in kept if s.resource == resource and s.unit in at and (_number(s) % 2 == 1) is odd]
+            group = [s for s in kept if s.resource == resource and s.unit in units and (_number(s) % 2 == 1) is odd]
             if not group:
                 continue
-            light = not dark and resource in ("offchip", "links", "overhead")
             hatch = {"shape": "/", "fgcolor": "rgba(127,127,127,0.55)", "size": 5, "solidity": 0.25}
-            data.append(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "width": _BAR,
-                    "name": RESOURCE_LABELS[resource],
-                    "showlegend": resource not in named,
-                    "y": [at[s.unit] for s in group],
-                    "x": [scale(s.duration_s) for s in group],
-                    "base": [scale(s.start_s) for s in group],
-                    "marker": {"color": PALETTE[resource][dark], "line": {"width": 0.4, "color": INK[1 - dark]}}
-                    | ({} if odd else {"pattern": hatch | {"fillmode": "overlay"}}),
-                    "text": [str(_number(s)) if s.duration_s > 0.02 * end else "" for s in group],
-                    "textposition": "inside",
-                    "insidetextanchor": "middle",
-                    "textangle": 0,
-                    "constraintext": "inside",
-                    "textfont": {"color": "#FFFFFF" if light else BAR_TEXT},
-                    "hovertemplate": [
-                        f"<b>{s.name}</b> on {s.unit}<br>{fmt.seconds(s.duration_s)} from {fmt.seconds(s.start_s)}"
-                        "<extra></extra>"
-                        for s in group
-                    ],
-                }
-            )
+            marker = {"color": PALETTE[resource][dark], "line": {"width": 0.4, "color": INK[1 - dark]}}
+            marker |= {} if odd else {"pattern": hatch | {"fillmode": "overlay"}}
+            text = [str(_number(s)) if s.duration_s > 0.02 * end else "" for s in group]
+            look = {"width": _BAR, "name": RESOURCE_LABELS[resource], "showlegend": resource not in named}
+            data.append(spans_of(group, units, resource, text, scale, dark) | look | {"marker": marker})
             named.add(resource)
     x = {"title": texts.TIMELINE_AXIS.format(unit=scale.unit), "range": [0, scale(end) * 1.02], "showgrid": False}
     labels = [unit.removeprefix(f"card {card}, ") if card else unit for unit in units]

@@ -244,14 +244,9 @@ def show() -> None:
     try:
         report = cached.report(encode(scenario))
     except Unsupported as why:
-        parts.bar(None, "node")
-        fixes.unsupported(scenario, why)
-        parts.footer(None)
-        return
+        return fixes.unsupported("node", why)
     parts.bar(report, "node")
-    problem = st.session_state.pop("problem", None)
-    if problem:
-        parts.refused(f"{problem[1].rstrip('.')}. Nothing was changed")
+    parts.unchanged()
     for text in report.problems:
         st.error(fmt.plain(text), icon=":material/block:")
     if not report.problems:

@@ -193,10 +193,7 @@ def show() -> None:
     try:
         report = cached.report(encode(scenario))
     except Unsupported as reason:
-        parts.bar(None, "sweep")
-        fixes.unsupported(scenario, reason)
-        parts.footer(None)
-        return
+        return fixes.unsupported("sweep", reason)
     metrics = objectives.metrics(report)
     names = list(metrics)
     first = not st.session_state.get("sweep_seen")

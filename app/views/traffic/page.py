@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.shared import cached, link, parts
+from app.shared import cached, fixes, link, parts
 from app.shared import formats as fmt
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_of
 from app.shared.widgets.choices import choose, say
@@ -250,10 +250,7 @@ def show() -> None:
     try:
         report = cached.report(encode(link.current()))
     except Unsupported as reason:
-        parts.bar(None, "traffic")
-        st.info(fmt.plain(str(reason)), icon=":material/info:")
-        parts.footer(None)
-        return
+        return fixes.unsupported("traffic", reason)
     if not report.fits:
         parts.bar(report, "traffic")
         for problem in report.problems:
