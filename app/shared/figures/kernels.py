@@ -47,7 +47,11 @@ def host_roofline(
     rates = [s.rate for s in spots] + [peak]
     ridges = [peak / level.bandwidth for level in levels]
     plot = Plot(
-        (min([intensity, *ridges]) / 8, max([intensity, *ridges]) * 8), (min(rates) / 8, max(rates) * 6), width, 250.0
+        (min([intensity, *ridges]) / 8, max([intensity, *ridges]) * 8),
+        (min(rates) / 8, max(rates) * 6),
+        width,
+        250.0,
+        240.0,
     )
     for spot in spots:
         plot.mark(intensity, spot.rate)

@@ -29,12 +29,13 @@ BESIDE = (
 
 @dataclass
 class Plot:
-    """Ranges of two log axes, the plot's size [px], what is drawn so far, and what labels keep off."""
+    """Ranges of two log axes, the plot's size and its width under a zoom [px], what is drawn, what labels avoid."""
 
     x: tuple[float, float]
     y: tuple[float, float]
     width: float
     height: float
+    narrow: float | None = None
     data: list[dict[str, Any]] = field(default_factory=list)
     notes: list[dict[str, Any]] = field(default_factory=list)
     taken: list[Box] = field(default_factory=list)
@@ -78,7 +79,9 @@ class Plot:
             left = px + dx - {"left": 0.0, "right": width, "center": width / 2}[xanchor]
             low = py + dy - {"middle": _LINE / 2, "bottom": 0.0, "top": _LINE}[yanchor]
             box = (left, low, left + width, low + _LINE)
-            if self.free(box):
+            narrow = self.narrow or self.width
+            near = left + px * (narrow / self.width - 1.0)  # shifts are px at any width
+            if self.free(box) and near >= 0 and near + width <= narrow:
                 self.taken.append(box)
                 spot = {"xanchor": xanchor, "yanchor": yanchor, "xshift": dx, "yshift": dy}
                 self.notes.append({"x": math.log10(x), "y": math.log10(y), "text": text} | spot)
