@@ -22,12 +22,20 @@ TOGETHER = {
     "published": ("published/", "app/published/"),  # every claim predicted
 }
 """Groups that take minutes and so start first, with the paths of their files; any other file is a group of its own."""
+LONG = ("laws/", "reference/", "app/serve/")
+"""Rooms with files of a minute: at the end of a run, one of those would keep one process alone."""
 
 
 def group_of(test: str) -> str:
     """The group of a test by its node id, e.g. `tests/app/sweep/test_x.py::test_y[z]`."""
     file = test.split("::", maxsplit=1)[0].removeprefix("tests/")
     return next((name for name, paths in TOGETHER.items() if file.startswith(paths)), file)
+
+
+def place_of(test: str) -> int:
+    """When it starts, by its node id: what takes minutes, then rooms with files of a minute, then the rest. [-]"""
+    names, group = list(TOGETHER), group_of(test)
+    return names.index(group) if group in names else len(names) + (not group.startswith(LONG))
 
 
 class ByGroup(LoadScopeScheduling):
@@ -51,5 +59,4 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByGroup:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    names = list(TOGETHER)
-    items.sort(key=lambda item: names.index(group) if (group := group_of(item.nodeid)) in names else len(names))
+    items.sort(key=lambda item: place_of(item.nodeid))
