@@ -193,6 +193,7 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
     bags : (n_ops, 4) of lookups on the busiest card: cycles and kernel starts of its busiest core, lines it reads in
         LPDDR and bytes in the tier behind it.
     stay : (2, n_ops) share of each op's weights that lies on chip, and in the cores' own memories.
+    sides : zeros at first: of one network every row is always the same operator's.
     """
     cores, ways, batch, length = rec[CORES], rec[WAYS], sizes[0], sizes[1]
     for j in range(table.shape[0]):
@@ -263,14 +264,15 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
             side[tiling.COMES], side[tiling.FEED], side[tiling.PIECES] = comes, feed, pieces
             side[tiling.SRAM], side[tiling.SPACE], side[tiling.DEEP] = rec[SRAM_ROOM], rec[SPACE], rec[ARRAY_DEPTH]
             side[tiling.WEIGHTS], side[tiling.SPILLED] = weight_bytes * (1.0 - stay[0, j]), max(0.0, near - rec[SPACE])
-            side[tiling.WINDOWS :] = traits[j, WINDOWS:]
+            for axis in range(TRAITS - WINDOWS if traits[j, WINDOWS] > 0.0 else 0):
+                side[tiling.WINDOWS + axis] = traits[j, WINDOWS + axis]
             if rec[SEARCH] > 0.0:
                 _search(rec, low, effort, skew, side)
-                known = _known(sides, j)  # networks repeat their layers
-                if known < j:
-                    out[j, CACHE], far = out[known, CACHE], out[known, FAR]
-                else:
-                    out[j, CACHE], far = tiling.searched(side)
+            known = _known(sides, j)  # networks repeat their layers
+            if known < j:
+                out[j, CACHE], far = out[known, CACHE], out[known, FAR]
+            elif rec[SEARCH] > 0.0:
+                out[j, CACHE], far = tiling.searched(side)
             else:
                 out[j, CACHE], again = tiling.by_size(side)
                 far += again

@@ -71,6 +71,8 @@ def halos(windows, rows, most):
     if places == 0.0:
         return np.ones(1)
     result, images = np.ones(most + 1), rows / places
+    if most < 2:
+        return result
     each = int(min(np.ceil(most / images), places))
     long, high, wide = (
         int(min(windows[OUT], each)), int(min(windows[AXIS + OUT], each)), int(min(windows[2 * AXIS + OUT], each))

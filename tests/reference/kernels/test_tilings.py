@@ -52,6 +52,9 @@ def test_search_is_equal_to_trying_every_tiling(aim):
         assert (all_of_them > 0) == (found > 0)
         assert rows[0, :4].tolist() == best[:4].tolist()
         assert count(*problem[:8], np.inf) == all_of_them
+        alone = np.zeros(len(MAPPING))  # were the rows of A to share nothing: no fewer tilings, none of more bytes
+        assert every(problem[0], np.ones(1), *problem[2:], aim, alone) >= all_of_them
+        assert all_of_them == 0 or best[aim] >= alone[aim]
         legal, tried, none = legal + all_of_them, tried + more, none + (found == 0)
     assert tried < legal / 100
     assert none < 20
