@@ -131,7 +131,6 @@ def _spend(gain, runs, busy, which, start, launches, graph, issue):
     store(gain, COMPUTE * LANES, chosen(arithmetic, took, 0.0))
     store(gain, ONCHIP * LANES, chosen(chip & ~power, took, 0.0))
     store(gain, OFFCHIP * LANES, chosen(ALL & ~(arithmetic | chip), took, 0.0))
-    store(gain, LINKS * LANES, alike(took, 0.0))
     store(gain, OVERHEAD * LANES, runs * start)
     late = alike(took, 0.0) if graph else larger(launches * issue - busy - start, 0.0)
     store(gain, HOST * LANES, runs * late)
@@ -311,8 +310,7 @@ def _experts(table, j, q, machine, rec, out, answer):
 @kernel
 def _laid(table, j, q, rec):
     """Where a product's operands lie: executions, rows, bytes in, read, passing and missed, share of weights held."""
-    machine, at = rec[L.machine : L.low], L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide
-    room = machine[slots.L2_SHARE] * machine[slots.L2]
+    at, room = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, rec[slots.L2_SHARE] * rec[slots.L2]
     m, runs, again, inside, made = q[M], q[RUNS], q[STEPS], q[READS] * q[ACT], q[WRITES] * q[ACT]
     if rec[FUSE] > 0.0 and table[j, R.HOISTS] > 0.0:  # every step's input is known: one product of them all
         m, inside, made, runs, again = m * again, inside * again, made * again, runs / again, alike(again, 1.0)
@@ -328,9 +326,11 @@ def _laid(table, j, q, rec):
 
 
 @kernel
-def _products(table, j, times, q, launches, places, some, rec, room, out):
+def _products(table, j, times, q, launches, places, some, rec, room, search, out):
     """Books a matrix product: where its operands lie, the fastest tile, what quantising its input takes."""
-    (block, menus, wide, counts, best, gain, sums, tried, _, _), (first, upto, one) = room, places
+    (block, gain, sums), (menus, wide, counts, tried, best, every_way, ways, ends) = room, search
+    first, upto, one = places
+    used = upto > first + LANES  # else there are too few designs for what many of them have in common
     at, menu = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, menus[j % len(menus)]
     runs, m, inside, read, every, missed, kept = _laid(table, j, q, rec)
     flops, count, machine, form = (
@@ -344,16 +344,25 @@ def _products(table, j, times, q, launches, places, some, rec, room, out):
     elif count == 0:
         extents, held = (first_of(q[G]), first_of(m), first_of(q[N]), first_of(q[K])), first_of(kept)
         count = gemm.menu_of(*extents, first_of(inside), first_of(read), first_of(missed), held, machine, form, menu)
-        if upto - first > LANES:
+        if used:
             count = gemm.thinned(menu, count)
         if len(menus) > 1:
             counts[j] = count
-    way = min(int(tried[j]), count - 1)
+    way, some_ways = min(int(tried[j]), count - 1), every_way
+    if used:
+        own = ends[0] if at == L.low else ends[1]
+        if np.isnan(own[0, 0]):
+            gemm.spans(block, upto, L.machine, at, FIELDS, own)
+        bits, some_ways = (1 << -(-upto // gemm.SPAN)) - 1, ways
+        count, way = gemm.in_question(menu, count, first_of(flops), own, bits, way, ways), -1
     for point in range(first, upto, LANES):
+        guess, bit = -1 if used else way, 1 << point // gemm.SPAN if used else ALL
         if one:
-            way = gemm.best_of(menu, count, first_of(flops), block, point, L.machine, at, FIELDS, way, best)
+            way = gemm.best_of(
+                menu, count, first_of(flops), block, point, L.machine, at, FIELDS, some_ways, bit, guess, best
+            )
         else:
-            way = gemm.best_of(wide, count, flops, block, point, L.machine, at, FIELDS, way, best)
+            way = gemm.best_of(wide, count, flops, block, point, L.machine, at, FIELDS, some_ways, bit, guess, best)
         start = load(best, gemm.REST_S * LANES) + load(block, slots.START * STRIDE + point)
         if above(q[WEIGHTS], 0.0):
             scaled = 2.0 * q[READS] * m / q[M] * load(block, (at + gemm.QUANTISE_BYTE_S) * STRIDE + point)
@@ -419,7 +428,8 @@ def _energy(rate):
 
 @kernel
 def _tally(gain, some, work, times, block, out, j, point, sums):
-    """Adds what the designs ``some`` of `LANES` spend on so many operators to ``sums``; keeps the first's detail."""
+    """Adds what the designs ``some`` of `LANES` spend on so many operators to ``sums``; keeps the detail of
+    the one at place 0."""
     work = alike(load(gain, 0), work)
     store(gain, WORK * LANES, work)
     drawn = work * load(block, _energy(out[j, RATE]) * STRIDE + point)
@@ -428,8 +438,9 @@ def _tally(gain, some, work, times, block, out, j, point, sums):
     store(gain, DRAWN * LANES, drawn)
     for r in range(sums.shape[0] // STRIDE):
         at = r * STRIDE + point
-        store(sums, at, load(sums, at) + times * chosen(some, load(gain, r * LANES), 0.0))
-    for r in range(WIDTH if some & 1 else 0):
+        if r != LINKS:  # operators send nothing
+            store(sums, at, load(sums, at) + times * chosen(some, load(gain, r * LANES), 0.0))
+    for r in range(WIDTH if point == 0 and some & 1 else 0):
         if r != RATE:
             out[j, r] = gain[r * LANES]
 
@@ -437,7 +448,7 @@ def _tally(gain, some, work, times, block, out, j, point, sums):
 @kernel
 def _together(table, j, times, q, size, launches, kind, places, some, rec, room, out):
     """Books what is kept for later, an attention, or what reads and writes once, alone or in a kernel of another."""
-    (block, _, _, _, _, gain, sums, _, _, _), (first, upto, _) = room, places
+    (block, gain, sums), (first, upto, _) = room, places
     for point in range(first, upto, LANES):
         bus, issue = load(block, FIELDS * STRIDE + point), load(block, ISSUE * STRIDE + point)
         work = alike(bus, q[RUNS] * q[FLOPS])
@@ -454,9 +465,9 @@ def _together(table, j, times, q, size, launches, kind, places, some, rec, room,
 
 
 @kernel
-def _apart(table, j, times, q, count, varying, places, rec, room, out):
+def _apart(table, j, times, q, count, varying, places, rec, room, shares, answer, out):
     """Books a part of a routed block, one design after the other."""
-    (block, _, _, _, _, _, sums, _, answer, shares), (first, upto, _) = room, places
+    (block, _, sums), (first, upto, _) = room, places
     for r in range(len(q)):
         store(shares, r * LANES, q[r])
     for point in range(first, min(upto, count)):
@@ -473,14 +484,13 @@ def _apart(table, j, times, q, count, varying, places, rec, room, out):
 
 
 @kernel
-def _priced(rows, times, table, ways, sizes, count, places, varying, rec, room, out):
-    """Adds up the times of the ops ``rows`` at the ``places`` of ``block``, designs that have `STEADY` in common.
+def _priced(rows, times, table, ways, sizes, count, upto, one, varying, rec, room, out):
+    """Adds up the times of the ops ``rows`` at ``count`` designs of ``block``, which have `STEADY` in common.
 
-    ``places``: from which to which of ``count``, and whether all have the sizes of the first; else they are `LANES`.
-    ``sizes`` are batch, pass length, context and span.
+    ``sizes`` are batch, pass length, context and span, a row of `STRIDE` each; ``one``: all have those of the first.
+    Places ``upto`` a multiple of `LANES` are filled.
     """
-    fused, at = rec[FUSE] > 0.0, places[0]
-    size = load(sizes[0], at), load(sizes[1], at), load(sizes[2], at), load(sizes[3], at)
+    fused = rec[FUSE] > 0.0
     for i in range(rows.shape[0]):
         j = rows[i]
         out[j, :] = 0.0
@@ -490,19 +500,28 @@ def _priced(rows, times, table, ways, sizes, count, places, varying, rec, room, 
             continue
         if not attended:
             out[j, RATE] = LANES_RATE if not product else LOW if table[j, T.QUANTISABLE] > 0.0 else WIDE
-        q = _count(table, j, size, ways, rec)
-        if R.EXPERT <= role < R.ATTENDED:
-            _apart(table, j, times[i], q, count, varying, places, rec, room, out)
-            continue
         launches = table[j, R.KERNELS] if rec[SPLIT] > 0.0 else 1.0
         kind = _LATER if attended else _SCORES if fused and role == R.SCORES else _PASSING
-        dense = 0  # designs to which it is a product
-        if product and kind == _PASSING:
-            dense = at_least(1.0, q[G]) | at_least(q[N], _THIN) | at_least(0.0, q[WEIGHTS])
-        if dense:
-            _products(table, j, times[i], q, launches, places, dense, rec, room, out)
-        if dense != ALL:
-            _together(table, j, times[i], q, size, launches, kind, places, ALL & ~dense, rec, room, out)
+        for at in range(0, upto, upto if one else LANES):
+            places = at, upto if one else at + LANES, one
+            size = _sizes_at(sizes, at)
+            q = _count(table, j, size, ways, rec)
+            if R.EXPERT <= role < R.ATTENDED:
+                _apart(table, j, times[i], q, count, varying, places, rec, room[0], *room[2], out)
+                continue
+            dense = 0  # designs to which it is a product
+            if product and kind == _PASSING:
+                dense = at_least(1.0, q[G]) | at_least(q[N], _THIN) | at_least(0.0, q[WEIGHTS])
+            if dense:
+                _products(table, j, times[i], q, launches, places, dense, rec, room[0], room[1], out)
+            if dense != ALL:
+                _together(table, j, times[i], q, size, launches, kind, places, ALL & ~dense, rec, room[0], out)
+
+
+@kernel
+def _sizes_at(sizes, at):
+    """Batch, pass length, context and span of `LANES` designs."""
+    return load(sizes, at), load(sizes, STRIDE + at), load(sizes, 2 * STRIDE + at), load(sizes, 3 * STRIDE + at)
 
 
 @kernel
@@ -523,11 +542,11 @@ def _upto(start, hi, steady, values, sizes):
 def _put(fields, values, start, end, places, block):
     """Puts fields of the designs start..end side by side, the last one's again on what places are left."""
     for i in range(fields.shape[0]):
-        row = fields[i] * STRIDE
+        row, source = block[fields[i] * STRIDE :], values[i, start:end]
         for at in range(end - start):
-            block[row + at] = values[i, start + at]
+            row[at] = source[at]
         for at in range(end - start, places):
-            block[row + at] = values[i, end - 1]
+            row[at] = source[end - start - 1]
     gemm.follow(block, L.machine, FIELDS, places)
 
 
@@ -540,9 +559,10 @@ def _taken_in(start, end, places, given, rec, here):
         other |= rec[varying[i]] != values[i, start]
         rec[varying[i]] = values[i, start]
     for r in range(SIZES):
-        other |= here[r, 0] != sizes[r, start]
+        row = here[r * STRIDE :]
+        other |= row[0] != sizes[r, start]
         for at in range(places):
-            here[r, at] = sizes[r, min(start + at, end - 1)]
+            row[at] = sizes[r, min(start + at, end - 1)]
     return other
 
 
@@ -550,18 +570,20 @@ def _taken_in(start, end, places, given, rec, here):
 def price_points(lo, hi, rows, times, table, ways, sizes, record, totals, out):
     """Adds the seconds of the ops ``rows``, so many ``times`` each, at the designs lo..hi: see `Compiled`.
 
-    ``table`` is `flags.lowered`, a record is what `Layout` describes. ``out`` (n_ops, WIDTH) keeps the last design's
-    detail: seconds by resource, joules, work [FLOP], which roof it is held against, bytes off the chip and on it,
-    executions multiplied in. An estimate.
+    ``table`` is `flags.lowered`, a record is what `Layout` describes. ``out`` (n_ops, WIDTH) keeps the detail of a
+    design that is priced alone: seconds by resource, joules, work [FLOP], which roof it is held against, bytes off the
+    chip and on it, executions multiplied in. An estimate.
     """
     first, varying, values = record
     steady = np.flatnonzero(STEADY[varying])
-    rec, block, here = first.copy(), np.empty((FIELDS + len(gemm.PER)) * STRIDE), np.empty((SIZES, STRIDE))
+    rec, block, here = first.copy(), np.empty((FIELDS + len(gemm.PER)) * STRIDE), np.empty(SIZES * STRIDE)
     best, gain, sums = np.empty(gemm.FOUND * LANES), np.zeros(WIDTH * LANES), np.empty(totals.shape[0] * STRIDE)
     tried, answer, counts = np.zeros(table.shape[0]), np.empty(slots.ANSWER), np.zeros(table.shape[0], np.int64)
     menus = np.empty((table.shape[0] if hi - lo > STRIDE else 1, gemm.MOST, len(gemm.MENU)))
     wide, shares = np.empty((gemm.MOST, len(gemm.MENU) * LANES)), np.empty((ACT + 1) * LANES)
-    room = (block, menus, wide, counts, best, gain, sums, tried, answer, shares)
+    ends = np.empty((2, 2, gemm.RATES * LANES))
+    search = menus, wide, counts, tried, best, gemm.all_ways(), gemm.all_ways(), ends
+    room = (block, gain, sums), search, (shares, answer)
     every = min(-(-(hi - lo) // LANES) * LANES, STRIDE)
     for f in range(FIELDS):
         block[f * STRIDE : f * STRIDE + every] = first[f]
@@ -574,11 +596,10 @@ def price_points(lo, hi, rows, times, table, ways, sizes, record, totals, out):
             _put(varying, values, start, end, places, block)
         if _taken_in(start, end, places, (steady, varying, values, sizes), rec, here) or start == lo or not one:
             counts[:] = 0  # else the menus of the block before are as good
-        sums[:] = 0.0
-        for at in range(0, places, places if one else LANES):
-            span = at, places if one else at + LANES, one
-            _priced(rows, times, table, ways, here, count, span, varying, rec, room, out)
+        sums[:], ends[:, 0, 0] = 0.0, np.nan  # nothing is known of the rates of this block
+        _priced(rows, times, table, ways, here, count, places, one, varying, rec, room, out)
         for r in range(totals.shape[0]):
-            for point in range(start, end):
-                totals[r, point] += sums[r * STRIDE + point - start]
+            into, found = totals[r, start:end], sums[r * STRIDE :]
+            for i in range(count):
+                into[i] += found[i]
         start = end

@@ -86,7 +86,7 @@ class Programs:
         first = sum(space.strides[axis] * digit for axis, digit in digits)
         size = prod(len(space.axes[i]) for i in rest)
         try:
-            numeric = [i for i in rest if i in set(numeric_axes(space))]
+            numeric = sorted(set(numeric_axes(space)) - set(fixed))
             program = compile_family(
                 DesignFamily(space, fixed, numeric, space.catalog, space.zoo, self.known, self.beat)
             )

@@ -23,9 +23,11 @@ from engine.devices import family
 from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
 from engine.devices.gpu import price as gpu_price
+from engine.devices.gpu.record import record
 from engine.evaluate import evaluate
 from engine.kernels.jit import CACHE_DIR, JIT_ENABLED
 from engine.resolve.bind import bind
+from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode
 from engine.sweep import SweepCancelled, price, space_of, sweep, write_rows
@@ -301,6 +303,23 @@ def test_designs_of_several_batches_are_priced_as_each_alone(id: str, count: int
             assert together[:, at].tobytes() == _seconds(job, sizes[:, at : at + 1]).tobytes(), at
 
 
+@pytest.mark.parametrize("pair", [("a100-sxm-80gb", "resnet50"), ("h100-sxm", "llama3.1-8b"), ("l4", "mixtral-8x7b")])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_parts_side_by_side_take_the_tiles_that_each_takes_alone(pair: tuple[str, str], ordered: bool) -> None:
+    """Tiles that no part of a stretch takes are left out of it: of parts alike and of parts as different as can be."""
+    bound = bind(default_scenario(*pair))
+    stage = make_plan(bound).stages[0]
+    job, draw = job_of(bound, stage, family("gpu"), bound.graph.phases[0]), np.random.default_rng(15)
+    factors = draw.lognormal(0.0, 1.0, (300, gpu_price.FIELDS))
+    factors = np.sort(factors, axis=0) if ordered else factors
+    each = np.array(record(job)) * np.where(gpu_price.STEADY, 1.0, factors)
+    sizes = np.array([job.sizes] * 300, dtype=np.float64).T
+    together = _seconds(job, sizes, each)
+    for at in (0, 1, 63, 127, 128, 200, 255, 256, 299):
+        alone = _seconds(job, sizes[:, at : at + 1], each[at : at + 1])
+        assert together[:, at].tobytes() == alone.tobytes(), at
+
+
 @pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="what is compiled is told by what is kept of it")
 def test_a_gpus_price_is_compiled_once_for_sizes_that_are_alike_and_for_others() -> None:
     """The same code whether designs side by side have one batch or several: a second copy takes ten seconds to make."""
@@ -313,11 +332,12 @@ def test_a_gpus_price_is_compiled_once_for_sizes_that_are_alike_and_for_others()
         assert len(getattr(gpu_price, name).within._cache._cache_file._load_index()) == 1, name
 
 
-def _seconds(job: Job, sizes: np.ndarray) -> np.ndarray:
-    """Seconds by resource of a job's operators at designs of those sizes, (6, n)."""
+def _seconds(job: Job, sizes: np.ndarray, each: Any = None) -> np.ndarray:
+    """Seconds by resource of a job's operators at designs of those sizes and, where given, records, (6, n)."""
     fam, found = family(job.device.kind), np.zeros((6, sizes.shape[1]))
     assert fam.compiled is not None
-    each, tables = records([fam.compiled.record(job)] * sizes.shape[1]), fam.compiled.tables(job)
+    each = records([fam.compiled.record(job)] * sizes.shape[1] if each is None else each)
+    tables = fam.compiled.tables(job)
     for group in fam.groups(job):
         given = *tables, float(job.ways), np.ascontiguousarray(sizes), each, found
         fam.compiled.points(0, sizes.shape[1], group.rows, group.times, *given)

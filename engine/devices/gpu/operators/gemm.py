@@ -101,7 +101,7 @@ MENU = ("compute", "feed", "widen", "deep", "store", "joins", "join", "far")
 _COMPUTE, _FEEDS, _WIDENS, _DEEPS, _STORES, _JOINS, _PARTS, _FAR = range(8)
 MOST = 3 * TILES.shape[0]  # of a menu
 
-STRIDE = 64
+STRIDE = 128
 """Parts side by side: a row of what `best_of` reads of each, flat, holds so many."""
 PER = ("bus", "per_bus", "per_feed", "per_store", "per_join")  # rows that follow from a part's
 _BUS, _PER_BUS, _PER_FEED, _PER_STORE, _PER_JOIN = range(5)
@@ -109,6 +109,8 @@ _BUS, _PER_BUS, _PER_FEED, _PER_STORE, _PER_JOIN = range(5)
 BUSY_S, REST_S, MISSED, LARGEST = range(4)  # what `best_of` answers, a row of `LANES` parts each
 FOUND = 4
 _SLACK = 1.0 + 1e-11  # of a bound that must hold after rounding
+RATES = 9  # of a part, as `_rates` finds them
+SPAN = STRIDE // LANES  # parts side by side of which `spans` finds the least and the largest rates
 
 
 @kernel
@@ -220,7 +222,7 @@ def _way(menu, c, flops):
 def _terms(one, rates, drawn):
     """Of a way on the menu: seconds computing, being fed and of DRAM, the fourth power of what they overlap in with a
     power limit's, and seconds that do not overlap."""
-    computes, per_fed, widen_s, per_bus, step, per_stored, start, per_joined = rates
+    computes, per_fed, widen_s, per_bus, step, per_stored, start, per_joined, _ = rates
     compute, dram = one[_COMPUTE] * computes, one[_FAR] * per_bus
     feed = one[_FEEDS] * per_fed + one[_WIDENS] * widen_s
     rest = one[_DEEPS] * step + one[_STORES] * per_stored
@@ -230,17 +232,9 @@ def _terms(one, rates, drawn):
 
 
 @kernel
-def best_of(menu, count, flops, block, at, machine, form, more, guess, fastest):
-    """The fastest way on a menu at the `LANES` parts from a place of ``block`` on; fills ``fastest`` (FOUND * LANES).
-
-    The menu is one for all of them or has as many lanes, as ``flops`` has.
-
-    Rows of a part, of a format and of `PER` begin at ``machine``, ``form`` and ``more``. Found: seconds that compute
-    and streams overlap in, seconds behind them, bytes of DRAM, and what of `slots.REGIMES` is the largest term. Of
-    equal ways the first. ``guess`` is one that may be good; returns the way that the first part takes. Estimate.
-    """
-    draw = flops * load(block, (form + DRAW_S) * STRIDE + at)
-    rates = (
+def _rates(block, at, machine, form, more):
+    """What a way is multiplied by at `LANES` parts, and behind it what a FLOP takes at their power limit."""
+    return (
         load(block, (form + FLOP_S) * STRIDE + at) * load(block, (machine + UNITS) * STRIDE + at),
         load(block, (more + _PER_FEED) * STRIDE + at),
         load(block, (form + WIDEN_S) * STRIDE + at),
@@ -249,12 +243,89 @@ def best_of(menu, count, flops, block, at, machine, form, more, guess, fastest):
         load(block, (more + _PER_STORE) * STRIDE + at),
         load(block, (machine + START) * STRIDE + at),
         load(block, (more + _PER_JOIN) * STRIDE + at),
+        load(block, (form + DRAW_S) * STRIDE + at),
     )
+
+
+@kernel
+def spans(block, places, machine, form, more, ends):
+    """The least and the largest rates of every `SPAN` parts of a block: fills ``ends`` (2, RATES * LANES)."""
+    rates = np.empty(RATES * LANES)
+    for at in range(0, places, LANES):
+        each = _rates(block, at, machine, form, more)
+        for r in range(RATES):
+            store(rates, r * LANES, each[r])
+            low = high = rates[r * LANES]
+            for lane in range(1, LANES):
+                low, high = min(low, rates[r * LANES + lane]), max(high, rates[r * LANES + lane])
+            to = r * LANES + at // SPAN
+            ends[0, to] = min(low, ends[0, to]) if at % SPAN else low
+            ends[1, to] = max(high, ends[1, to]) if at % SPAN else high
+
+
+@kernel
+def _end(ends):
+    """One end of `spans`, as `_rates` has them."""
+    return (
+        load(ends, 0),
+        load(ends, LANES),
+        load(ends, 2 * LANES),
+        load(ends, 3 * LANES),
+        load(ends, 4 * LANES),
+        load(ends, 5 * LANES),
+        load(ends, 6 * LANES),
+        load(ends, 7 * LANES),
+        load(ends, 8 * LANES),
+    )
+
+
+@kernel
+def in_question(menu, count, flops, ends, used, guess, ways):
+    """Ways on a menu that may be the fastest at some part of `spans`: fills ``ways`` (MOST, 2), returns how many.
+
+    Of each its place on the menu and a bit for each of the ``used`` spans where its least time is no more than what
+    the ``guess`` takes at most: at higher rates no term takes less.
+    """
+    least, most, kept = _end(ends[0]), _end(ends[1]), 0
+    draw, drawn = flops * least[8], flops * most[8]
+    draw, drawn = draw * draw, drawn * drawn
+    _, _, _, fourth, rest = _terms(_way(menu, guess, flops), most, drawn * drawn)
+    limit = (root(root(fourth)) + rest) * _SLACK
+    for c in range(count):
+        _, _, _, fourth, rest = _terms(_way(menu, c, flops), least, draw * draw)
+        left = limit - rest
+        room = left * left
+        beaten = above(0.0, left) | above(fourth, room * room)
+        if used & ~beaten:
+            ways[kept, 0], ways[kept, 1] = c, used & ~beaten
+            kept += 1
+    return kept
+
+
+@kernel
+def best_of(menu, count, flops, block, at, machine, form, more, ways, span, guess, fastest):
+    """The fastest way on a menu at the `LANES` parts from a place of ``block`` on; fills ``fastest`` (FOUND * LANES).
+
+    The menu is one for all of them or has as many lanes, as ``flops`` has. Tried are ``count`` of ``ways``, as
+    `in_question` has them, that have the bit ``span``.
+
+    Rows of a part, of a format and of `PER` begin at ``machine``, ``form`` and ``more``. Found: seconds that compute
+    and streams overlap in, seconds behind them, bytes of DRAM, and what of `slots.REGIMES` is the largest term. Of
+    equal ways the first. ``guess`` is one that may be good, -1: none; returns the way that the first part takes.
+    Estimate.
+    """
+    rates = _rates(block, at, machine, form, more)
+    draw = flops * rates[8]
     drawn = draw * draw
     drawn = drawn * drawn
-    _, _, _, fourth, rest = _terms(_way(menu, guess, flops), rates, drawn)
-    best, limit, way = spread(np.inf), root(root(fourth)) + rest, 0
-    for c in range(count):
+    best, limit, way = spread(np.inf), spread(np.inf), 0
+    if guess >= 0:
+        _, _, _, fourth, rest = _terms(_way(menu, guess, flops), rates, drawn)
+        limit = root(root(fourth)) + rest
+    for i in range(count):
+        c = ways[i, 0]
+        if ways[i, 1] & span == 0:
+            continue
         one = _way(menu, c, flops)
         compute, feed, dram, fourth, rest = _terms(one, rates, drawn)
         left = limit * _SLACK - rest  # first whether it may be the best at all, without a root
@@ -281,7 +352,7 @@ def best_of(menu, count, flops, block, at, machine, form, more, guess, fastest):
 
 
 @kernel
-def product_seconds(m, n, k, layers, machine, form, block, menu, guess, best, out):
+def product_seconds(m, n, k, layers, machine, form, block, menu, ways, guess, best, out):
     """Seconds of one layer ``(m, k) x (k, n)`` when ``layers`` of them with other weights run in turn; fills ``out``.
 
     ``layers`` of 0 means that weights come from DRAM. `slots` names what ``machine`` and ``out`` hold; ``block`` has
@@ -294,7 +365,8 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, guess, best, ou
     count = menu_of(1.0, m, n, k, inputs, weights, missed, kept, machine, form, menu)
     form_row = len(MACHINE)
     flops = 2.0 * m * n * k
-    way = best_of(menu, count, flops, block, 0, 0, form_row, form_row + len(FORMAT), min(guess, count - 1), best)
+    more, guess = form_row + len(FORMAT), min(guess, count - 1)
+    way = best_of(menu, count, flops, block, 0, 0, form_row, more, ways, ALL, guess, best)
     busy, rest = best[BUSY_S * LANES], best[REST_S * LANES]
     quantise = form[QUANTISE_S] + 2.0 * m * k * form[QUANTISE_BYTE_S]
     total = busy + rest + machine[START] + quantise
@@ -312,13 +384,22 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, guess, best, ou
 
 
 @kernel
+def all_ways():
+    """Every way on a menu as `in_question` has them: all to be tried everywhere."""
+    ways = np.full((MOST, 2), ALL)
+    ways[:, 0] = np.arange(MOST)
+    return ways
+
+
+@kernel
 def product_rows(lo, hi, m, n, k, layers, machine, form, out):
     """`product_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
     rows, way = len(MACHINE) + len(FORMAT), 0
     block, menu, best = np.empty((rows + len(PER)) * STRIDE), np.empty((MOST, len(MENU))), np.empty(FOUND * LANES)
+    ways = all_ways()
     for lane in range(LANES):
         for r in range(rows):
             block[r * STRIDE + lane] = machine[r] if r < len(MACHINE) else form[r - len(MACHINE)]
     follow(block, 0, rows, LANES)
     for i in range(lo, hi):
-        way = product_seconds(m[i], n[i], k[i], layers[i], machine, form, block, menu, way, best, out[i])
+        way = product_seconds(m[i], n[i], k[i], layers[i], machine, form, block, menu, ways, way, best, out[i])
