@@ -119,6 +119,7 @@ def footprint(
     tables = share.tables[0] * (table_bits or bits) + share.tables[1] * (table_bits or wide_bits)
     state_bits, at = wide_bits if job.graph.state_is_wide else kept_bits, (job.batch, job.max_context, job.max_context)
     state = sum(term.at(*at) for term in job.graph.state_elements.terms if term.c) * share.state * state_bits
-    for bits, part in zip((state_bits, wide_bits), share.fixed, strict=True):
-        state += sum(term.at(*at) for term in job.graph.state_elements.terms if not term.c) * part * bits
+    fixed = [term for term in job.graph.state_elements.terms if not term.c]
+    for bits, part in zip((state_bits, wide_bits), share.fixed, strict=True) if fixed else ():
+        state += sum(term.at(*at) for term in fixed) * part * bits
     return Footprint(weights, tables / 8, state / 8 * job.streams, activations * job.streams)

@@ -34,7 +34,7 @@ from engine.devices.gpu.operators.slots import (
     UNITS,
 )
 from engine.devices.gpu.operators.slots import START as GAP
-from engine.devices.gpu.operators.terms import hit_share, overlapped
+from engine.devices.gpu.operators.terms import SLACK, hit_share, overlapped
 from engine.kernels.ir.doubles import (
     ALL,
     above,
@@ -128,18 +128,20 @@ def decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, mach
     most = smaller(most, larger(1.0, tokens / chosen(apart, alike(dram, _OWN_PART), _LEAST_PART)))
     whole = windowed & ~apart & above(alike(dram, form[WHOLE]), 0.0)
     dealt = smaller(shared * root(alike(dram, context)) / _WHOLE, _MOST_WHOLE * units)
-    best, which = alike(dram, np.inf), alike(dram, 0.0)
+    best, which, floor = alike(dram, np.inf), alike(dram, 0.0), larger(larger(dram, chip), arithmetic)
     for i in range(PARTS.shape[0]):
         if i > 0 and at_least(PARTS[i - 1], most) == ALL:
             break
         parts = smaller(PARTS[i], most)
+        joined = 2.0 * machine[GAP] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[FEED])
+        rest = chosen(above(parts, 1.0), joined, 0.0)
+        if at_least(floor + rest, best * SLACK) == ALL:  # more parts take longer to join
+            break
         blocks = batch * lanes * parts
         turns = blocks / (units * resident)
         turns = chosen(apart | above(resident, 1.0), larger(1.0, turns), rounded_up(turns))
         chain = turns * larger(tokens / parts - _LEAST_PART, 0.0) * row_bytes / flow
         chain = chain + larger(0.0, chosen(whole, larger(dealt, blocks), blocks) / units - 1.0) * filling
-        joined = 2.0 * machine[GAP] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[FEED])
-        rest = chosen(above(parts, 1.0), joined, 0.0)
         seconds = overlapped(chain, dram, chip, arithmetic) + rest
         less = above(best, seconds)
         if less == 0:

@@ -31,7 +31,7 @@ from engine.devices.gpu.operators.slots import (
     STORE,
     UNITS,
 )
-from engine.devices.gpu.operators.terms import hit_share
+from engine.devices.gpu.operators.terms import SLACK, hit_share
 from engine.kernels.ir.doubles import (
     ALL,
     LANES,
@@ -108,7 +108,6 @@ _BUS, _PER_BUS, _PER_FEED, _PER_STORE, _PER_JOIN = range(5)
 
 BUSY_S, REST_S, MISSED, LARGEST = range(4)  # what `best_of` answers, a row of `LANES` parts each
 FOUND = 4
-_SLACK = 1.0 + 1e-11  # of a bound that must hold after rounding
 RATES = 9  # of a part, as `_rates` finds them
 SPAN = STRIDE // LANES  # parts side by side of which `spans` finds the least and the largest rates
 
@@ -290,7 +289,7 @@ def in_question(menu, count, flops, ends, used, guess, ways):
     draw, drawn = flops * least[8], flops * most[8]
     draw, drawn = draw * draw, drawn * drawn
     _, _, _, fourth, rest = _terms(_way(menu, guess, flops), most, drawn * drawn)
-    limit = (root(root(fourth)) + rest) * _SLACK
+    limit = (root(root(fourth)) + rest) * SLACK
     for c in range(count):
         _, _, _, fourth, rest = _terms(_way(menu, c, flops), least, draw * draw)
         left = limit - rest
@@ -328,7 +327,7 @@ def best_of(menu, count, flops, block, at, machine, form, more, ways, span, gues
             continue
         one = _way(menu, c, flops)
         compute, feed, dram, fourth, rest = _terms(one, rates, drawn)
-        left = limit * _SLACK - rest  # first whether it may be the best at all, without a root
+        left = limit * SLACK - rest  # first whether it may be the best at all, without a root
         room = left * left
         if at_least(left, 0.0) & at_least(room * room, fourth) == 0:
             continue

@@ -9,6 +9,9 @@ from engine.devices.gpu.operators.slots import AT_CHIP, AT_COMPUTE, AT_MEMORY, A
 from engine.kernels.ir.doubles import above, alike, at_least, chosen, larger, root
 from engine.kernels.jit import kernel
 
+SLACK = 1.0 + 1e-11
+"""What a bound that must hold after rounding is taken longer by."""
+
 
 @kernel
 def hit_share(footprint, capacity):
