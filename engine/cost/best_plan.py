@@ -10,8 +10,6 @@ from engine.plan.plan import Plan
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import Bound
 
-__all__ = ["alike", "fewer_devices", "make_plan"]
-
 
 def make_plan(bound: Bound) -> Plan:
     """Plan of a bound scenario; ScenarioError or Unsupported says in one sentence why there is none."""

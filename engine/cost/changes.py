@@ -15,8 +15,6 @@ from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device
 from model_zoo.catalog import Zoo
 
-__all__ = ["Plain", "moved", "plain"]
-
 
 @dataclass(frozen=True)
 class Plain:

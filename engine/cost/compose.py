@@ -23,8 +23,6 @@ from engine.scenario.sentences import amount, bytes_, level_name, percent
 from hardware_specs.catalog import quantities
 from hardware_specs.schema import Device
 
-__all__ = ["compose", "energy_of"]
-
 
 def _ops(times: Schedule) -> tuple[OpRow, ...]:
     rows, latency = [], times.latency_s

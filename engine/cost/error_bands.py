@@ -22,20 +22,6 @@ from engine.scenario.sentences import percent
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph
 
-__all__ = [
-    "FILE",
-    "LEAST",
-    "MATTERS",
-    "cell_of",
-    "cells",
-    "error_band",
-    "lineage",
-    "several",
-    "spoken",
-    "told",
-    "widest",
-]
-
 FILE = Path(__file__).resolve().parent / "bands.json"
 LEAST = 5  # independent sources below which there is no evidence
 LONG = 16384  # tokens of prompt and answer from which a context is long

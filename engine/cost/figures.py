@@ -16,18 +16,6 @@ from engine.devices.common.contract import RESOURCES
 from engine.devices.common.counts import Group
 from engine.kernels.jit import kernel
 
-__all__ = [
-    "COLUMNS",
-    "GLOBALS",
-    "HOP",
-    "METRICS",
-    "Layout",
-    "column_sums",
-    "column_totals",
-    "money_figures",
-    "time_figures",
-]
-
 N = len(RESOURCES)
 M = N + 1  # rows of a run: seconds by resource, then joules of one device beside what it draws anyway
 LINKS_ROW = RESOURCES.index("links")

@@ -15,8 +15,6 @@ from engine.scenario.overrides import unstated
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
 
-__all__ = ["Account", "account", "device_power", "draw", "purchase", "token_costs", "waiting"]
-
 
 @dataclass(frozen=True)
 class Account:

@@ -15,20 +15,6 @@ from engine.scenario import Scenario
 from engine.scenario.fields import FIELDS, Field
 from engine.scenario.overrides import unstated
 
-__all__ = [
-    "BANDED",
-    "NO_BAND",
-    "RESOURCE_NAMES",
-    "Assumption",
-    "ErrorBand",
-    "LinkRow",
-    "MemoryRow",
-    "OpRow",
-    "Other",
-    "Report",
-    "Roofline",
-]
-
 BANDED = ("latency_s", "ttft_s", "tpot_s", "throughput_per_s")
 """Figures that an error band stands around."""
 RESOURCE_NAMES: dict[str, str] = {

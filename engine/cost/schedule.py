@@ -33,28 +33,6 @@ from engine.resolve.bind import Bound, Wire
 from engine.scenario.formats import activation_bytes
 from model_zoo.ops import Op
 
-__all__ = [
-    "Collective",
-    "PhaseRun",
-    "Priced",
-    "Schedule",
-    "batches_of",
-    "by_resource",
-    "collectives",
-    "exchange",
-    "exchanges",
-    "globals_of",
-    "hop_row",
-    "hop_terms",
-    "job_of",
-    "layout_of",
-    "paces",
-    "price_stage",
-    "schedule",
-    "together",
-    "wire_time",
-]
-
 
 @dataclass(frozen=True)
 class PhaseRun:

@@ -9,8 +9,6 @@ from typing import Any
 from engine.cost.report import RESOURCE_NAMES
 from engine.devices.common.contract import Span
 
-__all__ = ["trace"]
-
 
 def trace(spans: Sequence[Span], of: str, **facts: str) -> str:
     """JSON of a trace: a process named after what is shown, a thread a unit, a complete event a bar. [us]

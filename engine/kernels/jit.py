@@ -47,26 +47,6 @@ from numba.np import linalg
 
 from engine.kernels.sources import closure_digest, module_name
 
-__all__ = [
-    "CACHE_DIR",
-    "ISA_NAMES",
-    "JIT_ENABLED",
-    "IsaError",
-    "cgutils",
-    "host_features",
-    "inner",
-    "intrinsic",
-    "isa",
-    "kernel",
-    "models",
-    "overload",
-    "pool",
-    "pool_size",
-    "register_model",
-    "run_chunks",
-    "types",
-]
-
 ISA_NAMES = ("portable", "avx2", "avx512", "avx512vnni")
 """Instruction-set paths a generated kernel may take, narrowest first; each includes the ones before it."""
 _ISA_NEEDS = {

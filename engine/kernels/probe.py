@@ -18,24 +18,11 @@ import numpy as np
 
 from engine.kernels import jit
 from engine.kernels.ir.binary import OPERATIONS_PER_WORD
-from engine.kernels.ir.microkernel import HAS_BF16, HAS_COUNT, MR, NC, VL
+from engine.kernels.ir.microkernel import HAS_BF16, HAS_COUNT, MR, NC, VL, aligned
 from engine.kernels.ir.probe import CHAINS, compute_ir, read_ir
 from engine.kernels.jit import JIT_ENABLED, kernel
-from engine.kernels.operators.gemm import aligned, gemm_s32, pack_s8
+from engine.kernels.operators.gemm import gemm_s32, pack_s8
 from engine.kernels.threads.ranges import require
-
-__all__ = [
-    "CacheSizes",
-    "MeasuredRoofline",
-    "Prober",
-    "cache_sizes",
-    "compute_peak",
-    "copy_once",
-    "peak_call",
-    "probe",
-    "read_once",
-    "stream_read",
-]
 
 _ROUNDS = 5
 _SHARED = {"f32": 1, "u8s8": 4, "bf16": 2, "xnor": 32}  # products to a 32-bit word

@@ -7,8 +7,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-__all__ = ["closure_digest", "module_name", "source_digest"]
-
 _ROOT = Path(__file__).resolve().parents[2]
 _OURS = r"(?:engine|hardware_specs|model_zoo)\b[\w.]*"
 _IMPORT = re.compile(rf"^\s*(?:from\s+({_OURS})\s+import\s+(\([^)]*\)|[^\n#]*)|import\s+({_OURS}))", re.MULTILINE)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Clock", "MeasurementCancelled", "Progress", "Spread", "clock_for", "sample"]
-
 Clock = Callable[[], float]
 Progress = Callable[[int, int], bool | None]
 """Called with (samples done, samples wanted); returning False cancels."""

@@ -28,8 +28,6 @@ from engine.plan.plan import (
 from engine.resolve.bind import Bound, Wire
 from model_zoo.ops import Op
 
-__all__ = ["data_parallel"]
-
 _WIDE = 2.0  # bytes of a value that leaves one unit for another
 
 

@@ -32,8 +32,6 @@ from engine.resolve.bind import Bound, Wire
 from engine.scenario.formats import BITS, activation_bytes
 from model_zoo.ops import LOOKUPS, Op
 
-__all__ = ["Traffic", "shard_tables", "traffic"]
-
 
 @dataclass(frozen=True)
 class Traffic:

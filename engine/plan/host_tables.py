@@ -22,8 +22,6 @@ from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
 from model_zoo.ops import LOOKUPS, Graph, Op
 
-__all__ = ["TableSplit", "divide", "ops_of", "staged"]
-
 
 @dataclass(frozen=True)
 class TableSplit:

@@ -12,8 +12,6 @@ from engine.plan.plan import Stage, compiled_length
 from engine.resolve.bind import Bound
 from model_zoo.ops import Op, Phase
 
-__all__ = ["job_of"]
-
 
 @lru_cache(maxsize=512)
 def _dealt(phase: Phase, layers: int) -> Phase:

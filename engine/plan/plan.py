@@ -14,33 +14,6 @@ from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device, Link
 from model_zoo.ops import Graph, Op
 
-__all__ = [
-    "INDEX",
-    "LOOKUPS",
-    "Hop",
-    "HostLink",
-    "Plan",
-    "Stage",
-    "compiled_length",
-    "crossing_bytes",
-    "entering_bytes",
-    "every_op",
-    "from_network",
-    "host_hops",
-    "host_memory",
-    "leaving",
-    "leaving_bytes",
-    "model_of",
-    "overlaps",
-    "padding",
-    "second_format_of",
-    "switches_of",
-    "terms",
-    "through_switch",
-    "tiled",
-    "wire_bytes",
-]  # fmt: skip
-
 LOOKUPS = ("EmbeddingBag", "Gather")
 INDEX = 4.0  # bytes of an index of a table's row and of a token's id: INT32
 

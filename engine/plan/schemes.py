@@ -20,25 +20,11 @@ from engine.plan.plan import (
     host_hops,
     overlaps,
     second_format_of,
-    wire_bytes,
 )
 from engine.resolve.bind import Bound, Wire
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op, recurrence
-
-__all__ = [
-    "Hop",
-    "Plan",
-    "Stage",
-    "host_hops",
-    "input_hops",
-    "open_plan",
-    "second_executor",
-    "second_format_of",
-    "split_wire",
-    "wire_bytes",
-]
 
 
 def _single(bound: Bound) -> Plan:

@@ -49,31 +49,3 @@ from engine.sweep.run import SweepCancelled, sweep
 from engine.sweep.search import search
 from engine.sweep.sensitivity import Sensitivity, knobs_of, sensitivity
 from engine.sweep.space import Axis, Space, space_of
-
-__all__ = [
-    "FIGURES",
-    "TABLE_LIMIT",
-    "Attribution",
-    "Axis",
-    "Front",
-    "Inverse",
-    "Limit",
-    "Mismatch",
-    "Objective",
-    "Sensitivity",
-    "Space",
-    "SweepCancelled",
-    "SweepResult",
-    "attribute",
-    "figures_of",
-    "inverse",
-    "knobs_of",
-    "objectives_of",
-    "price",
-    "search",
-    "sensitivity",
-    "space_of",
-    "sweep",
-    "table_rows",
-    "write_rows",
-]

@@ -20,8 +20,6 @@ from engine.sweep.goals import FIGURES
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["GROUPS", "Attribution", "attribute"]
-
 _BOTH = "workload and hardware"  # one change where neither system runs the other's workload
 
 

@@ -12,8 +12,6 @@ from engine.scenario import Scenario
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo, default_zoo
 
-__all__ = ["band_of"]
-
 
 def band_of(
     scenario: Scenario, figures: Mapping[str, float | None], catalog: Catalog | None, zoo: Zoo | None

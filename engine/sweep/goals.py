@@ -11,8 +11,6 @@ from engine.cost.figures import METRICS
 from engine.scenario import ScenarioError
 from engine.scenario.token import brief
 
-__all__ = ["FIGURES", "Limit", "Objective", "limits_of", "objectives_of"]
-
 FIGURES = tuple(name for name in METRICS if name != "interval_s")
 """Figures of a report that a limit or an objective may name."""
 _HIGHER = {"throughput_per_s", "throughput_per_w", "throughput_per_usd"}

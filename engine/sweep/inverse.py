@@ -16,8 +16,6 @@ from engine.sweep.space import Axis, Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["Inverse", "inverse"]
-
 POINTS_LIMIT = 20_000_000
 _FEW = 24  # designs up to which evaluating each takes less than making tables
 

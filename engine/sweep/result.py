@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.cost.report import BANDED, NO_BAND
 from engine.evaluate import evaluate
-from engine.kernels.search.bins import BINS, bin_edges
+from engine.kernels.search.bins import bin_edges
 from engine.resolve.bind import engine_version
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.sweep.bands import band_of
@@ -20,8 +20,6 @@ from engine.sweep.goals import FIGURES
 from engine.sweep.space import Space
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
-
-__all__ = ["BINS", "Counts", "Front", "Origin", "SweepResult", "shown", "write_rows"]
 
 
 @dataclass

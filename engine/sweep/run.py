@@ -17,6 +17,7 @@ import numpy as np
 
 from engine.devices.common.contract import Unsupported
 from engine.kernels.jit import pool_size, run_chunks
+from engine.kernels.search.bins import BINS
 from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
@@ -30,13 +31,11 @@ from engine.sweep.pricing.chunk import (
     search,
     search_shared,
 )
-from engine.sweep.result import BINS, Counts, Front, SweepResult
+from engine.sweep.result import Counts, Front, SweepResult
 from engine.sweep.space import Space, space_of
 from engine.sweep.top import Top
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
-
-__all__ = ["CLOUD", "SweepCancelled", "sweep"]
 
 CLOUD = 3000
 CHUNK = 1 << 14  # tens of milliseconds of work at most, so that threads end together; handing it out takes 0.1 ms

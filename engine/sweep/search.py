@@ -29,8 +29,6 @@ from engine.sweep.top import Top
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["Figures", "Genetic", "Optimiser", "RandomDraws", "search"]
-
 POPULATION = 100
 _IDLE = 10  # generations without a design that is new, after which a population starts afresh
 _UNABLE = 1e6  # by how much a refused design misses its limits; any excess of one that runs is less

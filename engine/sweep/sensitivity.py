@@ -24,8 +24,6 @@ from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import Quantity
 from model_zoo.catalog import Zoo
 
-__all__ = ["Sensitivity", "knobs_of", "sensitivity"]
-
 _COSTS = ("energy_usd_per_kwh", "pue", "years", "utilisation")
 
 

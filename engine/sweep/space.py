@@ -32,8 +32,6 @@ from hardware_specs.quantity import SpecError
 from model_zoo.catalog import Zoo
 from model_zoo.schema import WorkloadError
 
-__all__ = ["AXES_LIMIT", "SIZES", "Axis", "Space", "apply_settings", "space_of", "steps"]
-
 SIZES = frozenset(field.path for field in FIELDS if field.plain)
 """Sizes of the work: whole numbers of a scenario, which every system and network has."""
 AXES_LIMIT = 16

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["Top", "best_of"]
-
 
 def best_of(values: np.ndarray, k: int) -> np.ndarray:
     """Places of the k least values, ascending; ties of the last one stay in."""

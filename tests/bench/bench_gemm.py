@@ -26,8 +26,9 @@ from onnx import TensorProto, helper
 from threadpoolctl import threadpool_limits
 
 from engine.kernels import jit, probe
+from engine.kernels.ir.binary import OPERATIONS_PER_WORD
 from engine.kernels.ir.microkernel import HAS_BF16, HAS_COUNT
-from engine.kernels.operators.binary import OPERATIONS_PER_WORD, binary_fc, pack_binary
+from engine.kernels.operators.binary import binary_fc, pack_binary
 from engine.kernels.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
 from engine.kernels.operators.gemv import small_f32
 from engine.kernels.operators.halfprec import gemm_bf16, pack_narrow, rounded_bits

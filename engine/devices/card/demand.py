@@ -17,8 +17,6 @@ from engine.devices.common.counts import seen as _seen
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
-__all__ = ["DEMANDS", "FIELDS", "LOOKUP_FIELDS", "TRAITS", "ask", "demand_ops", "stay_ops"]
-
 # what an op is: columns of a traits array
 UNIT, LANE_READ, LANE_WRITE, LANE_FLOP, COPIES, PASSES, RIDES, LOW, WINDOW, HOST, GROUP, WINDOWS = range(12)
 TRAITS = WINDOWS + tiling.AXES * tiling.AXIS  # the last of them as in `tiling.WINDOWS`

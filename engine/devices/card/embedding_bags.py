@@ -23,8 +23,6 @@ from engine.kernels.jit import kernel
 from hardware_specs.schema import MemoryLevel
 from model_zoo.ops import LOOKUPS, Graph, Op
 
-__all__ = ["HOST_TABLES", "busiest", "divided", "hot_share", "lines_of", "list_lengths", "lists_of", "overflow"]
-
 ALIGNED = 4.0  # bytes: rows of a table start at multiples
 
 

@@ -12,8 +12,6 @@ from engine.devices.card import demand as D
 from engine.devices.card.levels import level_bytes
 from engine.devices.common.contract import Job
 
-__all__ = ["joules", "voltage"]
-
 
 def joules(job: Job, asked: np.ndarray) -> dict[str, float]:
     """What a pass on one card spends beside leakage, by part, at the highest clock and its voltage. [J]

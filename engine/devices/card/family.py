@@ -59,8 +59,6 @@ from hardware_specs.schema import Device
 from model_zoo import table as T
 from model_zoo.ops import Graph, Op, Phase
 
-__all__ = ["FAMILY", "cores_of", "needs", "record", "resident", "schedule", "sides", "utilisation"]
-
 _UNITS = {T.CONTRACTION: D.MATRIX, T.LOOKUP: D.LOOKUP, T.MOVEMENT: D.COPY}
 _CONVERTS = frozenset({"QuantizeLinear", "DequantizeLinear", "Cast"})
 _TOLD = 0.1  # share of a pass from which a report says what conversions take

@@ -27,8 +27,6 @@ from model_zoo.families.blocks import elementwise, move
 from model_zoo.ops import Dim, Graph, Op, Phase
 from model_zoo.table import CLASS_OF, LOOKUP, MOVEMENT
 
-__all__ = ["ADDED", "DECODED", "HOSTED", "RANGE", "RIDES", "as_run", "lower"]
-
 RIDERS = frozenset({"Relu", "Clip", "HardSwish", "Swish", "Silu", "Tanh"})
 POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
 

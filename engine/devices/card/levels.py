@@ -9,8 +9,6 @@ from engine.devices.card import demand as D
 from engine.devices.card.placement import levels, line_bytes
 from hardware_specs.schema import Device
 
-__all__ = ["level_bytes", "limits_of"]
-
 
 def _names(device: Device) -> tuple[str, str, str]:
     """Of the memory of a core, of the one that cores share, and of the one off the chip."""

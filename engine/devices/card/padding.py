@@ -12,8 +12,6 @@ from statistics import NormalDist
 
 from engine.devices.card.parameters import COMPILED_LENGTHS
 
-__all__ = ["padded", "padded_length"]
-
 
 def padded_length(mean: float, spread: float, batch: float, lengths: tuple[float, ...], alike: bool) -> float:
     """Mean length that a batch is padded to. [tokens]

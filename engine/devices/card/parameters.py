@@ -5,8 +5,6 @@ from __future__ import annotations
 from engine.devices.common.contract import Parameter, Rule, Switch
 from model_zoo.ops import Graph
 
-__all__ = ["ASSUMPTIONS", "COMPILED_LENGTHS", "PARAMETERS", "RULES", "SWITCHES"]
-
 COMPILED_LENGTHS = (32.0, 64.0, 128.0, 512.0)
 """Padded lengths that networks are compiled for; document 000, section VI-A. [tokens]"""
 

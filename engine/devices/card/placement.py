@@ -18,24 +18,6 @@ from engine.scenario.formats import BITS
 from hardware_specs.schema import Card, Device, MemoryLevel
 from model_zoo.ops import Op
 
-__all__ = [
-    "beyond",
-    "card_of",
-    "core_bytes",
-    "cores_of",
-    "first_core",
-    "formats",
-    "levels",
-    "line_bytes",
-    "onchip_bytes",
-    "partition_of",
-    "place",
-    "row_room",
-    "table_bits",
-    "unit_of",
-    "wide_format",
-]
-
 LINE = 64.0  # bytes of an access where a specification says none
 
 

@@ -30,8 +30,6 @@ from engine.devices.common.counts import SIZES, records, side_by_side
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import kernel
 
-__all__ = ["price_points", "supply_block"]
-
 PIECE, FAR, START, WALL, RANK, HELD, SHARE, PART, BEGIN, END, ROOM = range(11)  # rows of the room for a schedule
 
 

@@ -7,8 +7,6 @@ from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one
 from engine.devices.common.contract import Job
 
-__all__ = ["supply"]
-
 
 def _byte_s(job: Job) -> float:
     """LPDDR time of a byte, streams sharing the channel. [s/B]"""

@@ -14,8 +14,6 @@ import numpy as np
 from engine.kernels.jit import kernel
 from engine.kernels.search.tilings import MAPPING, read, search
 
-__all__ = ["AXES", "AXIS", "SIDES", "TILE", "arranged", "by_size", "halos", "passes", "readers", "searched"]
-
 # a product on a card, a row of numbers: its sides in a group, bytes of its operands, shares that move, rates
 (
     ROWS, COLUMNS, DEPTH, GROUPS, A, B, C, COMES, FEED, PIECES, SRAM, SPACE, WEIGHTS, SPILLED, WORK_S, SRAM_S, CACHE_S,

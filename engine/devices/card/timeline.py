@@ -8,8 +8,6 @@ from engine.devices.card import demand as D
 from engine.devices.card.points import CoreSchedule
 from engine.devices.common.contract import RESOURCES, Job, Span
 
-__all__ = ["bars_of", "core_spans"]
-
 SHOWN = 400  # bars of a report's timeline
 
 

@@ -25,8 +25,6 @@ from hardware_specs.schema import Device
 from model_zoo import table as T
 from model_zoo.ops import Graph, Phase
 
-__all__ = ["FAMILY", "instructions_per_cycle", "pipeline_use"]
-
 
 def formats(device: Device) -> tuple[str, ...]:
     """Formats its cores have arithmetic for, fastest first; binary where the spec gives a population-count rate."""

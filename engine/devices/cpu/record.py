@@ -20,8 +20,6 @@ from engine.scenario.formats import BITS
 from hardware_specs.schema import Cpu, Device, MemoryLevel
 from model_zoo.ops import Graph
 
-__all__ = ["cpu_of", "levels_of", "peak", "reach_of", "record", "sizes_of", "threads_of", "wide_format"]
-
 _LOOKUPS = ("Gather", "EmbeddingBag")
 REFERENCE_WIDTH = 64.0  # FLOP a cycle of the AVX-512 core on which `gemm_efficiency` was fitted
 PAGE = 4096.0  # bytes

@@ -9,8 +9,6 @@ import numpy as np
 from model_zoo import table as T
 from model_zoo.ops import LOOKUPS, Op, Phase
 
-__all__ = ["lowered"]
-
 ROLE, RIDES, KERNELS, VALUES, CACHED, EXPERTS, TOPK, HOISTS, TABLES = range(T.COLUMNS, T.COLUMNS + 9)
 """Columns behind those of `model_zoo.table`: what an operator is to its kernel; whether a compiler has it ride in
 another's; kernels an eager framework runs it as; of scores, how wide a value is, and cached elements of values over

@@ -25,18 +25,6 @@ from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo.ops import Phase
 
-__all__ = [
-    "FIELDS_OF",
-    "achieved",
-    "activation_bits",
-    "compute_format",
-    "offchip",
-    "own_constants",
-    "peak",
-    "record",
-    "wide_format",
-]  # fmt: skip
-
 _NAMED = {"bf16": "bfloat16", "fp16": "bfloat16", "fp8": "fp8", "int8": "sq", "int4": "sq", "fp4": "nvfp4",
           "w8a16": "int8_wo", "w4a16": "int4_wo"}  # fmt: skip
 """Scenario's formats by the name that measured operators have."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from engine.devices.common.contract import PricedField, Setting
 from model_zoo.ops import Graph
 
-__all__ = ["RUNTIME", "SETTINGS"]
-
 SETTINGS: dict[str, Setting] = {
     # PyTorch as it comes: an operator a call, through modules and views
     "eager": Setting({"graph": False, "fuse": False}),

@@ -11,8 +11,6 @@ from engine.devices.gpu.operators.collective import form_of
 from engine.devices.gpu.operators.record import facts, fitted
 from hardware_specs.quantity import Quantity
 
-__all__ = ["start_of", "wired"]
-
 
 def _own(generation: str) -> Mapping[str, float]:
     """Constants of the all-reduce that captured graphs hold."""

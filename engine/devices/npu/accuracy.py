@@ -10,8 +10,6 @@ from engine.devices.common.instruction_set import relative_error
 from engine.devices.npu.machine import Processor, arithmetic
 from engine.devices.npu.programs import recurrent
 
-__all__ = ["accuracy"]
-
 _GATES = {"gru": "rzn", "lstm": "fiog"}
 
 

@@ -30,8 +30,6 @@ from engine.devices.npu.timing import HOST, MEMORY, UNITS, time_chains
 from engine.scenario import ScenarioError
 from model_zoo.ops import Op, recurrence
 
-__all__ = ["INSTRUCTIONS"]
-
 
 def _demand(machine: BoundMachine) -> Demand:
     return fabric(resized(machine.device, machine.scenario.precision), machine.scenario.precision)

@@ -15,8 +15,6 @@ from engine.devices.common.assembly import Line, ProgramError, Word, lines_of, u
 from engine.devices.npu.chains import InstructionChain, VectorOp
 from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite
 
-__all__ = ["MNEMONICS", "NpuProgram", "assemble", "checked", "disassemble"]
-
 _OPERATIONS = {
     "vv_add": "add", "vv_a_sub_b": "sub", "vv_b_sub_a": "rsub", "vv_mul": "mul",
     "v_sigm": "sigmoid", "v_tanh": "tanh", "v_relu": "relu",

@@ -20,20 +20,6 @@ from functools import lru_cache
 
 from engine.devices.common.column import larger, one_by_one
 
-__all__ = [
-    "CELLS",
-    "CELLS_IN_ORDER",
-    "DEPTHS",
-    "InstructionChain",
-    "Passes",
-    "Pipeline",
-    "VectorOp",
-    "cut",
-    "finish",
-    "floor_cycles",
-    "pass_cycles",
-]
-
 DEPTHS: dict[str, float] = {
     "dispatch": 8,
     "vrf-read": 10,

@@ -19,8 +19,6 @@ from engine.devices.common.fabric import Demand, shortage
 from engine.devices.common.instruction_set import Density
 from hardware_specs.schema import Device
 
-__all__ = ["FORMATS", "densities", "fabric", "overfull", "packed", "resized"]
-
 FORMATS: dict[str, int] = {"int16": 15, "int8": 7, "ms-fp11": 5, "ms-fp10": 4, "ms-fp9": 3, "ms-fp8": 2}
 """Formats with the bits of their magnitudes; the sign is handled apart, the exponent is shared."""
 

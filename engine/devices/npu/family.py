@@ -24,8 +24,6 @@ from engine.devices.npu.timing import sequence_cycles
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op, recurrence
 
-__all__ = ["FAMILY", "cell_of", "peak", "stored_bits"]
-
 _COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
 _CELLS = {(1, 1): "rnn", (3, 1): "gru", (3, 2): "gru-reset-first", (4, 1): "lstm"}
 """Program of a recurrent cell, by its gates and by how many products they take."""

@@ -12,8 +12,6 @@ from engine.devices.npu.chains import DEPTHS, Pipeline
 from engine.devices.npu.density import resized
 from hardware_specs.schema import Device
 
-__all__ = ["Engine"]
-
 
 @dataclass(frozen=True)
 class Engine:

@@ -17,8 +17,6 @@ from engine.devices.npu.chains import InstructionChain
 from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite
 from engine.numerics.formats import Format, SharedExponent, by_name
 
-__all__ = ["Processor", "arithmetic", "exact"]
-
 HALF = np.float16
 _MANTISSA = {f"ms-fp{bits + 6}": bits for bits in (2, 3, 4, 5)}
 

@@ -11,8 +11,6 @@ from engine.devices.common.footprint import footprint
 from engine.devices.npu.density import densities
 from hardware_specs.schema import Device
 
-__all__ = ["HOST_KINDS", "formats", "levels", "pins", "place", "spills", "stored_bits"]
-
 EXPONENT = 5.0  # bits of a shared exponent
 _MANTISSA = {f"ms-fp{bits + 6}": bits for bits in (2, 3, 4, 5)}
 

@@ -12,16 +12,6 @@ from itertools import product
 
 from engine.devices.npu.chains import CELLS, InstructionChain, VectorOp
 
-__all__ = [
-    "HostOperator",
-    "Instruction",
-    "MatrixWrite",
-    "attention",
-    "convolution",
-    "mlp",
-    "recurrent",
-]
-
 
 @dataclass(frozen=True)
 class MatrixWrite:

@@ -19,8 +19,6 @@ from engine.devices.npu.chains import CELLS_IN_ORDER, InstructionChain, cut, fin
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite
 
-__all__ = ["UNITS", "Bar", "TimedChains", "sequence_cycles", "time_chains"]
-
 UNITS = ("matrix-vector unit", "multifunction unit", "loader")
 MEMORY, HOST = "matrix memory", "host"
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 
-__all__ = ["chain"]
-
 # an event's code, in order of precedence among ties: kind | station | request or queue
 _KIND_BIT, _STAGE_BIT = 60, 44
 _STAGE_MASK, _ITEM_MASK = (1 << 16) - 1, (1 << 44) - 1

@@ -13,8 +13,6 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 
-__all__ = ["continuous"]
-
 
 @kernel
 def _cell(grid, x):

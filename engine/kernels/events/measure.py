@@ -4,8 +4,6 @@ import math
 
 from engine.kernels.jit import kernel
 
-__all__ = ["measure"]
-
 
 @kernel
 def measure(arrive, done, skip, latency):

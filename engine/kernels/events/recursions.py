@@ -13,8 +13,6 @@ import numpy as np
 from engine.kernels.events.servers import MOST, finite_in_registers, in_registers
 from engine.kernels.jit import kernel
 
-__all__ = ["batched", "fifo", "fifo_constant", "fifo_finite"]
-
 _INSERTION_MAX = 32  # up to here a sorted array beats a heap
 
 

@@ -10,17 +10,6 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 
-__all__ = [
-    "fill_categorical",
-    "fill_exponential",
-    "fill_gamma",
-    "fill_lognormal",
-    "gamma_at",
-    "mix",
-    "stream_key",
-    "uniform",
-]
-
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _GOLDEN_U64 = np.uint64(_GOLDEN)

@@ -4,8 +4,6 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 
-__all__ = ["order_statistics"]
-
 _BINS = 8192  # of one counting pass: the counters stay in the first-level cache
 
 

@@ -15,8 +15,6 @@ import numpy as np
 from engine.kernels.ir.free_times import loop
 from engine.kernels.jit import kernel
 
-__all__ = ["MOST", "finite_in_registers", "in_registers"]
-
 _to_8: Any = loop(1)
 _to_16: Any = loop(2)
 _to_32: Any = loop(4)

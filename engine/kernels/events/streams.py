@@ -7,9 +7,6 @@ import numpy as np
 from engine.kernels.events.rng import fill_exponential, gamma_at, uniform
 from engine.kernels.jit import kernel
 
-__all__ = ["gamma_times", "mmpp_times", "poisson_times"]
-
-
 _BLOCK = 512  # gaps drawn at a time, small enough to stay in the first-level cache
 
 

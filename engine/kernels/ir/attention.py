@@ -15,8 +15,6 @@ from engine.kernels.ir.lanes import half_vector
 from engine.kernels.ir.microkernel import VL, declared, load, multiply_add, splat
 from engine.kernels.jit import JIT_ENABLED, inner, intrinsic, types
 
-__all__ = ["CACHED", "narrow_bf16", "narrow_fp16", "store_value", "weighted_rows", "widen"]
-
 CACHED = ("f32", "bf16", "fp16")
 """Formats of a key/value cache."""
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()

@@ -26,8 +26,6 @@ from llvmlite import ir
 from engine.kernels.ir.microkernel import HAS_COUNT, INT_KIND, VL, declared, load, multiply_add, splat
 from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, isa, types
 
-__all__ = ["ACROSS", "LINE", "OPERATIONS_PER_WORD", "TALL", "VECTORS", "pair_at", "tile"]
-
 VECTORS = 2 if HAS_COUNT or VL == 4 else 1
 ACROSS = VECTORS * VL
 """Neurons of a tile, and of a panel of packed weights: whole bytes of results."""

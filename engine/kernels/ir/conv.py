@@ -18,8 +18,6 @@ from llvmlite import ir
 from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import JIT_ENABLED, intrinsic, types
 
-__all__ = ["BLOCK_VECTORS", "tile", "tile_rows"]
-
 BLOCK_VECTORS = (4, 2, 1)
 """Output-channel vectors per tile, widest first."""
 _ROWS = {16: {4: 6, 2: 12, 1: 14}, 8: {4: 3, 2: 6, 1: 8}, 4: {4: 3, 2: 6, 1: 6}}

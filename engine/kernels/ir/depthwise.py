@@ -15,8 +15,6 @@ from llvmlite import ir
 
 from engine.kernels.jit import JIT_ENABLED, intrinsic, types
 
-__all__ = ["row_tile"]
-
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 Shape = tuple[int, int, int, int, int, int, int]
 

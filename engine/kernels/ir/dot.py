@@ -19,8 +19,6 @@ from engine.kernels.ir.lanes import half_vector
 from engine.kernels.ir.microkernel import VL, declared, load, multiply_add
 from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, types
 
-__all__ = ["AHEAD", "PAIR_ROWS", "ROWS", "SPAN", "STORED", "dot_tile", "widened"]
-
 ROWS = 4
 PAIR_ROWS = 8 if VL == 16 else 4  # rows of the tile of two vectors: with 32 registers, sixteen sums
 STORED = {"f32": np.float32, "bf16": np.int16, "fp16": np.uint16}

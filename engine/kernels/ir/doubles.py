@@ -19,26 +19,6 @@ from llvmlite import ir
 
 from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, models, overload, register_model, types
 
-__all__ = [
-    "ALL",
-    "LANES",
-    "above",
-    "alike",
-    "at_least",
-    "chosen",
-    "first_of",
-    "larger",
-    "load",
-    "put",
-    "root",
-    "rounded_down",
-    "rounded_up",
-    "smaller",
-    "spread",
-    "store",
-    "taken",
-]
-
 LANES = 8
 """Doubles of a vector register of AVX-512; narrower targets split it."""
 ALL = (1 << LANES) - 1

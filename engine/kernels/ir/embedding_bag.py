@@ -15,8 +15,6 @@ from llvmlite import ir
 from engine.kernels.ir.lanes import half_vector
 from engine.kernels.jit import JIT_ENABLED, intrinsic, types
 
-__all__ = ["IDS_AHEAD", "bag_block", "decode_block"]
-
 LINE_BYTES = 64
 IDS_AHEAD = 64
 """Lookups from the row that is requested to the ids that are: eight lines, so that they are there when it is named."""

@@ -10,8 +10,6 @@ from llvmlite import ir
 
 from engine.kernels.jit import JIT_ENABLED, intrinsic, types
 
-__all__ = ["loop"]
-
 _LANES = 8  # float64 of the widest vector register; narrower targets split it
 _I32, _I64, _F64 = ir.IntType(32), ir.IntType(64), ir.DoubleType()
 _VECTOR = ir.VectorType(_F64, _LANES)

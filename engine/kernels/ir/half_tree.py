@@ -11,8 +11,6 @@ from engine.kernels.ir.lanes import HALF, half_vector, has_f16c
 from engine.kernels.ir.microkernel import VL, load, splat
 from engine.kernels.jit import JIT_ENABLED, intrinsic, types
 
-__all__ = ["make_tile"]
-
 _AHEAD = 8 * 1024  # bytes of weights to prefetch ahead: beyond one page, within a second-level cache
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 

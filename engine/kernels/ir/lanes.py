@@ -13,8 +13,6 @@ from llvmlite import ir
 
 from engine.kernels.jit import JIT_ENABLED, host_features, intrinsic, isa, types
 
-__all__ = ["HALF", "fetch", "half_vector", "has_f16c", "lanes", "prefetch"]
-
 HALF = ir.HalfType()
 _BYTE = ir.IntType(8)
 _I32 = ir.IntType(32)

@@ -31,22 +31,6 @@ from numpy.lib.stride_tricks import as_strided
 from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import JIT_ENABLED, cgutils, host_features, intrinsic, isa, types
 
-__all__ = [
-    "EDGE",
-    "GROUP",
-    "HAS_BF16",
-    "HAS_COUNT",
-    "INT_KIND",
-    "MR",
-    "NC",
-    "NV",
-    "VL",
-    "aligned",
-    "in_panels",
-    "panels",
-    "tile",
-]
-
 VL = lanes()
 MR = 6
 EDGE = 2

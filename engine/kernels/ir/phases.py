@@ -14,8 +14,6 @@ from llvmlite import ir
 
 from engine.kernels.jit import JIT_ENABLED, intrinsic, kernel, types
 
-__all__ = ["STRIDE", "counters", "reached"]
-
 STRIDE = 16
 """Counters of one phase in a flat int64 array: taken at the first, done a cache line later."""
 _SPINS = 512 if JIT_ENABLED else 1  # looks at a counter before the thread offers its core to others

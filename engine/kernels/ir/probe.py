@@ -9,8 +9,6 @@ from llvmlite import ir
 from engine.kernels.ir.microkernel import VL, declared, load, multiply_add
 from engine.kernels.jit import cgutils, intrinsic, types
 
-__all__ = ["CHAINS", "compute_ir", "read_ir"]
-
 CHAINS = 24 if VL == 16 else 12
 """Independent sums: latency times throughput of the widest machines, within the registers."""
 _LINE = 64

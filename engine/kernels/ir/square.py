@@ -9,8 +9,6 @@ from llvmlite import ir
 from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import JIT_ENABLED, intrinsic, types
 
-__all__ = ["LANES", "square"]
-
 LANES = lanes()
 _I32, _F32 = ir.IntType(32), ir.FloatType()
 

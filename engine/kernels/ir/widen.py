@@ -11,8 +11,6 @@ from engine.kernels.ir.lanes import half_vector
 from engine.kernels.ir.microkernel import load
 from engine.kernels.jit import JIT_ENABLED, intrinsic, types
 
-__all__ = ["STRIP", "make_widen"]
-
 STRIP = 16
 """Codes widened at once."""
 _CODES = {"ms-fp9": 7, "ms-fp8": 8}  # formats of a byte a code: bits that bring it under fp16's exponent

@@ -15,8 +15,6 @@ from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.pointwise import exp32, gelu_erf32, gelu_tanh32, sigmoid32, tanh32
 from engine.kernels.threads.ranges import KernelError, over_range, require
 
-__all__ = ["GELU_TABLE", "TABLE_ENTRIES", "TABLE_LIMIT", "activate", "gelu_table"]
-
 GRAIN = 16384
 """Fewest elements worth a thread of their own. [elements]"""
 STEP = 256

@@ -30,8 +30,6 @@ from engine.kernels.operators.pointwise import exp32
 from engine.kernels.operators.softmax import row_max, row_sum
 from engine.kernels.threads.ranges import fresh, over_range, require, whole
 
-__all__ = ["append", "ask_ahead", "attend_head", "attention"]
-
 CacheFormat = Literal["f32", "bf16", "fp16"]
 PREFILL = 16
 """Fewest tokens worth laying the cache out for. [tokens]"""

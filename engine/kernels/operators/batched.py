@@ -14,8 +14,6 @@ from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.conv import LINEAR, sweep_block
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["block_vectors", "gemm_batched", "pack_columns"]
-
 _LANES = lanes()
 _ROW_BLOCK = 96
 """Fewest rows of one product worth packing its right side a second time, for another thread. [rows]"""

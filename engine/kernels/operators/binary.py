@@ -20,13 +20,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.kernels.ir.binary import ACROSS, LINE, OPERATIONS_PER_WORD, TALL, VECTORS, pair_at, tile
+from engine.kernels.ir.binary import ACROSS, LINE, TALL, VECTORS, pair_at, tile
 from engine.kernels.ir.microkernel import VL, aligned
 from engine.kernels.jit import kernel
 from engine.kernels.operators.gemm import row_blocks
 from engine.kernels.threads.ranges import over_range, require, whole
-
-__all__ = ["OPERATIONS_PER_WORD", "BinaryWeights", "binary_counts", "binary_fc", "pack_binary"]
 
 _AHEAD = 4096  # bytes that a single row asks for in advance: its panels stream from the last level
 _FINEST = 16  # parts of a thread's share: what one waits for the other at the end

@@ -13,8 +13,6 @@ import numpy as np
 from engine.kernels.jit import kernel
 from engine.kernels.threads.ranges import over_range, require
 
-__all__ = ["Combination", "combine"]
-
 GRAIN = 16384  # elements of a chunk: below it a second thread costs more than it brings
 _THREE, _SIX, _ZERO = np.float32(3), np.float32(6), np.float32(0)
 

@@ -17,8 +17,6 @@ from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import inner, kernel
 from engine.kernels.threads.ranges import fresh, over_range, require, whole
 
-__all__ = ["PackedConv", "conv", "conv_shape", "pack_conv", "pad_spatial", "per_axis", "sweep_block"]
-
 RELU, LINEAR = np.float32(0), np.float32(-np.inf)
 WEIGHT_SEGMENT_BYTES = 384 * 1024
 """Packed weights one pass over the pixels may hold: under half of a 1 MiB L2. [B]"""

@@ -19,8 +19,6 @@ from engine.kernels.operators.conv import PackedConv, conv_shape, corner_offsets
 from engine.kernels.operators.gemm import Packed, gemm_u8, pack_s8, padded
 from engine.kernels.threads.ranges import fresh, over_range, require, whole
 
-__all__ = ["PackedConvS8", "conv_u8", "pack_conv_s8"]
-
 _BLOCK_BYTES = 256 * 1024
 """Unfolded pixels of one block: with a panel of weights they stay in a second-level cache. [B]"""
 _WORD = GROUP[INT_KIND]

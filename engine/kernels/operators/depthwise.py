@@ -19,8 +19,6 @@ from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.conv import LINEAR, RELU, corner_offsets, pad_spatial, per_axis
 from engine.kernels.threads.ranges import fresh, over_range, require, whole
 
-__all__ = ["PackedDepthwise", "depthwise", "narrow_groups", "pack_depthwise"]
-
 ROW_TILE = 7
 """Output columns per tile; 7 divides the widths 7 to 112 of the usual networks, any other row ends with a tile that
 overlaps its neighbour. [pixels]"""

@@ -18,8 +18,6 @@ from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import inner, kernel
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["RowTable", "embedding_bag", "embedding_lookup", "pack_rows"]
-
 RowFormat = Literal["fp32", "fp16", "int8", "int4"]
 PREFETCH_BYTES, LEAST_DISTANCE, MOST_DISTANCE = 12288, 16, 128
 """Rows in flight: a quarter of a 48 KiB L1, at 16 to 128 lookups ahead. More evicts rows before their use (measured on

@@ -28,15 +28,6 @@ from engine.kernels.operators.norm import batch_norm
 from engine.kernels.operators.pool import STRIP, across, highest, max_pool
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = [
-    "affine_relu_pool_breadth_first",
-    "affine_relu_pool_depth_first",
-    "conv_relu_pool_breadth_first",
-    "conv_relu_pool_depth_first",
-    "relu_pool_breadth_first",
-    "relu_pool_depth_first",
-]
-
 _ZERO = np.float32(0)
 _NONE = np.empty(0, np.float32)
 

@@ -22,28 +22,9 @@ from typing import Any
 import numpy as np
 
 from engine.kernels import jit
-from engine.kernels.ir.microkernel import EDGE, GROUP, INT_KIND, MR, NC, aligned, in_panels, panels, tile
+from engine.kernels.ir.microkernel import EDGE, GROUP, INT_KIND, MR, NC, in_panels, panels, tile
 from engine.kernels.jit import kernel
 from engine.kernels.threads.ranges import over_range, require, whole
-
-__all__ = [
-    "DEPTH",
-    "Packed",
-    "aligned",
-    "as_rows",
-    "gemm_f32",
-    "gemm_s32",
-    "gemm_u8",
-    "multiply",
-    "output",
-    "pack_f32",
-    "pack_s8",
-    "padded",
-    "panel_rows",
-    "piece",
-    "row_blocks",
-    "rows_of",
-]
 
 _ROW_BLOCK_BYTES = 384 * 1024  # rows that stay in a second-level cache while the column panels pass
 DEPTH = 1024  # k-words of a panel, 256 KiB, that stay there while the rows pass

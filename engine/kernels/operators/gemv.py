@@ -19,8 +19,6 @@ from engine.kernels.jit import kernel
 from engine.kernels.operators.gemm import output
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["SMALL_N", "gemv", "small_f32"]
-
 SMALL_N = 16
 _GRAIN_BYTES = 64 * 1024  # rows of one chunk: below this a second thread costs more than it brings
 

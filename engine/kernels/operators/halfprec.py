@@ -37,8 +37,6 @@ from engine.kernels.operators.gemm import (
 )
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["FORMATS", "NarrowWeights", "gemm_bf16", "gemm_half", "gemm_narrow", "pack_narrow", "rounded_bits"]
-
 FORMATS = ("bf16", "fp16", "ms-fp9", "ms-fp8")
 _MANTISSA = {"ms-fp9": 3, "ms-fp8": 2}
 _TOP_EXPONENT, _LOW_EXPONENT = 15, -14  # of every format with five exponent bits

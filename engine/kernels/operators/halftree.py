@@ -21,12 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.kernels.ir.half_tree import make_tile
-from engine.kernels.ir.microkernel import VL
+from engine.kernels.ir.microkernel import VL, aligned
 from engine.kernels.jit import kernel
-from engine.kernels.operators.gemm import aligned
 from engine.kernels.threads.ranges import over_range, require, whole
-
-__all__ = ["WIDTHS", "TreeWeights", "pack_tree", "tree_matvec"]
 
 WIDTHS = (16, 32, 64, 128)
 

@@ -8,8 +8,6 @@ from engine.kernels.jit import kernel
 from engine.kernels.operators.softmax import row_sum
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["batch_norm", "layer_norm", "local_response_norm", "rms_norm"]
-
 _STRIP = 2048  # elements normalised in one go: rows of few channels are taken together
 
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from engine.kernels.jit import inner
 
-__all__ = ["erf32", "exp32", "exp_below32", "gelu_erf32", "gelu_tanh32", "sigmoid32", "tanh32"]
-
 FUSED = {"contract"}
 """A product and a sum may become one fused multiply-add: the only liberty the compiler gets here."""
 _HIGH, _LOW = np.float32(88.0), np.float32(-87.0)

@@ -16,8 +16,6 @@ import numpy as np
 from engine.kernels.jit import inner, kernel
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["adaptive_average_pool", "average_pool", "global_average_pool", "max_pool"]
-
 STRIP = 2048
 """Elements of a line of maxima: it and three stretches of input lie in a first-level cache together."""
 

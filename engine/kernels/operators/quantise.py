@@ -10,8 +10,6 @@ import numpy as np
 from engine.kernels.jit import inner, kernel
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["quantise"]
-
 GRAIN = 16384
 """Fewest elements worth a thread of their own. [elements]"""
 STEP = 256

@@ -16,8 +16,6 @@ from engine.kernels.jit import kernel
 from engine.kernels.operators.softmax import row_max, row_sum
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["argmax", "reduce_sum", "repeat_rows", "transpose"]
-
 GRAIN = 16384  # elements of a chunk: below it a second thread costs more than it brings
 
 

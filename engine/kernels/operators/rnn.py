@@ -20,8 +20,6 @@ from engine.kernels.operators.conv import LINEAR
 from engine.kernels.operators.pointwise import sigmoid32, tanh32
 from engine.kernels.threads.ranges import fresh, over_range, require, whole
 
-__all__ = ["PackedCell", "gru_step", "lstm_step", "pack_cell"]
-
 GATES = {"lstm": 4, "gru": 3}
 _ROWS = 4
 """Samples per tile: four registers of gates each. [samples]"""

@@ -9,8 +9,6 @@ import numpy as np
 from engine.kernels.jit import inner, kernel
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["roi_align"]
-
 _ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 

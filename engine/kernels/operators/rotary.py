@@ -7,8 +7,6 @@ import numpy as np
 from engine.kernels.jit import kernel
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["rotary", "rotary_angles"]
-
 
 def rotary_angles(positions: np.ndarray, depth: int, base: float = 10_000.0) -> tuple[np.ndarray, np.ndarray]:
     """Cosines and sines float32 ``[tokens, depth / 2]`` of ``position * base ** (-2 i / depth)``. [rad]"""

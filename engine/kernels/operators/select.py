@@ -11,8 +11,6 @@ import numpy as np
 from engine.kernels.jit import inner, kernel
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["non_max_suppression", "top_k"]
-
 _SIGN, _MAGNITUDE, _PLACES = np.int32(31), np.int32(0x7FFFFFFF), np.int64(0xFFFFFFFF)
 _ZERO, _HALF = np.float32(0), np.float32(0.5)
 _BLOCK = 64

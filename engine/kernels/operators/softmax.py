@@ -8,8 +8,6 @@ from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.pointwise import exp_below32
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["row_max", "row_sum", "softmax"]
-
 _SIGN, _MAGNITUDE = np.int32(31), np.int32(0x7FFFFFFF)
 _LOWEST = np.int32(-0x7F800001)  # the ordered key of -infinity
 

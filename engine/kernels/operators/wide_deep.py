@@ -13,8 +13,6 @@ from engine.kernels.ir.lanes import prefetch
 from engine.kernels.jit import inner, kernel
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["gather_codes_range", "gather_range", "hash_ids", "head_codes_range", "head_range"]
-
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)

@@ -6,8 +6,6 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 
-__all__ = ["BINS", "bin_edges", "count_bins"]
-
 _SHIFT = 49  # keeps 3 bits of the mantissa: eight bins an octave
 _LOWEST = (1023 - 128) << 3  # 2**-128; what is smaller, zero and negative go to the first bin
 BINS = 256 * 8

@@ -10,8 +10,6 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 
-__all__ = ["drop_dominated", "front_mask"]
-
 _BLOCK = 256
 _KILLERS = 24  # points that a pass compares with
 _AT_ONCE = 3  # of them, before what is left of a block is counted

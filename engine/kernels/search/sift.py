@@ -8,8 +8,6 @@ from engine.kernels.jit import kernel
 from engine.kernels.search.bins import count_bins
 from engine.kernels.search.pareto import drop_dominated
 
-__all__ = ["sift"]
-
 
 @kernel
 def sift(

@@ -18,22 +18,6 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 
-__all__ = [
-    "AIMS",
-    "FLOWS",
-    "MAPPING",
-    "ORDERS",
-    "count",
-    "every",
-    "fewest_k",
-    "figures",
-    "fills",
-    "fits",
-    "read",
-    "search",
-    "weigh",
-]
-
 M, N, K = range(3)
 _FREE = np.array([N, M, K])  # the dimension that does not index operand A, B and C
 ORDERS = np.array([(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])  # outermost first

@@ -16,8 +16,6 @@ from queue import SimpleQueue
 from engine.kernels import jit
 from engine.kernels.ir.phases import STRIDE, counters, reached
 
-__all__ = ["together"]
-
 _RESTS = 200  # offers of the core, about a microsecond each, before a helper goes to sleep
 _POSTED, _ENDED = 0, STRIDE // 2
 Share = Callable[[], None]

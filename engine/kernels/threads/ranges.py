@@ -13,8 +13,6 @@ import numpy as np
 from engine.kernels import jit
 from engine.kernels.threads.helpers import together
 
-__all__ = ["KernelError", "fresh", "over_range", "require", "whole"]
-
 _ARRAY = np.ndarray
 
 

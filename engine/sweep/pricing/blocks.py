@@ -24,8 +24,6 @@ from engine.sweep.space import Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["TABLE_LIMIT", "DesignBlock", "Programs", "figures_of", "price", "table_rows"]
-
 TABLE_LIMIT = 1_000_000
 
 

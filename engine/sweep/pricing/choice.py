@@ -10,8 +10,6 @@ import numpy as np
 
 from engine.sweep.pricing.program import Program
 
-__all__ = ["Choice"]
-
 _PACE = ("interval_s", "latency_s")  # what the best option that fits has least of, as `engine.plan.schemes` settles it
 
 

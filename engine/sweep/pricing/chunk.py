@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from engine.kernels.search.bins import BINS
 from engine.kernels.search.pareto import front_mask
 from engine.kernels.search.sift import sift
 from engine.sweep.goals import FIGURES, Objective
 from engine.sweep.pricing.blocks import DesignBlock, Programs
-from engine.sweep.result import BINS
 from engine.sweep.space import space_of
 from engine.sweep.top import Top, best_of
-
-__all__ = ["PIECE", "ChunkHints", "ChunkRequest", "ChunkResult", "Mismatch", "killers_of", "search", "search_shared"]
 
 PIECE = 1 << 15
 """Designs that are priced and thinned together: their figures stay in a core's cache."""

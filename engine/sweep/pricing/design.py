@@ -28,8 +28,6 @@ from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import Quantity
 from model_zoo.catalog import Zoo
 
-__all__ = ["OPTIONS", "Beat", "Design", "DesignFamily", "Part", "Refused", "Structural"]
-
 Beat = Callable[[int, int], None]
 """Called with (pieces made, pieces in all) while a family is set up; what it raises ends that."""
 OPTIONS = -1

@@ -13,8 +13,6 @@ from engine.cost.figures import M, money_figures, time_figures
 from engine.devices.common.contract import WIDTH
 from engine.kernels.jit import kernel
 
-__all__ = ["WIDTH", "fill_points", "gather_range", "gather_rows"]
-
 
 @kernel
 def _gather(mem, lo, n, radix, strides, first, width, offset, row, values, digits):

@@ -15,8 +15,6 @@ from engine.sweep.pricing.design import OPTIONS
 from engine.sweep.pricing.points import fill_points
 from engine.sweep.pricing.runs import AT_ONCE, CompiledRun, GroupTable, LiveRun, laid
 
-__all__ = ["Assembly", "Program", "assemble"]
-
 _WORK = 1 << 21  # operators priced in a chunk, so that one takes a fraction of a second
 _NONE = np.zeros(0, dtype=np.int64)
 

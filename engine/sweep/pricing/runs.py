@@ -18,8 +18,6 @@ from engine.devices.common.contract import DeviceFamily, Job
 from engine.devices.common.counts import Group
 from engine.sweep.pricing.points import gather_range, gather_rows
 
-__all__ = ["AT_ONCE", "CompiledRun", "GroupTable", "LiveRun", "laid"]
-
 AT_ONCE = 1 << 13  # designs whose records lie in memory together
 _GRID = 1 << 21  # entries of a table
 _FEW = 64  # entries that are tabulated whatever it spares

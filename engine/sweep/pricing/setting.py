@@ -16,8 +16,6 @@ from engine.sweep.space import SIZES, Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["between", "head_of", "numeric_axes", "read_setting", "restated"]
-
 
 def head_of(path: str) -> tuple[str, str]:
     """(kind of a path, rest of it), with the optional ``system.`` in front gone."""

@@ -38,8 +38,6 @@ from engine.sweep.pricing.design import OPTIONS, Design, DesignFamily, Part, Ref
 from engine.sweep.pricing.program import Assembly, Program, assemble
 from engine.sweep.pricing.runs import CompiledRun
 
-__all__ = ["Tabulated", "compile_family", "tabulate"]
-
 Piece = Callable[[Design], tuple[Iterable[Any], Any]]
 """Numbers of some designs, and what must be the same for all designs of a family."""
 

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from engine.kernels import jit
-from engine.kernels.operators.gemm import aligned
+from engine.kernels.ir.microkernel import aligned
 from engine.kernels.probe import cache_sizes, compute_peak, probe
 from engine.kernels.threads.ranges import KernelError
 

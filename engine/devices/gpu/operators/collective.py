@@ -13,8 +13,6 @@ from engine.devices.gpu.operators.slots import AT_LINK, AT_START, BOUND, BOUND_B
 from engine.devices.gpu.operators.slots import WIRE as BY_WIRE
 from engine.kernels.jit import kernel
 
-__all__ = ["collective_rows", "form_of"]
-
 
 def form_of(
     wire: str,

@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-__all__ = ["Column", "floats", "groups", "read_columns", "write_joined"]
-
 _NEVER = "\x01"  # in a text: what leaves lines whole
 _DIGITS = 6  # significant ones of a number written
 

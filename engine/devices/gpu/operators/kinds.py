@@ -23,8 +23,6 @@ from engine.devices.gpu.operators.record import (
 from engine.devices.gpu.operators.slots import ANSWER
 from engine.kernels.jit import run_chunks
 
-__all__ = ["KINDS", "Kind", "Numbers", "Texts", "constants_of", "prefill_heads", "prefill_tile", "runtime_of"]
-
 Texts = Mapping[str, str]
 Numbers = Mapping[str, np.ndarray]
 Model = Callable[[Part, Texts, Numbers, bool, Mapping[str, Any] | None], np.ndarray]

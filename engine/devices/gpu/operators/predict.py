@@ -18,8 +18,6 @@ from hardware_specs.catalog import default_catalog
 from hardware_specs.plain import load_yaml
 from hardware_specs.quantity import SpecError
 
-__all__ = ["Answers", "bands", "named_part", "predict"]
-
 _OUTSIDE = 1.5  # how much further off, in logarithms, a part that its generation's constants were not fitted on may be
 
 

@@ -16,8 +16,6 @@ from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.plain import load_yaml
 from hardware_specs.schema import Device
 
-__all__ = ["NoModel", "Part", "facts", "fitted", "format_named", "format_record", "machine", "part_of"]
-
 _HERE = Path(__file__).parent
 _CONSTANTS = MACHINE[3:]
 

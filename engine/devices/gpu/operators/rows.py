@@ -15,8 +15,6 @@ from engine.devices.gpu.operators.columns import floats, read_columns, write_joi
 from engine.devices.gpu.operators.kinds import KINDS, Kind
 from engine.devices.gpu.operators.predict import Answers
 
-__all__ = ["RowsError", "Table", "checked", "read_rows", "write_rows"]
-
 ADDED = ("predicted_us", "bound_us", "bound_by", "band_low_us", "band_high_us", "reason")
 _ALWAYS = ("framework", "version", "kernel")  # text that may stand in any row
 _FIGURES = ("time_us", "min_us")  # measured, handed through
