@@ -14,7 +14,6 @@ from engine.scenario import Scenario, decode, encode
 from tests.app.browser.keyboard import row_picked, slid
 from tests.app.forged import forged
 
-PHONE = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Mobile Safari/537.36"
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
@@ -313,7 +312,7 @@ def test_a_simulation_ends_by_itself_and_its_curve_says_so(visit):
     expect(me.page.get_by_role("button", name="Cancel")).to_have_count(0)
 
 
-def test_the_traffic_page_keeps_ids_in_the_address_and_fits_a_phone(visit):
+def test_the_traffic_page_keeps_ids_in_the_address(visit):
     token = encode(PRESETS["node-dlrm"].scenario)
     me = visit(f"/traffic?s={token}")
     choose(me.page, "Queues", "A queue for each stage")
@@ -322,9 +321,6 @@ def test_the_traffic_page_keeps_ids_in_the_address_and_fits_a_phone(visit):
     me.page.reload()
     me.settled().page.get_by_text("Quick simulation").wait_for()
     assert "queues=stages" in me.page.url
-    phone = visit(f"/traffic?s={token}&queues=stages", user_agent=PHONE, has_touch=True, is_mobile=True)
-    phone.page.set_viewport_size({"width": 390, "height": 844})
-    phone.settled(anew=True).page.wait_for_function("document.scrollingElement.scrollWidth <= innerWidth")
 
 
 def test_every_page_is_served_under_its_name_and_has_it_in_its_title(visit):
