@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -60,3 +61,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByGroup:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place_of(item.nodeid))
+
+
+@pytest.fixture(autouse=True)
+def program() -> Iterator[None]:
+    """The main module stays what it was: Streamlit's tests put a page's file there, which new processes would run."""
+    before = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = before
