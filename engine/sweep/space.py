@@ -66,12 +66,13 @@ class Axis:
     @cached_property
     def even(self) -> bool:
         """Whether every value sets the same paths."""
-        return len({frozenset(path for path, _ in self.settings(digit)) for digit in range(len(self))}) == 1
+        own = frozenset((self.path,))
+        return len({frozenset(v) if isinstance(v, Mapping) else own for v in self.values}) == 1
 
     @cached_property
     def paths(self) -> frozenset[str]:
         """Every path it sets."""
-        return frozenset(path for digit in range(len(self)) for path, _ in self.settings(digit))
+        return frozenset().union(*(v if isinstance(v, Mapping) else (self.path,) for v in self.values))
 
 
 def steps(low: float, high: float, count: int, scale: str = "linear") -> tuple[float, ...]:

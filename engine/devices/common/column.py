@@ -20,6 +20,7 @@ import numpy as np
 _WHOLE = 1 << 53  # integers up to here are doubles
 _TOGETHER = 1 << 22  # values of a column
 _DIVIDES = (operator.truediv, operator.floordiv)
+_SAME = {operator.add: 0.0, operator.sub: 0.0, operator.mul: 1.0, operator.truediv: 1.0}  # what changes no number
 
 
 class NotAlike(Exception):
@@ -49,8 +50,14 @@ def _spread(a: Any, b: Any) -> None:
             raise NotAlike([d for d, size in enumerate(shape) if size > 1], many=True)
 
 
+def _alike(values: np.ndarray) -> Any:
+    """A column of what may be nothing anywhere: then the number, and what comes of it are numbers."""
+    return Column(values) if values.any() else 0.0
+
+
 def _arithmetic(of: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Column, Any], Any]:
-    divides = of in _DIVIDES
+    divides, times = of in _DIVIDES, of is operator.mul
+    same = _SAME.get(of) if not swapped or of in (operator.add, operator.mul) else None
 
     def found(self: Column, other: Any) -> Any:
         if isinstance(other, np.ndarray):
@@ -58,10 +65,13 @@ def _arithmetic(of: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Colum
         own, other = self.values, other if type(other) is float else _operand(other)
         if type(other) is not float:
             _spread(own, other)
+        elif other == same:
+            return self
         a, b = (other, own) if swapped else (own, other)
         if divides and not (b if type(b) is float else b.all()):  # a number raises where an array would go on
             raise NotAlike(_varying(np.asarray(b) != 0.0))
-        return Column(of(a, b))
+        result = of(a, b)
+        return _alike(result) if type(other) is float and other == 0.0 and (times or divides) else Column(result)
 
     return found
 
@@ -135,7 +145,7 @@ def larger(a: Any, b: Any) -> Any:
     if isinstance(a, Column) or isinstance(b, Column):
         a, b = _operand(a), _operand(b)
         _spread(a, b)
-        return Column(np.where(b > a, b, a))
+        return _alike(np.where(b > a, b, a))
     return b if b > a else a
 
 

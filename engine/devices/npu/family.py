@@ -181,9 +181,10 @@ def _runs(job: Job, op: Op) -> float:
 def _weights(job: Job, sheet: _Sheet, bits: float, spilled: dict[str, float]) -> np.ndarray:
     """Bytes of weights each op reads from DRAM in a pass; fills both traffic columns. [B]"""
     for i, op in enumerate(job.ops):
-        if op.kind in HOST_KINDS:
+        read = 0.0 if op.kind in HOST_KINDS else op.weights_read(1, job.length, job.context)
+        if type(read) is float and read == 0.0:
             continue
-        read = op.weights_read(1, job.length, job.context) * _runs(job, op) * bits / 8 * _share(job, op)
+        read = read * _runs(job, op) * bits / 8 * _share(job, op)
         sheet.offchip[i] = read * spilled.get(op.name, 0.0)
         sheet.onchip[i] = read - sheet.offchip[i]
     return sheet.offchip.copy()

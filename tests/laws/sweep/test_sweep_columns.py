@@ -267,3 +267,14 @@ def test_designs_beside_each_other_have_the_bits_of_each_by_itself() -> None:
                 own = np.ascontiguousarray(sizes[:, [at]])
                 compiled.points(0, 1, rows, times, table, float(job.ways), own, records(record[:, at : at + 1].T), one)
                 assert whole[:, at].tobytes() == one.tobytes()
+
+
+def test_what_is_nothing_for_every_value_is_a_number_again():
+    """All that came of an operator without weights was worked out a thousand times over, as zeros."""
+    sizes = Column([1.0, 2.0, 3.0])
+    assert [sizes * 0.0, 0.0 * sizes, 0.0 / sizes, 0 * sizes, larger(-sizes, 0.0)] == [0.0] * 5
+    assert all(one is sizes for one in (sizes + 0.0, 0 + sizes, sizes - 0.0, sizes * 1.0, 1 * sizes, sizes / 1.0))
+    assert [one.values.tolist() for one in (0.0 - sizes, 1.0 / sizes)] == [[-1.0, -2.0, -3.0], [1.0, 1 / 2, 1 / 3]]
+    with np.errstate(invalid="ignore"):
+        never = Column([0.0, np.inf]) * 0.0
+    assert np.isnan(never.values[1]), "no number that was not one is lost"
