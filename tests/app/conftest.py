@@ -177,6 +177,8 @@ def regulars(chromium, server) -> Iterator[list[Visitor]]:
 @pytest.fixture
 def visit(chromium, server, regulars) -> Iterator[object]:
     """Opens a page: the first of a test as the regular visitor, who keeps nothing; any other in a fresh browser."""
+    from playwright.sync_api import Error
+
     visitors: list[Visitor] = []
 
     def opened(path: str = "/", scheme: str = "light", wire: object = None, **context: object) -> Visitor:
@@ -198,7 +200,7 @@ def visit(chromium, server, regulars) -> Iterator[object]:
             continue
         try:
             me.left()
-        except Exception:  # a page that died is not left to the next test
+        except Error:  # a page that died is not left to the next test
             regulars[0] = Visitor(chromium.new_context(viewport=DESK), server)
             raise
         if me is not regulars[0]:

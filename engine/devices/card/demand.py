@@ -2,7 +2,7 @@
 
 A product is cut over the cores in rows and columns and goes through a core in blocks (`engine.devices.card.tiling`),
 which says how often its operands pass the shared cache and a core's SRAM. A demand depends on the mapping and on
-capacities; `engine.devices.card.cores` times and schedules it. Estimates.
+capacities; `engine.devices.card.points` times and schedules it. Estimates.
 """
 
 from __future__ import annotations

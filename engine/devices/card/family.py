@@ -1,10 +1,10 @@
 """A many-core inference card: matrix engine, vector unit and SRAM in each core, a shared cache, LPDDR behind it.
 
-The compiler's view of a network is made in `card_graph`, lookups are balanced in `card_bags`, operators are cut up in
-`card_demand`, timed and scheduled in `card_points` at the rates of `card_supply`; this module turns a device and a job
-into what those need. Weights that fit in the cores' SRAM and the cache stay there, whole tensors at a time, those most
-often read first and of those the largest. Where a network has embedding tables and its parts are placed apart, some
-cores look up and the others compute. Estimates.
+The compiler's view of a network is made in `graph`, lookups are balanced in `embedding_bags`, operators are cut up in
+`demand`, timed and scheduled in `points` at the rates of `supply`; this module turns a device and a job into what those
+need. Weights that fit in the cores' SRAM and the cache stay there, whole tensors at a time, those most often read first
+and of those the largest. Where a network has embedding tables and its parts are placed apart, some cores look up and
+the others compute. Estimates.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.devices.card import cores as C
 from engine.devices.card import demand as D
+from engine.devices.card import rates as R
 from engine.devices.card.embedding_bags import (
     HOST_TABLES,
     divided,
@@ -225,7 +225,7 @@ def _lookup_fields(job: Job, op: Op) -> list[float]:
 def _search_fields(job: Job) -> list[float]:
     """What a search of tilings weighs, after a 1.0: seconds of multiply-adds and of bytes by level, then joules."""
     model, rates = job.model, supply(job)
-    seconds = [rates[row] for row in (C.LOW_S, C.WIDE_S, C.SRAM_S, C.CACHE_S, C.FAR_S)]
+    seconds = [rates[row] for row in (R.LOW_S, R.WIDE_S, R.SRAM_S, R.CACHE_S, R.FAR_S)]
     joules_of = ("array_low_j", "array_wide_j", "core_byte_j", "cache_byte_j", "far_byte_j")
     return [1.0, *seconds, *(model[name] for name in joules_of)]
 
@@ -270,7 +270,7 @@ def record(job: Job) -> list[float]:
         float(on["placement"]),
         model["kernel_start"] * card.clock.max.si,
         lanes,
-        supply(job)[C.SRAM_S] * card.clock.max.si,
+        supply(job)[R.SRAM_S] * card.clock.max.si,
         *(_search_fields(job) if on["search-tilings"] else [0.0] * 11),
         model["array_depth"],
         model["array_filters"],

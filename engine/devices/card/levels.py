@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.devices.card import cores as C
 from engine.devices.card import demand as D
+from engine.devices.card import rates as R
 from engine.devices.card.placement import levels, line_bytes
 from hardware_specs.schema import Device
 
@@ -35,20 +35,20 @@ def limits_of(device: Device, asked: np.ndarray, rates: np.ndarray) -> tuple[str
     own, shared, far = _names(device)
     a, s = asked.T, rates
     spread = a[D.SKEW] / np.maximum(a[D.PIECES], 1.0)
-    arrays = (a[D.MACS_LOW] * s[C.LOW_S] + a[D.MACS_WIDE] * s[C.WIDE_S]) * spread
-    lanes = (a[D.LANE_OPS] * s[C.LANE_S] + a[D.CYCLES] * s[C.CYCLE_S]) * spread
+    arrays = (a[D.MACS_LOW] * s[R.LOW_S] + a[D.MACS_WIDE] * s[R.WIDE_S]) * spread
+    lanes = (a[D.LANE_OPS] * s[R.LANE_S] + a[D.CYCLES] * s[R.CYCLE_S]) * spread
     works = np.stack(
         [
             arrays,
             lanes,
-            a[D.PORT] * s[C.PORT_S] * spread,
-            a[D.SRAM] * s[C.SRAM_S] * spread,
-            a[D.CACHE] * s[C.CACHE_S],
-            a[D.FAR] * s[C.FAR_S] + a[D.LINES] * s[C.LINE_S],
-            a[D.BEYOND] * s[C.BEYOND_S],
-            a[D.STARTS] * s[C.START_S] + a[D.SOLO] * s[C.SOLO_S],
-            a[D.HOST_OPS] * s[C.HOST_OP_S],
-            a[D.PIXELS] * s[C.PIXEL_S],
+            a[D.PORT] * s[R.PORT_S] * spread,
+            a[D.SRAM] * s[R.SRAM_S] * spread,
+            a[D.CACHE] * s[R.CACHE_S],
+            a[D.FAR] * s[R.FAR_S] + a[D.LINES] * s[R.LINE_S],
+            a[D.BEYOND] * s[R.BEYOND_S],
+            a[D.STARTS] * s[R.START_S] + a[D.SOLO] * s[R.SOLO_S],
+            a[D.HOST_OPS] * s[R.HOST_OP_S],
+            a[D.PIXELS] * s[R.PIXEL_S],
         ]
     )
     names = ("array", "lanes", "port", own, shared, far, "nvm", "start", "host", "decoder")

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.card import cores as C
 from engine.devices.card import demand as D
+from engine.devices.card import rates as R
 from engine.devices.card.tiling import SIDES
 from engine.devices.common.counts import SIZES, records, side_by_side
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
@@ -49,9 +49,9 @@ def _first(demand, j, column):
 def _outside(demand, rates, j):
     """Seconds of an op on the slower of LPDDR, streams and single lines together, and the memory behind it."""
     far_s, line_s, beyond_s = (
-        load(rates, C.FAR_S * LANES),
-        load(rates, C.LINE_S * LANES),
-        load(rates, C.BEYOND_S * LANES),
+        load(rates, R.FAR_S * LANES),
+        load(rates, R.LINE_S * LANES),
+        load(rates, R.BEYOND_S * LANES),
     )
     lpddr = _of(demand, j, D.FAR) * far_s + _of(demand, j, D.LINES) * line_s
     return larger(lpddr, _of(demand, j, D.BEYOND) * beyond_s)
@@ -63,14 +63,14 @@ def _seconds(demand, rates, piece, far, start):
 
     ``rates`` (SUPPLY, LANES) is flat, as are all arrays of points here.
     """
-    low_s, wide_s, lane_s = load(rates, C.LOW_S * LANES), load(rates, C.WIDE_S * LANES), load(rates, C.LANE_S * LANES)
+    low_s, wide_s, lane_s = load(rates, R.LOW_S * LANES), load(rates, R.WIDE_S * LANES), load(rates, R.LANE_S * LANES)
     cycle_s, port_s, sram_s = (
-        load(rates, C.CYCLE_S * LANES),
-        load(rates, C.PORT_S * LANES),
-        load(rates, C.SRAM_S * LANES),
+        load(rates, R.CYCLE_S * LANES),
+        load(rates, R.PORT_S * LANES),
+        load(rates, R.SRAM_S * LANES),
     )
-    start_s, solo_s = load(rates, C.START_S * LANES), load(rates, C.SOLO_S * LANES)
-    cache_s = load(rates, C.CACHE_S * LANES)
+    start_s, solo_s = load(rates, R.START_S * LANES), load(rates, R.SOLO_S * LANES)
+    cache_s = load(rates, R.CACHE_S * LANES)
     for j in range(demand.shape[0] // (D.DEMANDS * LANES)):
         at = j * LANES
         if _first(demand, j, D.PIECES) == 0.0:
@@ -278,16 +278,16 @@ def _add_up(low, high, demand, rates, piece, far, start, wall, sums):
         runs = _of(demand, j, D.RUNS)
         if _first(demand, j, D.HOST_OPS) > 0.0:
             again = j > 0 and _first(demand, j - 1, D.HOST_OPS) > 0.0  # left there for the operator before
-            begin = zero if again else load(rates, C.HOST_START_S * LANES)
-            host = host + runs * (_of(demand, j, D.HOST_OPS) * load(rates, C.HOST_OP_S * LANES) + begin)
+            begin = zero if again else load(rates, R.HOST_START_S * LANES)
+            host = host + runs * (_of(demand, j, D.HOST_OPS) * load(rates, R.HOST_OP_S * LANES) + begin)
         elif _first(demand, j, D.PIXELS) > 0.0:
-            compute = compute + runs * _of(demand, j, D.PIXELS) * load(rates, C.PIXEL_S * LANES)
+            compute = compute + runs * _of(demand, j, D.PIXELS) * load(rates, R.PIXEL_S * LANES)
         elif _first(demand, j, D.PIECES) > 0.0:
             at = j * LANES
             own, began, whole = load(piece, at), load(start, at), runs * load(wall, at)
             busy = own - began
-            port = _of(demand, j, D.PORT) * load(rates, C.PORT_S * LANES)
-            port = larger(port, _of(demand, j, D.SRAM) * load(rates, C.SRAM_S * LANES))
+            port = _of(demand, j, D.PORT) * load(rates, R.PORT_S * LANES)
+            port = larger(port, _of(demand, j, D.SRAM) * load(rates, R.SRAM_S * LANES))
             port = port * _of(demand, j, D.SKEW) / spread(max(_first(demand, j, D.PIECES), 1.0))
             late = above(load(far, at), own)
             some = above(own, zero) & ~late
@@ -419,7 +419,7 @@ def _fill(lo, hi, table, traits, first, needs, lookups, lists, sizes, record, to
     Designs in a row that ask the same of the card are scheduled together, and so are those that ask for other amounts.
     """
     each = side_by_side(record, hi)
-    mapping = each.shape[0] - C.SUPPLIES
+    mapping = each.shape[0] - R.SUPPLIES
     rec, size = np.empty(mapping), np.empty(SIZES)
     start, known = lo, 0
     while start < hi:

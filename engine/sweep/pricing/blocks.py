@@ -84,9 +84,8 @@ class Programs:
         first = sum(space.strides[axis] * digit for axis, digit in digits)
         size = prod(len(space.axes[i]) for i in rest)
         try:
-            numeric = sorted(
-                set(numeric_axes(space)) - set(fixed), key=lambda i: (len(space.axes[i]), i)
-            )  # lie as told
+            open_axes = set(numeric_axes(space)) - set(fixed)
+            numeric = sorted(open_axes, key=lambda i: (len(space.axes[i]), i))  # the longest last, equals in axis order
             program = compile_family(
                 DesignFamily(space, fixed, numeric, space.catalog, space.zoo, self.known, self.beat)
             )

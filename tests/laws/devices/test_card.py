@@ -11,9 +11,9 @@ import pytest
 
 from engine.cost.best_plan import make_plan
 from engine.cost.schedule import price_stage
-from engine.devices.card import cores as C
 from engine.devices.card import demand as D
 from engine.devices.card import family
+from engine.devices.card import rates as R
 from engine.devices.card.embedding_bags import busiest, list_lengths
 from engine.devices.card.graph import as_run
 from engine.devices.card.points import ROOM, supply_block
@@ -118,8 +118,8 @@ def test_a_block_of_points_prices_each_as_alone():
     one = job("xlm-r-large")
     asked, (first, waits) = family.schedule(one).asked, family.needs(one.ops)
     points = np.repeat(np.array(family.supply(one)).reshape(-1, 1), 5, axis=1)
-    points[C.FAR_S] *= np.array([1, 0.5, 2, 4, 1])
-    points[C.START_S] *= np.array([1, 1, 2, 1, 0])
+    points[R.FAR_S] *= np.array([1, 0.5, 2, 4, 1])
+    points[R.START_S] *= np.array([1, 1, 2, 1, 0])
     block = np.zeros((6, 5))
     room, out = np.empty((ROOM, len(asked) * LANES_AT_ONCE)), np.zeros((0, 6))
     supply_block(0, 2, asked[None], first, waits, 12, True, points, block, room, out)

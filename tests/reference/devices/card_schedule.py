@@ -4,23 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.devices.card.cores import (
-    BEYOND_S,
-    CACHE_S,
-    CYCLE_S,
-    FAR_S,
-    HOST_OP_S,
-    HOST_START_S,
-    LANE_S,
-    LINE_S,
-    LOW_S,
-    PIXEL_S,
-    PORT_S,
-    SOLO_S,
-    SRAM_S,
-    START_S,
-    WIDE_S,
-)
 from engine.devices.card.demand import (
     BEYOND,
     CACHE,
@@ -40,6 +23,23 @@ from engine.devices.card.demand import (
     SOLO,
     SRAM,
     STARTS,
+)
+from engine.devices.card.rates import (
+    BEYOND_S,
+    CACHE_S,
+    CYCLE_S,
+    FAR_S,
+    HOST_OP_S,
+    HOST_START_S,
+    LANE_S,
+    LINE_S,
+    LOW_S,
+    PIXEL_S,
+    PORT_S,
+    SOLO_S,
+    SRAM_S,
+    START_S,
+    WIDE_S,
 )
 from engine.kernels.jit import kernel
 
