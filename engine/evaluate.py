@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.cost.changes import moved
 from engine.cost.compose import compose
-from engine.cost.power_and_price import account
 from engine.cost.report import Report
-from engine.cost.schedule import schedule
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
 from hardware_specs.catalog import Catalog
@@ -37,10 +36,8 @@ def evaluate(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None
     bound = bind(scenario, catalog, zoo)
     # 2. which part runs where, and what crosses which wire
     plan = make_plan(bound)
-    # 3. each device family prices its part; stages and wires become latency and pace
-    times = schedule(bound, plan)
-    # 4. power, price, cost
-    money = account(bound, plan, times)
-    # 5. the report, with the reason for each number
+    # 3. each device family prices its part; stages, wires, power and price become figures
+    times = assemble(bound, plan)
+    # 4. the report, with the reason for each number
     far = moved(scenario, times.latency_s, times.units_per_s, catalog, zoo)
-    return compose(bound, plan, times, money, far)
+    return compose(bound, plan, times, far)

@@ -13,8 +13,8 @@ from math import floor, inf
 from types import MappingProxyType
 
 from engine.analyses.split import Goal, best_split, split_points
+from engine.cost.assemble import wire_time
 from engine.cost.report import ErrorBand
-from engine.cost.schedule import wire_time
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.bind import Wire

@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
+from engine.cost.assemble import price_stage, wire_time
 from engine.cost.power_and_price import device_power
-from engine.cost.schedule import price_stage, wire_time
 from engine.devices import family
 from engine.devices.common.contract import Job, Unsupported
 from engine.plan.plan import crossing_bytes

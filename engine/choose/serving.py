@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.choose.question import LOAD, Price, Question
+from engine.cost.assemble import Schedule, assemble
 from engine.cost.best_plan import make_plan
-from engine.cost.power_and_price import account
-from engine.cost.schedule import Schedule, schedule
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
@@ -99,7 +98,7 @@ def served(
         try:
             bound = bind(scenario, catalog, zoo)
             plan = make_plan(bound)
-            times = schedule(bound, plan)
+            times = assemble(bound, plan)
         except (ScenarioError, Unsupported) as error:
             yield Refusal(scenario, "runs", str(error))
             return
@@ -113,13 +112,13 @@ def served(
         if isinstance(load, Refusal):
             yield load
             return
-        money = account(bound, plan, times)
-        if question.power_w is not None and money.power_w is not None and money.power_w > question.power_w:
-            said = f"{money.power_w:.0f} W > {question.power_w:.0f} W"
-            yield Refusal(scenario, "limit", said, money.power_w / question.power_w)
+        power = times.figure("power_w")
+        if question.power_w is not None and power is not None and power > question.power_w:
+            said = f"{power:.0f} W > {question.power_w:.0f} W"
+            yield Refusal(scenario, "limit", said, power / question.power_w)
             return
         copies = plan.replicas * (len(plan.stages) if plan.pipelined else 1)
-        yield load.paid(question, price, money.power_w, money.capex_usd, sum(plan.devices_used), copies)
+        yield load.paid(question, price, power, times.account.price_usd, sum(plan.devices_used), copies)
         if load.rate < _WORTH * last or (question.users is not None and batch >= question.users):
             return
         last = load.rate
@@ -128,7 +127,7 @@ def served(
 def _alone(start: Scenario, catalog: Catalog, zoo: Zoo) -> Schedule:
     """The same arrangement with one request alone."""
     bound = bind(start.with_(batch=1), catalog, zoo)
-    return schedule(bound, make_plan(bound))
+    return assemble(bound, make_plan(bound))
 
 
 def _unfit(scenario: Scenario, times: Schedule) -> Refusal | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
-from engine.cost.schedule import paces
+from engine.cost.assemble import paces
 from engine.plan.plan import Plan
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import Bound

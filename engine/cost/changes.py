@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
-from engine.cost.schedule import schedule
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
@@ -46,7 +46,7 @@ def moved(
 def _plain(scenario: str, catalog: Catalog | None, zoo: Zoo | None) -> Plain | None:
     try:
         bound = bind(Scenario.model_validate_json(scenario), catalog, zoo)
-        times = schedule(bound, make_plan(bound))
+        times = assemble(bound, make_plan(bound))
     except (ScenarioError, Unsupported):
         return None
     return Plain(times.latency_s, times.units_per_s, tuple(p.stage.device for p in times.priced))

@@ -8,11 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.cost.assemble import Schedule, globals_of
 from engine.cost.best_plan import fewer_devices
 from engine.cost.error_bands import error_band
-from engine.cost.power_and_price import Account, token_costs
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
-from engine.cost.schedule import Schedule, globals_of
+from engine.cost.token_costs import token_costs
 from engine.devices.common.cached import remembered
 from engine.devices.common.contract import RESOURCES, Fit, Job, Parameter, Span
 from engine.plan.schemes import Plan, Stage
@@ -185,7 +185,7 @@ def _rooflines(times: Schedule) -> tuple[Roofline, ...]:
     return tuple(rooflines.values())
 
 
-def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> tuple[Assumption, ...]:
+def _assumptions(bound: Bound, plan: Plan, times: Schedule) -> tuple[Assumption, ...]:
     assumptions: dict[str, str] = {}
     known, asked = bound.graph.positions, bound.scenario.inputs
     if known and bound.graph.causal:
@@ -213,7 +213,7 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
     for number in bound.workload.params.items():
         if number[1].basis in ("assumed", "calibrated"):
             assumptions[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = number[1].basis
-    for text, basis in money.notes:
+    for text, basis in times.account.notes:
         assumptions[text] = basis
     for text in (*plan.notes, *bound.system.notes, *bound.workload.notes):
         assumptions[text] = "published"
@@ -265,8 +265,9 @@ def _times(ratio: float) -> str:
     return f"{100 * ratio:.0f}%" if ratio < 100 else f"{amount(ratio, '').strip()} times"
 
 
-def _problems(bound: Bound, memory: tuple[MemoryRow, ...], latency: float, money: Account) -> tuple[str, ...]:
-    problems = []
+def _problems(bound: Bound, memory: tuple[MemoryRow, ...], times: Schedule) -> tuple[str, ...]:
+    problems, latency = [], times.latency_s
+    power, price = times.figure("power_w"), times.account.price_usd
     for row in memory:
         if not row.fits:
             ratio, unit = bytes_(row.need_bytes, row.capacity_bytes)
@@ -279,10 +280,10 @@ def _problems(bound: Bound, memory: tuple[MemoryRow, ...], latency: float, money
     limits = bound.scenario.limits
     if limits.latency_s is not None and latency > limits.latency_s:
         problems.append(f"Latency limit missed: {amount(latency, 's')} > {amount(limits.latency_s, 's')}.")
-    if limits.power_w is not None and money.power_w is not None and money.power_w > limits.power_w:
-        problems.append(f"Power limit exceeded: {amount(money.power_w, 'W')} > {amount(limits.power_w, 'W')}.")
-    if limits.capex_usd is not None and money.capex_usd is not None and money.capex_usd > limits.capex_usd:
-        problems.append(f"Budget exceeded: ${money.capex_usd:,.0f} > ${limits.capex_usd:,.0f}.")
+    if limits.power_w is not None and power is not None and power > limits.power_w:
+        problems.append(f"Power limit exceeded: {amount(power, 'W')} > {amount(limits.power_w, 'W')}.")
+    if limits.capex_usd is not None and price is not None and price > limits.capex_usd:
+        problems.append(f"Budget exceeded: ${price:,.0f} > ${limits.capex_usd:,.0f}.")
     return tuple(problems)
 
 
@@ -309,15 +310,15 @@ def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str
     return text
 
 
-def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: float | None = 0.0) -> Report:
-    """The report of a schedule and an account; ``moved``: by what-ifs, see `error_band`. [-]"""
+def compose(bound: Bound, plan: Plan, times: Schedule, moved: float | None = 0.0) -> Report:
+    """The report of a priced plan; ``moved``: by what-ifs, see `error_band`. [-]"""
     s, graph = bound.scenario, bound.graph
     units = graph.units_per_request.at(s.inputs, s.outputs)
     ops, other = _ops(times), _other(times)
     breakdown = {name: times.figure(f"{name}_s") or 0.0 for name in RESOURCES}
-    latency, rate, power = times.latency_s, times.units_per_s, money.power_w
+    latency, rate, power = times.latency_s, times.units_per_s, times.figure("power_w")
     memory = _memory(plan, times)
-    problems = _problems(bound, memory, latency, money)
+    problems = _problems(bound, memory, times)
     bound_by = max(breakdown, key=lambda name: breakdown[name])
     timeline, timeline_of = _timeline(times)
     first = next((p for p in times.priced if p.stage.device is bound.device), times.priced[0])
@@ -363,7 +364,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
         power_w=power,
         energy_per_unit_j=times.figure("energy_per_unit_j"),
         throughput_per_w=times.figure("throughput_per_w"),
-        capex_usd=money.capex_usd,
+        capex_usd=times.account.price_usd,
         throughput_per_usd=times.figure("throughput_per_usd"),
         usd_per_million=times.figure("usd_per_million"),
         bound=bound_by,
@@ -378,7 +379,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
         rooflines=_rooflines(times),
         tile=tuple((k.name, v) for k, v in zip(knobs, tile)),
         devices_used=sum(plan.devices_used),
-        stated=_assumptions(bound, plan, times, money),
+        stated=_assumptions(bound, plan, times),
         fewer=lambda: fewer_devices(bound, latency),
         error_band=error_band(s, bound.workload.family, graph, devices, bound_by, moved),
         problems=problems,

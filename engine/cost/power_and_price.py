@@ -1,13 +1,10 @@
-"""Power, energy, price and total cost of a plan. Estimates; a price is as published or assumed, and says so."""
+"""Power and price of the devices a plan uses. Estimates; a price is as published or assumed, and says so."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.cost.figures import IDLE, J_PER_KWH, POWER, UNITS_REQUEST, money_figures
-from engine.cost.schedule import Schedule
 from engine.devices import family
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound
@@ -18,10 +15,14 @@ from hardware_specs.schema import Device
 
 @dataclass(frozen=True)
 class Account:
-    """Power and money; None where a price or a power is not published."""
+    """Power and price of the devices in use; None where one is not published.
 
-    power_w: float | None
-    capex_usd: float | None
+    `limit_w` is drawn at most, `idle_w` of it whatever the work: the same where no family's power follows its work.
+    """
+
+    limit_w: float | None
+    idle_w: float | None
+    price_usd: float | None
     notes: tuple[tuple[str, str], ...]  # (text, basis)
 
 
@@ -158,51 +159,8 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
     return None, [(f"no price: a what-if, {_few(turned)}; no list has it, so a price has to be set too", "assumed")]
 
 
-def account(bound: Bound, plan: Plan, times: Schedule) -> Account:
-    """Power at full load, purchase price of the devices in use, and cost of a unit of work.
-
-    Cost of a unit spreads the price over `Costs.years` at `Costs.utilisation` and adds energy at `Costs.pue`. An
-    estimate; power limits make it an upper bound.
-    """
+def account(bound: Bound, plan: Plan) -> Account:
+    """Power and price of the devices in use; limits of boards make the power an upper bound. Estimates."""
     limit, idle, drawn = draw(bound, plan)
     price, bought = purchase(bound, plan)
-    c = bound.scenario.costs
-    rows, first = times.rows, times.layout.globals + POWER
-    known = (math.nan if value is None else value for value in (limit, idle, price))
-    rows[first : first + 7, 0] = (*known, c.years, c.utilisation, c.pue, c.energy_usd_per_kwh)
-    money_figures(rows, 1, times.layout.facts[1])
-    return Account(times.figure("power_w"), price, (*drawn, *bought))
-
-
-def token_costs(bound: Bound, times: Schedule) -> dict[str, float]:
-    """Energy and cost of a token read and of one written, apart, once `account` has filled them in. [J], [USD]
-
-    Empty where tokens are not read and written one by one, or no power is published. What devices draw anyway and what
-    they cost goes by the time that prompts and written tokens take, the rest of the energy by what each does. An
-    estimate; the two together are what a request takes.
-    """
-    s, layout, rows = bound.scenario, times.layout, times.rows[:, 0]
-    energy, cost = times.figure("energy_per_unit_j"), times.figure("usd_per_million")
-    if not (bound.graph.causal and bound.graph.input_indices.s and any(layout.decode)) or energy is None:
-        return {}
-    spent, joules = [0.0, 0.0], [0.0, 0.0]  # of prompts, of written tokens
-    for i, decode in enumerate(map(bool, layout.decode)):
-        both = rows[layout.seconds_of(i).start : layout.seconds_of(i).stop + 1]
-        both = (both + rows[layout.others_of(i).start : layout.others_of(i).stop + 1]) * rows[layout.passes + i]
-        spent[decode] += float(both[:-1].sum())
-        joules[decode] += float(both[-1]) * layout.ways[i]
-    spent[False] = times.latency_s - spent[True]  # with all that belongs to no pass
-    units, idle = rows[layout.globals + UNITS_REQUEST], rows[layout.globals + IDLE]
-    drawn = [j + float(idle) * t for j, t in zip(joules, spent, strict=True)]
-    request_j = energy * float(units)
-    result = {}
-    for name, decode, tokens in (("input", False, s.inputs), ("output", True, s.outputs)):
-        each = s.batch * tokens
-        share = drawn[decode] / sum(drawn)
-        result[f"energy_per_{name}_token_j"] = share * request_j / each
-        if cost is not None:
-            electricity = request_j * s.costs.pue * s.costs.energy_usd_per_kwh / J_PER_KWH
-            machine = cost / 1e6 * float(units) - electricity
-            whole = machine * spent[decode] / times.latency_s + electricity * share
-            result[f"usd_per_million_{name}"] = whole / each * 1e6
-    return result
+    return Account(limit, idle, price, (*drawn, *bought))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from engine.cost.assemble import assemble
 from engine.cost.report import Report
-from engine.cost.schedule import schedule
 from engine.devices import family
 from engine.devices.npu.family import stored_bits
 from engine.evaluate import evaluate
@@ -99,7 +99,7 @@ def _network_is_small() -> bool:
     Pinned as the document has it: depth first, a matrix that fits is not divided. The planner finds a faster way.
     """
     bound = bind(bing("deepscan", 200, devices=2))
-    times = schedule(bound, next(plan for plan in open_plan(bound).options if len(plan.stages) == 2))
+    times = assemble(bound, next(plan for plan in open_plan(bound).options if len(plan.stages) == 2))
     links = times.figure("links_s")
     return links is not None and 1e-6 < links < 1e-4 and 1e-3 < times.latency_s < 1e-2
 

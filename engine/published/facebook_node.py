@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from engine.analyses.node.at_work import on_links
+from engine.cost.assemble import Schedule, assemble
 from engine.cost.best_plan import make_plan
-from engine.cost.schedule import Schedule, schedule
 from engine.devices import family
 from engine.devices.card import family as card
 from engine.devices.card.graph import ADDED
@@ -141,7 +141,7 @@ def _latency_ms(scenario: Scenario) -> float:
 
 def _times(scenario: Scenario) -> tuple[Bound, Schedule]:
     bound = bind(scenario)
-    return bound, schedule(bound, make_plan(bound))
+    return bound, assemble(bound, make_plan(bound))
 
 
 def sparse_cores(scenario: Scenario) -> int:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import cache
 
 from engine.analyses.depth_first import compare
+from engine.cost.assemble import price_stage
 from engine.cost.best_plan import make_plan
-from engine.cost.schedule import price_stage
 from engine.devices.common.contract import Job
 from engine.devices.cpu import family as cpu
 from engine.devices.smartnic import family as smartnic

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.cost.schedule import Schedule
+from engine.cost.assemble import Schedule
 from engine.devices import family
 from engine.plan.schemes import Plan
 from engine.scenario import Scenario

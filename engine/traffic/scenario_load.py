@@ -11,10 +11,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.cost.assemble import Schedule, assemble, batches_of
 from engine.cost.best_plan import make_plan
 from engine.cost.power_and_price import waiting
 from engine.cost.report import Report
-from engine.cost.schedule import Schedule, batches_of, schedule
 from engine.evaluate import evaluate
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, bind
@@ -34,7 +34,7 @@ _CONTEXT_GROWTH = 2  # contexts and batches are tabled at powers of this, linear
 def _priced_token(token: str) -> tuple[Bound, Plan, Schedule]:
     bound = bind(Scenario.model_validate_json(token))
     plan = make_plan(bound)
-    return bound, plan, schedule(bound, plan)
+    return bound, plan, assemble(bound, plan)
 
 
 def priced(scenario: Scenario) -> tuple[Bound, Plan, Schedule]:

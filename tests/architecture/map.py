@@ -15,7 +15,7 @@ WALK = (
     "engine/resolve/bind.py",
     "engine/cost/best_plan.py",
     "engine/plan/schemes.py",
-    "engine/cost/schedule.py",
+    "engine/cost/assemble.py",
     "engine/devices/gpu/family.py",
     "engine/cost/power_and_price.py",
     "engine/cost/compose.py",

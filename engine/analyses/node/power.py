@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.cost.assemble import Schedule
 from engine.cost.compose import energy_of
-from engine.cost.schedule import Schedule
 from engine.devices.card.energy import voltage
 from engine.devices.common.contract import Unsupported
 from engine.plan.plan import model_of

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from engine.cost.assemble import PhaseRun, price_stage
 from engine.cost.best_plan import make_plan
-from engine.cost.schedule import PhaseRun, price_stage
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.scenario import Scenario

@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.schedule import job_of
-from engine.devices import family
+from engine.cost.assemble import Design, tiles_as_columns
 from engine.devices.common.column import Column
-from engine.devices.common.contract import Job
 from engine.plan.schemes import Plan, open_plan
 from engine.resolve.bind import Bound, lowered, named, own_model
 from engine.scenario import Costs, Scenario
@@ -163,8 +161,8 @@ class DesignFamily:
         settings = [s for i in sorted(digits) for s in space.axes[i].settings(digits[i])]
         self.scenario = apply_settings(space.base, settings, catalog, zoo, space.moved)
         self.base: Bound = named(self.scenario, catalog, zoo)
-        self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
-        self._designs: dict[Part, Design] = {}
+        self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Designs.lower` has found it
+        self._designs: dict[Part, Designs] = {}
         self._radix = tuple(len(space.axes[axis]) for axis in numeric)
         harvest = [self._harvest(axis, known) for axis in numeric]
         self.refused = {(axis, d): text for axis, one in zip(numeric, harvest, strict=True) for d, text in one.refused}
@@ -232,12 +230,12 @@ class DesignFamily:
         """All designs whose values are allowed."""
         return tuple((0, len(digits)) for digits in self.allowed)
 
-    def part(self, of: Part) -> Design:
+    def part(self, of: Part) -> Designs:
         """Some designs as one: a column lies along each axis of which there are several values."""
         if of not in self._designs:
             if len(self._designs) > _REMEMBERED:
                 self._designs.clear()
-            self._designs[of] = Design(self, of)
+            self._designs[of] = Designs(self, of)
         return self._designs[of]
 
     def settings(self, of: Part) -> list[tuple[str, Any, Any]]:
@@ -264,14 +262,14 @@ class DesignFamily:
             self._designs.clear()
 
 
-class Design:
+class Designs(Design):
     """Some designs of a family as one: pieces of the model are functions of it."""
 
     def __init__(self, family_: DesignFamily, of: Part) -> None:
         self.family, self._options = family_, of[-1]
         self.bound = self._bound(family_.settings(of))
         self._open: Plan | None = None
-        self._jobs: dict[tuple[int, int], Job] = {}
+        self._jobs = {}
 
     def _bound(self, settings: Sequence[tuple[str, Any, Any]]) -> Bound:
         base = self.family.base
@@ -323,23 +321,4 @@ class Design:
         """Its plan; of options that differ in their tiles alone one, whose tiles are columns."""
         plan, first = self.open_plan(), self.family.option
         some = plan.options[first + self._options[0] : first + self._options[1]] or (plan,)
-        if len(some) == 1:
-            return some[0]
-        tiles = (zip(*(one.stages[s].tile for one in some), strict=True) for s in range(len(plan.stages)))
-        shape = (*(1 for _ in self.family.numeric[1:]), -1)
-        columns = (tuple(Column(np.reshape(knob, shape)) for knob in tile) for tile in tiles)
-        stages = (replace(stage, tile=tile) for stage, tile in zip(some[0].stages, columns, strict=True))
-        return replace(some[0], stages=tuple(stages))
-
-    def job(self, stage: int, phase: int) -> Job:
-        """The job of a phase on a stage."""
-        key = (stage, phase)
-        if key not in self._jobs:
-            on = self.plan.stages[stage]
-            self._jobs[key] = job_of(self.bound, on, family(on.device.kind), self.bound.graph.phases[phase])
-        return self._jobs[key]
-
-    def passes(self, phase: int) -> float:
-        """Passes of a phase in a request. [-]"""
-        s = self.bound.scenario
-        return self.bound.graph.phases[phase].repeat.at(s.inputs, s.outputs)
+        return tiles_as_columns(some, (*(1 for _ in self.family.numeric[1:]), -1))

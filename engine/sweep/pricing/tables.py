@@ -7,39 +7,26 @@ an axis until each part is decided alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
 
+from engine.cost.assemble import Numbers, demands, layout_of, pieces
 from engine.cost.best_plan import alike
-from engine.cost.figures import GLOBALS, HOP, M, N
-from engine.cost.power_and_price import draw, purchase
-from engine.cost.schedule import (
-    by_resource,
-    exchange,
-    exchanges,
-    globals_of,
-    hop_row,
-    layout_of,
-    link_joules,
-    together,
-)
 from engine.devices import family
 from engine.devices.common.column import NotAlike, arrays_of
-from engine.devices.common.contract import DeviceFamily, Job
 from engine.devices.common.counts import SIZES
 from engine.plan.schemes import Plan
 from engine.resolve.bind import check
 from engine.sweep.pricing.choice import Choice
-from engine.sweep.pricing.design import OPTIONS, Design, DesignFamily, Part, Refused, Structural
+from engine.sweep.pricing.design import OPTIONS, DesignFamily, Designs, Part, Refused, Structural
 from engine.sweep.pricing.program import Assembly, Program, assemble
 from engine.sweep.pricing.runs import CompiledRun
 
-Piece = Callable[[Design], tuple[Iterable[Any], Any]]
-"""Numbers of some designs, and what must be the same for all designs of a family."""
+Piece = Callable[[Designs], Numbers]
 
 
 @dataclass
@@ -51,16 +38,6 @@ class Tabulated:
     bad: np.ndarray  # designs that the model refuses
     mark: Any = None
     sentences: dict[str, None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class _Arrays:
-    """Arrays of a network, which are equal where all their entries are."""
-
-    held: tuple[np.ndarray, ...]
-
-    def __ne__(self, other: Any) -> bool:
-        return not all(a is b or np.array_equal(a, b) for a, b in zip(self.held, other.held, strict=True))
 
 
 def tabulate(fam: DesignFamily, piece: Piece) -> Tabulated:
@@ -181,86 +158,15 @@ def _signature(plan: Plan) -> tuple[Any, ...]:
     return stages, hops, plan.replicas, plan.devices_used, plan.pipelined, tuple(map(_signature, plan.options))
 
 
-def _known(value: float | None) -> float:
-    """A figure that may not be published; NaN stands for None. In the figure's own unit, as [USD] or [W]."""
-    return float("nan") if value is None else value
-
-
-def _check(design: Design) -> tuple[Iterable[Any], Any]:
+def _check(design: Designs) -> Numbers:
     b = design.bound
     check(b.scenario, b.system, b.device, design.family.base.graph)
     return (), None
 
 
-def _planned(design: Design) -> tuple[Iterable[Any], Any]:
-    """Passes of every phase and hops of every option, and the signature of the plan."""
-    plan, passes = design.open_plan(), (design.passes(p) for p in range(len(design.bound.graph.phases)))
-    return [*passes, *(x for one in plan.options or (plan,) for hop in one.hops for x in hop_row(hop))], _signature(
-        plan
-    )
-
-
-def _money(design: Design) -> tuple[Iterable[Any], Any]:
-    """The globals, in the order of `engine.cost.figures.GLOBALS`."""
-    b, c = design.bound, design.bound.scenario.costs
-    power, idle = map(_known, draw(b, design.plan)[:2])
-    price = _known(purchase(b, design.plan)[0])
-    return (*globals_of(b), power, idle, price, c.years, c.utilisation, c.pue, c.energy_usd_per_kwh), None
-
-
-def _compiled(stage: int, phase: int, fam: DeviceFamily) -> Piece:
-    """Seconds by resource of a pass that belong to no operator, joules, sizes and record, and arrays of the network."""
-
-    def piece(design: Design) -> tuple[Iterable[Any], Any]:
-        job, of = design.job(stage, phase), fam.compiled
-        assert of is not None
-        between, sent = exchange(job) if exchanges(design.plan.stages[stage], fam) else ([], 0.0)
-        own = by_resource([*(of.other(job) if of.other else ()), *between])
-        numbers = [*own.tolist(), link_joules(job, sent), *job.sizes, *of.record(job)]
-        return numbers, _Arrays(of.tables(job))
-
-    return piece
-
-
-def _whole(stage: int, phase: int, fam: DeviceFamily) -> Piece:
-    """Seconds by resource of a pass and joules: operators, then everything else."""
-
-    def piece(design: Design) -> tuple[Iterable[Any], Any]:
-        job = design.job(stage, phase)
-        seconds, other = fam.times(job)
-        totals = sum(seconds, np.zeros(N))
-        between, sent = exchange(job) if exchanges(design.plan.stages[stage], fam) else ([], 0.0)
-        return [*totals.tolist(), 0.0, *by_resource([*other, *between]).tolist(), link_joules(job, sent)], None
-
-    return piece
-
-
-def _first(design: Design, stage: int, runs: Sequence[int]) -> Job | None:
-    """A stage's job of the first of those phases that has a pass."""
-    first = next((p for p in runs if design.passes(p) > 0), None)
-    return None if first is None else design.job(stage, first)
-
-
-def _once(stage: int, runs: Sequence[int], fam: DeviceFamily) -> Piece:
-    """What a stage pays once a request by resource."""
-
-    def piece(design: Design) -> tuple[Iterable[Any], Any]:
-        job = _first(design, stage, runs)
-        return by_resource(fam.request(job) if job is not None and fam.request else ()), None
-
-    return piece
-
-
-def _held(runs: Sequence[Sequence[int]], families: Sequence[DeviceFamily]) -> Piece:
-    """Need and capacity of what the devices of all stages must hold."""
-
-    def piece(design: Design) -> tuple[Iterable[Any], Any]:
-        jobs = [_first(design, stage, own) for stage, own in enumerate(runs)]
-        fits = [() if job is None else fam.place(job) for job, fam in zip(jobs, families, strict=True)]
-        held = (fit for own in together(design.plan, fits) for fit in own if fit.required)
-        return [x for fit in held for x in (fit.need_bytes, fit.capacity_bytes)], None
-
-    return piece
+def _planned(design: Designs) -> Numbers:
+    """Passes of every phase, and the signature of the plan."""
+    return [design.passes(p) for p in range(len(design.bound.graph.phases))], _signature(design.open_plan())
 
 
 @np.errstate(all="ignore")
@@ -268,15 +174,12 @@ def compile_family(fam: DesignFamily) -> Program | Choice:
     """The program of a family of designs; Structural or Refused where there is none."""
     checked = tabulate(fam, _check)
     fam.part(fam.whole).lower()
-    planned, phases = tabulate(fam, _planned), len(fam.graph.phases)
-    passes, numbers = (planned.values or [])[:phases], (planned.values or [])[phases:]
+    planned = tabulate(fam, _planned)
     options = fam.part(_some(fam, planned)).open_plan().options
-    starts = np.cumsum([0, *(len(HOP) * len(one.hops) for one in options)])
 
     def program(first: int, upto: int) -> Program:
         fam.choose(first, upto)
-        rows = numbers[starts[first] : starts[first + 1] if options else None]
-        return _program(fam, checked, replace(planned, values=rows), passes)
+        return _program(fam, checked, planned)
 
     if not options:
         return program(0, 1)
@@ -292,45 +195,31 @@ def compile_family(fam: DesignFamily) -> Program | Choice:
     return Choice(tuple(programs))
 
 
-def _program(fam: DesignFamily, checked: Tabulated, hops: Tabulated, repeats: Sequence[Any]) -> Program:
+def _program(fam: DesignFamily, checked: Tabulated, planned: Tabulated) -> Program:
     """Everything of one option as a program."""
-    sample = fam.part(_some(fam, hops))
-    bound, plan = sample.bound, sample.plan
-    families = [family(stage.device.kind) for stage in plan.stages]
-    kept = [
-        (s, p)
-        for s in range(len(plan.stages))
-        for p, phase in enumerate(bound.graph.phases)
-        if np.any(repeats[p] > 0) and sample.job(s, p).ops
-    ]
-    layout = layout_of(bound, plan, [(s, bound.graph.phases[p].repeat.o) for s, p in kept])
+    sample = fam.part(_some(fam, planned))
+    stages, phases = range(len(sample.plan.stages)), range(len(fam.graph.phases))
+    runs = [(s, p) for s in stages for p in phases if np.any((planned.values or [])[p] > 0) and sample.job(s, p).ops]
+    layout = layout_of(sample, runs)
     put = Assembly(layout, fam.radix)
-    put.refusals([checked, hops])
-    for i, (s, p) in enumerate(kept):
-        fam_of = families[s]
-        put.rows([repeats[p]], [layout.passes + i])
-        others = range(layout.others + M * i, layout.others + M * i + M)
-        if fam_of.compiled is None:
-            put.found(tabulate(fam, _whole(s, p, fam_of)), [*range(M * i, M * i + M), *others])
-            continue
-        found = tabulate(fam, _compiled(s, p, fam_of))
-        put.found(found, others)
-        given = (found.values or [])[M:]
-        put.runs.append(CompiledRun.of(i, fam_of, sample.job(s, p), found.mark.held, given[:SIZES], given[SIZES:]))
-    of = [[p for stage, p in kept if stage == s] for s in range(len(plan.stages))]
-    for s in range(len(plan.stages)):
-        put.found(tabulate(fam, _once(s, of[s], families[s])), range(layout.fixed + N * s, layout.fixed + N * s + N))
-    held = tabulate(fam, _held(of, families))
-    put.refusals([held])
-    put.fits(held.values or [])
-    put.rows(hops.values or [], [layout.hops + r for r in range(len(hops.values or []))])
-    put.found(tabulate(fam, _money), range(layout.globals, layout.globals + len(GLOBALS)))
+    put.refusals([checked, planned])
+    for piece in pieces(sample, layout, runs):
+        found = tabulate(fam, piece.of)
+        put.found(found, piece.rows)
+        if piece.run is not None:
+            stage, job = sample.plan.stages[runs[piece.run][0]], sample.job(*runs[piece.run])
+            given = (found.values or [])[len(piece.rows) :]
+            numbers = found.mark.arrays, given[:SIZES], given[SIZES:]
+            put.runs.append(CompiledRun.of(piece.run, family(stage.device.kind), job, *numbers))
+    needs = tabulate(fam, lambda design: demands(design, runs))
+    put.refusals([needs])
+    put.fits(needs.values or [])
     put.refused(fam.numeric, fam.refused)
     return assemble(fam.numeric, fam.radix, put, fam.beat)
 
 
-def _some(fam: DesignFamily, hops: Tabulated) -> Part:
+def _some(fam: DesignFamily, planned: Tabulated) -> Part:
     """A design that the plan does not refuse."""
-    where = np.unravel_index(int(np.argmin(hops.bad)), hops.bad.shape)
+    where = np.unravel_index(int(np.argmin(planned.bad)), planned.bad.shape)
     at = [digits.index(d) if d in digits else 0 for d, digits in zip(map(int, where), fam.allowed, strict=True)]
     return tuple((d, d + 1) for d in at)

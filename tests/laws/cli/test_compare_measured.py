@@ -10,8 +10,8 @@ from statistics import median
 import pytest
 
 from engine.cli.main import main
+from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
-from engine.cost.schedule import schedule
 from engine.evaluate import evaluate
 from engine.published.measured.calibration import write_fit
 from engine.published.measured.compare import compared, coverage, read_measured, write_back
@@ -129,7 +129,7 @@ def test_a_mixed_iteration_costs_less_than_its_two_passes_and_no_less_than_one(w
 
         def passes(scenario):
             bound = bind(scenario, catalog)
-            runs = schedule(bound, make_plan(bound)).priced[0].runs
+            runs = assemble(bound, make_plan(bound)).priced[0].runs
             return {run.job.phase.name: run.cost.total_s for run in runs}
 
         decode, prefill = passes(at.with_(batch=concurrency))["decode"], passes(at.with_(batch=1))["prefill"]
@@ -171,7 +171,7 @@ def test_prompts_vanish_from_long_answers_and_slow_short_ones():
     ]
     assert many == sorted(many)
     bound = bind(base.with_(batch=1, inputs=16, outputs=100_000), catalog)
-    decode = schedule(bound, make_plan(bound)).priced[0].runs[1].cost.total_s
+    decode = assemble(bound, make_plan(bound)).priced[0].runs[1].cost.total_s
     alone = mixed_tpot(base.with_(inputs=16, outputs=100_000), 1, Engine(8192), catalog)
     assert alone == pytest.approx(decode, rel=1e-3)
 

@@ -11,8 +11,8 @@ import pytest
 
 from engine import choices, default_scenario, evaluate
 from engine.cost import compose
+from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
-from engine.cost.schedule import schedule
 from engine.devices.common.contract import RESOURCES, Unsupported
 from engine.resolve.bind import bind
 from engine.resolve.presets import PRESETS
@@ -108,7 +108,7 @@ def test_an_answer_prices_every_stage_in_detail_once(id: str) -> None:
     """What is only tried beside it, as other tiles or fewer devices, is asked for its pace alone."""
     scenario, asked = PRESETS[id].scenario, []
     bound = bind(scenario)
-    stages = schedule(bound, make_plan(bound)).priced
+    stages = assemble(bound, make_plan(bound)).priced
     prices = {stage.family.price.__code__ for stage in stages}
     evaluate(scenario)  # remembers what the scenario takes without its what-ifs
     sys.setprofile(lambda frame, event, _: asked.append(1) if event == "call" and frame.f_code in prices else None)

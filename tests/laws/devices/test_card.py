@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from engine.cost.assemble import price_stage
 from engine.cost.best_plan import make_plan
-from engine.cost.schedule import price_stage
 from engine.devices.card import demand as D
 from engine.devices.card import family
 from engine.devices.card import rates as R

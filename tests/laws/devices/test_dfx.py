@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine.analyses.machine import tile_map
 from engine.analyses.programs import listing, shipped
-from engine.cost.schedule import schedule
+from engine.cost.assemble import assemble
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.devices.dfx import program as isa
@@ -351,7 +351,7 @@ def test_no_other_deal_of_layers_lets_requests_start_more_often():
         bound = bind(default_scenario("dfx-u280", model, devices=cards, scheme="pipelined"))
         plan = open_plan(bound)
         held = [stage.layers for stage in plan.stages]
-        times = schedule(bound, plan)
+        times = assemble(bound, plan)
         now, each = times.interval_s, [stage.time_s for stage in times.priced]
         one = each.index(max(each))
         for other in {*range(cards)} - {one}:
@@ -359,7 +359,7 @@ def test_no_other_deal_of_layers_lets_requests_start_more_often():
             moved[one], moved[other] = moved[one] - 1, moved[other] + 1
             stages = tuple(replace(s, layers=n) for s, n in zip(plan.stages, moved, strict=True))
             if min(moved):
-                assert schedule(bound, replace(plan, stages=stages)).interval_s >= now * (1 - 1e-9)
+                assert assemble(bound, replace(plan, stages=stages)).interval_s >= now * (1 - 1e-9)
 
 
 def test_cutting_layers_answers_sooner_than_dealing_them_and_by_the_same_more_with_every_layer():

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from engine import ScenarioError, default_scenario, evaluate, why_not
+from engine.cost.assemble import assemble, price_stage
 from engine.cost.best_plan import make_plan
-from engine.cost.schedule import exchange, price_stage, schedule
+from engine.cost.exchanges import exchange
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.devices.gpu.operators.kinds import KINDS
@@ -127,7 +128,7 @@ def test_throughput_is_that_of_the_slower_of_copy_and_compute(system, workload, 
     for batch in (1, 32, 256):
         base = default_scenario(system, workload, batch=batch, devices=2 if scheme == "replicas" else 1, scheme=scheme)
         bound = bind(base)
-        times = schedule(bound, make_plan(bound))
+        times = assemble(bound, make_plan(bound))
         wires: dict[str, float] = {}
         for hop, seconds in times.hops:
             wires[hop.way] = wires.get(hop.way, 0.0) + seconds

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.cost.assemble import assemble
 from engine.cost.compose import _assumed
-from engine.cost.schedule import schedule
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, Passes, cut, floor_cycles, pass_cycles
@@ -288,7 +288,7 @@ def divided(scenario):
     """Times of a scenario with every matrix divided between its devices, whatever the planner takes."""
     bound = bind(scenario)
     options = open_plan(bound).options
-    return next(schedule(bound, plan) for plan in options if plan.stages[0].ways == scenario.devices)
+    return next(assemble(bound, plan) for plan in options if plan.stages[0].ways == scenario.devices)
 
 
 def test_copies_side_by_side_go_apart_and_others_pay_for_the_network_every_step():
@@ -308,7 +308,7 @@ def test_what_is_made_of_inputs_and_of_the_state_may_lie_apart(workload):
     names = [stage.ops for stage in apart.stages]
     assert names[0] == {"rnn-input"}
     assert "rnn-recurrent" in names[1]
-    times = schedule(bind(base), apart)
+    times = assemble(bind(base), apart)
     one, two = (pinned("npu-rtl", workload, n) for n in (1, 2))
     print(f"{workload}: {one.throughput_per_s:.0f}/s on one, {two.throughput_per_s:.0f}/s on two")
     assert times.units_per_s > 1.15 * one.throughput_per_s
@@ -320,7 +320,7 @@ def test_the_state_goes_on_as_soon_as_the_inputs_first_step_is_there(steps):
     """A request waits for the slower of W and U, for one step of the other, and for what crosses."""
     base = default_scenario("npu-rtl", "deepbench-gru-2816", devices=2, scheme="pinned", inputs=steps)
     apart = next(p for p in open_plan(bind(base)).options if len(p.stages) == 2)
-    times = schedule(bind(base), apart)
+    times = assemble(bind(base), apart)
     ahead, behind = times.rows[times.layout.stage_times, 0]
     expected = max(ahead, behind) + min(ahead, behind) / steps + sum(seconds for _, seconds in times.hops)
     assert times.latency_s == pytest.approx(expected, rel=1e-9)

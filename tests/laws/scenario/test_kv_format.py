@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.cli.main import main
-from engine.cost.schedule import job_of
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
+from engine.plan.jobs import job_of
 from engine.resolve.bind import bind
 from engine.resolve.choices import choices, default_scenario, why_not
 from engine.scenario import ScenarioError, decode, encode

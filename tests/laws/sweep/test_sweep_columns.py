@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from engine.cost.best_plan import make_plan
-from engine.cost.schedule import job_of
 from engine.devices import family
 from engine.devices.common.column import (
     Column,
@@ -26,6 +25,7 @@ from engine.devices.common.column import (
     smaller,
 )
 from engine.devices.common.counts import records
+from engine.plan.jobs import job_of
 from engine.resolve.bind import bind, named
 from engine.resolve.choices import default_scenario
 from engine.sweep import price, space_of

@@ -18,7 +18,6 @@ from pyarrow.parquet import read_table
 from engine.cli.main import main
 from engine.cost.best_plan import make_plan
 from engine.cost.figures import column_sums
-from engine.cost.schedule import job_of
 from engine.devices import family
 from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
@@ -26,6 +25,7 @@ from engine.devices.gpu import price as gpu_price
 from engine.devices.gpu.record import record
 from engine.evaluate import evaluate
 from engine.kernels.jit import CACHE_DIR, JIT_ENABLED
+from engine.plan.jobs import job_of
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS

@@ -1,0 +1,87 @@
+"""What devices that share a stage's operators exchange in a pass, and what that takes. Estimates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.devices import family
+from engine.devices.common.collective import OPS, collective_time, link_form, sent_beyond
+from engine.devices.common.column import larger
+from engine.devices.common.contract import DeviceFamily, Job
+from engine.plan.schemes import Stage
+from engine.scenario.formats import activation_bytes
+from model_zoo.ops import Op
+
+
+@dataclass(frozen=True)
+class Collective:
+    """An exchange of a sharded pass: what, how often, and over how many bytes, as nccl-tests counts them."""
+
+    name: str
+    kind: str  # of `engine.devices.common.collective.OPS`
+    count: float
+    size: float
+
+
+def collectives(job: Job) -> list[Collective]:
+    """Exchanges of a sharded pass: Megatron's pattern.
+
+    An op split along K leaves partial sums: all-reduce of its output. What only a sum reads is added up first, experts
+    and the shared one together, and exchanged once. An op split along N whose reader is not split needs all-gather.
+    """
+    readers: dict[str, list[Op]] = {}
+    for op in job.ops:
+        for name in op.inputs:
+            readers.setdefault(name, []).append(op)
+    needed = []
+    fam = family(job.device.kind)
+    width = activation_bytes(fam.exchanged(job.device, job.format) if fam.exchanged else job.format)
+    at = (job.batch, job.length, job.context)
+    summed: set[str] = set()
+    for op in job.ops:
+        name, size = op.name, op.writes.at(*at) * width
+        count = op.layers * op.steps.at(*at)
+        if op.shard == "k":
+            after, *others = readers.get(op.name, [op])
+            if after.kind == "ReduceSum" and not others:
+                if after.name in summed:
+                    continue
+                summed.add(after.name)
+                name, size = after.name, after.writes.at(*at) * width
+            needed.append(Collective(f"all-reduce after {name}", "all_reduce", count, size))
+        elif op.shard == "n" and any(r.shard == "none" for r in readers.get(op.name, [])):
+            needed.append(Collective(f"all-gather after {op.name}", "all_gather", count, size))
+    return needed
+
+
+def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float]:
+    """What the collectives of a sharded pass take, as (name, resource, seconds), and the bytes a device sends.
+
+    Where a host issues calls one by one, a collective lasts the longer of its call and its way over the wire. [s]
+    and [B].
+    """
+    fam, other, sent = family(job.device.kind), [], 0.0
+    issue = fam.issue(job) if fam.issue else 0.0
+    for each in collectives(job):
+        form = fam.wired(job, each.kind) if fam.wired else link_form(job)
+        seconds, bytes_sent = collective_time(OPS[each.kind], job.ways, each.size, form)
+        other.append((each.name, "links", each.count * seconds))
+        if issue:
+            other.append((f"issuing {each.name}", "host", each.count * larger(issue - seconds, 0.0)))
+        sent += each.count * bytes_sent
+    return other, sent
+
+
+def sent_to_other_nodes(job: Job) -> float:
+    """Bytes of a pass that a device sends to those of other nodes. [B]"""
+    return sum(c.count * sent_beyond(OPS[c.kind], job.ways, c.size, job.link_joins) for c in collectives(job))
+
+
+def link_joules(job: Job, sent: float) -> float:
+    """Energy of bytes that a device sends to its peers, where its family's power follows from its work. [J]"""
+    return sent * job.model.get("wire_byte_j", 0.0)
+
+
+def exchanges(stage: Stage, fam: DeviceFamily) -> bool:
+    """Whether devices that share a stage's operators exchange results over a wire that their family does not time."""
+    return stage.wire is not None and stage.ways > 1 and fam.collectives
