@@ -394,10 +394,13 @@ def _added_up(job: Job, numbers: Sequence[Any], tables: Tables, out: np.ndarray)
     """Adds a compiled function's seconds by resource and joules of all operators to ``out`` (M, n)."""
     fam, n = family(job.device.kind), out.shape[1]
     assert fam.compiled is not None
-    sizes = np.stack([np.broadcast_to(np.ravel(value), n) for value in numbers[:SIZES]]).astype(np.float64)
+    sizes = np.empty((SIZES, n))
+    for row, value in enumerate(numbers[:SIZES]):
+        sizes[row] = value if type(value) is float else value.ravel()
     record = numbers[SIZES:]
-    fields = np.array([at for at, value in enumerate(record) if type(value) is not float], dtype=np.int64)
-    values = np.array([np.ravel(record[at]) for at in fields], dtype=np.float64).reshape(len(fields), n)
+    many = [at for at, value in enumerate(record) if type(value) is not float]
+    values = np.array([record[at].ravel() for at in many]).reshape(len(many), n)
+    fields = np.array(many, dtype=np.int64)
     first = np.array([value if type(value) is float else value.flat[0] for value in record])
     for group in fam.groups(job):
         part = np.zeros(out.shape)
@@ -415,7 +418,7 @@ def _figures(design: Design, n: int, runs: Sequence[tuple[int, int]], costs: Seq
         found, tables = piece.of(design)
         numbers = arrays_of(found)
         for row, value in zip(piece.rows, numbers, strict=False):
-            rows[row] = np.ravel(value)
+            rows[row] = value if type(value) is float else value.ravel()
         if piece.run is not None:
             total = rows[M * piece.run : M * piece.run + M]
             _added_up(design.job(*runs[piece.run]), numbers[len(piece.rows) :], tables, total)

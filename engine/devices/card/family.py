@@ -10,6 +10,7 @@ the others compute. Estimates.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -222,9 +223,8 @@ def _lookup_fields(job: Job, op: Op) -> list[float]:
     return [row_cycles, most, larger(1.0 * vectors, model["row_cycles"]), lines, share, beyond_line]
 
 
-def _search_fields(job: Job) -> list[float]:
+def _search_fields(model: Mapping[str, float], rates: Sequence[float]) -> list[float]:
     """What a search of tilings weighs, after a 1.0: seconds of multiply-adds and of bytes by level, then joules."""
-    model, rates = job.model, supply(job)
     seconds = [rates[row] for row in (R.LOW_S, R.WIDE_S, R.SRAM_S, R.CACHE_S, R.FAR_S)]
     joules_of = ("array_low_j", "array_wide_j", "core_byte_j", "cache_byte_j", "far_byte_j")
     return [1.0, *seconds, *(model[name] for name in joules_of)]
@@ -237,7 +237,7 @@ def record(job: Job) -> list[float]:
     [B], [cycle], [s per unit] and counts.
     """
     device, model, on = job.device, job.model, job.switches
-    card = card_of(device)
+    card, rates = card_of(device), supply(job)
     wide = wide_format(device, job.format)
     lanes = card.vector_bits.si / 16
     space = onchip_bytes(device, partition_of(job))
@@ -270,12 +270,12 @@ def record(job: Job) -> list[float]:
         float(on["placement"]),
         model["kernel_start"] * card.clock.max.si,
         lanes,
-        supply(job)[R.SRAM_S] * card.clock.max.si,
-        *(_search_fields(job) if on["search-tilings"] else [0.0] * 11),
+        rates[R.SRAM_S] * card.clock.max.si,
+        *(_search_fields(model, rates) if on["search-tilings"] else [0.0] * 11),
         model["array_depth"],
         model["array_filters"],
         *(x for op in job.ops if _unit(op) == D.LOOKUP for x in _lookup_fields(job, op)),
-        *supply(job),
+        *rates,
     ]
 
 
