@@ -108,14 +108,21 @@ def by_resource(rows: Iterable[tuple[str, str, float]]) -> np.ndarray:
 
 
 def hop_terms(hop: Hop) -> tuple[float, float]:
-    """`engine.plan.plan.terms` of a hop's messages, the host's command for each included. Start [s], rate [B/s]."""
+    """`engine.plan.plan.terms` of a hop's messages, with the host's command for each and the time of their way.
+
+    Start [s], rate [B/s].
+    """
     start, rate = terms(hop.wire)
-    return start + hop.command_s, rate
+    return start + hop.command_s + hop.way_s, rate
 
 
 def hop_row(hop: Hop) -> tuple[float, ...]:
-    """A hop as `engine.cost.figures.HOP` has it. [s], [B]"""
-    return hop.messages, hop.bytes_per_message, hop.pieces, *hop_terms(hop), hop.hidden
+    """A hop as `engine.cost.figures.HOP` has it. [s], [B]
+
+    What is set up for a message occupies its wire, the way of its first bit does not: the next message may follow.
+    """
+    setup = hop.command_s + (hop.wire.link.per_transfer.si if hop.wire.link.per_transfer else 0.0)
+    return hop.messages, hop.bytes_per_message, hop.pieces, *hop_terms(hop), hop.hidden, setup
 
 
 def wire_time(wire: Wire, bytes_per_message: float) -> float:

@@ -116,6 +116,8 @@ def _links(plan: Plan, times: Schedule, requests_per_s: float) -> tuple[LinkRow,
     rates: dict[tuple[str, str], float] = {}
     for hop, seconds in times.hops:
         key = (hop.wire.link.name, hop.wire.role)
+        if not hop.bytes_per_message:
+            continue
         moved[key] += hop.bytes_per_message * hop.messages
         load[key][hop.way] += hop.bytes_per_message * hop.messages / hop.alike
         spent[key] += seconds

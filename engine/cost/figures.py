@@ -19,7 +19,8 @@ from engine.kernels.jit import kernel
 N = len(RESOURCES)
 M = N + 1  # rows of a run: seconds by resource, then joules of one device beside what it draws anyway
 LINKS_ROW = RESOURCES.index("links")
-HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden")
+HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden", "setup_s")
+HOPS = len(HOP)
 PIECES = HOP.index("pieces")
 GLOBALS = (
     "units",
@@ -292,10 +293,10 @@ def _hop(messages, size, pieces, start_s, rate, busy, out, n):
 
 
 @kernel
-def _load(wire, hop_s, messages, size, rate, alike, n):
-    """A hop's time on its wire, what hides behind the devices' work included; alike wires share it."""
+def _load(wire, messages, size, rate, setup_s, alike, n):
+    """How long a hop occupies its wire: setting up each message and its bytes, not its way; alike wires share it."""
     for p in range(n):
-        wire[p] += max(hop_s[p], messages[p] * (size[p] / rate[p])) / alike
+        wire[p] += messages[p] * (setup_s[p] + size[p] / rate[p]) / alike
 
 
 @kernel
@@ -389,16 +390,16 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
         if other != s:
             _halved(rows[stage_t + s], rows[stage_t + other], n, pass_s)
             if beside[max(s, other)] > 0:
-                _in_pieces(pass_s, rows[hop0 + 6 * (beside[max(s, other)] - 1) + PIECES], n)
+                _in_pieces(pass_s, rows[hop0 + HOPS * (beside[max(s, other)] - 1) + PIECES], n)
         for r in range(N):
             if other != s:
                 _add_part(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], pass_s, n)
             else:
                 _add(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], n)
     for h in range(hops):
-        a = hop0 + 6 * h
+        a = hop0 + HOPS * h
         _hop(rows[a], rows[a + 1], rows[a + 2], rows[a + 3], rows[a + 4], busy, rows[hop_t + h], n)
-        _load(rows[wire_t + wire_of[h]], rows[hop_t + h], rows[a], rows[a + 1], rows[a + 4], float(alike[h]), n)
+        _load(rows[wire_t + wire_of[h]], rows[a], rows[a + 1], rows[a + 4], rows[a + 6], float(alike[h]), n)
         _waited(rows[hop_t + h], rows[a + 5], float(alike[h]) if shares[h] != 0 else 1.0, n)
         _add(rows[metrics + BREAKDOWN + LINKS_ROW], rows[hop_t + h], n)
     for r in range(N):

@@ -130,8 +130,8 @@ def _wired(
 
 def _direct(bound: Bound, parts: list[tuple[str, list[Op]]], host: Wire) -> tuple[Hop, ...]:
     """The same with a card on the host's own link."""
-    into, out = host_hops(bound, len(parts))
-    hops: list[Hop] = []
+    *way, into, out = host_hops(bound, len(parts))
+    hops = list(way)
     if parts[0][0] != "host":
         hops.append(Hop("input", host, _entering(bound, parts)[1], 1.0) if parts[0][0] == "decoder" else into)
     for at in range(1, len(parts)):

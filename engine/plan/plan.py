@@ -55,6 +55,7 @@ class Hop:
     hidden: float = 0.0
     way: str = "in"
     command_s: float = 0.0  # of the host, for each message
+    way_s: float = 0.0  # beside the wire's latency, and likewise occupying nothing
     after: int = 0
     shares: bool = False
 
@@ -233,14 +234,38 @@ def crossing_bytes(op: Op, format: str, batch: float, length: float) -> float:
     return leaving(op, batch, length) * wire_bytes("binary" if op.kind == "Sign" else format)
 
 
+@lru_cache(maxsize=1)
+def _path() -> Wire:
+    """What stands for the wires of a way whose time alone is known."""
+    rate = Quantity(value="1 TB/s", basis="assumed", note="nothing but time is counted")
+    link = Link.model_construct(
+        id="path",
+        name="Network path",
+        summary="A request's way to its device and back.",
+        sources={},
+        bandwidth=rate,
+        payload=None,
+        latency=_nothing(),
+        per_transfer=None,
+    )
+    return Wire(link, "path", 1)
+
+
+def path_hops(bound: Bound) -> tuple[Hop, ...]:
+    """A request's way to its device and back, where the family counts one."""
+    path = bound.family.path(switches_of(bound), model_of(bound)) if bound.family.path else None
+    return () if path is None else (Hop(path[0], _path(), 0.0, 1.0, way_s=path[1]),)
+
+
 def host_hops(bound: Bound, stages: int = 1) -> tuple[Hop, ...]:
     """What enters and leaves over the host's wire, once a request; `stages` lie between."""
     wire = bound.wire("host") or bound.wire("network")
     if wire is None:
-        return ()
+        return path_hops(bound)
     s, graph, fam = bound.scenario, bound.graph, bound.family
     into = entering_bytes(bound, compiled_length(bound) if graph.input_elements.s else s.inputs)
     out = leaving_bytes(bound)
     parts = (1.0 * s.inputs if graph.input_elements.s else 1.0, 1.0 * s.outputs if graph.output_elements.s else 1.0)
     first, last = parts if fam.streams_io else (1.0, 1.0)
-    return (Hop("input", wire, into, 1.0, first), Hop("output", wire, out, 1.0, last, way="out", after=stages))
+    entered = (*path_hops(bound), Hop("input", wire, into, 1.0, first))
+    return (*entered, Hop("output", wire, out, 1.0, last, way="out", after=stages))

@@ -19,6 +19,7 @@ from engine.plan.plan import (
     every_op,
     host_hops,
     overlaps,
+    path_hops,
     second_format_of,
 )
 from engine.resolve.bind import Bound, Wire
@@ -123,7 +124,7 @@ def _cut(bound: Bound, ops: list[Op], at: int, format: str) -> float:
 
 def input_hops(bound: Bound, wire: Wire) -> tuple[Hop, ...]:
     """What enters, sent on to a second executor that runs everything; nothing where a wire brings it to either."""
-    if host_hops(bound):
+    if bound.wire("host") or bound.wire("network"):
         return ()
     return (Hop("input to the second executor", wire, entering_bytes(bound, bound.scenario.inputs), 1.0),)
 
@@ -282,7 +283,7 @@ def _idle(count: int, devices: int) -> tuple[str, ...]:
 
 def _on_path(bound: Bound) -> Plan:
     """The NIC answers while packets pass: nothing crosses the host's bus."""
-    return replace(_single(bound), hops=())
+    return replace(_single(bound), hops=path_hops(bound))
 
 
 _SCHEMES: dict[str, Callable[[Bound], Plan]] = {

@@ -98,7 +98,7 @@ def stages(
         service = Service.from_points(counts, seconds, servers=copies * stage.copies, sizes=rows_are)
         name = stage.device.name if len(kinds) == len(plan.stages) else stage.name
         row.append(Station(service, _later(policy) if at else policy, name=name))
-    before, behind = [], []
+    before, behind, way_s = [], [], 0.0
     alone = [wires(*point) for point in points[0]]  # requests travel one by one
     links = [link for link, *_ in alone[0]]
     for at, (link, way, *_) in enumerate(alone[0]):
@@ -111,7 +111,9 @@ def stages(
             first = row[0].service
             busy = Resource(np.broadcast_to(hold, first.hold_s.shape), copies)
             row[0] = replace(row[0], service=replace(first, resources={**first.resources, name: busy}))
-    return TandemQueue((*before, *row, *behind))
+        else:
+            way_s += float(adds.max())
+    return TandemQueue((*before, *row, *behind), way_s)
 
 
 def pool(scenario: Scenario, policy: Policy = PLAIN, services: int = 1) -> TandemQueue:

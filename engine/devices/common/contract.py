@@ -345,7 +345,9 @@ class DeviceFamily:
     compiled : its operators priced in compiled code, in a sweep as alone; None: by `brief`, once for each distinct job.
     brief : job -> `PhaseCost.seconds` and `PhaseCost.other` of `price` without its other detail; None: by `price`.
     tile : job -> values of `knobs` it runs with where the scenario leaves them open; None: they don't apply.
-    request : (device, graph, batch, model) -> fixed costs a request pays once, as (name, resource, seconds).
+    request : job -> fixed costs a request pays once on a device, as (name, resource, seconds).
+    path : (switches, model) -> name and seconds of a request's way to a device and back, which occupies nothing; None:
+        none is counted.
     knobs : device -> tiling knobs, in the order of `Scenario.tile`.
     parameters, switches, assumptions : what the model rests on.
     lower : (device, graph, format, switches, model) -> the graph as its compiler runs it; None: as it is.
@@ -378,6 +380,7 @@ class DeviceFamily:
     brief: Callable[[Job], tuple[np.ndarray, tuple[tuple[str, str, float], ...]]] | None = None
     tile: Callable[[Job], tuple[int, ...]] | None = None
     request: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
+    path: Callable[[Mapping[str, bool], Mapping[str, float]], tuple[str, float] | None] | None = None
     knobs: Callable[[Device], tuple[Knob, ...]] | None = None
     switches: tuple[Switch, ...] = field(default=())
     compiled: Compiled | None = None  # None: a sweep prices each distinct job once

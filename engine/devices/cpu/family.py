@@ -8,6 +8,7 @@ latency over the misses a core keeps in flight. A framework adds a cost per oper
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -166,18 +167,17 @@ def _features(job: Job) -> float:
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:
-    """What a request costs beside its operators: features the framework parses, and the host's network path.
-
-    As (name, resource, seconds) [s]. An estimate.
-    """
-    fixed: list[tuple[str, str, float]] = []
+    """Features the framework parses for a request, as (name, resource, seconds). [s] An estimate."""
     features = _features(job)
-    if job.switches["framework"] and features:
-        seconds = job.batch * (features * job.model["feature_overhead"]) / threads_of(job)
-        fixed.append(("features parsed by the framework", "overhead", seconds))
-    if job.switches["network"]:
-        fixed.append(("request through NIC, PCIe and network stack, and back", "host", job.model["host_path"]))
-    return tuple(fixed)
+    if not job.switches["framework"] or not features:
+        return ()
+    seconds = job.batch * (features * job.model["feature_overhead"]) / threads_of(job)
+    return (("features parsed by the framework", "overhead", seconds),)
+
+
+def path(switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[str, float] | None:
+    """A request's way through the host's network stack and back, where it is counted. [s] Published."""
+    return ("through NIC, PCIe and network stack, and back", model["host_path"]) if switches["network"] else None
 
 
 def knobs(device: Device) -> tuple[Knob, ...]:
@@ -199,6 +199,7 @@ FAMILY = DeviceFamily(
     parameters=PARAMETERS,
     assumptions=ASSUMPTIONS,
     request=request,
+    path=path,
     knobs=knobs,
     tile=lambda job: (int(threads_of(job)),),
     switches=SWITCHES,

@@ -8,6 +8,7 @@ the memory that weights lie in (`engine.devices.smartnic.memory`). Estimates.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -273,11 +274,9 @@ def _seconds(home: WeightPlacement, layers: list[_Layer]) -> np.ndarray:
     return as_doubles(seconds)
 
 
-def request(job: Job) -> tuple[tuple[str, str, float], ...]:
-    """Packets in and out, where the request's way through the network is counted. As (name, resource, seconds) [s]."""
-    if not job.switches["network"]:
-        return ()
-    return (("packet received, parsed and answered on the NIC", "links", job.model["nic_path"]),)
+def path(switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[str, float] | None:
+    """A packet's way in and its answer's way out, where they are counted. [s] Published."""
+    return ("packet received, parsed and answered on the NIC", model["nic_path"]) if switches["network"] else None
 
 
 def knobs(device: Device) -> tuple[Knob, ...]:
@@ -319,7 +318,7 @@ FAMILY = DeviceFamily(
         "Waits for weights show only where an engine has too few threads to hide them: with the six of document 003 "
         "its figures leave no room for more (a neuron costs no more at 16k neurons, past the cache, than at 4k).",
     ),
-    request=request,
+    path=path,
     knobs=knobs,
     tile=lambda job: (int(executors_of(job)), int(PACKET)),
     switches=(
