@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.devices import family
@@ -10,7 +11,7 @@ from engine.devices.common.column import larger
 from engine.devices.common.contract import DeviceFamily, Job
 from engine.plan.schemes import Stage
 from engine.scenario.formats import activation_bytes
-from model_zoo.ops import Op
+from model_zoo.ops import LOOKUPS, Op
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,26 @@ class Collective:
     size: float
 
 
-def collectives(job: Job) -> list[Collective]:
-    """Exchanges of a sharded pass: Megatron's pattern.
+def _whole_input(op: Op, ways: int) -> bool:
+    """Whether each of several devices that share an operator needs all of what it reads, not its own part."""
+    if op.shard == "none":
+        return True
+    return op.shard == "n" and op.contraction and op.attribute("groups", 1.0) < ways
 
-    An op split along K leaves partial sums: all-reduce of its output. What only a sum reads is added up first, experts
-    and the shared one together, and exchanged once. An op split along N whose reader is not split needs all-gather.
+
+def _gathered(ops: Sequence[Op], ways: int) -> set[str]:
+    """Operators whose results lie in parts on devices that share them, and are read whole."""
+    parts = {op.name for op in ops if op.shard in ("n", "g", "elements")}
+    return {name for op in ops if _whole_input(op, ways) for name in op.inputs if name in parts}
+
+
+def collectives(job: Job) -> list[Collective]:
+    """Exchanges of a sharded pass.
+
+    An op split along K leaves partial sums: all-reduce of its output (Megatron-LM). What only a sum reads is added up
+    first, experts and the shared one together, and exchanged once. A result that lies in parts, by features, heads or
+    elements, is gathered where an op reads it whole: one that is not split, or a product split along N, whose every
+    output takes all inputs. A recurrent product split along N takes the whole state, gathered before each step.
     """
     readers: dict[str, list[Op]] = {}
     for op in job.ops:
@@ -38,6 +54,7 @@ def collectives(job: Job) -> list[Collective]:
     width = activation_bytes(fam.exchanged(job.device, job.format) if fam.exchanged else job.format)
     at = (job.batch, job.length, job.context)
     summed: set[str] = set()
+    gathered = _gathered(job.ops, job.ways)
     for op in job.ops:
         name, size = op.name, op.writes.at(*at) * width
         count = op.layers * op.steps.at(*at)
@@ -49,8 +66,12 @@ def collectives(job: Job) -> list[Collective]:
                 summed.add(after.name)
                 name, size = after.name, after.writes.at(*at) * width
             needed.append(Collective(f"all-reduce after {name}", "all_reduce", count, size))
-        elif op.shard == "n" and any(r.shard == "none" for r in readers.get(op.name, [])):
-            needed.append(Collective(f"all-gather after {op.name}", "all_gather", count, size))
+        elif op.name in gathered:
+            alike = op.layers if op.kind in LOOKUPS else 1  # tables that are alike are looked up and gathered at once
+            needed.append(Collective(f"all-gather after {op.name}", "all_gather", count / alike, alike * size))
+        if op.shard == "n" and op.contraction and op.sequential:
+            state = op.m.at(*at) * op.k.at(*at) * width
+            needed.append(Collective(f"all-gather of the state for {op.name}", "all_gather", count, state))
     return needed
 
 

@@ -64,10 +64,11 @@ def _entering(bound: Bound, parts: list[tuple[str, list[Op]]]) -> tuple[float, f
     return raw, padded
 
 
-def data_parallel(bound: Bound) -> Plan | None:
+def data_parallel(bound: Bound, ways: int = 1) -> Plan | None:
     """Plan of a network on each of the scenario's cards; None where the system or the switches ask for nothing of it.
 
-    Stages on the host have a copy for each of its cores, those on cards one for each card; streams share them.
+    Stages on the host have a copy for each of its cores, those on cards one for each card, or for each ``ways`` cards
+    that share every operator; streams share them.
     """
     s, graph = bound.scenario, bound.graph
     network, host, card = bound.wire("network"), bound.wire("host"), bound.wire("peer")
@@ -81,11 +82,12 @@ def data_parallel(bound: Bound) -> Plan | None:
     stages = []
     for at, (where, ops) in enumerate(parts):
         name = {"device": "network" if len(parts) == 1 else f"net {at + 1}"}.get(where, where)
-        copies = int(max(1, host_cores // s.streams)) if where == "host" else cards
+        copies = int(max(1, host_cores // s.streams)) if where == "host" else cards // ways
         names = frozenset(op.name for op in ops) if len(parts) > 1 else every_op(graph)
-        stages.append(Stage(name, bound.device, 1, names, s.precision, copies=copies))
+        many, wire = (ways, card) if ways > 1 and where == "device" else (1, None)
+        stages.append(Stage(name, bound.device, many, names, s.precision, wire, copies))
     if wired and card is not None:
-        hops = _wired(bound, parts, network, host, card)
+        hops = _wired(bound, parts, network, host, card, ways)
     else:
         hops = _direct(bound, parts, host)
     nets = sum(where == "device" for where, _ in parts)
@@ -102,9 +104,12 @@ def _notes(bound: Bound) -> tuple[str, ...]:
 
 
 def _wired(
-    bound: Bound, parts: list[tuple[str, list[Op]]], network: Wire | None, host: Wire, card: Wire
+    bound: Bound, parts: list[tuple[str, list[Op]]], network: Wire | None, host: Wire, card: Wire, shared: int
 ) -> tuple[Hop, ...]:
-    """Messages over network, the host's memory and link, and the link of the request's card."""
+    """Messages over network, the host's memory and link, and the links of the ``shared`` cards of a request.
+
+    Each of them takes all that comes in, and sends its part of what leaves.
+    """
     memory = host_memory(bound)
     ways = HostLink(host, card, memory, bound.scenario.devices, model_of(bound).get("transfer_command", 0.0))
     arriving, sent = _entering(bound, parts)
@@ -113,16 +118,17 @@ def _wired(
     if network is not None:
         hops += from_network("request from the network", network, memory, arriving, "in", 0)
     if parts[0][0] != "host":
-        hops += through_switch("input", ways, sent, "in", 0)
+        hops += through_switch("input", ways, shared * sent, "in", 0, count=1.0 * shared, spread=shared)
     for at in range(1, len(parts)):
         (left, before), (right, after) = parts[at - 1], parts[at]
         if "host" in (left, right):
             way = "in" if left == "host" else "out"
-            size = _crossing(bound, before, after)
-            hops += through_switch(f"after {before[-1].name}", ways, size, way, at)
+            size = _crossing(bound, before, after) * (shared if left == "host" else 1)
+            name, count = f"after {before[-1].name}", 1.0 * shared
+            hops += through_switch(name, ways, size, way, at, count=count, spread=shared)
     last = len(parts)
     if parts[-1][0] != "host":
-        hops += through_switch("output", ways, leaving, "out", last)
+        hops += through_switch("output", ways, leaving, "out", last, count=1.0 * shared, spread=shared)
     if network is not None:
         hops += from_network("answer to the network", network, memory, leaving, "out", last)
     return tuple(hops)

@@ -67,6 +67,11 @@ def _tensor(bound: Bound, clusters: int = 1) -> Plan:
             f"devices is {count}: {bound.system.name} makes {clusters} clusters of them, so a multiple of {clusters} "
             "is allowed"
         )
+    if count == 1:
+        return _one(bound)
+    shared = data_parallel(bound, ways) if bound.system.topology == "switch" else None
+    if shared is not None:
+        return shared
     stage = Stage("network", bound.device, ways, every_op(bound.graph), bound.scenario.precision, _peers(bound, ways))
     return Plan((stage,), host_hops(bound), clusters, (count,), overlaps(bound))
 
