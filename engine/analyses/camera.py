@@ -18,7 +18,8 @@ from engine.cost.report import ErrorBand
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.bind import Wire
-from engine.scenario import Scenario, ScenarioError, make
+from engine.resolve.choices import default_scenario
+from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import default_zoo
 from model_zoo.schema import WorkloadError
@@ -41,7 +42,7 @@ class Tier:
 TIERS: tuple[Tier, ...] = (
     Tier("far edge", "arm-edge", None, ()),
     Tier("metro edge", "xeon-e5-2650", "edge-tiers", ("metro-1g",)),
-    Tier("core", "v100-appliance", "edge-core", ("metro-1g", "core-wan")),
+    Tier("core", "v100-appliance", "edge-core", ("core-wan",)),
 )
 
 
@@ -148,8 +149,7 @@ def placements(
 
 
 def _at(system: str, workload: str, precision: str, params: Mapping[str, float], scheme: str = "single") -> Scenario:
-    fields = {"system": system, "workload": workload, "precision": precision, "scheme": scheme}
-    return make(fields | {"params": dict(params)})
+    return default_scenario(system, workload, precision=precision, scheme=scheme, params=dict(params))
 
 
 def refusals(

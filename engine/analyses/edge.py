@@ -13,7 +13,6 @@ from engine.devices import FAMILIES, family
 from engine.evaluate import evaluate
 from engine.plan.schemes import second_executor
 from engine.resolve.bind import bind
-from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.schema import Device
 
@@ -26,8 +25,7 @@ def cuts(scenario: Scenario, first_format: str | None = None) -> tuple[Scenario,
 
     Raises ScenarioError where the system has not two executors, Unsupported where no cut leaves each what it runs.
     """
-    if scenario.scheme != "split":
-        scenario = default_scenario(scenario.system, scenario.workload, scheme="split")
+    scenario = scenario.with_(scheme="split")
     if first_format is None:
         return scenario, split_points(scenario)
     return scenario, split_points(scenario, (first_format, scenario.precision))

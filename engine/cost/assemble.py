@@ -23,6 +23,7 @@ from engine.cost.figures import (
     LATENCY,
     METRICS,
     RATE,
+    UNITS_REQUEST,
     Layout,
     M,
     N,
@@ -64,14 +65,11 @@ class Priced:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """Latency of a request, the rate at which requests finish, both without queueing, and what they draw and cost."""
+class Figures:
+    """Figures of a priced plan, without the detail of its operators. Estimates, SI."""
 
-    priced: tuple[Priced, ...]
-    hops: tuple[tuple[Hop, float], ...]  # with the time each adds to a request
     layout: Layout
     rows: np.ndarray  # of `layout`, one column
-    account: Account
 
     def figure(self, name: str) -> float | None:
         """A figure of `METRICS`; None where it does not apply or rests on something unpublished. [SI]"""
@@ -94,9 +92,41 @@ class Schedule:
         return float(self.rows[self.layout.globals + BATCHES, 0])
 
     @property
+    def units(self) -> float:
+        """Units of work that are answered at once: of a batch, or of a request of more items. [-]"""
+        return float(self.rows[self.layout.globals + UNITS_REQUEST, 0])
+
+    @property
     def units_per_s(self) -> float:
         """Units of work a second, all replicas and streams together. [1/s]"""
         return float(self.rows[self.layout.metrics + RATE, 0])
+
+    @property
+    def stage_s(self) -> list[float]:
+        """Time of each stage within a request. [s]"""
+        return self.rows[self.layout.stage_times, 0].tolist()
+
+    @property
+    def hop_s(self) -> list[float]:
+        """Time each hop adds to a request. [s]"""
+        return self.rows[self.layout.hop_times, 0].tolist()
+
+    @property
+    def other_s(self) -> list[float]:
+        """Time of each run's passes that belongs to no operator. [s]"""
+        runs = range(self.layout.runs)
+        return [
+            float(self.rows[self.layout.others_of(i), 0].sum() * self.rows[self.layout.passes + i, 0]) for i in runs
+        ]
+
+
+@dataclass(frozen=True)
+class Schedule(Figures):
+    """Latency of a request, the rate at which requests finish, both without queueing, and what they draw and cost."""
+
+    priced: tuple[Priced, ...]
+    hops: tuple[tuple[Hop, float], ...]  # with the time each adds to a request
+    account: Account
 
 
 def by_resource(rows: Iterable[tuple[str, str, float]]) -> np.ndarray:
@@ -417,6 +447,12 @@ def _added_up(job: Job, numbers: Sequence[Any], tables: Tables, out: np.ndarray)
         out += part
 
 
+def figures_of(bound: Bound, plan: Plan) -> Figures:
+    """A plan priced without detail."""
+    design = Design(bound, plan)
+    return Figures(*_figures(design, 1, runs_of(design)))
+
+
 def _figures(design: Design, n: int, runs: Sequence[tuple[int, int]], costs: Sequence[PhaseRun] = ()) -> Any:
     """The layout of a design and its rows, a column each of ``n`` designs."""
     layout = layout_of(design, runs)
@@ -466,13 +502,12 @@ def assemble(bound: Bound, plan: Plan) -> Schedule:
     design = Design(bound, plan)
     each = [price_stage(bound, stage) for stage in plan.stages]
     fits = together(plan, [stage.fits for stage in each])
-    layout, rows = _figures(design, 1, runs_of(design), [run for stage in each for run in stage.runs])
-    stage_s, hop_s = rows[layout.stage_times, 0].tolist(), rows[layout.hop_times, 0].tolist()
-    details = zip(each, fits, stage_s, _charged(plan, stage_s), strict=True)
+    priced = Figures(*_figures(design, 1, runs_of(design), [run for stage in each for run in stage.runs]))
+    details = zip(each, fits, priced.stage_s, _charged(plan, priced.stage_s), strict=True)
     return Schedule(
+        priced.layout,
+        priced.rows,
         tuple(replace(stage, fits=own, time_s=t, charged=share) for stage, own, t, share in details),
-        tuple(zip(plan.hops, hop_s, strict=True)),
-        layout,
-        rows,
+        tuple(zip(plan.hops, priced.hop_s, strict=True)),
         design.account,
     )

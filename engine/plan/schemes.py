@@ -199,6 +199,11 @@ def split_wire(bound: Bound) -> Wire:
 
 def _split(bound: Bound) -> Plan:
     """First `split` ops on the first executor, the rest on the second."""
+    return split_plan(bound, bound.scenario.precision, second_format_of(bound, second_executor(bound)))
+
+
+def split_plan(bound: Bound, first: str, rest: str) -> Plan:
+    """The same in formats of their own; ScenarioError or Unsupported where an executor can't run its part."""
     ops = bound.graph.phases[0].ops
     at = bound.scenario.split
     if at > len(ops):
@@ -206,11 +211,10 @@ def _split(bound: Bound) -> Plan:
             f"split is {at}: {bound.workload.name} has {len(ops)} operators, so 0 to {len(ops)} is allowed"
         )
     second, wire = second_executor(bound), split_wire(bound)
-    rest = second_format_of(bound, second)
     reason = family(second.kind).supports(second, _part(bound.graph, ops[at:]), rest) if ops[at:] else None
     if reason:
         raise Unsupported(reason)
-    plan = _chain(bound, [at], [bound.device, second], [bound.scenario.precision, rest], wire)
+    plan = _chain(bound, [at], [bound.device, second], [first, rest], wire)
     same = len(bound.devices) == 1
     if not at:
         plan = replace(plan, hops=(*plan.hops, *input_hops(bound, wire)))
