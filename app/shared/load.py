@@ -47,6 +47,7 @@ from engine.traffic import (
     simulate,
     timeline,
 )
+from engine.traffic.scenario_load import inferences_of
 from engine.traffic.serving import Offer, Serving, cheapest, compare
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ def offers(load: Load, sla: Sla, site: Site, others: Sequence[Group]) -> tuple[O
         {token: decode(token) for token in (load.token, *(token for group in others for token in group))},
         load.serving,
         sla,
-        demand_of(site, scenario.batch),
+        demand_of(site, inferences_of(scenario)),
         load.at(1.0),
         site=site_facts(scenario, site),
         headroom=site.headroom,

@@ -95,7 +95,12 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--arrangement", default="whole", help="whole, stages (each with a queue), pool (behind the network) or packets"
     )
-    group.add_argument("--max-batch", type=int, default=1, help="requests in a launch, or in a decoder's batch")
+    group.add_argument(
+        "--max-batch",
+        type=int,
+        default=1,
+        help="requests in a launch; of a decoder in its batch, the scenario's where left out",
+    )
     group.add_argument("--timeout", type=float, default=0.0, help="longest a request waits for its batch [s]")
     group.add_argument("--buckets", type=int, default=1, help="queues by size; a batch is of one")
     group.add_argument("--places", type=int, help="waiting places; who finds them taken is turned away")
@@ -209,6 +214,7 @@ def _simulate(args: argparse.Namespace, scenario: Scenario) -> int:
 def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
     from engine.cli.main import scenario_of
     from engine.traffic import Demand, SiteFacts, Sla
+    from engine.traffic.scenario_load import inferences_of
     from engine.traffic.serving import compare
 
     with boundary(f"demand is {brief(args.demand, 60)}; it must be numbers separated by commas"):
@@ -224,7 +230,7 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
         asked,
         serving,
         sla,
-        Demand(tuple(q * scenario.batch for q in demand.qps)),
+        Demand(tuple(q * inferences_of(scenario) for q in demand.qps)),
         arrivals,
         site=site,
         headroom=args.headroom,

@@ -57,7 +57,7 @@ class NodeFacts:
     capex_usd : float or None
         Price of the whole node; None where there is none. [$]
     inferences : int
-        Inferences a request holds: the items of its batch. [-]
+        Inferences a request holds, `engine.traffic.scenario_load.inferences_of`. [-]
     """
 
     qps: float

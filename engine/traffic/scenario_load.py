@@ -47,6 +47,11 @@ def is_decoder(scenario: Scenario) -> bool:
     return priced(scenario)[0].graph.causal
 
 
+def inferences_of(scenario: Scenario) -> int:
+    """Inferences that a request holds: a decoder's request is one sequence, another's the items of its batch. [-]"""
+    return 1 if is_decoder(scenario) else scenario.batch
+
+
 def ladder(most: int, least: int = 1) -> list[int]:
     """Powers of two from ``least`` to ``most``, and ``most`` itself. [-]"""
     steps = [least]
@@ -271,4 +276,4 @@ def node_facts(
         notes += said
     cards = max(1, plan.devices_used[0])
     full = max(carried.qps, carried.capacity_qps)
-    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, scenario.batch), tuple(notes)
+    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, inferences_of(scenario)), tuple(notes)

@@ -19,7 +19,7 @@ from engine.traffic.policies import (
     Policy,
     TandemQueue,
 )
-from engine.traffic.scenario_load import is_decoder, ladder, load_of, node_facts
+from engine.traffic.scenario_load import inferences_of, is_decoder, ladder, load_of, node_facts
 from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Fixed, Sizes
 from engine.traffic.sla import Headline, Sla, max_qps
@@ -35,7 +35,8 @@ class Serving:
         ``whole`` (one station), ``stages`` (each with its queue), ``pool`` (copies behind the network) or ``packets``
         (a NIC that forwards all and looks at some); see `engine.traffic.arrangements`.
     max_batch, timeout_s : int, float
-        Requests launched together, and how long the oldest waits for more [s]. Decoders batch continuously.
+        Requests launched together, and how long the oldest waits for more [s]. A decoder's requests are sequences
+        that batch continuously, as many as the scenario's batch unless ``max_batch`` says more than one.
     places : int or None
         Waiting places; who finds them taken is turned away. None: no limit.
     buckets : int
@@ -87,10 +88,11 @@ class Serving:
                 raise TrafficError("arrangement is 'packets'; its requests are packets, alike and one at a time")
             return *packets(scenario, self.share, self.places), Fixed(1)
         if self.arrangement == "whole" and is_decoder(scenario):
-            if self.max_batch > 1 or several or self.stream:
+            most = self.max_batch if self.max_batch > 1 else scenario.batch
+            if most > 1 or several or self.stream:
                 if self.buckets > 1 or self.sizes_are != "inputs":
                     raise TrafficError("a decoder's requests have inputs and outputs, and batch without buckets")
-                policy = ContinuousBatching(self.max_batch, self.places)
+                policy = ContinuousBatching(most, self.places)
                 return load_of(scenario, policy, longest=inputs.largest + outputs.largest), inputs, outputs
         elif self.outputs is not None:
             raise TrafficError(f"outputs are given; {scenario.workload!r} makes no tokens one by one")
@@ -158,7 +160,7 @@ def compare(
             best = max_qps(system, sla, arrivals, sizes=sizes, outputs=outputs, requests=requests, seed=seed)
             mine = (idle_w, node_usd) if at == 0 else (None, None)
             node, notes = node_facts(scenario, best, *mine)
-            load = Demand(tuple(qps / scenario.batch for qps in demand.qps))
+            load = Demand(tuple(qps / inferences_of(scenario) for qps in demand.qps))
             plan = capacity_plan(load, node, site, headroom=headroom, survives=survives)
         except (ScenarioError, Unsupported) as error:
             result.append(Offer(name, scenario, best, None, str(error)))

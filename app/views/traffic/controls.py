@@ -54,8 +54,12 @@ def _usual_limit(report: Report) -> float:
 
 
 def _usual_batch(report: Report) -> int:
-    """How many requests a decoder's batch holds at first. [-]"""
-    return cached.batch_inside(report.token, _usual_limit(report), _BATCHES) if report.tpot_s is not None else 1
+    """How many requests a decoder's batch holds at first: the scenario's, or as many as the limit allows. [-]"""
+    if report.tpot_s is None:
+        return 1
+    if report.scenario.batch in _BATCHES[1:]:
+        return report.scenario.batch
+    return cached.batch_inside(report.token, _usual_limit(report), _BATCHES)
 
 
 def _opening(report: Report) -> tuple[Load, Sla]:

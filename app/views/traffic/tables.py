@@ -18,7 +18,7 @@ from app.views.traffic.simulation import Simulation
 from engine.cost.report import Report
 from engine.traffic import Capacity, CapacityPlan, Headline, RequestTimeline, Sla, TrafficError, capacity_plan
 from engine.traffic.plan import DOMAINS
-from engine.traffic.scenario_load import node_facts
+from engine.traffic.scenario_load import inferences_of, node_facts
 from engine.traffic.serving import Offer
 
 NO_PRICE = "no price"
@@ -44,9 +44,8 @@ def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False) -
         )
         return f"**No load keeps {_promise(sla)}**{text}. {said}"
     low, high = headline.sure_qps, headline.hopeless_qps
-    batch = report.scenario.batch
-    held = "sequence" if report.unit == "token" else report.unit
-    each = texts.REQUESTS_S_EACH.format(batch=batch, held=held) if batch > 1 else ""
+    batch = inferences_of(report.scenario)
+    each = texts.REQUESTS_S_EACH.format(batch=batch, held=report.unit) if batch > 1 else ""
     mean = " on average" if daily else ""
     return texts.HEADLINE.format(
         qps=fmt.si(headline.qps, "QPS"),
@@ -220,7 +219,10 @@ def plans(report: Report, headline: Headline, site: Site) -> tuple[pd.DataFrame 
 def offers_frame(offers: Sequence[Offer], names: Sequence[str]) -> pd.DataFrame:
     """Systems at an equal agreement and demand as a table."""
     lines = [offer.headline for offer in offers]
-    carried = [None if h is None or not h.qps else h.qps * o.scenario.batch for h, o in zip(lines, offers, strict=True)]
+    carried = [
+        None if h is None or not h.qps else h.qps * inferences_of(o.scenario)
+        for h, o in zip(lines, offers, strict=True)
+    ]
     scale = fmt.scale([value for value in carried if value] or [1.0], "")
     head = {
         "System": list(names),

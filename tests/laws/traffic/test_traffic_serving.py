@@ -5,7 +5,9 @@ import pytest
 
 from engine.evaluate import evaluate
 from engine.kernels.jit import JIT_ENABLED
+from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS, preset
+from engine.scenario import Scenario
 from engine.traffic import (
     Bursty,
     DynamicBatching,
@@ -22,7 +24,7 @@ from engine.traffic import (
     timeline,
 )
 from engine.traffic.arrangements import ARRANGEMENTS, arrangements, packets, pool, stages
-from engine.traffic.plan import Demand
+from engine.traffic.plan import CapacityPlan, Demand
 from engine.traffic.scenario_load import service_table
 from engine.traffic.serving import Serving, compare
 
@@ -192,3 +194,24 @@ def test_a_gap_in_prices_leaves_the_machines() -> None:
     assert offer.plan.usd_per_million is None
     assert "No price is published" in " ".join(offer.notes)
     assert np.isfinite(offer.plan.energy_j_per_inference)
+
+
+def _sequences(scenario: Scenario, **serving: int) -> CapacityPlan:
+    """The plan for one sequence a second."""
+    sla, demand = Sla(200.0, "p99", "latency"), Demand((1.0,))
+    (offer,) = compare({"": scenario}, Serving(**serving), sla, demand, Poisson(1.0), node_usd=1e5, requests=2_000)
+    assert offer.plan is not None, offer.problem
+    return offer.plan
+
+
+def test_a_million_sequences_cost_what_they_take_whatever_the_scenarios_batch() -> None:
+    """A decoder's request is one sequence: its batch is how many share a pass, and divides no cost by itself."""
+    alone = default_scenario("h100-sxm", "llama3.1-70b", inputs=1024, outputs=1024, devices=4, precision="fp8")
+    costs = []
+    for batch in (1, 8, 64):
+        plan = _sequences(alone.with_(batch=batch))
+        made = plan.usd_per_year / plan.usd_per_million * 1e6
+        assert made == pytest.approx(365.25 * 86400, rel=1e-9)  # one sequence a second, and no other number of them
+        costs.append(plan.usd_per_million)
+    assert costs == sorted(costs, reverse=True)
+    assert _sequences(alone.with_(batch=8)).nodes == _sequences(alone, max_batch=8).nodes
