@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.analyses.node.timeline import NodeTimeline
     from engine.analyses.programs import Listing, Values
     from engine.choose import Answer as ChosenAnswer
-    from engine.numerics.workflow import WorkflowResult
+    from engine.lab.numerics.workflow import WorkflowResult
     from engine.published.dfx_figures import Comparison
     from engine.published.measured.compare import Measured
     from engine.sweep import Attribution
@@ -250,7 +250,7 @@ def node_timeline(token: str, requests: int, card: int) -> NodeTimeline:
 @st.cache_resource(max_entries=16, show_spinner=False)
 def precision_study(name: str, bound: float, wide: str) -> WorkflowResult:
     """A mixed-precision plan searched on kernels: seconds of this host's time, once."""
-    from engine.numerics.workflow import study
+    from engine.lab.numerics.workflow import study
 
     return study(name, bound, wide)
 

@@ -12,12 +12,12 @@ import streamlit as st
 
 from app.shared import formats as fmt
 from app.shared import parts, priority
-from app.shared.figures import kernels as kernel_charts
-from engine.host.measure import Bounds, MeasureError, MeasurementCancelled
-from engine.host.measure.compare import Compared, fitting, summary
-from engine.host.measure.jobs import network
-from engine.host.measure.queue import QueuedRun, queued
-from engine.kernels.threads.ranges import KernelError
+from app.views.kernels import charts as kernel_charts
+from engine.lab.host.measure import Bounds, MeasureError, MeasurementCancelled
+from engine.lab.host.measure.compare import Compared, fitting, summary
+from engine.lab.host.measure.jobs import network
+from engine.lab.host.measure.queue import QueuedRun, queued
+from engine.lab.threads.ranges import KernelError
 from model_zoo.catalog import default_zoo
 
 _LOOK_S = 0.15  # between two looks at a run

@@ -9,8 +9,8 @@ from typing import Any
 
 from engine.cli.op import add_op
 from engine.cli.output import emit
-from engine.host.files import beside, writable
 from engine.scenario import ScenarioError
+from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
 
 _HEADER = 65536  # bytes

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli.output import emit
-from engine.host.files import beside, writable
 from engine.scenario import ScenarioError
+from engine.scenario.files import beside, writable
 from model_zoo.carried import in_link
 from model_zoo.catalog import default_zoo, own_folder
 from model_zoo.families import FAMILIES, built

@@ -27,9 +27,9 @@ from engine.cli.sweep import add_sweep
 from engine.cli.tile import add_tile
 from engine.cli.traffic import add_traffic
 from engine.devices.common.contract import Unsupported
-from engine.host.files import beside, writable
 from engine.scenario import Scenario, ScenarioError, decode, make, token_in
 from engine.scenario.fields import FIELDS
+from engine.scenario.files import beside, writable
 from engine.scenario.overrides import apply_all
 from hardware_specs.catalog import default_catalog
 from hardware_specs.plain import read_plain

@@ -36,8 +36,8 @@ def _said(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Na
     """The command with an operator's refusal as the one sentence that every other mistake gets."""
 
     def run(args: argparse.Namespace) -> int:
-        from engine.host.measure import MeasureError
-        from engine.kernels.threads.ranges import KernelError
+        from engine.lab.host.measure import MeasureError
+        from engine.lab.threads.ranges import KernelError
 
         try:
             return command(args)
@@ -48,7 +48,15 @@ def _said(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Na
 
 
 def _measure(args: argparse.Namespace) -> int:
-    from engine.host.measure import KERNELS, Bounds, MeasureError, host_roofline, kernel_named, measure_kernel, shape_of
+    from engine.lab.host.measure import (
+        KERNELS,
+        Bounds,
+        MeasureError,
+        host_roofline,
+        kernel_named,
+        measure_kernel,
+        shape_of,
+    )
 
     for name, value, most in (
         ("repeats", args.repeats, 1000),
@@ -109,7 +117,7 @@ def _measure(args: argparse.Namespace) -> int:
 
 
 def _network(args: argparse.Namespace, bounds: Any) -> int:
-    from engine.host.measure import measure_workload
+    from engine.lab.host.measure import measure_workload
 
     measured = measure_workload(
         args.workload, args.precision or "fp32", args.batch, args.threads, repeats=args.repeats, bounds=bounds
@@ -130,8 +138,8 @@ def _network(args: argparse.Namespace, bounds: Any) -> int:
 
 
 def _zoo(args: argparse.Namespace, bounds: Any) -> int:
-    from engine.host.calibrate import host
-    from engine.host.measure.compare import compare, summary
+    from engine.lab.host.calibrate import host
+    from engine.lab.host.measure.compare import compare, summary
 
     def told(id: str, at: int, of: int) -> None:
         sys.stderr.write(f"\r{at + 1} of {of}  {id:32}")
@@ -155,7 +163,7 @@ def _zoo(args: argparse.Namespace, bounds: Any) -> int:
 
 
 def _calibrate(args: argparse.Namespace) -> int:
-    from engine.host.calibrate import calibrate
+    from engine.lab.host.calibrate import calibrate
 
     device, path, roofline, profile = calibrate(args.out)
     data: dict[str, Any] = {"device": device.id, "file": str(path), "spec": device.model_dump(mode="json")}

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from engine.cli.output import emit
-from engine.host.files import beside, writable
 from engine.scenario import ScenarioError
+from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
 
 

@@ -29,8 +29,8 @@ def _scenario(workload: str) -> Scenario:
 def _plan(args: argparse.Namespace) -> int:
     from engine.cost.error_bands import told
     from engine.evaluate import evaluate
+    from engine.lab.numerics.workflow import STUDIES, in_scenario, study
     from engine.numerics.formats import NumericsError
-    from engine.numerics.workflow import STUDIES, in_scenario, study
 
     try:
         workflow = study(args.study, args.bound, args.wide, args.repeats)

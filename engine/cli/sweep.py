@@ -13,9 +13,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from engine.cli.output import emit
-from engine.host.files import beside, writable
 from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
+from engine.scenario.files import beside, writable
 
 _TOLD = 100  # prices of a table from which their making is told
 

@@ -26,7 +26,7 @@ def study(args: argparse.Namespace) -> tuple[Any, list[str]]:
 
 
 def _wide_deep(args: argparse.Namespace) -> tuple[Any, list[str]]:
-    from engine.numerics.trained import wide_deep_study
+    from engine.lab.numerics.trained import wide_deep_study
 
     batch = args.batch if args.batch is not None else 512
     study = wide_deep_study(batches=(batch,), threads=args.threads)
@@ -61,7 +61,7 @@ def _wide_deep(args: argparse.Namespace) -> tuple[Any, list[str]]:
 
 
 def _binary() -> tuple[Any, list[str]]:
-    from engine.numerics.trained import digits_study
+    from engine.lab.numerics.trained import digits_study
 
     study = digits_study()
     wide = " x ".join(map(str, study.hidden))
@@ -74,7 +74,7 @@ def _binary() -> tuple[Any, list[str]]:
 
 
 def _narrow() -> tuple[Any, list[str]]:
-    from engine.analyses.format_costs import format_costs
+    from engine.lab.numerics.format_costs import format_costs
 
     costs = format_costs()
     lines = [f"A GRU that reads handwritten digits, {costs[0].accuracy.trained:.2%} right in FP32 before anything else"]

@@ -22,7 +22,7 @@ def source_digest() -> str:
 
 
 def module_name(file: Path) -> str:
-    """Dotted name of a source file of ours, ``engine.kernels.operators.gemm``; of another one, its stem."""
+    """Dotted name of a source file of ours, ``engine.lab.operators.gemm``; of another one, its stem."""
     inside = file.resolve()
     return ".".join(inside.relative_to(_ROOT).with_suffix("").parts) if inside.is_relative_to(_ROOT) else file.stem
 

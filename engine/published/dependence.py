@@ -44,7 +44,7 @@ _ONE_SIDED = ("upper_bound", "lower_bound", "order")
 def _forget() -> None:
     """Empties every cache of a result of the models; what is compiled stays."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("engine.") and not name.startswith(("engine.kernels", "engine.host", "engine.numerics")):
+        if name.startswith("engine.") and not name.startswith(("engine.kernels", "engine.lab")):
             for member in list(vars(module).values()):
                 if hasattr(member, "cache_clear") and member not in (family, default_catalog, default_zoo, known):
                     member.cache_clear()

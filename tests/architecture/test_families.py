@@ -11,7 +11,7 @@ from engine.devices import FAMILIES, family
 from tests.architecture.map import ROOT
 
 OWN = {
-    "engine/host/calibrate.py",  # writes the spec of a CPU
+    "engine/lab/host/calibrate.py",  # writes the spec of a CPU
     "engine/traffic/plan.py",  # a card is what fails
     "app/shared/claims.py",  # systems of the documents, as their claims name them
     "app/views/node/page.py",  # a card is a panel

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from engine.kernels.operators.gemm import Packed, gemm_f32, pack_f32
-from engine.numerics.binary_mlp import digits, float_classes, thermometer, train_binary, train_float
+from engine.lab.numerics.binary_mlp import digits, float_classes, thermometer, train_binary, train_float
+from engine.lab.operators.gemm import Packed, gemm_f32, pack_f32
 from tests.bench.bench_wide_deep import timed
 
 HIDDEN = (512, 512)

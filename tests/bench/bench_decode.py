@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from engine.kernels.operators.attention import attention
-from engine.kernels.operators.halftree import pack_tree, tree_matvec
+from engine.lab.operators.attention import attention
+from engine.lab.operators.halftree import pack_tree, tree_matvec
 
 HEADS = 16  # GPT-2 345M
 ROUNDS = 9

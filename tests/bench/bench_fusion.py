@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.host.calibrate import device_of, host
-from engine.host.measure.fused import BLOCKS, measure_block
+from engine.lab.host.calibrate import device_of, host
+from engine.lab.host.measure.fused import BLOCKS, measure_block
 
 
 def rows() -> list[dict[str, Any]]:

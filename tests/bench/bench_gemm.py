@@ -25,13 +25,14 @@ import onnxruntime
 from onnx import TensorProto, helper
 from threadpoolctl import threadpool_limits
 
-from engine.kernels import jit, probe
-from engine.kernels.ir.binary import OPERATIONS_PER_WORD
-from engine.kernels.ir.microkernel import HAS_BF16, HAS_COUNT
-from engine.kernels.operators.binary import binary_fc, pack_binary
-from engine.kernels.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
-from engine.kernels.operators.gemv import small_f32
-from engine.kernels.operators.halfprec import gemm_bf16, pack_narrow, rounded_bits
+from engine.kernels import jit
+from engine.lab import probe
+from engine.lab.ir.binary import OPERATIONS_PER_WORD
+from engine.lab.ir.microkernel import HAS_BF16, HAS_COUNT
+from engine.lab.operators.binary import binary_fc, pack_binary
+from engine.lab.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
+from engine.lab.operators.gemv import small_f32
+from engine.lab.operators.halfprec import gemm_bf16, pack_narrow, rounded_bits
 
 SHAPES = ((512, 845, 1024), (512, 1024, 512), (512, 512, 256), (1024, 1024, 1024))
 GPT2_345M = ((3072, 1024), (1024, 1024), (4096, 1024), (1024, 4096))  # one layer's weights, rows x inputs

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from engine.kernels.jit import isa
-from engine.numerics.criteo import clicks
-from engine.numerics.metrics import auc, log_loss
-from engine.numerics.wide_deep import prepare, probabilities, train
-from engine.numerics.wide_deep_serving import REFINED, serve_fp32, serve_int8
+from engine.lab.numerics.criteo import clicks
+from engine.lab.numerics.metrics import auc, log_loss
+from engine.lab.numerics.wide_deep import prepare, probabilities, train
+from engine.lab.numerics.wide_deep_serving import REFINED, serve_fp32, serve_int8
 from tests.bench import wide_deep_peers as peers
 
 ROWS, HELD_OUT, CALIBRATION = 200_000, 100_000, 5_000

@@ -14,8 +14,8 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import quantization
 
-from engine.numerics.criteo import FIELDS, NUMERIC
-from engine.numerics.wide_deep import Prepared, WideDeep
+from engine.lab.numerics.criteo import FIELDS, NUMERIC
+from engine.lab.numerics.wide_deep import Prepared, WideDeep
 
 Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(rows into all tables laid end to end [batch, 26], numbers [batch, 13]) -> chance of a click [batch]."""

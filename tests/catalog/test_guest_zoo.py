@@ -11,7 +11,7 @@ import pytest
 from engine.cli.main import main
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
-from engine.host.measure import Bounds, measure_workload
+from engine.lab.host.measure import Bounds, measure_workload
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import ScenarioError, decode, encode
 from engine.sweep import FIGURES, sweep

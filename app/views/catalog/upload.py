@@ -12,9 +12,9 @@ from app.shared import formats as fmt
 from app.shared import link
 from app.shared.boundary import callback
 from app.views.catalog import texts
-from engine.host.files import beside
 from engine.resolve.choices import default_scenario, why_not
 from engine.scenario import ScenarioError
+from engine.scenario.files import beside
 from hardware_specs.catalog import default_catalog
 from model_zoo.carried import in_link
 from model_zoo.catalog import default_zoo, own_folder

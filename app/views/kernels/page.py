@@ -11,17 +11,17 @@ import streamlit as st
 
 from app.shared import formats as fmt
 from app.shared import glossary, host_runs, parts
-from app.shared.figures import kernels as kernel_charts
-from app.shared.figures.kernels import KernelPoint
 from app.shared.figures.roofs import Level
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choose
+from app.views.kernels import charts as kernel_charts
 from app.views.kernels import texts
-from engine.host.measure import KERNELS, Bounds, KernelRun
-from engine.host.measure.device import devices_with_operators, predict_elsewhere
-from engine.host.measure.jobs import KernelShown, kernel
+from app.views.kernels.charts import KernelPoint
 from engine.kernels import jit
-from engine.kernels.probe import MeasuredRoofline
+from engine.lab.host.measure import KERNELS, Bounds, KernelRun
+from engine.lab.host.measure.device import devices_with_operators, predict_elsewhere
+from engine.lab.host.measure.jobs import KernelShown, kernel
+from engine.lab.probe import MeasuredRoofline
 from engine.scenario.fields import field
 
 _BOUNDS = Bounds(bytes=5e8, flops=2e10, seconds=1.5)  # one reader's share of a server that others use too

@@ -11,8 +11,8 @@ from app.shared import formats as fmt
 from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, bar, row_height, rows_axis, rule, style, two_lines
 from app.views.numerics import texts
 from app.views.numerics.labels import called
-from engine.numerics.study import FormatLoss
-from engine.numerics.trained import Quality
+from engine.lab.numerics.study import FormatLoss
+from engine.lab.numerics.trained import Quality
 
 _SYMBOLS = ("circle", "circle-open", "diamond", "square", "x")
 _BINS = 81

@@ -6,7 +6,7 @@ import re
 
 from app.shared import formats as fmt
 from app.views.numerics import texts
-from engine.numerics.study import TENSORS, FormatLoss
+from engine.lab.numerics.study import TENSORS, FormatLoss
 
 _RUNGS = {"int4-row-asymmetric": "INT4 (per-row scale)", "int8-row": "INT8 (per-row scale)", "bfp-1s2m": "BFP 2-bit",
           "bfp-1s4m": "BFP 4-bit", "binary": "Binary"}  # fmt: skip

@@ -12,10 +12,10 @@ from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose
 from app.views.numerics import charts, labels, texts, trained
 from engine.devices.common.contract import Unsupported
+from engine.lab.numerics.mixed import MixedPlan
+from engine.lab.numerics.study import LADDERS, TENSORS, FormatLoss, network, plan, points, stored
+from engine.lab.numerics.workflow import STUDIES, WorkflowResult, in_scenario
 from engine.numerics.formats import by_name
-from engine.numerics.mixed import MixedPlan
-from engine.numerics.study import LADDERS, TENSORS, FormatLoss, network, plan, points, stored
-from engine.numerics.workflow import STUDIES, WorkflowResult, in_scenario
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
 from engine.scenario.fields import field

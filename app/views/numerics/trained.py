@@ -11,9 +11,9 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import host_runs, parts
 from app.views.numerics import charts, texts
-from engine.analyses.format_costs import FormatCost
-from engine.host.measure.jobs import digits, narrow_floats, wide_deep
-from engine.numerics.trained import DigitsStudy, WideDeepStudy
+from engine.lab.host.measure.jobs import digits, narrow_floats, wide_deep
+from engine.lab.numerics.format_costs import FormatCost
+from engine.lab.numerics.trained import DigitsStudy, WideDeepStudy
 
 _ROWS = 50_000  # of training, and as many held out: some seconds of a server that others use too
 

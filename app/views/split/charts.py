@@ -13,7 +13,7 @@ from engine.analyses.camera import Placement
 from engine.analyses.depth_first import DepthFirstComparison
 from engine.analyses.edge import Forwarding
 from engine.analyses.split import SplitPoint
-from engine.host.measure.fused import FusedRun
+from engine.lab.host.measure.fused import FusedRun
 
 _PARTS = (
     ("first device", "first_s", "compute", ""),

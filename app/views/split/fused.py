@@ -8,9 +8,9 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import host_runs, parts
 from app.views.split import charts, texts
-from engine.host.measure import Bounds
-from engine.host.measure.fused import BLOCKS, FusedRun
-from engine.host.measure.jobs import block
+from engine.lab.host.measure import Bounds
+from engine.lab.host.measure.fused import BLOCKS, FusedRun
+from engine.lab.host.measure.jobs import block
 
 _BOUNDS = Bounds(bytes=2e8, seconds=0.6)  # of each block: buffers, and time spent sampling
 

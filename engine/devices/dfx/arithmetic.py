@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.kernels.ir.microkernel import VL
-from engine.kernels.operators.halftree import WIDTHS, TreeWeights, tree_matvec
+from engine.lab.ir.microkernel import VL
+from engine.lab.operators.halftree import WIDTHS, TreeWeights, tree_matvec
 from engine.numerics.formats import Integer
 
 HALF = np.float16

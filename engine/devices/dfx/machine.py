@@ -22,7 +22,7 @@ from engine.devices.dfx.arithmetic import (
     whole_product,
 )
 from engine.devices.dfx.model import EPSILON, Decoder, columns, held, rotary
-from engine.kernels.operators.halftree import TreeWeights, pack_tree
+from engine.lab.operators.halftree import TreeWeights, pack_tree
 from engine.numerics.formats import GroupInteger
 
 

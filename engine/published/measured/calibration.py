@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from engine.host.calibrate import spec_text
-from engine.host.files import beside, writable
+from engine.lab.host.calibrate import spec_text
 from engine.published.measured.fit import FittedPart
+from engine.scenario.files import beside, writable
 from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import SpecError, parse
 from hardware_specs.schema import Device, System

@@ -10,13 +10,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared import host_runs
-from app.shared.figures import kernels as kernel_charts
-from app.shared.figures.kernels import KernelPoint
 from app.shared.figures.roofs import Level
-from engine.host.measure import KERNELS
-from engine.host.measure.compare import Compared
-from engine.host.measure.queue import queued
+from app.views.kernels import charts as kernel_charts
+from app.views.kernels.charts import KernelPoint
 from engine.kernels.jit import JIT_ENABLED
+from engine.lab.host.measure import KERNELS
+from engine.lab.host.measure.compare import Compared
+from engine.lab.host.measure.queue import queued
 
 VIEW = str(Path(__file__).parents[3] / "app" / "views" / "kernels" / "page.py")
 MAIN = str(Path(__file__).parents[3] / "app" / "main.py")

@@ -10,9 +10,9 @@ from streamlit.testing.v1 import AppTest
 
 from app.views.numerics import charts, trained
 from app.views.numerics.labels import called
+from engine.lab.numerics.study import LADDERS, TENSORS, network, plan, points, stored, tensor
+from engine.lab.numerics.trained import Quality
 from engine.numerics.formats import NumericsError, by_name
-from engine.numerics.study import LADDERS, TENSORS, network, plan, points, stored, tensor
-from engine.numerics.trained import Quality
 
 VIEW = str(Path(__file__).parents[3] / "app" / "views" / "numerics" / "page.py")
 MAIN = str(Path(__file__).parents[3] / "app" / "main.py")
@@ -135,8 +135,8 @@ def test_the_figures_hold_the_numbers():
 
 def _retrained() -> None:
     from app.views.numerics import trained
-    from engine.analyses.format_costs import FormatCost
-    from engine.numerics.retraining import RetrainedFormat
+    from engine.lab.numerics.format_costs import FormatCost
+    from engine.lab.numerics.retraining import RetrainedFormat
 
     trained._narrow_floats(
         (

@@ -12,9 +12,9 @@ from engine.analyses.camera import placements
 from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
 from engine.analyses.split import best_split
 from engine.devices.smartnic import family
-from engine.host.measure import Spread
-from engine.host.measure.fused import BLOCKS, FusedRun, Rates
 from engine.kernels.jit import JIT_ENABLED
+from engine.lab.host.measure import Spread
+from engine.lab.host.measure.fused import BLOCKS, FusedRun, Rates
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError, encode
 

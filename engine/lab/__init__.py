@@ -1,0 +1,1 @@
+"""Real operators, generated code, this machine as a device, and networks trained here: nothing is priced by it."""

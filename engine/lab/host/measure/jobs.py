@@ -1,0 +1,71 @@
+"""What the app asks a measuring process for: a kernel, a network or a block with what the CPU model expected of it,
+and networks trained here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from engine.lab.host.calibrate import device_of, host
+from engine.lab.host.measure.compare import Compared, MeasuredHost, predict_op
+from engine.lab.host.measure.fused import FusedRun, measure_block
+from engine.lab.host.measure.kernels import kernel_named
+from engine.lab.host.measure.run import Bounds, KernelRun, measure_kernel
+from engine.lab.numerics.format_costs import FormatCost, format_costs
+from engine.lab.numerics.trained import DigitsStudy, WideDeepStudy, digits_study, wide_deep_study
+from engine.lab.probe import MeasuredRoofline
+from engine.lab.timing import Progress
+
+
+@dataclass(frozen=True)
+class KernelShown:
+    """A run, this host's roofs, and the time the cost model expected; None where it prices no such operator. [s]"""
+
+    run: KernelRun
+    roofline: MeasuredRoofline
+    predicted: float | None
+
+
+@cache
+def _host() -> MeasuredHost:
+    return MeasuredHost(*host())
+
+
+def kernel(
+    name: str, shape: tuple[int, ...], precision: str, threads: int, repeats: int, bounds: Bounds, progress: Progress
+) -> KernelShown:
+    """One kernel, the host probed first (once a process). A measurement beside an estimate."""
+    entry = kernel_named(name)
+    roofline, profile = host()
+    run = measure_kernel(
+        name, shape, precision, threads, repeats=repeats, bounds=bounds, roofline=roofline, progress=progress
+    )
+    predicted = None
+    if entry.op is not None:
+        predicted = predict_op(device_of(roofline, profile), entry.op(shape), precision, threads)
+    return KernelShown(run, roofline, predicted)
+
+
+def block(name: str, bounds: Bounds, progress: Progress) -> FusedRun:
+    """One block of a network breadth first and depth first. A measurement beside an estimate."""
+    return measure_block(name, device_of(*host()), limit_s=bounds.seconds, progress=progress)
+
+
+def network(workload: str, precision: str, threads: int, bounds: Bounds, progress: Progress) -> Compared:
+    """One network of the zoo. A measurement beside an estimate."""
+    return _host().compared(workload, precision, threads, bounds=bounds, progress=progress)
+
+
+def wide_deep(rows: int, progress: Progress) -> WideDeepStudy:
+    """Wide & Deep trained on so many rows, in FP32 and INT8. A measurement."""
+    return wide_deep_study(rows, batches=(512,), held_out=rows, progress=progress)
+
+
+def digits(progress: Progress) -> DigitsStudy:
+    """A perceptron on handwritten digits, in FP32 and in one bit. A measurement."""
+    return digits_study(progress=progress)
+
+
+def narrow_floats(progress: Progress) -> tuple[FormatCost, ...]:
+    """A GRU on handwritten digits in the formats of the soft processors, as it is and trained on. A measurement."""
+    return format_costs(progress=progress)

@@ -1,0 +1,227 @@
+"""The kernels a user may run by name: their shape, the precisions they exist in, and the op the cost model prices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.lab.host.measure import movement, operators
+from engine.lab.host.measure.cases import Case, MeasureError, product
+from model_zoo.families.blocks import bag, elementwise, linear, matmul
+from model_zoo.ops import Dim, Op, dim
+
+_MOST = 65536  # of any extent but a table's rows
+_PRODUCTS = ("fp32", "int8", "bf16", "fp16", "ms-fp9", "ms-fp8")
+
+
+@dataclass(frozen=True)
+class NamedKernel:
+    """One entry of the menu.
+
+    Attributes
+    ----------
+    labels : what the extents of its shape are called.
+    default : a shape worth looking at.
+    make : (shape, precision, threads) -> case.
+    op : (shape) -> the op the cost model prices; None where the vocabulary has none.
+    need : (shape) -> bytes its buffers take at most, asked before they are made. [B]
+    work : (shape) -> operations of one call, asked likewise. [FLOP]
+    """
+
+    name: str
+    title: str
+    labels: tuple[str, ...]
+    default: tuple[int, ...]
+    precisions: tuple[str, ...]
+    make: Callable[[tuple[int, ...], str, int], Case]
+    op: Callable[[tuple[int, ...]], Op] | None
+    need: Callable[[tuple[int, ...]], float]
+    work: Callable[[tuple[int, ...]], float]
+
+
+def _conv_op(s: tuple[int, ...]) -> Op:
+    size, channels, filters, window = s
+    pixels = Dim(float(size * size))
+    attributes = (("kernel", float(window)), ("groups", 1.0), ("channels", float(channels)))
+    op = linear(
+        "kernel", pixels, window**2 * channels, filters, group="kernel", kind="Conv", bias=False, attributes=attributes
+    )
+    return _with(op, reads=Dim(float(size * size * channels)))
+
+
+def _depthwise_op(s: tuple[int, ...]) -> Op:
+    size, channels, window = s
+    return Op(
+        "kernel",
+        "Conv",
+        "kernel",
+        g=Dim(channels),
+        m=Dim(size**2),
+        n=Dim(1.0),
+        k=Dim(window**2),
+        flops=Dim(2.0 * size**2 * channels * window**2),
+        stored=float(channels * window**2),
+        weights=Dim(float(channels * window**2)),
+        reads=Dim(size**2 * channels),
+        writes=Dim(size**2 * channels),
+        attributes=(("kernel", float(window)), ("groups", float(channels)), ("channels", float(channels))),
+    )
+
+
+def _with(op: Op, **changes: Dim) -> Op:
+    from dataclasses import replace
+
+    return replace(op, **changes)
+
+
+def _point_op(kind: str) -> Callable[[tuple[int, ...]], Op]:
+    return lambda s: elementwise("kernel", kind, dim(math.prod(s)), group="kernel", operands=2 if kind == "Add" else 1)
+
+
+def _products(s: tuple[int, ...]) -> Op:
+    return linear("kernel", dim(s[0]), s[1], s[2], group="kernel", bias=False)
+
+
+_ONE = ("fp32",)
+_LIST = (
+    NamedKernel(
+        "gemm", "Matrix product", ("M", "K", "N"), (512, 1024, 1024), _PRODUCTS,
+        lambda s, p, t: product(s[0], s[1], s[2], p, t), _products,
+        lambda s: 12.0 * (s[0] * s[1] + 2 * s[1] * s[2] + s[0] * s[2]), lambda s: 2.0 * math.prod(s),
+    ),
+    NamedKernel(
+        "gemv", "Matrix times vector", ("K", "N"), (4096, 4096), ("fp32", "bf16", "int8"),
+        lambda s, p, t: product(1, s[0], s[1], p, t), lambda s: _products((1, *s)),
+        lambda s: 24.0 * math.prod(s), lambda s: 2.0 * math.prod(s),
+    ),
+    NamedKernel(
+        "conv", "Convolution", ("side", "channels", "filters", "window"), (56, 64, 64, 3), ("fp32", "int8"),
+        lambda s, p, t: operators.convolve_u8(*s, t) if p == "int8" else operators.convolve(
+            1, (s[0], s[0]), s[1], s[2], (s[3],) * 2, (1, 1), (s[3] // 2,) * 2, 1, t),
+        _conv_op, lambda s: 8.0 * (s[0] ** 2 * (s[1] + s[2]) * 2 + s[3] ** 2 * s[1] * s[2]),
+        lambda s: 2.0 * s[0] ** 2 * s[1] * s[2] * s[3] ** 2,
+    ),
+    NamedKernel(
+        "depthwise", "Depthwise convolution", ("side", "channels", "window"), (112, 96, 3), _ONE,
+        lambda s, p, t: operators.convolve(1, (s[0], s[0]), s[1], s[1], (s[2],) * 2, (1, 1), (s[2] // 2,) * 2, s[1], t),
+        _depthwise_op, lambda s: 24.0 * s[0] ** 2 * s[1], lambda s: 2.0 * s[0] ** 2 * s[1] * s[2] ** 2,
+    ),
+    NamedKernel(
+        "embedding-bag", "Embedding bag", ("bags", "lookups", "rows", "width"), (256, 40, 500_000, 64),
+        ("fp32", "fp16", "int8", "int4"), lambda s, p, t: operators.lookup(s[0], s[1], s[2], s[3], p, t),
+        lambda s: bag("kernel", dim(s[0]), s[1], s[2], s[3], group="kernel"),
+        lambda s: 4.0 * s[2] * (s[3] + 8) + 80.0 * s[0] * s[1] + 16.0 * s[0] * s[1] * s[3],
+        lambda s: float(s[0] * s[1] * s[3]),
+    ),
+    NamedKernel(
+        "attention", "Attention on a cache", ("tokens", "length", "heads", "depth"), (1, 1024, 16, 64), _ONE,
+        lambda s, p, t: operators.attend(s[0], s[1], s[2], s[2], s[3], t), None,
+        lambda s: 32.0 * s[2] * s[3] * (s[0] + 2 * s[1]) + 24.0 * s[0] * s[1] * s[2],
+        lambda s: 4.0 * math.prod(s),
+    ),
+    NamedKernel(
+        "lstm", "LSTM step", ("batch", "inputs", "hidden"), (1, 1024, 1024), _ONE,
+        lambda s, p, t: operators.recurrent("lstm", *s, t), None, lambda s: 64.0 * s[2] * (s[1] + s[2]),
+        lambda s: 8.0 * s[0] * s[2] * (s[1] + s[2]),
+    ),
+    NamedKernel(
+        "gru", "GRU step", ("batch", "inputs", "hidden"), (1, 1024, 1024), _ONE,
+        lambda s, p, t: operators.recurrent("gru", *s, t), None, lambda s: 64.0 * s[2] * (s[1] + s[2]),
+        lambda s: 6.0 * s[0] * s[2] * (s[1] + s[2]),
+    ),
+    NamedKernel(
+        "binary-fc", "Binary product", ("M", "K", "N"), (16, 4096, 4096), ("binary",),
+        lambda s, p, t: operators.binary(*s, t),
+        lambda s: linear("kernel", dim(s[0]), s[1], s[2], group="kernel", kind="BinaryGemm", bias=False),
+        lambda s: 10.0 * s[1] * s[2] + 8.0 * s[0] * (s[1] + s[2]), lambda s: 2.0 * math.prod(s),
+    ),
+    NamedKernel(
+        "batched", "Batched product", ("G", "M", "K", "N"), (12, 128, 64, 128), _ONE,
+        lambda s, p, t: operators.batched(*s, t),
+        lambda s: matmul("kernel", dim(s[0]), dim(s[1]), dim(s[3]), dim(s[2]), group="kernel",
+                         reads=dim(s[0] * s[2] * (s[1] + s[3]))),
+        lambda s: 16.0 * s[0] * (s[1] * s[2] + s[2] * s[3] + s[1] * s[3]), lambda s: 2.0 * math.prod(s),
+    ),
+    NamedKernel(
+        "softmax", "Softmax", ("rows", "columns"), (512, 1024), _ONE, lambda s, p, t: operators.soft(*s, t),
+        _point_op("Softmax"), lambda s: 24.0 * math.prod(s), lambda s: 5.0 * math.prod(s),
+    ),
+    NamedKernel(
+        "layer-norm", "Layer normalisation", ("rows", "columns"), (512, 1024), _ONE,
+        lambda s, p, t: operators.normalise("LayerNormalization", *s, t), _point_op("LayerNormalization"),
+        lambda s: 24.0 * math.prod(s), lambda s: 7.0 * math.prod(s),
+    ),
+    NamedKernel(
+        "gelu", "GELU", ("rows", "columns"), (512, 4096), _ONE,
+        lambda s, p, t: operators.pointwise("gelu_tanh", math.prod(s), t), _point_op("Gelu"),
+        lambda s: 24.0 * math.prod(s), lambda s: 9.0 * math.prod(s),
+    ),
+    NamedKernel(
+        "add", "Sum of two tensors", ("rows", "columns"), (512, 4096), _ONE,
+        lambda s, p, t: operators.pointwise("add", math.prod(s), t), _point_op("Add"),
+        lambda s: 24.0 * math.prod(s), lambda s: float(math.prod(s)),
+    ),
+    NamedKernel(
+        "quantise", "Quantise to 8 bits", ("rows", "columns"), (512, 4096), ("int8",),
+        lambda s, p, t: operators.quantised(*s, t), None, lambda s: 24.0 * math.prod(s), lambda s: float(math.prod(s)),
+    ),
+    NamedKernel(
+        "transpose", "Transpose", ("planes", "rows", "columns"), (8, 512, 512), _ONE,
+        lambda s, p, t: movement.turn(s, (0, 2, 1), t), _point_op("Transpose"), lambda s: 24.0 * math.prod(s),
+        lambda s: float(math.prod(s)),
+    ),
+    NamedKernel(
+        "reduce-sum", "Sum over an axis", ("before", "count", "after"), (1, 64, 65536), _ONE,
+        lambda s, p, t: movement.total(*s, t), None, lambda s: 16.0 * math.prod(s), lambda s: float(math.prod(s)),
+    ),
+    NamedKernel(
+        "lrn", "Local response normalisation", ("pixels", "channels"), (3025, 96), _ONE,
+        lambda s, p, t: movement.respond(*s, 5, t), _point_op("LRN"), lambda s: 64.0 * math.prod(s),
+        lambda s: 10.0 * math.prod(s),
+    ),
+    NamedKernel(
+        "hash", "Feature hashing", ("samples", "fields"), (4096, 26), _ONE, lambda s, p, t: movement.hash_fields(*s, t),
+        None, lambda s: 64.0 * math.prod(s), lambda s: float(math.prod(s)),
+    ),
+    NamedKernel(
+        "top-k", "TopK", ("rows", "columns", "k"), (512, 1024, 8), _ONE, lambda s, p, t: movement.top(*s, t),
+        lambda s: elementwise("kernel", "TopK", dim(s[0] * s[1]), group="kernel", written=dim(2 * s[0] * s[2])),
+        lambda s: 32.0 * s[0] * (s[1] + s[2]), lambda s: float(s[0] * s[1]),
+    ),
+    NamedKernel(
+        "nms", "NonMaxSuppression", ("boxes", "kept"), (3000, 100), _ONE, lambda s, p, t: movement.suppress(*s, t),
+        None, lambda s: 200.0 * sum(s), lambda s: 10.0 * s[0] * (1 + min(s)),
+    ),
+    NamedKernel(
+        "roi-align", "RoiAlign", ("side", "channels", "boxes", "cells"), (56, 256, 32, 14), _ONE,
+        lambda s, p, t: movement.align_boxes(*s, t), None,
+        lambda s: 8.0 * s[1] * (s[0] ** 2 + 2 * s[2] * s[3] ** 2), lambda s: 32.0 * s[1] * s[2] * s[3] ** 2,
+    ),
+)  # fmt: skip
+KERNELS: dict[str, NamedKernel] = {entry.name: entry for entry in _LIST}
+
+
+def kernel_named(name: str) -> NamedKernel:
+    """The kernel of that name; MeasureError names the allowed ones."""
+    if name not in KERNELS:
+        raise MeasureError(f"kernel is {name[:40]!r}; allowed: {', '.join(KERNELS)}")
+    return KERNELS[name]
+
+
+def shape_of(kernel: NamedKernel, text: str | None) -> tuple[int, ...]:
+    """Shape printed as ``512x1024x1024``; the kernel's default where nothing is given."""
+    if not text:
+        return kernel.default
+    wanted = "x".join(kernel.labels)
+    parts = text.lower().replace("×", "x").split("x")
+    if len(parts) != len(kernel.labels) or not all(part.strip().isdecimal() and len(part) < 12 for part in parts):
+        raise MeasureError(
+            f"shape is {text[:60]!r}; {kernel.name} takes {wanted}, as {'x'.join(map(str, kernel.default))}"
+        )
+    shape = tuple(int(part) for part in parts)
+    for label, extent in zip(kernel.labels, shape, strict=True):
+        most = 100_000_000 if label == "rows" else _MOST
+        if not 1 <= extent <= most:
+            raise MeasureError(f"{label} is {extent:,}; allowed: 1 to {most:,}")
+    return shape

@@ -1,0 +1,215 @@
+"""The implicit-GEMM tile as IR: a few output pixels times a few vectors of output channels, all in registers.
+
+Each of the ``rows`` pixels has its own base offset, each kernel tap its own displacement, and along a tap the channels
+are contiguous: one tile serves 1-D, 2-D and 3-D convolution with any stride, dilation and grouping, and (one tap,
+pixel = sample) the gate products of a recurrent cell. K is walked in one order whatever the tile, so results do not
+depend on how pixels are cut into tiles. [-]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from engine.kernels.jit import JIT_ENABLED, intrinsic, types
+from engine.lab.ir.lanes import lanes
+
+BLOCK_VECTORS = (4, 2, 1)
+"""Output-channel vectors per tile, widest first."""
+_ROWS = {16: {4: 6, 2: 12, 1: 14}, 8: {4: 3, 2: 6, 1: 8}, 4: {4: 3, 2: 6, 1: 6}}
+"""Pixels per tile for 16, 8, 4 lanes: accumulators + weights + one broadcast fill the 32 (16, 16) registers."""
+UNROLL = 4
+_I8, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
+
+
+def tile_rows(vectors: int) -> int:
+    """Pixels of the full tile with this many vectors of channels. [-]"""
+    return _ROWS[lanes()][vectors]
+
+
+def _loop(builder: Any, name: str, count: Any, body: Callable[[Any], None]) -> None:
+    """IR: run ``body(i)`` for i in [0, count)."""
+    before, head = builder.block, builder.append_basic_block(name)
+    inside, after = builder.append_basic_block(name + ".body"), builder.append_basic_block(name + ".end")
+    builder.branch(head)
+    builder.position_at_end(head)
+    i = builder.phi(_I64)
+    i.add_incoming(_I64(0), before)
+    builder.cbranch(builder.icmp_signed("<", i, count), inside, after)
+    builder.position_at_end(inside)
+    body(i)
+    i.add_incoming(builder.add(i, _I64(1)), builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+
+
+def _emit(rows: int, vectors: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    (
+        x,
+        pixels,
+        p,
+        base,
+        taps,
+        tap,
+        tap_end,
+        run,
+        weights,
+        at_weight,
+        bias,
+        at_bias,
+        first,
+        floor,
+        out,
+        slots,
+        q,
+        column,
+    ) = args
+    width = lanes()
+    floats = ir.VectorType(_F32, width)
+
+    def data(array: Any, position: int) -> Any:
+        return context.make_array(signature.args[position])(context, builder, array).data
+
+    def number(pointer: Any, index: Any) -> Any:
+        return builder.load(builder.gep(pointer, [index]), align=8)
+
+    def vector_at(pointer: Any, index: Any) -> Any:
+        return builder.bitcast(builder.gep(pointer, [index]), floats.as_pointer())
+
+    def splat(value: Any) -> Any:
+        undefined = ir.Constant(floats, ir.Undefined)
+        one = builder.insert_element(undefined, value, _I32(0))
+        return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(_I32, width), [0] * width))
+
+    source, where, steps, factors = data(x, 0), data(pixels, 1), data(taps, 4), data(weights, 8)
+    shifts, result, slot_of = data(bias, 10), data(out, 14), data(slots, 15)
+    pixel = [builder.add(number(where, builder.add(p, _I64(m))), base) for m in range(rows)]
+    target = [builder.add(number(slot_of, builder.add(q, _I64(m))), column) for m in range(rows)]
+    with builder.goto_entry_block():
+        sums = [[builder.alloca(floats) for _ in range(vectors)] for _ in range(rows)]
+        cursor = builder.alloca(_I64)
+    for m in range(rows):
+        for v in range(vectors):
+            with builder.if_else(first) as (fresh, resumed):
+                with fresh:
+                    start = builder.load(vector_at(shifts, builder.add(at_bias, _I64(v * width))), align=1, typ=floats)
+                    builder.store(start, sums[m][v])
+                with resumed:
+                    held = builder.load(vector_at(result, builder.add(target[m], _I64(v * width))), align=1, typ=floats)
+                    builder.store(held, sums[m][v])
+    builder.store(at_weight, cursor)
+
+    def multiply(inputs: list[Any], k: Any, count: int) -> None:
+        place = builder.load(cursor)
+        for u in range(count):
+            step = [
+                builder.load(
+                    vector_at(factors, builder.add(place, _I64((u * vectors + v) * width))), align=1, typ=floats
+                )
+                for v in range(vectors)
+            ]
+            for m in range(rows):
+                scalar = builder.load(builder.gep(inputs[m], [builder.add(k, _I64(u))]), align=4)
+                every = splat(scalar)
+                for v in range(vectors):
+                    product = builder.fmul(every, step[v], flags=("contract",))
+                    builder.store(builder.fadd(builder.load(sums[m][v]), product, flags=("contract",)), sums[m][v])
+        builder.store(builder.add(place, _I64(count * vectors * width)), cursor)
+
+    def along_tap(i: Any) -> None:
+        displacement = number(steps, builder.add(tap, i))
+        inputs = [builder.gep(source, [builder.add(pixel[m], displacement)]) for m in range(rows)]
+        whole = builder.sdiv(run, _I64(UNROLL))
+        _loop(builder, "unrolled", whole, lambda j: multiply(inputs, builder.mul(j, _I64(UNROLL)), UNROLL))
+        done = builder.mul(whole, _I64(UNROLL))
+        _loop(builder, "rest", builder.sub(run, done), lambda j: multiply(inputs, builder.add(done, j), 1))
+
+    _loop(builder, "taps", builder.sub(tap_end, tap), along_tap)
+    least = splat(floor)
+    for m in range(rows):
+        for v in range(vectors):
+            value = builder.load(sums[m][v])
+            value = builder.select(builder.fcmp_ordered("<", value, least), least, value)
+            builder.store(value, vector_at(result, builder.add(target[m], _I64(v * width))), align=1)
+    return context.get_dummy_value()
+
+
+@cache
+def tile(rows: int, vectors: int) -> Callable[..., None]:
+    """Kernel of one tile.
+
+    ``f(x, pixels, p, base, taps, tap, tap_end, run, weights, at_weight, bias, at_bias, first, floor, out, slots, q,
+    column)``: for pixel ``m`` of ``rows`` and channel ``c`` of ``vectors`` registers,
+    ``out[slots[q + m] + column + c] = max(floor, start + sum of x[pixels[p + m] + base + taps[t] + k] * weights[...])``
+    over taps ``[tap, tap_end)`` and ``k < run``; ``start`` is ``bias[at_bias + c]`` when ``first``, else what
+    ``out`` holds.
+    """
+    if JIT_ENABLED:
+
+        def typed(
+            typingctx: Any,
+            x: Any,
+            pixels: Any,
+            p: Any,
+            base: Any,
+            taps: Any,
+            tap: Any,
+            tap_end: Any,
+            run: Any,
+            weights: Any,
+            at_weight: Any,
+            bias: Any,
+            at_bias: Any,
+            first: Any,
+            floor: Any,
+            out: Any,
+            slots: Any,
+            q: Any,
+            column: Any,
+        ) -> Any:
+            def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                return _emit(rows, vectors, context, builder, signature, args)
+
+            n = types.intp
+            signature = types.void(
+                x, pixels, n, n, taps, n, n, n, weights, n, bias, n, types.boolean, types.float32, out, slots, n, n
+            )
+            return signature, codegen
+
+        return intrinsic(typed)
+
+    def slow(
+        x: Any,
+        pixels: Any,
+        p: Any,
+        base: Any,
+        taps: Any,
+        tap: Any,
+        tap_end: Any,
+        run: Any,
+        weights: Any,
+        at_weight: Any,
+        bias: Any,
+        at_bias: Any,
+        first: Any,
+        floor: Any,
+        out: Any,
+        slots: Any,
+        q: Any,
+        column: Any,
+    ) -> None:
+        columns = vectors * lanes()
+        factors = weights[at_weight : at_weight + (tap_end - tap) * run * columns].reshape(tap_end - tap, run, columns)
+        for m in range(rows):
+            place = slots[q + m] + column
+            total = (bias[at_bias : at_bias + columns] if first else out[place : place + columns]).copy()
+            for t in range(tap, tap_end):
+                start = pixels[p + m] + base + taps[t]
+                total += (x[start : start + run, None] * factors[t - tap]).sum(0, dtype=np.float32)
+            out[place : place + columns] = np.maximum(total, floor)
+
+    return slow

@@ -1,0 +1,92 @@
+"""What the probe runs, as IR: products that never leave the registers, and reads that do nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from engine.kernels.jit import cgutils, intrinsic, types
+from engine.lab.ir.microkernel import VL, declared, load, multiply_add
+
+CHAINS = 24 if VL == 16 else 12
+"""Independent sums: latency times throughput of the widest machines, within the registers."""
+_LINE = 64
+_VECTOR_BYTES = 4 * VL
+_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+
+
+def compute_ir(kind: str) -> Any:
+    """``burn(data, turns)``: :data:`CHAINS` independent sums of products of ``kind``, ``turns`` times over."""
+    real = kind in ("f32", "bf16")
+    vector = ir.VectorType(ir.FloatType() if real else _I32, VL)
+    words = ir.VectorType(ir.FloatType() if kind == "f32" else _I32, VL)
+
+    @intrinsic
+    def generated(typingctx: Any, data: Any, turns: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, args[0])
+            base = builder.bitcast(array.data, _I8.as_pointer())
+            a = load(builder, base, _I64(0), words)
+            b = load(builder, base, _I64(_VECTOR_BYTES), words)
+            sums = [cgutils.alloca_once(builder, vector) for _ in range(CHAINS)]
+            for i, place in enumerate(sums):
+                builder.store(load(builder, base, _I64(4 * (i % VL)), vector), place)
+            with cgutils.for_range(builder, args[1]):
+                for place in sums:
+                    held = builder.load(place)
+                    if kind == "xnor":  # of two constants the bits would be counted once, before the loop
+                        count = declared(builder, f"llvm.ctpop.v{VL}i32", vector, [vector])
+                        total = builder.add(held, builder.call(count, [builder.xor(held, b)]))
+                    else:
+                        total = multiply_add(builder, kind, held, a, b)
+                    builder.store(total, place)
+            add = builder.fadd if real else builder.add
+            total = builder.load(sums[0])
+            for place in sums[1:]:
+                total = add(total, builder.load(place))
+            builder.store(total, builder.bitcast(base, vector.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(data, types.intp), codegen
+
+    return generated
+
+
+def read_ir(ahead: int) -> Any:
+    """``read(data, first, last)`` of int32 in eight streams; asks for lines ``ahead`` bytes in advance, 0 never."""
+    vector = ir.VectorType(_I32, VL)
+    streams = 8
+
+    @intrinsic
+    def generated(typingctx: Any, data: Any, first: Any, last: Any) -> Any:
+        """Exclusive-or of the 4-byte words ``first:last`` of ``data``, whole groups of eight vectors."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, args[0])
+            base = builder.gep(builder.bitcast(array.data, _I8.as_pointer()), [builder.mul(args[1], _I64(4))])
+            group = streams * VL
+            count = builder.sdiv(builder.sub(args[2], args[1]), _I64(group))
+            sums = [cgutils.alloca_once(builder, vector) for _ in range(streams)]
+            for place in sums:
+                builder.store(ir.Constant(vector, None), place)
+            with cgutils.for_range(builder, count) as loop:
+                at = builder.gep(base, [builder.mul(loop.index, _I64(4 * group))])
+                hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
+                for i, place in enumerate(sums):
+                    if ahead and i * _VECTOR_BYTES % _LINE == 0:
+                        line = builder.gep(at, [_I64(i * _VECTOR_BYTES + ahead)])
+                        builder.call(hint, [line, _I32(0), _I32(2), _I32(1)])
+                    value = load(builder, at, _I64(i * _VECTOR_BYTES), vector)
+                    builder.store(builder.xor(builder.load(place), value), place)
+            total = builder.load(sums[0])
+            for place in sums[1:]:
+                total = builder.xor(total, builder.load(place))
+            result = builder.extract_element(total, _I32(0))
+            for lane in range(1, VL):
+                result = builder.xor(result, builder.extract_element(total, _I32(lane)))
+            return result
+
+        return types.int32(data, types.intp, types.intp), codegen
+
+    return generated

@@ -1,0 +1,166 @@
+"""The mixed-precision search of seed 000: quantise what takes the time, then give precision back where it hurts.
+
+1. Profile: order operators by their time at the reference precision.
+2. Lower the fewest operators that cover a share of that time to the lowest rung of a ladder of formats.
+3. While the metric's loss on the tuning split exceeds the bound, raise the operator of largest own error a rung.
+4. Accept only when the bound also holds on a held-out split; otherwise keep raising.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from engine.lab.numerics.metrics import sqnr_db
+from engine.numerics.formats import NumericsError, by_name
+
+
+@dataclass(frozen=True)
+class Step:
+    """One move of the search and what the whole network then costs and loses."""
+
+    operator: str
+    """Operator moved; ``*`` for the opening move that lowers all chosen ones."""
+    precision: str
+    own_error: float | None
+    """Error of that operator alone in the precision it was moved out of, for which it was picked; None for the opening
+    move."""
+    tuning_loss: float
+    held_out_loss: float | None
+    """Loss on the held-out split, measured only when the tuning split met the bound."""
+    time: float
+    """Sum of the operators' times. [s]"""
+
+
+@dataclass(frozen=True)
+class MixedPlan:
+    """The precision of every operator, the moves that led there, and whether the bound holds on held-out data."""
+
+    precision: Mapping[str, str]
+    steps: tuple[Step, ...]
+    reference_time: float
+    met: bool
+
+    @property
+    def time(self) -> float:
+        """Sum of the operators' times under the plan. [s]"""
+        return self.steps[-1].time
+
+    @property
+    def speedup(self) -> float:
+        """Reference time over planned time. [-]"""
+        return self.reference_time / self.time if self.time > 0 else 1.0
+
+
+def profile(operators: Mapping[str, Callable[[], object]], repeats: int = 5) -> dict[str, float]:
+    """Median seconds of each callable, after one warm-up call: a measurement. [s] NumericsError for no repeats."""
+    if repeats < 1:
+        raise NumericsError(f"repeats is {repeats}; allowed: 1 or more")
+    result = {}
+    for name, call in operators.items():
+        call()
+        spans = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            call()
+            spans.append(time.perf_counter() - start)
+        result[name] = median(spans)
+    return result
+
+
+def search(
+    times: Mapping[str, Mapping[str, float]],
+    loss: Callable[[Mapping[str, str], str], float],
+    own_error: Callable[[str, str], float],
+    *,
+    ladder: Sequence[str] | Mapping[str, Sequence[str]],
+    bound: float,
+    share: float = 0.95,
+    always: Collection[str] = (),
+) -> MixedPlan:
+    """Find precisions whose loss stays within ``bound`` on tuning and held-out data.
+
+    NumericsError for a short ladder, a share out of range, or times that lack a format.
+
+    Parameters
+    ----------
+    times : seconds of each operator in each format of ``ladder``. [s]
+    loss : ``loss(plan, split)`` of the whole network against the reference, split ``tuning`` or ``held_out``; lower is
+        better and the reference has none.
+    own_error : ``own_error(operator, format)`` with every other operator at the reference.
+    ladder : formats from cheapest to reference, for all operators or by operator.
+    share : part of the reference time the quantised operators must cover. [-]
+    always : operators lowered whatever their time (tables are for their size).
+    """
+    rungs = {name: tuple(ladder[name] if isinstance(ladder, Mapping) else ladder) for name in times}
+    if any(len(steps) < 2 for steps in rungs.values()):
+        raise NumericsError("ladder needs at least two formats, cheapest first")
+    if not 0 < share <= 1:
+        raise NumericsError(f"share is {share}; allowed: above 0, at most 1")
+    for name, row in times.items():
+        if missing := [rung for rung in rungs[name] if rung not in row]:
+            raise NumericsError(f"times of {name} lack {', '.join(missing)}")
+    reference = {name: steps[-1] for name, steps in rungs.items()}
+    slowest = sorted(times, key=lambda name: -times[name][reference[name]])
+    total = sum(times[name][reference[name]] for name in times)
+    chosen: list[str] = []
+    for name in slowest:
+        if sum(times[n][reference[n]] for n in chosen) >= share * total:
+            break
+        chosen.append(name)
+    chosen += [name for name in always if name not in chosen]
+    plan = {name: rungs[name][0] if name in chosen else reference[name] for name in times}
+    steps: list[Step] = []
+
+    def record(operator: str, error: float | None) -> bool:
+        tuning = loss(plan, "tuning")
+        held = loss(plan, "held_out") if tuning <= bound else None
+        spent = sum(times[name][plan[name]] for name in times)
+        precision = "/".join(dict.fromkeys(rungs[n][0] for n in chosen)) if operator == "*" else plan[operator]
+        steps.append(Step(operator, precision, error, tuning, held, spent))
+        return held is not None and held <= bound
+
+    met = record("*", None)
+    errors: dict[tuple[str, str], float] = {}
+    while not met:
+        lowered = [name for name in times if plan[name] != reference[name]]
+        if not lowered:
+            break
+        for name in lowered:
+            if (name, plan[name]) not in errors:
+                errors[name, plan[name]] = own_error(name, plan[name])
+        worst = max(lowered, key=lambda name: errors[name, plan[name]])
+        error = errors[worst, plan[worst]]
+        plan[worst] = rungs[worst][rungs[worst].index(plan[worst]) + 1]
+        met = record(worst, error)
+    return MixedPlan(dict(plan), tuple(steps), total, met)
+
+
+@dataclass(frozen=True)
+class DenseNetwork:
+    """Fully connected layers with ReLU between them: the network whose layers a plan quantises.
+
+    ``layers`` is a tuple of (name, weight ``[outputs, inputs]``, bias ``[outputs]``).
+    """
+
+    layers: tuple[tuple[str, np.ndarray, np.ndarray], ...]
+
+    def run(self, x: np.ndarray, plan: Mapping[str, str] | None = None) -> np.ndarray:
+        """Output with each layer's weight and input stored in ``plan[name]`` (float32 where absent), fp32 products."""
+        plan = plan or {}
+        value = np.asarray(x, np.float32)
+        for position, (name, weight, bias) in enumerate(self.layers):
+            if position:
+                value = np.maximum(value, 0)
+            kept = by_name(plan[name]).apply(weight) if name in plan else weight
+            seen = by_name(plan[name]).apply(value) if name in plan else value
+            value = seen @ kept.T + bias
+        return value
+
+    def own_error(self, x: np.ndarray, name: str, precision: str) -> float:
+        """Noise-to-signal ratio at the output with only ``name`` in ``precision``. [-]"""
+        return float(10 ** (-sqnr_db(self.run(x), self.run(x, {name: precision})) / 10))

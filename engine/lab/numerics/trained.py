@@ -1,0 +1,174 @@
+"""Networks trained on this host and what fewer bits cost them: Wide & Deep in INT8, a perceptron in one bit.
+
+Measurements: accuracies on rows held out of training, times of this host at this moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.lab.numerics.binary_mlp import digits, float_classes, thermometer, train_binary, train_float
+from engine.lab.numerics.criteo import clicks
+from engine.lab.numerics.metrics import auc, log_loss, sqnr_db
+from engine.lab.numerics.wide_deep import WideDeep, prepare, probabilities, train
+from engine.lab.numerics.wide_deep_serving import PUBLISHED, REFINED, Server, serve_fp32, serve_int8
+from engine.lab.timing import MeasurementCancelled, Progress, Spread, clock_for, sample
+from engine.numerics.formats import NumericsError
+
+MOST_ROWS = 400_000
+_CALIBRATION = 5_000
+_SERVERS: dict[str, Callable[[WideDeep, int], Server]] = {
+    "FP32": lambda model, rows: serve_fp32(model),
+    "INT8 as published": lambda model, rows: serve_int8(model, prepare(clicks(rows), model.top), PUBLISHED),
+    "INT8 refined": lambda model, rows: serve_int8(model, prepare(clicks(rows), model.top), REFINED),
+}
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How well a network in a precision does on held-out rows."""
+
+    precision: str
+    accuracy: float
+    auc: float | None = None
+    log_loss: float | None = None  # [nat]
+    changed: float | None = None  # share of answers other than FP32's
+    layers_db: tuple[float, ...] = ()  # signal over error of what each deep layer is given, against FP32. [dB]
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Time of one batch. [s]"""
+
+    precision: str
+    batch: int
+    threads: int
+    time: Spread
+
+    @property
+    def rate(self) -> float:
+        """Samples a second. [1/s]"""
+        return self.batch / self.time.median
+
+
+@dataclass(frozen=True)
+class WideDeepStudy:
+    """Wide & Deep after training on so many synthetic rows."""
+
+    rows: int
+    held_out: int
+    base: float  # accuracy of always saying no click
+    quality: tuple[Quality, ...]
+    speed: tuple[Speed, ...]
+
+    @property
+    def accuracy_lost(self) -> float:
+        """Of INT8 as published, against FP32. [fraction of all answers]"""
+        return self.quality[0].accuracy - self.quality[1].accuracy
+
+    def gain(self, batch: int) -> float:
+        """INT8's rate over FP32's at a batch. [-]"""
+        by = {s.precision: s.rate for s in self.speed if s.batch == batch}
+        return by["INT8 as published"] / by["FP32"]
+
+
+@lru_cache(maxsize=2)
+def _model(rows: int) -> WideDeep:
+    return train(clicks(rows))
+
+
+def _told(progress: Progress | None, done: int, of: int) -> None:
+    if progress is not None and progress(done, of) is False:
+        raise MeasurementCancelled
+
+
+def wide_deep_study(
+    rows: int = 100_000,
+    batches: tuple[int, ...] = (64, 512),
+    threads: int = 1,
+    held_out: int = 50_000,
+    progress: Progress | None = None,
+) -> WideDeepStudy:
+    """Train, judge on held-out rows and time each precision; a model of the same rows is trained once a process.
+
+    NumericsError for a number out of range.
+    """
+    for name, value, least, most in (("rows", rows, 1024, MOST_ROWS), ("held_out", held_out, 100, MOST_ROWS)):
+        if not least <= value <= most:
+            raise NumericsError(f"{name} is {value}; allowed: {least} to {most}")
+    wrong = [b for b in batches if not 1 <= b <= 65536]
+    if wrong or not batches:
+        raise NumericsError(f"batch is {wrong[0] if wrong else 'missing'}; allowed: 1 to 65536")
+    if not 1 <= threads <= 64:
+        raise NumericsError(f"threads is {threads}; allowed: 1 to 64")
+    steps = 1 + len(_SERVERS) * (1 + len(batches))
+    model, done = _model(rows), 1
+    _told(progress, done, steps)
+    raw = clicks(held_out, seed=1)
+    held = prepare(raw, model.top)
+    exact = probabilities(model, held)
+    quality, speed, plain = [], [], []
+    for name, make in _SERVERS.items():
+        server = make(model, min(_CALIBRATION, rows))
+        p = server(raw.ids, held.numbers)
+        right = float(((p > 0.5) == held.clicked).mean())
+        changed = float(((p > 0.5) != (exact > 0.5)).mean())
+        given = server.inside(raw.ids, held.numbers)
+        plain = plain or given
+        kept = tuple(sqnr_db(a, b) for a, b in zip(plain, given, strict=True)) if quality else ()
+        quality.append(Quality(name, right, auc(held.clicked, p), log_loss(held.clicked, p), changed, kept))
+        done += 1
+        _told(progress, done, steps)
+        for batch in batches:
+            some = np.arange(batch) % held_out
+            ids, numbers = raw.ids[some], held.numbers[some]
+
+            def once(server: Server = server, ids: np.ndarray = ids, numbers: np.ndarray = numbers) -> object:
+                return server(ids, numbers, threads=threads)
+
+            speed.append(Speed(name, batch, threads, sample(once, clock_for(threads), seconds=0.5)))
+            done += 1
+            _told(progress, done, steps)
+    return WideDeepStudy(rows, held_out, float(1 - held.clicked.mean()), tuple(quality), tuple(speed))
+
+
+@dataclass(frozen=True)
+class DigitsStudy:
+    """A perceptron of two hidden layers on handwritten digits, in FP32 and in one bit."""
+
+    hidden: tuple[int, int]
+    held_out: int
+    quality: tuple[Quality, ...]  # FP32, binary
+    weight_bytes: tuple[float, float]
+    image_s: tuple[float, float]  # of an image in a batch of all held out, one thread. [s]
+
+
+def digits_study(hidden: tuple[int, int] = (512, 512), seed: int = 0, progress: Progress | None = None) -> DigitsStudy:
+    """Train both on the same images and judge both on the same held-out ones."""
+    images = digits(seed)
+    values = [(x / 16).astype(np.float32) for x in (images.train, images.test)]
+    layers = train_float(values[0], images.train_labels, hidden, seed=seed)
+    _told(progress, 1, 3)
+    binary = train_binary(thermometer(images.train), images.train_labels, hidden, seed=seed)
+    _told(progress, 2, 3)
+    bits, clock = thermometer(images.test), clock_for(1)
+    answers = (float_classes(layers, values[1]), binary.classes(bits))
+    times = (
+        sample(lambda: float_classes(layers, values[1]), clock, seconds=0.5),
+        sample(lambda: binary.classes(bits, threads=1), clock, seconds=0.5),
+    )
+    _told(progress, 3, 3)
+    return DigitsStudy(
+        hidden=hidden,
+        held_out=len(bits),
+        quality=tuple(
+            Quality(name, float((judged == images.test_labels).mean()), changed=float((judged != answers[0]).mean()))
+            for name, judged in zip(("FP32", "Binary"), answers, strict=True)
+        ),
+        weight_bytes=(4.0 * sum(w.size for w, _ in layers), binary.stored_bits / 8),
+        image_s=(times[0].median / len(bits), times[1].median / len(bits)),
+    )

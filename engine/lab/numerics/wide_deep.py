@@ -1,0 +1,165 @@
+"""Wide & Deep trained on this host: a linear part over hashed categories beside an MLP over their embeddings.
+
+Forward and backward passes are numpy's matrix products; embeddings, the wide part and Adam's update are compiled
+loops. Layers as in document 002: 26 tables of 1000 x 32, 13 numbers, hidden 1024, 512 and 256, one output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.kernels.jit import kernel
+from engine.lab.numerics.adam import Adam
+from engine.lab.numerics.criteo import FIELDS, NUMERIC, Clicks, normalised
+from engine.lab.numerics.perceptron import backward, drawn, sigmoid
+from engine.lab.operators.wide_deep import hash_ids
+from engine.numerics.formats import NumericsError
+
+BUCKETS, WIDTH = 1000, 32
+HIDDEN = (1024, 512, 256)
+
+
+@dataclass(frozen=True, eq=False)
+class WideDeep:
+    """Trained parameters, float32.
+
+    Attributes
+    ----------
+    tables : ``[26, buckets, width]`` embeddings; wide : ``[26, buckets]`` one weight a bucket.
+    wide_numeric : ``[13]``; top : ``[13]`` largest count of each column in the training rows, which normalises it.
+    weights, biases : of every deep layer, ``[inputs, outputs]`` and ``[outputs]``; the last has one output.
+    """
+
+    tables: np.ndarray
+    wide: np.ndarray
+    wide_numeric: np.ndarray
+    top: np.ndarray
+    weights: tuple[np.ndarray, ...]
+    biases: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Rows after preprocessing: int64 buckets ``[rows, 26]``, float32 numbers ``[rows, 13]`` in [0, 1], clicks."""
+
+    buckets: np.ndarray
+    numbers: np.ndarray
+    clicked: np.ndarray
+
+
+def prepare(rows: Clicks, top: np.ndarray, buckets: int = BUCKETS) -> Prepared:
+    """Hash the categories and normalise the counts."""
+    return Prepared(hash_ids(rows.ids, buckets), normalised(rows.counts, top), rows.clicked)
+
+
+@kernel
+def _gather(picked, tables, x):
+    width = tables.shape[2]
+    for b in range(picked.shape[0]):
+        for f in range(picked.shape[1]):
+            source = tables[f, picked[b, f]]
+            for c in range(width):
+                x[b, f * width + c] = source[c]
+
+
+@kernel
+def _wide_sum(picked, wide, out):
+    for b in range(picked.shape[0]):
+        total = np.float32(0)
+        for f in range(picked.shape[1]):
+            total += wide[f, picked[b, f]]
+        out[b] = total
+
+
+@kernel
+def _adagrad(picked, gradient, slope, tables, seen, wide, wide_seen, rate):
+    """Adagrad on the rows that a batch looked up, sample by sample."""
+    width = tables.shape[2]
+    for b in range(picked.shape[0]):
+        for f in range(picked.shape[1]):
+            row = picked[b, f]
+            wide_seen[f, row] += slope[b] * slope[b]
+            wide[f, row] -= rate * slope[b] / np.sqrt(wide_seen[f, row])
+            source, to, past = gradient[b, f * width : (f + 1) * width], tables[f, row], seen[f, row]
+            for c in range(width):
+                past[c] += source[c] * source[c]
+                to[c] -= rate * source[c] / np.sqrt(past[c])
+
+
+def _forward(model: WideDeep, picked: np.ndarray, numbers: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    """Inputs of every deep layer, and the summed logit of both parts."""
+    deep = np.empty((len(picked), FIELDS * model.tables.shape[2] + NUMERIC), np.float32)
+    _gather(picked, model.tables, deep)
+    deep[:, -NUMERIC:] = numbers
+    logit = np.empty(len(picked), np.float32)
+    _wide_sum(picked, model.wide, logit)
+    logit += numbers @ model.wide_numeric
+    inputs = [deep]
+    for weight, bias in zip(model.weights[:-1], model.biases[:-1], strict=True):
+        inputs.append(np.maximum(inputs[-1] @ weight + bias, 0))
+    return inputs, logit + (inputs[-1] @ model.weights[-1])[:, 0] + model.biases[-1][0]
+
+
+def probabilities(model: WideDeep, rows: Prepared, batch: int = 4096) -> np.ndarray:
+    """Predicted chance of a click, float32 ``[rows]``: numpy in FP32, the reference of the servers."""
+    logits = [
+        _forward(model, rows.buckets[at : at + batch], rows.numbers[at : at + batch])[1]
+        for at in range(0, len(rows.buckets), batch)
+    ]
+    return sigmoid(np.concatenate(logits))
+
+
+def train(
+    rows: Clicks,
+    hidden: tuple[int, ...] = HIDDEN,
+    *,
+    epochs: int = 1,
+    batch: int = 512,
+    rate: float = 1e-3,
+    table_rate: float = 0.02,
+    buckets: int = BUCKETS,
+    width: int = WIDTH,
+    seed: int = 0,
+) -> WideDeep:
+    """Fit the network to rows: Adam on the layers, its rate falling to a tenth; Adagrad on tables and wide part.
+
+    Reproducible for a seed on one machine; another matrix library may round differently. Rates in [-].
+    NumericsError for fewer rows than a batch, or a number out of range.
+    """
+    for name, value, most in (("epochs", epochs, 100), ("batch", batch, 65536), ("buckets", buckets, 10**7)):
+        if not 1 <= value <= most:
+            raise NumericsError(f"{name} is {value}; allowed: 1 to {most}")
+    if len(rows.clicked) < batch:
+        raise NumericsError(f"rows is {len(rows.clicked)}; allowed: at least one batch, {batch}")
+    rng, single = np.random.default_rng(seed), np.float32
+    top = rows.counts.max(axis=0)
+    given = prepare(rows, top, buckets)
+    sizes = (FIELDS * width + NUMERIC, *hidden, 1)
+    tables = (rng.standard_normal((FIELDS, buckets, width)) * 0.05).astype(single)
+    layers = drawn(rng, sizes)
+    model = WideDeep(
+        tables=tables,
+        wide=np.zeros((FIELDS, buckets), single),
+        wide_numeric=np.zeros(NUMERIC, single),
+        top=top,
+        weights=tuple(w for w, _ in layers),
+        biases=tuple(b for _, b in layers),
+    )
+    seen, wide_seen = np.full_like(model.tables, 1e-6), np.full_like(model.wide, 1e-6)
+    adam = Adam((*(value for layer in layers for value in layer), model.wide_numeric))
+    steps = epochs * (len(rows.clicked) // batch)
+    for _ in range(epochs):
+        order = rng.permutation(len(rows.clicked))
+        for at in range(0, len(order) - batch + 1, batch):
+            mine = order[at : at + batch]
+            picked, numbers = given.buckets[mine], given.numbers[mine]
+            inputs, logit = _forward(model, picked, numbers)
+            slope = ((sigmoid(logit) - given.clicked[mine]) / batch).astype(single)
+            slopes, back = backward(layers, inputs, slope[:, None])
+            adam.step((*slopes, numbers.T @ slope), rate * (1 - 0.9 * adam.done / steps))
+            _adagrad(
+                picked, np.ascontiguousarray(back), slope, model.tables, seen, model.wide, wide_seen, single(table_rate)
+            )
+    return model

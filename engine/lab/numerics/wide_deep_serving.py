@@ -1,0 +1,202 @@
+"""Wide & Deep served in FP32 and in INT8: hash, gather, four products, wide part and sigmoid of raw ids.
+
+INT8 follows document 002: the first layer's inputs may be negative, so they are quantised asymmetrically,
+``rint(Q_a (A - min A))`` with ``Q_a = 255 / (max A - min A)``, and the shift folds into its bias,
+``B' = Q_a Q_w B + Q_a min(A) sum_k W_s8``; inputs of later layers are not negative after their ReLU and take
+``Q_a = 255 / max A`` alone. Weights are ``rint(127 W / max |W|)``. Requantising to the next layer's codes belongs to
+the product. Tables are stored as first-layer codes, so that a lookup copies bytes; the wide part stays FP32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
+
+import numpy as np
+
+from engine.lab.numerics.calibration import percentile
+from engine.lab.numerics.criteo import NUMERIC
+from engine.lab.numerics.wide_deep import Prepared, WideDeep
+from engine.lab.operators.gemm import Packed, gemm_f32, gemm_u8, pack_f32, pack_s8
+from engine.lab.operators.wide_deep import gather_codes_range, gather_range, head_codes_range, head_range
+from engine.lab.threads.ranges import over_range, require, whole
+from engine.numerics.formats import NumericsError
+
+_BLOCK = 512
+"""Samples a thread takes through all layers at a time: their activations stay in its caches. [samples]"""
+_STEP = 4  # 8-bit products take inputs four at a time
+
+
+class Server(Protocol):
+    """A loaded model."""
+
+    def __call__(self, ids: np.ndarray, numbers: np.ndarray, *, threads: int | None = None) -> np.ndarray:
+        """Chance of a click, float32 ``[batch]``, of raw int64 ids ``[batch, 26]`` and float32 ``[batch, 13]``."""
+        ...
+
+    def inside(self, ids: np.ndarray, numbers: np.ndarray) -> list[np.ndarray]:
+        """What every deep layer is given, in FP32, of the first few hundred samples."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How ranges are chosen; the form (asymmetric first, symmetric later) is the same for all.
+
+    Attributes
+    ----------
+    per_channel : a weight scale for each output instead of one for a layer.
+    coverage : share of calibration values the input range holds. [%]
+    equalise : numbers are scaled to the embeddings' range, their rows of the first weights by the inverse: exact in
+        FP32, and one step then serves both.
+    """
+
+    per_channel: bool = False
+    coverage: float = 100.0
+    equalise: bool = False
+
+
+PUBLISHED = Scheme()
+REFINED = Scheme(per_channel=True, coverage=99.99, equalise=True)
+
+
+class _Parts:
+    """Rows handed to threads in blocks, each with buffers of its own that are kept for the next call."""
+
+    def __init__(
+        self,
+        make: Callable[[], tuple[np.ndarray, ...]],
+        rows: Callable[..., None],
+        fields: int,
+        read: Callable[[int, np.ndarray], np.ndarray],
+    ) -> None:
+        self._make, self._rows, self._fields, self._read = make, rows, fields, read
+        self._free: SimpleQueue[tuple[np.ndarray, ...]] = SimpleQueue()
+
+    def __call__(self, ids: np.ndarray, numbers: np.ndarray, *, threads: int | None = None) -> np.ndarray:
+        whole("ids", ids, np.int64, 2)
+        whole("numbers", numbers, np.float32, 2)
+        require(ids.shape[1] == self._fields, f"ids has {ids.shape[1]} columns; allowed: {self._fields}")
+        require(
+            numbers.shape == (len(ids), NUMERIC), f"numbers has shape {numbers.shape}; allowed: {(len(ids), NUMERIC)}"
+        )
+        out = np.empty(len(ids), np.float32)
+        if out.size:
+            over_range(self._block, len(ids), ids.view(np.uint64), numbers, out, threads=threads, grain=8, step=8)
+        return out
+
+    def inside(self, ids: np.ndarray, numbers: np.ndarray) -> list[np.ndarray]:
+        """Inputs of every deep layer as its product meets them, float32 ``[samples, inputs]``; at most a block."""
+        count = min(len(ids), _BLOCK)
+        mine = tuple(b[:count] for b in self._make())
+        given = (ids[:count].view(np.uint64), numbers[:count])
+        self._rows(count, *given, np.empty(count, np.float32), mine)
+        return [self._read(layer, value) for layer, value in enumerate(mine[1:])]
+
+    def _block(self, lo: int, hi: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray) -> None:
+        try:
+            buffers = self._free.get_nowait()
+        except Empty:
+            buffers = self._make()
+        try:
+            for first in range(lo, hi, _BLOCK):
+                last = min(first + _BLOCK, hi)
+                mine = tuple(b[: last - first] for b in buffers)
+                self._rows(last - first, ids[first:last], numbers[first:last], out[first:last], mine)
+        finally:
+            self._free.put(buffers)
+
+
+def _buffers(sizes: tuple[int, ...], dtype: Any) -> Callable[[], tuple[np.ndarray, ...]]:
+    return lambda: (np.empty(_BLOCK, np.float32), *(np.zeros((_BLOCK, n), dtype) for n in sizes))
+
+
+def serve_fp32(model: WideDeep) -> Server:
+    """The model in FP32."""
+    packed = [pack_f32(w) for w in model.weights[:-1]]
+    head, bias = np.ascontiguousarray(model.weights[-1][:, 0]), np.float32(model.biases[-1][0])
+
+    def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, mine: tuple[np.ndarray, ...]) -> None:
+        wide, value, *hidden = mine
+        gather_range(0, count, ids, numbers, model.tables, model.wide, value, wide)
+        for p, b, to in zip(packed, model.biases[:-1], hidden, strict=True):
+            value = gemm_f32(value, p, b, True, to, 1)
+        head_range(0, count, value, head, bias, numbers, model.wide_numeric, wide, out)
+
+    sizes = (packed[0].k, *(p.n for p in packed))
+    return _Parts(_buffers(sizes, np.float32), rows, len(model.tables), lambda layer, value: value)
+
+
+def _inputs(model: WideDeep, rows: Prepared, gain: np.ndarray, first: np.ndarray) -> list[np.ndarray]:
+    """Inputs of every deep layer for calibration rows, the first scaled by `gain` and its weights replaced."""
+    at = np.arange(len(model.tables))[None]
+    inputs = [np.concatenate([model.tables[at, rows.buckets].reshape(len(rows.buckets), -1), rows.numbers], 1) * gain]
+    for i, bias in enumerate(model.biases[:-1]):
+        inputs.append(np.maximum(inputs[-1] @ (first if i == 0 else model.weights[i]) + bias, 0))
+    return inputs
+
+
+def _range(x: np.ndarray, coverage: float) -> tuple[float, float]:
+    low, high = (float(x.min()), float(x.max())) if coverage == 100 else percentile(x, coverage)
+    return low, max(high, low + 1e-6)
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """One product on codes: weights, their scale a column [1 / code], shifted bias, and what turns sums into codes."""
+
+    packed: Packed
+    bias: np.ndarray
+    scale: np.ndarray
+
+
+def _weights(w: np.ndarray, per_channel: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Codes and their scale by column, ``127 / max |W|``."""
+    most = np.abs(w).max(axis=0) if per_channel else np.full(w.shape[1], np.abs(w).max())
+    scale = 127.0 / np.maximum(most.astype(np.float64), 1e-12)
+    return np.rint(w * scale).astype(np.int8), scale
+
+
+def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHED) -> Server:
+    """The model in INT8, ranges taken from calibration rows (part of the training rows, never of those judged).
+
+    NumericsError without rows to calibrate on.
+    """
+    if len(calibration.clicked) == 0:
+        raise NumericsError("calibration rows is 0; allowed: 1 or more")
+    gain = np.ones(model.weights[0].shape[0], np.float32)
+    if scheme.equalise:
+        gain[-NUMERIC:] = max(_range(model.tables, scheme.coverage)[1], 1e-6)
+    first = np.ascontiguousarray(model.weights[0] / gain[:, None])
+    inputs = _inputs(model, calibration, gain, first)
+    low, high = _range(inputs[0], scheme.coverage)
+    steps = [255.0 / (high - low)] + [255.0 / max(_range(x, scheme.coverage)[1], 1e-6) for x in inputs[1:]]
+    layers = []
+    for i, (w, b) in enumerate(zip((first, *model.weights[1:-1]), model.biases[:-1], strict=True)):
+        codes, scale = _weights(w, scheme.per_channel)
+        shift = low * codes.sum(axis=0, dtype=np.int64) if i == 0 else 0.0
+        bias = np.rint(steps[i] * (scale * b + shift)).astype(np.int32)
+        spare = -len(codes) % _STEP
+        packed = pack_s8(np.concatenate([codes, np.zeros((spare, codes.shape[1]), np.int8)]))
+        layers.append(_Layer(packed, bias, (steps[i + 1] / (steps[i] * scale)).astype(np.float32)))
+    head, head_scale = _weights(model.weights[-1], scheme.per_channel)
+    column, bias = np.ascontiguousarray(head[:, 0]), np.float32(model.biases[-1][0])
+    unit = np.float32(1.0 / (steps[-1] * head_scale[0]))
+    tables = np.clip(np.rint(steps[0] * (model.tables.astype(np.float64) - low)), 0, 255).astype(np.uint8)
+    numeric, shift = (steps[0] * gain[-NUMERIC:]).astype(np.float32), np.float32(steps[0] * low)
+
+    def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, mine: tuple[np.ndarray, ...]) -> None:
+        wide, value, *hidden = mine
+        gather_codes_range(0, count, ids, numbers, numeric, shift, tables, model.wide, value, wide)
+        for layer, to in zip(layers, hidden, strict=True):
+            value = gemm_u8(value, layer.packed, layer.scale, 0, layer.bias, 0, True, to, 1)
+        head_codes_range(0, count, value, column, unit, bias, numbers, model.wide_numeric, wide, out)
+
+    def read(layer: int, codes: np.ndarray) -> np.ndarray:
+        value = codes[:, : len(model.weights[layer])] / np.float32(steps[layer])
+        return (value + np.float32(low)) / gain if layer == 0 else value
+
+    sizes = (layers[0].packed.k, *(layer.packed.n for layer in layers))
+    return _Parts(_buffers(sizes, np.uint8), rows, len(model.tables), read)

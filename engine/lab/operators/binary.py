@@ -1,0 +1,143 @@
+"""Binary fully connected layer: 1-bit weights and activations, popcount of the exclusive-or, threshold to 1 bit.
+
+A neuron's agreement count is ``K - popcount(w ^ x)``; it fires (1) when the number of *differing* bits is at most
+its threshold, which folds batch normalisation and sign into one integer comparison.
+
+::
+
+    packed = pack_binary(w)          # uint8 bits [N, K/8] -> BinaryWeights, once
+    binary_counts(x, packed)         # uint8 bits [B, K/8] -> int32 [B, N], differing bits, exact
+    binary_fc(x, packed, threshold)  # int32 [N] thresholds -> uint8 bits [B, ceil(N/8)], bit j of byte i = neuron 8i+j
+
+Weights lie in panels of as many neurons as a tile of :mod:`engine.lab.ir.binary` takes, one word of a
+neuron to a lane, and rows pass over a panel while it stays in the first-level cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.kernels.jit import kernel
+from engine.lab.ir.binary import ACROSS, LINE, TALL, VECTORS, pair_at, tile
+from engine.lab.ir.microkernel import VL, aligned
+from engine.lab.operators.gemm import row_blocks
+from engine.lab.threads.ranges import over_range, require, whole
+
+_AHEAD = 4096  # bytes that a single row asks for in advance: its panels stream from the last level
+_FINEST = 16  # parts of a thread's share: what one waits for the other at the end
+_BYTE, _WORD = np.dtype(np.uint8), np.dtype(np.int32)
+_NO_LIMITS = np.zeros(0, np.int32)
+_tall, _single = tile(TALL), tile(1)
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryWeights:
+    """Weights [n, k] in 32-bit words; k and n in bits.
+
+    ``words`` lie as ``[panel][pair of words][vector][2][VL]``, entwined, zero padded to whole pairs and panels.
+    """
+
+    k: int
+    n: int
+    words: np.ndarray
+
+
+@kernel
+def _entwined(rows, out):
+    """Rows of bytes as pairs of 32-bit words ``(v1, v1 ^ v2)``, one pair to an int64 of ``out``, zero padded."""
+    count, size = rows.shape
+    whole_pairs = size // 8
+    for r in range(count):
+        for p in range(whole_pairs):
+            value = pair_at(rows, r * size + 8 * p)
+            out[r, p] = value ^ value << np.int64(32)
+        if whole_pairs < out.shape[1]:
+            value = np.int64(0)
+            for byte in range(8 * whole_pairs, size):
+                value |= np.int64(rows[r, byte]) << np.int64(8 * (byte - 8 * whole_pairs))
+            out[r, whole_pairs] = value ^ value << np.int64(32)
+
+
+@kernel
+def _range(lo, hi, x, words, limits, out, blocks, across):
+    """Jobs ``lo:hi`` of (block of rows, panel)."""
+    rows, pairs = x.shape
+    tiles = (rows + TALL - 1) // TALL
+    panel = 2 * pairs * ACROSS
+    for job in range(lo, hi):
+        row = job // across * tiles // blocks * TALL
+        last = min(rows, (job // across + 1) * tiles // blocks * TALL)
+        col = job % across * ACROSS
+        at = job % across * panel
+        fetch = 4 * (at + panel)  # the tall tiles of a panel ask for the next one, each for a part of it
+        while TALL > 1 and row + TALL <= last:
+            _tall(x, row, words, at, fetch, limits, out, col)
+            row += TALL
+            fetch += LINE * pairs
+            if fetch >= 4 * (at + 2 * panel):
+                fetch = 4 * at
+        while row < last:
+            _single(x, row, words, at, 4 * at + _AHEAD, limits, out, col)
+            row += 1
+
+
+@kernel
+def _by_one(rows, pairs, words, limits, out, blocks, across):
+    """The whole product on the calling thread."""
+    x = np.empty((rows.shape[0], pairs), np.int64)
+    _entwined(rows, x)
+    _range(0, blocks * across, x, words, limits, out, blocks, across)
+
+
+@lru_cache(4096)
+def _plan(rows: int, size: int, neurons: int, threads: int | None) -> tuple[int, int, int]:
+    """Pairs of words of a row, blocks of rows and panels across of a product."""
+    pairs, across = -(-size // 8), -(-neurons // ACROSS)
+    return pairs, row_blocks(rows, 8 * pairs, across, threads) if neurons else 0, across
+
+
+def _run(x: np.ndarray, packed: BinaryWeights, limits: np.ndarray, out: np.ndarray, threads: int | None) -> np.ndarray:
+    rows, size = x.shape
+    if size * 8 != packed.k:
+        require(False, f"x has {size * 8} bits a row; allowed: {packed.k}, as the weights")
+    pairs, blocks, across = _plan(rows, size, packed.n, threads)
+    if blocks:
+        if threads == 1:
+            _by_one(x, pairs, packed.words, limits, out, blocks, across)
+        else:
+            entwined = np.empty((rows, pairs), np.int64)
+            _entwined(x, entwined)
+            arguments = (entwined, packed.words, limits, out, blocks, across)
+            over_range(_range, blocks * across, *arguments, threads=threads, finest=_FINEST)
+    return out
+
+
+def pack_binary(w: np.ndarray) -> BinaryWeights:
+    """Pack weights given as bytes of bits, uint8 [N, K/8], for :func:`binary_fc`."""
+    whole("w", w, _BYTE, 2)
+    neurons, size = w.shape
+    across, pairs = -(-neurons // ACROSS), -(-size // 8)
+    full = np.zeros((across * ACROSS, pairs), np.int64)
+    _entwined(w, full)
+    words = aligned(2 * full.size, np.int32)
+    lanes = full.view(np.int32).reshape(across, VECTORS, VL, pairs, 2)
+    words.reshape(across, pairs, VECTORS, 2, VL)[:] = lanes.transpose(0, 3, 1, 4, 2)
+    return BinaryWeights(size * 8, neurons, words)
+
+
+def binary_counts(x: np.ndarray, packed: BinaryWeights, threads: int | None = None) -> np.ndarray:
+    """Differing bits of every input row and neuron: uint8 bits [B, K/8] -> int32 [B, N], exact."""
+    whole("x", x, _BYTE, 2)
+    return _run(x, packed, _NO_LIMITS, np.empty((x.shape[0], packed.n), _WORD), threads)
+
+
+def binary_fc(x: np.ndarray, packed: BinaryWeights, threshold: np.ndarray, threads: int | None = None) -> np.ndarray:
+    """Neurons that fire, ``differing bits <= threshold``: uint8 bits [B, K/8] -> uint8 bits [B, ceil(N/8)], exact."""
+    whole("x", x, _BYTE, 2)
+    whole("threshold", threshold, _WORD, 1)
+    if threshold.size != packed.n:
+        require(False, f"threshold has shape {threshold.shape}; allowed: {(packed.n,)}")
+    return _run(x, packed, threshold, np.empty((x.shape[0], (packed.n + 7) // 8), _BYTE), threads)

@@ -1,0 +1,470 @@
+"""Convolution of any rank over channels-last float32: implicit GEMM, grouped, strided, dilated, 1-D to 3-D.
+
+Channels-last makes a whole kernel row one contiguous run of ``KW * C`` values, so nothing is unfolded: a tile reads
+its pixels where they lie. Padding is one copy into a zeroed border. [FLOP] = 2 * pixels * OC * (C / groups) * taps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.kernels.jit import inner, kernel
+from engine.lab.ir.conv import BLOCK_VECTORS, tile, tile_rows
+from engine.lab.ir.lanes import lanes
+from engine.lab.threads.ranges import fresh, over_range, require, whole
+
+RELU, LINEAR = np.float32(0), np.float32(-np.inf)
+WEIGHT_SEGMENT_BYTES = 384 * 1024
+"""Packed weights one pass over the pixels may hold: under half of a 1 MiB L2. [B]"""
+
+
+@dataclass(frozen=True)
+class PackedConv:
+    """Weights of a convolution in tile order, with the geometry they were packed for."""
+
+    data: np.ndarray
+    bias: np.ndarray
+    blocks: np.ndarray
+    """``[blocks, 6]``: vectors, first output channel, channels, first weight, first bias, group."""
+    channels_in: int
+    channels_out: int
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    @property
+    def merged(self) -> bool:
+        """Whether the innermost kernel axis joins the channels into one contiguous run."""
+        return self.groups == 1 and self.dilation[-1] == 1
+
+
+def per_axis(name: str, value: int | Sequence[int], rank: int, least: int) -> tuple[int, ...]:
+    """``value`` once for each of ``rank`` axes, each at least ``least``."""
+    values = (value,) * rank if isinstance(value, int) else tuple(int(v) for v in value)
+    require(len(values) == rank, f"{name} has {len(values)} entries; allowed: {rank}, one per spatial axis")
+    require(min(values) >= least, f"{name} is {values}; allowed: {least} or more")
+    return values
+
+
+def pack_conv(
+    weights: np.ndarray,
+    bias: np.ndarray | None = None,
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> PackedConv:
+    """Pack ONNX-ordered weights ``[OC, C / groups, *kernel]`` (float32) for :func:`conv`."""
+    require(
+        isinstance(weights, np.ndarray) and 3 <= weights.ndim <= 5,
+        "weights must be [OC, C/groups, *kernel] with 1 to 3 spatial axes",
+    )
+    require(weights.dtype == np.float32, f"weights has type {weights.dtype}; allowed: float32")
+    rank, channels_out, per_group = weights.ndim - 2, weights.shape[0], weights.shape[1]
+    require(
+        groups >= 1 and channels_out % groups == 0,
+        f"groups is {groups}; allowed: divisors of {channels_out} output channels",
+    )
+    require(min(weights.shape) >= 1, f"weights has shape {weights.shape}; allowed: every axis 1 or more")
+    added = np.zeros(channels_out, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
+    require(added.size == channels_out, f"bias has {added.size} values; allowed: {channels_out}")
+    shape = tuple(weights.shape[2:])
+    group_out, width = channels_out // groups, lanes()
+    blocks, pieces, shifts, at_weight, at_bias = [], [], [], 0, 0
+    for g in range(groups):
+        done = 0
+        while done < group_out:
+            vectors = next((v for v in BLOCK_VECTORS if v * width <= group_out - done), 1)
+            columns = vectors * width
+            take = min(columns, group_out - done)
+            first = g * group_out + done
+            piece = np.zeros((int(np.prod(shape)) * per_group, columns), np.float32)
+            piece[:, :take] = np.moveaxis(weights[first : first + take], 1, -1).reshape(take, -1).T
+            shift = np.zeros(columns, np.float32)
+            shift[:take] = added[first : first + take]
+            blocks.append((vectors, first, take, at_weight, at_bias, g))
+            pieces.append(piece.reshape(-1))
+            shifts.append(shift)
+            at_weight, at_bias, done = at_weight + piece.size, at_bias + columns, done + take
+    data = fresh((at_weight,))
+    np.concatenate(pieces, out=data)
+    return PackedConv(
+        data,
+        np.concatenate(shifts),
+        np.array(blocks, np.int64),
+        per_group * groups,
+        channels_out,
+        shape,
+        per_axis("stride", stride, rank, 1),
+        per_axis("padding", padding, rank, 0),
+        per_axis("dilation", dilation, rank, 1),
+        groups,
+    )
+
+
+def conv_shape(spatial: Sequence[int], packed: PackedConv) -> tuple[int, ...]:
+    """Spatial output shape. [-]"""
+    return tuple(
+        max(0, (n + 2 * p - d * (k - 1) - 1) // s + 1)
+        for n, k, s, p, d in zip(spatial, packed.kernel, packed.stride, packed.padding, packed.dilation, strict=True)
+    )
+
+
+def pad_spatial(x: np.ndarray, padding: Sequence[int], fill: int = 0) -> np.ndarray:
+    """``x`` ``[N, *spatial, C]`` with a border of ``fill``; ``x`` itself where there is none."""
+    if not any(padding):
+        return x
+    spatial = tuple(n + 2 * p for n, p in zip(x.shape[1:-1], padding, strict=True))
+    out = fresh((x.shape[0], *spatial, x.shape[-1]), x.dtype, zero=fill == 0)
+    if fill:
+        out[...] = fill
+    middle = tuple(slice(p, p + n) for n, p in zip(x.shape[1:-1], padding, strict=True))
+    out[(slice(None), *middle)] = x
+    return out
+
+
+def corner_offsets(
+    batch: int, padded: Sequence[int], channels: int, out: Sequence[int], stride: Sequence[int]
+) -> np.ndarray:
+    """Flat offset of the first input value under each output pixel, in output order. [elements]"""
+    offsets = np.arange(batch, dtype=np.int64) * (int(np.prod(padded)) * channels)
+    step = int(np.prod(padded)) * channels
+    for size, count, jump in zip(padded, out, stride, strict=True):
+        step //= max(1, size)
+        offsets = (offsets[:, None] + np.arange(count, dtype=np.int64) * (jump * step)).reshape(-1)
+    return offsets
+
+
+def tap_offsets(padded: Sequence[int], channels: int, packed: PackedConv) -> tuple[np.ndarray, int]:
+    """Displacement of each kernel tap and how many contiguous values it multiplies. [elements]"""
+    merged = packed.merged
+    offsets, step = np.zeros(1, np.int64), int(np.prod(padded)) * channels
+    for axis, size in enumerate(padded):
+        step //= max(1, size)
+        count = 1 if merged and axis == len(padded) - 1 else packed.kernel[axis]
+        offsets = (offsets[:, None] + np.arange(count, dtype=np.int64) * (packed.dilation[axis] * step)).reshape(-1)
+    return offsets, packed.kernel[-1] * channels if merged else channels // packed.groups
+
+
+def _sweep(vectors: int):
+    rows = tile_rows(vectors)
+    columns = vectors * lanes()
+    full, single = tile(rows, vectors), tile(1, vectors)
+
+    @inner
+    def sweep(
+        lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first, take
+    ):
+        if take < columns:  # a ragged block: through a spill of whole vectors
+            spill, places = np.empty(rows * columns, np.float32), np.arange(rows) * columns
+            p = lo
+            while p < hi:
+                if hi - lo >= rows:
+                    p = min(p, hi - rows)  # the overlap is computed twice, equally
+                    full(
+                        x,
+                        pixels,
+                        p,
+                        base,
+                        taps,
+                        0,
+                        taps.size,
+                        run,
+                        weights,
+                        at_weight,
+                        bias,
+                        at_bias,
+                        True,
+                        floor,
+                        spill,
+                        places,
+                        0,
+                        0,
+                    )
+                    count = rows
+                else:
+                    single(
+                        x,
+                        pixels,
+                        p,
+                        base,
+                        taps,
+                        0,
+                        taps.size,
+                        run,
+                        weights,
+                        at_weight,
+                        bias,
+                        at_bias,
+                        True,
+                        floor,
+                        spill,
+                        places,
+                        0,
+                        0,
+                    )
+                    count = 1
+                for r in range(count):
+                    to = out[slots[p + r] + first : slots[p + r] + first + take]
+                    for c in range(take):
+                        to[c] = spill[r * columns + c]
+                p += count
+            return
+        tap = 0
+        while tap < taps.size:
+            end = min(tap + per_pass, taps.size)
+            fresh, last = tap == 0, end == taps.size
+            bottom = floor if last else LINEAR
+            at = at_weight + tap * run * columns
+            p = lo
+            while p < hi:
+                if p + rows > hi and fresh and last and hi - lo >= rows:
+                    p = hi - rows  # overlaps its neighbour, equally; only where nothing is added to what is there
+                if p + rows <= hi:
+                    full(
+                        x,
+                        pixels,
+                        p,
+                        base,
+                        taps,
+                        tap,
+                        end,
+                        run,
+                        weights,
+                        at,
+                        bias,
+                        at_bias,
+                        fresh,
+                        bottom,
+                        out,
+                        slots,
+                        p,
+                        first,
+                    )
+                    p += rows
+                else:
+                    single(
+                        x,
+                        pixels,
+                        p,
+                        base,
+                        taps,
+                        tap,
+                        end,
+                        run,
+                        weights,
+                        at,
+                        bias,
+                        at_bias,
+                        fresh,
+                        bottom,
+                        out,
+                        slots,
+                        p,
+                        first,
+                    )
+                    p += 1
+            tap = end
+
+    return sweep
+
+
+_sweep_4, _sweep_2, _sweep_1 = (_sweep(vectors) for vectors in BLOCK_VECTORS)
+
+
+@inner
+def sweep_block(
+    vectors,
+    lo,
+    hi,
+    x,
+    pixels,
+    base,
+    taps,
+    run,
+    per_pass,
+    weights,
+    at_weight,
+    bias,
+    at_bias,
+    floor,
+    out,
+    slots,
+    first,
+    take,
+):
+    """Pixels ``[lo, hi)`` times one block of ``vectors`` registers of packed columns, the first ``take`` of them kept.
+
+    ``out[slots[p] + first + c] = max(floor, bias + sum of x[pixels[p] + base + tap + k] * weights)``; ``per_pass`` taps
+    at a time. The order of additions of an element is that of the taps whatever the tile.
+    """
+    if vectors == 4:
+        _sweep_4(
+            lo,
+            hi,
+            x,
+            pixels,
+            base,
+            taps,
+            run,
+            per_pass,
+            weights,
+            at_weight,
+            bias,
+            at_bias,
+            floor,
+            out,
+            slots,
+            first,
+            take,
+        )
+    elif vectors == 2:
+        _sweep_2(
+            lo,
+            hi,
+            x,
+            pixels,
+            base,
+            taps,
+            run,
+            per_pass,
+            weights,
+            at_weight,
+            bias,
+            at_bias,
+            floor,
+            out,
+            slots,
+            first,
+            take,
+        )
+    else:
+        _sweep_1(
+            lo,
+            hi,
+            x,
+            pixels,
+            base,
+            taps,
+            run,
+            per_pass,
+            weights,
+            at_weight,
+            bias,
+            at_bias,
+            floor,
+            out,
+            slots,
+            first,
+            take,
+        )
+
+
+@kernel
+def conv_pixels(lo, hi, x, pixels, taps, run, group_in, weights, bias, blocks, segment, floor, out, slots):
+    """Output pixels ``[lo, hi)`` of a convolution, every block of output channels."""
+    for b in range(blocks.shape[0]):
+        vectors, first, take, at_weight, at_bias = blocks[b, 0], blocks[b, 1], blocks[b, 2], blocks[b, 3], blocks[b, 4]
+        sweep_block(
+            vectors,
+            lo,
+            hi,
+            x,
+            pixels,
+            blocks[b, 5] * group_in,
+            taps,
+            run,
+            max(1, segment // (vectors * run)),
+            weights,
+            at_weight,
+            bias,
+            at_bias,
+            floor,
+            out,
+            slots,
+            first,
+            take,
+        )
+
+
+@lru_cache(maxsize=64)
+def _geometry(
+    batch: int,
+    padded: tuple[int, ...],
+    channels: int,
+    out: tuple[int, ...],
+    stride: tuple[int, ...],
+    border: int,
+    columns: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Input offset under each output pixel and where that pixel is written, kept for the shapes last seen."""
+    pixels = corner_offsets(batch, padded, channels, out, stride)
+    edged = tuple(n + 2 * border for n in out)
+    inward = 0
+    for size in edged:
+        inward = inward * size + border
+    return pixels, corner_offsets(batch, edged, columns, out, (1,) * len(out)) + inward * columns
+
+
+def conv(
+    x: np.ndarray,
+    packed: PackedConv,
+    *,
+    relu: bool = False,
+    bordered: bool = False,
+    border: int = 0,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``x`` ``[N, *spatial, C]`` convolved (cross-correlated, as ONNX Conv) with ``packed``, plus bias, optional ReLU.
+
+    Parameters
+    ----------
+    bordered : ``x`` already carries the zero border that ``packed.padding`` asks for, so it is not copied.
+    border : pixels left untouched around the result on every spatial axis (zero in a fresh ``out``), so that the
+        next convolution can take it as ``bordered``. [pixels]
+    """
+    rank = len(packed.kernel)
+    whole("x", x, np.float32, rank + 2)
+    require(x.shape[-1] == packed.channels_in, f"x has {x.shape[-1]} channels; the weights take {packed.channels_in}")
+    require(border >= 0, f"border is {border}; allowed: 0 or more")
+    trim = packed.padding if bordered else (0,) * rank
+    inside = tuple(n - 2 * p for n, p in zip(x.shape[1:-1], trim, strict=True))
+    require(min(inside) >= 0, f"x is {x.shape}; a bordered input holds its padding {packed.padding} on both sides")
+    spatial = conv_shape(inside, packed)
+    shape = (x.shape[0], *(n + 2 * border for n in spatial), packed.channels_out)
+    if out is None:
+        out = fresh(shape, zero=border > 0)
+    require(whole("out", out, np.float32, rank + 2).shape == shape, f"out is {out.shape}; allowed: {shape}")
+    if x.shape[0] == 0 or min(spatial) == 0:
+        return out
+    padded = x if bordered else pad_spatial(x, packed.padding)
+    edged = padded.shape[1:-1]
+    pixels, slots = _geometry(x.shape[0], edged, x.shape[-1], spatial, packed.stride, border, packed.channels_out)
+    taps, run = tap_offsets(edged, x.shape[-1], packed)
+    over_range(
+        conv_pixels,
+        pixels.size,
+        padded.reshape(-1),
+        pixels,
+        taps,
+        run,
+        packed.channels_in // packed.groups,
+        packed.data,
+        packed.bias,
+        packed.blocks,
+        WEIGHT_SEGMENT_BYTES // (4 * lanes()),
+        RELU if relu else LINEAR,
+        out.reshape(-1),
+        slots,
+        threads=threads,
+        grain=4 * tile_rows(BLOCK_VECTORS[0]),
+    )
+    return out

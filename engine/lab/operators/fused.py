@@ -1,0 +1,297 @@
+"""Chains of operators run depth first, and their breadth-first twins.
+
+Breadth first (a framework without fusion) finishes a whole layer before the next, so every intermediate goes through
+memory. Depth first (seed 003, SOL) takes a few output rows through all layers while they lie in cache. Both use the
+same kernels on the same values in the same order, hence give the same bits; only the traffic differs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.jit import inner, kernel
+from engine.lab.ir.lanes import lanes
+from engine.lab.operators.activation import activate
+from engine.lab.operators.conv import (
+    LINEAR,
+    WEIGHT_SEGMENT_BYTES,
+    PackedConv,
+    conv,
+    conv_pixels,
+    conv_shape,
+    corner_offsets,
+    pad_spatial,
+    tap_offsets,
+)
+from engine.lab.operators.gemm import output
+from engine.lab.operators.norm import batch_norm
+from engine.lab.operators.pool import STRIP, across, highest, max_pool
+from engine.lab.threads.ranges import over_range, require, whole
+
+_ZERO = np.float32(0)
+_NONE = np.empty(0, np.float32)
+
+
+def conv_relu_pool_breadth_first(
+    x: np.ndarray,
+    packed: PackedConv,
+    window: int,
+    stride: int,
+    *,
+    hidden: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """Convolution with bias, then ReLU, then max pool: three whole passes over memory.
+
+    ``hidden`` may hold what lies between them, as an allocator that keeps its memory would give it.
+    """
+    made = conv(x, packed, out=hidden[0], threads=threads)
+    return relu_pool_breadth_first(made, window, stride, hidden=hidden[1], out=out, threads=threads)
+
+
+@kernel
+def conv_pool_rows(
+    lo,
+    hi,
+    x,
+    pixels,
+    taps,
+    run,
+    group_in,
+    weights,
+    bias,
+    blocks,
+    segment,
+    height,
+    wide,
+    window,
+    stride,
+    pooled,
+    columns,
+    channels,
+    tile_rows,
+    out,
+):
+    """Pooled rows ``[lo, hi)`` over all images, ``tile_rows`` at a time: convolve what they need, pool it."""
+    deepest = (tile_rows - 1) * stride + window
+    hidden = np.empty(deepest * wide * channels, np.float32)
+    slots = np.arange(deepest * wide) * channels
+    row = wide * channels
+    top = np.empty(row, np.float32)
+    left = np.arange(columns) * stride
+    right = left + window
+    r = lo
+    while r < hi:
+        image, line = r // pooled, r % pooled
+        count = min(tile_rows, hi - r, pooled - line)
+        start = (image * height + line * stride) * wide
+        depth = ((count - 1) * stride + window) * wide
+        conv_pixels(
+            0,
+            depth,
+            x,
+            pixels[start : start + depth],
+            taps,
+            run,
+            group_in,
+            weights,
+            bias,
+            blocks,
+            segment,
+            LINEAR,
+            hidden,
+            slots,
+        )
+        for i in range(count):
+            highest(top, hidden, i * stride * row, row, window, _ZERO)
+            at = (r + i) * columns * channels
+            across(top, left, right, 0, channels, _ZERO, out[at : at + columns * channels])
+        r += count
+
+
+def conv_relu_pool_depth_first(
+    x: np.ndarray,
+    packed: PackedConv,
+    window: int,
+    stride: int,
+    *,
+    tile_rows: int = 4,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """The same chain by tiles of ``tile_rows`` pooled rows: the convolution's output never reaches memory.
+
+    Rows shared by two tiles (when ``window > stride``) are convolved twice.
+    """
+    whole("x", x, np.float32, 4)
+    require(len(packed.kernel) == 2, "packed must be a 2-D convolution")
+    require(x.shape[3] == packed.channels_in, f"x has {x.shape[3]} channels; the weights take {packed.channels_in}")
+    require(min(window, stride, tile_rows) >= 1, "window, stride and tile_rows must be 1 or more")
+    high, wide = conv_shape(x.shape[1:3], packed)
+    rows, columns = (max(0, (n - window) // stride + 1) for n in (high, wide))
+    out = output(out, (x.shape[0], rows, columns, packed.channels_out), np.float32)
+    if out.size == 0:
+        return out
+    padded = pad_spatial(x, packed.padding)
+    pixels = corner_offsets(x.shape[0], padded.shape[1:3], x.shape[3], (high, wide), packed.stride)
+    taps, run = tap_offsets(padded.shape[1:3], x.shape[3], packed)
+    over_range(
+        conv_pool_rows,
+        x.shape[0] * rows,
+        padded.reshape(-1),
+        pixels,
+        taps,
+        run,
+        packed.channels_in // packed.groups,
+        packed.data,
+        packed.bias,
+        packed.blocks,
+        WEIGHT_SEGMENT_BYTES // (4 * lanes()),
+        high,
+        wide,
+        window,
+        stride,
+        rows,
+        columns,
+        packed.channels_out,
+        tile_rows,
+        out.reshape(-1),
+        threads=threads,
+    )
+    return out
+
+
+def affine_relu_pool_breadth_first(
+    x: np.ndarray,
+    gain: np.ndarray,
+    shift: np.ndarray,
+    window: int,
+    stride: int,
+    *,
+    hidden: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """Batch norm, ReLU and max pool as three passes over memory; ``hidden`` may hold what lies between them."""
+    normal = batch_norm(x, gain, shift, out=hidden[0], threads=threads)
+    return relu_pool_breadth_first(normal, window, stride, hidden=hidden[1], out=out, threads=threads)
+
+
+@inner
+def _affine_highest(line, flat, start, row, count, gain, shift):
+    """As ``highest`` from zero on, of values normalised as they are read."""
+    size = line.size
+    if count == 2:
+        one, two = flat[start : start + size], flat[start + row : start + row + size]
+        for i in range(size):
+            v = np.float32(one[i] * gain[i]) + shift[i]
+            best = v if v > _ZERO else _ZERO
+            v = np.float32(two[i] * gain[i]) + shift[i]
+            line[i] = v if v > best else best
+    elif count == 3:
+        one, two = flat[start : start + size], flat[start + row : start + row + size]
+        three = flat[start + 2 * row : start + 2 * row + size]
+        for i in range(size):
+            v = np.float32(one[i] * gain[i]) + shift[i]
+            best = v if v > _ZERO else _ZERO
+            v = np.float32(two[i] * gain[i]) + shift[i]
+            best = v if v > best else best
+            v = np.float32(three[i] * gain[i]) + shift[i]
+            line[i] = v if v > best else best
+    else:
+        line[:] = _ZERO
+        for k in range(count):
+            values = flat[start + k * row : start + k * row + size]
+            for i in range(size):
+                v = np.float32(values[i] * gain[i]) + shift[i]
+                line[i] = v if v > line[i] else line[i]
+
+
+@kernel
+def affine_pool_rows(lo, hi, x, gain, shift, window, stride, block, out):
+    """Pooled rows ``[lo, hi)`` over all images, ``block`` pooled columns at a time: the input under them is normalised
+    (not where ``gain`` is empty) and at once reduced to a line that stays in the first-level cache.
+
+    ``gain`` and ``shift`` are repeated over as many pixels as a block needs.
+    """
+    high, wide, channels = x.shape[1], x.shape[2], x.shape[3]
+    pooled, columns = out.shape[1], out.shape[2]
+    row, row_out = wide * channels, columns * channels
+    left = np.arange(block) * stride
+    right = left + window
+    line = np.empty(((block - 1) * stride + window) * channels, np.float32)
+    flat, to = x.reshape(-1), out.reshape(-1)
+    for r in range(lo, hi):
+        first = (r // pooled * high + r % pooled * stride) * row
+        for column in range(0, columns, block):
+            count = min(block, columns - column)
+            size = ((count - 1) * stride + window) * channels
+            part = line[:size]
+            start = first + column * stride * channels
+            if gain.size == 0:
+                highest(part, flat, start, row, window, _ZERO)
+            else:
+                _affine_highest(part, flat, start, row, window, gain, shift)
+            at = r * row_out + column * channels
+            across(part, left[:count], right[:count], 0, channels, _ZERO, to[at : at + count * channels])
+
+
+def affine_relu_pool_depth_first(
+    x: np.ndarray,
+    gain: np.ndarray,
+    shift: np.ndarray,
+    window: int,
+    stride: int,
+    *,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """The same chain a few rows at a time: one read of ``x``, one write of the result."""
+    whole("x", x, np.float32, 4)
+    for name, values in (("gain", gain), ("shift", shift)):
+        require(
+            whole(name, values, np.float32, 1).size == x.shape[3], f"{name} needs {x.shape[3]} values, one per channel"
+        )
+    return _pooled(x, gain, shift, window, stride, out, threads)
+
+
+def relu_pool_breadth_first(
+    x: np.ndarray,
+    window: int,
+    stride: int,
+    *,
+    hidden: np.ndarray | None = None,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """ReLU and max pool as two passes over memory; ``hidden`` may be given, like ``x``."""
+    return max_pool(activate(x, "relu", out=hidden, threads=threads), window, stride=stride, out=out, threads=threads)
+
+
+def relu_pool_depth_first(
+    x: np.ndarray, window: int, stride: int, *, out: np.ndarray | None = None, threads: int | None = None
+) -> np.ndarray:
+    """The same chain in one pass."""
+    whole("x", x, np.float32, 4)
+    return _pooled(x, _NONE, _NONE, window, stride, out, threads)
+
+
+def _pooled(
+    x: np.ndarray,
+    gain: np.ndarray,
+    shift: np.ndarray,
+    window: int,
+    stride: int,
+    out: np.ndarray | None,
+    threads: int | None,
+) -> np.ndarray:
+    require(min(window, stride) >= 1, "window and stride must be 1 or more")
+    rows, columns = (max(0, (n - window) // stride + 1) for n in x.shape[1:3])
+    out = output(out, (x.shape[0], rows, columns, x.shape[3]), np.float32)
+    if out.size:
+        block = max(1, min(columns, STRIP // (stride * x.shape[3])))
+        pixels = (block - 1) * stride + window
+        arguments = (x, np.tile(gain, pixels), np.tile(shift, pixels), window, stride, block, out)
+        over_range(affine_pool_rows, x.shape[0] * rows, *arguments, threads=threads)
+    return out

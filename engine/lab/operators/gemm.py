@@ -1,0 +1,325 @@
+"""Matrix products on packed weights: u8 x s8 -> s32 or requantised u8, FP32, and 16/9/8-bit weights on FP32 sums.
+
+The API other operators build on (every array C-contiguous; any of M, N, K may be 0)::
+
+    packed = pack_s8(b)                      # int8 [K, N]    -> Packed   (once per weight matrix)
+    gemm_s32(a, packed, zero_a=0, bias=None) # uint8 [M, K]   -> int32 [M, N], exact (wraps modulo 2**32)
+    gemm_u8(a, packed, scale, zero_a=0, bias=None, zero_out=0, relu=False)  # -> uint8 [M, N]
+    packed = pack_f32(b)                     # float32 [K, N]
+    gemm_f32(a, packed, bias=None, relu=False)  # float32 [M, K] -> float32 [M, N]
+
+All take ``out=`` (written in place) and ``threads=``; results are bit-identical for any number of threads.
+Narrow weight formats are in :mod:`engine.lab.operators.halfprec`. Packing follows
+:mod:`engine.lab.ir.microkernel`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from engine.kernels import jit
+from engine.kernels.jit import kernel
+from engine.lab.ir.microkernel import EDGE, GROUP, INT_KIND, MR, NC, in_panels, panels, tile
+from engine.lab.threads.ranges import over_range, require, whole
+
+_ROW_BLOCK_BYTES = 384 * 1024  # rows that stay in a second-level cache while the column panels pass
+DEPTH = 1024  # k-words of a panel, 256 KiB, that stay there while the rows pass
+_FINEST = 16  # parts of a thread's share: what one waits for the other at the end
+_BYTE, _WORD, _REAL = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.float32)
+_NONE = np.int32(0)
+_ZERO, _TOP, _FLOOR = np.float32(0), np.float32(255), np.float32(-np.inf)
+_tall, _edge = tile(MR), tile(EDGE)
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A weight matrix [K, N] in the column layout of the micro-kernel.
+
+    ``words`` is the flat panel storage; ``sums`` the int32 column sums (integer kinds), zero padded like it.
+    """
+
+    kind: str
+    k: int
+    n: int
+    words: np.ndarray
+    sums: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    @cached_property
+    def zeros(self) -> np.ndarray:
+        """Start of the sums where there is neither a bias nor a zero point: 32-bit words, zero."""
+        return np.zeros(panels(self.n) * NC, np.float32 if self.kind in ("f32", "bf16") else np.int32)
+
+
+def pack_s8(b: np.ndarray) -> Packed:
+    """Pack int8 weights [K, N] for :func:`gemm_s32` and :func:`gemm_u8`."""
+    whole("b", b, np.int8, 2)
+    words = in_panels(b, INT_KIND, np.int8 if INT_KIND == "u8s8" else np.int16)
+    return Packed(INT_KIND, *b.shape, words, padded("sums", b.sum(0, dtype=np.int32), b.shape[1], np.int32))
+
+
+def pack_f32(b: np.ndarray) -> Packed:
+    """Pack float32 weights [K, N] for :func:`gemm_f32`."""
+    whole("b", b, np.float32, 2)
+    return Packed("f32", *b.shape, in_panels(b, "f32", np.float32))
+
+
+@kernel
+def panel_rows(a, first, last, b, b_off, done, count, init, scale, zero, low, high, c, panel):
+    """Rows ``first:last`` of ``a``, ``count`` elements of K from ``done``, times the panel at word ``b_off`` of ``b``.
+
+    Into the columns of ``panel``; where ``done``, on top of the sums already there.
+    """
+    lda, ldc = a.shape[1], c.shape[1]
+    at = panel * NC
+    row = first
+    while row + MR <= last:
+        _tall(
+            a,
+            row * lda + done,
+            lda,
+            b,
+            b_off,
+            count,
+            init,
+            panel * NC,
+            scale,
+            zero,
+            low,
+            high,
+            c,
+            row * ldc + at,
+            ldc,
+            MR,
+            ldc - at,
+            done > 0,
+        )
+        row += MR
+    while row < last:
+        _edge(
+            a,
+            row * lda + done,
+            lda,
+            b,
+            b_off,
+            count,
+            init,
+            panel * NC,
+            scale,
+            zero,
+            low,
+            high,
+            c,
+            row * ldc + at,
+            ldc,
+            last - row,
+            ldc - at,
+            done > 0,
+        )
+        row += EDGE
+
+
+@kernel
+def piece(k, done, depth, group):
+    """Elements of K from ``done`` to walk before the sums are put down: ``depth``, none left shorter than a word."""
+    return depth if k - done >= depth + group else k - done
+
+
+@kernel
+def rows_of(block, blocks, m):
+    """First and last row of one of ``blocks`` blocks: whole tiles, as even as they go."""
+    tiles = (m + MR - 1) // MR
+    return block * tiles // blocks * MR, min(m, (block + 1) * tiles // blocks * MR)
+
+
+@kernel
+def _range(lo, hi, a, b, words, k, depth, init, scale, zero, low, high, c, blocks, across):
+    """Jobs ``lo:hi`` of (block of rows, panel)."""
+    group = 4 // b.itemsize
+    while lo < hi:
+        first, last = rows_of(lo // across, blocks, a.shape[0])
+        stop = min(hi, (lo // across + 1) * across)
+        done = 0
+        while True:
+            count = piece(k, done, depth, group)
+            floor = low if done + count == k else _FLOOR
+            for job in range(lo, stop):
+                at = (job % across * words + done // group) * NC
+                panel_rows(a, first, last, b, at, done, count, init, scale, zero, floor, high, c, job % across)
+            done += count
+            if done == k:
+                break
+        lo = stop
+
+
+def row_blocks(m: int, row_bytes: int, across: int, threads: int | None) -> int:
+    """Blocks the rows are cut into: what the cache budget asks for, or more so that no thread idles. [-]"""
+    blocks = -(-m // max(MR, _ROW_BLOCK_BYTES // (row_bytes + 1)))
+    threads = threads or jit.pool_size()
+    if threads > 1:
+        blocks = max(blocks, min(-(-m // MR), -(-2 * _FINEST * threads // across)))
+    return blocks
+
+
+@lru_cache(4096)
+def _plan(
+    m: int, k: int, rows_k: int, n: int, group: int, row_size: int, out_size: int, threads: int | None
+) -> tuple[int, int, int, int, int]:
+    """Jobs, k-words of a panel, elements of K walked at a time, blocks of rows and panels across of a product."""
+    across = panels(n)
+    depth = min(rows_k, DEPTH * group) if out_size == 4 else rows_k  # narrower results are made of whole sums
+    blocks = row_blocks(m, depth * row_size, across, threads)
+    return blocks * across, -(-k // group), depth, blocks, across
+
+
+def multiply(
+    a: np.ndarray,
+    packed: Packed,
+    init: np.ndarray,
+    out: np.ndarray,
+    threads: int | None,
+    scale: np.ndarray | None = None,
+    zero: np.int32 = _NONE,
+    low: np.float32 = _FLOOR,
+    high: np.float32 = _ZERO,
+) -> np.ndarray:
+    """Rows ``a`` as the tile reads them times ``packed`` into ``out``; see :func:`microkernel.tile`."""
+    if out.size:
+        m, k = a.shape
+        jobs, words, depth, blocks, across = _plan(
+            m, packed.k, k, packed.n, GROUP[packed.kind], a.itemsize, out.itemsize, threads
+        )
+        arguments = (
+            a,
+            packed.words,
+            words,
+            k,
+            depth,
+            init,
+            init if scale is None else scale,
+            zero,
+            low,
+            high,
+            out,
+            blocks,
+            across,
+        )
+        if threads == 1:
+            _range(0, jobs, *arguments)
+        else:
+            over_range(_range, jobs, *arguments, threads=threads, finest=_FINEST)
+    return out
+
+
+def as_rows(a: np.ndarray, kind: str) -> np.ndarray:
+    """``a`` uint8 [M, K] as the tile of ``kind`` reads it: itself, or a copy in whole words of K, zero padded."""
+    m, k = a.shape
+    group = GROUP[kind]
+    if kind == "u8s8" and (k >= group or k == 0):
+        return a
+    full = np.zeros((m, -(-k // group) * group), np.int16 if kind == "s16" else np.uint8)
+    full[:, :k] = a
+    return full
+
+
+def output(out: np.ndarray | None, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """``out`` checked, or a new array."""
+    if out is None:
+        return np.empty(shape, dtype)
+    whole("out", out, dtype, len(shape))
+    if out.shape != shape:
+        require(False, f"out has shape {out.shape}; allowed: {shape}")
+    return out
+
+
+def padded(name: str, values: np.ndarray, n: int, dtype: type) -> np.ndarray:
+    """``values`` [N] followed by zeros up to whole panels."""
+    whole(name, values, dtype, 1)
+    if values.shape != (n,):
+        require(False, f"{name} has shape {values.shape}; allowed: {(n,)}")
+    if n % NC == 0:
+        return values
+    full = np.zeros(panels(n) * NC, dtype)
+    full[:n] = values
+    return full
+
+
+def checked(a: np.ndarray, dtype: Any, packed: Packed, kind: str, name: str = "a") -> None:
+    """Refuse rows that ``packed`` cannot multiply."""
+    whole(name, a, dtype, 2)
+    if packed.kind != kind:
+        require(False, f"packed has kind {packed.kind!r}; allowed: {kind!r}")
+    if a.shape[1] != packed.k:
+        require(False, f"{name} has {a.shape[1]} columns; allowed: {packed.k}, the rows of the weights")
+
+
+def _integer_start(a: np.ndarray, packed: Packed, zero_a: int, bias: np.ndarray | None) -> np.ndarray:
+    """Checks, and bias less zero point times column sums."""
+    checked(a, _BYTE, packed, INT_KIND)
+    if not 0 <= zero_a <= 255:
+        require(False, f"zero_a is {zero_a}; allowed: 0 to 255")
+    init = packed.zeros if bias is None else padded("bias", bias, packed.n, np.int32)
+    return init - np.int32(zero_a) * packed.sums if zero_a else init
+
+
+def gemm_s32(
+    a: np.ndarray,
+    packed: Packed,
+    zero_a: int = 0,
+    bias: np.ndarray | None = None,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``(a - zero_a) @ b + bias`` in int32, exact as long as the true sums fit 32 bits.
+
+    ``a`` uint8 [M, K]; ``bias`` int32 [N]; returns int32 [M, N]. [-]
+    """
+    init = _integer_start(a, packed, zero_a, bias)
+    out = output(out, (a.shape[0], packed.n), _WORD)
+    return multiply(as_rows(a, INT_KIND), packed, init, out, threads)
+
+
+def gemm_u8(
+    a: np.ndarray,
+    packed: Packed,
+    scale: np.ndarray,
+    zero_a: int = 0,
+    bias: np.ndarray | None = None,
+    zero_out: int = 0,
+    relu: bool = False,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """Requantised product: ``clamp(rint(s * scale) + zero_out, relu ? zero_out : 0, 255)``, s as :func:`gemm_s32`.
+
+    ``scale`` float32 [N] (input scale x weight scale / output scale), finite; ties go to even. The float32
+    product is rounded once from the float32 nearest to s. Returns uint8 [M, N]. [-]
+    """
+    if not 0 <= zero_out <= 255:
+        require(False, f"zero_out is {zero_out}; allowed: 0 to 255")
+    init = _integer_start(a, packed, zero_a, bias)
+    scales = padded("scale", scale, packed.n, np.float32)
+    out = output(out, (a.shape[0], packed.n), _BYTE)
+    zero, low = np.int32(zero_out), np.float32(zero_out if relu else 0)
+    return multiply(as_rows(a, INT_KIND), packed, init, out, threads, scales, zero, low, _TOP)
+
+
+def gemm_f32(
+    a: np.ndarray,
+    packed: Packed,
+    bias: np.ndarray | None = None,
+    relu: bool = False,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``max(a @ b + bias, relu ? 0 : -inf)`` in float32, summed in order of k from the bias.
+
+    Error of an element at most ``(K + 1) 2**-24 (|a| @ |b| + |bias|)`` to first order. [-]
+    """
+    checked(a, _REAL, packed, "f32")
+    init = packed.zeros if bias is None else padded("bias", bias, packed.n, np.float32)
+    out = output(out, (a.shape[0], packed.n), _REAL)
+    return multiply(a, packed, init, out, threads, low=_ZERO if relu else _FLOOR)

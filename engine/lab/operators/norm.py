@@ -1,0 +1,158 @@
+"""Layer, RMS, folded batch and local response normalisation, float32 over the last axis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.jit import kernel
+from engine.lab.operators.softmax import row_sum
+from engine.lab.threads.ranges import over_range, require, whole
+
+_STRIP = 2048  # elements normalised in one go: rows of few channels are taken together
+
+
+@kernel
+def layer_norm_rows(lo, hi, x, gain, shift, epsilon, centred, out):
+    """Rows ``[lo, hi)``: two passes (mean, then the variance of the centred row), population variance."""
+    count = np.float32(x.shape[1])
+    square = np.empty(x.shape[1], np.float32)
+    for r in range(lo, hi):
+        row, to = x[r], out[r]
+        mean = np.float32(row_sum(row) / count) if centred else np.float32(0)
+        for c in range(row.size):
+            d = np.float32(row[c] - mean)
+            square[c] = d * d
+        rate = np.float32(np.float32(1) / np.sqrt(np.float32(np.float32(row_sum(square) / count) + epsilon)))
+        for c in range(row.size):
+            to[c] = np.float32(np.float32(np.float32(row[c] - mean) * rate) * gain[c]) + shift[c]
+
+
+@kernel
+def batch_norm_rows(lo, hi, x, gain, shift, out):
+    """Rows ``[lo, hi)``: ``x * gain + shift`` per channel; both are repeated over as many rows as are taken at once."""
+    width, end = x.shape[1], hi * x.shape[1]
+    flat, to = x.reshape(-1), out.reshape(-1)
+    for start in range(lo * width, end, gain.size):
+        past = min(start + gain.size, end)
+        values, made = flat[start:past], to[start:past]
+        for c in range(values.size):
+            made[c] = np.float32(values[c] * gain[c]) + shift[c]
+
+
+def _rows(x: np.ndarray, gain: np.ndarray, shift: np.ndarray | None, out: np.ndarray | None):
+    require(isinstance(x, np.ndarray) and x.ndim >= 1, "x must have at least one axis")
+    whole("x", x, np.float32, x.ndim)
+    width = x.shape[-1]
+    require(whole("gain", gain, np.float32, 1).size == width, f"gain has {gain.size} values; allowed: {width}")
+    moved = np.zeros(width, np.float32) if shift is None else whole("shift", shift, np.float32, 1)
+    require(moved.size == width, f"shift has {moved.size} values; allowed: {width}")
+    result = np.empty_like(x) if out is None else whole("out", out, np.float32, x.ndim)
+    require(result.shape == x.shape, f"out is {result.shape}; allowed: {x.shape}")
+    rows = x.size // width if width else 0
+    return x.reshape(rows, width), moved, result, result.reshape(rows, width), 1 + 16384 // max(1, width)
+
+
+def layer_norm(
+    x: np.ndarray,
+    gain: np.ndarray,
+    shift: np.ndarray,
+    *,
+    epsilon: float = 1e-5,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``(x - mean) / sqrt(var + epsilon) * gain + shift`` along the last axis (ONNX LayerNormalization)."""
+    require(epsilon >= 0, f"epsilon is {epsilon}; allowed: 0 or more")
+    flat, moved, result, to, grain = _rows(x, gain, shift, out)
+    over_range(
+        layer_norm_rows, len(flat), flat, gain, moved, np.float32(epsilon), True, to, threads=threads, grain=grain
+    )
+    return result
+
+
+def rms_norm(
+    x: np.ndarray,
+    gain: np.ndarray,
+    *,
+    epsilon: float = 1e-5,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``x / sqrt(mean(x^2) + epsilon) * gain`` along the last axis."""
+    require(epsilon >= 0, f"epsilon is {epsilon}; allowed: 0 or more")
+    flat, moved, result, to, grain = _rows(x, gain, None, out)
+    over_range(
+        layer_norm_rows, len(flat), flat, gain, moved, np.float32(epsilon), False, to, threads=threads, grain=grain
+    )
+    return result
+
+
+def batch_norm(
+    x: np.ndarray, gain: np.ndarray, shift: np.ndarray, *, out: np.ndarray | None = None, threads: int | None = None
+) -> np.ndarray:
+    """Inference batch normalisation with its statistics folded: ``x * gain + shift`` per channel, channels last."""
+    flat, moved, result, to, grain = _rows(x, gain, shift, out)
+    if result.size:
+        repeats = min(len(flat), max(1, _STRIP // gain.size))
+        gain, moved = (np.tile(values, repeats) if repeats > 1 else values for values in (gain, moved))
+        over_range(batch_norm_rows, len(flat), flat, gain, moved, to, threads=threads, grain=grain)
+    return result
+
+
+@kernel
+def local_response_rows(lo, hi, x, size, rate, exponent, bias, out):
+    """Rows ``[lo, hi)``: squares of ``size`` neighbouring channels summed in order, one shifted pass each."""
+    channels = x.shape[1]
+    before = (size - 1) // 2
+    squares = np.zeros(channels + size - 1, np.float32)
+    total = np.empty(channels, np.float32)
+    for r in range(lo, hi):
+        row, to, middle = x[r], out[r], squares[before : before + channels]
+        for c in range(row.size):
+            middle[c] = row[c] * row[c]
+            total[c] = 0
+        for k in range(size):
+            near = squares[k : k + channels]
+            for c in range(near.size):
+                total[c] += near[c]
+        if exponent == np.float32(0.75):  # AlexNet's; a power in general is scalar
+            for c in range(row.size):
+                root = np.sqrt(np.float32(bias + rate * total[c]))
+                to[c] = row[c] / np.float32(root * np.sqrt(root))
+        else:
+            for c in range(row.size):
+                to[c] = row[c] / np.float32(bias + rate * total[c]) ** exponent
+
+
+def local_response_norm(
+    x: np.ndarray,
+    size: int = 5,
+    *,
+    alpha: float = 1e-4,
+    beta: float = 0.75,
+    bias: float = 1.0,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``x / (bias + alpha / size * sum of squares of size channels around) ** beta`` (ONNX LRN), channels last."""
+    require(isinstance(x, np.ndarray) and x.ndim >= 1, "x must have at least one axis")
+    whole("x", x, np.float32, x.ndim)
+    require(size >= 1, f"size is {size}; allowed: 1 or more")
+    require(bias > 0 and alpha >= 0, f"bias is {bias} and alpha {alpha}; allowed: above 0, 0 or more")
+    result = np.empty_like(x) if out is None else whole("out", out, np.float32, x.ndim)
+    require(result.shape == x.shape, f"out is {result.shape}; allowed: {x.shape}")
+    width = x.shape[-1]
+    rows = x.size // width if width else 0
+    over_range(
+        local_response_rows,
+        rows,
+        x.reshape(rows, width),
+        size,
+        np.float32(alpha / size),
+        np.float32(beta),
+        np.float32(bias),
+        result.reshape(rows, width),
+        threads=threads,
+        grain=1 + 16384 // max(1, width),
+    )
+    return result

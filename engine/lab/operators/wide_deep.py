@@ -1,0 +1,152 @@
+"""The ends of Wide & Deep: hash ids, gather embeddings beside numeric inputs, sum the wide part; then the last product,
+the sum of both parts and the sigmoid.
+
+The hash is splitmix64's finaliser over ``id + (field + 1) * golden``, reduced to a bucket by the high half
+of a product.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.jit import inner, kernel
+from engine.lab.ir.lanes import prefetch
+from engine.lab.threads.ranges import over_range, require, whole
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
+_AHEAD = 2
+"""Samples whose rows are hashed and requested before they are copied. [samples]"""
+LINE_FLOATS = 16
+
+
+@inner
+def bucket_of(value, field, buckets):
+    """Bucket of a 64-bit id in a field: wrapping unsigned arithmetic."""
+    z = np.uint64(value) + (np.uint64(field) + np.uint64(1)) * _GOLDEN
+    z = (z ^ (z >> _S30)) * _MIX_1
+    z = (z ^ (z >> _S27)) * _MIX_2
+    z = z ^ (z >> _S31)
+    return np.int64(((z >> _S32) * np.uint64(buckets)) >> _S32)
+
+
+@kernel
+def hash_range(lo, hi, ids, buckets, out):
+    """Buckets of samples ``[lo, hi)``."""
+    for b in range(lo, hi):
+        for f in range(ids.shape[1]):
+            out[b, f] = bucket_of(ids[b, f], f, buckets)
+
+
+@kernel
+def gather_range(lo, hi, ids, numeric, tables, wide, deep_out, wide_out):
+    """Deep inputs and wide logits of samples ``[lo, hi)``; rows are requested ``_AHEAD`` samples before their copy."""
+    fields, buckets, width = tables.shape
+    rows = np.empty((_AHEAD + 1, fields), np.int64)
+    flat = tables.reshape(-1)
+    for step in range(lo, hi + _AHEAD):
+        if step < hi:
+            for f in range(fields):
+                row = bucket_of(ids[step, f], f, buckets)
+                rows[step % (_AHEAD + 1), f] = row
+                for c in range(0, width, LINE_FLOATS):
+                    prefetch(flat, (f * buckets + row) * width + c)
+        b = step - _AHEAD
+        if b >= lo:
+            to = deep_out[b]
+            total = np.float32(0)
+            for f in range(fields):
+                row = rows[b % (_AHEAD + 1), f]
+                source = tables[f, row]
+                for c in range(width):
+                    to[f * width + c] = source[c]
+                total += wide[f, row]
+            for c in range(numeric.shape[1]):
+                to[fields * width + c] = numeric[b, c]
+            wide_out[b] = total
+
+
+@kernel
+def gather_codes_range(lo, hi, ids, numeric, gain, shift, codes, wide, deep_out, wide_out):
+    """`gather_range` on tables that are stored as the first product's 8-bit inputs: a lookup copies bytes.
+
+    Numbers become ``rint(number * gain[c] - shift)``, clipped to 0..255; columns of ``deep_out`` beyond them are left.
+    """
+    fields, buckets, width = codes.shape
+    rows = np.empty((_AHEAD + 1, fields), np.int64)
+    flat = codes.reshape(-1)
+    for step in range(lo, hi + _AHEAD):
+        if step < hi:
+            for f in range(fields):
+                row = bucket_of(ids[step, f], f, buckets)
+                rows[step % (_AHEAD + 1), f] = row
+                for c in range(0, width, 4 * LINE_FLOATS):
+                    prefetch(flat, (f * buckets + row) * width + c)
+        b = step - _AHEAD
+        if b >= lo:
+            to = deep_out[b]
+            total = np.float32(0)
+            for f in range(fields):
+                row = rows[b % (_AHEAD + 1), f]
+                source = codes[f, row]
+                part = to[f * width : (f + 1) * width]
+                for c in range(width):
+                    part[c] = source[c]
+                total += wide[f, row]
+            for c in range(numeric.shape[1]):
+                code = np.rint(numeric[b, c] * gain[c] - shift)
+                to[fields * width + c] = np.int32(min(max(code, np.float32(0)), np.float32(255)))
+            wide_out[b] = total
+
+
+@inner
+def _probability(logit):
+    return np.float32(1) / (np.float32(1) + np.exp(-logit))
+
+
+@kernel
+def head_range(lo, hi, hidden, weight, bias, numeric, wide_numeric, wide_sum, out):
+    """Chance of a click of samples ``[lo, hi)``: last product, wide part and sigmoid, float32."""
+    lanes = np.empty(LINE_FLOATS, np.float32)
+    size = hidden.shape[1]
+    whole_lines = size // LINE_FLOATS * LINE_FLOATS
+    for b in range(lo, hi):
+        row = hidden[b]
+        for j in range(LINE_FLOATS):
+            lanes[j] = np.float32(0)
+        for c in range(0, whole_lines, LINE_FLOATS):
+            for j in range(LINE_FLOATS):
+                lanes[j] += row[c + j] * weight[c + j]
+        total = bias + wide_sum[b]
+        for j in range(LINE_FLOATS):
+            total += lanes[j]
+        for c in range(whole_lines, size):
+            total += row[c] * weight[c]
+        for c in range(numeric.shape[1]):
+            total += numeric[b, c] * wide_numeric[c]
+        out[b] = _probability(total)
+
+
+@kernel
+def head_codes_range(lo, hi, hidden, weight, scale, bias, numeric, wide_numeric, wide_sum, out):
+    """`head_range` on 8-bit codes: the product is exact in 32 bits and scaled once."""
+    for b in range(lo, hi):
+        row = hidden[b]
+        product = np.int32(0)
+        for c in range(row.size):
+            product += np.int32(row[c]) * np.int32(weight[c])
+        total = np.float32(product) * scale + bias + wide_sum[b]
+        for c in range(numeric.shape[1]):
+            total += numeric[b, c] * wide_numeric[c]
+        out[b] = _probability(total)
+
+
+def hash_ids(ids: np.ndarray, buckets: int, *, threads: int | None = None) -> np.ndarray:
+    """Bucket in ``[0, buckets)`` of every id: ``ids`` int64 or uint64 ``[batch, fields]``, result int64."""
+    require(isinstance(ids, np.ndarray) and ids.dtype in (np.int64, np.uint64), "ids must be int64 or uint64")
+    whole("ids", ids, ids.dtype, 2)
+    require(1 <= buckets < 2**32, f"buckets is {buckets}; allowed: 1 to 2^32 - 1")
+    out = np.empty(ids.shape, np.int64)
+    over_range(hash_range, ids.shape[0], ids.view(np.uint64), buckets, out, threads=threads, grain=64)
+    return out

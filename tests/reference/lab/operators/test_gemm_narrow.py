@@ -1,0 +1,113 @@
+"""Narrow formats, the FP16 tree and attention: exact where the arithmetic is, within a stated bound elsewhere."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.kernels.jit import JIT_ENABLED
+from engine.lab.operators.attention import append, attention
+from engine.lab.operators.halfprec import FORMATS, gemm_bf16, gemm_half, gemm_narrow, pack_narrow, rounded_bits
+from engine.lab.operators.halftree import WIDTHS, pack_tree, tree_matvec
+from tests.reference import naive_gemm as naive
+
+EXAMPLES = settings(max_examples=20 if JIT_ENABLED else 5, deadline=None, derandomize=True)
+SIZES = st.integers(0, 100 if JIT_ENABLED else 20)
+SEEDS = st.integers(0, 2**31)
+
+
+@EXAMPLES
+@given(SIZES, SIZES, SIZES, st.sampled_from(FORMATS), SEEDS)
+def test_narrow_weights_act_as_their_rounded_values(m, k, n, format, seed):
+    rng = np.random.default_rng(seed)
+    a, b = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
+    wide = naive.widened(rounded_bits(b, format), format)
+    packed = pack_narrow(b, format)
+    got = gemm_narrow(a, packed, threads=1)
+    assert np.all(np.abs(got - naive.real(a, wide)) <= naive.real_bound(a, wide))
+    assert got.tobytes() == gemm_narrow(a, packed, threads=2).tobytes()
+
+
+@EXAMPLES
+@given(SIZES, SIZES, SIZES, SEEDS)
+def test_half_and_bfloat_products(m, k, n, seed):
+    rng = np.random.default_rng(seed)
+    a, b = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
+    bits = {f: (rounded_bits(a, f), rounded_bits(b, f)) for f in ("bf16", "fp16")}
+    x, w = (naive.widened(v, "bf16") for v in bits["bf16"])
+    got = gemm_bf16(bits["bf16"][0], pack_narrow(bits["bf16"][1], "bf16"))
+    assert np.all(np.abs(got - naive.real(x, w)) <= 2 * naive.real_bound(x, w))
+    for threads in (1, 2):
+        again = gemm_bf16(bits["bf16"][0], pack_narrow(bits["bf16"][1], "bf16"), threads=threads)
+        assert again.tobytes() == got.tobytes()
+    x, w = (naive.widened(v, "fp16") for v in bits["fp16"])
+    half = naive.widened(gemm_half(bits["fp16"][0], pack_narrow(bits["fp16"][1], "fp16")), "fp16")
+    exact = naive.real(x, w)
+    assert np.all(np.abs(half - exact) <= naive.real_bound(x, w) + 2.0**-11 * np.abs(exact) * 1.01 + 2.0**-25)
+
+
+def test_an_infinity_beside_the_end_of_an_odd_row_stays_one():
+    a, b = np.ones((7, 5), np.float32), np.ones((5, 3), np.float32)
+    a[1, 3], a[2, 4], b[3, 2] = np.inf, -np.inf, -1
+    with np.errstate(invalid="ignore"):
+        expected = (a[:, :, None] * b[None]).sum(1)
+    got = gemm_bf16(rounded_bits(a, "bf16"), pack_narrow(b, "bf16"))
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_rounding_equals_ml_dtypes():
+    rng = np.random.default_rng(1)
+    values = (rng.standard_normal(50_000) * np.exp(6 * rng.standard_normal(50_000))).astype(np.float32)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, 65519.99, 65520.0, 1e-8, 2**-24, 1.5 * 2**-24], np.float32)
+    values = np.concatenate([values, special])
+    np.testing.assert_array_equal(rounded_bits(values, "bf16"), values.astype(ml_dtypes.bfloat16).view(np.uint16))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(rounded_bits(values, "fp16"), values.astype(np.float16).view(np.uint16))
+    inside = values[np.abs(values) < 57_344]  # beyond, ours saturates and e5m2 turns infinite
+    e5m2 = inside.astype(ml_dtypes.float8_e5m2).view(np.uint8)
+    np.testing.assert_array_equal(rounded_bits(inside, "ms-fp8") >> 8, e5m2)
+    nine = naive.widened(rounded_bits(inside, "ms-fp9"), "ms-fp9")
+    assert np.all(rounded_bits(inside, "ms-fp9") & 0x7F == 0)
+    step = np.exp2(np.maximum(np.frexp(inside)[1] - 1, -14) - 3.0)
+    assert np.all(np.abs(nine - inside) <= step / 2)
+
+
+@EXAMPLES
+@given(
+    st.integers(0, 40),
+    st.integers(0, 300),
+    st.sampled_from(WIDTHS),
+    st.sampled_from([1e-4, 1e-2, 1, 300]),
+    st.integers(1, 12),
+    SEEDS,
+)
+def test_half_tree_is_bit_exact(n, k, d, size, sums, seed):
+    rng = np.random.default_rng(seed)
+    w = (rng.standard_normal((n, k)) * size).astype(np.float16)
+    x = (rng.standard_normal(k) * size).astype(np.float16)
+    expected = naive.tree(w, x, d, sums)
+    packed = pack_tree(w.view(np.uint16))
+    for threads in (1, 2, 3):
+        got = tree_matvec(packed, x.view(np.uint16), d, threads, sums).view(np.float16)
+        same = (got.view(np.uint16) == expected.view(np.uint16)) | (np.isnan(got) & np.isnan(expected))
+        assert same.all()
+
+
+@EXAMPLES
+@given(st.integers(0, 9), st.integers(0, 30), st.integers(1, 3), st.integers(1, 3), st.integers(1, 70), SEEDS)
+def test_attention_equals_its_definition(tokens, past, shared, group, depth, seed):
+    rng = np.random.default_rng(seed)
+    length = past + tokens
+    q = rng.standard_normal((tokens, shared * group, depth)).astype(np.float32)
+    keys = np.full((shared, length + 2, depth), np.nan, np.float32)
+    values = keys.copy()
+    filled = 0
+    for part in (past, tokens):
+        rows = rng.standard_normal((2, part, shared, depth)).astype(np.float32)
+        append(keys, rows[0], filled)
+        filled = append(values, rows[1], filled)
+    got = attention(q, keys, values, length, threads=1)
+    np.testing.assert_allclose(got, naive.attention(q, keys, values, length), rtol=0, atol=(depth + length) * 2.0**-20)
+    assert got.tobytes() == attention(q, keys, values, length, threads=2).tobytes()

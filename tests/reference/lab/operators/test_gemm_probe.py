@@ -1,0 +1,46 @@
+"""The host probe: figures that hold together, and refusals in one sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from engine.kernels import jit
+from engine.lab.ir.microkernel import aligned
+from engine.lab.probe import cache_sizes, compute_peak, probe
+from engine.lab.threads.ranges import KernelError
+
+
+@pytest.mark.skipif(not jit.JIT_ENABLED, reason="a roofline of interpreted code means nothing")
+def test_the_probe_is_consistent():
+    found = probe()
+    for field in dataclasses.fields(found):
+        value = getattr(found, field.name)
+        assert not isinstance(value, float) or value > 0, field.name
+    assert found.l1 > found.l3
+    assert found.l1 > found.dram
+    assert found.int8 > found.fp32 * 0.9
+    assert found.launch < found.dispatch
+    assert found.threads == jit.pool_size()
+    newest = jit.host_features() if jit.isa() == "avx512vnni" else ()
+    assert (found.bf16 is None) == ("avx512bf16" not in newest)
+    assert (found.binary is None) == ("avx512vpopcntdq" not in newest)
+
+
+def test_cache_sizes_grow_outwards():
+    sizes = cache_sizes()
+    assert 0 < sizes.l1 < sizes.l2 < sizes.l3
+
+
+def test_an_unknown_peak_is_refused():
+    with pytest.raises(KernelError, match="kind is 'f64'; allowed: f32, u8s8, bf16, xnor"):
+        compute_peak("f64")
+
+
+@pytest.mark.parametrize("count", [0, 1, 17, 4096])
+def test_packed_storage_starts_on_a_cache_line(count):
+    array = aligned(count, "float32")
+    assert array.shape == (count,)
+    assert array.ctypes.data % 64 == 0 or count == 0
+    assert not array.any()
