@@ -1,4 +1,4 @@
-"""YAML and JSON files as plain data: bounded in size and depth, no aliases, and no key given twice."""
+"""YAML and JSON files as plain data: bounded in size and depth, no aliases, no key given twice; and a spec as YAML."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import BaseModel
 
 from hardware_specs.quantity import SpecError
 
@@ -95,3 +96,17 @@ def _load_json(raw: bytes) -> Any:
         return result
 
     return json.loads(raw, object_pairs_hook=once)
+
+
+class _NoAliases(yaml.SafeDumper):
+    """The catalog refuses anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def spec_text(spec: BaseModel) -> str:
+    """A device as the YAML that the catalog reads."""
+    data = spec.model_dump(mode="json", exclude_defaults=True)
+    data["power"] = data.get("power", {})
+    return yaml.dump(data, Dumper=_NoAliases, sort_keys=False, allow_unicode=True, width=110)

@@ -1,6 +1,6 @@
 """Arithmetic of the DFX core: IEEE FP16, every result rounded, sums in the order of its trees and adders.
 
-Products are summed by a d-wide tree, tiles by the partial sums of a lane (`kernels.operators.halftree`), GELU is a
+Products are summed by a d-wide tree, tiles by the partial sums of a lane (`product`), GELU is a
 table of 2048 samples on [-8, 8] with linear interpolation. An exact emulation up to the last bit of the exponential,
 reciprocal and root, which are rounded correctly here. Source: Hong et al., MICRO 2022, section V-C; that partial sums
 circulate in a running sum's adder is our reading of its pipelines.
@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.lab.ir.microkernel import VL
-from engine.lab.operators.halftree import WIDTHS, TreeWeights, tree_matvec
 from engine.numerics.formats import Integer
 
 HALF = np.float16
@@ -63,25 +61,23 @@ def accumulate(x: np.ndarray, lanes: int, stages: int) -> np.float16:
     return tree_sum(sums)
 
 
-def product(packed: TreeWeights, x: np.ndarray, d: int, sums: int = 1) -> np.ndarray:
-    """Packed weights times an fp16 vector [K] by trees of width `d` -> fp16 [N]; numpy where no kernel is so narrow.
+def product(weights: np.ndarray, x: np.ndarray, d: int, sums: int = 1) -> np.ndarray:
+    """fp16 weights [N, K] times an fp16 vector [K] by trees of width `d` -> fp16 [N].
 
-    Tile i is added to running sum i modulo `sums`, and those by pairs of neighbours at the end.
+    K is padded with +0 to whole tiles. Tile i is added to running sum i modulo `sums`, and those by pairs of
+    neighbours at the end.
     """
-    if d in WIDTHS:
-        return tree_matvec(packed, np.ascontiguousarray(x).view(np.uint16), d, sums=sums).view(HALF)
-    across = -(-packed.n // VL)
-    matrix = packed.words.view(HALF).reshape(across, -1, VL).transpose(0, 2, 1).reshape(across * VL, -1)[: packed.n]
-    padded = np.zeros(matrix.shape[1], HALF)
-    padded[: packed.k] = x
-    tiles = (matrix * padded).reshape(packed.n, -1, d)
-    while tiles.shape[2] > 1:
-        tiles = tiles[:, :, 0::2] + tiles[:, :, 1::2]
-    total = np.zeros((1 << (sums - 1).bit_length(), packed.n), HALF)
-    for i, tile in enumerate(tiles[:, :, 0].T):
-        total[i % sums] += tile
-    while len(total) > 1:
-        total = total[0::2] + total[1::2]
+    outputs, inputs = weights.shape
+    count = -(-inputs // d)
+    with np.errstate(over="ignore", invalid="ignore"):
+        tiles = np.pad(weights * x, ((0, 0), (0, count * d - inputs))).reshape(outputs, count, d)
+        while tiles.shape[2] > 1:
+            tiles = tiles[:, :, 0::2] + tiles[:, :, 1::2]
+        total = np.zeros((1 << (sums - 1).bit_length(), outputs), HALF)
+        for i, tile in enumerate(tiles[:, :, 0].T):
+            total[i % sums] += tile
+        while len(total) > 1:
+            total = total[0::2] + total[1::2]
     return total[0]
 
 
@@ -98,8 +94,7 @@ class IntegerWeights:
         codes, scales, _ = Integer(8, granularity="channel").codes(matrix)
         return cls(codes.astype(np.float64), scales.ravel())
 
-    @property
-    def n(self) -> int:
+    def __len__(self) -> int:
         """Outputs. [-]"""
         return self.codes.shape[1]
 

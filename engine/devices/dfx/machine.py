@@ -22,7 +22,6 @@ from engine.devices.dfx.arithmetic import (
     whole_product,
 )
 from engine.devices.dfx.model import EPSILON, Decoder, columns, held, rotary
-from engine.lab.operators.halftree import TreeWeights, pack_tree
 from engine.numerics.formats import GroupInteger
 
 
@@ -30,16 +29,16 @@ def _half(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x, np.float32).astype(HALF)
 
 
-_Weights = TreeWeights | IntegerWeights
+_Weights = np.ndarray | IntegerWeights
 
 
 def _pack(matrix: np.ndarray, format: str) -> _Weights:
-    """A [inputs, outputs] matrix as it is stored: for the tree, one output to a lane, or as integers."""
+    """A [inputs, outputs] matrix as it is stored: fp16 [outputs, inputs] for the tree, or as integers."""
     if format == "int8":
         return IntegerWeights.of(matrix)
     columns = np.ascontiguousarray(matrix.T)
     stored = GroupInteger().apply(columns) if format == "w8a16" else columns
-    return pack_tree(_half(stored).view(np.uint16))
+    return _half(stored)
 
 
 @dataclass
@@ -254,16 +253,16 @@ def _reciprocal(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
 
 
 def _load_weights(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
-    """The first columns of a matrix: they fill whole panels of the packed one, or part of the last."""
+    """The first columns of a matrix."""
     packed, _ = core.weights[machine._layer][int(row[isa.ARG])]
-    core.buffer[int(row[isa.DST])] = min(int(row[isa.SIZE]), packed.n), packed
+    core.buffer[int(row[isa.DST])] = min(int(row[isa.SIZE]), len(packed)), packed
 
 
 def _product(machine: DfxMachine, packed: _Weights, x: np.ndarray) -> np.ndarray:
     """Weights times a vector, as many sums of a column under way as the load direction leaves room for."""
     if isinstance(packed, IntegerWeights):
         return whole_product(packed, x)
-    return product(packed, x, machine.d, int(isa.partial_sums(machine.record, float(packed.n))))
+    return product(packed, x, machine.d, int(isa.partial_sums(machine.record, float(len(packed)))))
 
 
 def _conv1d(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:

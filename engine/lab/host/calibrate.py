@@ -16,8 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from engine.lab.host.measure.cases import MeasureError
 from engine.lab.host.profile import HostProfile, probe_profile
 from engine.lab.ir.conv import BLOCK_VECTORS, tile_rows
@@ -26,6 +24,7 @@ from engine.lab.probe import MeasuredRoofline, Prober
 from engine.scenario.files import beside
 from engine.scenario.token import ScenarioError
 from hardware_specs.catalog import user_root
+from hardware_specs.plain import spec_text
 from hardware_specs.schema import Device
 
 HOST = "this-host"
@@ -165,20 +164,6 @@ def device_of(roofline: MeasuredRoofline, profile: HostProfile) -> Device:
         ],
     }
     return Device.model_validate(data)
-
-
-class _Plain(yaml.SafeDumper):
-    """No anchors: the catalog refuses them."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def spec_text(device: Device) -> str:
-    """The spec as the YAML the catalog reads."""
-    data = device.model_dump(mode="json", exclude_defaults=True)
-    data["power"] = data.get("power", {})
-    return yaml.dump(data, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
 
 
 def _folder(root: Path | None) -> Path:

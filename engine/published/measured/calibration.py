@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from engine.lab.host.calibrate import spec_text
 from engine.published.measured.fit import FittedPart
 from engine.scenario.files import beside, writable
 from hardware_specs.catalog import Catalog
+from hardware_specs.plain import spec_text
 from hardware_specs.quantity import SpecError, parse
 from hardware_specs.schema import Device, System
 
