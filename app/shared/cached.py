@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from engine.analyses.node.timeline import NodeTimeline
     from engine.analyses.programs import Listing, Values
     from engine.choose import Answer as ChosenAnswer
-    from engine.lab.numerics.workflow import WorkflowResult
     from engine.published.dfx_figures import Comparison
     from engine.published.measured.compare import Measured
     from engine.sweep import Attribution
@@ -245,14 +244,6 @@ def node_timeline(token: str, requests: int, card: int) -> NodeTimeline:
     from engine.analyses.node.timeline import timeline
 
     return timeline(decode(token), requests, card)
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def precision_study(name: str, bound: float, wide: str) -> WorkflowResult:
-    """A mixed-precision plan searched on kernels: seconds of this host's time, once."""
-    from engine.lab.numerics.workflow import study
-
-    return study(name, bound, wide)
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)

@@ -1,4 +1,4 @@
-"""Runs on the machine that serves the page: queued, followed, given up; and its networks, predicted and measured."""
+"""Runs on the machine that serves the page: queued, followed, given up."""
 
 from __future__ import annotations
 
@@ -7,23 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
-from app.shared import formats as fmt
-from app.shared import parts, priority
-from app.views.kernels import charts as kernel_charts
-from engine.lab.host.measure import Bounds, MeasureError, MeasurementCancelled
-from engine.lab.host.measure.compare import Compared, fitting, summary
-from engine.lab.host.measure.jobs import network
+from app.shared import priority
+from engine.lab.host.measure import MeasureError, MeasurementCancelled
 from engine.lab.host.measure.queue import QueuedRun, queued
 from engine.lab.threads.ranges import KernelError
-from model_zoo.catalog import default_zoo
 
 _LOOK_S = 0.15  # between two looks at a run
 _STOPPED = "The run was stopped; nothing was measured"
-_NETWORKS = Bounds(bytes=2e9, seconds=0.6)  # of each network: buffers, and time spent sampling
-_MOST_FLOPS = 2.5e10  # of a request
 
 
 @st.cache_resource
@@ -98,77 +90,3 @@ def one_by_one(
                 return row
             runs[name] = row
     return None
-
-
-def networks() -> None:
-    """Every network that fits this server: measured, predicted, and how far off the prediction was."""
-    runs: dict[str, Compared] = st.session_state.get("network_rows", {})
-    wanted = [id for id, reason in fitting(default_zoo(), _NETWORKS, _MOST_FLOPS).items() if not reason]
-    slot = st.container()
-    done = len([id for id in wanted if id in runs])
-    label = "Measure networks" if done in (0, len(wanted)) else "Go on"
-    if st.button(
-        label,
-        icon=":material/table_chart:",
-        key="k.networks.run",
-        help="FP32, one thread, as requested in the model catalog. About a minute; other readers' runs come between.",
-    ):
-        kept = st.session_state.setdefault("network_rows", {})
-        st.session_state.network_problem = one_by_one(
-            "k.networks", wanted, kept, lambda id: (network, id, "fp32", 1, _NETWORKS), str
-        )
-        st.rerun()
-    rows = [row for row in runs.values() if row.ratio is not None]
-    with slot:
-        if not rows:
-            with parts.card("Networks on this host", f"{len(wanted)} of the catalog fit; none measured yet"):
-                st.caption(
-                    "Each is run with this project's operators and predicted by the CPU model from the host probe."
-                )
-        else:
-            _shown(list(runs.values()), rows)
-        problem = st.session_state.get("network_problem")
-        if problem:
-            parts.refused(problem)
-
-
-def _shown(every: list[Compared], rows: list[Compared]) -> None:
-    answer = summary(rows)
-    with parts.card("Networks on this host: predicted over measured", answer):
-        fig = kernel_charts.networks(rows, parts.dark(), 270 if parts.mobile() else 900)
-        parts.figure(fig, f"Predicted over measured time of each network: {answer}", "kernel-networks")
-        frame = pd.DataFrame(
-            [
-                {
-                    "Network": row.workload,
-                    "Measured": fmt.seconds(row.measured_s),
-                    "Predicted": fmt.seconds(row.predicted_s),
-                    "Error (%)": 100 * (row.error or 0.0),
-                    "Furthest off": _widest(row),
-                }
-                for row in sorted(rows, key=lambda row: -abs(row.error or 0.0))
-            ]
-        )
-        text = st.column_config.TextColumn
-        parts.table(
-            frame,
-            "Measured and predicted time of every network that ran",
-            {
-                "Network": text(pinned=True),
-                "Measured": text(alignment="right"),
-                "Predicted": text(alignment="right"),
-                "Error (%)": st.column_config.NumberColumn(format="%+.0f"),
-                "Furthest off": text("Furthest off", help="Operator with the largest difference in time"),
-            },
-            key="k.networks.table",
-        )
-        left = [row for row in every if row.ratio is None]
-        if left:
-            st.caption(fmt.plain("Not measured: " + "; ".join(f"{row.workload} ({row.reason})" for row in left)))
-
-
-def _widest(row: Compared) -> str:
-    off = row.widest
-    if off is None or not off.measured_s:
-        return ""
-    return f"{off.kernel} {fmt.signed(off.predicted_s / off.measured_s - 1)}"

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from engine.cli.output import emit
@@ -17,8 +18,8 @@ def add_measure(commands: Any) -> None:
     """Register both commands."""
     p = commands.add_parser("measure", help="run a kernel or a network on this host: time, rates, error")
     p.add_argument("kernel", nargs="?", help="a kernel's name; `list` prints them")
-    p.add_argument("--workload", help="a network of the zoo instead of one kernel")
-    p.add_argument("--zoo", action="store_true", help="every network that fits, measured and predicted: a table")
+    p.add_argument("--workload", help="a network of your own folder instead: its ONNX file, run by onnxruntime")
+    p.add_argument("--zoo", action="store_true", help="every ONNX file of your folder, measured and predicted: a table")
     p.add_argument("--shape", help="extents as 512x1024x1024; the kernel's own when left out")
     p.add_argument("--precision", help="format of the weights")
     p.add_argument("--batch", type=int, help="of a network; its own when left out")
@@ -108,8 +109,7 @@ def _measure(args: argparse.Namespace) -> int:
             f"roofs       {amount(measured.peak, 'FLOP/s')}, {measured.level} {amount(measured.bandwidth, 'B/s')}: "
             f"{percent(measured.roof_share)} of what they allow"
         )
-    if measured.error is not None:
-        lines.append(f"error       {measured.error:.2g} of the signal, against float64")
+    lines.append(f"error       {measured.error:.2g} of the signal, against float64")
     if measured.library is not None:
         ratio = measured.library.median / measured.time.median
         lines.append(f"numpy FP32  {amount(measured.library.median, 's')}, {ratio:.3g} times our time")
@@ -117,49 +117,63 @@ def _measure(args: argparse.Namespace) -> int:
 
 
 def _network(args: argparse.Namespace, bounds: Any) -> int:
-    from engine.lab.host.measure import measure_workload
+    from engine.lab.host.measure.network import measure_workload
 
-    measured = measure_workload(
+    run = measure_workload(
         args.workload, args.precision or "fp32", args.batch, args.threads, repeats=args.repeats, bounds=bounds
     )
-    low, high = measured.time.quartiles
+    low, high = run.time.quartiles
     lines = [
-        f"{measured.workload}, {measured.precision}, batch {measured.batch}, {measured.threads} thread(s), "
-        f"{measured.isa}",
-        f"time        {amount(measured.time.median, 's')} ({amount(low, 's')} to {amount(high, 's')}), "
-        f"{amount(measured.rate, 'FLOP/s')}",
-        f"error       {measured.error or 0:.2g} of the signal against float64, of the worst operator",
-        *measured.notes,
+        f"{run.workload}, batch {run.batch}, {run.threads} thread(s), {run.runtime}",
+        f"time        {amount(run.time.median, 's')} ({amount(low, 's')} to {amount(high, 's')})",
     ]
-    timed = sorted((op for op in measured.ops if op.time_s), key=lambda op: -(op.time_s or 0.0))
-    lines += [f"  {op.name[:30]:30} {amount(op.time_s or 0.0, 's'):>10}  {op.kernel}" for op in timed[:12]]
-    lines += [f"  {op.name[:30]:30} {'not run':>10}  {op.reason}" for op in measured.missing]
-    return emit(measured.to_dict(), args.json, lines)
+    return emit(run.to_dict(), args.json, lines)
 
 
 def _zoo(args: argparse.Namespace, bounds: Any) -> int:
-    from engine.lab.host.calibrate import host
-    from engine.lab.host.measure.compare import compare, summary
+    """Every network of the user's folder, measured beside its prediction from a probe of this host."""
+    from engine.lab.host.calibrate import device_of, host
+    from engine.lab.host.measure import MeasureError
+    from engine.lab.host.measure.network import files, measure_workload
+    from model_zoo.catalog import own_folder
 
-    def told(id: str, at: int, of: int) -> None:
-        sys.stderr.write(f"\r{at + 1} of {of}  {id:32}")
-        sys.stderr.flush()
-
-    wanted = [args.workload] if args.workload else None
-    precision = args.precision or "fp32"
-    rows = compare(*host(), wanted, precision, args.threads, bounds=bounds, progress=told)
+    wanted = [args.workload] if args.workload else list(files())
+    if not wanted:
+        raise MeasureError(
+            f"--zoo runs the ONNX files in {own_folder()}, and there are none; networks of the catalog are counts "
+            "without weights"
+        )
+    runs, reasons = [], {}
+    for at, id in enumerate(wanted):
+        sys.stderr.write(f"\r{at + 1} of {len(wanted)}  {id:32}")
+        try:
+            runs.append(
+                measure_workload(
+                    id,
+                    args.precision or "fp32",
+                    args.batch,
+                    args.threads,
+                    repeats=args.repeats,
+                    bounds=bounds,
+                    device=lambda: device_of(*host()),
+                )
+            )
+        except MeasureError as error:
+            if args.workload:
+                raise
+            reasons[id] = str(error)
     sys.stderr.write("\n")
-    lines = [f"{'network':24} {'measured':>10} {'predicted':>10} {'error':>6}  furthest off"]
-    for row in rows:
-        if row.error is None:
-            continue
-        times = [amount(seconds or 0.0, "s") for seconds in (row.measured_s, row.predicted_s)]
-        off = row.widest
-        where = f"{off.kernel} {off.predicted_s / off.measured_s - 1:+.0%}" if off and off.measured_s else ""
-        lines.append(f"{row.workload:24} {times[0]:>10} {times[1]:>10} {row.error:+6.0%}  {where}")
-    lines += [f"{row.workload:24} not measured: {row.reason}" for row in rows if row.error is None]
-    lines += ["", summary(rows)]
-    return emit({"summary": summary(rows), "rows": [row.to_dict() for row in rows]}, args.json, lines)
+    errors = [abs(run.error) for run in runs if run.error is not None]
+    summary = (
+        f"{len(errors)} networks: median error {percent(median(errors))}" if errors else "No network was compared."
+    )
+    lines = [f"{'network':32} {'measured':>10} {'predicted':>10} {'error':>6}"]
+    for run in runs:
+        told = f"{amount(run.predicted_s, 's'):>10} {run.error:+6.0%}" if run.predicted_s and run.error else run.reason
+        lines.append(f"{run.workload:32} {amount(run.time.median, 's'):>10} {told}")
+    lines += [f"{id:32} not measured: {reason}" for id, reason in reasons.items()]
+    data = {"summary": summary, "rows": [run.to_dict() for run in runs], "not_measured": reasons}
+    return emit(data, args.json, [*lines, "", summary])
 
 
 def _calibrate(args: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LINT = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
 RULES = ("C901", "PLR0912", "PLR0913", "PLR0915")
 ALLOWED = {(path, code) for path, codes in LINT["per-file-ignores"].items() for code in codes if code in RULES}
-MOST = 62  # entries of the list; lower it with the list
+MOST = 60  # entries of the list; lower it with the list
 
 
 def test_the_list_has_only_shrunk():
@@ -30,6 +30,10 @@ def test_nothing_is_listed_in_vain():
     command += ["--select", ",".join(RULES), "--config", "lint.pylint.max-args=12", "."]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = {(Path(one["filename"]).relative_to(ROOT).as_posix(), one["code"]) for one in json.loads(done.stdout)}
-    kernels = {(path, code) for path, code in found if path.startswith("engine/kernels/") and code == "PLR0913"}
+    kernels = {
+        (path, code)
+        for path, code in found
+        if path.startswith(("engine/kernels/", "engine/lab/")) and code == "PLR0913"
+    }
     assert kernels
-    assert found - kernels == ALLOWED - {("engine/kernels/**", "PLR0913")}
+    assert found - kernels == ALLOWED - {("engine/kernels/**", "PLR0913"), ("engine/lab/**", "PLR0913")}

@@ -19,6 +19,7 @@ IMPORTED_AS = {"pyyaml": "yaml"}
 ELSEWHERE = {
     "google": "protobuf, onnx's own",
     "llvmlite": "numba's own half",
+    "onnxruntime": "whoever measures networks installs it, and is told so",
     "pymoo": "whoever searches installs it, and is told so",
     "pyarrow": "Streamlit's own, imported early so that the first page finds it",
     "starlette": "Streamlit's own server",

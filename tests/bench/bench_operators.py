@@ -12,6 +12,7 @@ from time import thread_time
 from typing import Any
 
 import numpy as np
+from engine.lab.operators.select import non_max_suppression, top_k
 
 from engine.lab.operators import fused
 from engine.lab.operators.activation import activate
@@ -22,7 +23,6 @@ from engine.lab.operators.norm import layer_norm
 from engine.lab.operators.pool import global_average_pool, max_pool
 from engine.lab.operators.quantise import quantise
 from engine.lab.operators.rnn import gru_step, lstm_step, pack_cell
-from engine.lab.operators.select import non_max_suppression, top_k
 from engine.lab.operators.softmax import softmax
 from engine.lab.threads.ranges import fresh
 from tests.reference.onnx_oracle import TensorProto, channels_first, helper, session

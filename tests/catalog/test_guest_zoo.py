@@ -11,7 +11,6 @@ import pytest
 from engine.cli.main import main
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
-from engine.lab.host.measure import Bounds, measure_workload
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import ScenarioError, decode, encode
 from engine.sweep import FIGURES, sweep
@@ -230,12 +229,6 @@ def test_a_sweep_takes_them(at_home: Path) -> None:
         evaluate(base.with_(workload=id, batch=batch)).latency_s for id in ("my-net", "my-seq") for batch in (1, 2, 4)
     ]
     assert sorted(result.cloud[FIGURES.index("latency_s")]) == sorted(told)
-
-
-def test_measuring_runs_them(zoo: Zoo) -> None:
-    run = measure_workload("my-net", repeats=2, bounds=Bounds(bytes=1e8, seconds=0.1), zoo=zoo)
-    assert run.time.median > 0
-    assert not run.missing
 
 
 def test_onnx_is_imported_in_a_process_of_its_own_alone(tmp_path: Path, folder: Path) -> None:

@@ -51,15 +51,6 @@ def pool(x, window, stride, padding, reduce):
     return out
 
 
-def adaptive_average_pool(x, size):
-    out = np.zeros((x.shape[0], *size, x.shape[3]))
-    for i, j in product(range(size[0]), range(size[1])):
-        top, bottom = i * x.shape[1] // size[0], -(-(i + 1) * x.shape[1] // size[0])
-        left, right = j * x.shape[2] // size[1], -(-(j + 1) * x.shape[2] // size[1])
-        out[:, i, j] = x[:, top:bottom, left:right].astype(np.float64).mean((1, 2))
-    return out
-
-
 def lstm_step(x, h, c, w, r, bias):
     hidden = h.shape[1]
     wb, rb = bias.astype(np.float64).reshape(2, -1)
@@ -99,15 +90,9 @@ def activation(x, name):
         "sigmoid": lambda: special.expit(x),
         "tanh": lambda: np.tanh(x),
         "silu": lambda: x * special.expit(x),
-        "exp": lambda: np.exp(x),
         "gelu": lambda: x * special.ndtr(x),
         "gelu_tanh": lambda: 0.5 * x * (1 + np.tanh(inside)),
     }[name]()
-
-
-def gelu_table(x, table, limit):
-    inside = np.interp(x.astype(np.float64), np.linspace(-limit, limit, table.size), table.astype(np.float64))
-    return np.where(x > limit, x, np.where(x < -limit, 0, inside))
 
 
 def quantise(x, scale, zero, dtype):
@@ -132,65 +117,3 @@ def hash_ids(ids, buckets):
         z ^= z >> 31
         out[b, f] = ((z >> 32) * buckets) >> 32
     return out
-
-
-def local_response_norm(x, size, alpha, beta, bias):
-    out, channels = np.zeros(x.shape), x.shape[-1]
-    for c in range(channels):
-        near = x[..., max(0, c - (size - 1) // 2) : min(channels, c + size // 2 + 1)].astype(np.float64)
-        out[..., c] = x[..., c] / (bias + alpha / size * (near**2).sum(-1)) ** beta
-    return out
-
-
-def roi_align(x, boxes, images, size, scale, samples, transform):
-    """Every sample by its four neighbours, positions in float64; ``samples`` at least 1."""
-    high, wide = x.shape[1:3]
-    out = np.zeros((len(boxes), *size, x.shape[3]))
-
-    def neighbours(at, extent):
-        if at < -1 or at > extent:
-            return []
-        at = min(max(at, 0.0), extent - 1.0)
-        low = min(int(at), max(extent - 2, 0))
-        return [(low, 1 - (at - low)), (min(low + 1, extent - 1), at - low)]
-
-    shift, least = (0.5, -np.inf) if transform == "half_pixel" else (0.0, 1.0)
-    for r, (left, top, right, bottom) in enumerate(boxes.astype(np.float64) * scale - shift):
-        cell = max(bottom - top, least) / size[0], max(right - left, least) / size[1]
-        for i, j, u, v in product(range(size[0]), range(size[1]), range(samples), range(samples)):
-            down = neighbours(top + (i + (u + 0.5) / samples) * cell[0], high)
-            across = neighbours(left + (j + (v + 0.5) / samples) * cell[1], wide)
-            for (y, wy), (xx, wx) in product(down, across):
-                out[r, i, j] += wy * wx * x[images[r], y, xx] / samples**2
-    return out
-
-
-def top_k(x, k, largest):
-    """Rows sorted as Python sorts: stable, so of equal values the first comes first."""
-    sign = -1 if largest else 1
-    places = [sorted(range(len(row)), key=lambda c, row=row: sign * float(row[c]))[:k] for row in x]
-    return np.array(places, np.int64).reshape(len(x), k)
-
-
-def non_max_suppression(boxes, scores, most, overlap, least_score):
-    """Greedy over each class, boxes as corners; areas in float32 as the compared ratio is."""
-    kept = []
-    for image, group in np.ndindex(*scores.shape[:2]):
-        chosen = []
-        for i in sorted(range(scores.shape[2]), key=lambda j: -float(scores[image, group, j])):
-            if not scores[image, group, i] > least_score or len(chosen) == most:
-                continue
-            if not any(_overlap(boxes[image, i], boxes[image, j]) > np.float32(overlap) for j in chosen):
-                chosen.append(i)
-        kept += [(image, group, i) for i in chosen]
-    return np.array(kept, np.int64).reshape(-1, 3)
-
-
-def _overlap(a, b):
-    sides, areas = [], [np.float32(1), np.float32(1)]
-    for axis in (0, 1):
-        (low, high), (low2, high2) = sorted((a[axis], a[axis + 2])), sorted((b[axis], b[axis + 2]))
-        sides.append(min(high, high2) - max(low, low2))
-        areas = [areas[0] * (high - low), areas[1] * (high2 - low2)]
-    shared = sides[0] * sides[1]
-    return shared / (areas[0] + areas[1] - shared) if min(*sides, shared, *areas) > 0 else 0

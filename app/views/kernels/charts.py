@@ -11,10 +11,11 @@ import plotly.graph_objects as go
 from app.shared import formats as fmt
 from app.shared.figures.labels import BESIDE, Plot
 from app.shared.figures.roofs import Level, draw_roofs
-from app.shared.figures.style import INK, NEUTRAL, PICK, log_axis, style
+from app.shared.figures.style import INK, NEUTRAL, PICK, log_axis, row_height, rows_axis, rule, style, two_lines
+from app.views.kernels import texts
 
 if TYPE_CHECKING:
-    from engine.lab.host.measure.compare import Compared
+    from engine.lab.host.measure.fused import FusedRun
 
 _LINE = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
 
@@ -113,41 +114,30 @@ def runs(samples: Sequence[float], quartiles: tuple[float, float], predicted: fl
     return style(data, x, y, 330, dark, notes=notes)
 
 
-def networks(rows: Sequence[Compared], dark: bool, width: float = 900.0) -> go.Figure:
-    """Predicted over measured of each network against its measured time; shaded: within 20%, dashed: twice off.
-
-    `width` is the plot area labels are laid out for [px].
-    """
-    known = [(row, row.ratio, row.measured_s) for row in rows if row.ratio and row.measured_s]
-    times = [seconds for _, _, seconds in known]
-    far = max([2.0, *(max(ratio, 1 / ratio) for _, ratio, _ in known)]) * 1.15
-    plot = Plot((min(times) / 2, max(times) * 2), (1 / far, far), width, 250.0)
-    ends = list(plot.x)
-    for _, ratio, seconds in known:
-        plot.mark(seconds, ratio)
-    for row, ratio, seconds in sorted(known, key=lambda one: -max(one[1], 1 / one[1]))[:6]:
-        plot.label(seconds, ratio, row.workload, BESIDE)
-    flat: dict[str, Any] = _LINE | {"x": ends}
-    plot.data += [
-        flat | {"y": [0.8, 0.8], "line": {"width": 0}},
-        flat | {"y": [1.2, 1.2], "line": {"width": 0}, "fill": "tonexty", "fillcolor": "rgba(120,132,148,0.2)"},
-        flat | {"y": [1, 1], "line": {"color": NEUTRAL, "width": 1.6}},
-        *(flat | {"y": [y, y], "line": {"color": NEUTRAL, "width": 1.2, "dash": "dash"}} for y in (0.5, 2)),
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": times,
-            "y": [ratio for _, ratio, _ in known],
-            "marker": {"color": INK[dark], "size": 8},
-            "hovertemplate": [
-                f"<b>{row.workload}</b><br>measured {fmt.seconds(seconds)}<br>predicted {fmt.seconds(row.predicted_s)}"
-                f"<br>{fmt.signed(ratio - 1)}<extra></extra>"
-                for row, ratio, seconds in known
-            ],
-        },
-    ]
-    y = log_axis(*plot.y, "Predicted over measured") | {
-        "tickvals": [0.25, 0.5, 0.8, 1, 1.2, 2, 4],
-        "ticktext": ["0.25", "0.5", "0.8", "1", "1.2", "2", "4"],
-    }
-    return style(plot.data, log_axis(*plot.x, "Measured (s)") | {"showgrid": False}, y, 330, dark, notes=plot.notes)
+def measured(runs: Sequence[FusedRun], dark: bool) -> go.Figure:
+    """Gain of blocks depth first: a filled dot measured, an open diamond predicted, and where neither way is faster."""
+    data, labels = [], []
+    for at, run in enumerate(runs):
+        labels.append(two_lines(run.title, fmt.times(run.gain)))
+        for value, word, symbol, colour in (
+            (run.predicted, "predicted", "diamond-open", NEUTRAL),
+            (run.gain, "measured", "circle", INK[dark]),
+        ):
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "x": [value],
+                    "y": [at],
+                    "name": word,
+                    "showlegend": at == 0,
+                    "marker": {"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2, "color": colour}},
+                    "hovertemplate": f"<b>{run.title}</b><br>{word} {fmt.times(value)}<extra></extra>",
+                }
+            )
+    top = max(max(run.gain, run.predicted) for run in runs)
+    data.append(rule([1, 1], [-0.6, len(runs) - 0.4], NEUTRAL))
+    x = {"title": texts.GAIN_AXIS, "range": [0, top * 1.08], "showgrid": False}
+    fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark)
+    fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    return fig

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.shared import formats as fmt
 from app.shared import host_runs, parts
-from app.views.split import charts, texts
+from app.views.kernels import charts, texts
 from engine.lab.host.measure import Bounds
 from engine.lab.host.measure.fused import BLOCKS, FusedRun
 from engine.lab.host.measure.jobs import block
@@ -23,12 +23,12 @@ def on_this_host() -> None:
     if st.button(
         label,
         icon=":material/timer:",
-        key="split.fused",
+        key="k.fused",
         help=texts.RUN_HELP,
     ):
         kept = st.session_state.setdefault("fused_rows", {})
         st.session_state.fused_problem = host_runs.one_by_one(
-            "split.fused", list(BLOCKS), kept, lambda name: (block, name, _BOUNDS), lambda name: BLOCKS[name].title
+            "k.fused", list(BLOCKS), kept, lambda name: (block, name, _BOUNDS), lambda name: BLOCKS[name].title
         )
         st.rerun()
     problem = st.session_state.get("fused_problem")
@@ -38,8 +38,8 @@ def on_this_host() -> None:
         if runs:
             _shown(list(runs.values()))
         else:
-            with parts.card(texts.ON_THIS_HOST, texts.NOT_MEASURED.format(count=len(BLOCKS))):
-                st.caption(texts.NOT_MEASURED_CAPTION)
+            with parts.card(texts.ON_THIS_HOST, texts.BLOCKS_NOT_MEASURED.format(count=len(BLOCKS))):
+                st.caption(texts.BLOCKS_NOT_MEASURED_CAPTION)
 
 
 def _shown(rows: list[FusedRun]) -> None:

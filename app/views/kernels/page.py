@@ -15,7 +15,7 @@ from app.shared.figures.roofs import Level
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choose
 from app.views.kernels import charts as kernel_charts
-from app.views.kernels import texts
+from app.views.kernels import fused, texts
 from app.views.kernels.charts import KernelPoint
 from engine.kernels import jit
 from engine.lab.host.measure import KERNELS, Bounds, KernelRun
@@ -286,7 +286,7 @@ def show() -> None:
             spread(shown)
         probed(shown.roofline)
     beside(asked, shown)
-    host_runs.networks()
+    fused.on_this_host()
     parts.footer(report)
 
 

@@ -30,3 +30,19 @@ NOT_MEASURED = (
     "reader at a time."
 )
 OTHER_CHOICE = "The last run on this host measured another choice; Run measures this one."
+
+# fused.py
+RUN_HOST = "Run on this host"
+RUN_HELP = "One thread, about twenty seconds, taking turns with other readers' runs; the first run compiles and probes."
+ON_THIS_HOST = "Depth-first execution on this host"
+BLOCKS_NOT_MEASURED = "{count} blocks of four networks; none measured yet"
+BLOCKS_NOT_MEASURED_CAPTION = (
+    "Each block is run both ways by this project's operators. The prediction knows the bytes and operations of a block "
+    "and the rates probed on this host, but none of the block's own times."
+)
+MEASURED_ANSWER = "{faster} of {count} blocks are faster; {close} gain what was predicted within 25%"
+MEASURED_ALT = "Measured and predicted gain of every block: {answer}."
+MEASURED_TABLE_ALT = "Measured and predicted gain and times of every block"
+
+# charts.py
+GAIN_AXIS = "Breadth-first time over depth-first time (×)"

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.shared import boundary, cached, link, parts
+from app.shared import boundary, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose
@@ -14,7 +14,7 @@ from app.views.numerics import charts, labels, texts, trained
 from engine.devices.common.contract import Unsupported
 from engine.lab.numerics.mixed import MixedPlan
 from engine.lab.numerics.study import LADDERS, TENSORS, FormatLoss, network, plan, points, stored
-from engine.lab.numerics.workflow import STUDIES, WorkflowResult, in_scenario
+from engine.lab.numerics.workflow import STUDIES, WorkflowResult, in_scenario, study
 from engine.numerics.formats import by_name
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
@@ -22,6 +22,12 @@ from engine.scenario.fields import field
 from model_zoo.catalog import default_zoo
 
 _BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _study(name: str, bound: float) -> WorkflowResult:
+    """A mixed-precision plan searched on kernels: seconds of this host's time, once."""
+    return study(name, bound, "fp16")
 
 
 def controls() -> tuple[str, float, str, str, float]:
@@ -123,7 +129,7 @@ def measured() -> None:
         title = st.empty()
         left, middle, right = st.columns(3, vertical_alignment="bottom")
         with left:
-            kind = choose("Network", {id: study.title for id, study in STUDIES.items()}, "study")
+            kind = choose("Network", {id: known.title for id, known in STUDIES.items()}, "study")
         found_bounds = sorted({STUDIES[kind].bound * factor for factor in (0.4, 1.0, 4.0)})
         bound = middle.select_slider(
             f"Largest {STUDIES[kind].metric}",
@@ -147,7 +153,7 @@ def measured() -> None:
             title.markdown(texts.NOT_MEASURED)
             return
         with st.spinner("Training, timing, searching"):
-            outcome = cached.precision_study(kind, bound, "fp16")
+            outcome = _study(kind, bound)
         planned(outcome, title)
 
 

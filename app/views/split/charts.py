@@ -13,7 +13,6 @@ from engine.analyses.camera import Placement
 from engine.analyses.depth_first import DepthFirstComparison
 from engine.analyses.edge import Forwarding
 from engine.analyses.split import SplitPoint
-from engine.lab.host.measure.fused import FusedRun
 
 _PARTS = (
     ("first device", "first_s", "compute", ""),
@@ -169,32 +168,3 @@ def chains(comparison: DepthFirstComparison, batch: int, dark: bool) -> go.Figur
     top = scale(most)
     x = {"title": texts.CHAINS_AXIS.format(unit=scale.unit), "range": [0, top * 1.05], "showgrid": False}
     return style(data, x, rows_axis(labels), 60 + row_height(labels) * len(labels), dark)
-
-
-def measured(runs: Sequence[FusedRun], dark: bool) -> go.Figure:
-    """Gain of blocks depth first: a filled dot measured, an open diamond predicted, and where neither way is faster."""
-    data, labels = [], []
-    for at, run in enumerate(runs):
-        labels.append(two_lines(run.title, fmt.times(run.gain)))
-        for value, word, symbol, colour in (
-            (run.predicted, "predicted", "diamond-open", NEUTRAL),
-            (run.gain, "measured", "circle", INK[dark]),
-        ):
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "x": [value],
-                    "y": [at],
-                    "name": word,
-                    "showlegend": at == 0,
-                    "marker": {"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2, "color": colour}},
-                    "hovertemplate": f"<b>{run.title}</b><br>{word} {fmt.times(value)}<extra></extra>",
-                }
-            )
-    top = max(max(run.gain, run.predicted) for run in runs)
-    data.append(rule([1, 1], [-0.6, len(runs) - 0.4], NEUTRAL))
-    x = {"title": texts.GAIN_AXIS, "range": [0, top * 1.08], "showgrid": False}
-    fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark)
-    fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
-    return fig

@@ -10,7 +10,7 @@ from app.shared import formats as fmt
 from app.shared.widgets import sidebar
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose, switch
-from app.views.split import charts, fused, texts
+from app.views.split import charts, texts
 from engine.analyses.camera import Camera, placements, refusals, sees
 from engine.analyses.edge import bands_of_cuts, cuts, depth_first_of, executors, forwarding, nic_of
 from engine.analyses.split import Goal, SplitPoint, best_split
@@ -214,7 +214,6 @@ def show() -> None:
     if report is not None:
         packets(scenario, report)
         depth_first(scenario, report)
-    fused.on_this_host()
     parts.footer(report)
 
 

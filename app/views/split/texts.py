@@ -31,7 +31,7 @@ DEPTH_FIRST = "Depth-first (fused-tile) execution"
 CHAINS_ALT = "Activations moved by the largest chains: {answer}."
 DEPTH_FIRST_CAPTION = (
     "Compared with an eager framework that finishes every operator: tiles of a chain stay in a core's cache. An "
-    "estimate; below, such blocks run on this host."
+    "estimate; the Kernels page runs such blocks on this host."
 )
 
 # charts.py
@@ -41,17 +41,3 @@ CHAIN_HOVER = (
     "<b>{ops}</b><br>{before} before, {after} after<br>tile of {rows} rows × {channels} channels, {tile}<extra></extra>"
 )
 CHAINS_AXIS = "Moved ({unit}): grey before, in colour after"
-GAIN_AXIS = "Breadth-first time over depth-first time (×)"
-
-# fused.py
-RUN_HOST = "Run on this host"
-RUN_HELP = "One thread, about twenty seconds, taking turns with other readers' runs; the first run compiles and probes."
-ON_THIS_HOST = "Depth-first execution on this host"
-NOT_MEASURED = "{count} blocks of four networks; none measured yet"
-NOT_MEASURED_CAPTION = (
-    "Each block is run both ways by this project's operators. The prediction knows the bytes and operations of a block "
-    "and the rates probed on this host, but none of the block's own times."
-)
-MEASURED_ANSWER = "{faster} of {count} blocks are faster; {close} gain what was predicted within 25%"
-MEASURED_ALT = "Measured and predicted gain of every block: {answer}."
-MEASURED_TABLE_ALT = "Measured and predicted gain and times of every block"

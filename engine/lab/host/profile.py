@@ -10,8 +10,17 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 from engine.lab.host.measure.cases import Case, noise, product
-from engine.lab.host.measure.movement import hash_fields
-from engine.lab.host.measure.operators import binary, convolve, lookup, normalise, pointwise, pool, recurrent, soft
+from engine.lab.host.measure.operators import (
+    binary,
+    convolve,
+    hash_fields,
+    lookup,
+    normalise,
+    pointwise,
+    pool,
+    recurrent,
+    soft,
+)
 from engine.lab.operators.gemv import gemv
 from engine.lab.probe import MeasuredRoofline, Prober, compute_peak, stream_read
 from engine.lab.timing import sample
@@ -84,7 +93,7 @@ def _last_level(roofline: MeasuredRoofline) -> float:
 
 def _timed(case: Case) -> float:
     """Shortest CPU time of a call. [s]"""
-    return sample(case.runs[0], thread_time, 9, _STRAND).best
+    return sample(case.run, thread_time, 9, _STRAND).best
 
 
 def _share(case: Case, spent: float = 0.0) -> float:
@@ -96,8 +105,7 @@ def _share(case: Case, spent: float = 0.0) -> float:
 
 
 def _square(side: int, channels: int, filters: int, window: int, stride: int = 1, groups: int = 1) -> Case:
-    shape = ((side, side), channels, filters, (window, window), (stride, stride), (window // 2,) * 2)
-    return convolve(1, *shape, groups, 1)
+    return convolve((side, side), channels, filters, window, stride, groups, 1)
 
 
 def _calls() -> tuple[float, float, float]:
@@ -106,12 +114,12 @@ def _calls() -> tuple[float, float, float]:
         product(1, 16, 16, "fp32", 1),
         product(8, 16, 16, "fp32", 1),
         pointwise("relu", 64, 1),
-        pointwise("add", 64, 1),
+        pointwise("tanh", 64, 1),
         soft(1, 16, 1),
-        normalise("LayerNormalization", 1, 64, 1),
+        normalise(1, 64, 1),
     ]
     call = median(_timed(case) for case in small)
-    sliding = [_square(3, 16, 16, 3), _square(4, 16, 16, 1, 2), pool("MaxPool", 1, (4, 4), 16, 2, 2, 0, 1)]
+    sliding = [_square(3, 16, 16, 3), _square(4, 16, 16, 1, 2), pool(4, 16, 2, 2, 1)]
     steps = [recurrent(cell, 1, 16, 16, 1) for cell in ("lstm", "gru")]
     window, step = (max(0.0, median(_timed(case) for case in cases) - call) for cases in (sliding, steps))
     return call, window, step
@@ -157,7 +165,7 @@ def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> HostProfile:
     vectors_s = roofline.fp32 / 4.0
     elements = 65536
     special = max(0.5, (_timed(pointwise("sigmoid", elements, 1)) - call) * vectors_s / elements)
-    pools = [pool("MaxPool", 1, (side, side), 64, 3, 2, 0, 1) for side in (56, 14)]  # two sizes: a call costs alike
+    pools = [pool(side, 64, 3, 2, 1) for side in (56, 14)]  # two sizes: a call costs alike
     more = pools[0].flops - pools[1].flops
     pooled = min((_timed(pools[0]) - _timed(pools[1])) / more for _ in range(3))
     bags, single, ids = (

@@ -77,23 +77,3 @@ def _no_hint(array: Any, offset: Any) -> None:
 
 prefetch: Any = _hint if JIT_ENABLED else _no_hint
 """``prefetch(array, offset)`` asks for the cache line at flat ``offset`` [elements] of ``array``: never a fault."""
-
-
-@intrinsic
-def _fetched(typingctx: Any, array: Any, offset: Any) -> Any:
-    """IR of :data:`fetch`: an unordered atomic load, which is a plain one that no vector loop takes in."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        size = array.dtype.bitwidth // 8
-        return builder.load_atomic(builder.gep(data, [args[1]]), "monotonic", size)
-
-    return array.dtype(array, types.intp), codegen
-
-
-def _read(array: Any, offset: Any) -> Any:
-    return array[offset]
-
-
-fetch: Any = _fetched if JIT_ENABLED else _read
-"""``fetch(array, offset)``: one integer at flat ``offset``, loaded by itself where a compiler would gather vectors."""

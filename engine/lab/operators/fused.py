@@ -25,10 +25,10 @@ from engine.lab.operators.conv import (
 )
 from engine.lab.operators.gemm import output
 from engine.lab.operators.norm import batch_norm
-from engine.lab.operators.pool import STRIP, across, highest, max_pool
+from engine.lab.operators.pool import STRIP, across, highest
 from engine.lab.threads.ranges import over_range, require, whole
 
-_ZERO = np.float32(0)
+_ZERO, _LOWEST = np.float32(0), np.float32(-np.inf)
 _NONE = np.empty(0, np.float32)
 
 
@@ -209,11 +209,10 @@ def _affine_highest(line, flat, start, row, count, gain, shift):
 
 
 @kernel
-def affine_pool_rows(lo, hi, x, gain, shift, window, stride, block, out):
+def affine_pool_rows(lo, hi, x, gain, shift, window, stride, lowest, block, out):
     """Pooled rows ``[lo, hi)`` over all images, ``block`` pooled columns at a time: the input under them is normalised
-    (not where ``gain`` is empty) and at once reduced to a line that stays in the first-level cache.
-
-    ``gain`` and ``shift`` are repeated over as many pixels as a block needs.
+    (not where ``gain`` is empty) and at once reduced to a line that stays in the first-level cache, no value of it less
+    than ``lowest``. ``gain`` and ``shift`` are repeated over as many pixels as a block needs.
     """
     high, wide, channels = x.shape[1], x.shape[2], x.shape[3]
     pooled, columns = out.shape[1], out.shape[2]
@@ -230,11 +229,11 @@ def affine_pool_rows(lo, hi, x, gain, shift, window, stride, block, out):
             part = line[:size]
             start = first + column * stride * channels
             if gain.size == 0:
-                highest(part, flat, start, row, window, _ZERO)
+                highest(part, flat, start, row, window, lowest)
             else:
                 _affine_highest(part, flat, start, row, window, gain, shift)
             at = r * row_out + column * channels
-            across(part, left[:count], right[:count], 0, channels, _ZERO, to[at : at + count * channels])
+            across(part, left[:count], right[:count], 0, channels, lowest, to[at : at + count * channels])
 
 
 def affine_relu_pool_depth_first(
@@ -253,7 +252,7 @@ def affine_relu_pool_depth_first(
         require(
             whole(name, values, np.float32, 1).size == x.shape[3], f"{name} needs {x.shape[3]} values, one per channel"
         )
-    return _pooled(x, gain, shift, window, stride, out, threads)
+    return _pooled(x, gain, shift, window, stride, _ZERO, out, threads)
 
 
 def relu_pool_breadth_first(
@@ -266,7 +265,15 @@ def relu_pool_breadth_first(
     threads: int | None = None,
 ) -> np.ndarray:
     """ReLU and max pool as two passes over memory; ``hidden`` may be given, like ``x``."""
-    return max_pool(activate(x, "relu", out=hidden, threads=threads), window, stride=stride, out=out, threads=threads)
+    return max_pool(activate(x, "relu", out=hidden, threads=threads), window, stride, out=out, threads=threads)
+
+
+def max_pool(
+    x: np.ndarray, window: int, stride: int, *, out: np.ndarray | None = None, threads: int | None = None
+) -> np.ndarray:
+    """Maximum over each window of ``x`` ``[N, H, W, C]`` float32, whole windows only."""
+    whole("x", x, np.float32, 4)
+    return _pooled(x, _NONE, _NONE, window, stride, _LOWEST, out, threads)
 
 
 def relu_pool_depth_first(
@@ -274,7 +281,7 @@ def relu_pool_depth_first(
 ) -> np.ndarray:
     """The same chain in one pass."""
     whole("x", x, np.float32, 4)
-    return _pooled(x, _NONE, _NONE, window, stride, out, threads)
+    return _pooled(x, _NONE, _NONE, window, stride, _ZERO, out, threads)
 
 
 def _pooled(
@@ -283,6 +290,7 @@ def _pooled(
     shift: np.ndarray,
     window: int,
     stride: int,
+    lowest: np.float32,
     out: np.ndarray | None,
     threads: int | None,
 ) -> np.ndarray:
@@ -292,6 +300,6 @@ def _pooled(
     if out.size:
         block = max(1, min(columns, STRIP // (stride * x.shape[3])))
         pixels = (block - 1) * stride + window
-        arguments = (x, np.tile(gain, pixels), np.tile(shift, pixels), window, stride, block, out)
+        arguments = (x, np.tile(gain, pixels), np.tile(shift, pixels), window, stride, lowest, block, out)
         over_range(affine_pool_rows, x.shape[0] * rows, *arguments, threads=threads)
     return out

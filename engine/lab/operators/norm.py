@@ -1,4 +1,4 @@
-"""Layer, RMS, folded batch and local response normalisation, float32 over the last axis."""
+"""Layer, RMS and folded batch normalisation, float32 over the last axis."""
 
 from __future__ import annotations
 
@@ -96,63 +96,4 @@ def batch_norm(
         repeats = min(len(flat), max(1, _STRIP // gain.size))
         gain, moved = (np.tile(values, repeats) if repeats > 1 else values for values in (gain, moved))
         over_range(batch_norm_rows, len(flat), flat, gain, moved, to, threads=threads, grain=grain)
-    return result
-
-
-@kernel
-def local_response_rows(lo, hi, x, size, rate, exponent, bias, out):
-    """Rows ``[lo, hi)``: squares of ``size`` neighbouring channels summed in order, one shifted pass each."""
-    channels = x.shape[1]
-    before = (size - 1) // 2
-    squares = np.zeros(channels + size - 1, np.float32)
-    total = np.empty(channels, np.float32)
-    for r in range(lo, hi):
-        row, to, middle = x[r], out[r], squares[before : before + channels]
-        for c in range(row.size):
-            middle[c] = row[c] * row[c]
-            total[c] = 0
-        for k in range(size):
-            near = squares[k : k + channels]
-            for c in range(near.size):
-                total[c] += near[c]
-        if exponent == np.float32(0.75):  # AlexNet's; a power in general is scalar
-            for c in range(row.size):
-                root = np.sqrt(np.float32(bias + rate * total[c]))
-                to[c] = row[c] / np.float32(root * np.sqrt(root))
-        else:
-            for c in range(row.size):
-                to[c] = row[c] / np.float32(bias + rate * total[c]) ** exponent
-
-
-def local_response_norm(
-    x: np.ndarray,
-    size: int = 5,
-    *,
-    alpha: float = 1e-4,
-    beta: float = 0.75,
-    bias: float = 1.0,
-    out: np.ndarray | None = None,
-    threads: int | None = None,
-) -> np.ndarray:
-    """``x / (bias + alpha / size * sum of squares of size channels around) ** beta`` (ONNX LRN), channels last."""
-    require(isinstance(x, np.ndarray) and x.ndim >= 1, "x must have at least one axis")
-    whole("x", x, np.float32, x.ndim)
-    require(size >= 1, f"size is {size}; allowed: 1 or more")
-    require(bias > 0 and alpha >= 0, f"bias is {bias} and alpha {alpha}; allowed: above 0, 0 or more")
-    result = np.empty_like(x) if out is None else whole("out", out, np.float32, x.ndim)
-    require(result.shape == x.shape, f"out is {result.shape}; allowed: {x.shape}")
-    width = x.shape[-1]
-    rows = x.size // width if width else 0
-    over_range(
-        local_response_rows,
-        rows,
-        x.reshape(rows, width),
-        size,
-        np.float32(alpha / size),
-        np.float32(beta),
-        np.float32(bias),
-        result.reshape(rows, width),
-        threads=threads,
-        grain=1 + 16384 // max(1, width),
-    )
     return result

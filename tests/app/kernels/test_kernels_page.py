@@ -12,10 +12,11 @@ from streamlit.testing.v1 import AppTest
 from app.shared import host_runs
 from app.shared.figures.roofs import Level
 from app.views.kernels import charts as kernel_charts
+from app.views.kernels import fused
 from app.views.kernels.charts import KernelPoint
 from engine.kernels.jit import JIT_ENABLED
-from engine.lab.host.measure import KERNELS
-from engine.lab.host.measure.compare import Compared
+from engine.lab.host.measure import KERNELS, Spread
+from engine.lab.host.measure.fused import BLOCKS, FusedRun, Rates
 from engine.lab.host.measure.queue import queued
 
 VIEW = str(Path(__file__).parents[3] / "app" / "views" / "kernels" / "page.py")
@@ -143,31 +144,39 @@ def test_the_runs_are_drawn_as_they_came():
     assert all(max(trace.y) < 2 for trace in far.data)  # a prediction far off does not flatten the runs
 
 
-def test_each_network_is_a_point_between_its_bounds():
-    rows = [
-        Compared(name, "fp32", 1, 1, measured, (measured, measured), predicted, (), ())
-        for name, measured, predicted in (("near", 1e-3, 1.1e-3), ("far", 1e-2, 3e-3))
-    ]
-    fig = kernel_charts.networks(rows, dark=False)
-    (dots,) = [trace for trace in fig.data if trace.mode == "markers"]
-    assert list(dots.x) == [1e-3, 1e-2]
-    assert list(dots.y) == pytest.approx([1.1, 0.3])
-    assert 10 ** fig.layout.yaxis.range[0] < 0.3
-    assert "far" in {note.text for note in fig.layout.annotations}
-    assert sorted(trace.y[0] for trace in fig.data if trace.mode == "lines") == [0.5, 0.8, 1, 1.2, 2]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
-def test_networks_are_measured_one_after_another_and_shown(monkeypatch):
+def test_nothing_runs_on_this_host_until_asked():
     at = opened()
-    monkeypatch.setattr(host_runs, "fitting", lambda *_: {"mlp-mnist": "", "binary-mlp-mnist": "", "alexnet": "large"})
-    at.button(key="k.networks.run").click().run(timeout=800)
+    assert f"{len(BLOCKS)} blocks of four networks; none measured yet" in " ".join(m.value for m in at.markdown)
+    assert at.button(key="k.fused").label == "Run on this host"
+
+
+@pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
+def test_blocks_run_on_this_host_are_shown_beside_their_prediction(monkeypatch):
+    monkeypatch.setattr(fused, "BLOCKS", {"resnet152-pool": BLOCKS["resnet152-pool"]})
+    at = opened()
+    at.button(key="k.fused").click().run(timeout=300)
     assert not at.exception, [e.message for e in at.exception]
     assert not at.warning
-    assert set(at.session_state["network_rows"]) == {"mlp-mnist", "binary-mlp-mnist"}
-    frame = next(d.value for d in at.dataframe if "Furthest off" in d.value)
-    assert set(frame["Network"]) == {"mlp-mnist", "binary-mlp-mnist"}
+    frame = next(d.value for d in at.dataframe if "Gain, measured" in d.value)
+    run = at.session_state["fused_rows"]["resnet152-pool"]
+    assert list(frame["Gain, measured"]) == [run.gain]
+    assert list(frame["Gain, predicted"]) == [run.predicted]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_measured_gains_are_drawn_beside_the_predicted(dark):
+    runs = [
+        FusedRun("a", "A", Spread((2e-3,)), Spread((1e-3,)), Rates(1e-10, 1e-10), 3e-3, 2e-3),
+        FusedRun("b", "B", Spread((1e-3,)), Spread((1e-3,)), Rates(1e-10, 1e-10), 4e-3, 1e-3),
+    ]
+    dots = [trace for trace in kernel_charts.measured(runs, dark).data if trace.mode == "markers"]
+    assert {(t.name, t.y[0]): t.x[0] for t in dots} == {
+        ("measured", 0): 2.0,
+        ("predicted", 0): 1.5,
+        ("measured", 1): 1.0,
+        ("predicted", 1): 4.0,
+    }
+    assert {t.marker.symbol for t in dots if t.name == "measured"} == {"circle"}
 
 
 def _slow(seconds: float, progress) -> None:

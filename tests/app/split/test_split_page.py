@@ -7,14 +7,11 @@ from streamlit.testing.v1 import AppTest
 
 from app.shared import formats as fmt
 from app.shared import specs
-from app.views.split import charts, fused
+from app.views.split import charts
 from engine.analyses.camera import placements
 from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
 from engine.analyses.split import best_split
 from engine.devices.smartnic import family
-from engine.kernels.jit import JIT_ENABLED
-from engine.lab.host.measure import Spread
-from engine.lab.host.measure.fused import BLOCKS, FusedRun, Rates
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError, encode
 
@@ -89,41 +86,6 @@ def test_a_camera_asks_what_the_scenario_asks_and_says_which_what_ifs_it_leaves_
     assert f"answers first, in {fmt.seconds(quick)}" in said(here).replace("\\", "")
     narrow = opened_with(PRESETS["node-detector"].scenario)
     assert any("Not at the metro edge" in c.value and "int8" in c.value for c in narrow.caption)
-
-
-def test_nothing_runs_on_this_host_until_asked():
-    at = opened("alexnet-split")
-    assert f"{len(BLOCKS)} blocks of four networks; none measured yet" in said(at)
-    assert at.button(key="split.fused").label == "Run on this host"
-
-
-@pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
-def test_blocks_run_on_this_host_are_shown_beside_their_prediction(monkeypatch):
-    monkeypatch.setattr(fused, "BLOCKS", {"resnet152-pool": BLOCKS["resnet152-pool"]})
-    at = opened("alexnet-split")
-    at.button(key="split.fused").click().run(timeout=300)
-    assert not at.exception, [e.message for e in at.exception]
-    assert not at.warning
-    frame = next(d.value for d in at.dataframe if "Gain, measured" in d.value)
-    run = at.session_state["fused_rows"]["resnet152-pool"]
-    assert list(frame["Gain, measured"]) == [run.gain]
-    assert list(frame["Gain, predicted"]) == [run.predicted]
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_measured_gains_are_drawn_beside_the_predicted(dark):
-    runs = [
-        FusedRun("a", "A", Spread((2e-3,)), Spread((1e-3,)), Rates(1e-10, 1e-10), 3e-3, 2e-3),
-        FusedRun("b", "B", Spread((1e-3,)), Spread((1e-3,)), Rates(1e-10, 1e-10), 4e-3, 1e-3),
-    ]
-    dots = [trace for trace in charts.measured(runs, dark).data if trace.mode == "markers"]
-    assert {(t.name, t.y[0]): t.x[0] for t in dots} == {
-        ("measured", 0): 2.0,
-        ("predicted", 0): 1.5,
-        ("measured", 1): 1.0,
-        ("predicted", 1): 4.0,
-    }
-    assert {t.marker.symbol for t in dots if t.name == "measured"} == {"circle"}
 
 
 def test_a_network_processor_shows_its_packets_and_memories():

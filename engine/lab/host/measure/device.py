@@ -6,16 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.devices.common.contract import Job
+from engine.devices.cpu import family
 from engine.devices.gpu.operators.kinds import KINDS
 from engine.devices.gpu.operators.predict import Answers, predict
 from engine.devices.gpu.operators.record import NoModel, part_of
 from engine.devices.gpu.operators.rows import RowsError, checked
-from engine.lab.host.measure.compare import predict_op
 from engine.lab.host.measure.kernels import kernel_named
 from hardware_specs.catalog import Catalog, default_catalog
+from hardware_specs.schema import Device
+from model_zoo.ops import Graph, Op, Phase
 
 _EIGHT = ("sq", "fp8")  # the operator tables' formats of 8 bits, first what a host's INT8 is
-_STREAMED = {"layer-norm": "norm", "gelu": "act", "add": "add"}
+_STREAMED = {"layer-norm": "norm", "gelu": "act"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,31 @@ def _row(kernel: str, shape: Sequence[int]) -> tuple[str, dict[str, str]]:
         rows, columns = shape
         return "elementwise", {"op": _STREAMED[kernel], "tokens": str(rows), "width": str(columns), "dtype": "float16"}
     raise NoModel(f"no operators like {kernel_named(kernel).title.lower()} were measured on other devices")
+
+
+def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | None:
+    """Time of one operator by itself, run again and again. [s] An estimate; None in formats the CPU has no rate for."""
+    low = "fp32" if op.kind == "BinaryGemm" else precision
+    if low not in family.formats(device) or (op.kind in ("EmbeddingBag", "Gather") and low != "fp32"):
+        return None
+    phase = Phase("kernel", (op,))
+    job = Job(
+        device,
+        phase,
+        phase.ops,
+        Graph((phase,), "call"),
+        1,
+        1.0,
+        1.0,
+        1.0,
+        1,
+        1,
+        low,
+        (threads,),
+        {switch.name: switch.name not in ("cold", "network") for switch in family.FAMILY.switches},
+        family.FAMILY.model(device),
+    )
+    return family.price(job).total_s
 
 
 def predict_elsewhere(

@@ -1,13 +1,12 @@
-"""What the app asks a measuring process for: a kernel, a network or a block with what the CPU model expected of it,
-and networks trained here."""
+"""What the app asks a measuring process for: a kernel or a block with what the CPU model expected of it, and networks
+trained here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 from engine.lab.host.calibrate import device_of, host
-from engine.lab.host.measure.compare import Compared, MeasuredHost, predict_op
+from engine.lab.host.measure.device import predict_op
 from engine.lab.host.measure.fused import FusedRun, measure_block
 from engine.lab.host.measure.kernels import kernel_named
 from engine.lab.host.measure.run import Bounds, KernelRun, measure_kernel
@@ -24,11 +23,6 @@ class KernelShown:
     run: KernelRun
     roofline: MeasuredRoofline
     predicted: float | None
-
-
-@cache
-def _host() -> MeasuredHost:
-    return MeasuredHost(*host())
 
 
 def kernel(
@@ -49,11 +43,6 @@ def kernel(
 def block(name: str, bounds: Bounds, progress: Progress) -> FusedRun:
     """One block of a network breadth first and depth first. A measurement beside an estimate."""
     return measure_block(name, device_of(*host()), limit_s=bounds.seconds, progress=progress)
-
-
-def network(workload: str, precision: str, threads: int, bounds: Bounds, progress: Progress) -> Compared:
-    """One network of the zoo. A measurement beside an estimate."""
-    return _host().compared(workload, precision, threads, bounds=bounds, progress=progress)
 
 
 def wide_deep(rows: int, progress: Progress) -> WideDeepStudy:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.lab.host.measure import movement, operators
+from engine.lab.host.measure import operators
 from engine.lab.host.measure.cases import Case, MeasureError, product
-from model_zoo.families.blocks import bag, elementwise, linear, matmul
+from model_zoo.families.blocks import bag, elementwise, linear
 from model_zoo.ops import Dim, Op, dim
 
 _MOST = 65536  # of any extent but a table's rows
@@ -76,7 +76,7 @@ def _with(op: Op, **changes: Dim) -> Op:
 
 
 def _point_op(kind: str) -> Callable[[tuple[int, ...]], Op]:
-    return lambda s: elementwise("kernel", kind, dim(math.prod(s)), group="kernel", operands=2 if kind == "Add" else 1)
+    return lambda s: elementwise("kernel", kind, dim(math.prod(s)), group="kernel")
 
 
 def _products(s: tuple[int, ...]) -> Op:
@@ -96,15 +96,14 @@ _LIST = (
         lambda s: 24.0 * math.prod(s), lambda s: 2.0 * math.prod(s),
     ),
     NamedKernel(
-        "conv", "Convolution", ("side", "channels", "filters", "window"), (56, 64, 64, 3), ("fp32", "int8"),
-        lambda s, p, t: operators.convolve_u8(*s, t) if p == "int8" else operators.convolve(
-            1, (s[0], s[0]), s[1], s[2], (s[3],) * 2, (1, 1), (s[3] // 2,) * 2, 1, t),
+        "conv", "Convolution", ("side", "channels", "filters", "window"), (56, 64, 64, 3), _ONE,
+        lambda s, p, t: operators.convolve((s[0], s[0]), s[1], s[2], s[3], 1, 1, t),
         _conv_op, lambda s: 8.0 * (s[0] ** 2 * (s[1] + s[2]) * 2 + s[3] ** 2 * s[1] * s[2]),
         lambda s: 2.0 * s[0] ** 2 * s[1] * s[2] * s[3] ** 2,
     ),
     NamedKernel(
         "depthwise", "Depthwise convolution", ("side", "channels", "window"), (112, 96, 3), _ONE,
-        lambda s, p, t: operators.convolve(1, (s[0], s[0]), s[1], s[1], (s[2],) * 2, (1, 1), (s[2] // 2,) * 2, s[1], t),
+        lambda s, p, t: operators.convolve((s[0], s[0]), s[1], s[1], s[2], 1, s[1], t),
         _depthwise_op, lambda s: 24.0 * s[0] ** 2 * s[1], lambda s: 2.0 * s[0] ** 2 * s[1] * s[2] ** 2,
     ),
     NamedKernel(
@@ -116,7 +115,7 @@ _LIST = (
     ),
     NamedKernel(
         "attention", "Attention on a cache", ("tokens", "length", "heads", "depth"), (1, 1024, 16, 64), _ONE,
-        lambda s, p, t: operators.attend(s[0], s[1], s[2], s[2], s[3], t), None,
+        lambda s, p, t: operators.attend(*s, t), None,
         lambda s: 32.0 * s[2] * s[3] * (s[0] + 2 * s[1]) + 24.0 * s[0] * s[1] * s[2],
         lambda s: 4.0 * math.prod(s),
     ),
@@ -137,19 +136,12 @@ _LIST = (
         lambda s: 10.0 * s[1] * s[2] + 8.0 * s[0] * (s[1] + s[2]), lambda s: 2.0 * math.prod(s),
     ),
     NamedKernel(
-        "batched", "Batched product", ("G", "M", "K", "N"), (12, 128, 64, 128), _ONE,
-        lambda s, p, t: operators.batched(*s, t),
-        lambda s: matmul("kernel", dim(s[0]), dim(s[1]), dim(s[3]), dim(s[2]), group="kernel",
-                         reads=dim(s[0] * s[2] * (s[1] + s[3]))),
-        lambda s: 16.0 * s[0] * (s[1] * s[2] + s[2] * s[3] + s[1] * s[3]), lambda s: 2.0 * math.prod(s),
-    ),
-    NamedKernel(
         "softmax", "Softmax", ("rows", "columns"), (512, 1024), _ONE, lambda s, p, t: operators.soft(*s, t),
         _point_op("Softmax"), lambda s: 24.0 * math.prod(s), lambda s: 5.0 * math.prod(s),
     ),
     NamedKernel(
         "layer-norm", "Layer normalisation", ("rows", "columns"), (512, 1024), _ONE,
-        lambda s, p, t: operators.normalise("LayerNormalization", *s, t), _point_op("LayerNormalization"),
+        lambda s, p, t: operators.normalise(*s, t), _point_op("LayerNormalization"),
         lambda s: 24.0 * math.prod(s), lambda s: 7.0 * math.prod(s),
     ),
     NamedKernel(
@@ -158,45 +150,13 @@ _LIST = (
         lambda s: 24.0 * math.prod(s), lambda s: 9.0 * math.prod(s),
     ),
     NamedKernel(
-        "add", "Sum of two tensors", ("rows", "columns"), (512, 4096), _ONE,
-        lambda s, p, t: operators.pointwise("add", math.prod(s), t), _point_op("Add"),
-        lambda s: 24.0 * math.prod(s), lambda s: float(math.prod(s)),
-    ),
-    NamedKernel(
         "quantise", "Quantise to 8 bits", ("rows", "columns"), (512, 4096), ("int8",),
         lambda s, p, t: operators.quantised(*s, t), None, lambda s: 24.0 * math.prod(s), lambda s: float(math.prod(s)),
     ),
     NamedKernel(
-        "transpose", "Transpose", ("planes", "rows", "columns"), (8, 512, 512), _ONE,
-        lambda s, p, t: movement.turn(s, (0, 2, 1), t), _point_op("Transpose"), lambda s: 24.0 * math.prod(s),
+        "hash", "Feature hashing", ("samples", "fields"), (4096, 26), _ONE,
+        lambda s, p, t: operators.hash_fields(*s, t), None, lambda s: 64.0 * math.prod(s),
         lambda s: float(math.prod(s)),
-    ),
-    NamedKernel(
-        "reduce-sum", "Sum over an axis", ("before", "count", "after"), (1, 64, 65536), _ONE,
-        lambda s, p, t: movement.total(*s, t), None, lambda s: 16.0 * math.prod(s), lambda s: float(math.prod(s)),
-    ),
-    NamedKernel(
-        "lrn", "Local response normalisation", ("pixels", "channels"), (3025, 96), _ONE,
-        lambda s, p, t: movement.respond(*s, 5, t), _point_op("LRN"), lambda s: 64.0 * math.prod(s),
-        lambda s: 10.0 * math.prod(s),
-    ),
-    NamedKernel(
-        "hash", "Feature hashing", ("samples", "fields"), (4096, 26), _ONE, lambda s, p, t: movement.hash_fields(*s, t),
-        None, lambda s: 64.0 * math.prod(s), lambda s: float(math.prod(s)),
-    ),
-    NamedKernel(
-        "top-k", "TopK", ("rows", "columns", "k"), (512, 1024, 8), _ONE, lambda s, p, t: movement.top(*s, t),
-        lambda s: elementwise("kernel", "TopK", dim(s[0] * s[1]), group="kernel", written=dim(2 * s[0] * s[2])),
-        lambda s: 32.0 * s[0] * (s[1] + s[2]), lambda s: float(s[0] * s[1]),
-    ),
-    NamedKernel(
-        "nms", "NonMaxSuppression", ("boxes", "kept"), (3000, 100), _ONE, lambda s, p, t: movement.suppress(*s, t),
-        None, lambda s: 200.0 * sum(s), lambda s: 10.0 * s[0] * (1 + min(s)),
-    ),
-    NamedKernel(
-        "roi-align", "RoiAlign", ("side", "channels", "boxes", "cells"), (56, 256, 32, 14), _ONE,
-        lambda s, p, t: movement.align_boxes(*s, t), None,
-        lambda s: 8.0 * s[1] * (s[0] ** 2 + 2 * s[2] * s[3] ** 2), lambda s: 32.0 * s[1] * s[2] * s[3] ** 2,
     ),
 )  # fmt: skip
 KERNELS: dict[str, NamedKernel] = {entry.name: entry for entry in _LIST}
@@ -205,7 +165,9 @@ KERNELS: dict[str, NamedKernel] = {entry.name: entry for entry in _LIST}
 def kernel_named(name: str) -> NamedKernel:
     """The kernel of that name; MeasureError names the allowed ones."""
     if name not in KERNELS:
-        raise MeasureError(f"kernel is {name[:40]!r}; allowed: {', '.join(KERNELS)}")
+        raise MeasureError(
+            f"kernel is {name[:40]!r}; allowed: {', '.join(KERNELS)}; onnxruntime runs other operators: --workload"
+        )
     return KERNELS[name]
 
 

@@ -63,7 +63,7 @@ class KernelRun:
     time: Spread
     flops: float
     bytes: float
-    error: float | None  # against float64, of the signal
+    error: float  # against float64, of the signal
     library: Spread | None  # numpy's time for the same work in FP32
     peak: float | None = None  # probed, at this precision and thread count
     level: str = ""
@@ -158,7 +158,7 @@ def measure_kernel(
     case = entry.make(shape, precision, allowed_threads(threads))
     error = relative_error(case)
     clock = clock_for(threads)
-    timed = sample(case.runs[0], clock, repeats, bounds.seconds, progress)
+    timed = sample(case.run, clock, repeats, bounds.seconds, progress)
     library = sample(case.library, clock, 5, bounds.seconds / 3) if case.library and threads == 1 else None
     peak, level, bandwidth = (None, "", None)
     if roofline is not None and (precision != "binary" or roofline.binary):

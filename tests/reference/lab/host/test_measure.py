@@ -1,4 +1,4 @@
-"""Measured kernels and networks: right results, whole accounts, honest refusals, and nobody kept waiting."""
+"""Measured kernels: right results, whole accounts, honest refusals, and nobody kept waiting."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import asyncio
 import os
 import threading
 import time
-from dataclasses import replace
-from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from engine.lab.host.measure import (
     KERNELS,
@@ -21,36 +17,23 @@ from engine.lab.host.measure import (
     MeasurementCancelled,
     jobs,
     measure_kernel,
-    measure_workload,
     shape_of,
 )
-from engine.lab.host.measure.cases import relative_error, shared_activations
-from engine.lab.host.measure.lowering import lower
+from engine.lab.host.measure.cases import relative_error
 from engine.lab.host.measure.process import MeasuringProcess
 from engine.lab.host.measure.queue import RunQueue, queued
-from engine.lab.operators.combine import Combination, combine
-from engine.lab.threads.ranges import KernelError
 from engine.lab.timing import Spread, sample
-from model_zoo.catalog import default_zoo
 
 pytestmark = pytest.mark.timeout(300)  # the first call of a kernel compiles it
 SMALL = {
     "gemm": (33, 70, 65), "gemv": (130, 70), "conv": (9, 5, 18, 3), "depthwise": (9, 20, 3),
     "embedding-bag": (7, 5, 300, 17), "attention": (3, 20, 2, 16), "lstm": (2, 20, 18), "gru": (2, 20, 18),
-    "binary-fc": (3, 64, 33), "batched": (3, 5, 17, 9), "softmax": (3, 40), "layer-norm": (3, 40), "gelu": (3, 40),
-    "add": (3, 40), "quantise": (3, 40), "transpose": (2, 9, 20), "reduce-sum": (2, 5, 40), "lrn": (3, 20),
-    "hash": (5, 7), "roi-align": (9, 7, 3, 4), "top-k": (3, 40, 5), "nms": (60, 9),
+    "binary-fc": (3, 64, 33), "softmax": (3, 40), "layer-norm": (3, 40), "gelu": (3, 40), "quantise": (3, 40),
+    "hash": (5, 7),
 }  # fmt: skip
 # Energy of the error over that of the signal that a format leaves on bell-shaped values: half a step of the mantissa or
 # of the range over 127 or 15, in both factors, with room for what a sum of few terms adds.
 LARGEST = {"fp32": 1e-6, "bf16": 6e-3, "fp16": 6e-4, "int8": 5e-2, "ms-fp9": 6e-2, "ms-fp8": 0.11, "int4": 0.15}
-TWINS = {
-    "add": lambda x, y: x + y,
-    "mul": lambda x, y: x * y,
-    "copy": lambda x, y: x,
-    "clip6": lambda x, y: np.clip(x, 0, 6),
-    "hard_swish": lambda x, y: x * np.clip(x + 3, 0, 6) / np.float32(6),
-}
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -58,38 +41,15 @@ def test_every_kernel_computes_what_float64_does(name):
     for precision in KERNELS[name].precisions:
         case = KERNELS[name].make(SMALL[name], precision, 1)
         error = relative_error(case)
-        assert error is not None
         assert error <= (0 if precision == "binary" else LARGEST[precision]), precision
-        assert case.flops > 0 or name == "transpose"
+        assert case.flops > 0
         assert case.bytes > 0
 
 
 def test_a_wrong_kernel_would_be_seen():
     case = KERNELS["gemm"].make((8, 16, 8), "fp32", 1)
-    got, exact = case.check(np.asarray(case.runs[0]()) * np.float32(1.01))
+    got, exact = case.check(np.asarray(case.run()) * np.float32(1.01))
     assert np.abs(got - exact).max() > 1e-3 * np.abs(exact).max()
-
-
-@given(st.sampled_from(get_args(Combination)), st.integers(0, 40_000), st.sampled_from((1, 2)))
-@settings(max_examples=25, deadline=None)
-def test_sums_and_clips_equal_numpy(name, size, threads):
-    rng = np.random.default_rng(size)
-    x, y = rng.standard_normal((2, size)).astype(np.float32) * np.float32(5)
-    got = combine(name, x, y if name in ("add", "mul") else None, threads=threads)
-    if name == "hard_swish":
-        np.testing.assert_allclose(got, TWINS[name](x, y), rtol=3e-7, atol=0)
-    else:
-        np.testing.assert_array_equal(got, TWINS[name](x, y))
-
-
-def test_combine_names_what_is_wrong():
-    x = np.ones(4, np.float32)
-    with pytest.raises(KernelError, match="name is 'sub'; allowed: add, mul"):
-        combine("sub", x)
-    with pytest.raises(KernelError, match="y is missing for add"):
-        combine("add", x)
-    with pytest.raises(KernelError, match="y must be C-contiguous float32"):
-        combine("add", x, np.ones(5, np.float32))
 
 
 def test_a_run_reports_its_samples_and_rates():
@@ -139,87 +99,6 @@ def test_shapes_are_read_and_refused():
             shape_of(gemm, text)
     with pytest.raises(MeasureError, match="N is 0; allowed: 1 to 65,536"):
         shape_of(gemm, "3x4x0")
-
-
-def test_a_network_accounts_for_every_op():
-    zoo = default_zoo()
-    run = measure_workload("tp1-gru-cpu", repeats=3, bounds=Bounds(seconds=0.5))
-    graph = zoo.graph("tp1-gru-cpu")
-    assert [op.name for op in run.ops] == [op.name for phase in graph.phases for op in phase.ops]
-    for op in run.ops:
-        assert bool(op.kernel) + bool(op.inside) + bool(op.reason) == 1, op.name
-        assert (op.time_s is not None) == bool(op.kernel)
-    assert run.time.median > 0
-    assert run.error is not None
-    assert run.error < 1e-5
-
-
-def test_activations_share_their_place_and_stay_right():
-    with shared_activations(1e6):
-        cases = [KERNELS["conv"].make((9, 5, 18, 3), "fp32", 1), KERNELS["add"].make((3, 40), "fp32", 1)]
-        for made in ("conv", "add", "layer-norm", "batched"):
-            case = KERNELS[made].make(SMALL[made], "fp32", 1)
-            assert relative_error(case) <= LARGEST["fp32"]
-            cases.append(case)
-        inputs = [array.ctypes.data for case in cases[1:3] for array in case.live[-1:]]
-    assert inputs[0] == cases[0].live[1].ctypes.data
-    alone = KERNELS["add"].make((3, 40), "fp32", 1)
-    assert alone.live[1].ctypes.data != cases[1].live[1].ctypes.data
-
-
-def test_every_op_of_every_network_has_an_operator():
-    """Lowering alone, no buffers: each op of each network is run or inside another."""
-    zoo = default_zoo()
-    for id in zoo.ids():
-        graph, request = zoo.graph(id), zoo.workload(id).request
-        for phase in graph.phases:
-            at = (
-                request.batch,
-                phase.length.at(request.inputs, request.outputs),
-                phase.context.at(request.inputs, request.outputs),
-            )
-            pieces = lower(phase, at, "fp32", 1, 100_000)
-            assert [p.op.name for p in pieces] == [op.name for op in phase.ops]
-            for piece in pieces:
-                assert not piece.reason, (id, piece.op.name)
-                assert (piece.make is not None) + bool(piece.inside) == 1
-                if piece.inside:
-                    assert any(p.op.name == piece.inside and p.make for p in pieces)
-
-
-def test_what_has_no_operator_is_named():
-    phase = default_zoo().graph("mlp-mnist").phases[0]
-    foreign = replace(phase, ops=(replace(phase.ops[0], kind="ReduceMax", inputs=()),))
-    (piece,) = lower(foreign, (1.0, 1.0, 1.0), "fp32", 1, 1000)
-    assert piece.make is None
-    assert piece.reason == "no operator for ReduceMax"
-
-
-def test_a_detection_network_runs_its_proposals():
-    zoo = default_zoo()
-    id = next(i for i in zoo.ids() if any(o.kind == "NonMaxSuppression" for p in zoo.graph(i).phases for o in p.ops))
-    phase = next(p for p in zoo.graph(id).phases if any(o.kind == "NonMaxSuppression" for o in p.ops))
-    piece = next(p for p in lower(phase, (1.0, 1.0, 1.0), "fp32", 1, 1000) if p.op.kind == "NonMaxSuppression")
-    case = piece.make(1)
-    assert case.kernel == "non_max_suppression"
-    assert relative_error(case) == 0
-
-
-def test_int8_networks_quantise_and_say_where_they_do_not():
-    run = measure_workload("mlp-mnist", "int8", repeats=3, bounds=Bounds(seconds=0.5))
-    kernels = {op.kernel for op in run.ops if op.kernel}
-    assert any("gemm_u8" in kernel for kernel in kernels)
-    assert run.error is not None
-    assert 1e-4 < run.error < LARGEST["int8"]
-    with pytest.raises(MeasureError, match="precision is 'int3'; allowed for a workload"):
-        measure_workload("mlp-mnist", "int3")
-
-
-def test_a_large_network_is_scaled_and_says_so():
-    run = measure_workload("deepbench-lstm-512", repeats=3, bounds=Bounds(bytes=1e8, seconds=0.3))
-    assert any("24 of 25 steps timed" in note for note in run.notes)
-    with pytest.raises(MeasureError, match=r"holds .* GB; allowed"):
-        measure_workload("mlp-121m", bounds=Bounds(bytes=1e7))
 
 
 def test_runs_take_turns_and_know_their_place():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.lab.operators.activation import GELU_TABLE, TABLE_ENTRIES, TABLE_LIMIT, activate
+from engine.lab.operators.activation import activate
 from engine.lab.operators.norm import batch_norm, layer_norm, rms_norm
 from engine.lab.operators.softmax import softmax
 from engine.lab.threads.ranges import KernelError
@@ -27,8 +27,6 @@ def check_bounds(points):
     for name, bound in BOUND.items():
         error = np.abs(activate(x, name) - naive.activation(x, name)) / np.maximum(1, np.abs(x))
         assert error.max() <= bound, name
-    inside = x[(x > -87) & (x < 88)]
-    assert np.abs(activate(inside, "exp") / naive.activation(inside, "exp") - 1).max() <= 2e-7
 
 
 def test_activations_keep_their_bounds():
@@ -46,18 +44,6 @@ def test_special_values():
     x = np.array([np.inf, -np.inf, 0.0, -0.0, np.nan], np.float32)
     assert np.allclose(activate(x, "sigmoid")[:3], np.float32([1, 0, 0.5]), rtol=0, atol=1e-38)  # exp is clamped at 88
     assert np.array_equal(activate(x, "tanh")[:3], np.float32([1, -1, 0]))
-    assert activate(x, "exp")[1] == 0
-    assert np.isnan(activate(x, "exp")[4])
-
-
-def test_gelu_table_is_interpolation_of_2048_samples_on_8():
-    assert (TABLE_ENTRIES, GELU_TABLE.size, TABLE_LIMIT) == (2048, 2048, 8.0)
-    x = np.concatenate([grid(20_001), np.float32([8, -8, 8.001, -8.001])])
-    ours = activate(x, "gelu_table")
-    assert np.abs(ours - naive.gelu_table(x, GELU_TABLE, TABLE_LIMIT)).max() <= 5e-6
-    truth = naive.activation(x, "gelu_tanh")
-    assert np.abs(ours - truth).max() <= 1.2e-5  # pitch^2 / 8 * max |second derivative| = 7.6e-6 * 1.13, and rounding
-    assert np.mean((ours.astype(np.float16) - truth.astype(np.float16)).astype(np.float64) ** 2) < 2.0**-24
 
 
 @pytest.mark.parametrize(
@@ -123,7 +109,7 @@ def test_rows_are_the_same_for_any_threads():
     gain = np.ones(515, np.float32)
     for run in (softmax, lambda v, threads: layer_norm(v, gain, gain, threads=threads)):
         assert np.array_equal(run(x, threads=1), run(x, threads=2))
-    for name in (*BOUND, "exp", "gelu_table"):
+    for name in BOUND:
         assert np.array_equal(activate(x, name, threads=1), activate(x, name, threads=2))
 
 

@@ -21,7 +21,7 @@ def _run(arguments, **environment):
     return subprocess.run(
         [sys.executable, *arguments],
         env=env,
-        cwd=HERE.parents[2],
+        cwd=HERE.parents[3],
         capture_output=True,
         text=True,
         timeout=600,
