@@ -74,20 +74,8 @@ class _Loop:
         self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), _KINDS), module.get_unique_name(name))
         self.function.linkage = "internal"
         self.function.attributes.add("noinline")
-        (
-            self.table,
-            self.rows,
-            self.stride,
-            self.ids,
-            self.factors,
-            self.first,
-            self.last,
-            self.total,
-            self.distance,
-            self.begin,
-            self.target,
-            self.bad,
-        ) = self.function.args
+        self.table, self.rows, self.stride, self.ids, self.factors, self.first = self.function.args[:6]
+        self.last, self.total, self.distance, self.begin, self.target, self.bad = self.function.args[6:]
         builder = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.block_of_zero = _at(builder, self.table, self.begin)
         lines = builder.or_(builder.ptrtoint(self.block_of_zero, _I64), self.stride)
@@ -251,21 +239,7 @@ def bag_block(fmt: str, width: int, vectors: int) -> tuple[Callable[..., None], 
     columns = width * vectors * (2 if fmt == "int4" else 1)
     if JIT_ENABLED:
 
-        def typed(
-            typingctx: Any,
-            table: Any,
-            indices: Any,
-            weights: Any,
-            mask: Any,
-            first: Any,
-            last: Any,
-            total: Any,
-            distance: Any,
-            column: Any,
-            out: Any,
-            slot: Any,
-            bad: Any,
-        ) -> Any:
+        def typed(typingctx, table, indices, weights, mask, first, last, total, distance, column, out, slot, bad):
             def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 return _emit(fmt, width, vectors, context, builder, signature, args)
 
@@ -276,20 +250,7 @@ def bag_block(fmt: str, width: int, vectors: int) -> tuple[Callable[..., None], 
 
         return intrinsic(typed), columns
 
-    def block(
-        table: Any,
-        indices: Any,
-        weights: Any,
-        mask: Any,
-        first: Any,
-        last: Any,
-        total: Any,
-        distance: Any,
-        column: Any,
-        out: Any,
-        slot: Any,
-        bad: Any,
-    ) -> None:
+    def block(table, indices, weights, mask, first, last, total, distance, column, out, slot, bad):
         result, shift = np.zeros(columns, np.float32), np.float32(0)
         for t in range(first, last):
             inside = 0 <= indices[t] < len(table)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -52,9 +52,7 @@ class RowTable:
 
 
 @kernel
-def quantise_rows(
-    lo: int, hi: int, values: np.ndarray, levels: int, codes: np.ndarray, scale: np.ndarray, bias: np.ndarray
-) -> None:
+def quantise_rows(lo, hi, values, levels, codes, scale, bias):
     """Row-wise asymmetric codes: ``scale = (max - min) / levels``, ``bias = min``, round half to even. [-]"""
     for row in range(lo, hi):
         low = np.float32(np.inf)
@@ -98,31 +96,15 @@ def pack_rows(values: np.ndarray, fmt: RowFormat, *, threads: int | None = None)
 
 
 def _bag(fmt: str) -> Callable[..., None]:
-    """The range kernel of one format: 8, 4 and 1 vectors of columns at a time, then one element (int4: two)."""
-    wide, middle, narrow = (8, 4, 1) if fmt != "int4" else (4, 2, 1)
-    block_wide, columns_wide = bag_block(fmt, lanes(), wide)
-    block_middle, columns_middle = bag_block(fmt, lanes(), middle)
-    block_narrow, columns_narrow = bag_block(fmt, lanes(), narrow)
+    """The range kernel of one format: 4 vectors of columns at a time, then one, then one element (int4: two)."""
+    block_wide, columns_wide = bag_block(fmt, lanes(), 4 if fmt != "int4" else 2)
+    block_narrow, columns_narrow = bag_block(fmt, lanes(), 1)
     block_last, columns_last = bag_block(fmt, 1, 1)
 
     @inner
-    def bag(
-        lo: int,
-        hi: int,
-        table: Any,
-        indices: Any,
-        offsets: Any,
-        single: bool,
-        weights: Any,
-        mask: int,
-        mean: bool,
-        distance: int,
-        width: int,
-        out: Any,
-        bad: Any,
-    ) -> None:
+    def bag(lo, hi, table, indices, offsets, weights, mask, distance, out, bad):
         spill = np.empty(columns_last, np.float32)
-        total = indices.size
+        total, width, single = indices.size, out.shape[1], offsets.size == 0
         if lo == 0 and not single and (offsets[0] != 0 or offsets[offsets.size - 1] != total):
             bad[1] = True
             return
@@ -131,29 +113,18 @@ def _bag(fmt: str) -> Callable[..., None]:
             if first < 0 or last < first or last > total:  # never read outside the indices
                 bad[1] = True
                 continue
-            column, slot = 0, b * width
-            while column + columns_wide <= width:
-                block_wide(table, indices, weights, mask, first, last, total, distance, column, out, slot + column, bad)
-                column += columns_wide
-            while column + columns_middle <= width:
-                block_middle(
-                    table, indices, weights, mask, first, last, total, distance, column, out, slot + column, bad
-                )
-                column += columns_middle
-            while column + columns_narrow <= width:
-                block_narrow(
-                    table, indices, weights, mask, first, last, total, distance, column, out, slot + column, bad
-                )
-                column += columns_narrow
-            while column < width:
-                block_last(table, indices, weights, mask, first, last, total, distance, column, spill, 0, bad)
-                for c in range(min(columns_last, width - column)):
-                    out[b, column + c] = spill[c]
-                column += columns_last
-            if mean and last > first:
-                share = np.float32(1) / np.float32(last - first)
-                for c in range(width):
-                    out[b, c] *= share
+            c, to = 0, b * width
+            while c + columns_wide <= width:
+                block_wide(table, indices, weights, mask, first, last, total, distance, c, out, to + c, bad)
+                c += columns_wide
+            while c + columns_narrow <= width:
+                block_narrow(table, indices, weights, mask, first, last, total, distance, c, out, to + c, bad)
+                c += columns_narrow
+            while c < width:
+                block_last(table, indices, weights, mask, first, last, total, distance, c, spill, 0, bad)
+                for i in range(min(columns_last, width - c)):
+                    out[b, c + i] = spill[i]
+                c += columns_last
 
     return bag
 
@@ -162,127 +133,66 @@ _bag_fp32, _bag_fp16, _bag_int8, _bag_int4 = (_bag(fmt) for fmt in _STORED)
 
 
 @kernel
-def bag_fp32(
-    lo: int,
-    hi: int,
-    table: Any,
-    indices: Any,
-    offsets: Any,
-    single: bool,
-    weights: Any,
-    mask: int,
-    mean: bool,
-    distance: int,
-    width: int,
-    out: Any,
-    bad: Any,
-) -> None:
+def bag_fp32(lo, hi, table, indices, offsets, weights, mask, distance, out, bad):
     """Bags ``[lo, hi)`` of an fp32 table."""
-    _bag_fp32(lo, hi, table, indices, offsets, single, weights, mask, mean, distance, width, out, bad)
+    _bag_fp32(lo, hi, table, indices, offsets, weights, mask, distance, out, bad)
 
 
 @kernel
-def bag_fp16(
-    lo: int,
-    hi: int,
-    table: Any,
-    indices: Any,
-    offsets: Any,
-    single: bool,
-    weights: Any,
-    mask: int,
-    mean: bool,
-    distance: int,
-    width: int,
-    out: Any,
-    bad: Any,
-) -> None:
+def bag_fp16(lo, hi, table, indices, offsets, weights, mask, distance, out, bad):
     """Bags ``[lo, hi)`` of an fp16 table (bit patterns)."""
-    _bag_fp16(lo, hi, table, indices, offsets, single, weights, mask, mean, distance, width, out, bad)
+    _bag_fp16(lo, hi, table, indices, offsets, weights, mask, distance, out, bad)
 
 
 @kernel
-def bag_int8(
-    lo: int,
-    hi: int,
-    table: Any,
-    indices: Any,
-    offsets: Any,
-    single: bool,
-    weights: Any,
-    mask: int,
-    mean: bool,
-    distance: int,
-    width: int,
-    out: Any,
-    bad: Any,
-) -> None:
+def bag_int8(lo, hi, table, indices, offsets, weights, mask, distance, out, bad):
     """Bags ``[lo, hi)`` of an int8 row-wise table."""
-    _bag_int8(lo, hi, table, indices, offsets, single, weights, mask, mean, distance, width, out, bad)
+    _bag_int8(lo, hi, table, indices, offsets, weights, mask, distance, out, bad)
 
 
 @kernel
-def bag_int4(
-    lo: int,
-    hi: int,
-    table: Any,
-    indices: Any,
-    offsets: Any,
-    single: bool,
-    weights: Any,
-    mask: int,
-    mean: bool,
-    distance: int,
-    width: int,
-    out: Any,
-    bad: Any,
-) -> None:
+def bag_int4(lo, hi, table, indices, offsets, weights, mask, distance, out, bad):
     """Bags ``[lo, hi)`` of an int4 row-wise table."""
-    _bag_int4(lo, hi, table, indices, offsets, single, weights, mask, mean, distance, width, out, bad)
+    _bag_int4(lo, hi, table, indices, offsets, weights, mask, distance, out, bad)
 
 
 _KERNEL = {"fp32": bag_fp32, "fp16": bag_fp16, "int8": bag_int8, "int4": bag_int4}
 _ONE = np.ones(1, np.float32)
-_NONE = np.zeros(1, np.int64)
+_NONE = np.zeros(0, np.int64)
 _INDEX, _VALUE = np.dtype(np.int64), np.dtype(np.float32)  # types are compared once a call: made once
 GRAIN_BAGS = 16
 """Fewest bags worth a thread of their own. [-]"""
 
 
-def _refuse_bad_ids(bad: np.ndarray, table: RowTable, indices: np.ndarray) -> None:
-    """Name the refusal once a kernel has met an index outside the table; checking first would read the ids twice."""
-    if bad[0]:
-        count = int(((indices < 0) | (indices >= table.rows)).sum())
-        require(False, f"indices has {count} values outside the table; allowed: 0 to {table.rows - 1}")
-
-
-def _refuse_no_rows(table: RowTable, indices: np.ndarray) -> None:
+def _summed(
+    table: RowTable,
+    indices: np.ndarray,
+    offsets: np.ndarray,
+    weights: np.ndarray | None,
+    out: np.ndarray | None,
+    distance: int | None,
+    threads: int | None,
+) -> np.ndarray:
+    """Sums of the bags that ``offsets`` bound; no offsets: a bag for each lookup."""
+    whole("indices", indices, _INDEX, 1)
     if indices.size and not table.rows:
         require(False, f"indices has {indices.size} values; the table has no rows")
-
-
-def _rising(holds: bool, indices: np.ndarray) -> None:
-    if not holds:
-        require(False, f"offsets must rise from 0 to {indices.size}, the number of indices")
-
-
-def _distance(table: RowTable, asked: int | None) -> int:
-    """Lookups ahead at which a row is requested. [lookups]"""
-    if asked is None:
-        if table.data.nbytes <= CACHED_BYTES:
-            return 0
-        return min(max(PREFETCH_BYTES // max(1, table.data.strides[0]), LEAST_DISTANCE), MOST_DISTANCE)
-    if asked < 0:
-        require(False, f"distance is {asked}; allowed: 0 or more")
-    return asked
-
-
-def _destination(out: np.ndarray | None, rows: int, width: int) -> np.ndarray:
-    if out is None:
-        return np.empty((rows, width), np.float32)
-    if whole("out", out, _VALUE, 2).shape != (rows, width):
-        require(False, f"out is {out.shape}; allowed: {(rows, width)}")
-    return out
+    if distance is None:
+        near = min(max(PREFETCH_BYTES // max(1, table.data.strides[0]), LEAST_DISTANCE), MOST_DISTANCE)
+        distance = 0 if table.data.nbytes <= CACHED_BYTES else near
+    require(distance >= 0, f"distance is {distance}; allowed: 0 or more")
+    bags = offsets.size - 1 if offsets.size else indices.size
+    result = np.empty((bags, table.width), np.float32) if out is None else whole("out", out, _VALUE, 2)
+    require(result.shape == (bags, table.width), f"out is {result.shape}; allowed: {(bags, table.width)}")
+    factors, mask = (_ONE, 0) if weights is None else (weights, -1)
+    bad, grain = np.zeros(2, np.bool_), GRAIN_BAGS if offsets.size else 64 * GRAIN_BAGS
+    arguments = (table.data, indices, offsets, factors, mask, distance, result, bad)
+    over_range(_KERNEL[table.format], bags, *arguments, threads=threads, grain=grain)
+    require(not bad[1], f"offsets must rise from 0 to {indices.size}, the number of indices")
+    if bad[0]:  # checking first would read the ids twice
+        count = int(((indices < 0) | (indices >= table.rows)).sum())
+        require(False, f"indices has {count} values outside the table; allowed: 0 to {table.rows - 1}")
+    return result
 
 
 def embedding_bag(
@@ -291,7 +201,6 @@ def embedding_bag(
     offsets: np.ndarray,
     *,
     weights: np.ndarray | None = None,
-    mode: Literal["sum", "mean"] = "sum",
     out: np.ndarray | None = None,
     distance: int | None = None,
     threads: int | None = None,
@@ -302,42 +211,14 @@ def embedding_bag(
     ----------
     indices : int64 ``[lookups]``; offsets : int64 ``[bags + 1]``, first 0, last ``lookups``, never falling.
     weights : float32 ``[lookups]`` or None for 1.
-    mode : ``mean`` divides by the number of lookups; an empty bag is zero in both.
     distance : rows requested this many lookups ahead, 0 for none; None chooses by the sizes. [lookups]
     """
-    whole("indices", indices, _INDEX, 1)
     whole("offsets", offsets, _INDEX, 1)
-    _refuse_no_rows(table, indices)
-    if mode not in ("sum", "mean"):
-        require(False, f"mode is {mode!r}; allowed: sum, mean")
-    ahead, bad = _distance(table, distance), np.zeros(2, np.bool_)
+    require(offsets.size > 0, f"offsets must rise from 0 to {indices.size}, the number of indices")
     if weights is not None:
         fits = whole("weights", weights, _VALUE, 1).size == indices.size
         require(fits, f"weights has {weights.size} values; allowed: {indices.size}")
-    bags = offsets.size - 1
-    _rising(bags >= 0, indices)
-    result = _destination(out, bags, table.width)
-    factors, mask = (_ONE, 0) if weights is None else (weights, -1)
-    over_range(
-        _KERNEL[table.format],
-        bags,
-        table.data,
-        indices,
-        offsets,
-        False,
-        factors,
-        mask,
-        mode == "mean",
-        ahead,
-        table.width,
-        result,
-        bad,
-        threads=threads,
-        grain=GRAIN_BAGS,
-    )
-    _rising(not bad[1], indices)
-    _refuse_bad_ids(bad, table, indices)
-    return result
+    return _summed(table, indices, offsets, weights, out, distance, threads)
 
 
 def embedding_lookup(
@@ -349,26 +230,4 @@ def embedding_lookup(
     threads: int | None = None,
 ) -> np.ndarray:
     """``out[b] = row(indices[b])`` in float32: tables with exactly one lookup per bag need no offsets."""
-    whole("indices", indices, _INDEX, 1)
-    _refuse_no_rows(table, indices)
-    ahead, bad = _distance(table, distance), np.zeros(2, np.bool_)
-    result = _destination(out, indices.size, table.width)
-    over_range(
-        _KERNEL[table.format],
-        indices.size,
-        table.data,
-        indices,
-        _NONE,
-        True,
-        _ONE,
-        0,
-        False,
-        ahead,
-        table.width,
-        result,
-        bad,
-        threads=threads,
-        grain=64 * GRAIN_BAGS,
-    )
-    _refuse_bad_ids(bad, table, indices)
-    return result
+    return _summed(table, indices, _NONE, None, out, distance, threads)
