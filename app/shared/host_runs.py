@@ -12,7 +12,7 @@ import streamlit as st
 from app.shared import priority
 from engine.lab.host.measure import MeasureError, MeasurementCancelled
 from engine.lab.host.measure.queue import QueuedRun, queued
-from engine.lab.threads.ranges import KernelError
+from engine.lab.ranges import KernelError
 
 _LOOK_S = 0.15  # between two looks at a run
 _STOPPED = "The run was stopped; nothing was measured"

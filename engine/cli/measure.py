@@ -38,7 +38,7 @@ def _said(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Na
 
     def run(args: argparse.Namespace) -> int:
         from engine.lab.host.measure import MeasureError
-        from engine.lab.threads.ranges import KernelError
+        from engine.lab.ranges import KernelError
 
         try:
             return command(args)

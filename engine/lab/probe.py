@@ -22,7 +22,7 @@ from engine.lab.ir.binary import OPERATIONS_PER_WORD
 from engine.lab.ir.microkernel import HAS_BF16, HAS_COUNT, MR, NC, VL, aligned
 from engine.lab.ir.probe import CHAINS, compute_ir, read_ir
 from engine.lab.operators.gemm import gemm_s32, pack_s8
-from engine.lab.threads.ranges import require
+from engine.lab.ranges import require
 
 _ROUNDS = 5
 _SHARED = {"f32": 1, "u8s8": 4, "bf16": 2, "xnor": 32}  # products to a 32-bit word

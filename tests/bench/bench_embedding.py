@@ -19,7 +19,7 @@ from engine.kernels.jit import inner
 from engine.lab.ir.embedding_bag import IDS_AHEAD
 from engine.lab.ir.lanes import prefetch
 from engine.lab.operators.embedding import RowTable, embedding_bag, embedding_lookup
-from engine.lab.threads.ranges import fresh
+from engine.lab.ranges import fresh
 from tests.bench.bench_operators import Row, interleaved, row
 
 ROWS_BEYOND_CACHE, ROWS_IN_CACHE = 8_000_000, 2_000

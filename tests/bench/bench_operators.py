@@ -12,19 +12,19 @@ from time import thread_time
 from typing import Any
 
 import numpy as np
+from engine.lab.operators.conv_int8 import conv_u8, pack_conv_s8
 from engine.lab.operators.select import non_max_suppression, top_k
 
 from engine.lab.operators import fused
 from engine.lab.operators.activation import activate
 from engine.lab.operators.conv import conv, pack_conv, pad_spatial
-from engine.lab.operators.conv_int8 import conv_u8, pack_conv_s8
 from engine.lab.operators.depthwise import depthwise, narrow_groups, pack_depthwise
 from engine.lab.operators.norm import layer_norm
 from engine.lab.operators.pool import global_average_pool, max_pool
 from engine.lab.operators.quantise import quantise
 from engine.lab.operators.rnn import gru_step, lstm_step, pack_cell
 from engine.lab.operators.softmax import softmax
-from engine.lab.threads.ranges import fresh
+from engine.lab.ranges import fresh
 from tests.reference.onnx_oracle import TensorProto, channels_first, helper, session
 
 Row = dict[str, Any]

@@ -21,7 +21,7 @@ from engine.lab.numerics.criteo import NUMERIC
 from engine.lab.numerics.wide_deep import Prepared, WideDeep
 from engine.lab.operators.gemm import Packed, gemm_f32, gemm_u8, pack_f32, pack_s8
 from engine.lab.operators.wide_deep import gather_codes_range, gather_range, head_codes_range, head_range
-from engine.lab.threads.ranges import over_range, require, whole
+from engine.lab.ranges import over_range, require, whole
 from engine.numerics.formats import NumericsError
 
 _BLOCK = 512

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 from engine.lab.operators.pointwise import gelu_erf32, gelu_tanh32, sigmoid32, tanh32
-from engine.lab.threads.ranges import KernelError, over_range, require
+from engine.lab.ranges import KernelError, over_range, require
 
 GRAIN = 16384
 """Fewest elements worth a thread of their own. [elements]"""

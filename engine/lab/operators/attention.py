@@ -28,7 +28,7 @@ from engine.lab.operators.conv import LINEAR, sweep_block
 from engine.lab.operators.gemm import output
 from engine.lab.operators.pointwise import exp32
 from engine.lab.operators.softmax import row_max, row_sum
-from engine.lab.threads.ranges import fresh, over_range, require, whole
+from engine.lab.ranges import fresh, over_range, require, whole
 
 CacheFormat = Literal["f32", "bf16", "fp16"]
 PREFILL = 16

@@ -24,7 +24,7 @@ from engine.kernels.jit import kernel
 from engine.lab.ir.binary import ACROSS, LINE, TALL, VECTORS, pair_at, tile
 from engine.lab.ir.microkernel import VL, aligned
 from engine.lab.operators.gemm import row_blocks
-from engine.lab.threads.ranges import over_range, require, whole
+from engine.lab.ranges import over_range, require, whole
 
 _AHEAD = 4096  # bytes that a single row asks for in advance: its panels stream from the last level
 _FINEST = 16  # parts of a thread's share: what one waits for the other at the end

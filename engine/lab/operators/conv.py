@@ -15,7 +15,7 @@ import numpy as np
 from engine.kernels.jit import inner, kernel
 from engine.lab.ir.conv import BLOCK_VECTORS, tile, tile_rows
 from engine.lab.ir.lanes import lanes
-from engine.lab.threads.ranges import fresh, over_range, require, whole
+from engine.lab.ranges import fresh, over_range, require, whole
 
 RELU, LINEAR = np.float32(0), np.float32(-np.inf)
 WEIGHT_SEGMENT_BYTES = 384 * 1024

@@ -17,7 +17,7 @@ from engine.kernels.jit import inner, kernel
 from engine.lab.ir.depthwise import row_tile
 from engine.lab.ir.lanes import lanes
 from engine.lab.operators.conv import LINEAR, RELU, corner_offsets, pad_spatial, per_axis
-from engine.lab.threads.ranges import fresh, over_range, require, whole
+from engine.lab.ranges import fresh, over_range, require, whole
 
 ROW_TILE = 7
 """Output columns per tile; 7 divides the widths 7 to 112 of the usual networks, any other row ends with a tile that

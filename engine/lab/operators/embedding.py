@@ -16,7 +16,7 @@ import numpy as np
 from engine.kernels.jit import inner, kernel
 from engine.lab.ir.embedding_bag import bag_block
 from engine.lab.ir.lanes import lanes
-from engine.lab.threads.ranges import over_range, require, whole
+from engine.lab.ranges import over_range, require, whole
 
 RowFormat = Literal["fp32", "fp16", "int8", "int4"]
 PREFETCH_BYTES, LEAST_DISTANCE, MOST_DISTANCE = 12288, 16, 128

@@ -26,7 +26,7 @@ from engine.lab.operators.conv import (
 from engine.lab.operators.gemm import output
 from engine.lab.operators.norm import batch_norm
 from engine.lab.operators.pool import STRIP, across, highest
-from engine.lab.threads.ranges import over_range, require, whole
+from engine.lab.ranges import over_range, require, whole
 
 _ZERO, _LOWEST = np.float32(0), np.float32(-np.inf)
 _NONE = np.empty(0, np.float32)

@@ -24,7 +24,7 @@ import numpy as np
 from engine.kernels import jit
 from engine.kernels.jit import kernel
 from engine.lab.ir.microkernel import EDGE, GROUP, INT_KIND, MR, NC, in_panels, panels, tile
-from engine.lab.threads.ranges import over_range, require, whole
+from engine.lab.ranges import over_range, require, whole
 
 _ROW_BLOCK_BYTES = 384 * 1024  # rows that stay in a second-level cache while the column panels pass
 DEPTH = 1024  # k-words of a panel, 256 KiB, that stay there while the rows pass

@@ -17,7 +17,7 @@ from engine.kernels.jit import kernel
 from engine.lab.ir.dot import PAIR_ROWS, ROWS, SPAN, STORED, dot_tile
 from engine.lab.ir.microkernel import aligned
 from engine.lab.operators.gemm import output
-from engine.lab.threads.ranges import over_range, require, whole
+from engine.lab.ranges import over_range, require, whole
 
 SMALL_N = 16
 _GRAIN_BYTES = 64 * 1024  # rows of one chunk: below this a second thread costs more than it brings

@@ -35,7 +35,7 @@ from engine.lab.operators.gemm import (
     row_blocks,
     rows_of,
 )
-from engine.lab.threads.ranges import over_range, require, whole
+from engine.lab.ranges import over_range, require, whole
 
 FORMATS = ("bf16", "fp16", "ms-fp9", "ms-fp8")
 _MANTISSA = {"ms-fp9": 3, "ms-fp8": 2}

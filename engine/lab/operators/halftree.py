@@ -23,7 +23,7 @@ import numpy as np
 from engine.kernels.jit import kernel
 from engine.lab.ir.half_tree import make_tile
 from engine.lab.ir.microkernel import VL, aligned
-from engine.lab.threads.ranges import over_range, require, whole
+from engine.lab.ranges import over_range, require, whole
 
 WIDTHS = (16, 32, 64, 128)
 

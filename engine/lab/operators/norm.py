@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 from engine.lab.operators.softmax import row_sum
-from engine.lab.threads.ranges import over_range, require, whole
+from engine.lab.ranges import over_range, require, whole
 
 _STRIP = 2048  # elements normalised in one go: rows of few channels are taken together
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.jit import inner, kernel
-from engine.lab.threads.ranges import over_range, require, whole
+from engine.lab.ranges import over_range, require, whole
 
 GRAIN = 16384
 """Fewest elements worth a thread of their own. [elements]"""

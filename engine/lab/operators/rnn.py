@@ -18,7 +18,7 @@ from engine.lab.ir.conv import tile
 from engine.lab.ir.lanes import lanes
 from engine.lab.operators.conv import LINEAR
 from engine.lab.operators.pointwise import sigmoid32, tanh32
-from engine.lab.threads.ranges import fresh, over_range, require, whole
+from engine.lab.ranges import fresh, over_range, require, whole
 
 GATES = {"lstm": 4, "gru": 3}
 _ROWS = 4

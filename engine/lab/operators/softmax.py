@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.kernels.jit import inner, kernel
 from engine.lab.operators.pointwise import exp_below32
-from engine.lab.threads.ranges import over_range, require, whole
+from engine.lab.ranges import over_range, require, whole
 
 _SIGN, _MAGNITUDE = np.int32(31), np.int32(0x7FFFFFFF)
 _LOWEST = np.int32(-0x7F800001)  # the ordered key of -infinity

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.kernels.jit import inner, kernel
 from engine.lab.ir.lanes import prefetch
-from engine.lab.threads.ranges import over_range, require, whole
+from engine.lab.ranges import over_range, require, whole
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.lab.threads.ranges import over_range
+from engine.lab.ranges import over_range
 
 
 @given(
@@ -81,9 +81,3 @@ def test_a_call_inside_a_piece_is_no_deadlock() -> None:
     done: list[int] = []
     over_range(lambda lo, hi: over_range(lambda a, b: done.extend(range(a, b)), 10, threads=2), 4, threads=2)
     assert sorted(done) == sorted(list(range(10)) * 2)  # two pieces of two
-
-
-def test_helpers_that_went_to_sleep_are_woken() -> None:
-    test_both_threads_work_at_the_same_time()
-    time.sleep(0.3)  # far longer than a helper looks out
-    test_both_threads_work_at_the_same_time()

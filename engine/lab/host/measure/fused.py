@@ -23,7 +23,7 @@ from engine.lab.host.measure.cases import MeasureError
 from engine.lab.operators import fused
 from engine.lab.operators.conv import conv, pack_conv
 from engine.lab.probe import copy_once, read_once
-from engine.lab.threads.ranges import fresh
+from engine.lab.ranges import fresh
 from engine.lab.timing import MeasurementCancelled, Progress, Spread
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise

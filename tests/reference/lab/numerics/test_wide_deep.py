@@ -13,7 +13,7 @@ from engine.lab.numerics.criteo import FIELDS, NUMERIC, VOCABULARY, clicks, norm
 from engine.lab.numerics.metrics import auc, log_loss
 from engine.lab.numerics.wide_deep import Prepared, WideDeep, prepare, probabilities, train
 from engine.lab.numerics.wide_deep_serving import PUBLISHED, REFINED, Scheme, serve_fp32, serve_int8
-from engine.lab.threads.ranges import KernelError
+from engine.lab.ranges import KernelError
 from engine.numerics.formats import NumericsError
 
 pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="training needs the speed of compiled loops")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.lab.operators.activation import activate
 from engine.lab.operators.norm import batch_norm, layer_norm, rms_norm
 from engine.lab.operators.softmax import softmax
-from engine.lab.threads.ranges import KernelError
+from engine.lab.ranges import KernelError
 from tests.reference import naive, onnx_oracle
 
 BOUND = {"relu": 0, "sigmoid": 2e-7, "tanh": 3e-7, "silu": 4e-7, "gelu": 5e-7, "gelu_tanh": 5e-7}

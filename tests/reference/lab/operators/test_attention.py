@@ -11,7 +11,7 @@ from engine.kernels.jit import JIT_ENABLED
 from engine.lab.ir.attention import CACHED
 from engine.lab.operators.attention import append, attention
 from engine.lab.operators.halfprec import rounded_bits
-from engine.lab.threads.ranges import KernelError
+from engine.lab.ranges import KernelError
 from tests.reference import naive_gemm as naive
 
 EXAMPLES = settings(max_examples=25 if JIT_ENABLED else 4, deadline=None)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.lab.ir.lanes import lanes
 from engine.lab.operators.conv import conv, pack_conv, pad_spatial
 from engine.lab.operators.depthwise import depthwise, pack_depthwise
-from engine.lab.threads.ranges import KernelError
+from engine.lab.ranges import KernelError
 from tests.reference import naive, onnx_oracle
 
 ROUNDING = 2.0**-23

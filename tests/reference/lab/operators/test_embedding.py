@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.lab.operators.embedding import RowTable, embedding_bag, embedding_lookup, pack_rows
-from engine.lab.threads.ranges import KernelError
+from engine.lab.ranges import KernelError
 from tests.reference import naive
 
 

@@ -16,7 +16,7 @@ from engine.kernels.jit import ISA_NAMES, isa
 from engine.lab.operators import fused
 from engine.lab.operators.conv import pack_conv
 from engine.lab.operators.wide_deep import gather_range, hash_ids
-from engine.lab.threads.ranges import KernelError, over_range
+from engine.lab.ranges import KernelError, over_range
 from tests.reference import naive
 
 HERE = Path(__file__).parent

@@ -18,7 +18,7 @@ from engine.lab.operators.binary import binary_counts, binary_fc, pack_binary
 from engine.lab.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
 from engine.lab.operators.gemv import gemv, small_f32
 from engine.lab.operators.halfprec import gemm_bf16, gemm_narrow, pack_narrow, rounded_bits
-from engine.lab.threads.ranges import KernelError
+from engine.lab.ranges import KernelError
 from tests.reference import naive_gemm as naive
 
 EXAMPLES = settings(max_examples=25 if JIT_ENABLED else 5, deadline=None, derandomize=True)

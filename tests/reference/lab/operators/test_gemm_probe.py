@@ -9,7 +9,7 @@ import pytest
 from engine.kernels import jit
 from engine.lab.ir.microkernel import aligned
 from engine.lab.probe import cache_sizes, compute_peak, probe
-from engine.lab.threads.ranges import KernelError
+from engine.lab.ranges import KernelError
 
 
 @pytest.mark.skipif(not jit.JIT_ENABLED, reason="a roofline of interpreted code means nothing")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.lab.operators.rnn import GATES, gru_step, lstm_step, pack_cell
-from engine.lab.threads.ranges import KernelError
+from engine.lab.ranges import KernelError
 from tests.reference import naive, onnx_oracle
 
 

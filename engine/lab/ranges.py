@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from engine.kernels import jit
-from engine.lab.threads.helpers import together
 
 _ARRAY = np.ndarray
 
@@ -96,4 +95,10 @@ def over_range(
                 waiting.clear()  # nobody starts on the rest
                 raise
 
-    together(share, min(threads, len(waiting)))
+    futures = [jit.pool().submit(share) for _ in range(min(threads, len(waiting)) - 1)]
+    try:
+        share()
+    finally:
+        for future in futures:
+            if not future.cancel():
+                future.result()

@@ -1,1 +1,0 @@
-"""How compiled work is shared out between threads."""
