@@ -13,7 +13,7 @@ from engine.scenario.sentences import amount
 STUDIES = {
     "wide-deep": "Wide & Deep trained on synthetic clicks, FP32 against INT8",
     "binary-mlp": "a perceptron on handwritten digits, FP32 against one bit",
-    "narrow-floats": "a GRU on handwritten digits, converted to the soft processors' formats and trained on in them",
+    "narrow-floats": "a perceptron on handwritten digits, converted to soft processors' formats and trained on in them",
 }
 
 
@@ -77,7 +77,7 @@ def _narrow() -> tuple[Any, list[str]]:
     from engine.lab.numerics.format_costs import format_costs
 
     costs = format_costs()
-    lines = [f"A GRU that reads handwritten digits, {costs[0].accuracy.trained:.2%} right in FP32 before anything else"]
+    lines = [f"A perceptron on handwritten digits, {costs[0].accuracy.trained:.2%} right in FP32 before anything else"]
     lines.append(
         f"{'machine and format':51} {'bits':>5} {'weights':>8} {'peak':>13} {'error':>6}  converted, epochs after"
     )

@@ -19,7 +19,6 @@ from app.views.kernels import fused, texts
 from app.views.kernels.charts import KernelPoint
 from engine.kernels import jit
 from engine.lab.host.measure import KERNELS, Bounds, KernelRun
-from engine.lab.host.measure.device import devices_with_operators, predict_elsewhere
 from engine.lab.host.measure.jobs import KernelShown, kernel
 from engine.lab.probe import MeasuredRoofline
 from engine.scenario.fields import field
@@ -37,7 +36,6 @@ class KernelChoice:
     shape: tuple[int, ...]
     precision: str
     threads: int
-    beside: str  # a device of the catalog, or nothing
 
 
 def controls() -> KernelChoice:
@@ -71,14 +69,7 @@ def controls() -> KernelChoice:
                 key="threads",
                 help=texts.THREADS_HELP,
             )
-    with st.sidebar:
-        beside = choose(
-            "Beside",
-            {"": "This host alone", **devices_with_operators()},
-            "beside",
-            help=texts.BESIDE_HELP,
-        )
-    return KernelChoice(name, tuple(shape), precision, threads, beside)
+    return KernelChoice(name, tuple(shape), precision, threads)
 
 
 def run(asked: KernelChoice) -> None:
@@ -130,39 +121,6 @@ def _error(error: float | None) -> str:
     if error == 0:
         return "none"
     return f"1 in {fmt.count(round(1 / error))}" if error < 0.01 else f"{fmt.digits3(100 * error)}%"
-
-
-def beside(asked: KernelChoice, shown: KernelShown | None) -> None:
-    """The same operator on another device: predicted, beside what this host was measured at."""
-    if not asked.beside:
-        return
-    other = predict_elsewhere(asked.kernel, asked.shape, asked.precision, asked.beside)
-    here = None if shown is None or (shown.run.kernel, shown.run.shape) != (asked.kernel, asked.shape) else shown
-    if other.seconds is None:
-        with parts.card(f"On {other.device}", "not predicted", stretch=False):
-            st.caption(fmt.plain(f"{other.reason.rstrip('.')}."))
-        return
-    answer = f"predicted {fmt.seconds(other.seconds)} in {other.format}"
-    if here is not None:
-        answer += texts.AS_FAST.format(median=fmt.times(here.run.time.median / other.seconds))
-    with parts.card(f"On {other.device}", answer, stretch=False):
-        known = other.low is not None and other.high is not None
-        band = _between_ends(other.low, other.high) if known else "no evidence"
-        rows = [(other.device, fmt.seconds(other.seconds), "predicted", band, fmt.seconds(other.bound))]
-        if here is not None:
-            run = here.run
-            rows.append(("This host", fmt.seconds(run.time.median), "measured", _between(*run.time.quartiles), ""))
-            if here.predicted is not None:
-                rows.append(("This host", fmt.seconds(here.predicted), "predicted", "no evidence", ""))
-        parts.table(
-            pd.DataFrame(rows, columns=["Device", "Time", "Is", texts.BAND_COLUMN, "Bound"]),
-            texts.BESIDE_ALT.format(device=other.device),
-            tall=None,
-        )
-
-
-def _between_ends(low: float | None, high: float | None) -> str:
-    return f"{fmt.seconds(low or 0.0)} to {fmt.seconds(high or 0.0)}"
 
 
 def under_roofs(shown: KernelShown) -> None:
@@ -285,7 +243,6 @@ def show() -> None:
         with right:
             spread(shown)
         probed(shown.roofline)
-    beside(asked, shown)
     fused.on_this_host()
     parts.footer(report)
 

@@ -3,11 +3,7 @@
 # page.py
 KERNEL_HELP = "Operators of this project, compiled for this host."
 THREADS_HELP = "One thread is timed in CPU time, several in wall time."
-BESIDE_HELP = "What the operator model predicts for another device."
 OF_ROOFS = ", **{roof_share}** of what this host's roofline allows"
-AS_FAST = ", {median} as fast as this host was measured"
-BAND_COLUMN = "90% band, or middle half"
-BESIDE_ALT = "One operator on {device} and on this host"
 NO_LIBRARY = "no library has this operator"
 ROOFLINE = "On this host's roofline"
 NO_ROOF = "This kernel has no arithmetic that the probed roofs bound."

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 
 from app.shared import formats as fmt
-from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, bar, row_height, rows_axis, rule, style, two_lines
+from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, row_height, rows_axis, rule, style, two_lines
 from app.views.numerics import texts
 from app.views.numerics.labels import called
 from engine.lab.numerics.study import FormatLoss
@@ -113,17 +113,6 @@ def distribution(before: np.ndarray, after: np.ndarray, dark: bool) -> go.Figure
     ]
     x = {"title": "Value", "range": [-edge, edge], "showgrid": False, "nticks": 7}
     return style(data, x, {"title": "Share of values (%)", "range": [0, top * 1.1]}, 356, dark, notes=notes)
-
-
-def plan_bars(precision: Mapping[str, str], share: Mapping[str, float], dark: bool) -> go.Figure:
-    """Bytes of each layer as a share of the reference's, labelled with its precision."""
-    data, labels = [], []
-    for at, (layer, format) in enumerate(precision.items()):
-        labels.append(two_lines(layer, f"{called(format)} · {fmt.percent(share[layer])}"))
-        hover = texts.PLAN_HOVER.format(layer=layer, format=called(format), share=fmt.percent(share[layer]))
-        data.append(bar(at, 100 * share[layer], marker={"color": INK[dark]}, hovertemplate=hover))
-    x = {"title": texts.PLAN_AXIS, "range": [0, 105], "showgrid": False}
-    return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(labels)), dark)
 
 
 def layer_errors(qualities: Sequence[Quality], dark: bool) -> go.Figure:

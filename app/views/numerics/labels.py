@@ -22,11 +22,6 @@ def called(format: str) -> str:
     return kind.upper() + (" (per-row scale)" if row else "")
 
 
-def ladder(name: str) -> str:
-    """The formats of a plan, cheapest first: `INT4, INT8, FP32`."""
-    return name.upper().replace(" BIT", "-bit")
-
-
 def _tensor(name: str) -> str:
     """A tensor within a sentence; a name in it stays one: `Gaussian weights`."""
     said = TENSORS[name]

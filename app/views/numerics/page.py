@@ -9,19 +9,15 @@ from streamlit.delta_generator import DeltaGenerator
 from app.shared import boundary, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets.checked import checked
-from app.shared.widgets.choices import choice, choose
+from app.shared.widgets.choices import choose
 from app.views.numerics import charts, labels, texts, trained
 from engine.devices.common.contract import Unsupported
-from engine.lab.numerics.mixed import MixedPlan
-from engine.lab.numerics.study import LADDERS, TENSORS, FormatLoss, network, plan, points, stored
+from engine.lab.numerics.study import TENSORS, FormatLoss, points, stored
 from engine.lab.numerics.workflow import STUDIES, WorkflowResult, in_scenario, study
-from engine.numerics.formats import by_name
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
 from engine.scenario.fields import field
 from model_zoo.catalog import default_zoo
-
-_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -30,8 +26,8 @@ def _study(name: str, bound: float) -> WorkflowResult:
     return study(name, bound, "fp16")
 
 
-def controls() -> tuple[str, float, str, str, float]:
-    """The sidebar: tensor, wanted ratio, format looked at; ladder and bound of the network's plan."""
+def controls() -> tuple[str, float, str]:
+    """The sidebar: tensor, wanted ratio, format looked at."""
     with st.sidebar:
         name = choose("Layer", TENSORS, "layer", help=texts.LAYER_HELP)
         wanted = checked(
@@ -46,16 +42,7 @@ def controls() -> tuple[str, float, str, str, float]:
         )
         formats = {p.format: labels.called(p.format) for p in points(name)}
         format = choose("Format", formats, "format", "int8 by row", help=texts.FORMAT_HELP)
-        ladder = choose(
-            texts.PLAN_FORMATS,
-            {name: labels.ladder(name) for name in LADDERS},
-            "ladder",
-            help=texts.PLAN_FORMATS_HELP,
-        )
-        bounds = {f"{bound:g}": f"{bound * 100:g}%" for bound in _BOUNDS}
-        bound, args = choice(texts.BOUND, bounds, "bound", "0.02")
-        st.select_slider(texts.BOUND, list(bounds), **args, help=texts.BOUND_HELP)
-    return name, float(wanted), format, ladder, float(bound)
+    return name, float(wanted), format
 
 
 def curve(name: str, wanted: float, chosen: FormatLoss) -> None:
@@ -80,46 +67,6 @@ def before_after(name: str, format: str) -> None:
     with parts.card(f"Before and after {labels.called(format)}", answer):
         fig = charts.distribution(shown.before, shown.after, parts.dark())
         parts.figure(fig, texts.BEFORE_AFTER_ALT.format(format=labels.called(format), answer=answer), "before-after")
-
-
-def _share(plan: MixedPlan, ladder: str) -> dict[str, float]:
-    reference = by_name(LADDERS[ladder][-1])
-    return {
-        name: by_name(plan.precision[name]).storage_bits(weight.shape) / reference.storage_bits(weight.shape)
-        for name, weight, _ in network().layers
-    }
-
-
-def the_plan(plan: MixedPlan, ladder: str, bound: float) -> None:
-    """Precision of each layer."""
-    last = plan.steps[-1]
-    held = last.held_out_loss if last.held_out_loss is not None else last.tuning_loss
-    answer = (
-        texts.PLAN_ANSWER.format(bytes=fmt.percent(1 / plan.speedup), changed=held * 100)
-        if plan.met
-        else (texts.NO_PLAN.format(bound=bound * 100))
-    )
-    with parts.card(texts.PLAN, answer):
-        fig = charts.plan_bars(plan.precision, _share(plan, ladder), parts.dark())
-        parts.figure(fig, texts.PLAN_ALT.format(answer=answer), "plan")
-
-
-def log(plan: MixedPlan) -> None:
-    """Moves of the search."""
-    with st.expander(f"Search log · {len(plan.steps)} moves", key="open.search"):
-        frame = pd.DataFrame(
-            {
-                "Layer": ["all layers" if s.operator == "*" else s.operator for s in plan.steps],
-                "To": [labels.called(s.precision) for s in plan.steps],
-                "Changed, tuning (%)": [100 * s.tuning_loss for s in plan.steps],
-                "Changed, held out (%)": [
-                    None if s.held_out_loss is None else 100 * s.held_out_loss for s in plan.steps
-                ],
-                "Weights (kB)": [fmt.KILOBYTE(s.time) for s in plan.steps],
-            }
-        )
-        parts.table(frame, texts.LOG_ALT)
-        st.caption(texts.LOG_CAPTION)
 
 
 @boundary.fragment
@@ -198,24 +145,16 @@ def planned(result: WorkflowResult, title: DeltaGenerator) -> None:
 
 def show() -> None:
     """The page."""
-    name, wanted, format, ladder, bound = controls()
+    name, wanted, format = controls()
     report = parts.report_now()  # none where the pair can't run: formats don't need the scenario
     parts.bar(report, "numerics")
-    result = plan(ladder, bound)
     best = next((p for p in points(name) if p.sqnr_db >= wanted), None)
-    said, kept = labels.answer(name, wanted, best), f"{100 - bound * 100:g}% of its answers"
-    if result.met:
-        said += texts.KEPT.format(kept=kept, speedup=fmt.percent(1 / result.speedup))
-    else:
-        said += texts.NOT_KEPT.format(kept=kept)
-    st.markdown(said + ".")
-    curve(name, wanted, stored(name, format).point)
+    st.markdown(f"{labels.answer(name, wanted, best)}.")
     left, right = st.columns(2, gap="small")
     with left:
-        before_after(name, format)
+        curve(name, wanted, stored(name, format).point)
     with right:
-        the_plan(result, ladder, bound)
-    log(result)
+        before_after(name, format)
     measured()
     trained.trained_here()
     st.caption(texts.CAPTION.format(help=field("precision").help))

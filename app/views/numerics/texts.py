@@ -4,23 +4,10 @@
 LAYER_HELP = "Values drawn with a fixed seed, 256 x 512."
 TARGET_HELP = "6 dB is about one bit; at 30 dB the noise is 3% of the signal."
 FORMAT_HELP = "The format of the distributions below."
-PLAN_FORMATS = "Formats of the plan"
-PLAN_FORMATS_HELP = "Cheapest first; the last is the reference."
-BOUND = "Answers that may change"
-BOUND_HELP = "Share of inputs whose top prediction changes."
 NO_FORMAT = "no format reaches {wanted:g} dB"
 CURVE_ALT = "SQNR against stored bits: {answer}."
 BEFORE_AFTER_ANSWER = "{sqnr} dB, at most {largest} off"
 BEFORE_AFTER_ALT = "Distribution of values before and after {format}: {answer}."
-PLAN_ANSWER = "{bytes} of the bytes, {changed:.2g}% of answers change"
-NO_PLAN = "no plan keeps the changes within {bound:g}%"
-PLAN = "Mixed-precision plan of a six-layer network"
-PLAN_ALT = "Precision of each layer: {answer}."
-LOG_ALT = "Moves of the mixed-precision search with the share of changed answers after each"
-LOG_CAPTION = (
-    "All layers start at the cheapest format; while too many answers change, the layer with the largest error of its "
-    "own gets the next format. A plan counts only once held-out inputs agree."
-)
 LIMIT_HELP = "The middle one is the service's own limit in document 000."
 MEASURE_HELP = "Trains or seeds the network, times its layers on this host and searches: some seconds."
 NOT_MEASURED = "**Plan measured on kernels** :gray[· not run yet]"
@@ -31,16 +18,12 @@ HELD_OUT_MISSED = " on data the search has not seen: the best loses {held}"
 MEASURED = "**Plan measured on kernels** :gray[· {answer}]"
 MEASURED_ALT = "Moves of the search with the loss and the time of the layers after each"
 OPEN = "Open {name} on the six-card node with this plan"
-KEPT = "; a six-layer network keeps {kept} in **{speedup}** of its bytes"
-NOT_KEPT = "; no plan for a six-layer network keeps {kept}"
-CAPTION = "{help} Tensors and the network are synthetic and the same on every visit."
+CAPTION = "{help} Tensors are synthetic and the same on every visit."
 
 # charts.py
 CURVE_HOVER = "<b>{format}</b><br>{bits} bits a value<br>{sqnr} dB<extra></extra>"
 CURVE_AXIS = "Bits stored a value, scales included"
 BEFORE_AFTER_KEY = "filled: before, line: after"
-PLAN_HOVER = "<b>{layer}</b><br>{format}<br>{share} of its reference bytes<extra></extra>"
-PLAN_AXIS = "Share of its reference bytes (%)"
 
 # labels.py
 FAMILIES = {
@@ -70,16 +53,16 @@ DIGITS_CAPTION = (
     "Hidden layers of {hidden}; 1,797 handwritten digits (UCI, 1998), {held_out} of them held out. One thread, all "
     "held-out images in a batch."
 )
-GRU_CONVERTED = "{format} keeps {converted} of digits right as it is, "
-GRU_TRAINED = "{trained} trained on in it; "
-GRU = "GRU retrained here in the formats of soft processors"
-GRU_TABLE_ALT = "Bits, size, peak, error and accuracy of each format, converted and retrained"
-GRU_CAPTION = (
+RETRAINED_CONVERTED = "{format} keeps {converted} of digits right as it is, "
+RETRAINED_TRAINED = "{trained} trained on in it; "
+RETRAINED = "Perceptron retrained here in the formats of soft processors"
+RETRAINED_TABLE_ALT = "Bits, size, peak, error and accuracy of each format, converted and retrained"
+RETRAINED_CAPTION = (
     "Weights, and vectors on their way into a product, share an exponent over a block. The error is that of the state "
     "after 16 steps, or of the logits, of a network with random weights; accuracy is on held-out digits."
 )
 WIDE_DEEP_TITLE = "Wide & Deep trained here"
 WIDE_DEEP_SAYS = "FP32 against INT8 on held-out rows, error by layer, samples a second"
 DIGITS_SAYS = "FP32 against one bit on handwritten digits"
-GRU_SAYS = "ms-fp8 to ms-fp11 and FP16: bits, size, peak, error, accuracy before and after retraining"
+RETRAINED_SAYS = "ms-fp8 to ms-fp11 and FP16: bits, size, peak, error, accuracy before and after retraining"
 RUN_HELP = "Runs on this host for about ten seconds, taking turns with other readers' runs."

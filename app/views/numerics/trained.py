@@ -91,10 +91,10 @@ def _digits(study: DigitsStudy) -> None:
 def _narrow_floats(costs: tuple[FormatCost, ...]) -> None:
     own = [one for one in costs if one.format.startswith("ms-fp")]
     low = min(own, key=lambda one: one.accuracy.bits)
-    answer = texts.GRU_CONVERTED.format(format=low.format, converted=fmt.percent(low.accuracy.converted))
-    answer += texts.GRU_TRAINED.format(trained=fmt.percent(low.accuracy.epochs[-1]))
+    answer = texts.RETRAINED_CONVERTED.format(format=low.format, converted=fmt.percent(low.accuracy.converted))
+    answer += texts.RETRAINED_TRAINED.format(trained=fmt.percent(low.accuracy.epochs[-1]))
     answer += f"{fmt.percent(low.accuracy.trained)} in FP32"
-    with parts.card(texts.GRU, answer):
+    with parts.card(texts.RETRAINED, answer):
         _table(
             {
                 "Machine": [one.machine.rpartition(" on ")[2] for one in costs],
@@ -113,9 +113,9 @@ def _narrow_floats(costs: tuple[FormatCost, ...]) -> None:
                 "Converted (%)": "%.2f",
                 "Retrained (%)": "%.2f",
             },
-            texts.GRU_TABLE_ALT,
+            texts.RETRAINED_TABLE_ALT,
         )
-        st.caption(texts.GRU_CAPTION)
+        st.caption(texts.RETRAINED_CAPTION)
 
 
 def trained_here() -> None:
@@ -139,11 +139,11 @@ def trained_here() -> None:
         ),
         (
             "narrow_floats",
-            "Retrain the GRU",
-            texts.GRU,
+            "Retrain a perceptron",
+            texts.RETRAINED,
             (narrow_floats,),
             _narrow_floats,
-            texts.GRU_SAYS,
+            texts.RETRAINED_SAYS,
         ),
     )
     for key, label, title, job, show, says in cards:

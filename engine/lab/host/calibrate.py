@@ -156,7 +156,6 @@ def device_of(roofline: MeasuredRoofline, profile: HostProfile) -> Device:
             ),
             "short_row": seen(profile.short_row, "", "3 x 3 convolutions of 14, 28 and 56 pixels a side, the median"),
             "thin_input": seen(profile.thin_input, "", "7 x 7 convolution of 3 channels"),
-            "narrow_group": seen(profile.narrow_group, "", "3 x 3 depthwise convolution of 128 channels"),
         },
         "notes": [
             "Measured while whatever else ran on this machine ran; probe again when it is quiet.",

@@ -47,7 +47,7 @@ class HostProfile:
     ----------
     clock : cycles a second while scalar code runs. [Hz]
     gemm : share of the FP32 peak of a product that lies in the caches. [-]
-    short_row, thin_input, narrow_group, lone_vector, exposed : what convolutions lose, as
+    short_row, thin_input, lone_vector, exposed : what convolutions lose, as
         `engine.devices.cpu.model` defines them.
     call : an operator on a handful of numbers, its Python face included. [s]
     window_call, step_call : what an operator that slides a window, and a step of a recurrence, add to that. [s]
@@ -65,7 +65,6 @@ class HostProfile:
     gemm: float
     short_row: float
     thin_input: float
-    narrow_group: float
     lone_vector: float
     exposed: float
     call: float
@@ -104,8 +103,8 @@ def _share(case: Case, spent: float = 0.0) -> float:
     return median(case.flops / (_timed(case) - spent) / compute_peak("f32", 0.003, 2) for _ in range(3))
 
 
-def _square(side: int, channels: int, filters: int, window: int, stride: int = 1, groups: int = 1) -> Case:
-    return convolve((side, side), channels, filters, window, stride, groups, 1)
+def _square(side: int, channels: int, filters: int, window: int, stride: int = 1) -> Case:
+    return convolve((side, side), channels, filters, window, stride, 1)
 
 
 def _calls() -> tuple[float, float, float]:
@@ -160,7 +159,6 @@ def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> HostProfile:
         return gemm * side / (side + short)
 
     thin = _share(_square(224, 3, 64, 7, 2), sliding) / at(112)
-    narrow = _share(_square(28, 128, 128, 3, groups=128), call) / at(28)
     lone = _share(_square(28, 64, 16, 3), sliding) / at(28)
     vectors_s = roofline.fp32 / 4.0
     elements = 65536
@@ -180,7 +178,6 @@ def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> HostProfile:
         gemm=gemm,
         short_row=short,
         thin_input=min(1.0, thin),
-        narrow_group=min(1.0, narrow),
         lone_vector=min(1.0, lone),
         exposed=_exposed(sliding, roofline),
         call=call,

@@ -13,10 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-import numpy as np
-
-from engine.lab.numerics.metrics import sqnr_db
-from engine.numerics.formats import NumericsError, by_name
+from engine.numerics.formats import NumericsError
 
 
 @dataclass(frozen=True)
@@ -138,29 +135,3 @@ def search(
         plan[worst] = rungs[worst][rungs[worst].index(plan[worst]) + 1]
         met = record(worst, error)
     return MixedPlan(dict(plan), tuple(steps), total, met)
-
-
-@dataclass(frozen=True)
-class DenseNetwork:
-    """Fully connected layers with ReLU between them: the network whose layers a plan quantises.
-
-    ``layers`` is a tuple of (name, weight ``[outputs, inputs]``, bias ``[outputs]``).
-    """
-
-    layers: tuple[tuple[str, np.ndarray, np.ndarray], ...]
-
-    def run(self, x: np.ndarray, plan: Mapping[str, str] | None = None) -> np.ndarray:
-        """Output with each layer's weight and input stored in ``plan[name]`` (float32 where absent), fp32 products."""
-        plan = plan or {}
-        value = np.asarray(x, np.float32)
-        for position, (name, weight, bias) in enumerate(self.layers):
-            if position:
-                value = np.maximum(value, 0)
-            kept = by_name(plan[name]).apply(weight) if name in plan else weight
-            seen = by_name(plan[name]).apply(value) if name in plan else value
-            value = seen @ kept.T + bias
-        return value
-
-    def own_error(self, x: np.ndarray, name: str, precision: str) -> float:
-        """Noise-to-signal ratio at the output with only ``name`` in ``precision``. [-]"""
-        return float(10 ** (-sqnr_db(self.run(x), self.run(x, {name: precision})) / 10))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -19,11 +19,13 @@ def drawn(rng: np.random.Generator, sizes: Sequence[int]) -> Layers:
     ]
 
 
-def forward(layers: Layers, x: np.ndarray) -> list[np.ndarray]:
-    """What each layer is given ``[n, inputs]``, and what the last one answers, without a ReLU."""
-    given = [x]
+def forward(
+    layers: Layers, x: np.ndarray, narrow: Callable[[np.ndarray], np.ndarray] = lambda v: v
+) -> list[np.ndarray]:
+    """What each layer is given ``[n, inputs]``, rounded by ``narrow``, and what the last answers, without a ReLU."""
+    given = [narrow(x)]
     for w, b in layers[:-1]:
-        given.append(np.maximum(given[-1] @ w + b, 0))
+        given.append(narrow(np.maximum(given[-1] @ w + b, 0)))
     return [*given, given[-1] @ layers[-1][0] + layers[-1][1]]
 
 

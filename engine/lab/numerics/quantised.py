@@ -13,13 +13,17 @@ import numpy as np
 
 from engine.lab.operators.embedding import RowTable, embedding_bag, pack_rows
 from engine.lab.operators.gemm import Packed, gemm_f32, gemm_s32, pack_f32, pack_s8
-from engine.lab.operators.halfprec import NarrowWeights, gemm_bf16, gemm_half, pack_narrow, rounded_bits
+from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
 from engine.lab.operators.quantise import quantise
 from engine.numerics.formats import NumericsError
 
 LAYER_FORMATS = ("int8", "bf16", "fp16", "fp32")
 TABLE_FORMATS = ("int4", "int8", "fp16", "fp32")
 _CODES = 255
+
+
+def _halved(values: np.ndarray) -> np.ndarray:
+    return rounded_bits(values, "fp16").view(np.float16).astype(np.float32)
 
 
 class QuantisedLayer:
@@ -42,12 +46,12 @@ class QuantisedLayer:
         return pack_s8(codes), scale.astype(np.float32)
 
     @cached_property
-    def _half(self) -> NarrowWeights:
-        return pack_narrow(self.weight, "fp16")
+    def _half(self) -> Packed:
+        return pack_f32(_halved(self.weight))
 
     @cached_property
-    def _brain(self) -> NarrowWeights:
-        return pack_narrow(self.weight, "bf16")
+    def _brain(self) -> Packed:
+        return pack_bf16(self.weight)
 
     @cached_property
     def _single(self) -> Packed:
@@ -62,8 +66,7 @@ class QuantisedLayer:
         if format == "fp32":
             return gemm_f32(x, self._single, self.bias)
         if format == "fp16":
-            bits = gemm_half(rounded_bits(x, "fp16"), self._half, self.bias)
-            return bits.view(np.float16).astype(np.float32)
+            return _halved(gemm_f32(_halved(x), self._half, self.bias))  # float32 sums, rounded once
         if format == "bf16":
             return gemm_bf16(rounded_bits(x, "bf16"), self._brain, self.bias)
         if format != "int8":

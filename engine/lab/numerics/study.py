@@ -1,20 +1,14 @@
-"""How few bits: the error of every format on a tensor, and the mixed-precision plan of a network. Reproducible.
-
-Tensors are drawn from named distributions with a fixed seed; the network has layers of unlike distributions, as
-trained ones do, so that one precision for all of them is never the best plan. All results are measurements on them.
-"""
+"""How few bits: the error of every format on a tensor drawn from a named distribution with a fixed seed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from engine.lab.numerics.metrics import cosine, max_abs, sqnr_db
-from engine.lab.numerics.mixed import DenseNetwork, MixedPlan, search
-from engine.numerics.formats import FORMATS, Format, Integer, NumericsError, SharedExponent, by_name
+from engine.numerics.formats import FORMATS, Format, Integer, NumericsError, SharedExponent
 
 TENSORS: dict[str, str] = {
     "normal": "Gaussian weights",
@@ -23,16 +17,7 @@ TENSORS: dict[str, str] = {
     "relu": "Activations after a ReLU",
     "uniform": "Uniform values",
 }
-LADDERS: dict[str, tuple[str, ...]] = {
-    "int4, int8, fp32": ("int4-row-asymmetric", "int8-row", "fp32"),
-    "int8, fp16, fp32": ("int8", "fp16", "fp32"),
-    "ms-fp8, ms-fp9, fp16": ("ms-fp8", "ms-fp9", "fp16"),
-    "bfp 2 bit, bfp 4 bit, fp32": ("bfp-1s2m", "bfp-1s4m", "fp32"),
-}
 _SHAPE = (256, 512)
-_SAMPLES = 512
-_WIDTHS = ((256, "normal"), (256, "outliers"), (192, "heavy"), (192, "normal"), (128, "outliers"), (16, "normal"))
-_INPUTS = 128
 
 
 @dataclass(frozen=True)
@@ -116,42 +101,3 @@ def stored(name: str, label: str) -> Stored:
     family, format = known[label]
     x = tensor(name)
     return Stored(x, format.apply(x), _point(label, family, format, x))
-
-
-@lru_cache(maxsize=1)
-def network() -> DenseNetwork:
-    """Six fully connected layers with unlike weights."""
-    layers, width = [], _INPUTS
-    for at, (outputs, kind) in enumerate(_WIDTHS):
-        weight = tensor(kind, (outputs, width), 100 + at) / np.float32(np.sqrt(width))
-        layers.append((f"fc{at + 1} ({kind})", weight, np.zeros(outputs, np.float32)))
-        width = outputs
-    return DenseNetwork(tuple(layers))
-
-
-@lru_cache(maxsize=64)
-def plan(ladder: str, bound: float) -> MixedPlan:
-    """Precision of every layer so that at most ``bound`` of the answers change, on tuning and on held-out inputs.
-
-    An operator's time is taken as the bytes of its weights: what a product of few rows costs up to the bandwidth.
-    [B] NumericsError for an unknown ladder, or a bound that is not between 0 and 1.
-    """
-    if ladder not in LADDERS:
-        raise NumericsError(f"ladder is {ladder[:40]!r}; allowed: {', '.join(LADDERS)}")
-    if not 0 < bound < 1:
-        raise NumericsError(f"bound is {bound}; allowed: above 0, below 1")
-    rungs, net = LADDERS[ladder], network()
-    rng = np.random.default_rng(1)
-    inputs = {split: rng.standard_normal((_SAMPLES, _INPUTS)).astype(np.float32) for split in ("tuning", "held_out")}
-    reference = {name: rungs[-1] for name, _, _ in net.layers}
-    answers = {split: net.run(x, reference).argmax(axis=1) for split, x in inputs.items()}
-
-    def loss(chosen: Mapping[str, str], split: str) -> float:
-        return float((net.run(inputs[split], chosen).argmax(axis=1) != answers[split]).mean())
-
-    times = {name: {rung: by_name(rung).storage_bits(w.shape) / 8 for rung in rungs} for name, w, _ in net.layers}
-
-    def alone(name: str, rung: str) -> float:
-        return net.own_error(inputs["tuning"], name, rung)
-
-    return search(times, loss, alone, ladder=rungs, bound=bound, share=1.0)

@@ -194,17 +194,3 @@ def test_another_reader_s_page_answers_while_a_run_goes_on():
         assert not ticket.done
     finally:
         ticket.give_up()
-
-
-def test_another_device_stands_beside_this_host():
-    """The operator model's prediction with its band, or the reason why there is none."""
-    host_runs.last().clear()
-    at = opened()
-    at.selectbox(key="w.beside").set_value("h100-sxm").run()
-    assert not at.exception
-    assert any("**On H100 SXM** :gray[· predicted" in m.value for m in at.markdown)
-    table = next(d.value for d in at.dataframe if "Device" in d.value)
-    assert list(table["Device"]) == ["H100 SXM"]
-    assert " to " in table.iloc[0, 3]
-    at.selectbox(key="w.kernel").set_value("lstm").run()
-    assert any("no operators like" in c.value for c in at.caption)

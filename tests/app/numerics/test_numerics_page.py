@@ -10,9 +10,9 @@ from streamlit.testing.v1 import AppTest
 
 from app.views.numerics import charts, trained
 from app.views.numerics.labels import called
-from engine.lab.numerics.study import LADDERS, TENSORS, network, plan, points, stored, tensor
+from engine.lab.numerics.study import TENSORS, points, stored, tensor
 from engine.lab.numerics.trained import Quality
-from engine.numerics.formats import NumericsError, by_name
+from engine.numerics.formats import NumericsError
 
 VIEW = str(Path(__file__).parents[3] / "app" / "views" / "numerics" / "page.py")
 MAIN = str(Path(__file__).parents[3] / "app" / "main.py")
@@ -101,25 +101,6 @@ def test_a_tensor_is_stored_as_its_format_says():
         stored("normal", "int99")
     with pytest.raises(NumericsError, match="tensor is 'odd'; allowed"):
         tensor("odd")
-
-
-@pytest.mark.parametrize("ladder", LADDERS)
-def test_a_plan_keeps_its_bound_on_both_splits(ladder):
-    found = plan(ladder, 0.02)
-    assert found.met
-    assert found.steps[-1].tuning_loss <= 0.02
-    assert found.steps[-1].held_out_loss <= 0.02
-    assert set(found.precision.values()) <= set(LADDERS[ladder])
-    bytes_ = sum(by_name(found.precision[n]).storage_bits(w.shape) / 8 for n, w, _ in network().layers)
-    assert found.time == pytest.approx(bytes_)
-    assert plan(ladder, 0.1).time <= found.time
-
-
-def test_plans_name_what_is_wrong():
-    with pytest.raises(NumericsError, match="ladder is 'x'; allowed"):
-        plan("x", 0.1)
-    with pytest.raises(NumericsError, match=r"bound is 1\.5; allowed"):
-        plan(next(iter(LADDERS)), 1.5)
 
 
 def test_the_figures_hold_the_numbers():

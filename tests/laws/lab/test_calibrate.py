@@ -11,8 +11,8 @@ from engine.cli.main import main
 from engine.evaluate import evaluate
 from engine.kernels.jit import JIT_ENABLED
 from engine.lab.host.calibrate import HOST, device_of, seen, write_spec
-from engine.lab.host.measure.device import predict_op
 from engine.lab.host.measure.kernels import KERNELS
+from engine.lab.host.measure.predict import predict_op
 from engine.lab.host.profile import HostProfile
 from engine.lab.probe import CacheSizes, MeasuredRoofline
 from engine.resolve.choices import default_scenario
@@ -40,7 +40,7 @@ ROOFLINE = MeasuredRoofline(
     dispatch=4e-5,
 )
 HABITS = HostProfile(
-    clock=2.5e9, gemm=0.8, short_row=3.0, thin_input=0.8, narrow_group=0.2, lone_vector=0.7, exposed=0.5, call=1e-5,
+    clock=2.5e9, gemm=0.8, short_row=3.0, thin_input=0.8, lone_vector=0.7, exposed=0.5, call=1e-5,
     window_call=5e-6, step_call=4e-6, special=20.0, pool=5.0, row=50.0, hash=6.0, popcount=6e11, kept=16e6,
     near_stream=0.7, far_stream=8e9,
 )  # fmt: skip

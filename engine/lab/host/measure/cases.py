@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.lab.operators.gemm import gemm_f32, gemm_u8, pack_f32, pack_s8
 from engine.lab.operators.gemv import SMALL_N, gemv, small_f32
-from engine.lab.operators.halfprec import gemm_bf16, gemm_narrow, pack_narrow, rounded_bits
+from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
 from engine.lab.operators.quantise import quantise
 from engine.scenario import ScenarioError
 
@@ -112,23 +112,16 @@ def _int8(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Mad
     return "gemm_u8", run, (1, 1, 1), step_y, _ZERO
 
 
-def _narrow(format: str, size: float, a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Made:
-    if len(a) <= _STREAMED_ROWS and format in ("fp16", "bf16"):
-        run = partial(gemv, rounded_bits(w.T, format), a, stored=format, threads=threads)
-        return f"gemv {format}", run, (4, size, 4), 1.0, 0
-    packed = pack_narrow(w, format)
-    if format == "bf16":
-        run = partial(gemm_bf16, rounded_bits(a, "bf16"), packed, None, False, None, threads)
-        return "gemm_bf16", run, (2, size, 4), 1.0, 0
-    out = np.empty((len(a), w.shape[1]), np.float32)
-    return f"gemm_narrow {format}", partial(gemm_narrow, a, packed, None, False, out, threads), (4, size, 4), 1.0, 0
+def _bf16(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Made:
+    if len(a) <= _STREAMED_ROWS:
+        run = partial(gemv, rounded_bits(w.T, "bf16"), a, stored="bf16", threads=threads)
+        return "gemv bf16", run, (4, 2, 4), 1.0, 0
+    run = partial(gemm_bf16, rounded_bits(a, "bf16"), pack_bf16(w), threads=threads)
+    return "gemm_bf16", run, (2, 2, 4), 1.0, 0
 
 
 _PRODUCTS: dict[str, Callable[[np.ndarray, np.ndarray, int, np.ndarray], _Made]] = {
     "fp32": _fp32,
     "int8": _int8,
-    "bf16": partial(_narrow, "bf16", 2.0),
-    "fp16": partial(_narrow, "fp16", 2.0),
-    "ms-fp9": partial(_narrow, "ms-fp9", 1.125),
-    "ms-fp8": partial(_narrow, "ms-fp8", 1.0),
+    "bf16": _bf16,
 }

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.lab.host.calibrate import device_of, host
-from engine.lab.host.measure.device import predict_op
 from engine.lab.host.measure.fused import FusedRun, measure_block
 from engine.lab.host.measure.kernels import kernel_named
+from engine.lab.host.measure.predict import predict_op
 from engine.lab.host.measure.run import Bounds, KernelRun, measure_kernel
 from engine.lab.numerics.format_costs import FormatCost, format_costs
 from engine.lab.numerics.trained import DigitsStudy, WideDeepStudy, digits_study, wide_deep_study

@@ -12,7 +12,7 @@ from model_zoo.families.blocks import bag, elementwise, linear
 from model_zoo.ops import Dim, Op, dim
 
 _MOST = 65536  # of any extent but a table's rows
-_PRODUCTS = ("fp32", "int8", "bf16", "fp16", "ms-fp9", "ms-fp8")
+_PRODUCTS = ("fp32", "int8", "bf16")
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,6 @@ def _conv_op(s: tuple[int, ...]) -> Op:
     return _with(op, reads=Dim(float(size * size * channels)))
 
 
-def _depthwise_op(s: tuple[int, ...]) -> Op:
-    size, channels, window = s
-    return Op(
-        "kernel",
-        "Conv",
-        "kernel",
-        g=Dim(channels),
-        m=Dim(size**2),
-        n=Dim(1.0),
-        k=Dim(window**2),
-        flops=Dim(2.0 * size**2 * channels * window**2),
-        stored=float(channels * window**2),
-        weights=Dim(float(channels * window**2)),
-        reads=Dim(size**2 * channels),
-        writes=Dim(size**2 * channels),
-        attributes=(("kernel", float(window)), ("groups", float(channels)), ("channels", float(channels))),
-    )
-
-
 def _with(op: Op, **changes: Dim) -> Op:
     from dataclasses import replace
 
@@ -91,20 +72,15 @@ _LIST = (
         lambda s: 12.0 * (s[0] * s[1] + 2 * s[1] * s[2] + s[0] * s[2]), lambda s: 2.0 * math.prod(s),
     ),
     NamedKernel(
-        "gemv", "Matrix times vector", ("K", "N"), (4096, 4096), ("fp32", "bf16", "int8"),
+        "gemv", "Matrix times vector", ("K", "N"), (4096, 4096), _PRODUCTS,
         lambda s, p, t: product(1, s[0], s[1], p, t), lambda s: _products((1, *s)),
         lambda s: 24.0 * math.prod(s), lambda s: 2.0 * math.prod(s),
     ),
     NamedKernel(
         "conv", "Convolution", ("side", "channels", "filters", "window"), (56, 64, 64, 3), _ONE,
-        lambda s, p, t: operators.convolve((s[0], s[0]), s[1], s[2], s[3], 1, 1, t),
+        lambda s, p, t: operators.convolve((s[0], s[0]), s[1], s[2], s[3], 1, t),
         _conv_op, lambda s: 8.0 * (s[0] ** 2 * (s[1] + s[2]) * 2 + s[3] ** 2 * s[1] * s[2]),
         lambda s: 2.0 * s[0] ** 2 * s[1] * s[2] * s[3] ** 2,
-    ),
-    NamedKernel(
-        "depthwise", "Depthwise convolution", ("side", "channels", "window"), (112, 96, 3), _ONE,
-        lambda s, p, t: operators.convolve((s[0], s[0]), s[1], s[1], s[2], 1, s[1], t),
-        _depthwise_op, lambda s: 24.0 * s[0] ** 2 * s[1], lambda s: 2.0 * s[0] ** 2 * s[1] * s[2] ** 2,
     ),
     NamedKernel(
         "embedding-bag", "Embedding bag", ("bags", "lookups", "rows", "width"), (256, 40, 500_000, 64),

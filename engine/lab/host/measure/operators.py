@@ -14,8 +14,7 @@ from engine.lab.ir.microkernel import NC, panels
 from engine.lab.operators.activation import Activation, activate
 from engine.lab.operators.attention import attention
 from engine.lab.operators.binary import binary_counts, pack_binary
-from engine.lab.operators.conv import conv, conv_shape, pack_conv
-from engine.lab.operators.depthwise import depthwise, narrow_groups, pack_depthwise
+from engine.lab.operators.conv import conv, pack_conv
 from engine.lab.operators.embedding import RowFormat, RowTable, embedding_bag, embedding_lookup, pack_rows
 from engine.lab.operators.fused import max_pool
 from engine.lab.operators.norm import layer_norm
@@ -34,32 +33,20 @@ _POINTWISE = {  # name -> (float64 twin, operations of an element as the graphs 
 _GOLDEN, _MIX = np.uint64(0x9E3779B97F4A7C15), (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-def _conv64(x: np.ndarray, w: np.ndarray, stride: tuple[int, ...], pad: tuple[int, ...], groups: int, rows: int):
+def _conv64(x: np.ndarray, w: np.ndarray, stride: int, pad: int, rows: int) -> np.ndarray:
     """First output pixels of a convolution in float64, channels last: [rows, OC]."""
-    rank = w.ndim - 2
-    edged = np.pad(x[:1].astype(np.float64), [(0, 0), *[(p, p) for p in pad], (0, 0)])[0]
-    view = np.lib.stride_tricks.sliding_window_view(edged, w.shape[2:], axis=tuple(range(rank)))
-    view = view[tuple(slice(None, None, s) for s in stride)]
-    spots = np.unravel_index(np.arange(min(rows, prod(view.shape[:rank]))), view.shape[:rank])
-    patches = view[spots].reshape(len(spots[0]), groups, w.shape[1], -1)
-    weight = w.astype(np.float64).reshape(groups, w.shape[0] // groups, w.shape[1], -1)
-    return np.einsum("pgcw,gocw->pgo", patches, weight).reshape(len(spots[0]), -1)
+    edged = np.pad(x[0].astype(np.float64), ((pad, pad), (pad, pad), (0, 0)))
+    view = np.lib.stride_tricks.sliding_window_view(edged, w.shape[2:], axis=(0, 1))[::stride, ::stride]
+    spots = np.unravel_index(np.arange(rows), view.shape[:2])
+    return np.einsum("pckl,ockl->po", view[spots], w.astype(np.float64))
 
 
-def convolve(
-    spatial: tuple[int, int],
-    channels: int,
-    filters: int,
-    window: int,
-    stride: int,
-    groups: int,
-    threads: int,
-) -> Case:
-    """A convolution of an image, channels last, same padding; depthwise where each channel has its own window.
+def convolve(spatial: tuple[int, int], channels: int, filters: int, window: int, stride: int, threads: int) -> Case:
+    """A convolution of an image, channels last, same padding.
 
     A window of one pixel makes it a matrix product, which runs it where the filters fill the product's panels.
     """
-    if window == stride == groups == 1 and filters > PANEL_FILL * panels(filters) * NC:
+    if window == stride == 1 and filters > PANEL_FILL * panels(filters) * NC:
         return product(prod(spatial), channels, filters, "fp32", threads)
     pad = window // 2
     out_shape = tuple((n + 2 * pad - window) // stride + 1 for n in spatial)
@@ -67,26 +54,17 @@ def convolve(
         raise MeasureError(f"spatial is {spatial}; allowed: at least the window {window} less its padding")
     edged = np.pad(noise(1, *spatial, channels), ((0, 0), (pad, pad), (pad, pad), (0, 0)))  # as the one before wrote it
     x = edged[:, pad : pad + spatial[0], pad : pad + spatial[1]]
-    w = noise(filters, channels // groups, window, window, scale=1 / np.sqrt(window**2 * channels / groups))
-    thin = narrow_groups(channels, filters, groups, (window, window), (stride, stride))
-    packed: Any = (
-        pack_depthwise(w, stride=stride, padding=pad)
-        if thin
-        else pack_conv(w, stride=stride, padding=pad, groups=groups)
-    )
-    operator: Any = depthwise if thin else conv
-    flop_per_pixel = 2.0 * window**2 * (channels // groups) * filters
-    rows = min(few_rows(prod(out_shape), flop_per_pixel), 512)
-    exact = _conv64(x, w, (stride, stride), (pad, pad), groups, rows)
+    w = noise(filters, channels, window, window, scale=1 / np.sqrt(window**2 * channels))
+    flop_per_pixel = 2.0 * window**2 * channels * filters
+    exact = _conv64(x, w, stride, pad, min(few_rows(prod(out_shape), flop_per_pixel), 512))
 
     def check(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return y.reshape(-1, filters)[: len(exact)], exact
 
     size = 4.0 * (x.size + w.size + prod(out_shape) * filters)
-    assert thin or conv_shape(spatial, packed) == out_shape
-    out = np.empty((1, *out_shape, filters), np.float32)
-    run = partial(operator, edged, packed, bordered=True, out=out, threads=threads)
-    return Case("depthwise" if thin else "conv", run, check, None, prod(out_shape) * flop_per_pixel, size, "fp32")
+    packed, out = pack_conv(w, stride=stride, padding=pad), np.empty((1, *out_shape, filters), np.float32)
+    run = partial(conv, edged, packed, bordered=True, out=out, threads=threads)
+    return Case("conv", run, check, None, prod(out_shape) * flop_per_pixel, size, "fp32")
 
 
 def pool(side: int, channels: int, window: int, stride: int, threads: int) -> Case:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 import ml_dtypes
@@ -13,7 +15,7 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import roc_auc_score
 
 from engine.lab.numerics import calibration, metrics
-from engine.lab.numerics.mixed import DenseNetwork, profile, search
+from engine.lab.numerics.mixed import profile, search
 from engine.numerics.formats import FORMATS, Binary, Float, Integer, NumericsError, SharedExponent, by_name
 from tests.reference import onnx_oracle
 
@@ -204,6 +206,32 @@ def test_tensor_metrics():
     assert metrics.cosine(a, np.float32([-4, 3])) == 0
     assert metrics.max_abs(a, a + 1) == 1
     assert metrics.top1(np.array([0, 1, 1]), np.array([[2, 1], [0, 3], [5, 5]])) == pytest.approx(2 / 3)
+
+
+@dataclass(frozen=True)
+class DenseNetwork:
+    """Fully connected layers with ReLU between them, for a search to quantise.
+
+    ``layers`` is a tuple of (name, weight ``[outputs, inputs]``, bias ``[outputs]``).
+    """
+
+    layers: tuple[tuple[str, np.ndarray, np.ndarray], ...]
+
+    def run(self, x: np.ndarray, plan: Mapping[str, str] | None = None) -> np.ndarray:
+        """Output with each layer's weight and input stored in ``plan[name]`` (float32 where absent), fp32 products."""
+        plan = plan or {}
+        value = np.asarray(x, np.float32)
+        for position, (name, weight, bias) in enumerate(self.layers):
+            if position:
+                value = np.maximum(value, 0)
+            kept = by_name(plan[name]).apply(weight) if name in plan else weight
+            seen = by_name(plan[name]).apply(value) if name in plan else value
+            value = seen @ kept.T + bias
+        return value
+
+    def own_error(self, x: np.ndarray, name: str, precision: str) -> float:
+        """Noise-to-signal ratio at the output with only ``name`` in ``precision``. [-]"""
+        return float(10 ** (-metrics.sqnr_db(self.run(x), self.run(x, {name: precision})) / 10))
 
 
 def network(seed=6):

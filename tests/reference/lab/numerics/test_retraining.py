@@ -5,34 +5,38 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.lab.numerics.retraining import _Network, retrained
+from engine.lab.numerics.perceptron import backward, drawn, forward, softmax_slope
+from engine.lab.numerics.retraining import retrained, rounded
 from engine.numerics.formats import SharedExponent
 
 
 def test_slopes_are_those_of_finite_differences():
-    network, rng = _Network(8, 10, 3), np.random.default_rng(0)
-    x, labels = rng.normal(0, 1, (5, 4, 8)).astype(np.float32), rng.integers(0, 10, 5)
+    rng = np.random.default_rng(0)
+    layers = [(w.astype(np.float64), b.astype(np.float64)) for w, b in drawn(rng, (8, 12, 12, 10))]
+    x, labels = rng.normal(0, 1, (5, 8)), rng.integers(0, 10, 5)
 
     def loss():
-        logits = network.forward(x, None)[0].astype(np.float64)
+        logits = forward(layers, x)[-1]
         return float(np.mean(np.log(np.exp(logits).sum(1)) - logits[np.arange(5), labels]))
 
-    logits, steps, held = network.forward(x, None)
-    slopes = network.slopes(logits, labels, steps, held)
-    for at, slope in enumerate(slopes):
-        own, along = network.values[at], np.sign(slope) * 1e-2  # far enough for float32
+    given = forward(layers, x)
+    slopes, _ = backward(layers, given, softmax_slope(given[-1], labels))
+    for value, slope in zip([v for layer in layers for v in layer], slopes, strict=True):
+        own, along = value.copy(), np.sign(slope) * 1e-6
         found = []
         for sign in (1, -1):
-            network.values[at] = (own + sign * along).astype(np.float32)
+            value[:] = own + sign * along
             found.append(loss())
-        network.values[at] = own
-        assert (found[0] - found[1]) / 2e-2 == pytest.approx(np.abs(slope).sum(), rel=0.03)
+        value[:] = own
+        assert (found[0] - found[1]) / 2e-6 == pytest.approx(np.abs(slope).sum(), rel=1e-4)
 
 
 def test_a_weight_is_stored_by_the_format_it_is_multiplied_in():
-    network = _Network(8, 10, 0)
-    for value, seen in zip(network.values, network.rounded(SharedExponent(400, 2, 5)), strict=True):
-        levels = {len(np.unique(np.abs(row[row != 0]))) for row in seen} if value.ndim == 2 else {3}
+    layers = drawn(np.random.default_rng(0), (40, 30, 10))
+    for (weight, bias), (seen, kept) in zip(layers, rounded(layers, SharedExponent(400, 2, 5)), strict=True):
+        assert kept is bias
+        assert seen.shape == weight.shape
+        levels = {len(np.unique(np.abs(row[row != 0]))) for row in seen.T}
         assert max(levels) <= 3  # sign and two bits of magnitude over a whole row
 
 
@@ -46,5 +50,5 @@ def test_narrow_floats_lose_what_three_epochs_bring_back():
     assert max(nine.epochs) > nine.trained - 0.01
     assert max(eight.epochs) > eight.trained - 0.015
     assert eight.bits < nine.bits < 4.5
-    assert eight.weight_bytes < 0.11 * 4 * 14464
+    assert eight.weight_bytes == pytest.approx(eight.bits * (64 * 256 + 256 * 10) / 8)
     assert retrained.__wrapped__("ms-fp9", 400, 0).converted == nine.converted

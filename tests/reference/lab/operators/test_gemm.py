@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from engine.kernels.jit import JIT_ENABLED
-from engine.lab.operators import gemm, halfprec
+from engine.lab.operators import gemm
 from engine.lab.operators.binary import binary_counts, binary_fc, pack_binary
 from engine.lab.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
 from engine.lab.operators.gemv import gemv, small_f32
-from engine.lab.operators.halfprec import gemm_bf16, gemm_narrow, pack_narrow, rounded_bits
+from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
 from engine.lab.ranges import KernelError
 from tests.reference import naive_gemm as naive
 
@@ -74,16 +74,15 @@ def test_the_way_a_product_is_cut_changes_no_bit(m, k, n, depth, seed):
     a, b = rng.integers(0, 256, (m, k)).astype(np.uint8), rng.integers(-128, 128, (k, n)).astype(np.int8)
     x, w = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
     patterns = rounded_bits(x, "bf16")
-    ints, reals, narrow, wide = pack_s8(b), pack_f32(w), pack_narrow(w, "fp16"), pack_narrow(w, "bf16")
+    ints, reals, wide = pack_s8(b), pack_f32(w), pack_bf16(w)
     calls = [
         lambda: gemm_s32(a, ints, 3),
         lambda: gemm_u8(a, ints, np.full(n, 1e-3, np.float32)),
         lambda: gemm_f32(x, reals, relu=True),
-        lambda: gemm_narrow(x, narrow, relu=True),
         lambda: gemm_bf16(patterns, wide),
     ]
     whole = [call() for call in calls]
-    with mock.patch.multiple(gemm, DEPTH=depth, _ROW_BLOCK_BYTES=1), mock.patch.object(halfprec, "DEPTH", depth):
+    with mock.patch.multiple(gemm, DEPTH=depth, _ROW_BLOCK_BYTES=1):
         for call, expected in zip(calls, whole, strict=True):
             assert call().tobytes() == expected.tobytes()
 

@@ -1,0 +1,33 @@
+"""One operator of this host as the CPU model prices it."""
+
+from __future__ import annotations
+
+from engine.devices.common.contract import Job
+from engine.devices.cpu import family
+from hardware_specs.schema import Device
+from model_zoo.ops import Graph, Op, Phase
+
+
+def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | None:
+    """Time of one operator by itself, run again and again. [s] An estimate; None in formats the CPU has no rate for."""
+    low = "fp32" if op.kind == "BinaryGemm" else precision
+    if low not in family.formats(device) or (op.kind in ("EmbeddingBag", "Gather") and low != "fp32"):
+        return None
+    phase = Phase("kernel", (op,))
+    job = Job(
+        device,
+        phase,
+        phase.ops,
+        Graph((phase,), "call"),
+        1,
+        1.0,
+        1.0,
+        1.0,
+        1,
+        1,
+        low,
+        (threads,),
+        {switch.name: switch.name not in ("cold", "network") for switch in family.FAMILY.switches},
+        family.FAMILY.model(device),
+    )
+    return family.price(job).total_s
