@@ -7,17 +7,15 @@ calling thread with the libraries held to one, medians of interleaved rounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from statistics import median
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from engine.lab.numerics.binary_mlp import digits, float_classes, thermometer, train_binary, train_float
 from engine.lab.operators.gemm import Packed, gemm_f32, pack_f32
-from tests.bench.bench_wide_deep import timed
+from tests.bench.timing import Call, Row, interleaved, row
 
 HIDDEN = (512, 512)
 BATCHES = (1, 64, 449)
@@ -29,7 +27,7 @@ def _packed_classes(layers: list[tuple[Packed, np.ndarray]], values: np.ndarray)
     return values.argmax(axis=1)
 
 
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[Row]:
     """Accuracy of both, then images a second by batch."""
     images = digits()
     train, test = ((x / 16).astype(np.float32) for x in (images.train, images.test))
@@ -43,37 +41,19 @@ def rows() -> list[dict[str, Any]]:
         100 * float((result == images.test_labels).mean())
         for result in (float_classes(layers, test), binary.classes(bits))
     )
-    result: list[dict[str, Any]] = [
-        {
-            "name": f"digits, {len(test)} held out: binary perceptron's accuracy",
-            "value": low,
-            "unit": "%",
-            "against": f"FP32, {plain:.2f} %",
-            "ratio": low / plain,
-            "goal": "reported",
-            "met": None,
-        }
-    ]
+    name = f"digits, {len(test)} held out: binary perceptron's accuracy"
+    result = [row(name, low, "%", f"FP32, {plain:.2f} %", low / plain)]
     with threadpool_limits(1):
         for batch in BATCHES:
-            calls: dict[str, Callable[[], object]] = {
+            calls: dict[str, Call] = {
                 "numpy": partial(float_classes, layers, test[:batch]),
                 "our": partial(_packed_classes, packed, test[:batch]),
                 "binary": partial(binary.classes, bits[:batch], threads=1),
             }
-            took = timed(calls, max(1, 512 // batch))
+            took = interleaved(calls, 15)
             best = min(("numpy", "our"), key=lambda name: median(took[name]))
             gain = median(f / b for f, b in zip(took[best], took["binary"], strict=True))
             fast = batch / median(took[best])
-            result.append(
-                {
-                    "name": f"digits, binary perceptron batch {batch}",
-                    "value": batch / median(took["binary"]),
-                    "unit": "image/s",
-                    "against": f"{best} FP32, {fast:,.0f} image/s",
-                    "ratio": gain,
-                    "goal": "reported",
-                    "met": None,
-                }
-            )
+            rate, against = batch / median(took["binary"]), f"{best} FP32, {fast:,.0f} image/s"
+            result.append(row(f"digits, binary perceptron batch {batch}", rate, "image/s", against, gain))
     return result

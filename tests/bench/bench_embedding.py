@@ -7,7 +7,7 @@ of the calling thread, since other work may share the machine. Rows without a go
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from statistics import median
 from time import perf_counter, thread_time
@@ -20,10 +20,11 @@ from engine.lab.ir.embedding_bag import IDS_AHEAD
 from engine.lab.ir.lanes import prefetch
 from engine.lab.operators.embedding import RowTable, embedding_bag, embedding_lookup
 from engine.lab.ranges import fresh
-from tests.bench.bench_operators import Row, interleaved, row
+from tests.bench.timing import Row, interleaved, row
 
 ROWS_BEYOND_CACHE, ROWS_IN_CACHE = 8_000_000, 2_000
 BAGS, LOOKUPS, WIDTH, ROUNDS = 512, 40, 64, 100
+Bag = Callable[[np.ndarray], object]
 TORCH = importlib.util.find_spec("torch") is not None
 
 
@@ -48,7 +49,7 @@ def _stored(fmt: str, rows: int) -> np.ndarray:
     return table
 
 
-def _torch_bag(fmt: str, data: np.ndarray, offsets: np.ndarray) -> Callable[[np.ndarray], object]:
+def _torch_bag(fmt: str, data: np.ndarray, offsets: np.ndarray) -> Bag:
     import torch
 
     torch.set_num_threads(1)
@@ -95,8 +96,8 @@ def _touch(stride: int, ahead: int = 48) -> Callable[[Any, Any], int]:
 def _bounded(
     fmt: str,
     data: np.ndarray,
-    ours: Callable[[np.ndarray], object],
-    peer: Callable[[np.ndarray], object],
+    ours: Bag,
+    peer: Bag,
     ids: list[np.ndarray],
 ) -> list[Row]:
     """Ours and the peer against reading the same number of random rows of the table and doing nothing with them.
@@ -121,35 +122,33 @@ def _bounded(
     return result
 
 
-def _on_next(call: Callable[[np.ndarray], object], ids: Iterator[np.ndarray]) -> None:
-    call(next(ids))
+def _in_turns(name: str, ours: Bag, peer: Bag, against: str, rows: int, goal: float | None = None) -> Row:
+    """Ours beside a peer, each call on rows of its own: nothing is warm."""
+    rng = np.random.default_rng(0)
+    pick = iter([rng.integers(0, rows, BAGS * LOOKUPS) for _ in range(12 * ROUNDS)])
+    calls = {who: (lambda run=run: run(next(pick))) for who, run in (("ours", ours), ("peer", peer))}
+    seconds = interleaved(calls, ROUNDS, at_least=0.0)
+    ratio = float(np.median(seconds["peer"] / seconds["ours"]))
+    return row(name, BAGS * LOOKUPS / float(np.median(seconds["ours"])), "lookup/s", against, ratio, goal)
 
 
-def embedding_rows() -> list[Row]:
-    """Embedding bags of 40 lookups in the four formats, tables beyond and within the caches."""
+def rows() -> list[Row]:
+    """Bags of 40 lookups in the four formats, tables beyond and within the caches; weights and single lookups."""
     rng, found = np.random.default_rng(0), []
     offsets = np.arange(BAGS + 1, dtype=np.int64) * LOOKUPS
     out = np.zeros((BAGS, WIDTH), np.float32)
     for fmt in ("fp32", "fp16", "int8", "int4"):
         for rows, place, goal in ((ROWS_BEYOND_CACHE, "DRAM", 1.3), (ROWS_IN_CACHE, "cache", None)):
             data = _stored(fmt, rows)
-            table = RowTable(fmt, WIDTH, data)
-            fresh = [
-                rng.integers(0, rows, BAGS * LOOKUPS) for _ in range(2 * ROUNDS + 20)
-            ]  # new rows each call: nothing is warm
-            pick = iter(fresh)
-
-            ours = partial(embedding_bag, table, offsets=offsets, out=out, threads=1)
-            unhinted = partial(embedding_bag, table, offsets=offsets, out=out, threads=1, distance=0)
-            peer, name = (_torch_bag(fmt, data, offsets), "torch") if TORCH else (unhinted, "no prefetch")
-            ratio, spent = interleaved(partial(_on_next, ours, pick), partial(_on_next, peer, pick), ROUNDS)
-            rate = BAGS * LOOKUPS / spent
-            label = f"embedding bag {fmt}, {rows} x {WIDTH}, {place}"
-            found.append(row(label, rate, "lookup/s", name, ratio, goal if TORCH else None))
+            ours = partial(embedding_bag, RowTable(fmt, WIDTH, data), offsets=offsets, out=out, threads=1)
+            peer, against = partial(ours, distance=0), "no prefetch"
+            if TORCH:
+                peer, against = _torch_bag(fmt, data, offsets), "torch"
+            name = f"embedding bag {fmt}, {rows} x {WIDTH}, {place}"
+            found.append(_in_turns(name, ours, peer, against, rows, goal if TORCH else None))
             if place == "DRAM":
-                found += _bounded(
-                    fmt, data, ours, peer, [rng.integers(0, rows, BAGS * LOOKUPS) for _ in range(3 * ROUNDS)]
-                )
+                ids = [rng.integers(0, rows, BAGS * LOOKUPS) for _ in range(3 * ROUNDS)]
+                found += _bounded(fmt, data, ours, peer, ids)
     return found + (_weighted_and_single() if TORCH else [])
 
 
@@ -160,29 +159,22 @@ def _weighted_and_single() -> list[Row]:
     rng, table = np.random.default_rng(6), RowTable("fp32", WIDTH, _stored("fp32", ROWS_BEYOND_CACHE))
     offsets, weights = np.arange(BAGS + 1, dtype=np.int64) * LOOKUPS, rng.random(BAGS * LOOKUPS, np.float32)
     data, starts, factors = (torch.from_numpy(a) for a in (table.data, offsets[:-1].copy(), weights))
-    pick = iter([rng.integers(0, table.rows, BAGS * LOOKUPS) for _ in range(4 * ROUNDS + 40)])
-    bags, rows = np.zeros((BAGS, WIDTH), np.float32), fresh((BAGS * LOOKUPS, WIDTH))
+    bags, single = np.zeros((BAGS, WIDTH), np.float32), fresh((BAGS * LOOKUPS, WIDTH))
     bag = torch.nn.functional.embedding_bag
-    cases: tuple[tuple[str, Callable[[np.ndarray], object], Callable[[np.ndarray], object]], ...] = (
-        (
-            "weighted embedding bag fp32",
+    place = f"{table.rows} x {WIDTH}, DRAM"
+    return [
+        _in_turns(
+            f"weighted embedding bag fp32, {place}",
             partial(embedding_bag, table, offsets=offsets, weights=weights, out=bags, threads=1),
             lambda ids: bag(torch.from_numpy(ids), data, starts, mode="sum", per_sample_weights=factors),
+            "torch",
+            table.rows,
         ),
-        (
-            "single lookups fp32",
-            partial(embedding_lookup, table, out=rows, threads=1),
+        _in_turns(
+            f"single lookups fp32, {place}",
+            partial(embedding_lookup, table, out=single, threads=1),
             lambda ids: torch.nn.functional.embedding(torch.from_numpy(ids), data),
+            "torch",
+            table.rows,
         ),
-    )
-    result = []
-    for name, ours, peer in cases:
-        ratio, spent = interleaved(partial(_on_next, ours, pick), partial(_on_next, peer, pick), ROUNDS)
-        label = f"{name}, {table.rows} x {WIDTH}, DRAM"
-        result.append(row(label, BAGS * LOOKUPS / spent, "lookup/s", "torch", ratio))
-    return result
-
-
-def rows() -> list[Row]:
-    """Every format's throughput and its ratios, single thread."""
-    return embedding_rows()
+    ]

@@ -8,6 +8,7 @@ import time
 
 from engine.evaluate import evaluate
 from engine.resolve.presets import preset
+from tests.bench.timing import Row, row
 
 
 def _seconds(code: str) -> float:
@@ -19,7 +20,7 @@ def _seconds(code: str) -> float:
     return best
 
 
-def rows() -> list[dict]:
+def rows() -> list[Row]:
     """Warm evaluate of a decoder, `import engine`, and the first number from a warm cache, against their budgets."""
     scenario = preset("dfx-345m").scenario
     evaluate(scenario)
@@ -39,15 +40,5 @@ def rows() -> list[dict]:
         ("import engine", imported, 1.0),
         ("first number from a warm cache", first, 2.0),
     ):
-        result.append(
-            {
-                "name": name,
-                "value": value,
-                "unit": "s",
-                "against": f"budget of {budget} s",
-                "ratio": value / budget,
-                "goal": "<= 1",
-                "met": value <= budget,
-            }
-        )
+        result.append(row(name, value, "s", f"budget of {budget} s", value / budget, "<= 1", value <= budget))
     return result

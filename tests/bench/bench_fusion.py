@@ -6,27 +6,18 @@ calling thread, medians of interleaved rounds.
 
 from __future__ import annotations
 
-from typing import Any
-
 from engine.lab.host.calibrate import device_of, host
 from engine.lab.host.measure.fused import BLOCKS, measure_block
+from tests.bench.timing import Row, row
 
 
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[Row]:
     """One row a block: the measured gain, and its ratio to the predicted one, held within a quarter."""
     device, result = device_of(*host()), []
     for name in BLOCKS:
         run = measure_block(name, device, rounds=21, limit_s=5.0)
         ratio = run.gain / run.predicted
-        result.append(
-            {
-                "name": f"depth first: {run.title}",
-                "value": run.gain,
-                "unit": "x",
-                "against": f"predicted {run.predicted:.2f} x",
-                "ratio": ratio,
-                "goal": "gain > 1, 0.75 to 1.25",
-                "met": bool(run.gain > 1 and 0.75 <= ratio <= 1.25),
-            }
-        )
+        met = bool(run.gain > 1 and 0.75 <= ratio <= 1.25)
+        against = f"predicted {run.predicted:.2f} x"
+        result.append(row(f"depth first: {run.title}", run.gain, "x", against, ratio, "gain > 1, 0.75 to 1.25", met))
     return result

@@ -1,10 +1,7 @@
 """Matrix products beside the peak probed in the same rounds and the best library found, one thread, interleaved.
 
-Every ratio is the median over rounds of figures taken next to each other, because a shared machine's clock drifts; the
-probed peak does as many operations as the product it stands beside, so both see the same interruptions, and the two
-alternate in rounds of their own, short and many, with nothing between them. Products are timed in processor seconds of
-the calling thread, after a call that is not, so that operands come from where the call before left them and not from
-wherever a rival's call pushed them; two threads in wall time.
+The probed peak does as many operations as the product it stands beside, so both see the same interruptions, and the two
+alternate in rounds of their own, short and many, with nothing between them; two threads are timed in wall time.
 Weights are packed, and peers' weights reordered, before the clock starts; everything else a call does is timed.
 Peers: onnxruntime, numpy, and torch (oneDNN, with packed weights where it can) where it is installed; each row names
 the fastest of them.
@@ -20,8 +17,6 @@ from collections.abc import Callable
 os.environ.pop("OPENBLAS_CORETYPE", None)  # some environments pin a slower BLAS; for runs of this file by itself
 
 import numpy as np
-import onnx
-import onnxruntime
 from onnx import TensorProto, helper
 from threadpoolctl import threadpool_limits
 
@@ -32,98 +27,30 @@ from engine.lab.ir.microkernel import HAS_BF16, HAS_COUNT
 from engine.lab.operators.binary import binary_fc, pack_binary
 from engine.lab.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
 from engine.lab.operators.gemv import small_f32
-from engine.lab.operators.halfprec import gemm_bf16, pack_narrow, rounded_bits
+from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
+from tests.bench.timing import ROUNDS, Call, Row, beside, interleaved, row
+from tests.reference.onnx_oracle import session
 
 SHAPES = ((512, 845, 1024), (512, 1024, 512), (512, 512, 256), (1024, 1024, 1024))
-GPT2_345M = ((3072, 1024), (1024, 1024), (4096, 1024), (1024, 4096))  # one layer's weights, rows x inputs
-ROUNDS = 11
 PIECE, SPENT = 1e-3, 0.6  # seconds that a limit is probed for at a time, and that a product and its limit alternate for
-Call = Callable[[], object]
 
 
-def _timed(call: Call, clock: Callable[[], float], repeats: int = 1) -> float:
-    start = clock()
-    for _ in range(repeats):
-        call()
-    return (clock() - start) / repeats
+def _plain(op: str, a: np.ndarray, b: np.ndarray, output: int) -> Call:
+    return _session(op, a, {"b": b}, ["a", "b"], output)
 
 
-def _interleaved(
-    calls: dict[str, Call],
-    rounds: int = ROUNDS,
-    clock: Callable[[], float] = time.thread_time,
-    at_least: float = 2e-4,
-    spend: float = 0.0,
-) -> dict[str, np.ndarray]:
-    """Seconds of every call in every round, each warm and for ``at_least`` seconds.
-
-    A round runs them one after another, the next one in the opposite order; there are ``rounds`` of them, or more that
-    take about ``spend`` seconds.
-    """
-    repeats, once = {}, 0.0
-    for name, call in calls.items():
-        call()
-        seconds = max(1e-7, min(_timed(call, clock) for _ in range(3)))
-        repeats[name] = max(1, round(at_least / seconds))
-        once += (repeats[name] + 1) * seconds
-    taken: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(max(rounds, min(151, int(spend / once)))):
-        for name in list(calls)[:: 1 if turn % 2 else -1]:
-            calls[name]()
-            taken[name].append(_timed(calls[name], clock, repeats[name]))
-    return {name: np.array(seconds) for name, seconds in taken.items()}
-
-
-def _row(name: str, value: float, unit: str, against: str, ratio: float, goal: float) -> dict:
-    return {
-        "name": name,
-        "value": float(value),
-        "unit": unit,
-        "against": against,
-        "ratio": float(ratio),
-        "goal": goal,
-        "met": bool(ratio >= goal),
-    }
-
-
-def _session(op: str, a: np.ndarray, b: np.ndarray, result: int) -> Call:
-    graph = helper.make_graph(
-        [helper.make_node(op, ["a", "b"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("a", helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)],
-        [helper.make_tensor_value_info("y", result, [a.shape[0], b.shape[1]])],
-        [onnx.numpy_helper.from_array(b, "b")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return _run(model, {"a": a})
+def _session(op: str, a: np.ndarray, constants: dict[str, np.ndarray], names: list[str], output: int) -> Call:
+    kind = helper.np_dtype_to_tensor_dtype(a.dtype)
+    made = session([helper.make_node(op, names, ["y"])], {"a": kind}, {"y": output}, constants, opset=17)
+    return lambda: made.run(None, {"a": a})
 
 
 def _requantising_session(a: np.ndarray, b: np.ndarray) -> Call:
-    constants = {
-        "b": b,
-        "sa": np.float32(0.02),
-        "za": np.uint8(0),
-        "sb": np.float32(0.01),
-        "zb": np.int8(0),
-        "sy": np.float32(2.0),
-        "zy": np.uint8(0),
-    }
-    graph = helper.make_graph(
-        [helper.make_node("QLinearMatMul", ["a", "sa", "za", "b", "sb", "zb", "sy", "zy"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("a", TensorProto.UINT8, a.shape)],
-        [helper.make_tensor_value_info("y", TensorProto.UINT8, [a.shape[0], b.shape[1]])],
-        [onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return _run(model, {"a": a})
-
-
-def _run(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> Call:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return lambda: session.run(None, inputs)
+    constants = {"b": b, "sa": np.array(0.02, np.float32), "za": np.array(0, np.uint8)}
+    constants |= {"sb": np.array(0.01, np.float32), "zb": np.array(0, np.int8)}
+    constants |= {"sy": np.array(2.0, np.float32), "zy": np.array(0, np.uint8)}
+    names = ["a", "sa", "za", "b", "sb", "zb", "sy", "zy"]
+    return _session("QLinearMatMul", a, constants, names, TensorProto.UINT8)
 
 
 def _torch_calls(a: np.ndarray, b: np.ndarray, requantised: bool = False) -> dict[str, Call]:
@@ -154,25 +81,23 @@ def _torch_calls(a: np.ndarray, b: np.ndarray, requantised: bool = False) -> dic
 
 def _against(
     name: str, operations: float, ours: Call, peers: dict[str, Call], kind: str | None, goals: tuple[float, float]
-) -> list[dict]:
+) -> list[Row]:
     """Rows of one shape: our call against the probed peak of ``kind`` and against the fastest of ``peers``."""
     rows = []
     if kind is not None:
         _, one_turn = probe.peak_call(kind, 1)
         peak, peak_operations = probe.peak_call(kind, max(1, round(operations / one_turn)))
-        seconds = _interleaved({"ours": ours, "peak": peak}, at_least=PIECE, spend=SPENT)
-        rate = operations / float(np.median(seconds["ours"])) / 1e9
-        ratio = np.median((operations / seconds["ours"]) / (peak_operations / seconds["peak"]))
-        rows.append(_row(name, rate, "GOP/s", f"{kind} peak in registers", ratio, goals[0]))
+        seconds = interleaved({"ours": ours, "peak": peak}, at_least=PIECE, spend=SPENT)
+        ratio = float(np.median((operations / seconds["ours"]) / (peak_operations / seconds["peak"])))
+        rate = operations / float(np.median(seconds["ours"]))
+        rows.append(row(name, rate, "OP/s", f"{kind} peak in registers", ratio, goals[0]))
     if peers:
-        seconds = _interleaved({"ours": ours} | peers, 2 * ROUNDS if operations < 1e9 else ROUNDS)
-        rate = operations / float(np.median(seconds["ours"])) / 1e9
-        best = min(peers, key=lambda peer: float(np.median(seconds[peer])))
-        rows.append(_row(name, rate, "GOP/s", best, np.median(seconds[best] / seconds["ours"]), goals[1]))
+        rounds = 2 * ROUNDS if operations < 1e9 else ROUNDS
+        rows.append(beside(name, operations, "OP/s", ours, peers, goals[1], rounds))
     return rows
 
 
-def _dense(m: int, k: int, n: int) -> list[dict]:
+def _dense(m: int, k: int, n: int) -> list[Row]:
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 128, (m, k)).astype(np.uint8), rng.integers(-128, 128, (k, n)).astype(np.int8)
     x, w = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
@@ -180,17 +105,20 @@ def _dense(m: int, k: int, n: int) -> list[dict]:
     s32, u8, f32 = np.empty((m, n), np.int32), np.empty((m, n), np.uint8), np.empty((m, n), np.float32)
     operations, shape = 2.0 * m * k * n, f"{m}x{k}x{n}"
     vnni = "u8s8" if jit.isa() == "avx512vnni" else None
-    peers = {"onnxruntime MatMulInteger": _session("MatMulInteger", a, b, TensorProto.INT32)} | _torch_calls(a, b)
+    peers = {"onnxruntime MatMulInteger": _plain("MatMulInteger", a, b, TensorProto.INT32)} | _torch_calls(a, b)
     goals = (0.93, 1.0)
     rows = _against(f"u8s8->s32 {shape}", operations, lambda: gemm_s32(a, ints, out=s32, threads=1), peers, vnni, goals)
     peers = {"onnxruntime QLinearMatMul": _requantising_session(a, b)} | _torch_calls(a, b, requantised=True)
     rows += _against(
         f"u8s8->u8 {shape}", operations, lambda: gemm_u8(a, ints, scale, out=u8, threads=1), peers, vnni, goals
     )
-    peers = {"onnxruntime": _session("MatMul", x, w, TensorProto.FLOAT), "numpy": lambda: np.matmul(x, w, out=f32)}
+    peers = {
+        "onnxruntime": _plain("MatMul", x, w, TensorProto.FLOAT),
+        "numpy": lambda: np.matmul(x, w, out=f32),
+    }
     peers |= _torch_calls(x, w)
     rows += _against(f"f32 {shape}", operations, lambda: gemm_f32(x, reals, out=f32, threads=1), peers, "f32", goals)
-    bits, narrow = rounded_bits(x, "bf16"), pack_narrow(w, "bf16")
+    bits, narrow = rounded_bits(x, "bf16"), pack_bf16(w)
     kind = "bf16" if HAS_BF16 else "f32"
     name = f"bf16 {shape}" + ("" if HAS_BF16 else ", widened")
     return rows + _against(
@@ -203,18 +131,21 @@ def _dense(m: int, k: int, n: int) -> list[dict]:
     )
 
 
-def _small_n(m: int = 512, k: int = 256, n: int = 2) -> list[dict]:
+def _small_n(m: int = 512, k: int = 256, n: int = 2) -> list[Row]:
     """Goal 1 / 1.2 of the best library."""
     rng = np.random.default_rng(1)
     x, w = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
     w_t, out = np.ascontiguousarray(w.T), np.empty((m, n), np.float32)
     operations, shape, goals = 2.0 * m * k * n, f"{m}x{k}x{n}", (1.0, 1 / 1.2)
-    peers = {"onnxruntime": _session("MatMul", x, w, TensorProto.FLOAT), "numpy": lambda: np.matmul(x, w, out=out)}
+    peers = {
+        "onnxruntime": _plain("MatMul", x, w, TensorProto.FLOAT),
+        "numpy": lambda: np.matmul(x, w, out=out),
+    }
     peers |= _torch_calls(x, w)
     return _against(f"f32 {shape}", operations, lambda: small_f32(x, w_t, out=out, threads=1), peers, None, goals)
 
 
-def _binary(inputs: int = 4096) -> list[dict]:
+def _binary(inputs: int = 4096) -> list[Row]:
     """Batched: of the bound of the arithmetic units; batch 1: of the slower of that and one read of the weights."""
     rng = np.random.default_rng(2)
     caches = probe.cache_sizes()
@@ -232,7 +163,7 @@ def _binary(inputs: int = 4096) -> list[dict]:
             peak, peak_operations = probe.peak_call(kind, max(1000, round(operations / one_turn)))
             calls: dict[str, Call] = {"ours": lambda x=x, w=w, t=threshold: binary_fc(x, w, t, threads=1), "peak": peak}
             calls["stream"] = lambda d=far: probe._read_range(0, 1, d, out, d.size, 2)
-            seconds = _interleaved(calls, 2 * ROUNDS, at_least=PIECE, spend=SPENT)
+            seconds = interleaved(calls, 2 * ROUNDS, at_least=PIECE, spend=SPENT)
             limit, against = operations / peak_operations * seconds["peak"], "differing bits counted in registers"
             if not HAS_COUNT:  # three operations a word there, OPERATIONS_PER_WORD here, of the rate of FP32 products
                 limit, against = limit * OPERATIONS_PER_WORD / 32, "vector operations"
@@ -242,11 +173,11 @@ def _binary(inputs: int = 4096) -> list[dict]:
                 limit = np.maximum(limit, stream)
             rate = batch / float(np.median(seconds["ours"]))
             ratio = float(np.median(limit / seconds["ours"]))
-            rows.append(_row(f"binary FC {inputs}x{neurons} batch {batch}", rate, "FC/s", against, ratio, goal))
+            rows.append(row(f"binary FC {inputs}x{neurons} batch {batch}", rate, "FC/s", against, ratio, goal))
     return rows
 
 
-def _two_threads(n: int = 1024) -> list[dict]:
+def _two_threads(n: int = 1024) -> list[Row]:
     """Speed-up of two threads over one, of two: wall time, so only a quiet machine shows it."""
     if jit.pool_size() < 2:
         return []
@@ -261,20 +192,15 @@ def _two_threads(n: int = 1024) -> list[dict]:
     rows = []
     for name, product in products.items():
         calls: dict[str, Call] = {str(t): lambda p=product, t=t: p(t) for t in (1, 2)}
-        seconds = _interleaved(calls, clock=time.perf_counter, spend=SPENT)
+        seconds = interleaved(calls, clock=time.perf_counter, spend=SPENT)
         ratio = float(np.median(seconds["1"] / seconds["2"])) / 2
-        rate = 2.0 * n**3 / float(np.median(seconds["2"])) / 1e9
-        rows.append(_row(f"{name} {n}x{n}x{n}, 2 threads", rate, "GOP/s", "twice one thread", ratio, 0.9))
+        rate = 2.0 * n**3 / float(np.median(seconds["2"]))
+        rows.append(row(f"{name} {n}x{n}x{n}, 2 threads", rate, "OP/s", "twice one thread", ratio, 0.9))
     return rows
 
 
-def rows() -> list[dict]:
+def rows() -> list[Row]:
     """All rows: ``name, value, unit, against, ratio, goal, met``."""
     with threadpool_limits(1, user_api="blas"):  # a second BLAS thread is timed by nobody and spins into what follows
         found = [row for shape in SHAPES for row in _dense(*shape)]
         return found + _small_n() + _two_threads() + _binary()
-
-
-if __name__ == "__main__":
-    for entry in rows():
-        print("{name:45s} {value:10.1f} {unit:7s} {ratio:6.3f} of {against:35s} goal {goal:.2f} {met}".format(**entry))

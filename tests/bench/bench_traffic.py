@@ -28,6 +28,7 @@ from engine.traffic import (
     single,
 )
 from engine.traffic.runs import launch_tables, run_decoder, run_stations
+from tests.bench.timing import Row, row
 from tests.laws.traffic.queues import affine, pool_behind_network, sparse_dense
 from tests.reference.naive_events import TwinStation, simpy_chain
 
@@ -156,7 +157,14 @@ def _decoder() -> tuple[int, float]:
     return events, _best(lambda: run_decoder(system, arrive, *tokens), time.thread_time)
 
 
-def rows() -> list[dict]:
+def _rate(name: str, value: float, unit: str, goal: float, against: str, ratio: float | None = None) -> Row:
+    """A rate held to its goal, beside a rival or that goal."""
+    return row(
+        name, value, unit, against, value / goal if ratio is None else ratio, f">= {goal:g} {unit}", value >= goal
+    )
+
+
+def rows() -> list[Row]:
     """Events and requests a second and a whole latency curve, against their goals and against SimPy."""
     result = []
     for name, (system, load) in _systems().items():
@@ -164,85 +172,32 @@ def rows() -> list[dict]:
         arrive = Poisson(load * capacity(system).qps).times(_REQUESTS, 1, 0)
         twin = _TWIN_REQUESTS / _simpy_seconds(station, arrive[:_TWIN_REQUESTS])
         events_run = _event_run(station, arrive)
-        events = events_run()
+        events, against = events_run(), "SimPy twin, requests/s"
         seconds = _best(events_run, time.thread_time)
         recursion = _REQUESTS / _best(_recursion_run(station, arrive), time.thread_time)
-        for kind, value, unit, goal, against in (
-            ("event engine", events / seconds, "events/s", _EVENT_GOAL, _REQUESTS / seconds / twin),
-            ("exact recursion", recursion, "requests/s", _REQUEST_GOAL, recursion / twin),
-        ):
-            result.append(
-                {
-                    "name": f"{kind}, {name}",
-                    "value": value,
-                    "unit": unit,
-                    "against": "SimPy twin, requests/s",
-                    "ratio": against,
-                    "goal": f">= {goal:g} {unit}",
-                    "met": value >= goal,
-                }
-            )
-    uneven = [(servers, None) for servers in (1, 4, 16, 64, 128)] + [(servers, 9) for servers in (4, 16, 64)]
-    for servers, places in uneven:
-        rate = _REQUESTS / _uneven(servers, places)
-        room = "" if places is None else f", {places} places"
-        result.append(
-            {
-                "name": f"exact recursion, {servers} servers, exponential service{room}",
-                "value": rate,
-                "unit": "requests/s",
-                "against": "goal of the recursion",
-                "ratio": rate / _REQUEST_GOAL,
-                "goal": f">= {_REQUEST_GOAL:g} requests/s",
-                "met": rate >= _REQUEST_GOAL,
-            }
-        )
-    for name, (system, sizes) in _several().items():
-        events, seconds = _chained(system, sizes)
-        result.append(
-            {
-                "name": f"event engine, {name}",
-                "value": events / seconds,
-                "unit": "events/s",
-                "against": "goal of the event engine",
-                "ratio": events / seconds / _EVENT_GOAL,
-                "goal": f">= {_EVENT_GOAL:g} events/s",
-                "met": events / seconds >= _EVENT_GOAL,
-            }
-        )
-    events, seconds = _decoder()
-    result.append(
-        {
-            "name": "event engine, continuous batching of 16 on 2 replicas",
-            "value": events / seconds,
-            "unit": "events/s",
-            "against": "goal of the event engine",
-            "ratio": events / seconds / _EVENT_GOAL,
-            "goal": f">= {_EVENT_GOAL:g} events/s",
-            "met": events / seconds >= _EVENT_GOAL,
-        }
-    )
-    wide = single(Service.constant(64e-3, 64, cv=1.0))
-    curves = {name: (system, Fixed(1)) for name, (system, _) in _systems().items()} | {
-        "64 servers, exponential service": (wide, Fixed(1)),
-        **_several(),
-    }
-    for name, (system, sizes) in curves.items():
+        ratio = _REQUESTS / seconds / twin
+        result += [
+            _rate(f"event engine, {name}", events / seconds, "events/s", _EVENT_GOAL, against, ratio),
+            _rate(f"exact recursion, {name}", recursion, "requests/s", _REQUEST_GOAL, against, recursion / twin),
+        ]
+    for servers, places in [*((n, None) for n in (1, 4, 16, 64, 128)), *((n, 9) for n in (4, 16, 64))]:
+        rate, room = _REQUESTS / _uneven(servers, places), "" if places is None else f", {places} places"
+        name = f"exact recursion, {servers} servers, exponential service{room}"
+        result.append(_rate(name, rate, "requests/s", _REQUEST_GOAL, "goal of the recursion"))
+    runs = {name: _chained(*given) for name, given in _several().items()}
+    runs["continuous batching of 16 on 2 replicas"] = _decoder()
+    for name, (events, seconds) in runs.items():
+        given = (events / seconds, "events/s", _EVENT_GOAL, "goal of the event engine")
+        result.append(_rate(f"event engine, {name}", *given))
+    curves = {name: (system, Fixed(1)) for name, (system, _) in _systems().items()}
+    curves["64 servers, exponential service"] = (single(Service.constant(64e-3, 64, cv=1.0)), Fixed(1))
+    for name, (system, sizes) in (curves | _several()).items():
 
         def curve(system=system, sizes=sizes) -> object:
             return latency_curve(system, Poisson(1.0), sizes=sizes, points=20, requests=_REQUESTS)
 
-        wall = _best(curve, time.perf_counter, 2)
-        busy = _best(curve, time.process_time, 1)
-        result.append(
-            {
-                "name": f"curve of 20 x 10^6 requests, {name}",
-                "value": wall,
-                "unit": "s",
-                "against": f"goal of {_CURVE_GOAL_S:g} s; {busy:.2f} s of CPU time",
-                "ratio": wall / _CURVE_GOAL_S,
-                "goal": "<= 1",
-                "met": wall <= _CURVE_GOAL_S,
-            }
-        )
+        wall, busy = _best(curve, time.perf_counter, 2), _best(curve, time.process_time, 1)
+        against = f"goal of {_CURVE_GOAL_S:g} s; {busy:.2f} s of CPU time"
+        given = (wall, "s", against, wall / _CURVE_GOAL_S, "<= 1", wall <= _CURVE_GOAL_S)
+        result.append(row(f"curve of 20 x 10^6 requests, {name}", *given))
     return result

@@ -6,11 +6,8 @@ calling thread, medians of interleaved rounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from statistics import median
-from time import thread_time
-from typing import Any
 
 import numpy as np
 
@@ -20,34 +17,11 @@ from engine.lab.numerics.metrics import auc, log_loss
 from engine.lab.numerics.wide_deep import prepare, probabilities, train
 from engine.lab.numerics.wide_deep_serving import REFINED, serve_fp32, serve_int8
 from tests.bench import wide_deep_peers as peers
+from tests.bench.timing import Call, Row, interleaved, row
 
 ROWS, HELD_OUT, CALIBRATION = 200_000, 100_000, 5_000
 BATCHES = (1, 8, 64, 512, 4096)
 ROUNDS = 15
-Row = dict[str, Any]
-
-
-def timed(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, np.ndarray]:
-    """CPU seconds of every call, a sample a round; calls take turns."""
-    for call in calls.values():
-        call()
-    found: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            start = thread_time()
-            for _ in range(repeats):
-                call()
-            found[name].append((thread_time() - start) / repeats)
-    return {name: np.array(times) for name, times in found.items()}
-
-
-def _row(name: str, value: float, unit: str, against: str, ratio: float, goal: str, met: bool | None) -> Row:
-    return {"name": name, "value": value, "unit": unit, "against": against, "ratio": ratio, "goal": goal, "met": met}
-
-
-def _least(name: str, value: float, unit: str, against: str, ratio: float, goal: float | None) -> Row:
-    met = None if goal is None else ratio >= goal
-    return _row(name, value, unit, against, ratio, "reported" if goal is None else f">= {goal}", met)
 
 
 def rows() -> list[Row]:
@@ -65,23 +39,23 @@ def rows() -> list[Row]:
         p = server(raw.ids, held.numbers, threads=1)
         lost = 100 * (right - ((p > 0.5) == held.clicked).mean())
         what = f"Wide & Deep INT8 {name}, synthetic clicks"
-        result.append(_row(f"{what}: accuracy lost", lost, "%", "FP32", lost / 0.5, "< 0.5 %", bool(lost < 0.5)))
+        result.append(row(f"{what}: accuracy lost", lost, "%", "FP32", lost / 0.5, "< 0.5 %", bool(lost < 0.5)))
         worse = auc(held.clicked, exact) - auc(held.clicked, p)
-        result.append(_row(f"{what}: AUC", auc(held.clicked, p), "", "FP32", 1 - worse, "reported", None))
+        result.append(row(f"{what}: AUC", auc(held.clicked, p), "", "FP32", 1 - worse))
         loss, before = log_loss(held.clicked, p), log_loss(held.clicked, exact)
-        result.append(_row(f"{what}: log loss", loss, "nat", "FP32", loss / before, "reported", None))
+        result.append(row(f"{what}: log loss", loss, "nat", "FP32", loss / before))
     same = all(
         np.array_equal(s(raw.ids[:999], held.numbers[:999], threads=1), s(raw.ids[:999], held.numbers[:999], threads=t))
         for s in (fp32, int8, refined)
         for t in (2, 3, 7)
     )
     result.append(
-        _row("Wide & Deep: bits equal on 1, 2, 3, 7 threads", float(same), "", "1 thread", float(same), "1", same)
+        row("Wide & Deep: bits equal on 1, 2, 3, 7 threads", float(same), "", "1 thread", float(same), "1", same)
     )
     flat = peers.flat_rows(held, model)
     others = {"onnxruntime fp32": peers.ort_fp32(model), "onnxruntime int8": peers.ort_int8(model, calibration)}
     for batch in BATCHES:
-        calls: dict[str, Callable[[], object]] = {
+        calls: dict[str, Call] = {
             "fp32": partial(fp32, raw.ids[:batch], held.numbers[:batch], threads=1),
             "int8": partial(int8, raw.ids[:batch], held.numbers[:batch], threads=1),
         }
@@ -90,11 +64,11 @@ def rows() -> list[Row]:
             if error > (0.05 if "int8" in name else 1e-4):
                 raise AssertionError(f"{name} is off by {error:.2g}: its time cannot be compared")
             calls[name] = partial(call, flat[:batch], held.numbers[:batch])
-        took = timed(calls, max(1, 2048 // batch))
+        took = interleaved(calls, ROUNDS)
         gain = float(np.median(took["fp32"] / took["int8"]))
         vnni = isa() == "avx512vnni"
         result.append(
-            _least(
+            row(
                 f"Wide & Deep batch {batch}: INT8 over FP32",
                 batch / median(took["int8"]),
                 "sample/s",
@@ -109,7 +83,7 @@ def rows() -> list[Row]:
             ratio = float(np.median(took[best] / took[precision]))
             rate = batch / median(took[precision])
             result.append(
-                _least(
+                row(
                     f"Wide & Deep {precision.upper()} batch {batch}",
                     rate,
                     "sample/s",
