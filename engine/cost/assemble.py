@@ -29,6 +29,7 @@ from engine.cost.figures import (
     N,
     column_sums,
     money_figures,
+    overlapped,
     time_figures,
 )
 from engine.cost.power_and_price import Account, account
@@ -255,15 +256,13 @@ def globals_of(bound: Bound) -> tuple[float, float, float, float]:
     return units, answered, 1.0 * s.streams, batches_of(bound)
 
 
-def _charged(plan: Plan, stage_s: Sequence[float]) -> list[float]:
+def _charged(layout: Layout, rows: np.ndarray) -> list[float]:
     """Share of each stage's time that a request is charged, as `engine.cost.figures.time_figures` has it. [-]"""
-    result = [1.0] * len(stage_s)
-    for at in range(len(plan.stages)):
-        hop = _beside(plan, at)
-        pieces = plan.hops[hop - 1].pieces if hop > 0 else math.inf
-        for one, other in ((at - 1, at), (at, at - 1)) if hop else ():
-            both = 0.5 * min(stage_s[one], stage_s[other]) * (1.0 - 1.0 / pieces)
-            result[one] = 1.0 - both / stage_s[one] if stage_s[one] > 0.0 else 0.0
+    share, first, *_, beside = np.empty(1), layout.stage_times.start, *layout.facts
+    result = []
+    for s in range(len(layout.copies)):
+        overlapped(rows, first, layout.hops, beside, s, 1, share)
+        result.append(float(share[0]))
     return result
 
 
@@ -503,7 +502,7 @@ def assemble(bound: Bound, plan: Plan) -> Schedule:
     each = [price_stage(bound, stage) for stage in plan.stages]
     fits = together(plan, [stage.fits for stage in each])
     priced = Figures(*_figures(design, 1, runs_of(design), [run for stage in each for run in stage.runs]))
-    details = zip(each, fits, priced.stage_s, _charged(plan, priced.stage_s), strict=True)
+    details = zip(each, fits, priced.stage_s, _charged(priced.layout, priced.rows), strict=True)
     return Schedule(
         priced.layout,
         priced.rows,

@@ -246,7 +246,7 @@ _Try = tuple[Callable[[Job], tuple[tuple[str, float], ...]], Job, float]
 def _tries(times: Schedule) -> list[_Try]:
     """Who says what would help a run, the run's job, and its seconds in the request; none where no family tries."""
     return [
-        (priced.family.helps, run.job, run.cost.total_s * run.passes)
+        (priced.family.helps, run.job, run.cost.total_s * run.passes * priced.charged)
         for priced in times.priced
         if priced.family.helps is not None
         for run in priced.runs

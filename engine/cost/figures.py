@@ -267,17 +267,24 @@ def _decode(pass_s, passes, each, tpot, decode_s, n):
 
 
 @kernel
-def _halved(own, other, n, out):
-    """What of a stage's time a request is charged where another goes on beside it: half of what they overlap less."""
-    for p in range(n):
-        out[p] = 1.0 - 0.5 * min(own[p], other[p]) / own[p] if own[p] > 0.0 else 0.0
+def overlapped(rows, stage_t, hop0, beside, s, n, out):
+    """Part of its time that a request is charged of stage ``s``, where stages before or behind it go on beside it.
 
-
-@kernel
-def _in_pieces(charged, pieces, n):
-    """The same where nothing goes on beside the first of so many pieces of the one and the last of the other."""
+    All of them together take what the slowest does, and one piece of each other one.
+    """
+    first, end = s, s + 1
+    while beside[first] != 0:
+        first -= 1
+    while end < beside.shape[0] and beside[end] != 0:
+        end += 1
     for p in range(n):
-        charged[p] = 1.0 - (1.0 - charged[p]) * (1.0 - 1.0 / pieces[p])
+        whole, most, piece = 0.0, 0.0, 0.0
+        for at in range(first, end):
+            whole += rows[stage_t + at, p]
+            most = max(most, rows[stage_t + at, p])
+            if beside[at] > 0:
+                piece = max(piece, 1.0 / rows[hop0 + HOPS * (beside[at] - 1) + PIECES, p])
+        out[p] = (most + (whole - most) * piece) / whole if end - first > 1 and whole > 0.0 else 1.0
 
 
 @kernel
@@ -348,8 +355,8 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
     A stage takes its passes and what it pays once a request; stages and hops follow each other, but a hidden hop only
     loads its wire. When pipelined, the
     slowest stage or wire sets the interval between requests, else the latency does. Stages that take turns on the same
-    devices count together. Of two stages that go on beside each other a request waits for the slower one: each is
-    charged its time less half of what both take, of which the first piece is no part where one waits for it.
+    devices count together. Of stages that go on beside each other a request waits for the slowest, and for one piece of
+    each other one where they hand on pieces; each is charged the same part of its time.
     """
     runs, stages, hops = shape[0], shape[1], shape[2]
     others, passes, fixed, hop0, glob, scratch, metrics = (
@@ -386,16 +393,9 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
             _add(rows[stage_t + s], rows[spent + N * s + r], n)
         _add(busy, rows[stage_t + s], n)
     for s in range(stages):
-        other = s - 1 if beside[s] != 0 else s + 1 if s + 1 < stages and beside[s + 1] != 0 else s
-        if other != s:
-            _halved(rows[stage_t + s], rows[stage_t + other], n, pass_s)
-            if beside[max(s, other)] > 0:
-                _in_pieces(pass_s, rows[hop0 + HOPS * (beside[max(s, other)] - 1) + PIECES], n)
+        overlapped(rows, stage_t, hop0, beside, s, n, pass_s)
         for r in range(N):
-            if other != s:
-                _add_part(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], pass_s, n)
-            else:
-                _add(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], n)
+            _add_part(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], pass_s, n)
     for h in range(hops):
         a = hop0 + HOPS * h
         _hop(rows[a], rows[a + 1], rows[a + 2], rows[a + 3], rows[a + 4], busy, rows[hop_t + h], n)
