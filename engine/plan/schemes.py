@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
 
@@ -134,17 +134,21 @@ def input_hops(bound: Bound, wire: Wire) -> tuple[Hop, ...]:
     return (Hop("input to the second executor", wire, entering_bytes(bound, bound.scenario.inputs), 1.0),)
 
 
-def _chain(
-    bound: Bound,
-    cuts: list[int],
-    devices: list[Device],
-    formats: list[str],
-    wire: Wire | None,
-    within: Collection[int] = (),
-) -> Plan:
+def _streams(ops: Sequence[Op]) -> bool:
+    """Whether each step of a sequence passes all of these operators before the next one must have entered.
+
+    A recurrence in both directions hands on its first step last, and a window or a mean wants several.
+    """
+    by_name = {op.name: op for op in ops}
+    before = [(op, by_name[name]) for op in ops if op.contraction for name in op.inputs if name in by_name]
+    one_way = all(op.k.coef <= source.writes.coef for op, source in before if source.sequential)
+    return one_way and ops[0].steps.s > 0 and len({op.steps for op in ops}) == 1
+
+
+def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[str], wire: Wire | None) -> Plan:
     """The first phase's ops cut into consecutive stages, each cut over a way of its own from device to device.
 
-    Behind a cut `within` a cell U starts as soon as W has sent its first step; a stage streams with one other.
+    Where both of two executors step through the sequence, the second starts as soon as the first has sent a step.
     """
     ops = list(bound.graph.phases[0].ops)
     edges = [0, *cuts, len(ops)]
@@ -153,7 +157,9 @@ def _chain(
     for i, (low, high) in enumerate(pairwise(edges)):
         names = frozenset(op.name for op in ops[low:high])
         if names:
-            streams = hops[-1].name if low in within and wire is not None and not stages[-1].streams else ""
+            pieces = all(family(device.kind).streams_io for device in devices[i - 1 : i + 1])
+            follows = stages and wire is not None and pieces and _streams(ops[edges[i - 1] : high])
+            streams = hops[-1].name if follows else ""
             stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i], streams=streams))
         if 0 < high < len(ops) and wire is not None:
             passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
@@ -271,8 +277,7 @@ def _pinned(bound: Bound) -> Plan:
             if tuple(cuts) in known:
                 continue
             known.add(tuple(cuts))
-            within = set(cuts).difference(_units(ops, gates=False))
-            plan = _chain(bound, cuts, [bound.device] * used, [format] * used, wire, within)
+            plan = _chain(bound, cuts, [bound.device] * used, [format] * used, wire)
             options.append(replace(plan, devices_used=(used,), notes=_idle(most - used, most)))
         if count > 1 and bound.family.pins is not None:
             stage = Stage("network", bound.device, count, every_op(bound.graph), format, wire)

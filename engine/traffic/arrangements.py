@@ -34,6 +34,10 @@ def arrangements(scenario: Scenario) -> dict[str, str | None]:
         refusals["stages"] = (
             f"host_tables is {scenario.host_tables!r}: host and cards look up at once, which is no row of stations"
         )
+    elif any(stage.streams for stage in plan.stages):
+        refusals["stages"] = (
+            "devices hand a sequence on step by step: several work on one at once, which is no row of stations"
+        )
     elif one or bound.graph.causal:
         refusals["stages"] = f"scheme is {scenario.scheme!r}: its parts do not overlap, so they make one station"
     if bound.graph.causal or not any(hop.wire.role == "network" for hop in plan.hops) or not one:

@@ -26,6 +26,7 @@ from engine.plan.schemes import open_plan
 from engine.resolve.bind import bind, named
 from engine.resolve.choices import default_scenario
 from engine.scenario.overrides import apply_all
+from engine.traffic.arrangements import arrangements
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import Zoo, default_zoo
 from tests.catalog.onnx_files import FLOAT, model, node
@@ -313,6 +314,49 @@ def test_what_is_made_of_inputs_and_of_the_state_may_lie_apart(workload):
     print(f"{workload}: {one.throughput_per_s:.0f}/s on one, {two.throughput_per_s:.0f}/s on two")
     assert times.units_per_s > 1.15 * one.throughput_per_s
     assert two.throughput_per_s >= times.units_per_s * (1 - 1e-12)
+
+
+STACKS = [
+    (SYSTEM, "deepbench-gru-1024", 8, 8),
+    (SYSTEM, "deepbench-gru-1024", 5, 4),
+    ("brainwave-a10", "deepbench-lstm-1024", 4, 4),
+    ("npu-rtl", "deepbench-gru-512", 3, 2),
+]
+
+
+@pytest.mark.parametrize("steps", [1, 25, 1500])
+@pytest.mark.parametrize(("system", "workload", "layers", "devices"), STACKS)
+def test_a_layer_starts_when_the_first_step_of_the_layer_before_is_out(system, workload, layers, devices, steps):
+    """A request waits for the slowest device, for one step of each other one, and for what crosses."""
+    base = default_scenario(system, workload, devices=devices, scheme="pinned", inputs=steps, params={"layers": layers})
+    bound = bind(base)
+    for plan in open_plan(bound).options:
+        times = schedule(bound, plan)
+        each = times.rows[times.layout.stage_times, 0]
+        expected = each.max() + (each.sum() - each.max()) / steps + sum(seconds for _, seconds in times.hops)
+        assert times.latency_s == pytest.approx(expected, rel=1e-9)
+    report = evaluate(base)
+    assert sum(row.time_s for row in (*report.ops, *report.other)) == pytest.approx(report.latency_s, rel=1e-9)
+    saves = float(report.verdict.split("saves ")[1].split("%")[0])
+    assert 0 < saves <= 10  # a tenth less of anything never saves more than a tenth
+    assert report.latency_s <= evaluate(base.with_(devices=1)).latency_s * (1 + 1e-9) or steps == 1
+
+
+def test_a_layer_that_reads_both_directions_waits_for_the_last_step():
+    """Its first step needs the last one of the sequence that the layer before reads backwards."""
+    base = default_scenario(SYSTEM, "deepbench-gru-1024", devices=4, scheme="pinned")
+    base = base.with_(params={"layers": 4, "directions": 2})
+    for plan in open_plan(bind(base)).options:
+        cells = [{name.split("-")[0] for name in stage.ops} for stage in plan.stages]
+        for (_, before), (stage, names) in itertools.pairwise(zip(plan.stages, cells, strict=True)):
+            assert not stage.streams or before == names  # W and U of the same layer
+
+
+def test_devices_that_hand_on_steps_are_no_row_of_stations():
+    """Stations in a row would each hold a request whole, and its answer would take longer than it is said to."""
+    base = default_scenario(SYSTEM, "deepbench-gru-1024", devices=8, scheme="pinned", params={"layers": 8})
+    assert "step by step" in arrangements(base)["stages"]
+    assert arrangements(base)["whole"] is None
 
 
 @pytest.mark.parametrize("steps", [1, 2, 25, 1500])
