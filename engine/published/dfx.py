@@ -2,7 +2,7 @@
 
 Fitted on document 004: what no mechanism explains of a synchronisation of DFX cards (DFX-054, DFX-055), one constant of
 the eager GPU baseline (DFX-006) and one of the TPU (DFX-051). Chosen inside their ranges with the four printed rates in
-view: issue, first access and row cycle of the core, and the hop of its ring. Everything else here follows.
+view: issue, first access and reads in flight of the core, and the hop of its ring. Everything else here follows.
 """
 
 from __future__ import annotations

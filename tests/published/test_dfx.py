@@ -33,7 +33,7 @@ def test_the_cores_constants_name_the_four_rates_they_were_chosen_in_view_of_and
     rates = {"DFX-053", "DFX-054", "DFX-055", "DFX-058"}
     mine = {name: {*one["claims"]} for name, one in known()["constants"].items() if {*one["claims"]} & rates}
     assert mine.pop("dfx.unexplained") == {"DFX-054", "DFX-055"}
-    assert mine.keys() == {"dfx.issue", "dfx.hbm_access", "dfx.row_cycle", "qsfp-100g-aurora.latency"}
+    assert mine.keys() == {"dfx.issue", "dfx.hbm_access", "dfx.reads_in_flight", "qsfp-100g-aurora.latency"}
     assert all(claims == rates for claims in mine.values())
     derived = {"DFX-052", "DFX-056", "DFX-064"}
     assert calibrated() & CLAIMS.keys() == {"DFX-006", "DFX-049", "DFX-051"} | rates | derived

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.common.column import Column, NotAlike, columns_as, columns_of, exceeds, larger, smaller
+from engine.devices.common.column import Column, NotAlike, columns_as, columns_of, exceeds, larger, largest, smaller
 from engine.devices.common.contract import RESOURCES
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.program import LayerSizes
 from engine.devices.dfx.scoreboard import N_UNITS, book, book_many
 from engine.scenario.formats import BITS
-from hardware_specs.schema import Device, Dfx, Link
+from hardware_specs.schema import Device, Dfx, Link, MemoryLevel
 
 BYTES = 2.0
 DEPTHS: dict[str, float] = {
@@ -52,6 +52,14 @@ an FP32 scale each; products and their sums are integers, all else is FP16. Neit
 measured by nobody.
 """
 
+PORT, BANDWIDTH, LATENCY, ROWS = (
+    "the core's port to its memory",
+    "bandwidth of off-chip memory",
+    "latency of off-chip memory",
+    "rows of the memory's banks",
+)
+"""What may set the pace of a stream of weights."""
+
 _TIMING = (isa.OCCUPY, isa.LATENCY, isa.BEATS, isa.WAIT)  # what of an instruction a core's numbers change
 
 
@@ -74,14 +82,40 @@ def vector_lanes(dfx: Dfx) -> float:
     return dfx.vector_lanes.si if dfx.vector_lanes else dfx.d.si
 
 
-def _row_gap(beat: float, clock: float, model: Mapping[str, float]) -> float:
-    """Cycles beside each beat of tiled weights that the rows of the memory take. [cycle/beat] A derivation.
+def _port(device: Device, tile: tuple[int, ...]) -> tuple[float, float, Any, Any]:
+    """Tile dimension and lanes; bytes a cycle of the channels that such a tile fills, and words of theirs in a beat."""
+    dfx = device.dfx
+    assert dfx is not None
+    d, lanes = tile or (dfx.d.si, dfx.l.si)
+    word = dfx.channel_bits.si / 8
+    port = smaller(dfx.channels.si, math.ceil(d * lanes * BYTES / word)) * word
+    return d, lanes, port, math.ceil(d * lanes * BYTES / port)  # all channels answer in step
 
-    A tile is one burst of `burst_beats` beats, the next tile another row of the same bank, which opens no sooner than
-    a row cycle after the last one; refreshes take their share of all time.
+
+def paces(device: Device, tile: tuple[int, ...], model: Mapping[str, float]) -> dict[str, Any]:
+    """Cycles of a beat of tiles as each thing that it may wait for would have it: the slowest sets it. [cycle]
+
+    A channel reads a tile as one burst of `burst_beats` beats; so many of them are under way at once, each from its
+    request to its last word. The controller interleaves: consecutive bursts lie in rows of banks in turn, each of
+    which opens one no sooner than a row cycle after the last. Refreshes take their share of all time. An estimate.
     """
-    row = model["row_cycle"] * clock / model["burst_beats"]
-    return (larger(beat, row) / (1.0 - model["refresh"])) - beat
+    dfx, hbm = device.dfx, weight_memory(device)
+    assert dfx is not None
+    clock, burst = dfx.clock.si, model["burst_beats"]
+    _, _, port, words = _port(device, tile)
+    word = port * clock / hbm.bandwidth.si if hbm.bandwidth else 1.0
+    cycles = {
+        PORT: 1.0,
+        BANDWIDTH: word,
+        LATENCY: (model["hbm_access"] * clock + burst * word) / (burst * model["reads_in_flight"]),
+        ROWS: model["row_cycle"] * clock / (burst * model["interleaved_banks"]),
+    }
+    return {name: words * one / (1.0 - model["refresh"]) for name, one in cycles.items()}
+
+
+def weight_memory(device: Device) -> MemoryLevel:
+    """The off-chip level that holds the weights."""
+    return next(m for m in device.memory if m.role == "offchip" and "weights" in m.holds)
 
 
 def core_record(
@@ -102,14 +136,8 @@ def core_record(
     dfx = device.dfx
     assert dfx is not None
     clock = dfx.clock.si
-    d, lanes = tile or (dfx.d.si, dfx.l.si)
-    hbm = next(m for m in device.memory if m.role == "offchip" and "weights" in m.holds)
-    ddr = [m for m in device.memory if m.role == "offchip" and m.name != hbm.name and m.bandwidth is not None]
-    word = dfx.channel_bits.si / 8
-    used = smaller(dfx.channels.si, math.ceil(d * lanes * BYTES / word))  # a tile wakes no more channels than it fills
-    port = used * word
-    dma = smaller(port, hbm.bandwidth.si / clock) if hbm.bandwidth else port  # bytes a cycle
-    words = math.ceil(d * lanes * BYTES / port)  # all channels answer in step: a beat is whole words of the port
+    d, lanes, port, words = _port(device, tile)
+    ddr = [m for m in device.memory if m.role == "offchip" and m is not weight_memory(device)]
     depth = {name: dfx.depths[name].si if name in dfx.depths else cycles for name, cycles in DEPTHS.items()}
     integers, (weight, cached) = format == "int8", STORED[format]
     widened = 0.0 if format == "fp16" else depth["fp-mul"] + (not integers)  # times the scale; a conversion before it
@@ -125,10 +153,9 @@ def core_record(
         isa.ROOT: depth["fp-rsqrt"],
         isa.RECIPROCAL: depth["fp-recip"],
         isa.TABLE: depth["gelu-table"],
-        isa.BEAT: words * port / dma,
-        isa.GAP: words * _row_gap(port / dma, clock, model),
+        isa.BEAT: largest(paces(device, tile, model).values()),
         isa.WRITE_LATENCY: depth["hbm-write"],
-        isa.DDR_RATE: ddr[0].bandwidth.si / clock if ddr and ddr[0].bandwidth else dma,
+        isa.DDR_RATE: ddr[0].bandwidth.si / clock if ddr and ddr[0].bandwidth else port,
         isa.DDR_LATENCY: depth["ddr-read"],
         isa.HOP: link.latency.si * hops * clock if link else 0.0,
         isa.LINK_RATE: rate,
@@ -137,7 +164,7 @@ def core_record(
         isa.SET_UP: model["unexplained"],
         isa.CARDS: float(cards),
         isa.BYTES: BYTES,
-        isa.FILL: d * lanes * BYTES / (words * larger(port, dfx.channels.si * word)),
+        isa.FILL: d * lanes * BYTES / (words * larger(port, dfx.channels.si * dfx.channel_bits.si / 8)),
         isa.PREFETCH: float(prefetch),
         isa.KEPT: larger(1.0, larger(model["kept_beats"], d / lanes * (1.0 - exceeds(model["kept_beats"], 0.0)))),
         isa.READ: model["register_read"],

@@ -33,19 +33,22 @@ from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import (
     BYTES,
     DEPTHS,
+    LATENCY,
     STORED,
     LayerSizes,
     Timed,
     core_record,
+    paces,
     role_cycles,
     time_program,
+    weight_memory,
 )
 from engine.devices.dfx.direction import DIRECTION, blocks, costs
 from engine.devices.dfx.fabric import fabric
 from engine.devices.dfx.scoreboard import N_UNITS
 from engine.scenario.formats import LABELS
 from engine.scenario.sentences import level_name
-from hardware_specs.schema import Device, MemoryLevel
+from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op
 
 BLOCK = 36 * 1024 / 8  # bytes of a block of BRAM
@@ -100,15 +103,10 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
     return None
 
 
-def _weight_memory(device: Device) -> MemoryLevel:
-    """The off-chip level that holds the weights."""
-    return next(m for m in device.memory if m.role == "offchip" and "weights" in m.holds)
-
-
 def place(job: Job) -> tuple[Fit, ...]:
     """Weights and KV in HBM, embeddings and biases in DDR, vectors of one token on chip."""
     layer = LayerSizes.of(job.phase)
-    hbm = _weight_memory(job.device)
+    hbm = weight_memory(job.device)
     ways = job.ways
     (heads, keys), part = layer.on(ways), math.ceil(layer.width / ways)
     wide = math.ceil(layer.ffn / ways) * (2.0 if layer.gated else 1.0)
@@ -225,9 +223,8 @@ class _Pass:
 
 
 _TRIED: dict[str, tuple[int, ...]] = {
-    "off-chip memory": (isa.BEAT, isa.GAP),
     "reads of registers": (isa.READ,),
-    "waits for results": (isa.ISSUE, isa.ACCESS),
+    "waits for results": (isa.ISSUE,),
     "synchronisation of the cards": (isa.SET_UP, isa.HOP),
     "depth of the operators": (
         isa.ADD,
@@ -253,9 +250,12 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
         return sum(time_program(p, record, one.sizes, at, one.chaining).cycles * n for p, at, n in one.parts)
 
     now, result = cycles(one.record), []
-    for name, places in _TRIED.items():
-        less = tuple(0.9 * v if i in places else v for i, v in enumerate(one.record))
-        result.append((name, 10.0 * (1.0 - cycles(less) / now)))
+    stream = paces(job.device, job.tile, job.model)
+    beats = {name: max(0.9 * own if other == name else own for other, own in stream.items()) for name in stream}
+    for name, places in (_TRIED | {pace: (isa.ACCESS,) if pace == LATENCY else () for pace in stream}).items():
+        less = [0.9 * v if i in places else v for i, v in enumerate(one.record)]
+        less[isa.BEAT] = beats.get(name, less[isa.BEAT])
+        result.append((name, 10.0 * (1.0 - cycles(tuple(less)) / now)))
     return tuple(result)
 
 
@@ -324,13 +324,12 @@ def _notes(job: Job) -> tuple[str, ...]:
     d, lanes, taken, there = _slices(job)
     share = f" of {there:,.0f} ({100 * taken / there:.0f}%)" if there else ""
     notes = [f"A tile of {d:.0f} x {lanes:.0f} takes {taken:,.0f}{share} DSP slices."]
-    dfx, hbm = job.device.dfx, _weight_memory(job.device)
-    port = dfx.channels.si * dfx.channel_bits.si / 8 * dfx.clock.si
-    if hbm.bandwidth and port < hbm.bandwidth.si:
+    hbm, stream = weight_memory(job.device), paces(job.device, job.tile, job.model)
+    if hbm.bandwidth:
+        rate = d * lanes * BYTES * job.device.dfx.clock.si / max(stream.values())
         notes.append(
-            f"Weights enter by {dfx.channels.si:.0f} channels of {dfx.channel_bits.si:.0f} bits, {port / 1e9:.0f} GB/s "
-            f"at {dfx.clock.si / 1e6:.0f} MHz: that port is the off-chip limit; a faster {level_name(hbm.name)} "
-            "changes nothing."
+            f"Weights come at {rate / 1e9:.0f} of the {hbm.bandwidth.si / 1e9:.0f} GB/s of {level_name(hbm.name)}: "
+            f"{max(stream, key=lambda name: stream[name])} sets the pace of a stream."
         )
     if job.format != "fp16":
         notes.append(
@@ -404,13 +403,18 @@ FAMILY = DeviceFamily(
                   "From a result to the first beat of an instruction that waited for it: vectorizer and write-back to "
                   "the register file (12), its die crossings (8 each way), scoreboard and scheduler (10), micro-codes "
                   "of the operand collector (8), read of the registers (4).", _RATES, low=10.0, high=60.0),
-        Parameter("hbm_access", 0.25e-6, "s", "assumed",
-                  "First word of a read stream: 0.12 us of an idle HBM2, its switch, and the way to the core.",
-                  _RATES, low=0.1e-6, high=0.3e-6),
+        Parameter("hbm_access", 0.26e-6, "s", "assumed",
+                  "From a read's request to its first word: 0.12 us of an idle HBM2, its switch, and the way to the "
+                  "core.", _RATES, low=0.1e-6, high=0.3e-6),
+        Parameter("reads_in_flight", 6.0, "-", "assumed",
+                  "Bursts that the DMA has under way on each channel; a port of the memory takes 32.",
+                  _RATES, low=1.0, high=32.0),
+        Parameter("interleaved_banks", 16.0, "-", "assumed",
+                  "The address map: banks that consecutive tiles of a channel lie in, four groups of four as the "
+                  "controller interleaves them; 1: in rows of one bank.", low=1.0, high=64.0),
         Parameter("row_cycle", 47e-9, "s", "assumed",
                   "A bank of HBM2 opens another row no sooner than a row cycle after the last one (33 ns open, 14 ns "
-                  "closing); a tile of weights is one burst in a row, the next tile another row of the bank.",
-                  _RATES, high=60e-9),
+                  "closing).", high=60e-9),
         Parameter("refresh", 0.067, "-", "assumed",
                   "Share of time in which HBM2 refreshes: 260 ns of every 3.9 us.", high=0.12),
         Parameter("burst_beats", 4.0, "beat", "derived",

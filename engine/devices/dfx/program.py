@@ -71,9 +71,9 @@ BUFFER = 512.0
 """Beats that each half of the DMA's double buffer holds: blocks of BRAM, 72 bits wide, are 512 words deep. [-]"""
 
 # record of the core and its network: what the programs are made for
-D, L, VECTOR, ADD, MUL, EXP, COMPARE, ROOT, RECIPROCAL, TABLE, BEAT, GAP, WRITE_LATENCY, DDR_RATE, DDR_LATENCY, HOP, \
+D, L, VECTOR, ADD, MUL, EXP, COMPARE, ROOT, RECIPROCAL, TABLE, BEAT, WRITE_LATENCY, DDR_RATE, DDR_LATENCY, HOP, \
     LINK_RATE, ISSUE, ACCESS, SET_UP, CARDS, BYTES, FILL, PREFETCH, KEPT, READ, \
-    WEIGHT, CACHED, PRODUCT, TREE, SCALE, QUANTISE = range(32)  # fmt: skip
+    WEIGHT, CACHED, PRODUCT, TREE, SCALE, QUANTISE = range(31)  # fmt: skip
 RECORD = QUANTISE + 1
 
 PROJECTIONS = frozenset((CONV1D, CONV1D_GELU, CONV1D_SILU))
@@ -223,7 +223,7 @@ def _multiplied(rec: Sequence[Any], rows: Any, columns: Any) -> Any:
 
 def _streamed(rec: Sequence[Any], rows: Any, columns: Any, size: Any) -> Any:
     """Cycles in which a matrix comes from HBM, elements of `size` bytes packed into its port. [cycle]"""
-    return ceil(tile_beats(rec, rows, columns) * larger(1.0, rec[BEAT] + rec[GAP]) * (size / rec[BYTES]))
+    return ceil(tile_beats(rec, rows, columns) * rec[BEAT] * (size / rec[BYTES]))
 
 
 def _quantised(rec: Sequence[Any], i: Instruction) -> Any:
@@ -340,10 +340,10 @@ def _ahead(
     code = encode(waited, rec)
     cycles = sum(row[LATENCY] + (row[WAIT] if row[UNIT] == ROUTER else 0.0) for row in code if row[UNIT] != DDR)
     fit = one_by_one(
-        lambda d, lanes, beat, gap, size, wide, wait: min(
-            columns, min(BUFFER, wait / max(1.0, beat + gap)) * (wide / size) // ceil(rows / d) * lanes
+        lambda d, lanes, beat, size, wide, wait: min(
+            columns, min(BUFFER, wait / beat) * (wide / size) // ceil(rows / d) * lanes
         ),
-        *(rec[at] for at in (D, L, BEAT, GAP, WEIGHT, BYTES)),
+        *(rec[at] for at in (D, L, BEAT, WEIGHT, BYTES)),
         cycles,
     )
     return [Instruction(LOAD_WEIGHTS, buffer, NONE, role, fit, rows=rows, arg=float(role))] if fit else []

@@ -157,7 +157,9 @@ def test_gelu_table_is_as_close_as_half_precision_allows():
     issue=st.integers(0, 300),
 )
 def test_priced_cycles_are_those_of_the_instruction_run(heads, layers, cards, tile, context, chaining, row, issue):
-    record = core_record(DEVICE, LINK, 1, cards, tile, MODEL | {"row_cycle": row, "issue": float(issue)})
+    record = core_record(
+        DEVICE, LINK, 1, cards, tile, MODEL | {"interleaved_banks": 1.0, "row_cycle": row, "issue": float(issue)}
+    )
     layer = LayerSizes(64.0 * heads, heads, 64.0, 256.0 * heads, layers, 50257.0)
     for part in ("layer", "head", "token"):
         timed = time_program(part, record, layer, float(context), chaining)
