@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
-from engine.cost.assemble import paces
+from engine.cost.assemble import assemble, paces
 from engine.plan.plan import Plan
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import Bound
@@ -26,6 +26,23 @@ def _settled(bound: Bound, plan: Plan) -> Plan:
     """The option of a plan that fits, if any does, with the shortest interval between requests, then least latency."""
     candidates = [one for _, some in groupby(plan.options, key=alike) for one in paces(bound, list(some))]
     return plan.options[candidates.index(min(candidates))]
+
+
+def enough_devices(bound: Bound, latency_s: float) -> str | None:
+    """A sentence on the fewest devices of the system that hold on chip what the scenario's stream; None: none do.
+
+    The latency in [s].
+    """
+    s, schemes = bound.scenario, bound.system.schemes
+    for count in sorted(bound.system.devices[0].counts) if "pinned" in schemes else ():
+        if count <= s.devices:
+            continue
+        more = replace(bound, scenario=s.with_(devices=count, scheme="pinned"))
+        times = assemble(more, make_plan(more))
+        over = any(fit.rest and fit.need_bytes > fit.capacity_bytes for one in times.priced for fit in one.fits)
+        if not over and times.latency_s < latency_s:
+            return f"{count} devices would hold it and answer {latency_s / times.latency_s:.3g} times as fast."
+    return None
 
 
 def fewer_devices(bound: Bound, latency_s: float) -> str | None:

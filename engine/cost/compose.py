@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.cost.assemble import Schedule, globals_of
-from engine.cost.best_plan import fewer_devices
+from engine.cost.best_plan import enough_devices, fewer_devices
 from engine.cost.error_bands import error_band
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
 from engine.cost.token_costs import token_costs
@@ -102,6 +102,7 @@ def _memory(plan: Plan, times: Schedule) -> tuple[MemoryRow, ...]:
             fit.holds,
             fit.required,
             fit.fits,
+            fit.rest,
         )
         for p in times.priced
         for fit in p.fits
@@ -299,8 +300,15 @@ def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str
     else:
         text = f"**{per}**, limited by **{helps[0]}**: a tenth less of it saves {percent(helps[1] / 10)}."
     held = [m for m in memory if m.need_bytes > 0 and m.fits and m.need_bytes <= m.capacity_bytes]
+    over = next((m for m in memory if m.rest and m.need_bytes > m.capacity_bytes), None)
     tight = max(held, key=lambda m: (m.required, m.need_bytes / m.capacity_bytes), default=None)
-    if tight is not None:
+    if over is not None:
+        ratio, unit = bytes_(over.need_bytes, over.capacity_bytes)
+        text += (
+            f" Overflows {level_name(over.level)}: {ratio} {unit} per device; the rest streams from "
+            f"{level_name(over.rest)}. {report_of['enough'] or ''}".rstrip()
+        )
+    elif tight is not None:
         ratio, unit = bytes_(tight.need_bytes, tight.capacity_bytes)
         text += (
             f" {tight.holds[:1].upper()}{tight.holds[1:]} fit, {ratio} {unit} of {level_name(tight.level)} a device."
@@ -350,7 +358,8 @@ def compose(bound: Bound, plan: Plan, times: Schedule, moved: float | None = 0.0
     def worded() -> tuple[str, str]:
         helps = _helps(tries, latency)
         limit = helps[0] if helps is not None else RESOURCE_NAMES[bound_by]
-        return _verdict(facts | {"helps": helps}, memory, problems), limit
+        enough = enough_devices(bound, latency) if any(row.rest for row in memory) else None
+        return _verdict(facts | {"helps": helps, "enough": enough}, memory, problems), limit
 
     return Report(
         scenario=s,

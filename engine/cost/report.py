@@ -80,6 +80,7 @@ class MemoryRow:
     holds: str
     required: bool
     fits: bool
+    rest: str = ""  # level from which a pass streams what does not fit
 
 
 @dataclass(frozen=True)

@@ -270,6 +270,7 @@ class Fit:
     holds: str  # what lies there, in words
     required: bool = True  # False: a cache, which may be smaller than what passes through it
     state_bytes: float = 0.0  # of the need: what stays from pass to pass (KV cache)
+    rest: str = ""  # level from which a pass streams what does not fit
 
     @property
     def lacks(self) -> float:

@@ -9,7 +9,7 @@ from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Fit, Job
 from engine.devices.common.footprint import footprint
 from engine.devices.npu.density import densities
-from hardware_specs.schema import Device
+from hardware_specs.schema import Device, MemoryLevel
 
 EXPONENT = 5.0  # bits of a shared exponent
 _MANTISSA = {f"ms-fp{bits + 6}": bits for bits in (2, 3, 4, 5)}
@@ -56,9 +56,14 @@ def stored_bits(device: Device, format: str) -> float:
     return listed + shared + _MANTISSA.get(format, 0) - _MANTISSA.get(own, 0)
 
 
+def pinned_memory(device: Device) -> MemoryLevel:
+    """The largest on-chip level."""
+    return max((m for m in device.memory if m.role == "onchip"), key=lambda m: m.capacity.si)
+
+
 def levels(device: Device) -> tuple[float, float, float | None, str, str]:
     """On-chip capacity [B], DRAM capacity [B] and bandwidth [B/s], and the names of both."""
-    chip = max((m for m in device.memory if m.role == "onchip"), key=lambda m: m.capacity.si)
+    chip = pinned_memory(device)
     dram = next((m for m in device.memory if m.role == "offchip"), None)
     if dram is None:
         return chip.capacity.si, 0.0, None, chip.name, ""
@@ -76,7 +81,7 @@ def place(job: Job) -> tuple[Fit, ...]:
     chip, dram, _, chip_name, dram_name = levels(job.device)
     wanted = need.weights + need.state  # lookup tables stay with the host
     holds = "pinned weights and state"
-    fits = [Fit(chip_name, "onchip", wanted, chip, holds, required=not dram, state_bytes=need.state)]
+    fits = [Fit(chip_name, "onchip", wanted, chip, holds, required=not dram, state_bytes=need.state, rest=dram_name)]
     if dram:
         spilled = larger(0.0, wanted - chip)
         fits.append(Fit(dram_name, "offchip", spilled, dram, "weights that are not pinned", state_bytes=need.state))
