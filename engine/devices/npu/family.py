@@ -118,6 +118,7 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
     near = {"host_visit": 0.9 * job.model["host_visit"], "host_rate": job.model["host_rate"] / 0.9}
     tried = {
         "matrix work": (job, replace(engine, beats=0.9 * engine.beats), 1.0),
+        "on-chip memory": (job, replace(engine, fetch=0.9 * engine.fetch), 1.0),
         "vector work": (job, replace(engine, vector_beats=0.9 * engine.vector_beats), 1.0),
         "the dependence of steps": (job, replace(engine, pipe=replace(engine.pipe, **depths)), 1.0),
         "off-chip memory": (job, engine, 0.9),
@@ -225,11 +226,8 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     steps = recurrent.steps.at(1, job.length, job.context)
     rounds = recurrent.layers / parallel * held / together * math.ceil(job.batch / engine.side)
     executions = steps * rounds
-    occupied = numbers((count,))
-    for i, op in enumerate(ops):
-        if op.contraction:
-            occupied[i] = together * round(op.n.coef / hidden) * engine.product(1.0, rows, op.k.coef)
-    streamed = stream[at : at + count] / executions * engine.clock  # cycles a step waits for DRAM
+    multiplied, occupied = (_occupied(ops, one, rows, hidden, together) for one in (replace(engine, fetch=0.0), engine))
+    streamed = stream[at : at + count] / executions * engine.clock  # cycles a step has weights come from DRAM
     waits = np.array([larger(one, 0.0) for one in streamed - occupied], dtype=object)
     ahead = any(op.contraction and not op.sequential for op in ops)  # the inputs' products are here too
     chains = sum(len(cut(c, engine.pipe.mfus)) for c in CELLS[kind] if ahead or c.source != "x")
@@ -244,7 +242,8 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
         floor = floor_cycles(kind, engine.pipe)
     step = largest((busy, mfu, floor + wire_s * engine.clock))
     second = executions / engine.clock
-    sheet.seconds[at : at + count, _COMPUTE] += occupied * second
+    sheet.seconds[at : at + count, _COMPUTE] += multiplied * second
+    sheet.seconds[at : at + count, _ONCHIP] += (occupied - multiplied) * second
     sheet.seconds[at : at + count, _OFFCHIP] += waits * second
     waiting = [i for i, op in enumerate(ops) if op.sequential]
     rest = step - busy
@@ -261,7 +260,9 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     name = ops[0].name.removesuffix("-input")
     sheet.other.append((f"start of {name}", "overhead", (engine.pipe.start + entry) * rounds / engine.clock))
     _hand_out(job, sheet, at, count, apart)
-    sheet.spans = sheet.spans or _step_spans(ops, occupied, mfu, floor, engine.clock)
+    sheet.spans = sheet.spans or _step_spans(
+        ops, (multiplied, occupied, streamed), mfu, (floor, wire_s * engine.clock), engine.clock
+    )
     return count
 
 
@@ -279,15 +280,40 @@ def _hand_out(job: Job, sheet: _Sheet, at: int, count: int, apart: float) -> Non
         sheet.sent += gathered * times
 
 
-def _step_spans(ops: tuple[Op, ...], occupied: np.ndarray, mfu: float, floor: float, clock: float) -> tuple[Span, ...]:
-    """One step as bars: occupancy of the units, and the dependence that may be longer than both."""
-    spans, begin = [], 0.0
-    for op, cycles in zip(ops, occupied.tolist(), strict=True):
+def _occupied(ops: Sequence[Op], engine: Engine, rows: float, hidden: float, together: float) -> np.ndarray:
+    """Cycles that a step's products keep the tile engines, of so many cells together. [cycle]"""
+    result = numbers((len(ops),))
+    for i, op in enumerate(ops):
         if op.contraction:
-            spans.append(Span("matrix-vector unit", op.name, begin / clock, cycles / clock, "compute"))
-            begin += cycles
-    spans.append(Span("multifunction units", "element-wise", 0.0, mfu / clock, "compute"))
-    spans.append(Span("dependence", "state to next state", 0.0, floor / clock, "overhead"))
+            result[i] = together * round(op.n.coef / hidden) * engine.product(1.0, rows, op.k.coef)
+    return result
+
+
+def _step_spans(
+    ops: Sequence[Op], cycles: tuple[np.ndarray, ...], mfu: float, chain: tuple[float, float], clock: float
+) -> tuple[Span, ...]:
+    """One step as bars: what occupies the units and the memories, and the dependence that may be longer.
+
+    ``cycles`` are each product's on the multipliers, with its weights from on-chip memory, and with those from DRAM;
+    the ``chain`` from state to state ends on the network.
+    """
+    spans, begin, (floor, wired) = [], 0.0, chain
+
+    def span(unit: str, resource: str, name: str, start: float, lasts: float) -> None:
+        spans.append(Span(unit, name, start / clock, lasts / clock, resource))
+
+    for op, multiplied, occupied, streamed in zip(ops, *(one.tolist() for one in cycles), strict=True):
+        if op.contraction:
+            span("matrix-vector unit", "compute", op.name, begin, multiplied)
+            if exceeds(occupied, multiplied):
+                span("on-chip memory", "onchip", op.name, begin, occupied)
+            if exceeds(streamed, 0.0):
+                span("DRAM", "offchip", op.name, begin, streamed)
+            begin += larger(occupied, streamed)
+    span("multifunction units", "compute", "element-wise", 0.0, mfu)
+    span("dependence", "overhead", "state to next state", 0.0, floor)
+    if exceeds(wired, 0.0):
+        span("network", "links", "parts of the state", floor, wired)
     return tuple(spans)
 
 
@@ -314,7 +340,9 @@ def _price_run(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: 
         if op.contraction:
             covered = _product_cycles(job, engine, op)
             spent = covered * runs / engine.clock
-            sheet.seconds[end, _COMPUTE] += spent
+            multiplied = _product_cycles(job, replace(engine, fetch=0.0), op) * runs / engine.clock
+            sheet.seconds[end, _COMPUTE] += multiplied
+            sheet.seconds[end, _ONCHIP] += spent - multiplied
             sheet.seconds[end, _OFFCHIP] += larger(stream[end] - spent, 0.0)
         else:
             # a vector operation rides in its producer's chain; a window over several outputs starts one of its own

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from engine.devices.common.column import larger
 from engine.devices.npu.chains import DEPTHS, Pipeline
 from engine.devices.npu.density import resized
+from engine.devices.npu.pinning import formats, pinned_memory, stored_bits
 from hardware_specs.schema import Device
 
 
@@ -27,20 +29,28 @@ class Engine:
     in_order: bool = False  # chains issue one after the other, and wait for whole vectors
     side: float = 1.0  # requests that share a pass of the weights: batch lanes of all cores
     lanes_in: float = 1.0  # vectors that enter one after the other for each native vector of a pass
+    fetch: float = 0.0  # cycles in which on-chip memory gives the weights of a native tile
 
     @classmethod
     def of(cls, device: Device, format: str = "") -> Engine:
-        """Read off the `npu` block; in a format it was not built for, of the tile engines that then fit the part."""
-        npu = resized(device, format).npu
+        """Read off the `npu` block; in a format it was not built for, of the tile engines that then fit the part.
+
+        These are larger: sums cross as much of the part from one to the next, whatever the format.
+        """
+        npu, built = resized(device, format).npu, device.npu
         assert npu is not None
+        assert built is not None
         depths = {name: npu.depths[name].si if name in npu.depths else deep for name, deep in DEPTHS.items()}
         native, lanes = npu.native_dim.si, npu.lanes.si
         in_order = npu.issue == "in-order"
         beats = 1 if in_order else math.ceil(native / lanes)  # in order, a pass is native x lanes of every engine
         vector = math.ceil(native / npu.mfu_lanes.si) if npu.mfu_lanes else beats
-        pipe = Pipeline.of(depths, native, lanes, npu.tiles.si, npu.mfus.si)
+        pipe = Pipeline.of(depths, native, lanes, built.tiles.si, npu.mfus.si)
         batch, cores = (one.si if one else 1.0 for one in (npu.batch_lanes, npu.cores))
-        return cls(native, lanes, npu.tiles.si, npu.clock.si, beats, vector, pipe, in_order, batch * cores, batch)
+        side, gives = (batch * cores, batch), pinned_memory(device).bandwidth
+        bits = stored_bits(device, format or formats(device)[0])
+        fetch = native * native * cores * bits / 8 * npu.clock.si / gives.si if gives else 0.0
+        return cls(native, lanes, npu.tiles.si, npu.clock.si, beats, vector, pipe, in_order, *side, fetch)
 
     def crossing(self, entering: float, leaving: float) -> float:
         """Cycles in which inputs are loaded and outputs stored. [cycle]
@@ -58,11 +68,11 @@ class Engine:
 
         Its native tiles are dealt to the engines; a matrix of fewer tiles than engines is copied where several rows
         can use the copies. On an instance that issues in order all engines work on the same rows, each on its own
-        columns, `lanes` at a time.
+        columns, `lanes` at a time. No product is faster than on-chip memory gives its weights, row by row.
         """
-        if self.in_order:
-            return rows * self.vectors(n) * math.ceil(k / (self.tiles * self.lanes)) * self.beats
         tiles = self.vectors(n) * self.vectors(k)
-        if rows > 1:
-            return math.ceil(rows * tiles / self.tiles) * self.beats
-        return rows * math.ceil(tiles / self.tiles) * self.beats
+        if self.in_order:
+            passes = rows * self.vectors(n) * math.ceil(k / (self.tiles * self.lanes))
+        else:
+            passes = math.ceil(rows * tiles / self.tiles) if rows > 1 else rows * math.ceil(tiles / self.tiles)
+        return larger(passes * self.beats, rows * tiles * self.fetch)

@@ -339,7 +339,7 @@ def test_a_verdict_names_what_sets_the_pace_of_weights(named, model, cards):
 
 
 MEMORY = {
-    HBM: ("115 GB/s", "230 GB/s", "460 GB/s", "900 GB/s", "3 TB/s"),
+    HBM: ("230 GB/s", "460 GB/s", "900 GB/s"),
     "devices.0.dfx.channels": (4, 8, 16, 32),
     "devices.0.dfx.clock": ("100 MHz", "200 MHz", "400 MHz"),
     "model.reads_in_flight": (1, 2, 6, 32),

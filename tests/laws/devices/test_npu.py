@@ -232,6 +232,79 @@ def test_what_issues_in_order_adds_up_and_what_runs_ahead_overlaps():
             )
 
 
+NPUS = ("brainwave-s10", "brainwave-s10-pre", SYSTEM, "brainwave-a10", "brainwave-sv", "npu-rtl")
+INSTANCES = [
+    (system, format)
+    for system in NPUS
+    for format in family("npu").formats(bind(default_scenario(system, "gemv-512")).device)
+]
+M20K = "devices.0.memory.m20k"
+BETTER = {
+    f"{M20K}.bandwidth": ("1 GB/s", "100 GB/s", "1 TB/s", "10 TB/s", "100 TB/s"),
+    f"{M20K}.capacity": ("1 MB", "3 MB", "10 MB", "100 MB"),
+    "devices.0.memory.dram.bandwidth": ("1 GB/s", "10 GB/s", "100 GB/s"),
+    "devices.0.npu.clock": ("100 MHz", "200 MHz", "400 MHz"),
+    "model.host_visit": ("30 us", "20 us", "0 s"),
+}
+
+
+@pytest.mark.parametrize("workload", ["deepbench-gru-512", "deepbench-lstm-2048", "mlp-121m", "resnet50", "tp1-lstm"])
+@pytest.mark.parametrize(("system", "format"), INSTANCES)
+def test_better_memories_and_clocks_are_never_slower(system, format, workload):
+    """On every instance in every format it has; and bandwidth on chip moves every network."""
+    base = default_scenario(system, workload, devices=1, scheme="single", precision=format)
+    for path, values in BETTER.items():
+        if "dram" in path and system == "npu-rtl":
+            continue
+        times = [evaluate(apply_all(base, [f"{path}={value}"])).latency_s for value in values]
+        assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(times)), path
+        assert times[0] > times[-1] or path.endswith(("capacity", "host_visit")) or "dram" in path
+
+
+@pytest.mark.parametrize("workload", ["deepbench-gru-512", "deepbench-lstm-2048", "mlp-121m", "resnet50", "tp1-lstm"])
+@pytest.mark.parametrize("system", NPUS)
+def test_a_wider_format_is_never_faster(system, workload):
+    base = default_scenario(system, workload, devices=1, scheme="single")
+    formats = sorted((f for s, f in INSTANCES if s == system), key=lambda f: stored_bits(bind(base).device, f))
+    times = [evaluate(base.with_(precision=format)).latency_s for format in formats]
+    assert all(a <= b * (1 + 1e-12) for a, b in itertools.pairwise(times))
+
+
+@pytest.mark.parametrize("system", NPUS)
+def test_a_verdict_names_memory_on_chip_where_it_feeds_the_engines(system):
+    """A tenth more of it saves what is said, and the rows of its products are booked to it."""
+    slow = ["devices.0.memory.m20k.bandwidth=5 GB/s"]
+    base = apply_all(default_scenario(system, "deepbench-gru-512", devices=1, scheme="single"), slow)
+    now = evaluate(base)
+    assert now.limited_by == "on-chip memory"
+    assert now.breakdown["onchip"] > 0.8 * now.latency_s
+    said = float(now.verdict.split("saves ")[1].split("%")[0]) / 100
+    more = evaluate(apply_all(base, ["devices.0.memory.m20k.bandwidth=5.5556 GB/s"]))
+    assert 1 - more.latency_s / now.latency_s == pytest.approx(said, abs=0.006)
+    busy = {bar.unit: bar.duration_s for bar in now.timeline}
+    assert busy["on-chip memory"] > 100 * busy["matrix-vector unit"]
+
+
+@pytest.mark.parametrize("hidden", [4000, 5000, 7000])
+def test_what_overflows_is_told_with_the_devices_that_would_hold_it(hidden):
+    base = default_scenario("brainwave-s10", "deepbench-gru-1024", devices=1, scheme="single")
+    base = base.with_(params={"hidden": hidden, "input": hidden})
+    now = evaluate(base)
+    need = next(row.need_bytes for row in now.memory if row.level == "m20k")
+    assert f"Overflows M20K: {need / 1e6:.2f} of 30.00 MB per device; the rest streams from DRAM." in now.verdict
+    assert " fit, " not in now.verdict
+    count = int(now.verdict.split(" devices would hold it")[0].split()[-1])
+    times = float(now.verdict.split("answer ")[1].split(" times")[0])
+    enough = evaluate(base.with_(devices=count, scheme="pinned"))
+    assert enough.breakdown["offchip"] == 0
+    assert now.latency_s / enough.latency_s == pytest.approx(times, rel=0.01)
+    bars = {}
+    for bar in now.timeline:
+        bars[bar.unit] = max(bars.get(bar.unit, 0.0), bar.start_s + bar.duration_s)
+    assert max(bars, key=lambda unit: bars[unit]) == "DRAM"
+    assert sum(b.duration_s for b in now.timeline if b.unit == "DRAM") > 0.98 * now.latency_s / base.inputs
+
+
 def test_more_bits_of_mantissa_take_room_and_rate():
     """Wider block formats than the instance's own: fewer engines fit, a weight takes a bit more, no step is faster."""
     base = default_scenario("brainwave-s10-pre", "gru-3200x2400", devices=1, scheme="single", inputs=10)
