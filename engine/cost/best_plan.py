@@ -34,7 +34,8 @@ def enough_devices(bound: Bound, latency_s: float) -> str | None:
     The latency in [s].
     """
     s, schemes = bound.scenario, bound.system.schemes
-    for count in sorted(bound.system.devices[0].counts) if "pinned" in schemes else ():
+    pinned = "pinned" in schemes and bound.family.pins is not None
+    for count in sorted(bound.system.devices[0].counts) if pinned else ():
         if count <= s.devices:
             continue
         more = replace(bound, scenario=s.with_(devices=count, scheme="pinned"))

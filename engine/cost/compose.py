@@ -358,7 +358,8 @@ def compose(bound: Bound, plan: Plan, times: Schedule, moved: float | None = 0.0
     def worded() -> tuple[str, str]:
         helps = _helps(tries, latency)
         limit = helps[0] if helps is not None else RESOURCE_NAMES[bound_by]
-        enough = enough_devices(bound, latency) if any(row.rest for row in memory) else None
+        over = any(row.rest and row.need_bytes > row.capacity_bytes for row in memory)
+        enough = enough_devices(bound, latency) if over else None
         return _verdict(facts | {"helps": helps, "enough": enough}, memory, problems), limit
 
     return Report(
