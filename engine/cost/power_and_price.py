@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.devices import family
 from engine.plan.schemes import Plan
-from engine.resolve.bind import Bound
+from engine.resolve.bind import Bound, own_model
 from engine.scenario.overrides import unstated
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
@@ -26,16 +26,20 @@ class Account:
     notes: tuple[tuple[str, str], ...]  # (text, basis)
 
 
-def device_power(device: Device, network: str) -> tuple[float | None, str]:
+def device_power(device: Device, network: str, model: Mapping[str, float] | None = None) -> tuple[float | None, str]:
     """Power of one busy device and where the figure comes from: measured under load, else the board's limit. [W]
 
     `network` is the kind of network it runs, a family of `model_zoo`: a load measured on another alone says nothing.
+    That of a what-if follows the rule of its family, where it has one, unless the what-if says its power too.
     """
-    if device.power.loaded is not None and device.power.loaded_on in (None, network):
-        return device.power.loaded.si, f"{device.name}: power measured under load"
-    if device.power.max is not None:
-        return device.power.max.si, f"{device.name}: power limit of the board, an upper bound"
-    return None, f"{device.name}: no power is published"
+    listed, why = device.power.loaded, "power measured under load"
+    if listed is None or device.power.loaded_on not in (None, network):
+        listed, why = device.power.max, "power limit of the board, an upper bound"
+    if listed is None:
+        return None, f"{device.name}: no power is published"
+    draws = family(device.kind).draws
+    scale = draws(device, own_model(device, model or {})) if draws and listed.before is None else 1.0
+    return listed.si * scale, f"{device.name}: {why}"
 
 
 def draw(bound: Bound, plan: Plan) -> tuple[float | None, float | None, list[tuple[str, str]]]:
@@ -60,16 +64,22 @@ def draw(bound: Bound, plan: Plan) -> tuple[float | None, float | None, list[tup
         idle = None if idle is None or always is None else idle + count * always
     if bound.host is not None and not counted:
         notes.append((_left_out(bound), "published"))
-    if turned := unstated(bound.what_ifs, "power"):
-        notes.append(
-            (f"power is that of the catalog's parts, whatever a what-if makes of them: {_few(turned)}", "assumed")
-        )
+    turned: dict[bool, list[str]] = {True: [], False: []}
+    for path in unstated(bound.what_ifs, "power"):
+        at = path.split(".")[1]
+        turned[path.startswith("devices.") and family(bound.devices[int(at)].kind).draws is not None].append(path)
+    for ruled, told in (
+        (True, "power of a what-if goes with its clock, its units and its memory's bandwidth, each an assumed share"),
+        (False, "power is that of the catalog's parts, whatever a what-if makes of them"),
+    ):
+        if turned[ruled]:
+            notes.append((f"{told}: {_few(turned[ruled])}", "assumed"))
     return power, idle, notes
 
 
 def _busy(bound: Bound, device: Device) -> tuple[float | None, float | None, str, str]:
     """What a busy device draws at most, and whatever the work; where that comes from and its basis. [W]"""
-    watts, why = device_power(device, bound.workload.family)
+    watts, why = device_power(device, bound.workload.family, bound.model)
     fam = family(device.kind)
     if watts is None or fam.idles is None or device.power.loaded is not None:
         return watts, watts, why, "published" if watts is not None else "assumed"
@@ -106,7 +116,7 @@ def waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
     return total, notes
 
 
-def _few(paths: tuple[str, ...]) -> str:
+def _few(paths: Sequence[str]) -> str:
     """Some paths in a sentence."""
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 

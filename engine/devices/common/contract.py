@@ -387,6 +387,7 @@ class DeviceFamily:
     compiled: Compiled | None = None  # None: a sweep prices each distinct job once
     exchanged: Callable[[Device, str], str] | None = None  # format of results that devices exchange; None: its format
     idles: Callable[[Device, Mapping[str, float]], float | None] | None = None  # W drawn at any work; None: all of it
+    draws: Callable[[Device, Mapping[str, float]], float] | None = None  # of a what-if over the catalog's part [-]
     wired: Callable[[Job, str], Sequence[float]] | None = None  # `collective.FORMAT` of a kind; None: the link's
     collectives: bool = True  # evaluate adds ring transfers for sharded layers; False: the family times them itself
     max_streams: Callable[[Device], int] | None = None
