@@ -5,8 +5,11 @@ A demand is ``{resource: {unit: count}}`` with the resources of `hardware_specs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from engine.devices.common.contract import Parameter
+from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Fpga
 
 Demand = Mapping[str, Mapping[str, float]]
@@ -31,3 +34,26 @@ def shortage(what: str, demand: Demand, fabric: Fpga | None, name: str) -> str |
             routed = f", {100 * share:.0f}% of which can be routed" if taken <= there.si else ""
             return f"{what} takes {taken:,.0f} {LABELS[resource]}; {name} has {there.si:,.0f}{routed}."
     return None
+
+
+POWER = (
+    Parameter("switched_share", 0.5, "1", "assumed",
+              "Of a busy part's power what goes with the clock and the units of its image: clock tree and logic. What "
+              "is left is leakage, regulators and shell.", low=0.2, high=0.7),
+    Parameter("memory_share", 0.2, "1", "assumed",
+              "Of a busy part's power what goes with the bandwidth of the memory of its weights.", low=0.05, high=0.3),
+)  # fmt: skip
+
+
+def turned(quantities: Iterable[Quantity | None]) -> Any:
+    """By how much what-ifs move the product of some numbers of the catalog. [-]"""
+    result: Any = 1.0
+    for one in quantities:
+        result = result if one is None else result * (one.si / one.catalog_si)
+    return result
+
+
+def scaled_power(units: Any, clock: Quantity, memory: Quantity | None, model: Mapping[str, float]) -> Any:
+    """Power of a what-if, with so many times the units, over that of the catalog's image. [-] An estimate."""
+    switched, moved = model["switched_share"], model["memory_share"]
+    return 1.0 + switched * (units * turned((clock,)) - 1.0) + moved * (turned((memory,)) - 1.0)

@@ -9,6 +9,7 @@ Source: Hong et al., MICRO 2022. Estimates.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -28,7 +29,7 @@ from engine.devices.common.contract import (
     Switch,
     Unsupported,
 )
-from engine.devices.common.fabric import shortage
+from engine.devices.common.fabric import POWER, scaled_power, shortage, turned
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import (
     BYTES,
@@ -79,6 +80,13 @@ def peak(device: Device, format: str) -> float:
     """d x l multiply-adds a cycle on each core. [FLOP/s] A bound."""
     assert device.dfx is not None
     return 2.0 * device.dfx.d.si * device.dfx.l.si * device.dfx.clock.si
+
+
+def draws(device: Device, model: Mapping[str, float]) -> float:
+    """Power of a core over that of the catalog's. [-] Its multipliers, clock and memory's bandwidth are its own."""
+    dfx = device.dfx
+    assert dfx is not None
+    return scaled_power(turned((dfx.d, dfx.l)), dfx.clock, weight_memory(device).bandwidth, model)
 
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
@@ -395,6 +403,7 @@ FAMILY = DeviceFamily(
     brief=lambda job: _Pass.of(job).times(job),
     tile=_tile,
     helps=helps,
+    draws=draws,
     knobs=knobs,
     collectives=False,
     fields={"load_direction": DIRECTION},
@@ -429,6 +438,7 @@ FAMILY = DeviceFamily(
         Parameter("unexplained", 850.0, "cycle", "calibrated",
                   "Of a synchronisation on the ring, beside its issue, its hops and its words: no mechanism that the "
                   "document describes takes as long.", ("DFX-054", "DFX-055")),
+        *POWER,
     ),
     switches=(
         Switch("chaining", "Instruction chaining", "Dependent vector instructions follow element by element."),

@@ -9,17 +9,18 @@ ahead while the chain of the state is under way, so the two overlap and do not a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from engine.devices.common.column import as_doubles, exceeds, larger, largest, numbers, one_by_one, smaller
 from engine.devices.common.contract import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
+from engine.devices.common.fabric import POWER, scaled_power, turned
 from engine.devices.npu.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.density import overfull, resized
 from engine.devices.npu.instance import Engine
-from engine.devices.npu.pinning import HOST_KINDS, formats, levels, pins, place, spills, stored_bits
+from engine.devices.npu.pinning import HOST_KINDS, formats, levels, pinned_memory, pins, place, spills, stored_bits
 from engine.devices.npu.timing import sequence_cycles
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op, recurrence
@@ -59,6 +60,14 @@ def _side(device: Device) -> float:
     npu = device.npu
     assert npu is not None
     return (npu.batch_lanes.si if npu.batch_lanes else 1.0) * (npu.cores.si if npu.cores else 1.0)
+
+
+def draws(device: Device, model: Mapping[str, float]) -> float:
+    """Power of an instance over that of the catalog's. [-] Its multipliers, clock and on-chip bandwidth are its own."""
+    npu = device.npu
+    assert npu is not None
+    units = turned((npu.native_dim, npu.lanes, npu.tiles, npu.cores, npu.batch_lanes))
+    return scaled_power(units, npu.clock, pinned_memory(device).bandwidth, model)
 
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
@@ -406,6 +415,7 @@ FAMILY = DeviceFamily(
     helps=helps,
     collectives=False,
     pins=pins,
+    draws=draws,
     streams_io=True,
     io_format="fp16",
     parameters=(
@@ -419,6 +429,7 @@ FAMILY = DeviceFamily(
         Parameter(
             "host_rate", 6e9, "B/s", "assumed", "Rate at which float16 vectors move to the host and back.", low=1.0
         ),
+        *POWER,
     ),
     switches=(
         Switch(
