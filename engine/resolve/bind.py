@@ -102,10 +102,11 @@ def _replacement(spec: Any, path: list[str], value: str | float, shown: str) -> 
         node, quantity = quantity, _enter(quantity, step, shown)
     if not isinstance(quantity, Quantity) or isinstance(node, tuple):
         raise ScenarioError(f"{shown} is not a number of the specification: name one of its quantities")
+    said = quantity.note if quantity is _unlisted() else f"the catalog says {quantity.value}"
     return {
         "value": value if isinstance(value, str) else told_as(quantity, value),
         "basis": "assumed",
-        "note": f"what-if of the scenario; the catalog says {quantity.value}",
+        "note": f"what-if of the scenario; {said}",
         "before": quantity.value if quantity.before is None else quantity.before,
     }
 
@@ -126,6 +127,12 @@ def _with(node: Any, path: list[str], replacement: Any) -> Any:
     return fields | {key: _with(fields[key], path[1:], replacement)}
 
 
+@lru_cache(maxsize=1)
+def _unlisted() -> Quantity:
+    """What stands for the price of a part that no list has, so that a scenario may name one."""
+    return Quantity(value="0 USD", basis="assumed", note="no price is published")
+
+
 def _enter(node: Any, step: str, shown: str) -> Any:
     """The child of a spec node that a path step names."""
     key = _key(node, step)
@@ -133,6 +140,8 @@ def _enter(node: Any, step: str, shown: str) -> Any:
         child = node[key] if isinstance(node, dict | tuple) else getattr(node, key)
     except (KeyError, IndexError, AttributeError, TypeError):
         child = None
+    if child is None and isinstance(node, BaseModel) and step == "price" in type(node).model_fields:
+        return _unlisted()
     if child is None or (isinstance(node, BaseModel) and step not in type(node).model_fields):
         raise NotThereError(f"{shown}: {step!r} is not set there; set are {', '.join(_names(node)) or 'no fields'}")
     return child
@@ -363,7 +372,8 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
     _check_own(scenario, fam, device, graph)
     most = fam.max_streams(device) if fam.max_streams else 1
     if scenario.streams > most:
-        raise ScenarioError(f"streams is {scenario.streams}: {device.name} runs at most {most} at once")
+        why = f", as {fam.in_turn}" if fam.in_turn and most == 1 else ""
+        raise ScenarioError(f"streams is {scenario.streams}: {device.name} runs at most {most} at once{why}")
 
 
 def own_values(path: str, fam: DeviceFamily, graph: Graph, scenario: Scenario) -> tuple[str, ...]:

@@ -391,6 +391,7 @@ class DeviceFamily:
     wired: Callable[[Job, str], Sequence[float]] | None = None  # `collective.FORMAT` of a kind; None: the link's
     collectives: bool = True  # evaluate adds ring transfers for sharded layers; False: the family times them itself
     max_streams: Callable[[Device], int] | None = None
+    in_turn: str = ""  # why its requests follow one another, a clause; empty: they need not
     streams_io: bool = False  # inputs and outputs cross the wire token by token while the device works
     io_format: str | None = None  # format in which they cross it; None: the scenario's
     lower: Callable[[Device, Graph, str, Mapping[str, bool], Mapping[str, float]], Graph] | None = None

@@ -31,6 +31,7 @@ from engine.devices.common.contract import (
 )
 from engine.devices.common.fabric import POWER, scaled_power, shortage, turned
 from engine.devices.dfx import program as isa
+from engine.devices.dfx.cache import KV_FORMAT
 from engine.devices.dfx.core import (
     BYTES,
     DEPTHS,
@@ -136,7 +137,7 @@ def place(job: Job) -> tuple[Fit, ...]:
     vectors = (6 * layer.width + layer.ffn + 2 * job.max_context + math.ceil(layer.vocab / ways)) * BYTES
     onchip = [m for m in job.device.memory if m.role == "onchip"]
     if onchip:
-        largest = max(onchip, key=lambda m: m.capacity.si)
+        largest = max(onchip, key=lambda m: m.capacity.catalog_si)  # whose blocks the core's registers are
         fits.append(Fit(largest.name, largest.role, vectors, largest.capacity.si, "vectors of one token"))
     if job.model["kept_beats"]:
         fits += _sums(job)
@@ -403,10 +404,11 @@ FAMILY = DeviceFamily(
     brief=lambda job: _Pass.of(job).times(job),
     tile=_tile,
     helps=helps,
+    in_turn="a token has the whole core, and the next one waits",
     draws=draws,
     knobs=knobs,
     collectives=False,
-    fields={"load_direction": DIRECTION},
+    fields={"load_direction": DIRECTION, "kv_format": KV_FORMAT},
     parameters=(
         Parameter("issue", 50.0, "cycle", "assumed",
                   "From a result to the first beat of an instruction that waited for it: vectorizer and write-back to "

@@ -415,6 +415,7 @@ FAMILY = DeviceFamily(
     helps=helps,
     collectives=False,
     pins=pins,
+    in_turn="its program is single-threaded: a request has all tile engines, and the next one waits",
     draws=draws,
     streams_io=True,
     io_format="fp16",
@@ -428,6 +429,14 @@ FAMILY = DeviceFamily(
         ),
         Parameter(
             "host_rate", 6e9, "B/s", "assumed", "Rate at which float16 vectors move to the host and back.", low=1.0
+        ),
+        Parameter(
+            "host_memory",
+            256e9,
+            "B",
+            "assumed",
+            "Memory of a host for embedding tables, which stay there: class figure of a server, none printed.",
+            low=1.0,
         ),
         *POWER,
     ),

@@ -34,6 +34,10 @@ HOST_KINDS = frozenset(
 """Operators without an instruction: reductions across a vector, lookups, and data-dependent ones."""
 
 
+_TABLES = ("Gather", "EmbeddingBag")
+_TABLE_BITS = 16.0  # of an element of a table: float16, as what the host hands over
+
+
 def formats(device: Device) -> tuple[str, ...]:
     """Formats of the dot products, its own first; everything else is float16.
 
@@ -76,15 +80,17 @@ def pins(device: Device, format: str) -> tuple[float, float]:
 
 
 def place(job: Job) -> tuple[Fit, ...]:
-    """Weights pinned on chip by their stored bits; what does not fit lies in DRAM, if the board has any."""
-    need = footprint(job, low_bits=stored_bits(job.device, job.format))
+    """Weights pinned on chip by their stored bits, the rest in DRAM, if the board has any; tables with the host."""
+    need = footprint(job, low_bits=stored_bits(job.device, job.format), table_bits=_TABLE_BITS)
     chip, dram, _, chip_name, dram_name = levels(job.device)
-    wanted = need.weights + need.state  # lookup tables stay with the host
+    wanted = need.weights + need.state
     holds = "pinned weights and state"
     fits = [Fit(chip_name, "onchip", wanted, chip, holds, required=not dram, state_bytes=need.state, rest=dram_name)]
     if dram:
         spilled = larger(0.0, wanted - chip)
         fits.append(Fit(dram_name, "offchip", spilled, dram, "weights that are not pinned", state_bytes=need.state))
+    if any(op.kind in _TABLES for op in job.ops):
+        fits.append(Fit("host-dram", "offchip", need.tables, job.model["host_memory"], "embedding tables"))
     return tuple(fits)
 
 

@@ -338,6 +338,26 @@ def test_a_verdict_names_what_sets_the_pace_of_weights(named, model, cards):
         assert 1 - evaluate(apply_all(base, [lever])).latency_s / now.latency_s == pytest.approx(said, abs=0.006)
 
 
+@pytest.mark.parametrize("scheme", ["tensor", "pipelined", "replicas"])
+def test_any_number_of_cards_up_to_eight_runs_and_more_never_give_less(scheme):
+    base = default_scenario("dfx-u280", "gpt2-1.5b", scheme=scheme, inputs=8, outputs=8)
+    reports = [evaluate(base.with_(devices=n)) for n in range(2, 9)]
+    rates = [one.throughput_per_s for one in reports]
+    assert rates == sorted(rates)
+    assert [one.devices_used for one in reports] == list(range(2, 9))
+
+
+def test_registers_lie_in_blocks_of_their_own():
+    """A memory of 1 KiB holds no vector of 6,144 elements, whatever another kind of block has room for."""
+    base = default_scenario("dfx-u280", "gpt2-1.5b")
+    assert evaluate(base).fits
+    for small in ("1 KiB", "10 KiB"):
+        report = evaluate(apply_all(base, [f"devices.0.memory.uram.capacity={small}"]))
+        assert not report.fits
+        assert "URAM" in report.verdict
+    assert evaluate(apply_all(base, ["devices.0.memory.uram.capacity=1 MiB"])).fits
+
+
 MEMORY = {
     HBM: ("230 GB/s", "460 GB/s", "900 GB/s"),
     "devices.0.dfx.channels": (4, 8, 16, 32),

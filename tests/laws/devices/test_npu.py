@@ -25,6 +25,7 @@ from engine.evaluate import evaluate
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import bind, named
 from engine.resolve.choices import default_scenario
+from engine.scenario import ScenarioError
 from engine.scenario.overrides import apply_all
 from engine.traffic.arrangements import arrangements
 from hardware_specs.catalog import default_catalog
@@ -283,6 +284,37 @@ def test_a_verdict_names_memory_on_chip_where_it_feeds_the_engines(system):
     assert 1 - more.latency_s / now.latency_s == pytest.approx(said, abs=0.006)
     busy = {bar.unit: bar.duration_s for bar in now.timeline}
     assert busy["on-chip memory"] > 100 * busy["matrix-vector unit"]
+
+
+@pytest.mark.parametrize("workload", ["dlrm-more-complex", "dlrm-less-complex", "xlm-r-large"])
+def test_tables_on_the_host_take_room_there(workload):
+    """Whose memory is an assumed figure that a scenario may set; a table of no size was told to fit."""
+    base = default_scenario("brainwave-s10", workload, devices=1, scheme="single")
+    row = next(row for row in evaluate(base).memory if row.level == "host-dram")
+    ops = default_zoo().graph(workload).phases[0].ops
+    assert row.need_bytes == 2 * sum(op.stored * op.layers for op in ops if op.kind in ("Gather", "EmbeddingBag"))
+    assert evaluate(apply_all(base, [f"model.host_memory={row.need_bytes}"])).fits
+    short = evaluate(apply_all(base, [f"model.host_memory={0.9 * row.need_bytes}"]))
+    assert not short.fits
+    assert "host-DRAM" in short.verdict
+
+
+@pytest.mark.parametrize("system", NPUS)
+def test_a_scenario_may_name_the_price_that_no_list_has(system):
+    base = default_scenario(system, "gemv-512")
+    for asked in ("5,000 USD", "5000"):
+        report = evaluate(apply_all(base, [f"devices.0.price={asked}"]))
+        assert report.capex_usd == 5000 * report.devices_used
+        assert report.usd_per_million > 0
+    assert evaluate(base).capex_usd is None
+    with pytest.raises(ScenarioError, match=r"devices\.0\.price = 5 W"):
+        evaluate(apply_all(base, ["devices.0.price=5 W"]))
+
+
+def test_streams_are_refused_with_the_reason():
+    for system, workload, why in ((SYSTEM, "gemv-512", "single-threaded"), ("dfx-u280", "gpt2-345m", "the whole core")):
+        with pytest.raises(ScenarioError, match=f"streams is 2: .* runs at most 1 at once, as .*{why}"):
+            evaluate(default_scenario(system, workload).with_(streams=2))
 
 
 @pytest.mark.parametrize("hidden", [4000, 5000, 7000])

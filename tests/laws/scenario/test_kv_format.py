@@ -100,7 +100,9 @@ def test_it_is_offered_where_it_is_priced_and_refused_in_a_sentence_elsewhere(sy
         if scenario.scheme == "split":
             scenario = scenario.with_(scheme="single", devices=1) if "single" in choices(scenario).schemes else scenario
         offered = choices(scenario).of(OF)
-        assert bool(offered) == (kind in ("gpu", "cpu") and workload == "gpt2-345m" and scenario.scheme != "split")
+        assert bool(offered) == (
+            kind in ("gpu", "cpu", "dfx") and workload == "gpt2-345m" and scenario.scheme != "split"
+        )
         if offered:
             assert offered[0] == "as activations"
             evaluate(scenario.with_(kv_format=offered[-1]))
@@ -109,6 +111,18 @@ def test_it_is_offered_where_it_is_priced_and_refused_in_a_sentence_elsewhere(sy
             evaluate(scenario.with_(kv_format="fp8"))
     with pytest.raises(ScenarioError, match="kv_format is 'int3': fp16, fp8, int8 and 'as activations' are allowed"):
         evaluate(default_scenario("h100-sxm", "gpt2-345m", kv_format="int3"))
+
+
+@pytest.mark.parametrize(("precision", "own"), [("fp16", "fp16"), ("w8a16", "fp16"), ("int8", "int8")])
+def test_a_core_names_the_format_its_multipliers_take(precision, own):
+    """Its own format by name changes nothing; another one is refused by what the matrix unit multiplies."""
+    base = default_scenario("dfx-u280", "gpt2-345m", precision=precision)
+    assert evaluate(base.with_(kv_format=own)).latency_s == evaluate(base).latency_s
+    other = {"fp16": "int8", "int8": "fp16"}[own]
+    with pytest.raises(ScenarioError, match=f"kv_format is '{other}': the matrix unit .* so '{own}' is allowed"):
+        evaluate(base.with_(kv_format=other))
+    with pytest.raises(ScenarioError, match="kv_format is 'fp8': int8, fp16 and 'as activations' are allowed"):
+        evaluate(base.with_(kv_format="fp8"))
 
 
 def test_a_gain_of_it_is_one_of_precision():
