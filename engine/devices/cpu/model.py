@@ -55,12 +55,17 @@ class Record(NamedTuple):
     vector_rate: int
     lanes_rate: int
     clock: int
-    gemm_efficiency: int
+    low_gemm: int
+    low_conv: int
+    wide_gemm: int
+    wide_conv: int
     binary_efficiency: int
     short_row: int
     thin_input: int
     narrow_group: int
     lanes: int
+    low_lanes: int
+    wide_lanes: int
     special_cycles: int
     dram: int
     shared_rate: int
@@ -97,8 +102,9 @@ class Record(NamedTuple):
     weight_stream: int
     pool_cycles: int
     step_overhead: int
-    conv_efficiency: int
     requantise_cycles: int
+    range_cycles: int
+    width_exponent: int
     core_dram: int
     fit_threads: int
 
@@ -152,27 +158,33 @@ def _cycle_share(capacity, need):
 
 
 @kernel
-def _conv_share(m, n, batch, window, channels, rec):
+def _conv_share(m, n, batch, window, channels, lanes, rec):
     """What a convolution loses against a plain product: short rows of output, few input channels, small groups. [-]"""
     share = spread(1.0)
     if window > 0.0:
-        row, lanes = root(larger(m / batch, 1.0)), _of(rec, R.lanes)
+        row = root(larger(m / batch, 1.0))
         share = row / (row + _of(rec, R.short_row))
         if channels < 4.0:
             share = chosen(above(n, 1.0), share * _of(rec, R.thin_input), share)
-        share = chosen(above(lanes, n), share * larger(_of(rec, R.narrow_group), n / lanes), share)
+        part = above(lanes, n)
+        if part != 0:  # a vector filled in part is as fast as a unit of that width, which fills more easily
+            filled = np.empty(LANES)
+            store(filled, 0, n / lanes)
+            for lane in range(LANES):
+                filled[lane] **= 1.0 - rec[R.width_exponent * LANES + lane]
+            share = chosen(part, share * larger(_of(rec, R.narrow_group), load(filled, 0)), share)
     return share
 
 
 @kernel
-def _tile_share(m, n, slides, rec):
+def _tile_share(m, n, slides, lanes, rec):
     """Part of the register tiles that a product's rows and columns fill. [-]
 
     Rows are rounded up to whole tiles; few rows, or few columns, are no tile: one side streams past the other. Columns
     are rounded up to the packed panel, those of a convolution to whole vectors, where one left over shares its loads
     with no other.
     """
-    lanes, high, panel = _of(rec, R.lanes), _of(rec, R.tile_rows), _of(rec, R.tile_columns)
+    high, panel = _of(rec, R.tile_rows), _of(rec, R.tile_columns)
     rows = rounded_up(m / high) * high
     if slides == 0.0:
         streamed = at_least(STREAMED_ROWS, m) | at_least(lanes, n)
@@ -329,9 +341,11 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
         inline = rec[R.fuse * LANES] > 0.0 and flags[j, INLINE] > 0.0
         narrow = quantised and requantised and flags[j, NARROW] > 0.0
         element = weight_size if narrow else wide_size
-        extra_ops = spread(0.0)
+        extra_ops, ranged = spread(0.0), spread(0.0)  # operators of their own, and the elements they quantise
 
-        # bytes of activations: what lies in caches, and what crosses levels (a line is fetched before it is written)
+        # bytes of activations: what lies in caches, and what crosses levels (a line is fetched before it is written),
+        # beside the product or in a pass of its own
+        apart = spread(0.0)
         if binary:
             held = (reads + writes) / 8.0
             moved = (reads + stores * writes) / 8.0
@@ -340,13 +354,16 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
             stored_wide = flags[j, QUANTISE] == STORED_NARROW and not requantised
             if flags[j, QUANTISE] == WIDE_INPUT or stored_wide:  # measured, scaled, rounded in a pass of its own
                 held += reads * (wide_size + weight_size)
-                moved += reads * (wide_size + stores * weight_size)
+                apart += reads * (wide_size + stores * weight_size)
+                ranged += reads
                 extra_ops += 1.0
             held += writes * weight_size
             moved += stores * writes * weight_size
             if not requantised:  # 32-bit sums stored, read for their range, read again to requantise
                 held += writes * 4.0
-                moved += writes * (stores * 4.0 + 4.0 + 4.0)
+                moved += stores * writes * 4.0
+                apart += writes * (4.0 + 4.0)
+                ranged += writes
                 extra_ops += 2.0
         else:
             held = (reads + writes) * element
@@ -381,6 +398,7 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
         state_near = _cycle_share(shared_share + private, state_bytes * table[j, T.LAYERS])
         dram_w = weight_bytes * (1.0 - kept_w) + state_bytes * (1.0 - state_near)
         dram_a = moved * (1.0 - act_near)
+        dram_p, shared_p, private_p = apart * (1.0 - act_near), apart * (act_near - act_private), apart * act_private
         shared_w = weight_bytes * (kept_w - kept_private) + state_bytes * state_near
         private_w = weight_bytes * kept_private
         shared_a = moved * (act_near - act_private)
@@ -388,21 +406,27 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
 
         # arithmetic
         lookup = spread(0.0)
+        vector = _of(rec, R.lanes) * cycles
+        quantising = ranged / vector * (_of(rec, R.range_cycles) + _of(rec, R.requantise_cycles))
+        lanes = _of(rec, R.low_lanes) if low or not quantised else _of(rec, R.wide_lanes)
         if klass == T.CONTRACTION:
             if binary:
                 roof = _of(rec, R.binary_peak)
                 busy = flops / (roof * _of(rec, R.binary_efficiency))
             else:
                 roof = _of(rec, R.low_peak) if low or not quantised else _of(rec, R.wide_peak)
-                useful = _conv_share(m, n, batch, flags[j, WINDOW], flags[j, CHANNELS], rec)
+                useful = _conv_share(m, n, batch, flags[j, WINDOW], flags[j, CHANNELS], lanes, rec)
                 tile = root(larger(m / batch, 1.0)) if flags[j, WINDOW] > 0.0 else spread(THREAD_ROWS)
                 useful *= _thread_share(g, m, n, _of(rec, R.threads), tile)
-                useful *= _tile_share(m, n, flags[j, SLIDES], rec)
+                useful *= _tile_share(m, n, flags[j, SLIDES], lanes, rec)
                 convolves = flags[j, CONVOLVES] > 0.0
-                reached = _of(rec, R.conv_efficiency) if convolves else _of(rec, R.gemm_efficiency)
+                if low or not quantised:
+                    reached = _of(rec, R.low_conv) if convolves else _of(rec, R.low_gemm)
+                else:
+                    reached = _of(rec, R.wide_conv) if convolves else _of(rec, R.wide_gemm)
                 busy = flops / (roof * reached * useful)
                 if low and requantised:
-                    busy += writes / _of(rec, R.lanes) * _of(rec, R.requantise_cycles) / cycles
+                    busy += writes / vector * _of(rec, R.requantise_cycles)
         else:
             roof = _of(rec, R.wide_peak)
             busy = flops / _of(rec, R.vector_rate)
@@ -449,7 +473,7 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
             compute = busy - first
             late = chosen(above(passing, 0.0), larger(1.0 - compute / passing, 0.0), 0.0)
             # rows are passed over for each block of columns; what of that comes from the shared cache is waited for
-            again = larger(rounded_up(n / (_of(rec, R.lanes) * BLOCK_VECTORS)) - 1.0, 0.0) * reads * wide_size
+            again = larger(rounded_up(n / (lanes * BLOCK_VECTORS)) - 1.0, 0.0) * reads * wide_size
             waited = (
                 max(flags[j, SLIDES], flags[j, WINDOW])
                 * _of(rec, R.exposed)
@@ -457,8 +481,10 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
                 * (act_near - act_private)
                 / shared_rate
             )
-            offchip = far_w + late * far_a
-            onchip = near_w + larger(late * near_a, waited)
+            far_p, near_p = dram_p / _of(rec, R.dram), shared_p / shared_rate + private_p / private_rate
+            offchip = far_w + late * far_a + far_p
+            onchip = near_w + larger(late * near_a, waited) + near_p
+            compute += larger(quantising - far_p - near_p, 0.0)
         else:
             offchip, onchip = far_w + far_a, near_w + near_a
             compute = larger(busy - offchip - onchip, 0.0)
@@ -480,9 +506,9 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
         store(out, at + OVERHEAD * LANES, runs * overhead)
         store(out, at + WORK * LANES, runs * flops)
         store(out, at + ROOF * LANES, roof)
-        store(out, at + MOVED * LANES, runs * (dram_w + dram_a))
-        store(out, at + NEAR * LANES, runs * (shared_w + private_w + shared_a + private_a))
-        store(out, at + BUSY * LANES, runs * busy)
+        store(out, at + MOVED * LANES, runs * (dram_w + dram_a + dram_p))
+        store(out, at + NEAR * LANES, runs * (shared_w + private_w + shared_a + private_a + shared_p + private_p))
+        store(out, at + BUSY * LANES, runs * (busy + quantising))
 
 
 @kernel

@@ -14,12 +14,15 @@ PARAMETERS: tuple[Parameter, ...] = (
               low=0.01, high=1.0),
     Parameter("requantise_cycles", 5.0, "cycle", "assumed",
               "A vector of 32-bit sums converted, scaled, rounded, packed and stored as INT8: an instruction each."),
+    Parameter("range_cycles", 2.0, "cycle", "assumed",
+              "A vector compared with the least and the greatest value so far, where quantising is a pass of its own: "
+              "an instruction each."),
     Parameter("feature_overhead", 0.29923e-6, "s", "calibrated",
               "Core time of the framework for a raw feature of a sample: a field of its record found, parsed and put "
               "into a tensor. Networks that take tensors have none.", ("WD-010", "WD-011")),
     Parameter("width_exponent", 0.3747, "1", "calibrated",
               "Narrower SIMD units fill more easily: efficiency as (64 / FLOP a cycle) to this power.", ("5G-029",),
-              high=2.0),
+              high=1.0),
     Parameter("efficiency_ceiling", 0.94, "1", "assumed", "Share of the peak that the best products reach.",
               low=0.01, high=1.0),
     Parameter("core_bandwidth", 12.2e9, "B/s", "calibrated",

@@ -193,11 +193,18 @@ class StreamView:
         """A vector a cycle: its loads and its store take the ports; never above the units' own peak. [FLOP/s]"""
         return smaller(self.threads * self.clock * self.width / 4.0, self.share_of_peak(self.wide))
 
-    def efficiency(self, name: str) -> float:
-        """Share of the peak that products, or convolutions, reach at this part's width. [-]"""
-        wider = one_by_one(pow, REFERENCE_WIDTH / self.width, self.model["width_exponent"])
-        result = self.model[name] * wider
-        return smaller(self.model["efficiency_ceiling"], result)
+    def width_of(self, format: str) -> float:
+        """FP32 operations a cycle of units as wide as those of a format. [FLOP]
+
+        As the catalog lists both: a what-if of one format leaves the units of the others as they are.
+        """
+        single, listed = self.cpu.flop_per_cycle["fp32"], self.cpu.flop_per_cycle[format]
+        return listed.si * (single.catalog_si / listed.catalog_si)
+
+    def efficiency(self, name: str, format: str) -> float:
+        """Share of a format's peak that products, or convolutions, reach at this part's width. [-]"""
+        wider = one_by_one(pow, REFERENCE_WIDTH / self.width_of(format), self.model["width_exponent"])
+        return smaller(self.model["efficiency_ceiling"], self.model[name] * wider)
 
     @cached_property
     def reach(self) -> tuple[float, float]:
@@ -279,9 +286,13 @@ FIELD_OF: dict[str, Callable[[StreamView], float]] = {
     "vector_rate": lambda seen: seen.vector_rate,
     "lanes_rate": lambda seen: seen.vector_rate,
     "clock": lambda seen: seen.clock,
-    "gemm_efficiency": lambda seen: seen.efficiency("gemm_efficiency"),
-    "conv_efficiency": lambda seen: seen.efficiency("conv_efficiency"),
+    "low_gemm": lambda seen: seen.efficiency("gemm_efficiency", seen.low),
+    "low_conv": lambda seen: seen.efficiency("conv_efficiency", seen.low),
+    "wide_gemm": lambda seen: seen.efficiency("gemm_efficiency", seen.wide),
+    "wide_conv": lambda seen: seen.efficiency("conv_efficiency", seen.wide),
     "lanes": lambda seen: seen.width / 4.0,
+    "low_lanes": lambda seen: seen.width_of(seen.low) / 4.0,
+    "wide_lanes": lambda seen: seen.width_of(seen.wide) / 4.0,
     "dram": lambda seen: seen.dram,
     "core_dram": lambda seen: seen.core_dram,
     "shared_rate": lambda seen: seen.shared_rate,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -322,3 +323,33 @@ def test_designs_side_by_side_take_the_seconds_of_each_alone(workload) -> None:
         family.FAMILY.compiled.points(at, at + 1, rows, times, *tables, 1.0, sizes, record, alone)
     assert beside.tobytes() == alone.tobytes()
     assert (beside[:3].sum(axis=0) > 3.0).all()
+
+
+EVERY_CPU = tuple(d for d in default_catalog().ids("devices") if default_catalog().device(d).kind == "cpu")
+WIDE_NETS = (*NETS, "bert-base", "deepbench-gru-512", "mlp-mnist", "resnext101-32x4d")
+
+
+@pytest.mark.parametrize("name", EVERY_CPU)
+def test_narrower_units_of_any_format_never_make_anything_faster(name):
+    """Halving or quartering the rate of one format slows what uses it and leaves the rest as it is."""
+    usual = default_catalog().device(name)
+    for turned, rate in usual.cpu.flop_per_cycle.items():
+        for share in (0.75, 0.5, 0.25):
+            path = ["cpu", "flop_per_cycle", turned]
+            narrow = set_path(usual, path, f"{rate.si * share} FLOP/cycle", "devices.0." + ".".join(path))
+            for net in WIDE_NETS:
+                for format, batch in product((f for f in family.formats(usual) if f != "binary"), (1, 128)):
+                    asked = {"batch": batch, "format": format}
+                    before, after = (family.price(job(spec, net, **asked)).seconds.sum(1) for spec in (usual, narrow))
+                    slower = after >= before * (1 - 1e-9)
+                    assert slower.all(), (turned, share, net, format, batch, np.flatnonzero(~slower))
+
+
+@pytest.mark.parametrize("name", [d for d in EVERY_CPU if "int8" in family.formats(default_catalog().device(d))])
+@pytest.mark.parametrize("net", WIDE_NETS)
+def test_requantising_apart_is_never_faster_than_in_the_product(name, net):
+    for batch, threads in product((1, 2, 32, 512), (1, 4, 0)):
+        fused = job(name, net, batch=batch, format="int8", tile=(threads,) if threads else ())
+        apart = replace(fused, switches=switched(fused, fuse_requantise=False))
+        times = [family.price(j).seconds.sum(1) for j in (fused, apart)]
+        assert (times[0] <= times[1] * (1 + 1e-9)).all(), (batch, threads)
