@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.analyses.depth_first import DepthFirstComparison, compare
@@ -12,7 +12,7 @@ from engine.cost.report import ErrorBand
 from engine.devices import FAMILIES, family
 from engine.evaluate import evaluate
 from engine.plan.schemes import second_executor
-from engine.resolve.bind import bind
+from engine.resolve.bind import bind, own_model
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.schema import Device
 
@@ -58,11 +58,16 @@ class Forwarding:
 
 def nic_of(scenario: Scenario) -> Device | None:
     """The network processor among the scenario's devices."""
-    return next((d for d in bind(scenario.with_(overrides={})).devices if family(d.kind).packets is not None), None)
+    return next((d for d in bind(scenario).devices if family(d.kind).packets is not None), None)
 
 
-def forwarding(device: Device, executors: int, sizes: Sequence[int] = PACKETS) -> Forwarding:
-    """What a network processor forwards at each packet size while it infers on so many executors."""
+def forwarding(
+    device: Device, executors: int, sizes: Sequence[int] = PACKETS, model: Mapping[str, float] | None = None
+) -> Forwarding:
+    """What a network processor forwards at each packet size while it infers on so many executors.
+
+    ``model`` are parameters that a scenario sets, of this device's family or of others.
+    """
     path = family(device.kind).packets
     if path is None:
         labels = " or ".join(family(kind).label for kind in FAMILIES if family(kind).packets is not None)
@@ -70,7 +75,7 @@ def forwarding(device: Device, executors: int, sizes: Sequence[int] = PACKETS) -
     most = path.most(device)
     if not 0 <= executors <= most:
         raise ScenarioError(f"executors is {executors}; allowed: 0 to {most}")
-    model = family(device.kind).model(device)
+    model = own_model(device, model or {})
     return Forwarding(
         executors=executors,
         line_bytes_per_s=path.line(device),

@@ -17,6 +17,7 @@ from engine.analyses.split import Goal, SplitPoint, best_split
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.devices.smartnic.memory import read_cycles
+from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError, encode
 
@@ -149,14 +150,17 @@ def camera(scenario: Scenario) -> None:
 
 def packets(scenario: Scenario, report: Report | None) -> None:
     """What the network processor forwards while it infers."""
-    device = nic_of(scenario)
+    try:
+        device = nic_of(scenario)
+    except (ScenarioError, Unsupported):
+        return
     if device is None or device.smartnic is None:
         return
     nic = device.smartnic
     most = int(nic.engines.si * nic.threads_per_engine.si)
     chosen = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else int(nic.executors.si)
     counts = sorted({0, chosen, min(360, most), most})
-    rates = [forwarding(device, n) for n in counts]
+    rates = [forwarding(device, n, model=named(scenario).model) for n in counts]
     mine = next(one for one in rates if one.executors == chosen)
     answer = texts.FORWARDING_ANSWER.format(executors=chosen, size=mine.drop_bytes)
     with parts.card("Forwarding while inferring", answer):

@@ -3,7 +3,8 @@
 A layer starts with a notification that runs down the chain of executors, each then computes its neurons word by word
 (no population-count instruction, so tens of cycles a word), and the end runs back up the chain. Executors are threads
 of multithreaded engines: those that share an engine take turns at its one issue slot, and hide each other's waits for
-the memory that weights lie in (`engine.devices.smartnic.memory`). Estimates.
+the memory that weights lie in (`engine.devices.smartnic.memory`). An engine that infers keeps a share of its
+slots for packets: inference has the others, and no slot is counted for both. Estimates.
 """
 
 from __future__ import annotations
@@ -14,9 +15,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.devices.common.column import as_doubles, larger, numbers, smaller
-from engine.devices.common.contract import DeviceFamily, Fit, Job, Knob, PacketPath, Parameter, PhaseCost, Span, Switch
+from engine.devices.common.contract import (
+    DeviceFamily,
+    Fit,
+    Job,
+    Knob,
+    PacketPath,
+    Parameter,
+    PhaseCost,
+    Span,
+    Switch,
+    Unsupported,
+)
 from engine.devices.common.footprint import footprint
-from engine.devices.smartnic.memory import WeightPlacement, answer_cycles, capacity_of, home_of, input_cycles
+from engine.devices.smartnic.memory import (
+    WeightPlacement,
+    answer_cycles,
+    capacity_of,
+    home_of,
+    input_cycles,
+    read_cycles,
+)
 from engine.devices.smartnic.memory import nic_of as _nic
 from hardware_specs.schema import Device, MemoryLevel
 from model_zoo.ops import Graph
@@ -73,34 +92,48 @@ def chain_s(device: Device, executors: float, model) -> float:
     return 2.0 * executors * model["hop_cycles"] / _nic(device).clock.si
 
 
+def engines_of(device: Device, executors: float, model) -> tuple[float, float]:
+    """Engines that so many executors lie on, and executors of the fullest one. [-]
+
+    Each takes as many as are set aside for inference, more only where all engines have theirs. Unsupported where an
+    engine has not so many threads.
+    """
+    nic, wanted = _nic(device), model["threads_for_inference"]
+    if wanted > nic.threads_per_engine.si:
+        raise Unsupported(
+            f"model.threads_for_inference is {wanted:g}: an engine of {device.name} has "
+            f"{nic.threads_per_engine.si:g} threads (smartnic.threads_per_engine), so at most those are allowed"
+        )
+    engines = larger(1.0, smaller(nic.engines.si, np.ceil(executors / wanted)))
+    return engines, np.ceil(executors / engines)
+
+
 def layer_s(device: Device, k: float, n: float, executors: float, home: WeightPlacement, model) -> tuple[float, float]:
     """One binary layer of n neurons over k inputs, without its notifications: (arithmetic, waits none hides). [s]
 
-    The slowest engine sets the time. Its threads take turns, so it needs the larger of all their issue cycles and one
-    thread's issue cycles plus its waits for bursts of weights, and for the input where that is no longer at hand. The
+    The slowest engine sets the time. Its threads take turns in the issue slots that packets leave it, so it needs the
+    larger of all their issue cycles and one thread's issue cycles plus its waits for bursts of weights, and for the
+    input where that is no longer at hand. All threads wait for their first burst at once, which hides none of it. The
     input's first reading and the way of the result are waited for once.
     """
-    nic = _nic(device)
-    per_engine = smaller(model["threads_for_inference"], nic.threads_per_engine.si)
-    engines = smaller(nic.engines.si, np.ceil(executors / per_engine))
-    threads = np.ceil(executors / engines)  # of the fullest engine
+    threads = engines_of(device, executors, model)[1]
     neurons = np.ceil(n / executors)  # of one executor
     active = smaller(threads, np.ceil(n / neurons))
     words = np.ceil(k / WORD_BITS)
-    bursts = np.ceil(words / model["burst_words"])
-    issue = words * model["word_cycles"]
+    issue = words * model["word_cycles"] / (1.0 - model["packet_share"])
     once, again = input_cycles(device, k, threads)
-    wait = bursts * home.cycles(device, model["burst_words"] * WORD_BITS / 8.0) + again
-    busy = neurons * active * issue
-    waited = neurons * larger(0.0, issue + wait - active * issue) + once + answer_cycles(device, n)
-    return busy / nic.clock.si, waited / nic.clock.si
+    burst = home.cycles(device, model["burst_words"] * WORD_BITS / 8.0)
+    wait = np.ceil(words / model["burst_words"]) * burst + again
+    waited = larger(neurons * larger(0.0, issue + wait - active * issue), burst) + once + answer_cycles(device, n)
+    clock = _nic(device).clock.si
+    return neurons * active * issue / clock, waited / clock
 
 
 def compare_s(device: Device, neurons: float, executors: float, model) -> float:
     """Thresholds of so many neurons: a cycle each, threads of an engine in turn. [s]"""
-    nic = _nic(device)
-    threads = np.ceil(executors / smaller(nic.engines.si, np.ceil(executors / model["threads_for_inference"])))
-    return np.ceil(neurons / executors) * smaller(threads, neurons) / nic.clock.si
+    threads = engines_of(device, executors, model)[1]
+    cycles = np.ceil(neurons / executors) * smaller(threads, neurons) / (1.0 - model["packet_share"])
+    return cycles / _nic(device).clock.si
 
 
 def line_rate(device: Device) -> float:
@@ -112,13 +145,11 @@ def line_rate(device: Device) -> float:
 def packet_budget(device: Device, executors: float, model) -> float:
     """Engine cycles a second left to the packet path while inference keeps its threads busy. [cycle/s]
 
-    Threads of an engine share its issue slots evenly; engines without executors forward only.
+    An engine with executors leaves its packets' share where a thread of it is none; the others forward only.
     """
     nic = _nic(device)
-    per_engine = smaller(model["threads_for_inference"], nic.threads_per_engine.si)
-    engines = min(nic.engines.si, np.ceil(executors / per_engine)) if executors > 0 else 0.0
-    threads = np.ceil(executors / engines) if engines else 0.0
-    left = engines * (nic.threads_per_engine.si - threads) / nic.threads_per_engine.si
+    engines, threads = engines_of(device, executors, model) if executors > 0 else (0.0, 0.0)
+    left = engines * model["packet_share"] if threads < nic.threads_per_engine.si else 0.0
     return float((nic.engines.si - engines + left) * nic.clock.si)
 
 
@@ -219,16 +250,19 @@ def price(job: Job) -> PhaseCost:
     notes = (
         f"While {executors:.0f} executors infer, {rate * 8e-9:.1f} Gbit/s of {packet:.0f} B packets pass; "
         f"line rate from {drop_point(device, executors, model):.0f} B on",
-        *_told(home),
+        *_told(device, home, model),
     )
     return PhaseCost(
         _seconds(home, layers), flops, roofs, off, on, timeline=tuple(spans), timeline_of="one inference", notes=notes
     )
 
 
-def _told(home: WeightPlacement) -> tuple[str, ...]:
-    """What packets give up for weights kept near."""
-    return tuple(f"Weights lie in the {name.upper()}, which packets then lack" for name in home.shares if name in _NEAR)
+def _told(device: Device, home: WeightPlacement, model) -> tuple[str, ...]:
+    """What packets give up for weights kept near, and what a burst of weights gains by it."""
+    size = model["burst_words"] * WORD_BITS / 8.0
+    cycles, usual = home.cycles(device, size), read_cycles(device, "emem-cache", size)
+    gain = f"a burst of them takes {cycles:.0f} cycles, from the cache before the DRAM {usual:.0f}"
+    return tuple(f"Weights lie in the {n.upper()}, which packets then lack; {gain}" for n in home.shares if n in _NEAR)
 
 
 @dataclass(frozen=True)
@@ -297,13 +331,16 @@ FAMILY = DeviceFamily(
     price=price,
     brief=lambda job: (_seconds(*_priced(job)), ()),
     parameters=(
-        Parameter("word_cycles", 42.65, "cycle", "calibrated",
+        Parameter("word_cycles", 31.9875, "cycle", "calibrated",
                   "Issue cycles of one 32-bit word on one engine: load, xor, count by shifts and masks, add, loop.",
                   ("5G-042", "5G-043"), low=1.0),
-        Parameter("hop_cycles", 109.65, "cycle", "calibrated",
+        Parameter("hop_cycles", 109.26, "cycle", "calibrated",
                   "One notification from an executor to its neighbour in the chain.", ("5G-042", "5G-043"), low=1.0),
         Parameter("threads_for_inference", 6.0, "1", "published", "Threads of an engine that may be executors.",
                   source="document 003, section 5: 6 threads from each of 42 engines", low=1.0),
+        Parameter("packet_share", 0.25, "1", "published",
+                  "Issue slots that an engine with executors keeps for packets, whether or not packets come.",
+                  source="document 003, section 5: 2 of its 8 threads forward, and all threads take turns", high=0.99),
         Parameter("burst_words", 16.0, "1", "assumed", "32-bit words of weights a thread fetches at once (64 B).",
                   low=1.0),
         Parameter("packet_cycles", 1000.0, "cycle", "assumed",
@@ -315,8 +352,9 @@ FAMILY = DeviceFamily(
     assumptions=(
         "Executors are spread over engines so that each island keeps its fast memories for packets.",
         "Weights are read from their memory for every inference: batching gains nothing.",
-        "Waits for weights show only where an engine has too few threads to hide them: with the six of document 003 "
-        "its figures leave no room for more (a neuron costs no more at 16k neurons, past the cache, than at 4k).",
+        "Waits for weights show in a layer's first burst, and beyond it where an engine has too few threads to hide "
+        "them: with the six of document 003 its figures leave no room for more (a neuron costs no more at 16k "
+        "neurons, past the cache, than at 4k).",
     ),
     path=path,
     knobs=knobs,

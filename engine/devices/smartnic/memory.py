@@ -79,10 +79,11 @@ def home_of(device: Device, size: float, near: bool = False) -> WeightPlacement:
 def input_cycles(device: Device, inputs: float, threads: float) -> tuple[float, float]:
     """A thread's wait for a layer's input bits: (once a layer, again for each neuron). [cycle]
 
-    The input waits in the island its packet came to; other islands read it across. A thread keeps it in its share of
-    the engine's registers where it fits, else reads it again for every neuron.
+    The input waits in the island its packet came to; other islands, if there are any, read it across. A thread keeps
+    it in its share of the engine's registers where it fits, else reads it again for every neuron.
     """
-    read = read_cycles(device, "ctm", inputs / 8.0, foreign=True)
+    islands = nic_of(device).islands
+    read = read_cycles(device, "ctm", inputs / 8.0, foreign=islands is None or islands.si > 1.0)
     registers = nic_of(device).memory("registers")
     lacks = 0.0 if registers is None else exceeds(inputs / 8.0, registers.capacity.si / threads)
     return read * (1.0 - lacks), read * lacks
