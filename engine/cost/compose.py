@@ -181,7 +181,12 @@ def _rooflines(times: Schedule) -> tuple[Roofline, ...]:
     rooflines: dict[str, Roofline] = {}
     for p in sorted(times.priced, key=lambda p: -p.time_s):
         device = p.stage.device
-        levels = tuple((m.name, m.role, m.bandwidth.si) for m in device.memory if m.bandwidth is not None)
+        block = device.cpu or device.card
+        levels = tuple(
+            (m.name, m.role, m.bandwidth.si * (block.cores.si if block and m.per == "core" else 1.0))
+            for m in device.memory
+            if m.bandwidth is not None
+        )
         rooflines.setdefault(
             device.id, Roofline(device.name, p.stage.format, p.family.peak(device, p.stage.format), levels)
         )
