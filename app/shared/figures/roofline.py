@@ -12,15 +12,20 @@ from app.shared import formats as fmt
 from app.shared.figures.labels import BESIDE, Plot
 from app.shared.figures.roofs import Level, draw_roofs
 from app.shared.figures.style import MARKERS, NEUTRAL, PALETTE, RESOURCE_LABELS, level_name, log_axis, style
-from engine.cost.report import OpRow, Report
+from engine.cost.report import OpRow, Report, Roofline
 from engine.devices.common.contract import RESOURCES
 from engine.scenario.formats import LABELS
+
+EDGE = 30.0  # times the furthest ridge: where stands what takes next to nothing through a roof that is drawn
 
 
 @dataclass(frozen=True)
 class RooflinePoint:
     """One operator: intensity [FLOP/B] against the memory level it is drawn for, and the rate that its device achieves,
     all streams in flight together, as the roofs are those of the whole device [FLOP/s].
+
+    The level is, of those with a roof, the one whose roof over it is lowest; "" where none matters. What was fetched
+    while operators before it ran stands on that roof, though its own time is less than its bytes took.
     """
 
     op: OpRow
@@ -29,16 +34,22 @@ class RooflinePoint:
     level: str
 
     @classmethod
-    def of(cls, op: OpRow, streams: int) -> RooflinePoint | None:
-        """None for an operator without arithmetic or without any traffic: a roofline has no place for it."""
+    def of(cls, op: OpRow, streams: int, roof: Roofline) -> RooflinePoint | None:
+        """None for an operator without arithmetic: a roofline has no place for it."""
         if op.flops <= 0 or op.time_s <= 0:
             return None
-        rate = streams * op.flops / op.time_s
-        if op.offchip_bytes > 0:
-            return cls(op, op.flops / op.offchip_bytes, rate, "offchip")
-        if op.onchip_bytes > 0:
-            return cls(op, op.flops / op.onchip_bytes, rate, "onchip")
-        return None
+        moved = {"offchip": op.offchip_bytes, "onchip": op.onchip_bytes}
+        fastest: dict[str, tuple[float, str]] = {}  # level, or the fastest one where only the role's bytes are known
+        for name, role, rate in roof.levels:
+            key = name if op.levels else role
+            fastest[key] = max(fastest.get(key, (0.0, "")), (rate, name))
+        passing = {key: (op.levels or moved).get(key, 0.0) / rate for key, (rate, _) in fastest.items() if rate > 0}
+        level = max(passing, key=lambda key: passing[key], default="")
+        edge = EDGE * roof.peak_flops_per_s / min((rate for *_, rate in roof.levels if rate > 0), default=1.0)
+        size, rate = (op.levels or moved).get(level, 0.0), streams * op.flops / op.time_s
+        if size * edge <= op.flops:
+            return cls(op, edge, rate, "")
+        return cls(op, op.flops / size, min(rate, op.flops / passing[level]), fastest[level][1])
 
 
 def points(report: Report) -> list[RooflinePoint]:
@@ -47,7 +58,7 @@ def points(report: Report) -> list[RooflinePoint]:
     for op in report.ops:
         spent[op.device] = spent.get(op.device, 0.0) + op.time_s
     busiest = max(spent, key=lambda device: spent[device], default="")
-    each = (RooflinePoint.of(op, report.scenario.streams) for op in report.ops if op.device == busiest)
+    each = (RooflinePoint.of(op, report.scenario.streams, report.roofline) for op in report.ops if op.device == busiest)
     return [p for p in each if p]
 
 
@@ -60,6 +71,12 @@ def _roofs(plot: Plot, report: Report) -> None:
     roof = report.roofline
     levels = [Level(level_name(name), rate, role == "offchip") for name, role, rate in roof.levels if rate > 0]
     draw_roofs(plot, roof.peak_flops_per_s, f"{LABELS.get(roof.format, roof.format)} peak", levels, _unit(report))
+
+
+def _place(p: RooflinePoint, unit: str) -> str:
+    """What a point's intensity is taken against."""
+    at = fmt.si(p.intensity, f"{unit}/B")
+    return f"{at} of what passes {level_name(p.level)}" if p.level else f"above {at} of what passes any roof drawn"
 
 
 def _operators(drawn: list[RooflinePoint], unit: str, dark: bool) -> list[dict[str, Any]]:
@@ -86,7 +103,7 @@ def _operators(drawn: list[RooflinePoint], unit: str, dark: bool) -> list[dict[s
                 "hovertemplate": [
                     f"<b>{p.op.name}</b>, {p.op.phase}"
                     f"<br>{fmt.si(p.rate, f'{unit}/s')}, {fmt.percent(p.op.peak_used)} of peak"
-                    f"<br>{fmt.si(p.intensity, f'{unit}/B')} of {RESOURCE_LABELS[p.level].lower()} traffic"
+                    f"<br>{_place(p, unit)}"
                     f"<br>limited by {RESOURCE_LABELS[resource].lower()}<extra></extra>"
                     for p in group
                 ],
@@ -99,7 +116,8 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
     """Roofs of one device and its operators: size is time, shape and hue are what each is limited by.
 
     `width` is the plot area labels are laid out for. [px]
-    An operator without off-chip traffic stands at its on-chip intensity. Hollow points are the baseline's operators.
+    An operator stands at its intensity against the level whose roof is the lowest over it. Hollow points are those of
+    the baseline.
     A bound (the roofs) beside an estimate (the points).
     """
     drawn, unit = points(report), _unit(report)

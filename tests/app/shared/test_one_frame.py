@@ -3,9 +3,10 @@
 import pytest
 
 from app.shared import glossary, report_tables
-from app.shared.figures.roofline import points
+from app.shared.figures.roofline import EDGE, points
 from engine.evaluate import evaluate
 from engine.resolve.presets import PRESETS
+from engine.scenario import Scenario
 from tests.laws.cost.test_views_agree import random_scenarios
 
 
@@ -13,13 +14,32 @@ def under_its_roof(report) -> None:
     peak = max(report.roofline.peak_flops_per_s, *(op.peak_flops_per_s * report.scenario.streams for op in report.ops))
     for p in points(report):
         assert p.rate <= peak * (1 + 1e-6), p.op.name
+        slowest = min((rate for *_, rate in report.roofline.levels if rate > 0), default=1.0)
+        edge = EDGE * report.roofline.peak_flops_per_s / slowest
+        assert p.intensity <= edge * (1 + 1e-6), p.op.name
+        roofs = [rate * p.intensity for name, _, rate in report.roofline.levels if name == p.level]
+        if not roofs:  # as far right as it may stand, where no roof but the peak is over it
+            assert p.intensity == pytest.approx(edge), p.op.name
+        elif not p.op.levels:  # no family but one that tells levels fetches ahead of an operator
+            assert report.scenario.streams * p.op.flops / p.op.time_s <= roofs[0] * (1 + 1e-6), p.op.name
         if report.scenario.streams > 1:  # the share of one stream's peak and of all streams' roof are one
             assert p.rate / report.scenario.streams == pytest.approx(p.op.flops / p.op.time_s)
 
 
+def passes_no_more_than_its_levels_give(report) -> None:
+    """Fetched ahead or not, in the time of all operators no level brings more than its roof."""
+    device = max(points(report), key=lambda p: p.op.time_s).op.device
+    ops = [op for op in report.ops if op.device == device]
+    for name, _, rate in report.roofline.levels:
+        passed = report.scenario.streams * sum(op.levels.get(name, 0.0) for op in ops)
+        assert passed <= rate * sum(op.time_s for op in ops) * (1 + 1e-6), name
+
+
 @pytest.mark.parametrize("id", PRESETS)
 def test_points_stand_under_the_roof_of_their_device(id):
-    under_its_roof(evaluate(PRESETS[id].scenario))
+    report = evaluate(PRESETS[id].scenario)
+    under_its_roof(report)
+    passes_no_more_than_its_levels_give(report)
 
 
 def test_points_stand_under_the_roof_at_random():
@@ -45,3 +65,15 @@ def test_rows_and_bars_of_the_page_are_the_whole_latency(id):
     assert sum(span.duration_s for span in spans) == pytest.approx(report.latency_s, rel=1e-9)
     for row in report_tables.ordered(report):
         assert report_tables.detail(row, report, larger=False)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_what_stays_on_the_chip_stands_under_no_roof_of_the_memory_beside_it(precision):
+    """Norms find their input in the cache; a residual is added where a product's result lies."""
+    asked = {"inputs": 1024, "outputs": 1024, "scheme": "tensor", "devices": 4, "precision": precision}
+    report = evaluate(Scenario(system="h100-sxm", workload="llama3.1-70b", **asked))
+    under_its_roof(report)
+    placed = {(p.op.name, p.op.phase): p for p in points(report)}
+    assert {placed[name, "prefill"].level for name in ("norm1", "norm2")} == {""}
+    at = placed["residual1", "prefill"]
+    assert at.op.flops / at.op.time_s <= at.intensity * report.roofline.levels[0][2]
