@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 import streamlit as st
 from starlette.middleware import Middleware
 
-from app.guard import Guard, Health, PageStyle
+from app.server.guard import Guard, Health, PageStyle
+from app.server.upkeep import Upkeep
 from app.shared import link
 from app.shared.legible import early
-from app.upkeep import Upkeep
 from engine.evaluate import evaluate
 
 

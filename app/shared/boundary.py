@@ -12,8 +12,8 @@ from typing import ParamSpec
 
 import streamlit as st
 
+from app.server.upkeep import Overdue
 from app.shared import formats as fmt
-from app.upkeep import Overdue
 from engine.devices.common.contract import Unsupported
 from engine.scenario import ScenarioError
 from hardware_specs.quantity import SpecError

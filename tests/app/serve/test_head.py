@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import streamlit
 
-from app.guard import PageStyle
+from app.server.guard import PageStyle
 from app.shared.legible import STYLE, early
 from tests.app.loops import run
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from app.guard import Guard, Health, foreign, names
+from app.server.guard import Guard, Health, foreign, names
 from app.views.traffic.controls import _TRACE_MAX
 from tests.app.conftest import free_port
 from tests.app.loops import run
@@ -224,7 +224,7 @@ def test_health_works_seldom_and_says_when_work_does_not_end(monkeypatch):
     while not stuck._began:
         time.sleep(0.01)
     assert stuck.told() == "starting"
-    monkeypatch.setattr("app.guard._LATE_S", 0.0)
+    monkeypatch.setattr("app.server.guard._LATE_S", 0.0)
     assert "has not ended" in stuck.told()
     end.set()
     thread.join()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.server.upkeep import Collector, Overdue, Watchdog
 from app.shared import link, priority
-from app.upkeep import Collector, Overdue, Watchdog
 from tests.app.conftest import free_port
 from tests.app.loops import run
 from tests.bench.sessions import load, served
