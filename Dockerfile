@@ -19,4 +19,4 @@ RUN NUMBA_CACHE_DIR=/opt/numba python -m engine.cli.warm && chmod -R a+rX /opt/n
 USER 10001
 EXPOSE 8501
 HEALTHCHECK --interval=15s --timeout=3s --start-period=40s CMD ["python", "-c", "import urllib.request as u; assert u.urlopen('http://127.0.0.1:8501/_stcore/health', timeout=2).read() == b'ok'"]
-CMD ["streamlit", "run", "app/serve.py", "--server.address", "0.0.0.0"]
+CMD ["python", "-m", "app.server.supervise", "--server.address", "0.0.0.0"]

@@ -25,8 +25,9 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 # one thread for BLAS: the app has its own pool, and two of BLAS's spin beside it (66 s of wall for 11 s of work)
+# it is served again where it dies of a signal
 run: $(VENV)/.runtime
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m streamlit run app/serve.py --server.port $(PORT) --server.address $(HOST)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m app.server.supervise --server.port $(PORT) --server.address $(HOST)
 
 test: $(VENV)/.dev
 	@test -d tests/app/node_modules || npm ci --silent --prefix tests/app || echo "no axe-core: the scan of the pages is skipped"

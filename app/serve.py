@@ -1,5 +1,6 @@
 """The server: the pages of ``main.py`` behind the guard, and the upkeep beside them. `streamlit run app/serve.py`."""
 
+import faulthandler
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,7 +16,8 @@ from engine.evaluate import evaluate
 
 @asynccontextmanager
 async def alive(_: st.App) -> AsyncIterator[None]:
-    """Upkeep as long as the server lives."""
+    """Upkeep as long as the server lives; where it dies of a signal, what every thread did is written down."""
+    faulthandler.enable()
     upkeep = Upkeep()
     upkeep.start()
     try:

@@ -1,84 +1,54 @@
-"""What a server does beside its pages: it collects garbage where nobody waits, and ends scripts that never would.
+"""What a server does beside its pages: it collects garbage where nobody waits, and ends where a script never would.
 
 Streamlit collects after every script, with all scripts stopped; that is switched off (`runner.postScriptGC`).
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from weakref import WeakKeyDictionary
 
 from app.shared import priority
+from engine.kernels.allowance import LIMIT_S, began
 
-LIMIT_S = 60.0
-"""Of computing that a page's script may take, compiling and waiting not counted. [s]"""
+HOPELESS_S = 10 * LIMIT_S
+"""Of processor time, compiling counted, after which a script that has not ended never will. [s]"""
 _LOOK_S = 0.1  # between two looks
 _QUIET_S = 0.3  # without a script, and nobody is about to wait
 _PATIENCE_S = 20.0  # that garbage may lie where somebody always waits
 _WORTH = 40  # collections of the youngest, of 700 objects each, that make a whole one worthwhile
 
 
-class Overdue(Exception):
-    """A page's script computed for too long and was ended."""
-
-    def __init__(self, limit: float = LIMIT_S) -> None:
-        super().__init__(f"It had computed for more than {limit:.0f} s and was ended")
+_TASKS = Path("/proc/self/task")  # where the system tells what a thread has computed
 
 
-_TASKS = Path("/proc/self/task")
-_CLOCKS = _TASKS.is_dir()  # whether the system tells what a thread has computed
-
-
-def _spent(thread: threading.Thread) -> float | None:
-    """Processor time a thread has taken where the system says so, else the clock's; None of one that has ended. [s]"""
-    if not _CLOCKS:
-        return time.monotonic() if thread.is_alive() else None
+def _spent(thread: threading.Thread) -> float:
+    """Processor time that a thread has taken; 0 where the system does not say or it has ended. [s]"""
     try:
         fields = (_TASKS / str(thread.native_id) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return None
+        return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _compiles(frame: FrameType | None) -> bool:
-    """Whether a thread is inside the compiler: that is long the first time, ends, and must not be cut short."""
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("numba.core."):
-            return True
-        frame = frame.f_back
-    return False
-
-
 class Watchdog:
-    """Ends scripts that computed for too long: none may hold a core until the server is started anew."""
+    """Ends the server, all stacks written down, where a script computes on and on and never asks for its allowance.
 
-    def __init__(self, limit: float = LIMIT_S) -> None:
-        self._limit = limit
-        self._since: WeakKeyDictionary[threading.Thread, float] = WeakKeyDictionary()
-        self.ended = 0
+    A script ends itself (`engine.kernels.allowance`); one that can't must not hold a core until somebody looks. Whoever
+    serves starts the server again (`app/server/supervise.py`), and an address holds all of a page.
+    """
+
+    def __init__(self, limit: float = HOPELESS_S, end: Callable[[], object] = os.abort) -> None:
+        self._limit, self._end = limit, end
 
     def look(self) -> None:
-        """One look at every script that runs."""
-        frames = sys._current_frames()
-        for thread in priority.scripts():
-            spent, me = _spent(thread), thread.ident
-            if spent is None or me is None:
-                continue
-            since = self._since.setdefault(thread, spent)
-            if _compiles(frames.get(me)):
-                self._since[thread] = spent
-            elif spent - since > self._limit and thread.is_alive():  # its number is the next one's once it has ended
-                self._since[thread] = spent  # where it went on all the same it is ended again, later
-                self.ended += 1
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(me), ctypes.py_object(Overdue))
+        """One look at every script that computes."""
+        if any(_spent(thread) - before > self._limit for thread, before in began()):
+            self._end()
 
 
 class Collector:

@@ -12,9 +12,9 @@ from typing import ParamSpec
 
 import streamlit as st
 
-from app.server.upkeep import Overdue
 from app.shared import formats as fmt
 from engine.devices.common.contract import Unsupported
+from engine.kernels.allowance import Overdue, allowance
 from engine.scenario import ScenarioError
 from hardware_specs.quantity import SpecError
 from model_zoo.schema import WorkloadError
@@ -52,7 +52,8 @@ def bounded(what: str = "This page can't show what its link and its controls ask
     try:
         if fallen:
             _shown(f"That change was not made. {fallen}", "change")
-        yield
+        with allowance():
+            yield
     except Exception as error:  # the last place before a dead page; the traceback goes to the log
         _shown(f"{what}. {_why(error)}", key)
 
@@ -63,7 +64,8 @@ def callback(act: Callable[P, object]) -> Callable[P, None]:
     @wraps(act)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            act(*args, **kwargs)
+            with allowance():
+                act(*args, **kwargs)
         except Exception as error:  # as in `bounded`: callbacks run outside it
             st.session_state[_FALLEN] = _why(error)
 

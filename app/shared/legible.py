@@ -1,5 +1,6 @@
 """What Streamlit's theme can't say: text of 4.5:1 on buttons and captions (WCAG AA), a focus that is seen, and room for
-what is drawn a moment later. The server writes it into the page's head as well (`app.server.guard`), where it holds at once.
+what is drawn a moment later. The server writes it into the page's head as well (`app.server.guard`), where it holds at
+once.
 """
 
 from __future__ import annotations

@@ -22,11 +22,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import math
 import os
 import pickle
 import secrets
 import shutil
 import tempfile
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -39,12 +42,12 @@ os.environ.setdefault("NUMBA_THREADING_LAYER", "threadsafe")
 
 import llvmlite.binding as llvm
 import numba
-from numba.core import caching, cgutils, codegen, registry, sigutils, types
+from numba.core import caching, cgutils, event, registry, sigutils, types
 from numba.core.bytecode import FunctionIdentity
-from numba.core.environment import lookup_environment
 from numba.extending import intrinsic, models, overload, register_model
 from numba.np import linalg
 
+from engine.kernels.allowance import beat
 from engine.kernels.sources import closure_digest, module_name
 
 ISA_NAMES = ("portable", "avx2", "avx512", "avx512vnni")
@@ -77,76 +80,38 @@ def _load_blas_later() -> None:
     names["ensure_blas"] = ensure
 
 
-class _Library(codegen.JITCodeLibrary):
-    """A function's code; what only compiled code calls is optimised and made machine code in its callers alone.
+class _Compiling(event.Listener):
+    """Who compiles, waits for who does or reads compiled code, since when: none of it counts as computing."""
 
-    numba does both for every function and all it calls: four levels down a function is compiled five times.
-    """
+    def __init__(self) -> None:
+        self.since: dict[int, float] = {}
+        self._mine = threading.local()
 
-    _linked_only = False
+    def on_start(self, event: Any) -> None:
+        """A thread wants the compiler."""
+        me = self._mine
+        me.depth = getattr(me, "depth", 0) + 1
+        if me.depth == 1:
+            me.spent = time.thread_time()
+            self.since[threading.get_ident()] = time.monotonic()
 
-    def finalize(self) -> None:
-        """Links what it calls into it; of what Python calls, makes machine code."""
-        called = ("_ZN7cpython", "cfunc.")  # numba's wrappers for Python and for C
-        self._linked_only = not any(
-            f.name.startswith(called) for f in self._final_module.functions if not f.is_declaration
-        )
-        super().finalize()
-
-    def _optimize_final_module(self) -> None:
-        if not self._linked_only:
-            super()._optimize_final_module()
-            return
-        cheap, builder = self._codegen._module_pass_manager(
-            loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
-        )
-        cheap.run(self._final_module, builder)
-
-    def _finalize_final_module(self) -> None:
-        if self._linked_only:
-            self._finalize_dynamic_globals()
-            self._verify_declare_only_symbols()
-            self._finalized = True
-            return
-        super()._finalize_final_module()
-        made: Any = self._codegen
-        for name in [g.name for g in self._final_module.global_variables if g.name.startswith("_ZN08NumbaEnv")]:
-            if (known := lookup_environment(name)) is not None:
-                made.set_env(name, known)
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """Address of a function's machine code, 0 where there is none."""
-        self._ensure_finalized()
-        return 0 if self._linked_only else super().get_pointer_to_function(name)
-
-    def serialize_using_object_code(self) -> tuple[str, str, Any]:
-        """What a cache keeps of it."""
-        self._ensure_finalized()
-        if self._linked_only:
-            return self.name, "linked", self._get_module_for_linking().as_bitcode()
-        return super().serialize_using_object_code()
-
-    @classmethod
-    def _unserialize(cls, codegen: Any, state: tuple[str, str, Any]) -> Any:
-        name, kind, code = state
-        if kind != "linked":
-            return super()._unserialize(codegen, state)
-        self = codegen.create_library(name)
-        self._final_module = self._shared_module = llvm.parse_bitcode(code)
-        self._linked_only = self._finalized = True
-        return self
+    def on_end(self, event: Any) -> None:
+        """It has left it."""
+        me = self._mine
+        me.depth -= 1
+        if me.depth == 0:
+            del self.since[threading.get_ident()]
+            beat(me.spent - time.thread_time())
 
 
-class _Codegen(codegen.JITCPUCodegen):
-    _library_class = _Library
-
-    def set_env(self, env_name: str, env: Any) -> None:
-        """Tells a function's machine code where its constants are, if it has any code by now."""
-        if self._engine.get_global_value_address(env_name):
-            super().set_env(env_name, env)
+_compiling = _Compiling()
+event.register("numba:compiler_lock", _compiling)  # the first listener: numba's own come and go behind it
 
 
-registry.cpu_target.target_context.codegen().__class__ = _Codegen
+def compiling_s(thread: int) -> float:
+    """How long the thread of that identity has been in the compiler; 0 where it is not. [s]"""
+    return max(0.0, time.monotonic() - _compiling.since.get(thread, math.inf))
+
 
 if importlib.util.find_spec("scipy") is not None:
     _load_blas_later()
@@ -347,17 +312,29 @@ def run_chunks(
 ) -> Iterator[Any]:
     """Results of ``fn`` over ``chunks`` in order, with at most ``window`` submitted: fair to others, cancellable.
 
-    A caller that stops iterating (a closed generator, an exception) cancels what has not started.
+    A caller that stops iterating (a closed generator, an exception) cancels what has not started; what threads compute
+    for it is taken from its allowance.
     """
     executor = executor or pool()
     window = window or 2 * pool_size()
     waiting = iter(chunks)
-    pending = deque(executor.submit(fn, chunk) for chunk in islice(waiting, window))
+    spent: deque[float] = deque()
+
+    def work(chunk: Any) -> Any:
+        began = time.thread_time()
+        try:
+            return fn(chunk)
+        finally:
+            spent.append(time.thread_time() - began)
+
+    pending = deque(executor.submit(work, chunk) for chunk in islice(waiting, window))
     try:
         while pending:
-            yield pending.popleft().result()
+            result = pending.popleft().result()
+            beat(sum(spent.popleft() for _ in range(len(spent))))
+            yield result
             for chunk in islice(waiting, 1):
-                pending.append(executor.submit(fn, chunk))
+                pending.append(executor.submit(work, chunk))
     finally:
         for future in pending:
             future.cancel()

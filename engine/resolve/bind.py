@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from engine.devices import family
 from engine.devices.common.contract import DeviceFamily, Unsupported
+from engine.kernels.allowance import beat
 from engine.scenario import NotThereError, Scenario, ScenarioError
 from engine.scenario.fields import BY_FAMILY
 from hardware_specs.catalog import Catalog, default_catalog
@@ -283,6 +284,7 @@ def _check_model(bound: Bound) -> None:
 
 def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Bound:
     """Everything a scenario names, overrides applied; ScenarioError or Unsupported in one sentence otherwise."""
+    beat()
     return checked(named(scenario, catalog, zoo))
 
 

@@ -35,10 +35,24 @@ from websockets.typing import Subprotocol
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
-__all__ = ["Reader", "load", "served"]
+__all__ = ["Reader", "answers", "load", "served"]
 
 ROOT = Path(__file__).parents[2]
 _START_S = 180.0
+
+
+def answers(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Waits until a server on ``port`` of this host says that it works."""
+    deadline = time.monotonic() + _START_S
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5) as answer:
+                if answer.read() == b"ok":
+                    return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
 
 
 @contextmanager
@@ -53,16 +67,7 @@ def served(port: int, options: tuple[str, ...] = (), **env: str) -> Iterator[psu
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + _START_S
-        while True:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5) as answer:
-                    if answer.read() == b"ok":
-                        break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
+        answers(port, process)
         yield psutil.Process(process.pid)
     finally:
         process.terminate()

@@ -3,57 +3,27 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.server.upkeep import Collector, Overdue, Watchdog
-from app.shared import link, priority
+from app.server.upkeep import Collector, Watchdog
+from app.shared import boundary, link
+from engine.evaluate import evaluate
+from engine.kernels import allowance
+from engine.kernels.jit import compiling_s, inner, run_chunks
+from engine.resolve.presets import PRESETS
 from tests.app.conftest import free_port
 from tests.app.loops import run
 from tests.bench.sessions import load, served
 
 MAIN = Path(__file__).parents[3] / "app" / "main.py"
-
-
-@contextmanager
-def watched(dog: Watchdog) -> Iterator[None]:
-    """A watchdog that looks twenty times a second."""
-    stop = threading.Event()
-
-    def look() -> None:
-        while not stop.wait(0.05):
-            dog.look()
-
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
-def script(work: Callable[[], None]) -> list[BaseException]:
-    """What a thread named as Streamlit names those of pages ended with."""
-    ended: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:  # also what is raised from outside
-            ended.append(error)
-
-    thread = threading.Thread(target=run, name=f"ScriptRunner.{priority.SCRIPT}", daemon=True)
-    thread.start()
-    thread.join(200)
-    assert not thread.is_alive(), "it still runs"
-    return ended
 
 
 def spin(seconds: float) -> None:
@@ -63,66 +33,133 @@ def spin(seconds: float) -> None:
         pass
 
 
+def computes(seconds: float) -> None:
+    """Evaluate one preset after the other for so long."""
+    scenario = PRESETS["wide-deep-int8"].scenario
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        evaluate(scenario)
+
+
+def apart(work: Callable[[], None]) -> list[BaseException]:
+    """What a thread of its own ended with."""
+    ended: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(200)
+    assert not thread.is_alive(), "it still runs"
+    return ended
+
+
 @pytest.mark.timeout(900)
 def test_a_page_that_never_ends_is_ended_with_a_sentence(monkeypatch):
     at = AppTest.from_file(str(MAIN), default_timeout=240).run()
     assert not at.error
-    monkeypatch.setattr(link, "arrive", lambda: spin(60))
-    with watched(Watchdog(1.0)):
-        at.run(timeout=240)
+    monkeypatch.setattr(link, "arrive", lambda: computes(60))
+    monkeypatch.setattr(boundary, "allowance", lambda: allowance.allowance(1.0))
+    began = time.monotonic()
+    at.run(timeout=240)
+    assert time.monotonic() - began < 50
     assert not at.exception
     assert len(at.error) == 1
-    assert "It had computed for more than 60 s and was ended" in at.error[0].value
+    assert "It had computed for more than 1 s and was ended" in at.error[0].value
     monkeypatch.undo()
     assert not at.run().error
 
 
-def test_a_walk_without_an_end_is_ended_again_where_it_swallows_the_first():
-    dog = Watchdog(0.2)
+def test_a_loop_that_swallows_the_first_end_is_ended_again():
+    ends = []
 
     def stubborn() -> None:
-        try:
-            spin(60)
-        except Exception:  # as a careless script would
-            spin(60)
+        with allowance.allowance(0.2):
+            try:
+                computes(60)
+            except Exception as end:  # as a careless script would
+                ends.append(end)
+                computes(60)
 
-    with watched(dog):
-        (ended,) = script(stubborn)
-    assert isinstance(ended, Overdue)
-    assert dog.ended == 2
+    ends += apart(stubborn)
+    assert [type(end) for end in ends] == [allowance.Overdue] * 2
 
 
 def test_who_waits_or_compiles_is_not_ended():
-    dog, within = Watchdog(0.2), {"__name__": "numba.core.compiler", "spin": spin}
-    exec("def compile(): spin(0.8)", within)
-    with watched(dog):
-        assert script(lambda: time.sleep(0.8)) == []
-        assert script(within["compile"]) == []
-    assert dog.ended == 0
+    def patient() -> None:
+        with allowance.allowance(0.1):
+            time.sleep(0.5)
+            before = time.thread_time()
+            inner(lambda x: np.sort(x)[::-1] + np.cumsum(x))(np.ones(3))
+            compiled.append(time.thread_time() - before)
+            allowance.beat()
+
+    compiled: list[float] = []
+    assert apart(patient) == []
+    assert compiled[0] > 0.1
 
 
-def test_whoever_has_the_number_of_a_script_that_has_ended_is_left_alone(monkeypatch):
-    """Systems give a thread's number to the next one; ended in its first lines, it would hold up the whole server."""
-    past = threading.Thread(target=lambda: None, name=f"ScriptRunner.{priority.SCRIPT}")
-    past.start()
-    past.join()
-    monkeypatch.setattr(priority, "scripts", lambda: [past])
-    dog, hurt = Watchdog(0.1), []
+def test_an_allowance_inside_another_shortens_it_and_no_more():
+    with allowance.allowance(0.3):
+        with allowance.allowance(60.0), pytest.raises(allowance.Overdue, match=r"0 s"):
+            computes(30)
+        with pytest.raises(allowance.Overdue):
+            allowance.beat()
+    allowance.beat()
 
-    def victim() -> None:
-        past._ident = threading.get_ident()
-        try:
-            for _ in range(5):
-                dog.look()
-                spin(0.1)
-        except Overdue as late:
-            hurt.append(late)
 
-    thread = threading.Thread(target=victim)
-    thread.start()
-    thread.join()
-    assert hurt == []
-    assert dog.ended == 0
+def test_what_the_pool_computes_is_taken_from_who_asked_for_it():
+    with allowance.allowance(0.5), pytest.raises(allowance.Overdue):
+        for _ in run_chunks(lambda _: spin(0.05), range(1000)):
+            pass
+
+
+def test_who_compiles_is_known_without_a_look_at_its_frames():
+    """Frames of a thread that runs may go while they are followed, which ended the server."""
+    seen, done = [], threading.Event()
+
+    def look(thread: int) -> None:
+        while not done.is_set():
+            seen.append(compiling_s(thread))
+            time.sleep(0.01)
+
+    watch = threading.Thread(target=look, args=(threading.get_ident(),))
+    watch.start()
+    inner(lambda x: np.sort(x)[::-1] * np.cumsum(x))(np.ones(3))
+    time.sleep(0.05)
+    done.set()
+    watch.join()
+    assert max(seen) > 0.1
+    assert seen[-1] == 0.0
+
+
+def test_no_thread_is_looked_into_or_thrown_at():
+    root = MAIN.parents[1]
+    sources = [file for room in ("app", "engine") for file in (root / room).rglob("*.py")]
+    assert [f for f in sources if re.search(r"_current_frames|SetAsyncExc|f_back", f.read_text())] == []
+
+
+def test_the_server_ends_where_a_script_computes_on_and_never_asks():
+    ended: list[str] = []
+    dog = Watchdog(0.3, lambda: ended.append("aborted"))
+
+    def within(work: Callable[[float], None]) -> None:
+        with allowance.allowance(0.1):
+            thread = threading.Thread(target=dog.look)
+            work(0.6)
+            thread.start()
+            thread.join()
+
+    assert apart(lambda: within(time.sleep)) == []
+    assert ended == []
+    assert apart(lambda: within(spin)) == []
+    assert ended == ["aborted"]
+    dog.look()
+    assert ended == ["aborted"], "nothing computes any more"
 
 
 class Told:

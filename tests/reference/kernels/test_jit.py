@@ -99,7 +99,7 @@ def project(tmp_path):
     source = Path(__file__).resolve().parents[3] / "engine" / "kernels"
     package = tmp_path / "engine"
     (package / "kernels").mkdir(parents=True)
-    for name in ("__init__.py", "jit.py", "sources.py"):
+    for name in ("__init__.py", "allowance.py", "jit.py", "sources.py"):
         (package / "kernels" / name).write_bytes((source / name).read_bytes())
     for name, text in {"__init__": "", "leaf": LEAF.format(3.0), "middle": MIDDLE, "top": TOP, "aside": ""}.items():
         (package / f"{name}.py").write_text(text)
@@ -183,14 +183,6 @@ def test_what_compiled_code_calls_is_compiled_once_and_without_what_python_needs
     assert not _stretch.signatures
     assert _stretch(2, 4, x) == 5.0, "from Python, later"
     assert _stretches(x, 3) == x.sum()
-
-
-@pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
-def test_what_only_compiled_code_calls_becomes_machine_code_in_its_callers_alone():
-    """A function was optimised and made machine code once by itself and once more in all that call it."""
-    assert _stretches(np.arange(7.0), 2) == 21.0
-    (made,) = _stretch.within.overloads.values()
-    assert not made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
 
 
 TOLD = """

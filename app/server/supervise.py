@@ -1,0 +1,60 @@
+"""Serves, and serves again where the server died of a signal.
+
+python -m app.server.supervise [options of streamlit run]
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+
+_MOST, _WITHIN_S = 5, 600.0  # deaths after which a server that starts again would only die again
+_ASKED = (signal.SIGTERM, signal.SIGINT)
+_SERVE = (sys.executable, "-m", "streamlit", "run", "app/serve.py")
+
+
+def supervise(command: Sequence[str]) -> int:
+    """Runs a command until it ends by itself, is asked to, or has died of signals too often.
+
+    Returns
+    -------
+    status : its own exit status, 0 where it was asked to end, 128 and the signal's number where it died too often.
+    """
+    asked = False
+    server: subprocess.Popen[bytes] | None = None
+
+    def pass_on(*_: object) -> None:
+        nonlocal asked
+        asked = True
+        if server is not None:
+            server.terminate()  # a second interrupt, where a terminal sent the first, would cut short how it ends
+
+    before = {number: signal.signal(number, pass_on) for number in _ASKED}
+    deaths: deque[float] = deque(maxlen=_MOST)
+    try:
+        while True:
+            server = subprocess.Popen(command)
+            if asked:  # while it was started
+                server.terminate()
+            status = server.wait()
+            if asked or -status in _ASKED:
+                return 0
+            if status >= 0:
+                return status
+            deaths.append(time.monotonic())
+            often = len(deaths) == _MOST and deaths[-1] - deaths[0] < _WITHIN_S
+            then = f"for the {_MOST}th time in {_WITHIN_S:.0f} s; it stays ended" if often else "and is started again"
+            print(f"The server died of {signal.Signals(-status).name} {then}", file=sys.stderr, flush=True)
+            if often:
+                return 128 - status
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+if __name__ == "__main__":
+    sys.exit(supervise([*_SERVE, *sys.argv[1:]]))

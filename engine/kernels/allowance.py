@@ -1,0 +1,63 @@
+"""How long a thread may still compute: who waits for it sets a bound, and every long loop asks whether it is reached.
+
+A thread ends itself, at a place of its own choice, so that none is stopped while it holds a lock. What is counted is
+processor time, of the thread and of those that compute for it: waiting for a busy host is no fault of it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+LIMIT_S = 60.0
+"""Of computing that a page's script may take, compiling and waiting not counted. [s]"""
+
+
+class Overdue(Exception):
+    """A thread computed for too long and ended."""
+
+    def __init__(self, limit: float = LIMIT_S) -> None:
+        super().__init__(f"It had computed for more than {limit:.0f} s and was ended")
+
+
+class _Account(threading.local):
+    limit = until = math.inf
+    beside = 0.0  # computed by others for this thread, less what does not count
+
+
+_mine = _Account()
+_BEGAN: dict[threading.Thread, float] = {}  # read by another thread, in one step
+
+
+@contextmanager
+def allowance(seconds: float = LIMIT_S) -> Iterator[None]:
+    """Inside, `beat` raises once this thread has computed for so long; one inside another only shortens it. [s]"""
+    before, me = (_mine.limit, _mine.until), threading.current_thread()
+    first = _BEGAN.setdefault(me, time.thread_time()) if before[1] == math.inf else None
+    until = time.thread_time() + _mine.beside + seconds
+    if until < _mine.until:
+        _mine.limit, _mine.until = seconds, until
+    try:
+        yield
+    finally:
+        _mine.limit, _mine.until = before
+        if first is not None:
+            _BEGAN.pop(me, None)
+
+
+def beat(spent: float = 0.0) -> None:
+    """Raises `Overdue` where this thread's allowance is used up; every long loop calls it as it goes round.
+
+    ``spent`` is what other threads computed for this one since the last time, negative for what does not count. [s]
+    """
+    _mine.beside += spent
+    if spent >= 0.0 and _mine.until < math.inf and time.thread_time() + _mine.beside > _mine.until:
+        raise Overdue(_mine.limit)
+
+
+def began() -> list[tuple[threading.Thread, float]]:
+    """Threads inside an allowance, each with the processor time that it had taken before. [s]"""
+    return list(_BEGAN.items())
