@@ -24,6 +24,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlencode
 
 import psutil
@@ -56,15 +57,17 @@ def answers(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def served(port: int, options: tuple[str, ...] = (), **env: str) -> Iterator[psutil.Process]:
-    """The app's process, served on ``port`` of this host."""
+def served(
+    port: int, options: tuple[str, ...] = (), log: IO[bytes] | int = subprocess.DEVNULL, **env: str
+) -> Iterator[psutil.Process]:
+    """The app's process, served on ``port`` of this host; what it says goes to ``log``."""
     command = [sys.executable, "-m", "streamlit", "run", "app/serve.py", "--server.port", str(port), *options]
     process = subprocess.Popen(
         command,
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)} | env,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
     )
     try:
         answers(port, process)
@@ -86,9 +89,9 @@ class Reader:
         self.random = random.Random(seed)
         self.waits: list[float] = []
 
-    async def ask(self, query: dict[str, str]) -> float:
+    async def ask(self, query: dict[str, str], question: BackMsg | None = None) -> float:
         """Seconds of one rerun; AssertionError where it did not end well."""
-        question = BackMsg()
+        question = question or BackMsg()
         question.rerun_script.query_string = urlencode(query)
         began = time.perf_counter()
         await self.socket.send(question.SerializeToString())
