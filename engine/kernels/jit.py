@@ -33,6 +33,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache, cached_property, partial
 from itertools import count, islice
 from pathlib import Path
@@ -66,6 +67,8 @@ class IsaError(ValueError):
 
 _config: Any = numba.config  # its members are made at run time
 JIT_ENABLED = not _config.DISABLE_JIT
+_STARTED = time.time()
+_ROOM = 300e6  # bytes of compiled code that stay on disk: all commands and tests take a tenth
 
 
 def _number_apart() -> None:
@@ -119,32 +122,62 @@ _number_apart()
 os.register_at_fork(after_in_child=_number_apart)
 
 
+def _cache_base() -> Path:
+    """Where compiled code of all versions lies: NUMBA_CACHE_DIR, or the user's cache. RuntimeError without a home."""
+    if given := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(given)
+    caches = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (caches if caches.is_absolute() else Path.home() / ".cache") / "inferscape"
+
+
 def _cache_dir() -> Path | None:
     """A writable private directory for this numba and ISA, filled from a baked copy where there is one; else None."""
     baked = os.environ.get("INFERSCAPE_NUMBA_BAKED")  # read-only, made when an image is built
     forced = os.environ.get("INFERSCAPE_ISA", "")  # generated code depends on it: never share entries between paths
     name = f"numba-{numba.__version__}{f'-{forced}' if forced in ISA_NAMES else ''}"
     try:
-        base = Path(
-            os.environ.get("NUMBA_CACHE_DIR") or Path(tempfile.gettempdir()) / f"inferscape-numba-{os.getuid()}"
-        )
+        base = _cache_base()
         target = base / name
-        base.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if base.stat().st_uid != os.getuid():  # entries are pickles: never read another user's
-            return None
+        base.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        base.mkdir(exist_ok=True, mode=0o700)
         if baked and not target.exists() and (source := Path(baked) / name).is_dir():
             staging = Path(tempfile.mkdtemp(dir=base))
             shutil.copytree(source, staging / name)
             (staging / name).rename(target)
             staging.rmdir()
         target.mkdir(exist_ok=True, mode=0o700)
+        for mine in (base.stat(), target.stat()):  # entries are pickles: never read what another user could write
+            if mine.st_uid != os.getuid() or mine.st_mode & 0o002:
+                return None
         with tempfile.TemporaryFile(dir=target):
             return target
-    except OSError:
+    except (OSError, RuntimeError):
         return None  # run uncached instead of failing at import
 
 
+def _trim(base: Path, room: float = _ROOM, since: float = _STARTED) -> None:
+    """Removes what was not used for longest while all takes more than ``room`` bytes; what was since then stays.
+
+    A module's entries, a folder, go together: numba writes a file there whenever a process opens them.
+    """
+    with suppress(OSError):  # others trim too
+        folders = [(folder.stat().st_mtime, folder) for folder in base.glob("numba-*/*") if folder.is_dir()]
+        sizes = {folder: sum(file.stat().st_size for file in folder.iterdir()) for _, folder in folders}
+        total = sum(sizes.values())
+        for used, folder in sorted(folders):
+            if total <= room or used >= since:
+                return
+            shutil.rmtree(folder, ignore_errors=True)
+            total -= sizes[folder]
+
+
 CACHE_DIR = _cache_dir()
+
+
+@cache
+def _trim_once() -> None:
+    if CACHE_DIR is not None:
+        _trim(CACHE_DIR.parent)
 
 
 class _Locator(caching._CacheLocator):
@@ -219,6 +252,7 @@ class _Cache(caching.FunctionCache):
             super().save_overload(sig, data)
         except OSError:
             self.disable()
+        _trim_once()
 
 
 class _Kernel(registry.CPUDispatcher):

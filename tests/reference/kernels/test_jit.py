@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.kernels.jit import CACHE_DIR, JIT_ENABLED, inner, kernel
+from engine.kernels.jit import CACHE_DIR, JIT_ENABLED, _trim, inner, kernel
 
 FACTORY = """
 from engine.kernels.jit import inner, kernel
@@ -243,3 +243,103 @@ def test_the_first_compiled_call_does_not_wait_for_scipy():
     root = Path(__file__).resolve().parents[3]
     said = subprocess.check_output([sys.executable, "-c", PRODUCT], cwd=root, text=True)
     assert said.split() == ["False", "12.0"]
+
+
+WHERE = """
+import stat, sys
+from engine.kernels.jit import CACHE_DIR, kernel
+import leaf
+value = leaf.scaled(2.0)
+print(CACHE_DIR and CACHE_DIR.parent, CACHE_DIR and oct(CACHE_DIR.parent.stat().st_mode & 0o777), value,
+      sum(leaf.scaled.stats.cache_hits.values()))
+"""
+LIES = """
+from engine.kernels.jit import kernel
+
+
+@kernel
+def scaled(x):
+    return 3.0 * x
+"""
+
+
+@pytest.fixture
+def lies(tmp_path):
+    """Where a fresh process keeps compiled code, who may read it, what a function answers and how often from disk."""
+    (tmp_path / "leaf.py").write_text(
+        "from engine.kernels.jit import kernel\n\n\n@kernel\ndef scaled(x):\n    return 3.0 * x\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[3])])
+    left_out = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "INFERSCAPE_NUMBA_BAKED")
+    base = {key: value for key, value in os.environ.items() if key not in left_out} | {"PYTHONPATH": paths}
+
+    def answer(**env):
+        done = subprocess.run(
+            [sys.executable, "-c", WHERE],
+            env=base | {key: str(value) for key, value in env.items()},
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    return answer
+
+
+@pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
+def test_compiled_code_outlasts_a_restart_in_the_users_own_cache(tmp_path, lies):
+    """It lay in the temporary directory, which a restart empties."""
+    home, caches = tmp_path / "home", tmp_path / "caches"
+    for at, env in (
+        (home / ".cache" / "inferscape", {"HOME": home}),
+        (home / ".cache" / "inferscape", {"HOME": home, "XDG_CACHE_HOME": "not/absolute"}),
+        (caches / "inferscape", {"HOME": home, "XDG_CACHE_HOME": caches}),
+        (tmp_path / "given", {"HOME": home, "XDG_CACHE_HOME": caches, "NUMBA_CACHE_DIR": tmp_path / "given"}),
+    ):
+        fresh = not at.exists()
+        assert lies(**env) == [str(at), "0o700", "6.0", "0" if fresh else "1"]
+        assert lies(**env) == [str(at), "0o700", "6.0", "1"]
+
+
+@pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
+def test_without_a_place_of_ones_own_nothing_is_kept(tmp_path, lies):
+    (tmp_path / "file").write_text("")
+    assert lies(HOME=tmp_path / "file") == ["None", "None", "6.0", "0"]
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert lies(NUMBA_CACHE_DIR=tmp_path / "open") == ["None", "None", "6.0", "0"]
+
+
+@pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
+def test_a_baked_copy_fills_an_empty_cache(tmp_path, lies):
+    lies(NUMBA_CACHE_DIR=tmp_path / "baked")
+    env = {"HOME": tmp_path / "home", "INFERSCAPE_NUMBA_BAKED": tmp_path / "baked"}
+    assert lies(**env) == [str(tmp_path / "home" / ".cache" / "inferscape"), "0o700", "6.0", "1"]
+
+
+def test_what_was_not_used_for_longest_goes_first(tmp_path):
+    def entry(path, used, size=100):
+        (tmp_path / path).mkdir(parents=True)
+        (tmp_path / path / "code").write_bytes(bytes(size))
+        os.utime(tmp_path / path, (used, used))
+
+    def there():
+        return sorted(str(folder.relative_to(tmp_path)) for folder in tmp_path.glob("*/*"))
+
+    entry("numba-1/old", 10.0)
+    entry("numba-2/older", 5.0)
+    entry("numba-2/new", 20.0)
+    entry("numba-2/mine", 30.0)
+    entry("another/project", 1.0, 10_000)
+    everything = there()
+    _trim(tmp_path, 400, 25.0)
+    assert there() == everything
+    _trim(tmp_path, 399, 25.0)
+    assert "numba-2/older" not in there()
+    assert len(there()) == 4
+    _trim(tmp_path, 150, 25.0)
+    assert there() == ["another/project", "numba-2/mine"]
+    _trim(tmp_path, 0, 25.0)
+    assert there() == ["another/project", "numba-2/mine"], "this process's own, and what is none of ours"
