@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import platform
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "tests" / "bench"
 
 def collect(only: str | None = None) -> list[dict[str, Any]]:
     """Rows ``{name, value, unit, against, ratio, goal, met}`` of all benchmark files, or of those whose name holds
-    ``only``. Measurements; noisy, so each row is a ratio taken against its rival in the same process.
+    ``only``. Measurements; noisy, so each row is a ratio taken against its rival in the same process. A benchmark that
+    fails is a row that says so, and what was measured before and after it stays.
     """
     files = [f for f in sorted(FOLDER.glob("bench_*.py")) if only is None or only in f.stem]
     if not files:
@@ -27,14 +29,29 @@ def collect(only: str | None = None) -> list[dict[str, Any]]:
         sys.path.insert(0, root)
     rows: list[dict[str, Any]] = []
     for file in files:
-        spec = importlib.util.spec_from_file_location(f"tests.bench.{file.stem}", file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
         sys.stderr.write(f"{file.stem} ...\n")
-        rows += module.rows()
+        rows += _measured(file.stem, lambda file=file: _rows(file))
     return rows
+
+
+def _rows(file: Path) -> Iterator[dict[str, Any]]:
+    """Rows of one file: of its ``PARTS`` one by one where it has any."""
+    spec = importlib.util.spec_from_file_location(f"tests.bench.{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for part in getattr(module, "PARTS", None) or (module.rows,):
+        yield from _measured(f"{file.stem}, {part.__name__}", part)
+
+
+def _measured(name: str, part: Callable[[], Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Rows as they come; where they end in an error, a last one that says so."""
+    try:
+        yield from part()
+    except Exception as error:  # whatever it is, hours of other rows must not go with it
+        why = f"failed, {type(error).__name__}: {error}"
+        yield {"name": name, "value": None, "unit": "", "against": why, "ratio": None, "goal": None, "met": False}
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:

@@ -174,6 +174,7 @@ def cases() -> Iterator[Case]:
     yield from map(_attention, (128, 1024))
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """Every operator's throughput and its ratio to the best peer present, single thread."""
-    return [*(beside(*case, rounds=15) for case in cases()), _tree()]
+    yield from (beside(*case, rounds=15) for case in cases())
+    yield _tree()

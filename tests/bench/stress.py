@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import random
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -80,23 +81,20 @@ async def _reads(port: int, seed: int, patience: float, outcome: Outcome) -> Non
     async with connect(address, subprotocols=[Subprotocol("streamlit")], max_size=None, compression=None) as socket:
         me = Reader(socket, seed)
         while outcome.goes_on():
-            page, question = draw.choice(PAGES), BackMsg()
+            page, question, address = draw.choice(PAGES), BackMsg(), _address(draw)
             question.rerun_script.page_name = page
-            await asyncio.wait_for(me.ask(_address(draw), question), patience)
+            try:
+                await asyncio.wait_for(me.ask(address, question), patience)
+            except (Exception, asyncio.CancelledError) as error:
+                outcome.failures.append(f"/{page}?s={address['s']}: {type(error).__name__}: {str(error)[:500]}")
+                return
             outcome.done[page] += 1
 
 
 async def stress(port: int, sessions: int, reruns: int, seconds: float, patience: float, seed: int) -> Outcome:
     """So many sessions until so many reruns are done or the time is over."""
     outcome = Outcome(reruns, time.monotonic() + seconds)
-
-    async def one(at: int) -> None:
-        try:
-            await _reads(port, 1000 * seed + at, patience, outcome)
-        except (Exception, asyncio.CancelledError) as error:
-            outcome.failures.append(f"session {at}: {type(error).__name__}: {str(error)[:500]}")
-
-    readers = [asyncio.create_task(one(at)) for at in range(sessions)]
+    readers = [asyncio.create_task(_reads(port, 1000 * seed + at, patience, outcome)) for at in range(sessions)]
     while not all(reader.done() for reader in readers):
         await asyncio.wait(readers, timeout=60)
         print(f"  {outcome.done.total():>6,} reruns", flush=True)
@@ -123,6 +121,8 @@ def main() -> int:
             )
             alive = process.is_running() and process.status() != "zombie"
             took, memory = time.monotonic() - began, process.memory_info().rss / 1e6 if alive else 0.0
+            if alive and outcome.failures:  # for the stacks of what hangs
+                process.send_signal(signal.SIGABRT)
         said = log.read_text(errors="replace")
     count = ", ".join(f"{page} {number:,}" for page, number in sorted(outcome.done.items()))
     print(
@@ -131,7 +131,7 @@ def main() -> int:
     )
     if alive and not outcome.failures:
         return 0
-    print(*outcome.failures[:5], said[-20_000:], sep="\n")
+    print(*outcome.failures[:5], said[-40_000:], sep="\n")
     return 1
 
 

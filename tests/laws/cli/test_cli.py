@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.cli import bench
 from engine.cli.bench import FOLDER
 from engine.cli.main import main
 from engine.resolve.presets import PRESETS
@@ -138,3 +139,21 @@ def test_every_benchmark_has_rows():
     files = sorted(FOLDER.glob("bench_*.py"))
     assert len(files) > 8
     assert [file.name for file in files if "\ndef rows() -> list[" not in file.read_text()] == []
+
+
+def test_a_benchmark_that_fails_is_a_row_and_the_others_stay(tmp_path, monkeypatch):
+    row = '{"name": %r, "value": 1.0, "unit": "s", "against": "b", "ratio": 1.0, "goal": "reported", "met": None}'
+    (tmp_path / "bench_1.py").write_text("def rows() -> list[dict]:\n    return [" + row % "first" + "]\n")
+    (tmp_path / "bench_2.py").write_text(
+        "def one():\n    yield " + row % "second" + "\n    raise AssertionError('the two disagree')\n"
+        "def two():\n    return [" + row % "third" + "]\nPARTS = (one, two)\n"
+    )
+    (tmp_path / "bench_3.py").write_text("import nothing_of_that_name\n")
+    (tmp_path / "bench_4.py").write_text("def rows() -> list[dict]:\n    return [" + row % "last" + "]\n")
+    monkeypatch.setattr(bench, "FOLDER", tmp_path)
+    found = bench.collect()
+    assert [r["name"] for r in found] == ["first", "second", "bench_2, one", "third", "bench_3", "last"]
+    assert found[2]["against"] == "failed, AssertionError: the two disagree"
+    assert "nothing_of_that_name" in found[4]["against"]
+    assert [r["met"] for r in found] == [None, None, False, None, False, None]
+    assert bench.markdown(found).count("| **no** |") == 2
