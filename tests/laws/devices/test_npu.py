@@ -436,7 +436,7 @@ def test_a_layer_starts_when_the_first_step_of_the_layer_before_is_out(system, w
     base = default_scenario(system, workload, devices=devices, scheme="pinned", inputs=steps, params={"layers": layers})
     bound = bind(base)
     for plan in open_plan(bound).options:
-        times = schedule(bound, plan)
+        times = assemble(bound, plan)
         each = times.rows[times.layout.stage_times, 0]
         expected = each.max() + (each.sum() - each.max()) / steps + sum(seconds for _, seconds in times.hops)
         assert times.latency_s == pytest.approx(expected, rel=1e-9)
