@@ -1,0 +1,100 @@
+"""One answer at every door: a scenario has the same figures wherever it is asked, and no setting is dropped.
+
+More scenarios than `make test` tries: ``INFERSCAPE_SCENARIOS=2000 make test``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from engine import evaluate
+from engine.analyses.split import split_points
+from engine.choose import choose
+from engine.choose.presets import QUESTIONS
+from engine.cost.report import Report
+from engine.resolve.presets import PRESETS
+from engine.scenario import Scenario, decode, encode
+from engine.sweep import price, space_of
+from engine.sweep.goals import FIGURES
+from engine.sweep.pricing.blocks import table_rows
+from engine.traffic.scenario_load import inferences_of, is_decoder, service_table
+from tests.laws.cost.test_views_agree import random_scenarios
+
+COUNT = int(os.environ.get("INFERSCAPE_SCENARIOS", "120"))
+
+
+def _scenarios() -> Iterator[Scenario]:
+    yield from (preset.scenario for preset in PRESETS.values())
+    yield from random_scenarios(COUNT, 28)
+
+
+def _figures(report: Report) -> dict[str, float | None]:
+    return {name: report.figure(name) for name in FIGURES}
+
+
+def test_evaluate_a_sweep_of_one_and_a_row_of_its_table_are_equal_to_the_bit() -> None:
+    wrong, doors = [], Counter()
+    for scenario in _scenarios():
+        report = evaluate(scenario)
+        asked = _figures(report)
+        space = space_of({"scenario": scenario.model_dump(mode="json"), "axes": {"batch": [scenario.batch]}})
+        values, refused, misfits = price(space)
+        swept = {
+            name: None if math.isnan(value) else float(value) for name, value in zip(FIGURES, values[:, 0], strict=True)
+        }
+        (row,) = table_rows(space)
+        listed = {name: row[name] for name in FIGURES}
+        for door, found in (("sweep", swept), ("row", listed)):
+            if refused[0] or found != asked or misfits[0] == report.fits or row["fits"] != report.fits:
+                differ = [name for name in FIGURES if found[name] != asked[name]]
+                wrong.append((door, scenario.system, scenario.workload, scenario.scheme, differ, encode(scenario)))
+        assert evaluate(decode(row["token"])).latency_s == report.latency_s
+        doors[scenario.system] += 1
+    assert not wrong, wrong[:5]
+    assert doors.total() == COUNT + len(PRESETS)
+
+
+def test_a_cut_of_the_split_door_is_the_scenarios_own() -> None:
+    seen = 0
+    for scenario in _scenarios():
+        if scenario.scheme != "split":
+            continue
+        report = evaluate(scenario)
+        point = next(point for point in split_points(scenario) if point.at == scenario.split)
+        assert point.latency_s == report.latency_s
+        if report.energy_per_unit_j is not None and point.energy_j is not None:
+            assert point.energy_j / report.energy_per_unit_j == pytest.approx(
+                report.throughput_per_s * point.interval_s / scenario.streams
+            )
+        seen += 1
+    assert seen > 2
+
+
+def test_a_load_that_vanishes_waits_for_nothing_but_the_scenario() -> None:
+    seen = 0
+    for scenario in _scenarios():
+        report = evaluate(scenario)
+        if is_decoder(scenario) or not report.fits:
+            continue
+        table = service_table(scenario)
+        assert table.latency_s is not None
+        assert float(table.latency_s[0, 0]) == report.latency_s
+        units = report.throughput_per_s * float(table.hold_s[0, 0]) / table.servers
+        assert units >= inferences_of(scenario) * (1 - 1e-9)  # at least one a request: items, or several of each
+        seen += 1
+    assert seen > 20
+
+
+@pytest.mark.parametrize("id", list(QUESTIONS)[:3])
+def test_the_row_that_choose_recommends_opens_with_its_power_and_price(id: str) -> None:
+    for row in choose(QUESTIONS[id].question).rows:
+        if row.best is None:
+            continue
+        report = evaluate(row.best.scenario)
+        assert (row.best.power_w, row.best.capex_usd) == (report.power_w, report.capex_usd)
+        assert report.fits
