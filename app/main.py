@@ -92,7 +92,7 @@ def _show() -> None:
         st.warning(fmt.plain(message[:1].upper() + message[1:]), icon=":material/link_off:")
     if rows := link.moved():
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption(f":material/swap_horiz: What could not stay as it was: {fmt.plain(rows)}.", width="content")
+            st.caption(f":material/swap_horiz: Reset for this network: {fmt.plain(rows)}.", width="content")
             st.button("Undo", on_click=link.undo, key="undo.moved", type="tertiary")
     _tabs(page)
     slot = st.container()

@@ -173,6 +173,8 @@ def within(dimension: str, low: float = 0.0, high: float = math.inf, positive: b
     """Validator of a Quantity that accepts one dimension and a range in SI."""
 
     def check(q: Quantity) -> Quantity:
+        if q.dimension == "1" != dimension:
+            raise SpecError(f"value {q.value!r} has no unit; add one of {dimension!r}, e.g. {q.value} G{dimension}")
         if q.dimension != dimension:
             raise SpecError(f"value {q.value!r} is in {q.dimension!r}; this field needs {dimension!r}")
         unit = "" if dimension == "1" else f" {dimension}"

@@ -215,6 +215,11 @@ def count(value: float | None) -> str:
     return si(value) if abs(value) >= 1 else digits3(value)
 
 
+def parameters(value: float) -> str:
+    """`11.7 B`: thousand million parameters are billions to everybody who counts them."""
+    return count(value).replace(" G", " B")
+
+
 def usd(value: float | None) -> str:
     """`$31.1 k`, `$0.120`."""
     if value is None or not math.isfinite(value):

@@ -213,7 +213,7 @@ def _loses(row: Row, first: Row | None, money: str) -> str:
         return "one instance does far more than is asked"
     hour = (mine.usd_per_hour or 0.0) / mine.devices / max((theirs.usd_per_hour or 0.0) / theirs.devices, 1e-300)
     pace = mine.rate_per_device / theirs.rate_per_device
-    return f"{_times(hour)} price, {_times(pace)} throughput"
+    return f"{_times(hour)} the price for {_times(pace)} the throughput"
 
 
 def _no_price(row: Row) -> str:
@@ -264,16 +264,19 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
         times = f"{'p99 ' if asked else ''}latency {amount(best.latency_s, 's')}"
     head = f"{row.name}, {many}{configuration(best.scenario)}"
     if row.rank is None:
-        pace = f"{amount(best.rate_per_device, '').strip()} {unit}s/s a device"
-        return f"{head}: fastest a device of {len(able)} systems that meet this, none with a price; {times}, {pace}."
-    cost = _usd(getattr(best, money)) + (" an hour" if money == "total_usd_per_hour" else f" per million {unit}s")
+        pace = f"{amount(best.rate_per_device, '').strip()} {unit}s/s per device"
+        which = f"fastest per device of the {len(able)} systems that meet your limits, none with a price"
+        return f"{head}: {which}; {times}, {pace}."
+    cost = _usd(getattr(best, money)) + (" per hour" if money == "total_usd_per_hour" else f" per million {unit}s")
     ranked = [r for r in able if r.rank is not None]
     then = ""
     if len(ranked) > 1 and ranked[1].best is not None:
         then = f" Next: {ranked[1].name} at {_times(getattr(ranked[1].best, money) / getattr(best, money))} the cost."
     left = len(able) - len(ranked)
-    unranked = f" {left} more meet it and have no price." if left else ""
-    return f"{head}: {cost}, the least of {len(ranked)} priced systems that meet this; {times}.{then}{unranked}"
+    unranked = f" {left} more meet them and have no price." if left else ""
+    return (
+        f"{head}: {cost}, cheapest of the {len(ranked)} priced systems that meet your limits; {times}.{then}{unranked}"
+    )
 
 
 def _plain(row: Row) -> dict[str, Any]:

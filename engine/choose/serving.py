@@ -137,7 +137,7 @@ def _unfit(scenario: Scenario, times: Schedule) -> Refusal | None:
         return None
     _, fit = max(short, key=lambda item: item[1].need_bytes / item[1].capacity_bytes)
     need, held = amount(fit.need_bytes, "B"), amount(fit.capacity_bytes, "B")
-    said = f"{fit.holds} need {need} a device of {held} {level_name(fit.level)}"
+    said = f"{fit.holds} need {need} per device of {held} {level_name(fit.level)}"
     return Refusal(scenario, "fits", said, fit.need_bytes / fit.capacity_bytes)
 
 

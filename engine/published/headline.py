@@ -48,7 +48,7 @@ def sentence(rows: Sequence[dict[str, Any]]) -> str:
     if headline.median is None or headline.p90 is None:
         return "No time, rate, power or share of these documents is predicted independently."
     return (
-        f"Of {headline.count} published times, rates, powers and shares that no constant was chosen in view of, "
+        f"Of {headline.count} published times, rates, powers and shares held out from calibration, "
         f"{headline.count - len(headline.missed)} are met; half are within {headline.median:.0%}, nine in ten within "
         f"{headline.p90:.0%}."
     )

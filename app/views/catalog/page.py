@@ -193,7 +193,7 @@ def graph(workload: Any) -> None:
     asked = [f"batch {request.batch}", *_lengths(workload)]
     st.markdown(
         texts.NETWORK.format(
-            parameters=fmt.count(net.parameters),
+            parameters=fmt.parameters(net.parameters),
             work=fmt.si(work, "FLOP"),
             asked=", ".join(asked),
             kinds=len(phase.ops),

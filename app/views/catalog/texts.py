@@ -34,5 +34,5 @@ UPLOAD_HELP = (
     "A configuration travels in the link and is stored nowhere; a `hf_quant_config.json` may come with it. An ONNX "
     "file is stored in the folder of your own networks, and only by a server that no other machine reaches."
 )
-KV_CACHE = ", {cache} elements of KV cache a token"
+KV_CACHE = ", {cache} of KV cache per token (FP16)"
 OPEN_EXPLORE = "Open it in Explore"

@@ -124,8 +124,8 @@ def own_network() -> None:
             return
         name = default_zoo().workload(id).name
         cache = sum(term.coef for term in graph.state_elements.terms if term.c)
-        held = texts.KV_CACHE.format(cache=fmt.count(cache)) if cache else ""
-        st.markdown(f"**{fmt.plain(name)}**: {fmt.count(graph.parameters)} parameters{held}.")
+        held = texts.KV_CACHE.format(cache=fmt.si(2.0 * cache, "B")) if cache else ""
+        st.markdown(f"**{fmt.plain(name)}**: {fmt.parameters(graph.parameters)} parameters{held}.")
         for note in notes:
             st.caption(fmt.plain(note))
         st.button(texts.OPEN_EXPLORE, type="primary", on_click=_open, args=(id,), key="open.own")

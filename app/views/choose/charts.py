@@ -1,4 +1,4 @@
-"""Throughput of a device against what one user sees, one curve a system. Pure: SI in."""
+"""Throughput of a device against what one user sees, one curve per system. Pure: SI in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def front(rows: Sequence[Row], picked: str, unit: str, user: str, dark: bool, ph
     xs = [one.speed for row in drawn for one in row.front]
     ys = [one.rate_per_device for row in drawn for one in row.front]
     x = log_axis(min(xs) / 1.3, max(xs) * 1.5, f"Speed a user ({user}/s)")
-    y = log_axis(min(ys) / 1.5, max(ys) * 2.0, f"Throughput a device ({unit}/s)")
+    y = log_axis(min(ys) / 1.5, max(ys) * 2.0, f"Throughput per device ({unit}/s)")
     plot = Plot((min(xs) / 1.3, max(xs) * 1.5), (min(ys) / 1.5, max(ys) * 2.0), _WIDTH[phone], _HEIGHT - 60.0)
     fast = max(drawn, key=lambda row: max(one.speed for one in row.front), default=None)
     named = {row.system for row in drawn if row is fast or (row.rank is not None and row.rank <= _NAMED)}

@@ -36,7 +36,7 @@ def ranking(answer: Answer, able: list[Row]) -> None:
         columns = {name: number(format=fmt.column(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
         text = st.column_config.TextColumn
         columns["System"] = text(pinned=not parts.mobile())
-        columns["Why it loses"] = text(help=texts.RATIO_HELP)
+        columns["vs winner"] = text(help=texts.RATIO_HELP)
         columns["Range ($)"] = text(help=texts.BAND_HELP)
 
         def selected() -> None:
@@ -81,7 +81,7 @@ def detail(answer: Answer, row: Row) -> None:
             facts.append(f"{fmt.si(best.power_w * best.instances, 'W')} at full load")
         st.markdown("  \n".join(line.replace("$", "\\$") for line in facts))
         if row.reason:
-            st.caption(fmt.plain(f"Why it loses: {row.reason}."))
+            st.caption(fmt.plain(f"vs winner: {row.reason}."))
         parts.evidence(row.band)
         with st.container(horizontal=True, gap="small"):
             if st.button("Open in Explore", type="primary", key="h.open"):
@@ -101,7 +101,9 @@ def curves(answer: Answer, able: list[Row], row: Row) -> None:
     unit = glossary.rate_unit(answer.unit)
     decoder = any(r.best is not None and r.best.tpot_s is not None for r in able)
     fast = max(able, key=lambda r: max((one.speed for one in r.front), default=0.0))
-    with parts.card(texts.FRONT, texts.FRONT_ANSWER.format(label=fast.label)):
+    with parts.card(
+        texts.FRONT.format(rate="tokens/s" if decoder else "answers/s"), texts.FRONT_ANSWER.format(label=fast.label)
+    ):
         fig = charts.front(able, row.system, unit, "tok" if decoder else "answers", parts.dark(), parts.mobile())
         parts.figure(fig, texts.FRONT_ALT.format(label=fast.label), "h.front")
 
@@ -121,7 +123,7 @@ def what_ifs(answer: Answer) -> None:
     """Hardware that nobody sells, apart."""
     for row in answer.what_ifs:
         unit = f"{glossary.rate_unit(answer.unit)}/s"
-        said = f"{row.configuration}, {fmt.si(row.best.rate_per_device, unit)} a device" if row.best else row.reason
+        said = f"{row.configuration}, {fmt.si(row.best.rate_per_device, unit)} per device" if row.best else row.reason
         with parts.card(f":violet-badge[what-if] {fmt.plain(row.name)}", said, stretch=False):
             st.caption(texts.WHAT_IF_CAPTION)
 

@@ -35,7 +35,7 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
         "Configuration": [row.configuration for row in rows],
     }
     if demand:
-        columns["$ an hour"] = [one.total_usd_per_hour for one in bests]
+        columns["$ per hour"] = [one.total_usd_per_hour for one in bests]
         columns["Instances"] = [one.instances for one in bests]
         columns["Error band"] = [fmt.band(row.band.relative) for row in rows]
     else:
@@ -48,11 +48,11 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     if decoder:
         first = fmt.scale([median(one.ttft_s or 0.0 for one in bests)] if bests else [], "s")
         columns[f"TTFT ({first.unit})"] = [first(one.ttft_s or 0.0) for one in bests]
-    columns[f"{pace.unit} a device"] = [pace(one.rate_per_device) for one in bests]
+    columns[f"{pace.unit} per device"] = [pace(one.rate_per_device) for one in bests]
     watts = [None if one.power_w is None else one.power_w * one.instances for one in bests]
     power = fmt.scale(watts, "W")
     columns[f"Power ({power.unit})"] = [None if w is None else power(w) for w in watts]
-    columns["Why it loses"] = [row.reason for row in rows]
+    columns["vs winner"] = [row.reason for row in rows]
     frame = pd.DataFrame(columns)
     return frame.astype(dict.fromkeys((name for name in frame if name[0] == "$" or "Power" in name), float))
 

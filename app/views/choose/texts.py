@@ -9,12 +9,12 @@ SYSTEMS_MEET_ALT = "Systems that meet the limits, with configuration, cost, late
 TOKEN_PRICES = "{input_usd} per million input tokens, {output_usd} per million output"
 PRICE_AN_HOUR = "{total} an hour for {many} of {configuration}"
 LATENCIES = "TTFT {ttft}, TPOT {tpot}, {latency} end to end"
-RATES = "{rate} an instance, {each} a device"
+RATES = "{rate} per instance, {each} per device"
 LOAD_HELP = "Simulate the queue in front of it."
 COMPARE_HELP = "Add it to Compare."
-FRONT = "Throughput a device against speed a user"
+FRONT = "Throughput per device vs {rate} per user"
 FRONT_ANSWER = "{label} is fastest for one user"
-FRONT_ALT = "One curve a system over its batches and counts; {label} is fastest."
+FRONT_ALT = "One curve per system over its batches and counts; {label} is fastest."
 DO_NOT_MEET = "{count} systems do not meet this"
 DO_NOT_MEET_ALT = "Systems that do not meet the limits, with the reason"
 WHAT_IF_CAPTION = "Hardware values of your own: not ranked among systems that exist; price and power are unknown."
@@ -25,7 +25,7 @@ METHOD_CAPTION = (
 )
 
 # charts.py
-FRONT_HOVER = "<b>{label}</b><br>{configuration}<br>{rate} a device<br>{speed} a user<extra></extra>"
+FRONT_HOVER = "<b>{label}</b><br>{configuration}<br>{rate} per device<br>{speed} per user<extra></extra>"
 
 # controls.py
 RESNET_AT_EDGE = "ResNet at the edge"

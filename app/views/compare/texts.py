@@ -22,7 +22,7 @@ DIFFERENT_WORK_CAPTION = "Pick Power or Capital cost above; times and rates of d
 NOTHING_MOVES = "Nothing that differs between them moves this figure."
 DIFFERENCE_CAPTION = (
     "Each part is the mean over every order in which the changes can be made ({evaluations} mixtures evaluated), so it "
-    "does not depend on the order. Ink is better, hatched is worse."
+    "does not depend on the order. Solid: better, hatched: worse."
 )
 NO_COMMON_OPERATOR = "No operator has the same name in both: they run different networks."
 SAVED_ALT = "Time saved by operator: {answer}."

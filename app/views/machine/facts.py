@@ -70,7 +70,7 @@ def sentence(machine: Machine) -> str:
     watts = device.power.loaded or device.power.max
     if watts is not None:
         said.append(f"{fmt.si(watts.si, 'W')} {'loaded' if device.power.loaded else 'at most'}")
-    return "; ".join(said) + (" a device." if machine.count > 1 else ".")
+    return "; ".join(said) + (" per device." if machine.count > 1 else ".")
 
 
 def memory(machine: Machine, report: Report | None) -> pd.DataFrame:

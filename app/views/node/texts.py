@@ -53,7 +53,7 @@ HOST_NONE = "the host alone none"
 MS = "as it is (ms)"
 
 # pool.py
-NO_END = "no end to the wait"
+NO_END = "queue grows without bound"
 CLIENTS_HELP = "How many clients fill one instance; below one, a client needs several."
 WAIT_HELP = "To an idle instance, network included; below it with these clients."
 POOL = "one pool, called by many CPU servers over the network"

@@ -3,9 +3,7 @@
 # page.py
 NO_CLAIM_MATCHES = "No claim matches these filters. Set them to All in the sidebar."
 ROLE_HELP = "Calibration claims fitted a constant; validation claims were only predicted."
-INDEPENDENT_MET_HELP = (
-    "Times, rates, powers and shares that no constant was fitted on or chosen in view of. Missed: {missed}."
-)
+INDEPENDENT_MET_HELP = "Times, rates, powers and shares held out from calibration. Missed: {missed}."
 NO_EVIDENCE = "no evidence of times"
 NINE_TEN = "for nine in ten"
 TYPICAL_ERROR_HELP = "Of the independent predictions with a number."
@@ -41,7 +39,7 @@ UPLOAD_HELP = (
     "figures with their unit (`latency_ms`, `throughput_per_s`, `ttft_s`, `tpot_ms`, `power_w`). Names as others write "
     "them are known. Nothing is kept."
 )
-UPLOAD_EXAMPLE = "For example: `system,workload,precision,batch,latency_ms` and a run a row."
+UPLOAD_EXAMPLE = "For example: `system,workload,precision,batch,latency_ms` and one run per row."
 TABLE_TOO_LONG = "the table has {size:,} bytes; at most {most:,} are allowed"
 OTHER_REASONS = "others for other reasons."
 BAND_HELD = "the error band held {held} of {banded}"

@@ -16,7 +16,7 @@ ALL_TURNED_AWAY = "All of these were turned away."
 NODES = "Nodes for {peak} at the peak"
 NODES_ALT = "Nodes, racks, power and cost by failure domain"
 NODES_CAPTION = "Demand, headroom, failures and prices are set under Demand and site, in the sidebar."
-DOES_NOT_FIT = "No load is shown: a machine that cannot hold the model carries none."
+DOES_NOT_FIT = "No load is shown: a machine that cannot hold the model cannot serve any load."
 CHANGE_IN_SIDEBAR = "{error}. Change it in the sidebar."
 
 # charts.py

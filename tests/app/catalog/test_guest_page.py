@@ -71,7 +71,7 @@ def test_a_configuration_is_uploaded_and_travels_in_the_link() -> None:
     raw = (CONFIGS / "gpt-oss-20b.json").read_bytes()
     at.file_uploader(key="own.files").set_value([("config.json", raw, "application/json")]).run()
     alive(at)
-    assert any("20.9 G parameters" in m.value for m in at.markdown)
+    assert any("20.9 B parameters" in m.value for m in at.markdown)
     at.button(key="open.own").click().run()
     alive(at)
     scenario = at.session_state["scenario"]

@@ -185,7 +185,7 @@ def test_stored_bits_decide_what_is_pinned():
 def test_a_verdict_names_what_would_help(workload, named, helps, useless):
     base = default_scenario("brainwave-s10-pre", workload, devices=1, scheme="single")
     now = evaluate(base)
-    assert f"limited by **{named}**: a tenth less of it saves" in now.verdict
+    assert f"bound by **{named}**: 10% less time there cuts latency by" in now.verdict
     assert evaluate(apply_all(base, [f"devices.0.{helps}"])).latency_s < 0.97 * now.latency_s
     assert evaluate(apply_all(base, [f"devices.0.{useless}"])).latency_s > 0.99 * now.latency_s
 
