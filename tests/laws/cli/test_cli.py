@@ -98,7 +98,7 @@ def test_csv_has_units_in_its_header(capsys: pytest.CaptureFixture[str]) -> None
         (["evaluate", "--system", "dfx-u280", "--workload", "resnet50"], ""),
         (["evaluate", "preset:dfx-345m", "--batch", "-1"], "batch"),
         (["evaluate", "preset:dfx-345m", "--precision", "int3"], "precision"),
-        (["evaluate", "preset:dfx-345m", "--devices", "5"], "devices"),
+        (["evaluate", "preset:dfx-345m", "--devices", "9"], "devices"),
         (["evaluate", "preset:dfx-345m", "--tile", "3x3"], "tile"),
         (["evaluate", "preset:dfx-345m", "--set", "nonsense=1"], "not a setting"),
         (["evaluate", "preset:dfx-345m", "--scheme", "pinned"], "scheme"),
