@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from model_zoo.families.blocks import bag, gather, matmul, mlp_chain, move
+from model_zoo.families.blocks import bag, matmul, mlp_chain, move
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Dim, Graph, Op, Phase, dim
 from model_zoo.schema import WorkloadError
@@ -52,10 +52,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
     if bottom[-1] != width:
         raise WorkloadError(f"parameter 'bottom' ends with {bottom[-1]}; it must end with the tables' width {width}")
     sample = dim(1, "b")
-    if lookups > 1:
-        embedding = bag("embedding", sample, lookups, rows, width, group="sparse", layers=tables)
-    else:
-        embedding = gather("embedding", sample, rows, width, group="sparse", layers=tables)
+    embedding = bag("embedding", sample, lookups, rows, width, group="sparse", layers=tables)
     lower = mlp_chain("bottom", sample, bottom, group="bottom", last="Relu")
     between, handed = _interaction(kind, tables, width, lower[-1].name)
     upper = mlp_chain("top", sample, (handed, *top), group="top", inputs=(between[-1].name,), last="Sigmoid")

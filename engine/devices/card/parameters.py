@@ -81,7 +81,9 @@ PARAMETERS = (
     Parameter("list_cycles", 24.0, "cycle", "assumed", "Length, clearing and writing of one item's list of lookups."),
     Parameter("list_spread", 0.8, "1", "assumed",
               "Sigma of the log-normal of mean lookups over tables; production tables span two orders of magnitude."),
-    Parameter("single_share", 0.2, "1", "assumed", "Tables with exactly one lookup: the document says some.", high=1.0),
+    Parameter("single_share", 0.2, "1", "assumed",
+              "Tables with exactly one lookup: the document says some. The others take the rest of the mean, in lists "
+              "that grow without end towards 1.", high=0.9),
     Parameter("user_share", 0.5, "1", "assumed",
               "Tables whose indices belong to the user, the same for every item of a request.", high=1.0),
     Parameter("most_indices", 2.0, "1", "assumed", "Largest number of indices a tensor is made for, over the mean."),

@@ -162,3 +162,21 @@ def test_a_core_too_small_for_a_block_and_a_card_too_small_for_a_net_say_so():
     assert evaluate(default_scenario("fb-card", "resnet50")).fits
     alone = evaluate(default_scenario("fb-card", MORE))
     assert "Does not fit: LPDDR" in alone.problems[0]
+
+
+@pytest.mark.parametrize("system", ["fb-node", "fb-card", "h100-sxm", "xeon-8280l", "mi300x"])
+@pytest.mark.parametrize("network", ["dlrm-more-complex", "dlrm-less-complex", "dlrm-mlperf-v1"])
+def test_fewer_lookups_of_a_table_never_cost_more(system, network):
+    """Of one lookup neither: a table of single lookups is a table, in the format and on the card of any other."""
+    base = default_scenario(system, network)
+    reports = [evaluate(base.with_(params={"lookups": n})) for n in (1, 1.5, 2, 3, 6, 12, 24, 48)]
+    assert len({r.fits for r in reports}) == 1
+    times = [r.latency_s for r in reports]
+    assert times == sorted(times)
+    rates = [r.throughput_per_s for r in reports]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_all_tables_of_single_lookups_leave_none_to_take_the_mean_s_rest():
+    with pytest.raises(ScenarioError, match=r"^model.single_share is 1.* 0.9 is allowed"):
+        evaluate(default_scenario("fb-node", "dlrm-more-complex").with_(overrides={"model.single_share": 1.0}))
