@@ -8,7 +8,8 @@ from functools import lru_cache
 
 from engine.devices import family
 from engine.devices.common.column import exceeds, larger
-from engine.resolve.bind import Bound, Wire
+from engine.devices.common.contract import DeviceFamily
+from engine.resolve.bind import Bound, Wire, own_model
 from engine.scenario.formats import BITS, activation_bytes
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device, Link
@@ -130,8 +131,17 @@ def overlaps(bound: Bound) -> bool:
 
 def model_of(bound: Bound) -> dict[str, float]:
     """Model parameters of the first family, the scenario's overrides applied."""
-    own = {k: v for k, v in bound.model.items() if any(p.name == k for p in bound.family.parameters)}
-    return bound.family.model(bound.device, own)
+    return at_host_clock(bound, bound.family, own_model(bound.device, bound.model))
+
+
+def at_host_clock(bound: Bound, fam: DeviceFamily, model: dict[str, float]) -> dict[str, float]:
+    """The same, with what a core of the host does in proportion to a what-if of its clock."""
+    clock = bound.host.cpu.clock if bound.host is not None and bound.host.cpu is not None else None
+    if clock is None or clock.before is None:
+        return model
+    faster = clock.si / clock.catalog_si
+    paced = {p.name: p.unit.endswith("/s") for p in fam.parameters if p.of_host}
+    return model | {name: model[name] * faster if rate else model[name] / faster for name, rate in paced.items()}
 
 
 def compiled_length(bound: Bound) -> float:

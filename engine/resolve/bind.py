@@ -288,7 +288,7 @@ def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = N
     return checked(named(scenario, catalog, zoo))
 
 
-def own_model(device: Device, model: Mapping[str, float]) -> Mapping[str, float]:
+def own_model(device: Device, model: Mapping[str, float]) -> dict[str, float]:
     """Model parameters of a device's family, of which `model` overrides some."""
     fam = family(device.kind)
     return fam.model(device, {k: v for k, v in model.items() if any(p.name == k for p in fam.parameters)})

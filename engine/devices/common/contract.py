@@ -38,7 +38,8 @@ class Parameter:
 
     `basis` is ``calibrated`` (then `claims` names the published figures it was fitted on), ``published`` (then
     `source` says where), ``assumed`` (then `note` says why) or ``derived`` (then `note` says from what). A scenario may
-    override it within `low` .. `high`.
+    override it within `low` .. `high`. One `of_host` is a time [s] or a rate [../s] of a core of the host at the clock
+    that the catalog lists.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Parameter:
     source: str = ""
     low: float = 0.0  # a scenario may set it from here ...
     high: float = math.inf  # ... to here
+    of_host: bool = False
 
     def __post_init__(self) -> None:
         if self.basis not in ("calibrated", "published", "assumed", "derived"):

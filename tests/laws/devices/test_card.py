@@ -22,7 +22,9 @@ from engine.kernels.ir.doubles import LANES as LANES_AT_ONCE
 from engine.published.facebook_node import lookup_s, slower, without
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
+from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario
+from engine.sweep import space_of, table_rows
 from model_zoo.catalog import default_zoo
 from tests.reference.devices.card_schedule import time_ops
 
@@ -281,3 +283,16 @@ def test_a_sample_more_is_never_faster(workload, precision):
     batches = (1, 31, 32, 33, 41, 45, 63, 64, 65, 66, 69, 96, 97, 128, 129)
     times = [evaluate(base.with_(batch=b)).latency_s for b in batches]
     assert all(b >= a * (1 - 1e-12) for a, b in pairwise(times))
+
+
+@pytest.mark.parametrize("id", ["node-dlrm", "node-xlmr", "node-text", "node-detector", "node-resnext", "node-video"])
+def test_a_slower_host_never_makes_a_card_faster_and_slows_what_it_does_for_it(id):
+    """Commands of transfers, ways to the host and the work there take a core's cycles."""
+    base = PRESETS[id].scenario
+    clocks = ("0.5 GHz", "1.15 GHz", "2.3 GHz", "4.6 GHz")
+    times = [evaluate(base.with_(overrides={"host.cpu.clock": c})).latency_s for c in clocks]
+    assert times == sorted(times, reverse=True)
+    assert times[2] == pytest.approx(evaluate(base).latency_s, rel=1e-12)
+    assert times[0] > times[2] or id == "node-resnext"  # one image in one transfer, nothing on the host
+    space = space_of({"scenario": base, "axes": {"host.cpu.clock": list(clocks)}, "constraints": []})
+    assert [row["latency_s"] for row in table_rows(space)] == pytest.approx(times, rel=1e-12)
