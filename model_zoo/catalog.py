@@ -149,8 +149,9 @@ class Zoo:
         return self._read[id]
 
     def called(self, name: str) -> str:
-        """Id of the workload that others call ``name``; the name itself where it is nobody's alias."""
-        return self._aliases.get(name.strip().lower(), name)
+        """Id of the workload that others call ``name``, its publisher said or not; the name itself where none is."""
+        low = name.strip().lower()
+        return self._aliases.get(low) or self._aliases.get(low.rpartition("/")[2], name)
 
     @cached_property
     def _aliases(self) -> dict[str, str]:
@@ -159,6 +160,7 @@ class Zoo:
         for id in self._paths:
             for alias in self.workload(id).aliases:
                 aliases.setdefault(alias.lower(), id)
+                aliases.setdefault(alias.lower().rpartition("/")[2], id)
         return aliases
 
     def family(self, id: str) -> NetworkFamily:

@@ -104,6 +104,7 @@ def _scenario(
         lacking = next((name for name in ("system", "workload") if name not in said), None)
         if lacking:
             raise ScenarioError(f"{lacking} is not given")
+        said |= _checkpoint(said, zoo)
         system, workload = catalog.called(said.pop("system")), zoo.called(said.pop("workload"))
         count = {"devices": int(said["devices"])} if said.get("devices", "").isdecimal() else {}
         base = default_scenario(system, workload, catalog, zoo, **count)
@@ -128,6 +129,14 @@ def _scenario(
         if cells.get("framework") in kept and base.precision == "fp8" and "kv_format" not in said:
             base = apply(base, "kv_format", "fp16")
     return apply_all(base, list(settings)), concurrency
+
+
+def _checkpoint(said: Mapping[str, str], zoo: Zoo) -> dict[str, str]:
+    """A row's network and format, where the network's name ends in the format its weights were stored in."""
+    plain, _, format = said["workload"].rpartition("-")
+    if (format := format.lower()) not in known()["checkpoints"] or zoo.called(plain) == plain:
+        return {}
+    return {"workload": plain, "precision": said.get("precision", format)}
 
 
 def _guess_layers(spec: str, scenario: Scenario, zoo: Zoo) -> int:
@@ -196,8 +205,9 @@ def _unmodelled(asked: Mapping[str, str], devices: str) -> str:
     ranks = asked.get("attn_dp", "1")
     if ranks not in ("1", devices):
         return f"attn_dp is {ranks[:40]} of {devices[:40]} devices: all or one is modelled"
-    if asked.get("moe_ep", "1") not in ("1", devices):  # experts apart read the same bytes and add up the same sums
-        return f"moe_ep is {asked['moe_ep'][:40]} of {devices[:40]} devices: all or one is modelled"
+    parts = asked.get("moe_ep", "1")  # experts apart, or some of them, read the same bytes and add up the same sums
+    if not (parts.isdecimal() and devices.isdecimal() and int(parts) and int(devices) % int(parts) == 0):
+        return f"moe_ep is {parts[:40]} of {devices[:40]} devices: a number that divides them is modelled"
     if asked.get("tp", devices) != (devices if ranks == "1" else "1"):
         return f"tp is {asked['tp'][:40]} of {devices[:40]} devices: all or one is modelled"
     return ""

@@ -80,6 +80,43 @@ def test_names_of_others_are_our_own(tmp_path: Path):
     assert a.measured == pytest.approx(b.measured)
 
 
+@pytest.mark.parametrize("system", ["rtx_pro_6000_server", "gb200", "GB300"])
+@pytest.mark.parametrize(
+    ("model", "id", "format", "given"),
+    [
+        ("Qwen3-235B-A22B-FP8", "qwen3-235b-a22b", "fp8", ""),
+        ("Qwen/Qwen3-235B-A22B-FP8", "qwen3-235b-a22b", "fp8", "fp8"),
+        ("nvidia/DeepSeek-V3.1-NVFP4", "deepseek-r1", "fp4", ""),
+        ("DeepSeek-V3.1-NVFP4", "deepseek-r1", "fp8", "fp8"),
+        ("meta-llama/Llama-3.1-8B", "llama3.1-8b", "w4a16", "int4"),
+    ],
+)
+def test_checkpoints_and_parts_of_todays_tables_are_found(system, model, id, format, given, tmp_path: Path):
+    """A name says publisher and format, or not; what a row's own column says of its format stands."""
+    theirs = table(tmp_path, "model,system,dtype,isl,osl,gpus,tpot_ms", f"{model},{system},{given},512,64,8,9")
+    (row,) = compared(read_measured(theirs)).rows
+    assert row.reason == ""
+    assert (row.scenario.workload, row.scenario.precision) == (id, format)
+    assert row.predicted["tpot_s"] > 0
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4, 8])
+def test_experts_may_be_split_part_way(parts, tmp_path: Path):
+    cells = f"a,x,tpot,vllm,0.18,Qwen/Qwen3-235B-A22B,h200_sxm,fp8,1024,1024,16,,8,8,1,1,{8 // parts},{parts},,100,20,"
+    (row,) = compared(read_measured(table(tmp_path, SERVING, cells))).rows
+    assert row.reason == ""
+    (bad,) = compared(read_measured(table(tmp_path, SERVING, cells.replace(f",{parts},,100", ",3,,100")))).rows
+    assert bad.reason == "moe_ep is 3 of 8 devices: a number that divides them is modelled"
+
+
+@pytest.mark.parametrize("device", ["rtx_pro_6000_server", "gb200", "gb300", "h100", "A100-SXM4-80GB"])
+@pytest.mark.parametrize(("kind", "precision"), [("gemm", "int4"), ("gemm", "bfloat16"), ("all_reduce", "bfloat16")])
+def test_operators_of_todays_parts_are_predicted(device, kind, precision, capsys: pytest.CaptureFixture[str]):
+    shape = "4096x4096x4096" if kind == "gemm" else "8x1048576"
+    assert main(["op", kind, "--device", device, "--shape", shape, "--precision", precision, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["predicted_us"] > 0
+
+
 def test_serving_rows_go_in_as_published_and_each_comes_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = table(
         tmp_path,

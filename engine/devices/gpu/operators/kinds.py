@@ -53,10 +53,20 @@ def constants_of(part: Part, kind: str, format: str, runtime: str, given: Mappin
     """
     if given is not None:
         return given["kind"]
-    table = fitted()[part.generation].get(kind, {}).get(format)
+    table = fitted()[part.generation].get(kind, {}).get(format) or _widened(part.generation, kind, format)
     if table is None:
         raise NoModel(f"no {kind} in {format} was measured on generation {part.generation}")
     return table[_nearest(table, runtime)]
+
+
+def _widened(generation: str, kind: str, format: str) -> Mapping[str, Any] | None:
+    """Products of weights that alone are narrow, where none were measured on a generation: its own 16-bit arithmetic,
+    weights widened as fast a unit as on another one. None where there are none. An assumption, without a band."""
+    found = (table[kind][format] for table in fitted().values() if format in table.get(kind, {}))
+    other, own = next(found, None), fitted()[generation].get(kind, {}).get("bfloat16")
+    if kind != "gemm" or other is None or own is None or not format.endswith("_wo"):
+        return None
+    return {name: {**values, "energy": own[_nearest(own, name)]["energy"]} for name, values in other.items()}
 
 
 def _nearest(table: Mapping[str, Any], runtime: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.devices.gpu.operators.columns import groups
 from engine.devices.gpu.operators.kinds import Kind, format_key, runtime_of
-from engine.devices.gpu.operators.record import NoModel, Part, facts, part_of
+from engine.devices.gpu.operators.record import NoModel, Part, fitted, part_of
 from engine.devices.gpu.operators.slots import ANSWER, BOUND, BOUND_BY, BOUNDS, REGIME, REGIMES, SECONDS
 from hardware_specs.catalog import default_catalog
 from hardware_specs.plain import load_yaml
@@ -42,11 +42,12 @@ def bands() -> dict[str, Any]:
 
 @cache
 def named_part(name: str) -> Part:
-    """The part others may call so; NoModel where the catalog has none or none such can be predicted."""
-    low = name.strip().lower().replace("_", "-").replace(" ", "-")
-    catalog = default_catalog()
+    """The part others may call so, or call its system; NoModel where there is none or none such can be predicted."""
+    low, catalog = name.strip().lower(), default_catalog()
+    system = catalog.called(low)
     try:
-        return part_of(catalog.device(facts()["device_aliases"].get(low, low)), catalog)
+        id = low.replace("_", "-").replace(" ", "-") if system == low else catalog.system(system).devices[0].device
+        return part_of(catalog.device(id), catalog)
     except SpecError as error:
         raise NoModel(str(error)) from None
 
@@ -57,8 +58,9 @@ def variant_of(kind: Kind, texts: Mapping[str, str]) -> str:
 
 
 def _band(kind: Kind, part: Part, texts: Mapping[str, str], regime: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Factors on a prediction between which 90% of measurements lie, by what the row's time went on."""
-    if part.kin:  # no evidence
+    """Factors on a prediction between which 90% of measurements lie, by what the row's time went on; none where nothing
+    like it was measured."""
+    if part.kin or (kind.name == "gemm" and format_key(kind, texts) not in fitted()[part.generation]["gemm"]):
         return np.full(regime.shape, np.nan), np.full(regime.shape, np.nan)
     table = bands().get(kind.name, {})
     mine = table.get(f"{part.generation} {variant_of(kind, texts)}", {})

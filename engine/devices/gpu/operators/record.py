@@ -64,7 +64,7 @@ class Part:
 
 
 def part_of(device: Device, catalog: Catalog) -> Part:
-    """The part a catalog entry describes, with the wire to its peers where a system of its name has one.
+    """The part a catalog entry describes, with the wire to its peers where a system is made of it.
 
     Raises
     ------
@@ -95,9 +95,11 @@ def part_of(device: Device, catalog: Catalog) -> Part:
 
 
 def _wires(device: Device, catalog: Catalog) -> tuple[float, str, tuple[float, float, float]]:
-    """Rate and name of the wire to a part's peers [B/s], and what lies beyond, of the system that has its name."""
+    """Rate and name of the wire to a part's peers [B/s], and what lies beyond, of the first system made of it."""
     wire, name, (joins, *far) = 0.0, "", ALONE
-    for use in catalog.system(device.id).links if device.id in catalog.ids("systems") else ():
+    made = (one for one in map(catalog.system, catalog.ids("systems")) if one.devices[0].device == device.id)
+    system = catalog.system(device.id) if device.id in catalog.ids("systems") else next(made, None)
+    for use in system.links if system is not None else ():
         link = catalog.link(use.link)
         if use.role == "peer":
             wire, name, joins = link.bandwidth.si, link.id, use.joins or joins
