@@ -301,6 +301,21 @@ def utilisation(job: Job) -> float:
     return worked / offered if offered else 0.0
 
 
+def _idle(job: Job) -> str:
+    """What streams leave of their partition's cores, of which each takes as many as the others; empty if nothing."""
+    partition, each = partition_of(job), cores_of(job)
+    left = partition - each * job.streams
+    if left == 0:
+        return ""
+    if left < 0:
+        return f"{job.streams} streams are priced with a core each where the part has {partition}: an upper bound."
+    whole = partition // (each + 1)
+    return (
+        f"{job.streams} streams of {each} of {partition} cores leave {left} idle: {whole} of {each + 1} "
+        f"leave {partition - whole * (each + 1)}."
+    )
+
+
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one card. An estimate."""
     one = schedule(job)
@@ -312,9 +327,10 @@ def price(job: Job) -> PhaseCost:
     roofs = np.array([peak(job.device, job.format), peak(job.device, wide), vector, job.model["host_rate"]])
     bars, of = bars_of(job, cores_of(job), one)
     converting = sum(own for op, own in zip(job.ops, seconds.sum(axis=1).tolist(), strict=True) if op.kind in _CONVERTS)
-    told = (
-        f"Conversions between {job.format.upper()} and {wide.upper()} take {converting / seconds.sum():.0%} of a pass."
-    )
+    told = [_idle(job)]
+    if converting >= _TOLD * seconds.sum() > 0.0:
+        share = converting / seconds.sum()
+        told.append(f"Conversions between {job.format.upper()} and {wide.upper()} take {share:.0%} of a pass.")
     return PhaseCost(
         seconds,
         runs * asked[:, D.WORK],
@@ -322,7 +338,7 @@ def price(job: Job) -> PhaseCost:
         runs * (asked[:, D.FAR] + asked[:, D.LINES] * line_bytes(levels(job.device)[0]) + asked[:, D.BEYOND]),
         runs * asked[:, D.NEAR],
         timeline=bars,
-        notes=(told,) if converting >= _TOLD * seconds.sum() > 0.0 else (),
+        notes=tuple(filter(None, told)),
         timeline_of=of,
         levels=level_bytes(job.device, asked),
         limits=limits_of(job.device, asked, np.array(supply(job))),

@@ -16,9 +16,11 @@ from engine.devices.card import family
 from engine.devices.card import rates as R
 from engine.devices.card.embedding_bags import busiest, list_lengths
 from engine.devices.card.graph import as_run
+from engine.devices.card.placement import cores_of, partition_of
 from engine.devices.card.points import ROOM, supply_block
 from engine.evaluate import evaluate
 from engine.kernels.ir.doubles import LANES as LANES_AT_ONCE
+from engine.plan.jobs import job_of
 from engine.published.facebook_node import lookup_s, slower, without
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
@@ -296,3 +298,15 @@ def test_a_slower_host_never_makes_a_card_faster_and_slows_what_it_does_for_it(i
     assert times[0] > times[2] or id == "node-resnext"  # one image in one transfer, nothing on the host
     space = space_of({"scenario": base, "axes": {"host.cpu.clock": list(clocks)}, "constraints": []})
     assert [row["latency_s"] for row in table_rows(space)] == pytest.approx(times, rel=1e-12)
+
+
+@pytest.mark.parametrize("id", ["node-dlrm", "node-resnext", "node-video"])
+def test_streams_that_leave_cores_idle_or_share_them_say_so(id):
+    for streams in (1, 2, 4, 5, 6, 8, 12):
+        scenario = PRESETS[id].scenario.with_(streams=streams)
+        bound = bind(scenario)
+        jobs = [job_of(bound, stage, bound.family, bound.graph.phases[0]) for stage in make_plan(bound).stages]
+        jobs = [one for one in jobs if one.device.kind == "card"]
+        uneven = any(cores_of(one) * streams != partition_of(one) for one in jobs)
+        said = [a.text for a in evaluate(scenario).assumptions if " idle: " in a.text or "with a core each" in a.text]
+        assert bool(said) == uneven, (streams, said)
