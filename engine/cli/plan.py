@@ -13,7 +13,7 @@ from engine.scenario.sentences import amount
 def add_plan(commands: Any) -> None:
     """Register the command."""
     p = commands.add_parser("plan", help="search a precision for every layer until a service's metric holds")
-    p.add_argument("study", help="recommendation, text or classification")
+    p.add_argument("study", help="recommendation or text")
     p.add_argument("--bound", type=float, help="largest loss of the metric, as a share; the document's when left out")
     p.add_argument("--wide", default="fp16", help="what stays wide: fp16 (default) or bf16")
     p.add_argument("--repeats", type=int, default=5, help="timed runs of each layer and format (default 5)")

@@ -26,7 +26,6 @@ from engine.lab.ir.binary import OPERATIONS_PER_WORD
 from engine.lab.ir.microkernel import HAS_BF16, HAS_COUNT
 from engine.lab.operators.binary import binary_fc, pack_binary
 from engine.lab.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
-from engine.lab.operators.gemv import small_f32
 from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
 from tests.bench.timing import ROUNDS, Call, Row, beside, interleaved, row
 from tests.reference.onnx_oracle import session
@@ -131,20 +130,6 @@ def _dense(m: int, k: int, n: int) -> list[Row]:
     )
 
 
-def _small_n(m: int = 512, k: int = 256, n: int = 2) -> list[Row]:
-    """Goal 1 / 1.2 of the best library."""
-    rng = np.random.default_rng(1)
-    x, w = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
-    w_t, out = np.ascontiguousarray(w.T), np.empty((m, n), np.float32)
-    operations, shape, goals = 2.0 * m * k * n, f"{m}x{k}x{n}", (1.0, 1 / 1.2)
-    peers = {
-        "onnxruntime": _plain("MatMul", x, w, TensorProto.FLOAT),
-        "numpy": lambda: np.matmul(x, w, out=out),
-    }
-    peers |= _torch_calls(x, w)
-    return _against(f"f32 {shape}", operations, lambda: small_f32(x, w_t, out=out, threads=1), peers, None, goals)
-
-
 def _binary(inputs: int = 4096) -> list[Row]:
     """Batched: of the bound of the arithmetic units; batch 1: of the slower of that and one read of the weights."""
     rng = np.random.default_rng(2)
@@ -203,4 +188,4 @@ def rows() -> list[Row]:
     """All rows: ``name, value, unit, against, ratio, goal, met``."""
     with threadpool_limits(1, user_api="blas"):  # a second BLAS thread is timed by nobody and spins into what follows
         found = [row for shape in SHAPES for row in _dense(*shape)]
-        return found + _small_n() + _two_threads() + _binary()
+        return found + _two_threads() + _binary()

@@ -74,9 +74,9 @@ def softmax(x, scale=1.0):
     return np.exp(shifted) / np.exp(shifted).sum(-1, keepdims=True)
 
 
-def layer_norm(x, gain, shift, epsilon, centred=True):
+def layer_norm(x, gain, shift, epsilon):
     x = x.astype(np.float64)
-    d = x - x.mean(-1, keepdims=True) if centred else x
+    d = x - x.mean(-1, keepdims=True)
     return d / np.sqrt((d * d).mean(-1, keepdims=True) + epsilon) * gain + shift
 
 
@@ -87,7 +87,6 @@ def activation(x, name):
         "relu": lambda: np.maximum(x, 0),
         "sigmoid": lambda: special.expit(x),
         "tanh": lambda: np.tanh(x),
-        "silu": lambda: x * special.expit(x),
         "gelu": lambda: x * special.ndtr(x),
         "gelu_tanh": lambda: 0.5 * x * (1 + np.tanh(inside)),
     }[name]()

@@ -79,14 +79,3 @@ def auc(labels: np.ndarray, score: np.ndarray) -> float:
     _, inverse, sizes = np.unique(s, return_inverse=True, return_counts=True)
     rank = (np.cumsum(sizes) - (sizes - 1) / 2)[inverse.reshape(-1)]
     return float((rank[positive.reshape(-1)].sum() - count * (count + 1) / 2) / (count * rest))
-
-
-def top1(labels: np.ndarray, logits: np.ndarray) -> float:
-    """Share of rows of ``logits`` ``[n, classes]`` whose first largest entry is the label. [-]
-
-    NumericsError for shapes that don't match.
-    """
-    y, z = np.asarray(labels), np.asarray(logits)
-    if z.ndim != 2 or y.shape != z.shape[:1] or y.size == 0:
-        raise NumericsError(f"labels {y.shape} and logits {z.shape} do not match; allowed: [n] and [n, classes]")
-    return float((z.argmax(1) == y).mean())

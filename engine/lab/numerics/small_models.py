@@ -1,7 +1,7 @@
 """Small networks to search precisions on, named like their large kin so that a plan for one is a plan for the other.
 
-The recommendation model and the classifier are trained here, on data drawn from a fixed seed; the text encoder is
-seeded, with a few outlier channels as trained ones have. Every product runs on the engine's kernels.
+The recommendation model is trained here, on data drawn from a fixed seed; the text encoder is seeded, with a few
+outlier channels as trained ones have. Every product runs on the engine's kernels.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.lab.numerics.adam import Adam
-from engine.lab.numerics.perceptron import backward, drawn, forward, sigmoid, softmax_slope
+from engine.lab.numerics.perceptron import backward, drawn, forward, sigmoid
 from engine.lab.numerics.quantised import QuantisedLayer, QuantisedTables
 
 Plan = Mapping[str, str]
@@ -104,26 +104,6 @@ class Encoder:
         return x[:, 0]
 
 
-class Classifier:
-    """Multi-layer perceptron; one score a class."""
-
-    names = ("fc1", "fc2", "fc3")
-
-    def __init__(self, layers: dict[str, QuantisedLayer]) -> None:
-        self.layers = layers
-
-    def run(self, data: Data, plan: Plan, seen: dict[str, np.ndarray] | None = None) -> np.ndarray:
-        """Scores float32 [items, classes]; `seen` collects each layer's inputs."""
-        x = data.inputs["pixels"]
-        for at, name in enumerate(self.names):
-            if seen is not None:
-                seen[name] = x
-            x = self.layers[name].run(x, plan.get(name, "fp32"))
-            if at + 1 < len(self.names):
-                x = np.maximum(x, 0)
-        return x
-
-
 def _scattered(index: np.ndarray, g: np.ndarray) -> np.ndarray:
     """Gradients of pooled vectors ``[items, tables, width]`` added to their rows ``[items, tables, lookups]``."""
     rows = (index + ROWS * np.arange(TABLES)[None, :, None]).reshape(-1)
@@ -180,29 +160,6 @@ def recommender(items: int = 30_000, steps: int = 300, rows: int = 512) -> tuple
     layers = {name: QuantisedLayer(w, b) for name, (w, b) in zip(names, (*bottom, *top), strict=True)}
     splits = {name: _clicks(rng, items, truth) for name in ("tuning", "held_out", "untouched")}
     return Recommender(layers, QuantisedTables(tables)), splits
-
-
-@lru_cache(maxsize=1)
-def classifier(items: int = 4_000, steps: int = 300, rows: int = 256) -> tuple[Classifier, dict[str, Data]]:
-    """A trained classifier of ten overlapping classes and its splits."""
-    rng = np.random.default_rng(7)
-    pixels, classes = 196, 10
-    centres = (rng.standard_normal((classes, pixels)) * 0.24).astype(np.float32)
-
-    def draw(count: int) -> Data:
-        label = rng.integers(0, classes, count)
-        return Data(
-            {"pixels": np.maximum(0, centres[label] + rng.standard_normal((count, pixels))).astype(np.float32)}, label
-        )
-
-    layers = drawn(rng, (pixels, 128, 128, classes))
-    adam = Adam([value for layer in layers for value in layer])
-    for _ in range(steps):
-        data = draw(rows)
-        given = forward(layers, data.inputs["pixels"])
-        adam.step(backward(layers, given, softmax_slope(given[-1], data.labels).astype(np.float32))[0], 1e-3)
-    named = {name: QuantisedLayer(w, b) for name, (w, b) in zip(Classifier.names, layers, strict=True)}
-    return Classifier(named), {name: draw(items) for name in ("tuning", "held_out", "untouched")}
 
 
 @lru_cache(maxsize=1)

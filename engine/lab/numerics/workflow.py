@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.lab.numerics.metrics import cosine, normalised_entropy, sqnr_db, top1
+from engine.lab.numerics.metrics import cosine, normalised_entropy, sqnr_db
 from engine.lab.numerics.mixed import MixedPlan, profile, search
-from engine.lab.numerics.small_models import Data, classifier, encoder, recommender
+from engine.lab.numerics.small_models import Data, encoder, recommender
 from engine.numerics.formats import NumericsError
 from engine.scenario import Scenario
 
@@ -47,11 +47,6 @@ def _cosine_loss(_: Data, exact: np.ndarray, values: np.ndarray) -> float:
     return 1 - min(cosine(a, b) for a, b in zip(exact, values, strict=True))
 
 
-def _top1_loss(data: Data, exact: np.ndarray, values: np.ndarray) -> float:
-    """Top-1 accuracy that is lost. [-]"""
-    return top1(data.labels, exact) - top1(data.labels, values)
-
-
 STUDIES: dict[str, Study] = {
     "recommendation": Study(
         "Recommendation model, trained",
@@ -62,7 +57,6 @@ STUDIES: dict[str, Study] = {
         ("dlrm-more-complex", "dlrm-less-complex"),
     ),
     "text": Study("Text encoder, seeded", "1 - cosine of the embedding", 0.02, encoder, _cosine_loss, ("xlm-r-large",)),
-    "classification": Study("Classifier, trained", "top-1 accuracy lost", 0.01, classifier, _top1_loss, ("mlp-mnist",)),
 }
 """Studies by name; their bounds are those of document 000, section V-A."""
 

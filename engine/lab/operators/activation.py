@@ -1,4 +1,4 @@
-"""Element-wise activations: ReLU, sigmoid, tanh, SiLU, GELU in two forms, over float32 arrays of any shape.
+"""Element-wise activations: ReLU, sigmoid, tanh, GELU in two forms, over float32 arrays of any shape.
 
 Loops run over a slice from zero: with no negative index to wrap they vectorise.
 """
@@ -45,14 +45,6 @@ def tanh_range(lo, hi, x, out):
 
 
 @kernel
-def silu_range(lo, hi, x, out):
-    """``x * sigmoid(x)``."""
-    part, to = x[lo:hi], out[lo:hi]
-    for i in range(part.size):
-        to[i] = part[i] * sigmoid32(part[i])
-
-
-@kernel
 def gelu_erf_range(lo, hi, x, out):
     """GELU by the error function."""
     part, to = x[lo:hi], out[lo:hi]
@@ -72,11 +64,10 @@ _RANGE = {
     "relu": relu_range,
     "sigmoid": sigmoid_range,
     "tanh": tanh_range,
-    "silu": silu_range,
     "gelu": gelu_erf_range,
     "gelu_tanh": gelu_tanh_range,
 }
-Activation = Literal["relu", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh"]
+Activation = Literal["relu", "sigmoid", "tanh", "gelu", "gelu_tanh"]
 
 
 def activate(

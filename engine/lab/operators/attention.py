@@ -5,48 +5,34 @@
     attention(q, keys, values, length)   # q float32 [T, H, D]; caches [Hkv, S, D], first ``length`` rows valid
                                          # -> float32 [T, H, D]
 
-Query i stands at position ``length - T + i`` and sees itself and what precedes it. Caches are float32, or uint16
-patterns of ``bf16`` or ``fp16``. A few tokens stream the cache, row by row: the bound is one read of it. Many tokens
-(prefill) lay keys and values out once and multiply blocks of queries by them, with the tile of the convolution. A
-query's sums have one order whatever the block or thread it falls in.
+Query i stands at position ``length - T + i`` and sees itself and what precedes it. Caches are float32. A few tokens
+stream the cache, row by row: the bound is one read of it. Many tokens (prefill) lay keys and values out once and
+multiply blocks of queries by them, with the tile of the convolution. A query's sums have one order whatever the block
+or thread it falls in.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 
 from engine.kernels.jit import inner, kernel
-from engine.lab.ir.attention import CACHED, store_value, weighted_rows, widen
 from engine.lab.ir.conv import tile_rows
-from engine.lab.ir.dot import AHEAD, ROWS, SPAN, STORED, dot_tile
 from engine.lab.ir.lanes import lanes, prefetch
-from engine.lab.ir.microkernel import VL
 from engine.lab.operators.conv import LINEAR, sweep_block
 from engine.lab.operators.gemm import output
 from engine.lab.operators.pointwise import exp32
 from engine.lab.operators.softmax import row_max, row_sum
 from engine.lab.ranges import fresh, over_range, require, whole
 
-CacheFormat = Literal["f32", "bf16", "fp16"]
 PREFILL = 16
 """Fewest tokens worth laying the cache out for. [tokens]"""
-_SPAN, _LANES = SPAN["f32"], lanes()
-_WIDE = 4 * _LANES
+_WIDE = 4 * lanes()
+_LINE, _AHEAD = 16, 1536  # values of a cache line, and how far ahead of a row that is read lines are asked for
 _QUERIES = 8 * tile_rows(4)
 """Queries of a prefill block: their scores and a head's keys share a second-level cache."""
 _ZERO, _ONE = np.float32(0), np.float32(1)
-_dot, _wide, _thin = dot_tile(1), weighted_rows(4), weighted_rows(1)
-
-
-@inner
-def ask_ahead(array, start):
-    """Ask for what a kernel that reads on from ``start`` of a flat array will not have asked for in time."""
-    line = 64 // array.itemsize
-    for i in range(AHEAD // 64):
-        prefetch(array, start + i * line)
 
 
 @inner
@@ -58,48 +44,36 @@ def _softmax(row):
     return np.float32(_ONE / row_sum(row))
 
 
-@inner
-def attend_head(q, q_off, keys, values, start, visible, depth, zero, scores, out, to):
-    """One query on one head: rows ``start + s * depth`` of the flat caches for ``s < visible``, into ``out[to:]``.
-
-    ``q`` is scaled and readable, as zeros, to a whole vector; ``scores`` holds ``visible + ROWS`` values.
-    """
-    for s in range(0, visible, ROWS):
-        at = start + s * depth
-        _dot(keys, at, depth, visible - s, q, q_off, depth, depth, zero, 0, scores, s, 1, 1)
-    ask_ahead(values, start)
-    share = _softmax(scores[:visible])
-    d = 0
-    while d < depth:
-        if d + 4 * VL <= depth:
-            _wide(scores, 0, values, start + d, depth, visible, out, to + d)
-            d += 4 * VL
-        elif d + VL <= depth:
-            _thin(scores, 0, values, start + d, depth, visible, out, to + d)
-            d += VL
-        else:
-            total = _ZERO
-            for s in range(visible):
-                total += np.float32(scores[s] * widen(values[start + s * depth + d]))
-            out[to + d] = total
-            d += 1
-    for d in range(depth):
-        out[to + d] *= share
+@inner(fastmath={"reassoc", "nsz", "contract"})
+def _streamed(lo, hi, q, keys, values, length, out):
+    heads, tokens, shared = q.shape[0], q.shape[1], keys.shape[0]
+    scores = np.empty(length, np.float32)
+    for job in range(lo, hi):
+        head, i = job // tokens, job % tokens
+        kv, visible, query = head // (heads // shared), length - tokens + i + 1, q[head, i]
+        start, depth = kv * keys.shape[1] * query.size, query.size
+        for s in range(visible):
+            for d in range(0, depth, _LINE):
+                prefetch(keys, start + s * depth + _AHEAD + d)
+            row, total = keys[kv, s], _ZERO
+            for d in range(query.size):
+                total += row[d] * query[d]
+            scores[s] = total
+        share, to = _softmax(scores[:visible]), out[i, head]
+        for d in range(to.size):
+            to[d] = _ZERO
+        for s in range(visible):
+            for d in range(0, depth, _LINE):
+                prefetch(values, start + s * depth + _AHEAD + d)
+            row, weight = values[kv, s], scores[s] * share
+            for d in range(to.size):
+                to[d] += weight * row[d]
 
 
 @kernel
-def stream(lo, hi, q, deep, keys, values, length, shared, depth, tokens, out):
-    """Jobs ``[lo, hi)`` of (head, token); flat arrays, ``q`` ``[heads, tokens, deep]``."""
-    heads = out.size // (tokens * depth)
-    capacity = keys.size // (shared * depth)
-    scores, zero = np.empty(length + ROWS, np.float32), np.zeros(1, np.float32)
-    for job in range(lo, hi):
-        head, i = job // tokens, job % tokens
-        start = head // (heads // shared) * capacity * depth
-        to = (i * heads + head) * depth
-        attend_head(
-            q, (head * tokens + i) * deep, keys, values, start, length - tokens + i + 1, depth, zero, scores, out, to
-        )
+def stream(lo, hi, q, keys, values, length, out):
+    """Jobs ``[lo, hi)`` of (head, token); ``q`` ``[H, T, D]``, scaled."""
+    _streamed(lo, hi, q, keys, values, length, out)
 
 
 @kernel
@@ -117,7 +91,7 @@ def lay_out(lo, hi, keys, values, length, turned, panels):
             if s < count:
                 row = keys[kv, first + s]
                 for d in range(depth):
-                    turned[at + d * _WIDE + s] = widen(row[d])
+                    turned[at + d * _WIDE + s] = row[d]
             else:
                 for d in range(depth):
                     turned[at + d * _WIDE + s] = _ZERO
@@ -127,7 +101,7 @@ def lay_out(lo, hi, keys, values, length, turned, panels):
                 row = values[kv, first + s, part * _WIDE : part * _WIDE + width]
                 to = ((kv * across + part) * length + first + s) * _WIDE
                 for d in range(width):
-                    panels[to + d] = widen(row[d])
+                    panels[to + d] = row[d]
 
 
 @kernel
@@ -200,34 +174,6 @@ def prefill(lo, hi, q, turned, panels, length, shared, depth, tokens, out):
                 to[d] = sums[i * depth + d] * shares[i]
 
 
-@kernel
-def append_rows(rows, cache, length, stored):
-    """``rows`` [T, H, D] behind ``length`` rows of ``cache`` [H, S, D], in the format numbered ``stored``."""
-    heads, capacity, depth = cache.shape
-    flat = cache.reshape(-1)
-    for h in range(heads):
-        for t in range(rows.shape[0]):
-            at = (h * capacity + length + t) * depth
-            for d in range(depth):
-                store_value(flat, at + d, rows[t, h, d], stored)
-
-
-def _cached(stored: str) -> type:
-    require(stored in CACHED, f"stored is {stored!r}; allowed: {', '.join(CACHED)}")
-    return np.float32 if stored == "f32" else np.uint16
-
-
-def append(cache: np.ndarray, rows: np.ndarray, length: int, stored: CacheFormat = "f32") -> int:
-    """Write ``rows`` float32 [T, Hkv, D] into ``cache`` [Hkv, S, D] behind its ``length`` rows; the new length."""
-    whole("cache", cache, _cached(stored), 3)
-    whole("rows", rows, np.float32, 3)
-    heads, capacity, depth = cache.shape
-    require(rows.shape[1:] == (heads, depth), f"rows have shape {rows.shape[1:]}; allowed: {(heads, depth)}")
-    require(0 <= length <= capacity - len(rows), f"length is {length}; allowed: 0 to {capacity - len(rows)}")
-    append_rows(rows, cache.view(STORED[stored]), length, CACHED.index(stored))
-    return length + len(rows)
-
-
 def attention(
     q: np.ndarray,
     keys: np.ndarray,
@@ -236,17 +182,15 @@ def attention(
     scale: float | None = None,
     out: np.ndarray | None = None,
     threads: int | None = None,
-    stored: CacheFormat = "f32",
 ) -> np.ndarray:
     """Causal attention of ``q`` [T, H, D] on the first ``length`` rows of the caches [Hkv, S, D] -> [T, H, D].
 
     ``H`` must be a multiple of ``Hkv``; ``scale`` defaults to ``1 / sqrt(D)``; the last T rows of the cache belong to
-    the queries themselves. Caches as ``stored``; float32 arithmetic, relative error of the order of
-    ``(D + length) 2**-24``.
+    the queries themselves. Relative error of the order of ``(D + length) 2**-24``.
     """
     whole("q", q, np.float32, 3)
-    whole("keys", keys, _cached(stored), 3)
-    whole("values", values, _cached(stored), 3)
+    whole("keys", keys, np.float32, 3)
+    whole("values", values, np.float32, 3)
     tokens, heads, depth = q.shape
     require(keys.shape == values.shape, f"values have shape {values.shape}; allowed: {keys.shape}, as keys")
     shared = keys.shape[0]
@@ -258,30 +202,13 @@ def attention(
     out = output(out, q.shape, np.float32)
     if out.size == 0:
         return out
-    keys, values = keys.view(STORED[stored]), values.view(STORED[stored])
     rate = np.float32(1 / math.sqrt(depth) if scale is None else scale)
-    if tokens < PREFILL:
-        deep = -(-depth // _SPAN) * _SPAN
-        turned = fresh((heads, tokens, deep), zero=True)
-        np.multiply(q.transpose(1, 0, 2), rate, out=turned[..., :depth])
-        over_range(
-            stream,
-            heads * tokens,
-            turned.reshape(-1),
-            deep,
-            keys.reshape(-1),
-            values.reshape(-1),
-            length,
-            shared,
-            depth,
-            tokens,
-            out.reshape(-1),
-            threads=threads,
-        )
-        return out
-    blocks, across = -(-length // _WIDE), -(-depth // _WIDE)
     turned = fresh((heads, tokens, depth))
     np.multiply(q.transpose(1, 0, 2), rate, out=turned)
+    if tokens < PREFILL:
+        over_range(stream, heads * tokens, turned, keys, values, length, out, threads=threads)
+        return out
+    blocks, across = -(-length // _WIDE), -(-depth // _WIDE)
     laid, panels = fresh((shared * blocks * depth * _WIDE,)), fresh((shared * across * length * _WIDE,), zero=True)
     over_range(lay_out, shared * blocks, keys, values, length, laid, panels, threads=threads)
     over_range(

@@ -1,4 +1,4 @@
-"""Layer, RMS and folded batch normalisation, float32 over the last axis."""
+"""Layer and folded batch normalisation, float32 over the last axis."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _STRIP = 2048  # elements normalised in one go: rows of few channels are taken t
 
 
 @kernel
-def layer_norm_rows(lo, hi, x, gain, shift, epsilon, centred, out):
+def layer_norm_rows(lo, hi, x, gain, shift, epsilon, out):
     """Rows ``[lo, hi)``: two passes (mean, then the variance of the centred row), population variance."""
     count = np.float32(x.shape[1])
     square = np.empty(x.shape[1], np.float32)
     for r in range(lo, hi):
         row, to = x[r], out[r]
-        mean = np.float32(row_sum(row) / count) if centred else np.float32(0)
+        mean = np.float32(row_sum(row) / count)
         for c in range(row.size):
             d = np.float32(row[c] - mean)
             square[c] = d * d
@@ -39,17 +39,16 @@ def batch_norm_rows(lo, hi, x, gain, shift, out):
             made[c] = np.float32(values[c] * gain[c]) + shift[c]
 
 
-def _rows(x: np.ndarray, gain: np.ndarray, shift: np.ndarray | None, out: np.ndarray | None):
+def _rows(x: np.ndarray, gain: np.ndarray, shift: np.ndarray, out: np.ndarray | None):
     require(isinstance(x, np.ndarray) and x.ndim >= 1, "x must have at least one axis")
     whole("x", x, np.float32, x.ndim)
     width = x.shape[-1]
     require(whole("gain", gain, np.float32, 1).size == width, f"gain has {gain.size} values; allowed: {width}")
-    moved = np.zeros(width, np.float32) if shift is None else whole("shift", shift, np.float32, 1)
-    require(moved.size == width, f"shift has {moved.size} values; allowed: {width}")
+    require(whole("shift", shift, np.float32, 1).size == width, f"shift has {shift.size} values; allowed: {width}")
     result = np.empty_like(x) if out is None else whole("out", out, np.float32, x.ndim)
     require(result.shape == x.shape, f"out is {result.shape}; allowed: {x.shape}")
     rows = x.size // width if width else 0
-    return x.reshape(rows, width), moved, result, result.reshape(rows, width), 1 + 16384 // max(1, width)
+    return x.reshape(rows, width), result, result.reshape(rows, width), 1 + 16384 // max(1, width)
 
 
 def layer_norm(
@@ -63,27 +62,8 @@ def layer_norm(
 ) -> np.ndarray:
     """``(x - mean) / sqrt(var + epsilon) * gain + shift`` along the last axis (ONNX LayerNormalization)."""
     require(epsilon >= 0, f"epsilon is {epsilon}; allowed: 0 or more")
-    flat, moved, result, to, grain = _rows(x, gain, shift, out)
-    over_range(
-        layer_norm_rows, len(flat), flat, gain, moved, np.float32(epsilon), True, to, threads=threads, grain=grain
-    )
-    return result
-
-
-def rms_norm(
-    x: np.ndarray,
-    gain: np.ndarray,
-    *,
-    epsilon: float = 1e-5,
-    out: np.ndarray | None = None,
-    threads: int | None = None,
-) -> np.ndarray:
-    """``x / sqrt(mean(x^2) + epsilon) * gain`` along the last axis."""
-    require(epsilon >= 0, f"epsilon is {epsilon}; allowed: 0 or more")
-    flat, moved, result, to, grain = _rows(x, gain, None, out)
-    over_range(
-        layer_norm_rows, len(flat), flat, gain, moved, np.float32(epsilon), False, to, threads=threads, grain=grain
-    )
+    flat, result, to, grain = _rows(x, gain, shift, out)
+    over_range(layer_norm_rows, len(flat), flat, gain, shift, np.float32(epsilon), to, threads=threads, grain=grain)
     return result
 
 
@@ -91,9 +71,9 @@ def batch_norm(
     x: np.ndarray, gain: np.ndarray, shift: np.ndarray, *, out: np.ndarray | None = None, threads: int | None = None
 ) -> np.ndarray:
     """Inference batch normalisation with its statistics folded: ``x * gain + shift`` per channel, channels last."""
-    flat, moved, result, to, grain = _rows(x, gain, shift, out)
+    flat, result, to, grain = _rows(x, gain, shift, out)
     if result.size:
         repeats = min(len(flat), max(1, _STRIP // gain.size))
-        gain, moved = (np.tile(values, repeats) if repeats > 1 else values for values in (gain, moved))
-        over_range(batch_norm_rows, len(flat), flat, gain, moved, to, threads=threads, grain=grain)
+        gain, shift = (np.tile(values, repeats) if repeats > 1 else values for values in (gain, shift))
+        over_range(batch_norm_rows, len(flat), flat, gain, shift, to, threads=threads, grain=grain)
     return result

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from engine.lab.operators.gemm import gemm_f32, gemm_u8, pack_f32, pack_s8
-from engine.lab.operators.gemv import SMALL_N, gemv, small_f32
+from engine.lab.operators.gemv import gemv
 from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
 from engine.lab.operators.quantise import quantise
 from engine.scenario import ScenarioError
@@ -92,11 +92,8 @@ _Made = tuple[str, Callable[[], Any], tuple[float, float, float], float, int]
 
 
 def _fp32(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Made:
-    few, thin = len(a) <= _STREAMED_ROWS, w.shape[1] <= SMALL_N
-    if few or thin:
-        turned = np.ascontiguousarray(w.T)
-        run = partial(gemv, turned, a, threads=threads) if few else partial(small_f32, a, turned, threads=threads)
-        return "gemv" if few else "small_f32", run, (4, 4, 4), 1.0, 0
+    if len(a) <= _STREAMED_ROWS:
+        return "gemv", partial(gemv, np.ascontiguousarray(w.T), a, threads=threads), (4, 4, 4), 1.0, 0
     out = np.empty((len(a), w.shape[1]), np.float32)
     return "gemm_f32", partial(gemm_f32, a, pack_f32(w), out=out, threads=threads), (4, 4, 4), 1.0, 0
 

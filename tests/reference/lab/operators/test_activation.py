@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.lab.operators.activation import activate
-from engine.lab.operators.norm import batch_norm, layer_norm, rms_norm
+from engine.lab.operators.norm import batch_norm, layer_norm
 from engine.lab.operators.softmax import softmax
 from engine.lab.ranges import KernelError
 from tests.reference import naive, onnx_oracle
 
-BOUND = {"relu": 0, "sigmoid": 2e-7, "tanh": 3e-7, "silu": 4e-7, "gelu": 5e-7, "gelu_tanh": 5e-7}
+BOUND = {"relu": 0, "sigmoid": 2e-7, "tanh": 3e-7, "gelu": 5e-7, "gelu_tanh": 5e-7}
 """Absolute error over max(1, |x|)."""
 
 
@@ -75,8 +75,6 @@ def check_rows(rng, rows, columns, spread):
         exact = naive.layer_norm(x, gain, shift, 1e-3)
         size = 1 + np.abs(exact)
         assert np.all(np.abs(layer_norm(x, gain, shift, epsilon=1e-3) - exact) <= 2e-5 * size)
-        exact = naive.layer_norm(x, gain, 0, 1e-3, centred=False)
-        assert np.all(np.abs(rms_norm(x, gain, epsilon=1e-3) - exact) <= 2e-6 * (1 + np.abs(exact)))
     assert np.allclose(batch_norm(x, gain, shift), x * gain + shift, rtol=1e-6, atol=1e-6 * spread)
     assert softmax(x).shape == layer_norm(x, gain, shift).shape == x.shape
 
@@ -120,4 +118,4 @@ def test_bad_input_is_one_sentence():
     with pytest.raises(KernelError, match=r"scale is 0; allowed: above 0"):
         softmax(x, scale=0)
     with pytest.raises(KernelError, match="gain has 2 values; allowed: 3"):
-        rms_norm(x, np.ones(2, np.float32))
+        layer_norm(x, np.ones(2, np.float32), np.ones(2, np.float32))
