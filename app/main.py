@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from app.shared import boundary, cached, link
+from app.shared import boundary, cached, compiling, link
 from app.shared import formats as fmt
 from app.shared.legible import legible
 from app.shared.widgets.choices import said
@@ -38,7 +38,7 @@ def show() -> None:
     )
     st.logo(str(HERE / "logo.svg"), size="medium")
     legible()
-    with boundary.bounded():
+    with boundary.bounded(), compiling.said(st.empty()):
         _show()
 
 
@@ -83,7 +83,6 @@ def _on() -> None:
 
 
 def _show() -> None:
-    cached.warm_up(encode(link.home()))
     message = link.sync()
     page = st.navigation(_pages(), position="top")
     link.arrive()
@@ -102,6 +101,7 @@ def _show() -> None:
         for text in said():
             slot.warning(fmt.plain(f"{text}."), icon=":material/link_off:")
         cached.keep_modules()
+    cached.warm_up(encode(link.home()))  # after what somebody waits for
 
 
 if __name__ == "__main__":  # a process that a sweep starts reads this file under another name and needs no page

@@ -248,12 +248,12 @@ def node_timeline(token: str, requests: int, card: int) -> NodeTimeline:
 
 @st.cache_resource(max_entries=1, show_spinner=False)
 def warm_up(token: str) -> None:
-    """First evaluation and imports done before anybody waits; then everything alive is frozen.
+    """What other pages need evaluated and imported once the first one is shown; then everything alive is frozen.
 
     Streamlit collects garbage after every rerun; with numba, plotly and pandas loaded that would be most of a rerun's
     time, and none of it is garbage.
     """
-    import plotly.graph_objects  # noqa: F401  # imported so that the first page finds it loaded
+    import plotly.graph_objects  # noqa: F401  # imported so that the next page finds it loaded
     import pyarrow  # noqa: F401  # the same
 
     report(token)

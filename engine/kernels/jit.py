@@ -20,9 +20,9 @@ process counts from a random number, so names never meet.
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import importlib.util
-import math
 import os
 import pickle
 import secrets
@@ -34,9 +34,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import count, islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 os.environ.setdefault("NUMBA_THREADING_LAYER", "threadsafe")
@@ -84,10 +86,9 @@ def _load_blas_later() -> None:
 
 
 class _Compiling(event.Listener):
-    """Who compiles, waits for who does or reads compiled code, since when: none of it counts as computing."""
+    """Takes out of a thread's computing what it compiles, waits for who does, or reads of compiled code."""
 
     def __init__(self) -> None:
-        self.since: dict[int, float] = {}
         self._mine = threading.local()
 
     def on_start(self, event: Any) -> None:
@@ -96,24 +97,73 @@ class _Compiling(event.Listener):
         me.depth = getattr(me, "depth", 0) + 1
         if me.depth == 1:
             me.spent = time.thread_time()
-            self.since[threading.get_ident()] = time.monotonic()
 
     def on_end(self, event: Any) -> None:
         """It has left it."""
         me = self._mine
         me.depth -= 1
         if me.depth == 0:
-            del self.since[threading.get_ident()]
             beat(me.spent - time.thread_time())
 
 
-_compiling = _Compiling()
-event.register("numba:compiler_lock", _compiling)  # the first listener: numba's own come and go behind it
+@dataclass(frozen=True)
+class Compilation:
+    """What is made machine code now: the module it is of, how long it has taken and about how long in all. [s]"""
+
+    module: str
+    taken_s: float
+    about_s: float
 
 
-def compiling_s(thread: int) -> float:
-    """How long the thread of that identity has been in the compiler; 0 where it is not. [s]"""
-    return max(0.0, time.monotonic() - _compiling.since.get(thread, math.inf))
+def _instructions(dispatcher: Any, seen: dict[Any, int]) -> int:
+    """Instructions of a function's bytecode and of all compiled functions that it calls, directly or not. [-]"""
+    function = dispatcher.py_func
+    if function not in seen:
+        names = function.__code__.co_names
+        seen[function] = sum(1 for _ in dis.get_instructions(function))
+        found = [function.__globals__[name] for name in names if name in function.__globals__]
+        found += [
+            vars(one)[name] for one in found if isinstance(one, ModuleType) for name in names if name in vars(one)
+        ]
+        for one in found:
+            if isinstance(one, registry.CPUDispatcher):
+                _instructions(one, seen)
+    return sum(seen.values())
+
+
+class _Progress(event.Listener):
+    """How far the compiler is, estimated from bytecode: time follows its length within a third, on one machine."""
+
+    def __init__(self) -> None:
+        self.now: tuple[Any, float, int] | None = None
+        self._depth, self._size, self._seconds = 0, 1000, 2.0  # before there is any: 2 ms an instruction
+
+    def on_start(self, event: Any) -> None:
+        """A function is compiled, by the one thread that holds the compiler, maybe for another one."""
+        self._depth += 1
+        if self._depth == 1:
+            dispatcher = event.data["dispatcher"]
+            self.now = dispatcher.py_func, time.monotonic(), _instructions(dispatcher, {})
+
+    def on_end(self, event: Any) -> None:
+        """It is machine code, or is none."""
+        self._depth -= 1
+        if self._depth == 0 and self.now is not None:
+            self._size, self._seconds = self._size + self.now[2], self._seconds + time.monotonic() - self.now[1]
+            self.now = None
+
+    def compilation(self) -> Compilation | None:
+        """What is compiled now."""
+        if (now := self.now) is None:
+            return None
+        return Compilation(now[0].__module__, time.monotonic() - now[1], now[2] * self._seconds / self._size)
+
+
+_progress = _Progress()
+event.register("numba:compile", _progress)
+event.register("numba:compiler_lock", _Compiling())  # the first listener: numba's own come and go behind it
+compilation = _progress.compilation
+"""What is made machine code now, by whichever thread; None where nothing is. An estimate."""
 
 
 if importlib.util.find_spec("scipy") is not None:

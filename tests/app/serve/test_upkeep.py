@@ -17,7 +17,7 @@ from app.server.upkeep import Collector, Watchdog
 from app.shared import boundary, link
 from engine.evaluate import evaluate
 from engine.kernels import allowance
-from engine.kernels.jit import compiling_s, inner, run_chunks
+from engine.kernels.jit import inner, run_chunks
 from engine.resolve.presets import PRESETS
 from tests.app.conftest import free_port
 from tests.app.loops import run
@@ -116,25 +116,6 @@ def test_what_the_pool_computes_is_taken_from_who_asked_for_it():
     with allowance.allowance(0.5), pytest.raises(allowance.Overdue):
         for _ in run_chunks(lambda _: spin(0.05), range(1000)):
             pass
-
-
-def test_who_compiles_is_known_without_a_look_at_its_frames():
-    """Frames of a thread that runs may go while they are followed, which ended the server."""
-    seen, done = [], threading.Event()
-
-    def look(thread: int) -> None:
-        while not done.is_set():
-            seen.append(compiling_s(thread))
-            time.sleep(0.01)
-
-    watch = threading.Thread(target=look, args=(threading.get_ident(),))
-    watch.start()
-    inner(lambda x: np.sort(x)[::-1] * np.cumsum(x))(np.ones(3))
-    time.sleep(0.05)
-    done.set()
-    watch.join()
-    assert max(seen) > 0.1
-    assert seen[-1] == 0.0
 
 
 def test_no_thread_is_looked_into_or_thrown_at():

@@ -1,0 +1,51 @@
+"""What a page waits for while its formulas are made machine code, which a machine does once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ctx
+
+from engine.devices import FAMILIES, family
+from engine.kernels.jit import Compilation, compilation
+
+_LOOK_S = 0.5  # between two looks; who waits less is told nothing
+
+
+def sentence(now: Compilation) -> str:
+    """What is compiled, for how long by now and about how long in all."""
+    kind = next((kind for kind, module in FAMILIES.items() if now.module.startswith(module.removesuffix("family"))), "")
+    what = f"the price model ({family(kind).title})" if kind else "the functions that this takes"
+    return (
+        f"Compiling {what}, once on this machine: {now.taken_s:.0f} s of about "
+        f"{max(now.about_s, now.taken_s, 1.0):.0f} s."
+    )
+
+
+@contextmanager
+def said(slot: DeltaGenerator) -> Iterator[None]:
+    """While what is inside takes longer than a moment and something is compiled, `slot` says what."""
+    done = threading.Event()
+
+    def watch() -> None:
+        shown = False
+        while not done.wait(_LOOK_S):
+            if (now := compilation()) is not None:
+                slot.info(sentence(now), icon=":material/hourglass_top:")
+            elif shown:
+                slot.empty()
+            shown = now is not None
+        if shown:
+            slot.empty()
+
+    watcher = threading.Thread(target=watch, name="compiling", daemon=True)
+    add_script_run_ctx(watcher, get_script_run_ctx())
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
