@@ -120,13 +120,15 @@ class GroupInteger:
     def apply(self, x: np.ndarray) -> np.ndarray:
         """``code * scale`` rounded to fp16, as float32."""
         values = _finite(x)
-        short = -values.shape[-1] % self.group if values.ndim else 0
-        groups = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, short)]).reshape(*values.shape[:-1], -1, self.group)
+        whole = -(-values.shape[-1] // self.group)
+        short = whole * self.group - values.shape[-1]
+        shape = (*values.shape[:-1], whole, self.group)  # said in full: a device's share may have no rows
+        groups = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, short)]).reshape(shape)
         most = 2 ** (self.bits - 1) - 1
         scale = (np.abs(groups).max(-1, keepdims=True, initial=0.0) / most).astype(np.float16)
         codes = np.rint(groups / np.where(scale == 0, 1, scale).astype(np.float64))
         stored = np.clip(codes, -most, most).astype(np.float16) * scale
-        return stored.reshape(*values.shape[:-1], -1)[..., : values.shape[-1]].astype(np.float32)
+        return stored.reshape(*shape[:-2], whole * self.group)[..., : values.shape[-1]].astype(np.float32)
 
     def storage_bits(self, shape: tuple[int, ...]) -> int:
         """Codes, and a 16-bit scale for every group of each row. [bit]"""

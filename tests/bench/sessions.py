@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,12 +89,14 @@ class Reader:
         self.socket = socket
         self.random = random.Random(seed)
         self.waits: list[float] = []
+        self.heard: Counter[str] = Counter()  # messages since the last question, by kind
 
     async def ask(self, query: dict[str, str], question: BackMsg | None = None) -> float:
         """Seconds of one rerun; AssertionError where it did not end well."""
         question = question or BackMsg()
         question.rerun_script.query_string = urlencode(query)
         began = time.perf_counter()
+        self.heard.clear()
         await self.socket.send(question.SerializeToString())
         while True:
             said = ForwardMsg()
@@ -101,6 +104,7 @@ class Reader:
             assert isinstance(data, bytes)
             said.ParseFromString(data)
             kind = said.WhichOneof("type")
+            self.heard[kind or ""] += 1
             assert (
                 kind != "delta"
                 or said.delta.WhichOneof("type") != "new_element"

@@ -86,7 +86,8 @@ async def _reads(port: int, seed: int, patience: float, outcome: Outcome) -> Non
             try:
                 await asyncio.wait_for(me.ask(address, question), patience)
             except (Exception, asyncio.CancelledError) as error:
-                outcome.failures.append(f"/{page}?s={address['s']}: {type(error).__name__}: {str(error)[:500]}")
+                what = f"{type(error).__name__} {str(error)[:500]} after {dict(me.heard)}"
+                outcome.failures.append(f"/{page}?s={address['s']}: {what}")
                 return
             outcome.done[page] += 1
 
@@ -107,7 +108,7 @@ def main() -> int:
     read.add_argument("--sessions", type=int, default=50)
     read.add_argument("--reruns", type=int, default=5000)
     read.add_argument("--seconds", type=float, default=1800.0)
-    read.add_argument("--patience", type=float, default=300.0, help="after which a rerun counts as hung [s]")
+    read.add_argument("--patience", type=float, default=900.0, help="after which a rerun counts as hung [s]")
     read.add_argument("--seed", type=int, default=1)
     read.add_argument("--port", type=int, default=8598)
     asked = read.parse_args()

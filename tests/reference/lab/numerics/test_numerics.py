@@ -16,7 +16,16 @@ from sklearn.metrics import roc_auc_score
 
 from engine.lab.numerics import calibration, metrics
 from engine.lab.numerics.mixed import profile, search
-from engine.numerics.formats import FORMATS, Binary, Float, Integer, NumericsError, SharedExponent, by_name
+from engine.numerics.formats import (
+    FORMATS,
+    Binary,
+    Float,
+    GroupInteger,
+    Integer,
+    NumericsError,
+    SharedExponent,
+    by_name,
+)
 from tests.reference import onnx_oracle
 
 
@@ -324,3 +333,9 @@ def test_profile_orders_by_work():
 def test_bad_input_is_one_sentence(call, message):
     with pytest.raises(NumericsError, match=message):
         call()
+
+
+@pytest.mark.parametrize("shape", [(0, 64), (3, 0), (0, 40), (2, 0, 64)])
+def test_a_share_without_rows_is_stored_too(shape):
+    """Heads dealt to eight cards leave some without any: the page of the machine fell over their eight bits."""
+    assert GroupInteger().apply(np.zeros(shape)).shape == shape
