@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from engine.devices.gpu.operators.gemm import MENU, MOST, menu_of
 from engine.kernels.ir.doubles import (
@@ -21,7 +27,9 @@ from engine.kernels.ir.doubles import (
     smaller,
     taken,
 )
-from engine.kernels.jit import kernel
+from engine.kernels.jit import JIT_ENABLED, kernel
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @kernel
@@ -76,3 +84,58 @@ def test_a_menu_of_eight_products_holds_the_menu_of_each() -> None:
             of_lane = wide[:count, lane::LANES]
             assert not np.isnan(of_lane).any(), (m, n, k)
             assert menu[:own].tobytes() == of_lane[np.isfinite(of_lane[:, 0])].tobytes(), (m, n, k)
+
+
+GUARDED = """
+import numpy as np
+from engine.kernels import jit
+from engine.kernels.ir import doubles
+
+load, store = doubles.load, doubles.store
+
+
+@jit.inner
+def checked_load(array, at):
+    if at < 0 or at + 8 > array.shape[0]:
+        raise IndexError("a load beyond its array")
+    return load(array, at)
+
+
+@jit.inner
+def checked_store(array, at, value):
+    if at < 0 or at + 8 > array.shape[0]:
+        raise IndexError("a store beyond its array")
+    store(array, at, value)
+
+
+doubles.load, doubles.store = checked_load, checked_store
+
+from engine.evaluate import evaluate
+from engine.resolve.presets import PRESETS
+from engine.sweep import sweep
+
+first_of = doubles.first_of
+for beyond in (lambda x: first_of(checked_load(x, 0)), lambda x: x[7]):
+    try:
+        jit.inner(beyond)(np.zeros(7))
+    except IndexError:
+        print("refused")
+for name in ("node-dlrm", "cpu-dlrm", "v100-1.5b"):
+    scenario = PRESETS[name].scenario
+    alone = evaluate(scenario).latency_s
+    for most in (1, 7, 8, 9, 17):
+        found = sweep({"scenario": scenario, "axes": {"batch": {"from": 1, "to": most, "by": 1}}})
+        assert found.counts.done == most
+    print(name, alone > 0.0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
+def test_no_lane_lies_beyond_its_array(tmp_path):
+    """Eight doubles are read and written at a time, and nothing checks where: here all of it is checked."""
+    env = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    said = subprocess.run([sys.executable, "-c", GUARDED], env=env, text=True, capture_output=True, check=False)
+    assert said.returncode == 0, said.stderr[-2000:]
+    assert said.stdout.split() == [*["refused"] * 2, *["node-dlrm", "True", "cpu-dlrm", "True", "v100-1.5b", "True"]]
