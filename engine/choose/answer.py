@@ -213,7 +213,7 @@ def _loses(row: Row, first: Row | None, money: str) -> str:
         return "one instance does far more than is asked"
     hour = (mine.usd_per_hour or 0.0) / mine.devices / max((theirs.usd_per_hour or 0.0) / theirs.devices, 1e-300)
     pace = mine.rate_per_device / theirs.rate_per_device
-    return f"{_times(hour)} the price for {_times(pace)} the throughput"
+    return f"{_times(hour)} price for {_times(pace)} throughput"
 
 
 def _no_price(row: Row) -> str:

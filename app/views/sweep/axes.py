@@ -234,6 +234,8 @@ def usual(scenario: Scenario) -> dict[str, Values]:
     chosen: dict[str, Values] = {}
     for path, c in offered.items():
         values = c.options[:8] if path == "batch" else c.options
+        if path == "devices" and not fast:  # else counts take the room of what is turned beside them
+            values = [count for count in values if count.bit_count() == 1]
         if c.listed and (fast or path != "batch") and 2 <= len(values) <= left:
             chosen[path] = tuple(values)
             left //= len(values)

@@ -196,7 +196,7 @@ def plan_said(plan: CapacityPlan) -> str:
     said = f"{plan.nodes:,} node{plural[0]} in {plan.racks:,} rack{plural[1]}, {fmt.si(plan.peak_w, 'W')}"
     if plan.capex_usd is None or plan.usd_per_million is None:
         return said
-    return f"{said}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} a million inferences"
+    return f"{said}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} per million inferences"
 
 
 def plans(report: Report, headline: Headline, site: Site) -> tuple[pd.DataFrame | None, str, list[str]]:

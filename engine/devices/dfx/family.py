@@ -225,7 +225,7 @@ class _Pass:
                 seconds[rows[op]] += roles[r]
             elif roles[r, _LINKS]:
                 other.append((f"ring {name}", "links", roles[r, _LINKS]))
-                unknown = sent if r == isa.HANDOVER else synced
+                unknown = smaller(sent if r == isa.HANDOVER else synced, roles[r, _OVERHEAD])  # some hides behind loads
                 other.append((f"ring {name}", "overhead", roles[r, _OVERHEAD] - unknown))
                 other.append(("ring sync, unexplained", "overhead", unknown))
         return as_doubles(seconds), tuple(other)

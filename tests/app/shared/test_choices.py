@@ -21,7 +21,6 @@ CHOICES = [
     ("split", "alexnet-split", "goal", "throughput"),
     ("split", "alexnet-split", "answer", "0.1"),
     ("numerics", "dfx-1.5b", "layer", "outliers"),
-    ("numerics", "dfx-1.5b", "bound", "0.05"),
     ("kernels", "dfx-1.5b", "kernel", "softmax"),
     ("traffic", "dfx-1.5b", "requests", "50000"),
 ]

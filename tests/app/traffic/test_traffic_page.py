@@ -383,8 +383,11 @@ def test_what_cannot_run_or_does_not_fit_says_so():
 def test_the_demand_and_what_a_request_holds_are_named():
     at = opened(s=encode(PRESETS["v100-1.5b"].scenario.with_(batch=8)), demand="50")
     assert said(at, "**Nodes for 50.0 QPS at the peak**")
-    assert said(at, "requests of 8 sequences each")
+    assert not said(at, "requests of 8 sequences each")  # a decoder's request is one, and 8 of them share a pass
+    assert at.select_slider(key="together").value == 8
     assert at.number_input(key="demand").value == 50.0
+    images = opened(s=encode(default_scenario("fb-card", "resnet50", batch=8)))
+    assert said(images, "requests of 8 images each")
 
 
 # --- what a language model opens with, and what its batch limit leaves alone

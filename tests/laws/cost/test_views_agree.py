@@ -86,7 +86,7 @@ def test_breakdown_lanes_and_rows_agree_at_random(part: int) -> None:
 def test_what_limits_a_scenario_has_one_name(id):
     """In the verdict, in plain data and in what Compare shows; a family that tries what would help names that."""
     report = evaluate(PRESETS[id].scenario)
-    assert report.problems or f"limited by **{report.limited_by}**" in report.verdict
+    assert report.problems or f" by **{report.limited_by}**" in report.verdict
     assert report.to_dict()["limited_by"] == report.limited_by
     if id == "brainwave-gru":
         assert (report.limited_by, service_table(report.scenario).bound) == ("the dependence of steps",) * 2

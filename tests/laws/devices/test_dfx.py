@@ -330,7 +330,7 @@ def test_a_verdict_names_what_sets_the_pace_of_weights(named, model, cards):
     now = evaluate(base)
     assert now.limited_by == named
     assert any(f"{named} sets the pace" in a.text for a in now.assumptions)
-    said = float(now.verdict.split("saves ")[1].split("%")[0]) / 100
+    said = float(now.verdict.split("cuts latency by ")[1].split("%")[0]) / 100
     if named.startswith("the core's port"):
         levers = [lever for _, lever in STREAMS.values()][:3]
         assert all(evaluate(apply_all(base, [one])).latency_s > 0.985 * now.latency_s for one in levers)

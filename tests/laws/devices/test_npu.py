@@ -279,7 +279,7 @@ def test_a_verdict_names_memory_on_chip_where_it_feeds_the_engines(system):
     now = evaluate(base)
     assert now.limited_by == "on-chip memory"
     assert now.breakdown["onchip"] > 0.8 * now.latency_s
-    said = float(now.verdict.split("saves ")[1].split("%")[0]) / 100
+    said = float(now.verdict.split("cuts latency by ")[1].split("%")[0]) / 100
     more = evaluate(apply_all(base, ["devices.0.memory.m20k.bandwidth=5.5556 GB/s"]))
     assert 1 - more.latency_s / now.latency_s == pytest.approx(said, abs=0.006)
     busy = {bar.unit: bar.duration_s for bar in now.timeline}
@@ -442,7 +442,7 @@ def test_a_layer_starts_when_the_first_step_of_the_layer_before_is_out(system, w
         assert times.latency_s == pytest.approx(expected, rel=1e-9)
     report = evaluate(base)
     assert sum(row.time_s for row in (*report.ops, *report.other)) == pytest.approx(report.latency_s, rel=1e-9)
-    saves = float(report.verdict.split("saves ")[1].split("%")[0])
+    saves = float(report.verdict.split("cuts latency by ")[1].split("%")[0])
     assert 0 < saves <= 10  # a tenth less of anything never saves more than a tenth
     assert report.latency_s <= evaluate(base.with_(devices=1)).latency_s * (1 + 1e-9) or steps == 1
 

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from tests.reference.operators.test_gemm_paths import _run
+from tests.reference.lab.operators.test_gemm_paths import _run
 
 from engine.devices.card import demand as D
 from engine.devices.card import rates as R

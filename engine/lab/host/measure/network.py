@@ -71,8 +71,7 @@ def files() -> dict[str, Path]:
     return {path.stem: path for path in sorted(own_folder().glob("*.onnx"))}
 
 
-def _file(workload: str, zoo: Zoo) -> Path:
-    zoo.workload(workload)  # an unknown name is the caller's to hear of
+def _file(workload: str) -> Path:
     found = files().get(workload)
     if found is None:
         raise MeasureError(
@@ -158,12 +157,13 @@ def measure_workload(
     other than the file's own.
     """
     zoo, bounds = zoo or default_zoo(), bounds or Bounds()
-    path, request = _file(workload, zoo), zoo.workload(workload).request
+    request = zoo.workload(workload).request
     batch = request.batch if batch is None else batch
     if precision != "fp32":
         raise MeasureError(f"precision is {precision[:20]!r}; a file runs in its own: leave it out, or give fp32")
     if not 1 <= batch <= 65536:
         raise MeasureError(f"batch is {batch}; allowed: 1 to 65,536")
+    path = _file(workload)
     work = zoo.graph(workload).flops(batch, request.inputs, request.outputs)
     if work > bounds.flops:
         raise MeasureError(f"a request of {workload} is {work / 1e9:,.3g} GFLOP; allowed: {bounds.flops / 1e9:,.3g}")
