@@ -6,7 +6,6 @@ import os
 
 import numpy as np
 import pytest
-from tests.reference.lab.operators.test_gemm_paths import _run
 
 from engine.devices.card import demand as D
 from engine.devices.card import rates as R
@@ -14,6 +13,7 @@ from engine.devices.card.points import BEGIN, END, HELD, ROOM, supply_block
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import JIT_ENABLED, kernel
 from tests.reference.devices.card_schedule import time_ops
+from tests.reference.lab.operators.test_gemm_paths import _run
 
 POINTS = 83 if JIT_ENABLED else 11
 CUT = (D.PIECES, D.SEGMENT)  # what operators that are scheduled together have in common
