@@ -35,14 +35,13 @@ def collect(only: str | None = None) -> list[dict[str, Any]]:
 
 
 def _rows(file: Path) -> Iterator[dict[str, Any]]:
-    """Rows of one file: of its ``PARTS`` one by one where it has any."""
+    """Rows of one file, as they come."""
     spec = importlib.util.spec_from_file_location(f"tests.bench.{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    for part in getattr(module, "PARTS", None) or (module.rows,):
-        yield from _measured(f"{file.stem}, {part.__name__}", part)
+    yield from module.rows()
 
 
 def _measured(name: str, part: Callable[[], Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:

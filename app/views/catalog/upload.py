@@ -15,6 +15,7 @@ from app.views.catalog import texts
 from engine.resolve.choices import default_scenario, why_not
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside
+from engine.scenario.formats import activation_bytes
 from hardware_specs.catalog import default_catalog
 from model_zoo.carried import in_link
 from model_zoo.catalog import default_zoo, own_folder
@@ -124,7 +125,7 @@ def own_network() -> None:
             return
         name = default_zoo().workload(id).name
         cache = sum(term.coef for term in graph.state_elements.terms if term.c)
-        held = texts.KV_CACHE.format(cache=fmt.si(2.0 * cache, "B")) if cache else ""
+        held = texts.KV_CACHE.format(cache=fmt.si(activation_bytes("fp16") * cache, "B")) if cache else ""
         st.markdown(f"**{fmt.plain(name)}**: {fmt.parameters(graph.parameters)} parameters{held}.")
         for note in notes:
             st.caption(fmt.plain(note))

@@ -1,4 +1,4 @@
-"""Throughput of a device against what one user sees, one curve per system. Pure: SI in."""
+"""Throughput per device against what one user sees, one curve per system. Pure: SI in."""
 
 from __future__ import annotations
 
