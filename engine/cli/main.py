@@ -205,17 +205,10 @@ def _told(report: Any) -> list[str]:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    from engine.published import renew_dependence, summary, validate, write_bands
-    from engine.published.dependence import told
+    from engine.published import summary, validate
     from engine.published.other_sources import compare
 
-    if args.dependence:
-        dependence = renew_dependence()
-        emit(dependence, args.json, [f"{name}: {text}" for name, text in told(dependence).items()])
-        return 0
     rows, elsewhere = validate(), compare()
-    if args.write:
-        write_bands(rows, elsewhere)
     emit(elsewhere if args.elsewhere else rows, args.json, () if args.json else summary(rows, elsewhere))
     return 0
 
@@ -269,10 +262,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_compare_measured(commands)
     add_plan(commands)
     p = commands.add_parser("validate", help="every published figure beside its prediction")
-    p.add_argument("--write", action="store_true", help="also renew the error bands")
-    p.add_argument(
-        "--dependence", action="store_true", help="change every constant and rewrite which predictions move with it"
-    )
     p.add_argument("--elsewhere", action="store_true", help="with --json: results printed elsewhere, not the claims")
     p.set_defaults(run=_validate)
     p = commands.add_parser("bench", help="ratios against libraries and limits, measured side by side")

@@ -1,7 +1,7 @@
 """Error bands: how far a measurement may lie from a prediction, by conformal prediction, or that nobody knows.
 
 A band belongs to a cell: a device family, a kind of work, and a regime (batch 1 or larger; bound by compute, by memory
-or by latency). The file it is read from is written by `validate --write`, see `engine.published.conformal`.
+or by latency). The file it is read from is written by `python -m tests.tools.published`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ A claim that can't be met or predicted stays in the list with its reason; none i
 
 from __future__ import annotations
 
-import json
 import math
 from functools import cache
 from importlib import import_module
@@ -14,11 +13,9 @@ from typing import Any
 
 import yaml
 
-from engine.cost.error_bands import cells, keep
-from engine.published.conformal import bands
-from engine.published.dependence import DEPENDENCE, dependence, kind_of, known, rules
-from engine.published.evidence import residuals
-from engine.published.headline import into, lines_of, percentile
+from engine.cost.error_bands import cells
+from engine.published.headline import lines_of, percentile
+from engine.published.kinds import kind_of, known, rules
 from engine.published.prediction import Prediction, predicted
 from engine.scenario import encode
 from model_zoo.catalog import default_zoo
@@ -123,15 +120,6 @@ def calibrated() -> frozenset[str]:
     return frozenset(result)
 
 
-def renew_dependence() -> dict[str, Any]:
-    """Finds what every prediction depends on and keeps it for `validate`; takes minutes."""
-    result = dependence(predictions()[0])
-    DEPENDENCE.write_text(json.dumps(result, indent=1) + "\n")
-    known.cache_clear()
-    calibrated.cache_clear()
-    return result
-
-
 def validate() -> list[dict[str, Any]]:
     """One row a claim: `{id, kind, role, metric, unit, published, predicted, error, tolerance, within, reason, ...}`.
 
@@ -186,14 +174,6 @@ def validate() -> list[dict[str, Any]]:
                 row["token"], row["network"] = encode(scenario), default_zoo().workload(scenario.workload).family
         rows.append(row)
     return rows
-
-
-def write_bands(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> None:
-    """Renew the error bands, and the README's table where there is one."""
-    keep(bands(residuals(rows, elsewhere)))
-    readme = Path(__file__).resolve().parents[2] / "README.md"
-    if readme.exists():
-        readme.write_text(into(readme.read_text(), rows))
 
 
 def coverage_lines() -> list[str]:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-BEGIN = "<!-- headline table: written by `python -m engine validate --write`, kept true by a test -->"
-END = "<!-- end -->"
 NAMES = {
     "timing": "times, rates, powers and shares on which a constant was fitted, or in view of which one was chosen",
     "derived": "functions of other claims' predictions",
@@ -64,7 +62,8 @@ def others(rows: Sequence[dict[str, Any]]) -> list[tuple[str, int, int]]:
     return result
 
 
-def _by_document(rows: Sequence[dict[str, Any]]) -> list[tuple[str, Headline]]:
+def by_document(rows: Sequence[dict[str, Any]]) -> list[tuple[str, Headline]]:
+    """The evidence of each document, then of all."""
     from engine.published import DOCUMENTS
 
     names = [(name, Headline([r for r in rows if r["document"] == number])) for name, number in DOCUMENTS.items()]
@@ -74,27 +73,8 @@ def _by_document(rows: Sequence[dict[str, Any]]) -> list[tuple[str, Headline]]:
 def lines_of(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Lines for a terminal."""
     lines = [sentence(rows)]
-    for name, one in _by_document(rows):
+    for name, one in by_document(rows):
         errors = "" if one.median is None else f"; median {one.median:.1%}, 90th percentile {one.p90:.1%}"
         missed = f"; missed: {', '.join(one.missed)}" if one.missed else ""
         lines.append(f"{name}: {one.count} independent timing predictions{errors}{missed}")
     return lines + [f"beside them, {count} {words}: {met} met" for words, count, met in others(rows)]
-
-
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Markdown: the sentence, a row a document, and the other kinds folded."""
-    lines = [sentence(rows), ""]
-    lines += ["| document | predictions | median error | 90th percentile | missed |", "|---|--:|--:|--:|---|"]
-    for name, one in _by_document(rows):
-        errors = ["-" if e is None else f"{e:.1%}" for e in (one.median, one.p90)]
-        lines.append(f"| {name} | {one.count} | {errors[0]} | {errors[1]} | {', '.join(one.missed)} |")
-    lines += ["", "<details><summary>What else is compared, and is no evidence of times</summary>", ""]
-    lines += [f"- {count} {words}: {met} met." for words, count, met in others(rows)]
-    lines += [f"- {sum(row['predicted'] is None for row in rows)} figures are not predicted, each with its reason."]
-    return "\n".join([*lines, "", "</details>"])
-
-
-def into(text: str, rows: Sequence[dict[str, Any]]) -> str:
-    """A document's text with its headline table renewed."""
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{table(rows)}\n{END}{rest.split(END, 1)[1]}"

@@ -12,12 +12,13 @@ from engine.cost import error_bands
 from engine.cost.error_bands import FILE, LEAST, spoken, told, widest
 from engine.cost.report import BANDED, ErrorBand
 from engine.evaluate import evaluate
-from engine.published import residuals, validate
-from engine.published.conformal import Residual, bands, coverage, evident
+from engine.published import validate
 from engine.published.other_sources import compare
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
 from engine.sweep import space_of, sweep, table_rows
+from tests.tools.conformal import Residual, bands, coverage, evident
+from tests.tools.evidence import residuals
 
 KNOWN = json.loads(FILE.read_text())
 
@@ -33,7 +34,7 @@ def _at(system: str, workload: str, **fields) -> Scenario:
 
 def test_the_file_is_what_the_residuals_make(rows: list[Residual]) -> None:
     now = bands(rows)
-    assert now["cells"].keys() == KNOWN["cells"].keys(), "run `python -m engine validate --write`"
+    assert now["cells"].keys() == KNOWN["cells"].keys(), "run `python -m tests.tools.published`"
     for cell, found in now["cells"].items():
         assert found["parts"] == KNOWN["cells"][cell]["parts"]
         assert found["sources"] == KNOWN["cells"][cell]["sources"]

@@ -9,11 +9,12 @@ import pytest
 
 from engine.analyses.depth_first import compare
 from engine.published import calibrated, closer, judge, predictions, validate
-from engine.published.dependence import _model, _times, constants, known, moved
 from engine.published.headline import Headline, independent
+from engine.published.kinds import known
 from engine.published.prediction import predicted
 from hardware_specs import default_catalog
 from model_zoo.catalog import default_zoo
+from tests.tools.dependence import _model, _times, constants, moved
 
 GIVEN, _ = predictions()
 

@@ -6,8 +6,8 @@ import pytest
 
 from engine.evaluate import evaluate
 from engine.published import calibrated, claims
-from engine.published.dependence import known
 from engine.published.dfx import NORM, PREDICTIONS, REASONS, dfx, even, generation_rate, latency, rate, tiles
+from engine.published.kinds import known
 from engine.published.prediction import predicted
 from engine.scenario.overrides import apply_all
 from model_zoo.catalog import default_zoo

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from engine.evaluate import evaluate
 from engine.published import claims, judge, predictions, validate
-from engine.published.headline import into
 from engine.scenario import decode
+from tests.tools.published import README, into
 
-README = Path(__file__).resolve().parents[2] / "README.md"
 KEYS = {"id", "kind", "role", "metric", "unit", "published", "predicted", "error", "tolerance", "within", "reason"}
 
 
@@ -76,7 +74,7 @@ def test_a_row_opens_as_a_scenario(rows: list[dict]) -> None:
 
 def test_the_readme_is_current(rows: list[dict]) -> None:
     text = README.read_text()
-    assert into(text, rows) == text, "run `python -m engine validate --write`"
+    assert into(text, rows) == text, "run `python -m tests.tools.published`"
 
 
 @pytest.mark.parametrize(

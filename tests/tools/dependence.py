@@ -1,13 +1,12 @@
 """What each prediction depends on, found by changing it: from this follow a claim's kind and its role.
 
-``python -m engine validate --dependence`` recomputes `DEPENDENCE`, which `validate` reads. Everything is changed and
+``python -m tests.tools.published --dependence`` recomputes the file that `validate` reads. Everything is changed and
 put back in this process: the time of every operator, every constant of the cost models, every number of the catalog and
 of the zoo, and one by one each constant that names the claims it was fitted on, read off or chosen in view of.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import sys
@@ -15,28 +14,21 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
 
-from engine.analyses import depth_first
 from engine.devices import FAMILIES, family
-from engine.devices.common.contract import DeviceFamily, Job, PhaseCost, Rule
+from engine.devices.common.contract import DeviceFamily, Job, PhaseCost
+from engine.published.kinds import LEAST, known
 from engine.published.prediction import Prediction, predicted
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import Quantity
 from model_zoo.catalog import default_zoo
 from model_zoo.ops import Graph, Op
 from model_zoo.schema import Number
-
-DEPENDENCE = Path(__file__).resolve().parent / "dependence.json"
-LEAST = 0.01
-"""Relative change of a prediction from which it depends on a constant that is halved or doubled. [-]"""
-_ONE_SIDED = ("upper_bound", "lower_bound", "order")
-
 
 # --- changing things and putting them back ---------------------------------------------------------------------------
 
@@ -260,11 +252,6 @@ def constants() -> dict[str, tuple[tuple[str, ...], tuple[Any, ...]]]:
     return result
 
 
-def rules() -> tuple[Rule, ...]:
-    """What was read off published figures without being a number."""
-    return (*(rule for fam in _families() for rule in fam.rules), *depth_first.RULES)
-
-
 @contextmanager
 def _constant(how: tuple[Any, ...], factor: float) -> Iterator[None]:
     where, id, name = how
@@ -321,24 +308,6 @@ def moved(given: Mapping[str, Prediction], ids: Iterable[str], how: tuple[Any, .
             for id in ids:
                 most[id] = max(most[id], _change(before[id], _value(given, id)))
     return most
-
-
-def kind_of(tolerance: Any, prediction: Prediction, moves: Mapping[str, float]) -> str:
-    """Kind of a claim that is predicted, by what moves its prediction.
-
-    ``derived`` from others; ``bound`` where the claim is one-sided or an order of magnitude; ``timing`` where a cost
-    model's times or constants move it; ``input`` where only numbers of the catalog do; ``count`` where only the sizes
-    and operators of a network do; else ``identity``.
-    """
-    if prediction.of:
-        return "derived"
-    if tolerance in _ONE_SIDED:
-        return "bound"
-    if moves["times"] or moves["model"]:
-        return "timing"
-    if moves["catalog"] > LEAST:
-        return "input"
-    return "count" if moves["zoo"] > LEAST else "identity"
 
 
 @dataclass(frozen=True)
@@ -436,18 +405,3 @@ def dependence(given: Mapping[str, Prediction], ids: Iterable[str] | None = None
             "moves": {id: _kept(change) for id, change in sorted(changed.items()) if change > LEAST},
         }
     return {"constants": document, "predictions": moves}
-
-
-def told(dependence: Mapping[str, Any]) -> dict[str, str]:
-    """In words, each constant that names claims: those, and which predictions move with it."""
-    return {
-        name: f"names {', '.join(one['claims'])}; moves "
-        + (", ".join(f"{id} by {100 * change:.3g}%" for id, change in one["moves"].items()) or "none")
-        for name, one in dependence["constants"].items()
-    }
-
-
-@cache
-def known() -> dict[str, Any]:
-    """The dependence as last computed."""
-    return json.loads(DEPENDENCE.read_text())

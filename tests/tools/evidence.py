@@ -8,14 +8,14 @@ from typing import Any
 
 from engine.cost.error_bands import cell_of, lineage, several
 from engine.evaluate import evaluate
-from engine.published.conformal import Residual
 from engine.published.headline import independent
 from engine.published.measured.compare import compared, read_measured
 from engine.scenario import Scenario, decode
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import default_zoo
+from tests.tools.conformal import Residual
 
-_FOLDER = Path(__file__).resolve().parent / "claims"
+_FOLDER = Path(__file__).resolve().parents[2] / "engine/published/claims"
 MEASURED = {"serving": _FOLDER / "serving.csv", "this-host": _FOLDER / "host" / "measured.csv"}
 """Tables of measurements, which `compare-measured` takes as they are."""
 _SEEN = frozenset({"serving"})
