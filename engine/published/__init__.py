@@ -6,6 +6,7 @@ A claim that can't be met or predicted stays in the list with its reason; none i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +17,7 @@ import yaml
 from engine.cost.error_bands import cells
 from engine.published.headline import lines_of, percentile
 from engine.published.kinds import kind_of, known, rules
-from engine.published.prediction import Prediction, predicted
+from engine.published.prediction import Prediction, predicted, prediction_of
 from engine.scenario import encode
 from model_zoo.catalog import default_zoo
 
@@ -44,13 +45,18 @@ def claims() -> tuple[dict[str, Any], ...]:
 @cache
 def predictions() -> tuple[dict[str, Prediction], dict[str, str]]:
     """Predictions and reasons of all documents, by claim id."""
-    given: dict[str, Prediction] = {}
-    reasons: dict[str, str] = {}
+    values: dict[str, Callable[..., Any]] = {}
+    scenarios: dict[str, Callable[..., Any]] = {}
     for document in DOCUMENTS:
         module = import_module(f"engine.published.{document.replace('-', '_')}")
-        given |= module.PREDICTIONS
-        reasons |= module.REASONS
-    return given, reasons
+        values |= module.VALUES
+        scenarios |= getattr(module, "SCENARIOS", {})
+    given = {
+        claim["id"]: prediction_of(claim["prediction"], values.get(claim["id"]), scenarios.get(claim["id"]))
+        for claim in claims()
+        if "prediction" in claim
+    }
+    return given, {claim["id"]: claim["reason"] for claim in claims() if "reason" in claim}
 
 
 def _low_high(value: Any) -> tuple[float, float] | None:

@@ -7,7 +7,9 @@ the shape of a CNN, so no figure of theirs is claimed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any
 
 from engine.cost.assemble import assemble
 from engine.cost.report import Report
@@ -15,7 +17,6 @@ from engine.devices import family
 from engine.devices.npu.family import stored_bits
 from engine.evaluate import evaluate
 from engine.plan.schemes import open_plan
-from engine.published.prediction import Prediction
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
@@ -119,54 +120,22 @@ def _per_watt() -> float:
     return _peak(PRODUCTION) / device.power.max.si
 
 
-PREDICTIONS: dict[str, Prediction] = {
-    "BW-001": Prediction(lambda: effective() / 1e12, gru, "npu"),
-    "BW-006": Prediction(_best_utilisation, gru, None, "The best of the document's own recurrent networks."),
-    "BW-008": Prediction(
-        _network_is_small,
-        lambda: bing("deepscan", 200, devices=2),
-        None,
-        "DeepScan of 200 words on two FPGAs, pinned depth first.",
-    ),
-    "BW-010": Prediction(
-        lambda rate: 1e12 * rate / _device(PRE)[1].clock.si, gru, "npu", "Sustained over the headline.", ("BW-001",)
-    ),
-    "BW-013": Prediction(lambda: _memory_bytes() / 1e6),
-    "BW-014": Prediction(lambda: _memory_rate(600e6) / 1e12),
-    "BW-015": Prediction(_tens_of_millions, None, None, "All of the memory at three stored bits a weight."),
-    "BW-020": Prediction(lambda: _peak(PRODUCTION) / 1e12),
-    "BW-026": Prediction(_sizes),
-    "BW-036": Prediction(lambda: _peak(PRE) / 1e12),
-    "BW-037": Prediction(lambda: _operations("gru-3200x2400"), gru),
-    "BW-038": Prediction(lambda rate: 1e-9 * _operations("gru-3200x2400") / rate, gru, "npu", of=("BW-001",)),
-    "BW-039": Prediction(lambda rate: 1e12 * rate / _peak(PRE), gru, "npu", of=("BW-001",)),
-    "BW-040": Prediction(
-        lambda: _operations("gru-3200x2400") / _operations("resnet50-v1"),
-        None,
-        None,
-        "ResNet-50 as first published, 7.7 G operations; as frameworks define it today it has 8.2: 4.7.",
-    ),
-    "BW-041": Prediction(lambda: _operations("gru-3200x2400") / _operations("alexnet")),
-    "BW-043": Prediction(lambda: _device(PRODUCTION)[1].clock.si / _device(PRE)[1].clock.si - 1),
-    "BW-045": Prediction(lambda: _per_watt() / 1e9),
-}
-
-_TP1 = (
-    "Sequence length, FPGA generation and count, and software time are not stated: on one Arria 10 the eight LSTMs "
-    "take 19 us a step, so 50 steps make about 1 ms."
-)
-_DEEPSCAN = (
-    "Passage length, FPGA count and the shape of the CNN are not stated: on one Arria 10 the four GRUs take 8.6 us a "
-    "word."
-)
-_CPU = "Sequence length, the CPU and its share of a busy server are not stated, and a 95th percentile needs its load."
-
-REASONS: dict[str, str] = {
-    "BW-021": _CPU,
-    "BW-022": _TP1,
-    "BW-023": _CPU,
-    "BW-024": _DEEPSCAN,
-    "BW-025": f"A ratio of two figures neither of which can be predicted. {_TP1}",
-    "BW-027": f"Size ratio times latency ratio, and the latter can't be predicted. {_TP1}",
-    "BW-029": f"A ratio of two figures neither of which can be predicted. {_DEEPSCAN}",
+VALUES: Mapping[str, Callable[..., Any]] = {
+    "BW-001": lambda: effective() / 1e12,
+    "BW-006": _best_utilisation,
+    "BW-008": _network_is_small,
+    "BW-010": lambda rate: 1e12 * rate / _device(PRE)[1].clock.si,
+    "BW-013": lambda: _memory_bytes() / 1e6,
+    "BW-014": lambda: _memory_rate(600e6) / 1e12,
+    "BW-015": _tens_of_millions,
+    "BW-020": lambda: _peak(PRODUCTION) / 1e12,
+    "BW-026": _sizes,
+    "BW-036": lambda: _peak(PRE) / 1e12,
+    "BW-037": lambda: _operations("gru-3200x2400"),
+    "BW-038": lambda rate: 1e-9 * _operations("gru-3200x2400") / rate,
+    "BW-039": lambda rate: 1e12 * rate / _peak(PRE),
+    "BW-040": lambda: _operations("gru-3200x2400") / _operations("resnet50-v1"),
+    "BW-041": lambda: _operations("gru-3200x2400") / _operations("alexnet"),
+    "BW-043": lambda: _device(PRODUCTION)[1].clock.si / _device(PRE)[1].clock.si - 1,
+    "BW-045": lambda: _per_watt() / 1e9,
 }

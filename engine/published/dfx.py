@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from engine.devices.dfx.family import TILE_SIDES
 from engine.devices.dfx.family import peak as core_peak
 from engine.devices.dfx.tiling import CANDIDATES, Choice, dsp_slices, ties
 from engine.evaluate import evaluate
-from engine.published.prediction import Prediction
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
 from hardware_specs.catalog import default_catalog
@@ -153,15 +153,6 @@ def crossover() -> float:
     return held
 
 
-def even(model: str, cards: int) -> float:
-    """Input over output length at which the appliances are equally fast, for 64 outputs. [-]"""
-    low, high = 1.0, 15.0
-    while high - low > 0.05:
-        middle = (low + high) / 2
-        low, high = (middle, high) if _wins(model, cards, round(64 * middle), 64) else (low, middle)
-    return (low + high) / 2
-
-
 def _core() -> tuple[Device, Dfx]:
     device = default_catalog().device("alveo-u280-dfx")
     assert device.dfx is not None
@@ -221,158 +212,41 @@ def _macs() -> float:
     return core.d.si * core.l.si
 
 
-_OVER_GRID = "Averaged over inputs 32, 64, 128 and outputs 1, 4, 16, 64, 256: the document does not list its outputs."
-_BASELINE = "The V100 baseline is an eager model fitted on the mean speed-up of 345M on one GPU."
+def _summarization_rate(on: str, generation: float) -> float:
+    """A pass over 64 tokens costs as many calls as one over a token, so their rates are as their work. [GFLOP/s]"""
+    return generation * (_work(on, "prefill") / (_work(on, "decode") / 63))
 
 
-def _rate(model: str, cards: int, note: str = "") -> Prediction:
-    return Prediction(lambda: rate("dfx", model, cards), lambda: dfx(model, cards), "dfx", note)
-
-
-def _opened(on: str) -> Callable[[], Scenario]:
-    return tpu if on == "tpu" else lambda: v100("345m", 1)
-
-
-def _generation(on: str, note: str = "") -> Prediction:
-    return Prediction(lambda: generation_rate(on) / 1e9, _opened(on), "gpu", note)
-
-
-def _summarization(on: str, generation: str, note: str) -> Prediction:
-    """A pass over 64 tokens costs as many calls as one over a token, so their rates are as their work."""
-
-    def more(rate: float) -> float:
-        return rate * (_work(on, "prefill") / (_work(on, "decode") / 63))
-
-    return Prediction(more, _opened(on), "gpu", note, (generation,))
-
-
-PREDICTIONS: dict[str, Prediction] = {
-    "DFX-001": Prediction(
-        lambda: speedup("1.5b", 4), lambda: dfx("1.5b", 4), "dfx", f"Ratio of latencies summed. {_OVER_GRID}"
-    ),
-    "DFX-002": Prediction(
-        lambda ratio: ratio * power("v100") / power("dfx"), lambda: dfx("1.5b", 4), "dfx", of=("DFX-004",)
-    ),
-    "DFX-003": Prediction(lambda ours, theirs: ours / theirs, lambda: dfx("1.5b", 4), "dfx", of=("DFX-064", "DFX-063")),
-    "DFX-004": Prediction(throughput_ratio, lambda: dfx("1.5b", 4), "dfx", f"Mean of ratios. {_OVER_GRID}"),
-    "DFX-005": Prediction(
-        lambda: latency("v100", "1.5b", 4, 32, 256) / latency("dfx", "1.5b", 4, 32, 256),
-        lambda: dfx("1.5b", 4, 32, 256),
-        "dfx",
-    ),
-    "DFX-006": Prediction(lambda: speedup("345m", 1), lambda: dfx("345m", 1), "dfx", _OVER_GRID),
-    "DFX-007": Prediction(lambda: speedup("774m", 2), lambda: dfx("774m", 2), "dfx", f"{_OVER_GRID} {_BASELINE}"),
-    "DFX-008": Prediction(
-        lambda rate: 1e3 / rate,
-        lambda: v100("1.5b", 4),
-        "gpu",
-        "Every pass costs its calls, whatever it works on: a token more is a token's share of the request.",
-        ("DFX-057",),
-    ),
-    "DFX-009": Prediction(
-        lambda: 1e3 * (latency("v100", "1.5b", 4, 128, 64) - latency("v100", "1.5b", 4, 32, 64)) / 96,
-        lambda: v100("1.5b", 4, 128, 64),
-        "gpu",
-        "Operators are bound by their issue, whatever they work on. The printed 0.02 ms makes 2 ms over 96 more input "
-        "tokens, of a request that takes 4.9 s: a thousandth of what was measured.",
-    ),
-    "DFX-010": Prediction(
-        lambda: _share("v100", "1.5b", 4, (NORM,)),
-        lambda: v100("1.5b", 4),
-        "gpu",
-        "1.5B on four GPUs; the document does not say which model and how many. Every kernel costs the same to issue.",
-    ),
-    "DFX-019": Prediction(lambda: _dma() / 1e9),
-    "DFX-020": Prediction(_best_tile, None, None, "The fewest slices of the tiles that DFX-022 finds equally fast."),
-    "DFX-022": Prediction(
-        lambda: [list(tile) for tile in sorted(c.tile for c in _fastest())],
-        None,
-        None,
-        "Attention at the full context of 1024, tiles that fill the memory port.",
-    ),
-    "DFX-023": Prediction(
-        lambda: _cache_per_token() / 1e6,
-        None,
-        None,
-        "With the width of 1536 that the document ran; 0.307 with the released 1600.",
-    ),
-    "DFX-024": Prediction(lambda: _slices()["matrix function unit"]),
-    "DFX-025": Prediction(_macs),
-    "DFX-026": Prediction(lambda: core_peak(_core()[0], "fp16") / 1e9),
-    "DFX-029": Prediction(lambda: 100 * 2 / 66, None, None, "Two bits of 66 are the code's."),
-    "DFX-037": Prediction(
-        _dsp_share,
-        None,
-        None,
-        "The two special units are counted from the operators the text names, not from a netlist.",
-    ),
-    "DFX-042": Prediction(
-        lambda: _share("dfx", "1.5b", 4, ("self-attention", "feed-forward")), lambda: dfx("1.5b", 4), "dfx"
-    ),
-    "DFX-043": Prediction(
-        sync_share,
-        lambda: dfx("1.5b", 4),
-        "dfx",
-        "Mostly the part of a synchronisation that 345M on two and four cards fixes.",
-    ),
-    "DFX-048": _summarization(
-        "v100",
-        "DFX-050",
-        "From the same figure 17 as DFX-050: 24 ms for a pass that costs as many kernels as a token, which takes 17 ms "
-        "by that figure and 36 ms by DFX-006.",
-    ),
-    "DFX-044": Prediction(
-        crossover,
-        lambda: dfx("345m", 1, 64, 16),
-        "dfx",
-        "Largest ratio of the document's own lengths up to which DFX is faster with all three models. With 1.5B alone "
-        "it would be 10:1, as the printed 75.45 ms an output token over 6.9 ms a pass say too.",
-    ),
-    "DFX-049": _summarization(
-        "tpu",
-        "DFX-051",
-        "Inconsistent with DFX-051 where a pass costs its calls: 674.5 GFLOPS are 58 ms for 64 tokens, 8.2 GFLOPS are "
-        "86 ms for one.",
-    ),
-    "DFX-050": _generation(
-        "v100",
-        "Inconsistent in the source: 40.6 GFLOPS are 17 ms a token, the 3.20x of the same GPU and model (DFX-006) "
-        "needs 36 ms. The latter agrees with 774M, 1.5B and the share of norms; figure 17 is off for DFX too, by 1.4.",
-    ),
-    "DFX-051": _generation("tpu"),
-    "DFX-052": Prediction(
-        lambda rate: rate * work() / 1e9,
-        lambda: dfx("345m", 1),
-        None,
-        "Inconsistent in the source: 93.10 tokens/s make 131 GFLOPS with an LM head in every pass.",
-        ("DFX-053",),
-    ),
-    "DFX-053": _rate("345m", 1),
-    "DFX-054": _rate("345m", 2),
-    "DFX-055": _rate("345m", 4),
-    "DFX-056": Prediction(
-        lambda four, one: math.sqrt(four / one),
-        lambda: dfx("345m", 4),
-        "dfx",
-        "Geometric mean of the two doublings.",
-        ("DFX-055", "DFX-053"),
-    ),
-    "DFX-057": Prediction(lambda: rate("v100", "1.5b", 4), lambda: v100("1.5b", 4), "gpu"),
-    "DFX-058": _rate("1.5b", 4),
-    "DFX-061": Prediction(lambda: capex("v100"), lambda: v100("1.5b", 4)),
-    "DFX-062": Prediction(lambda: capex("dfx"), lambda: dfx("1.5b", 4)),
-    "DFX-063": Prediction(lambda rate: 1e6 * rate / capex("v100"), lambda: v100("1.5b", 4), "gpu", of=("DFX-057",)),
-    "DFX-064": Prediction(lambda rate: 1e6 * rate / capex("dfx"), lambda: dfx("1.5b", 4), "dfx", of=("DFX-058",)),
-    "DFX-065": Prediction(lambda theirs, ours: theirs - ours, of=("DFX-061", "DFX-062")),
-}
-
-_FABRIC = (
-    "Operators, buffers and ports that the text names make 57 to 87% of it; the rest is in no netlist, so the fabric "
-    "model takes it from this very figure."
-)
-
-REASONS: dict[str, str] = dict.fromkeys(("DFX-033", "DFX-034", "DFX-035", "DFX-036"), _FABRIC) | {
-    "DFX-011": "Depends on the model and on what is counted as one operation, neither of which is stated. At 7 for an "
-    "element of a norm, 1.5B gives 0.04% where a multiply-add is two operations and 0.08% where it is one; 345M 0.06% "
-    "and 0.11%.",
+VALUES: Mapping[str, Callable[..., Any]] = {
+    "DFX-001": lambda: speedup("1.5b", 4),
+    "DFX-002": lambda ratio: ratio * power("v100") / power("dfx"),
+    "DFX-003": lambda ours, theirs: ours / theirs,
+    "DFX-004": throughput_ratio,
+    "DFX-005": lambda: latency("v100", "1.5b", 4, 32, 256) / latency("dfx", "1.5b", 4, 32, 256),
+    "DFX-006": lambda: speedup("345m", 1),
+    "DFX-007": lambda: speedup("774m", 2),
+    "DFX-008": lambda rate: 1e3 / rate,
+    "DFX-009": lambda: 1e3 * (latency("v100", "1.5b", 4, 128, 64) - latency("v100", "1.5b", 4, 32, 64)) / 96,
+    "DFX-010": lambda: _share("v100", "1.5b", 4, (NORM,)),
+    "DFX-019": lambda: _dma() / 1e9,
+    "DFX-020": _best_tile,
+    "DFX-022": lambda: [list(tile) for tile in sorted(c.tile for c in _fastest())],
+    "DFX-023": lambda: _cache_per_token() / 1e6,
+    "DFX-024": lambda: _slices()["matrix function unit"],
+    "DFX-025": _macs,
+    "DFX-026": lambda: core_peak(_core()[0], "fp16") / 1e9,
+    "DFX-029": lambda: 100 * 2 / 66,
+    "DFX-037": _dsp_share,
+    "DFX-042": lambda: _share("dfx", "1.5b", 4, ("self-attention", "feed-forward")),
+    "DFX-043": sync_share,
+    "DFX-048": partial(_summarization_rate, "v100"),
+    "DFX-044": crossover,
+    "DFX-049": partial(_summarization_rate, "tpu"),
+    "DFX-050": lambda: generation_rate("v100") / 1e9,
+    "DFX-051": lambda: generation_rate("tpu") / 1e9,
+    "DFX-052": lambda rate: rate * work() / 1e9,
+    "DFX-056": lambda four, one: math.sqrt(four / one),
+    "DFX-063": lambda rate: 1e6 * rate / capex("v100"),
+    "DFX-064": lambda rate: 1e6 * rate / capex("dfx"),
+    "DFX-065": lambda theirs, ours: theirs - ours,
 }

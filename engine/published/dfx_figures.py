@@ -66,7 +66,7 @@ def _fabric() -> Comparison:
 
 def _breakdown() -> Comparison:
     """Figure 15: where the time of 1.5B on four cards goes."""
-    work, ring = (dfx.PREDICTIONS[id].value() for id in ("DFX-042", "DFX-043"))
+    work, ring = (dfx.VALUES[id]() for id in ("DFX-042", "DFX-043"))
     bars = (
         ComparedBar("Self-attention and feed-forward", work, 0.726),
         ComparedBar("Synchronisation", ring, 0.173),

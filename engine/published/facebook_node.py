@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,6 @@ from engine.devices import family
 from engine.devices.card import family as card
 from engine.devices.card.graph import ADDED
 from engine.evaluate import evaluate
-from engine.published.prediction import Prediction
 from engine.resolve.bind import Bound, bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
@@ -262,129 +262,50 @@ def shares(workload: str) -> dict[str, float]:
     return {label: float(100 * t / total) for label, t in seconds_by_label.items()}
 
 
-def _table(first: int, workload: str, note: str, *labels: str) -> dict[str, Prediction]:
-    """A column of Table II: claims from FB-`first` on, the last of which is what the others leave of 100%."""
-    where = _node if workload == MORE else _xlmr if workload == XLMR else lambda: _card(workload)
-    ids = tuple(f"FB-{first + at:03}" for at in range(len(labels)))
-    predicted = {
-        id: Prediction(lambda label=label: shares(workload).get(label, 0.0), where, None, note)
-        for id, label in zip(ids, labels, strict=True)
+def _table(first: int, workload: str, *labels: str) -> dict[str, Callable[..., float]]:
+    """A column of Table II: claims from FB-`first` on, the last of which is what the others leave of 100%. [%]"""
+    predicted: dict[str, Callable[..., float]] = {
+        f"FB-{first + at:03}": lambda label=label: shares(workload).get(label, 0.0) for at, label in enumerate(labels)
     }
-    rest = Prediction(lambda *others: 100 - sum(others), where, None, note, ids)
-    return predicted | {f"FB-{first + len(labels):03}": rest}
+    return predicted | {f"FB-{first + len(labels):03}": lambda *others: 100 - sum(others)}
 
 
-_PLAIN = "FLOP per INT8 weight byte: the row's own sizes give the printed figure only when activations are left out."
-_BATCH = "At 48 items, the middle of the printed 32-64; weights and the activations of dense layers, INT8."
-
-_DEFAULTS = "Tables, lookups and layers are not printed; they were chosen with Tables I and II in view."
-_SKIPPED = (
-    f"{_DEFAULTS} It counts products that fall back to FP16, each with a conversion before it. A few do, says V-B, the "
-    "last among them, and which is not printed; the model takes the first and the last. With bottom3 and top2, too "
-    "(layers), Dequantize is 3.3%, Quantize 4.5% and FC 35%."
-)
-_DETECTOR = (
-    "The detector is not public: its layers are chosen so that the printed parameters and FLOPs come out; how many of "
-    "its convolutions take a sum along is part of that choice."
-)
-_SHORT = (
-    "Every operator pays one start, whatever it is, and element-wise ones the LPDDR's rate: what kinds of them differ "
-    "in, the compiler's fusions above all, is not printed and missing. ResNeXt's last product reads its weights as "
-    "fast as SRAM and cache give them."
-)
-_CLIPS = (
-    "Layers of trunk and head are chosen so that the printed parameters and FLOPs come out: what is a product and what "
-    "a convolution, and how large the one pool is, follows from that choice."
-)
-
-PREDICTIONS: dict[str, Prediction] = {
-    "FB-006": Prediction(lambda: _peak("int8"), _node),
-    "FB-007": Prediction(lambda: _peak("fp16"), _node),
-    "FB-008": Prediction(_cards_memory, _node),
-    "FB-009": Prediction(_power, _node, note="Six cards and the switch; the host is left out, as the document does."),
-    "FB-010": Prediction(lambda: tuple(p / _power() for p in _peak("int8")), _node),
-    "FB-013": Prediction(lambda: _gains(MORE, LESS)[0], _node),
-    "FB-014": Prediction(
-        lambda: _gains(MORE, LESS)[1], _node,
-        note="Its Table I prints 70 G and more than 100 G parameters; the model keeps those, so the ratio is 1.46.",
-    ),
-    "FB-015": Prediction(
-        lambda: sum(_gains(REGNET, RESNEXT)) / 2, lambda: _card(REGNET),
-        note="Mean of the FLOPs' ratio (16.0) and the parameters' (14.6).",
-    ),
-    "FB-020": Prediction(lambda: _intensity(LESS, 48), lambda: default_scenario(NODE, LESS), note=_BATCH),
-    "FB-025": Prediction(lambda: _intensity(MORE, 48), _node, note=_BATCH),
-    "FB-030": Prediction(lambda: _flops(RESNEXT) / _weights(RESNEXT), lambda: _card(RESNEXT), note=_PLAIN),
-    "FB-035": Prediction(lambda: _flops(REGNET) / _weights(REGNET), lambda: _card(REGNET), note=_PLAIN),
-    "FB-048": Prediction(lambda: _flops(XLMR, 1, TOKENS) / 1e9, lambda: _card(XLMR, inputs=TOKENS)),
-    "FB-051": Prediction(
-        lambda: tuple(_flops(XLMR, 1, n) / _weights(XLMR) / 2 for n in (20, 70)), lambda: _card(XLMR, inputs=TOKENS),
-        note="Multiply-adds per weight, or FLOP per FP16 byte: the number of tokens and a little for attention.",
-    ),
-    "FB-055": Prediction(
-        lambda: evaluate(_card(REGNET)).memory[0].need_bytes / 1e9, lambda: _card(REGNET),
-        note="What LPDDR holds: INT8 weights and the activations in flight. The printed 1 GB is a round figure.",
-    ),
-    "FB-056": Prediction(lambda: 2 * default_zoo().graph(XLMR).parameters / 1e9, lambda: _card(XLMR, inputs=TOKENS)),
-    "FB-065": Prediction(lambda: _cards_memory() + _host_memory(), _node),
-    "FB-070": Prediction(_dense_input_ratio, _node),
-    "FB-071": Prediction(lambda: sparse_cores(_node()) / 12, _node, None, _DEFAULTS),
-    "FB-072": Prediction(lambda: dense_utilisation(_node()), _node, None, _DEFAULTS, naive=("all cores at work", 1.0)),
-    "FB-073": Prediction(lambda: slower(_xlmr(), "split-ops"), _xlmr, "card"),
-    "FB-074": Prediction(
-        _placement_gain, _node, None,
-        f"{_DEFAULTS} All of it is the tables', which lie on cores by their lists and not in turn: 12% of a request of "
-        "165 items and 25% of the rate, where the optimum moves to five cores for lookups. Dense operators are one "
-        "chain, each cut over all its cores, which leaves no order to choose.",
-    ),
-    "FB-075": Prediction(_batch_gain, _resnext, "card", "The concept trunk is taken as ResNeXt-101 32x4d."),
-    "FB-077": Prediction(lambda percent: percent / 100, _regnet, "card", of=("FB-111",)),
-    "FB-078": Prediction(lambda: slower(_regnet(), "large-pools"), _regnet, "card"),
-    "FB-079": Prediction(
-        _balanced_gain, _node, None,
-        f"{_DEFAULTS} One mix of lists gives one gain; the printed range is over models and set-ups that are not.",
-    ),
-    "FB-080": Prediction(
-        lambda: saved_on_pcie(_node(), True), _node, None,
-        "Bytes of tensors between devices, which the sentence is about, on all x4 and x16 links they cross: through "
-        "the host four crossings, card to card two, and a sixth of them is at home already. With the request's own "
-        "indices, features and answer counted too, 48.8% of all PCIe bytes go.",
-    ),
-    "FB-081": Prediction(
-        lambda: _latency_ms(_node()), _node, "card",
-        "Table I's 0.1 GFLOP an item is 5 GFLOP a batch, an eighth of a millisecond at one card's INT8 peak; with "
-        "lookups at LPDDR's rate of single lines, links and the starts of some forty operators it takes about one, and "
-        "a request of 165 items (four such batches: inputs=165) a quarter more. Nothing the document describes makes "
-        "it tens: all FC in FP16 with no weight kept on chip takes 1.8 ms, of which its 30.9% would make a batch of 6; "
-        "20 ms a batch would be FC at 0.8 of a card's 30 TOPS. At 97% of what the node carries its 99th percentile is "
-        "32 ms, by queueing alone. Neither load, serving code nor a batch's time alone is printed.",
-    ),
-    "FB-084": Prediction(
-        lambda: max(_latency_ms(_card(w)) for w in (RESNEXT, REGNET, FBNET)), _regnet, None,
-        "The slowest of the three networks; the tightest limit among them is 300 ms.",
-    ),
-    "FB-085": Prediction(lambda: _latency_ms(_card(XLMR, inputs=70)), _xlmr, None, "At 70 tokens, the longest usual."),
-    "FB-086": Prediction(
-        lambda: _latency_ms(_xlmr()) / _latency_ms(_card(XLMR, inputs=TOKENS, precision="int8")), _xlmr, "card"
-    ),
-    "FB-087": Prediction(lambda percent: percent / 100, _xlmr, "card", of=("FB-122",)),
-    "FB-088": Prediction(
-        _resident_gain, lambda: default_scenario(NODE, XLMR, scheme="tensor", devices=6, precision="fp16"), None,
-        "XLM-R in FP16, whose weights exceed the on-chip memory of six cards.",
-    ),
-    **_table(90, MORE, _DEFAULTS, "FC", "SLS", "BatchMatMul", "Transpose", "Quantize", "Dequantize"),
-    "FB-095": Prediction(lambda: shares(MORE)["Dequantize"], _node, None, _SKIPPED),
-    **_table(97, RESNEXT, _SHORT, "ChannelwiseQuantizedConv", "Add", "ConvertTo", "Quantize", "AdaptiveAvgPool"),
-    **_table(103, FBNET, _DETECTOR, "ChannelwiseQuantizedConv", "Fused Conv_Add", "ROIAlign", "ConvertTo", "Quantize"),
-    **_table(109, REGNET, _SHORT, "ChannelwiseQuantizedConv", "Tile", "AdaptiveAvgPool", "Add", "Mul"),
-    **_table(115, RESNEXT3D, _CLIPS, "Convolution3D", "MatMul", "Convolution", "Add", "Transpose", "MaxPool"),
-    **_table(122, XLMR, _SHORT, "MatMul", "Add", "Concat", "Transpose", "Gelu", "Softmax"),
-}  # fmt: skip
-
-REASONS: dict[str, str] = {
-    "FB-040": "72 GFLOP over 1,946 are 37.0 MB: 28.6 MB of INT8 weights and 8.4 MB of activations. The detector is not "
-    "public, so its activations can't be counted; those of ours, of our own making with the printed parameters and "
-    "FLOPs, are 294 M elements.",
-    "FB-045": "The row contradicts itself: 3.4 GFLOP over 58 M parameters is 59 FLOP a byte even with no activations, "
-    "so 362 can't be derived from its neighbours.",
+VALUES: Mapping[str, Callable[..., Any]] = {
+    "FB-006": lambda: _peak("int8"),
+    "FB-007": lambda: _peak("fp16"),
+    "FB-008": _cards_memory,
+    "FB-010": lambda: tuple(p / _power() for p in _peak("int8")),
+    "FB-013": lambda: _gains(MORE, LESS)[0],
+    "FB-014": lambda: _gains(MORE, LESS)[1],
+    "FB-015": lambda: sum(_gains(REGNET, RESNEXT)) / 2,
+    "FB-020": lambda: _intensity(LESS, 48),
+    "FB-025": lambda: _intensity(MORE, 48),
+    "FB-030": lambda: _flops(RESNEXT) / _weights(RESNEXT),
+    "FB-035": lambda: _flops(REGNET) / _weights(REGNET),
+    "FB-048": lambda: _flops(XLMR, 1, TOKENS) / 1e9,
+    "FB-051": lambda: tuple(_flops(XLMR, 1, n) / _weights(XLMR) / 2 for n in (20, 70)),
+    "FB-055": lambda: evaluate(_card(REGNET)).memory[0].need_bytes / 1e9,
+    "FB-056": lambda: 2 * default_zoo().graph(XLMR).parameters / 1e9,
+    "FB-065": lambda: _cards_memory() + _host_memory(),
+    "FB-070": _dense_input_ratio,
+    "FB-071": lambda: sparse_cores(_node()) / 12,
+    "FB-072": lambda: dense_utilisation(_node()),
+    "FB-073": lambda: slower(_xlmr(), "split-ops"),
+    "FB-074": _placement_gain,
+    "FB-075": _batch_gain,
+    "FB-077": lambda percent: percent / 100,
+    "FB-078": lambda: slower(_regnet(), "large-pools"),
+    "FB-079": _balanced_gain,
+    "FB-080": lambda: saved_on_pcie(_node(), True),
+    "FB-085": lambda: _latency_ms(_card(XLMR, inputs=70)),
+    "FB-086": lambda: _latency_ms(_xlmr()) / _latency_ms(_card(XLMR, inputs=TOKENS, precision="int8")),
+    "FB-087": lambda percent: percent / 100,
+    "FB-088": _resident_gain,
+    **_table(90, MORE, "FC", "SLS", "BatchMatMul", "Transpose", "Quantize", "Dequantize"),
+    "FB-095": lambda: shares(MORE)["Dequantize"],
+    **_table(97, RESNEXT, "ChannelwiseQuantizedConv", "Add", "ConvertTo", "Quantize", "AdaptiveAvgPool"),
+    **_table(103, FBNET, "ChannelwiseQuantizedConv", "Fused Conv_Add", "ROIAlign", "ConvertTo", "Quantize"),
+    **_table(109, REGNET, "ChannelwiseQuantizedConv", "Tile", "AdaptiveAvgPool", "Add", "Mul"),
+    **_table(115, RESNEXT3D, "Convolution3D", "MatMul", "Convolution", "Add", "Transpose", "MaxPool"),
+    **_table(122, XLMR, "MatMul", "Add", "Concat", "Transpose", "Gelu", "Softmax"),
 }

@@ -1,15 +1,20 @@
-"""How one published figure is predicted: the shape that the module of each document fills in.
+"""How one published figure is predicted.
 
-Each of those modules exports ``PREDICTIONS: dict[str, Prediction]`` and ``REASONS: dict[str, str]``; together they
-name every claim of their document exactly once. A claim without a prediction stays in the list with its reason.
+A claim's entry says under `prediction` which scenario a reader may open, the device family and what a reader must know.
+Where the prediction is a figure of that scenario's report, it names the `figure` and a `scale` to the printed unit;
+else the module of its document has a function for it in ``VALUES``. A claim without a prediction stays in the list
+with its `reason`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from engine.evaluate import evaluate
+from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
 
 
@@ -34,6 +39,24 @@ class Prediction:
     note: str = ""
     of: tuple[str, ...] = ()
     naive: tuple[str, Any] | None = None
+
+
+def prediction_of(
+    entry: Mapping[str, Any], value: Callable[..., Any] | None, scenario: Callable[[], Scenario] | None
+) -> Prediction:
+    """The prediction that an entry describes, its value and its scenario computed where a function is given."""
+    opened = scenario or (partial(default_scenario, **entry["scenario"]) if "scenario" in entry else None)
+    if value is None:
+        assert opened is not None
+        value = partial(_figure, opened, entry["figure"], entry.get("scale", 1.0))
+    naive = (entry["naive"]["name"], entry["naive"]["value"]) if "naive" in entry else None
+    return Prediction(value, opened, entry.get("family"), entry.get("note", ""), tuple(entry.get("of", ())), naive)
+
+
+def _figure(scenario: Callable[[], Scenario], name: str, scale: float) -> float:
+    figure = evaluate(scenario()).figure(name)
+    assert figure is not None, name
+    return figure * scale
 
 
 def predicted(given: Mapping[str, Prediction], id: str) -> Any:

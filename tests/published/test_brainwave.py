@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.evaluate import evaluate
-from engine.published import calibrated, claims
-from engine.published.brainwave import PREDICTIONS, REASONS, bing, effective
+from engine.published import calibrated, claims, predictions
+from engine.published.brainwave import bing, effective
 from engine.resolve.choices import default_scenario
 
 
@@ -17,6 +17,7 @@ def microseconds_a_step(workload: str, system: str = "brainwave-a10") -> float:
 
 
 CLAIMS = {c["id"]: c for c in claims() if c["document"] == "001"}
+PREDICTIONS, REASONS = predictions()
 
 # steps of the instance of ISCA 2018, latencies recalled from its table of DeepBench RNNs: [ms]
 RECALLED = {
@@ -32,8 +33,7 @@ RECALLED = {
 
 
 def test_every_claim_has_a_prediction_or_a_reason():
-    assert set(CLAIMS) == set(PREDICTIONS) | set(REASONS)
-    assert not set(PREDICTIONS) & set(REASONS)
+    assert all((id in PREDICTIONS) != (id in REASONS) for id in CLAIMS)
     assert calibrated() & CLAIMS.keys() == {"BW-001", "BW-010", "BW-038", "BW-039"}
 
 

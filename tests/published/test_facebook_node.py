@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.published import claims
-from engine.published.facebook_node import PREDICTIONS, REASONS, shares
+from engine.published import claims, predictions
+from engine.published.facebook_node import shares
 
 CLAIMS = {c["id"]: c for c in claims() if c["document"] == "000"}
+PREDICTIONS, REASONS = predictions()
 TOP = {
     "dlrm-more-complex": ("FC", 30.9),
     "resnext101-32x4d": ("ChannelwiseQuantizedConv", 57.3),
@@ -19,8 +20,7 @@ TOP = {
 
 
 def test_every_claim_has_a_prediction_or_a_reason():
-    assert set(CLAIMS) == set(PREDICTIONS) | set(REASONS)
-    assert not set(PREDICTIONS) & set(REASONS)
+    assert all((id in PREDICTIONS) != (id in REASONS) for id in CLAIMS)
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from engine.evaluate import evaluate
-from engine.published import claims
+from engine.published import claims, predictions
 from engine.published.prediction import predicted
-from engine.published.smartnic_edge import BNN_EXEC, PREDICTIONS, QPI, REASONS, TCP, overheads
+from engine.published.smartnic_edge import BNN_EXEC, QPI, TCP, overheads
 
 CLAIMS = {c["id"]: c for c in claims() if c["document"] == "003"}
+PREDICTIONS, REASONS = predictions()
 
 
 def test_every_claim_has_a_prediction_or_a_reason():
-    assert set(CLAIMS) == set(PREDICTIONS) | set(REASONS)
-    assert not set(PREDICTIONS) & set(REASONS)
+    assert all((id in PREDICTIONS) != (id in REASONS) for id in CLAIMS)
 
 
 def test_tonic_rate_within_five_percent():

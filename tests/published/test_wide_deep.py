@@ -5,15 +5,21 @@ from __future__ import annotations
 import pytest
 
 from engine.evaluate import evaluate
-from engine.published import calibrated, claims
-from engine.published.wide_deep import PREDICTIONS, REASONS, scenario
+from engine.published import calibrated, claims, predictions
+from engine.scenario import Scenario
 
 CLAIMS = {c["id"]: c for c in claims() if c["document"] == "002"}
+PREDICTIONS, REASONS = predictions()
+
+
+def scenario(framework: str, precision: str) -> Scenario:
+    """TensorFlow: 28 batches of 512 in flight, one per core. MXNet: one batch of 1024 over all cores."""
+    batch, streams = (512, 28) if framework == "tensorflow" else (1024, 1)
+    return Scenario(system="xeon-8280l", workload="wide-deep-criteo", batch=batch, streams=streams, precision=precision)
 
 
 def test_every_claim_has_a_prediction_or_a_reason():
-    assert set(CLAIMS) == set(PREDICTIONS) | set(REASONS)
-    assert not set(PREDICTIONS) & set(REASONS)
+    assert all((id in PREDICTIONS) != (id in REASONS) for id in CLAIMS)
     assert calibrated() & CLAIMS.keys() == {"WD-008", "WD-010", "WD-011", "WD-014", "WD-017"}
 
 
