@@ -260,6 +260,13 @@ class Device(Record):
     checks: tuple[Check, ...] = ()
     notes: tuple[Text, ...] = ()
 
+    @property
+    def cores(self) -> float:
+        """Cores that a memory `per` core is of, or units of a GPU; 1 where its block lists none. [-]"""
+        block = self.cpu or self.card
+        units = block.cores if block is not None else self.gpu.units if self.gpu is not None else None
+        return units.si if units is not None else 1.0
+
     @model_validator(mode="after")
     def _family_block(self) -> Device:
         if getattr(self, self.kind) is None:

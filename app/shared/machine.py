@@ -10,7 +10,7 @@ from app.shared.figures import machine as machine_charts
 from app.shared.figures.heat import ObjectiveAxis, heat
 from app.shared.figures.machine import Bar, PeakOfPart
 from engine.analyses.machine import MachineReport, generations
-from engine.devices.dfx.tiling import SAME
+from engine.devices.common.instruction_set import SAME
 from engine.scenario import encode
 from hardware_specs.schema import Device
 

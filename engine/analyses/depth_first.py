@@ -338,17 +338,7 @@ def tile_cache(device: Device) -> float:
     if private:
         return max(private)
     shared = max((m.capacity.si for m in device.memory if m.role == "onchip"), default=0.0)
-    return shared / _cores(device)
-
-
-def _cores(device: Device) -> float:
-    if device.cpu is not None:
-        return device.cpu.cores.si
-    if device.card is not None:
-        return device.card.cores.si
-    if device.gpu is not None and device.gpu.units is not None:
-        return device.gpu.units.si
-    return 1.0
+    return shared / device.cores
 
 
 def compare(device: Device, graph: Graph, batch: int, format: str = "fp32") -> DepthFirstComparison:

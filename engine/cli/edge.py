@@ -105,12 +105,14 @@ def _camera(args: argparse.Namespace) -> int:
 
 def _forward(args: argparse.Namespace) -> int:
     from engine.analyses.edge import forwarding
+    from engine.devices import family
     from hardware_specs.catalog import default_catalog
 
     device = default_catalog().device(args.device)
     wanted = args.executors
     if wanted is None:
-        wanted = int(device.smartnic.executors.si) if device.smartnic is not None else 0
+        path = family(device.kind).packets
+        wanted = path.usual(device) if path is not None else 0
     result = forwarding(device, wanted)
     left = f"{result.cycles_per_s / 1e9:.3g} G engine cycles a second left to packets"
     lines = [f"{device.name}: {result.executors} executors, {left}, line rate from {result.drop_bytes:.0f} B on"]

@@ -28,7 +28,7 @@ def add_machine(commands: Any, add_scenario: Callable[[argparse.ArgumentParser],
 
 def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
     from engine.analyses.machine import machine
-    from engine.devices.dfx.tiling import SAME
+    from engine.devices.common.instruction_set import SAME
 
     described = machine(scenario)
     lines = [described.device, f"units over {described.timeline_of}"] if described.units else [described.device]

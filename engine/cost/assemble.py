@@ -353,10 +353,10 @@ def _whole(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], Numb
 
     def of(design: Design) -> Numbers:
         job = design.job(stage, phase)
-        seconds, other = fam.times(job)
-        totals = sum(seconds, np.zeros(N))
+        cost = fam.price(job, detail=False)
+        totals = sum(cost.seconds, np.zeros(N))
         between, sent = _between(design, stage, job, fam)
-        return [*totals.tolist(), 0.0, *by_resource([*other, *between]).tolist(), link_joules(job, sent)], None
+        return [*totals.tolist(), 0.0, *by_resource([*cost.other, *between]).tolist(), link_joules(job, sent)], None
 
     return of
 

@@ -181,9 +181,8 @@ def _rooflines(times: Schedule) -> tuple[Roofline, ...]:
     rooflines: dict[str, Roofline] = {}
     for p in sorted(times.priced, key=lambda p: -p.time_s):
         device = p.stage.device
-        block = device.cpu or device.card
         levels = tuple(
-            (m.name, m.role, m.bandwidth.si * (block.cores.si if block and m.per == "core" else 1.0))
+            (m.name, m.role, m.bandwidth.si * (device.cores if m.per == "core" else 1.0))
             for m in device.memory
             if m.bandwidth is not None
         )

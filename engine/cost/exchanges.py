@@ -51,7 +51,7 @@ def collectives(job: Job) -> list[Collective]:
             readers.setdefault(name, []).append(op)
     needed = []
     fam = family(job.device.kind)
-    width = activation_bytes(fam.exchanged(job.device, job.format) if fam.exchanged else job.format)
+    width = activation_bytes(fam.exchanged(job.device, job.format))
     at = (job.batch, job.length, job.context)
     summed: set[str] = set()
     gathered = _gathered(job.ops, job.ways)
@@ -82,9 +82,10 @@ def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float]:
     and [B].
     """
     fam, other, sent = family(job.device.kind), [], 0.0
-    issue = fam.issue(job) if fam.issue else 0.0
+    wires = fam.collective
+    issue = wires.issue(job) if wires and wires.issue else 0.0
     for each in collectives(job):
-        form = fam.wired(job, each.kind) if fam.wired else link_form(job)
+        form = wires.wired(job, each.kind) if wires and wires.wired else link_form(job)
         seconds, bytes_sent = collective_time(OPS[each.kind], job.ways, each.size, form)
         other.append((each.name, "links", each.count * seconds))
         if issue:
@@ -105,4 +106,4 @@ def link_joules(job: Job, sent: float) -> float:
 
 def exchanges(stage: Stage, fam: DeviceFamily) -> bool:
     """Whether devices that share a stage's operators exchange results over a wire that their family does not time."""
-    return stage.wire is not None and stage.ways > 1 and fam.collectives
+    return stage.wire is not None and stage.ways > 1 and fam.collective is not None

@@ -78,7 +78,7 @@ def data_parallel(bound: Bound, ways: int = 1) -> Plan | None:
         return None
     cards = s.devices
     pipelined = cards > 1 or overlaps(bound)
-    host_cores = int(bound.host.cpu.cores.si) if bound.host is not None and bound.host.cpu is not None else 1
+    host_cores = int(bound.host.cores) if bound.host is not None else 1
     stages = []
     for at, (where, ops) in enumerate(parts):
         name = {"device": "network" if len(parts) == 1 else f"net {at + 1}"}.get(where, where)

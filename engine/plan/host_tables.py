@@ -62,7 +62,7 @@ def _by_capacity(bound: Bound, store: TableMemory, stages: tuple[Stage, ...], ta
     """
     s, fam = bound.scenario, bound.family
     jobs = [job_of(bound, stage, fam, bound.graph.phases[0]) for stage in stages]
-    bits, wide = store.bits(jobs[0]), fam.exchanged(bound.device, s.precision) if fam.exchanged else s.precision
+    bits, wide = store.bits(jobs[0]), fam.exchanged(bound.device, s.precision)
     needs = [footprint(job, wide=wide, table_bits=bits) for job in jobs]
     room = _off_chip(bound.device) - sum(need.total - need.tables for need in needs)
     limited = switches_of(bound).get("nvm-tier", False) and bound.host is not None
@@ -117,7 +117,7 @@ def _apart(
     """The network with so many tables of some operators on the host, rows as long as the cards keep them."""
     on, format = family(host.kind), second_format_of(bound, host)
     bits = store.bits(job_of(bound, stage, bound.family, bound.graph.phases[0]))
-    row = bits / BITS[on.exchanged(host, format) if on.exchanged else format]  # in elements as the host counts them
+    row = bits / BITS[on.exchanged(host, format)]  # in elements as the host counts them
     by = {op.name: op for op in ops_of(bound.graph)}
     kept: dict[str, Op | None] = {}
     moved = []

@@ -103,14 +103,14 @@ def entering_bytes(bound: Bound, length: float) -> float:
     """What enters with a request of that length: values in the format the family takes, integers as such. [B]"""
     s, graph = bound.scenario, bound.graph
     count, indices = (d.at(s.batch, length, length) for d in (graph.input_elements, graph.input_indices))
-    return (count - indices) * wire_bytes(bound.family.io_format or s.precision) + indices * INDEX
+    return (count - indices) * wire_bytes(bound.family.streamed_io or s.precision) + indices * INDEX
 
 
 def leaving_bytes(bound: Bound) -> float:
     """What leaves with a request, likewise. [B]"""
     s, graph = bound.scenario, bound.graph
     count, indices = (d.at(s.batch, s.outputs, s.outputs) for d in (graph.output_elements, graph.output_indices))
-    return (count - indices) * wire_bytes(bound.family.io_format or s.precision) + indices * INDEX
+    return (count - indices) * wire_bytes(bound.family.streamed_io or s.precision) + indices * INDEX
 
 
 def switches_of(bound: Bound) -> dict[str, bool]:
@@ -276,6 +276,6 @@ def host_hops(bound: Bound, stages: int = 1) -> tuple[Hop, ...]:
     into = entering_bytes(bound, compiled_length(bound) if graph.input_elements.s else s.inputs)
     out = leaving_bytes(bound)
     parts = (1.0 * s.inputs if graph.input_elements.s else 1.0, 1.0 * s.outputs if graph.output_elements.s else 1.0)
-    first, last = parts if fam.streams_io else (1.0, 1.0)
+    first, last = parts if fam.streamed_io else (1.0, 1.0)
     entered = (*path_hops(bound), Hop("input", wire, into, 1.0, first))
     return (*entered, Hop("output", wire, out, 1.0, last, way="out", after=stages))

@@ -157,14 +157,14 @@ def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[s
     for i, (low, high) in enumerate(pairwise(edges)):
         names = frozenset(op.name for op in ops[low:high])
         if names:
-            pieces = all(family(device.kind).streams_io for device in devices[i - 1 : i + 1])
+            pieces = all(family(device.kind).streamed_io for device in devices[i - 1 : i + 1])
             follows = stages and wire is not None and pieces and _streams(ops[edges[i - 1] : high])
             streams = hops[-1].name if follows else ""
             stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i], streams=streams))
         if 0 < high < len(ops) and wire is not None:
             passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
-            crossing = _cut(bound, ops, high, bound.family.io_format or formats[i])
-            pieces = 1.0 * s.inputs if bound.family.streams_io and ops[high - 1].steps.s else 1.0
+            crossing = _cut(bound, ops, high, bound.family.streamed_io or formats[i])
+            pieces = 1.0 * s.inputs if bound.family.streamed_io and ops[high - 1].steps.s else 1.0
             hops.append(
                 Hop(
                     f"cut after {ops[high - 1].name}",

@@ -35,6 +35,44 @@ def test_no_other_room_names_a_family(package):
     assert naming == {name for name in OWN if name.startswith(package)}
 
 
+READS = {
+    "engine/analyses/depth_first.py",  # frameworks of 2018 on ARM had no grouped convolution
+    "engine/analyses/node/power.py",  # clocks of a card under its power limit
+    "engine/analyses/node/tilings.py",  # every tiling of a card's products
+    "engine/analyses/node/shared_load.py",  # networks that share a node of cards
+    "engine/cli/op.py",  # operators as measured on GPUs
+    "engine/cost/error_bands.py",  # the generation of a GPU
+    "engine/lab/host/measure/fused.py",  # this host is a CPU
+    "engine/lab/host/measure/operators.py",
+    "engine/lab/host/measure/predict.py",
+    "engine/lab/numerics/format_costs.py",  # arithmetic of the FPGAs, on numbers
+}
+"""Files that import a family's module, or read the block of its devices: a list that only shrinks."""
+
+
+def read(path: Path) -> set[str]:
+    """Families of which a file imports a module, or takes the block of a device that is of one kind alone."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [name.name for name in node.names]
+            modules += [f"{node.module}.{name.name}" for name in node.names] if isinstance(node, ast.ImportFrom) else []
+            found |= {m.split(".")[2] for m in modules if m.startswith("engine.devices.") and m.count(".") > 1}
+        elif isinstance(node, ast.Attribute):
+            owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+            found |= {node.attr} if owner == "device" else set()
+    return found & FAMILIES.keys()
+
+
+@pytest.mark.parametrize("package", ["app", "engine"])
+def test_no_other_room_reads_a_family(package):
+    """What a room wants of a device its family says by the contract, or the device by a property of any kind."""
+    places = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / package).rglob("*.py")}
+    rooms = ("engine/devices/", "engine/published/")
+    reading = {name for name, path in places.items() if not name.startswith(rooms) and read(path)}
+    assert reading == {name for name in READS if name.startswith(package)}
+
+
 def test_every_family_has_a_label_of_its_own():
     labels = [family(kind).label for kind in FAMILIES]
     assert len(set(labels)) == len(labels)

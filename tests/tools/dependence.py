@@ -74,8 +74,7 @@ def _factor(name: str, spread: float) -> float:
 
 def _repriced(fam: DeviceFamily, change: Callable[[Job, PhaseCost], PhaseCost]) -> Iterator[Any]:
     price = fam.price
-    yield _swapped(fam, "price", lambda job: change(job, price(job)))
-    yield _swapped(fam, "brief", None)
+    yield _swapped(fam, "price", lambda job, **given: change(job, price(job, **given)))
 
 
 def _slowed(seed: str, spread: float) -> Callable[[Job, PhaseCost], PhaseCost]:

@@ -121,8 +121,7 @@ def told(together: float | None, rows: list[Gain]) -> str:
 
 def cores(scenario: Scenario) -> int:
     """Cores of one device. [-]"""
-    device = bind(scenario).device
-    return round(device.card.cores.si) if device.card is not None else 1
+    return round(bind(scenario).device.cores)
 
 
 def core_split(scenario: Scenario) -> tuple[list[tuple[int, Report]], int | None]:

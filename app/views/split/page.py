@@ -15,8 +15,8 @@ from engine.analyses.camera import Camera, placements, refusals, sees
 from engine.analyses.edge import bands_of_cuts, cuts, depth_first_of, executors, forwarding, nic_of
 from engine.analyses.split import Goal, SplitPoint, best_split
 from engine.cost.report import Report
+from engine.devices import family
 from engine.devices.common.contract import Unsupported
-from engine.devices.smartnic.memory import read_cycles
 from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError, encode
@@ -154,11 +154,11 @@ def packets(scenario: Scenario, report: Report | None) -> None:
         device = nic_of(scenario)
     except (ScenarioError, Unsupported):
         return
-    if device is None or device.smartnic is None:
+    path = family(device.kind).packets if device is not None else None
+    if device is None or path is None:
         return
-    nic = device.smartnic
-    most = int(nic.engines.si * nic.threads_per_engine.si)
-    chosen = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else int(nic.executors.si)
+    most, memories = path.most(device), path.memories(device, 64.0)
+    chosen = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else path.usual(device)
     counts = sorted({0, chosen, min(360, most), most})
     rates = [forwarding(device, n, model=named(scenario).model) for n in counts]
     mine = next(one for one in rates if one.executors == chosen)
@@ -171,15 +171,15 @@ def packets(scenario: Scenario, report: Report | None) -> None:
             held.setdefault(fit.level, []).append(f"{fit.holds}, {fmt.si(fit.need_bytes, 'B')}")
         frame = pd.DataFrame(
             {
-                "Memory": [m.name.upper().replace("-", " ") for m in nic.memories],
-                "Of each": [m.per for m in nic.memories],
-                "Size (kB)": [fmt.KILOBYTE(m.capacity.si) for m in nic.memories],
-                "Cycles": [f"{m.nearest.si:g} to {m.farthest.si:g}" for m in nic.memories],
-                "Bytes an access": [f"{m.width.si:g}" if m.width is not None else fmt.UNKNOWN for m in nic.memories],
-                texts.WAIT_COLUMN: [read_cycles(device, m.name, 64.0) for m in nic.memories],
+                "Memory": [m.name.upper().replace("-", " ") for m, _ in memories],
+                "Of each": [m.per for m, _ in memories],
+                "Size (kB)": [fmt.KILOBYTE(m.capacity.si) for m, _ in memories],
+                "Cycles": [f"{m.nearest.si:g} to {m.farthest.si:g}" for m, _ in memories],
+                "Bytes an access": [f"{m.width.si:g}" if m.width is not None else fmt.UNKNOWN for m, _ in memories],
+                texts.WAIT_COLUMN: [wait for _, wait in memories],
                 "Holds": [
                     ", ".join(held.get(m.name, ())) or ("packets" if m.per == "island" else fmt.UNKNOWN)
-                    for m in nic.memories
+                    for m, _ in memories
                 ],
             }
         )

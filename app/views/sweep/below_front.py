@@ -19,7 +19,7 @@ from app.views.sweep.queued import Question
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
-from engine.devices.dfx.tiling import SAME
+from engine.devices.common.instruction_set import SAME
 from engine.scenario import Scenario, ScenarioError, encode
 
 _SAME = f"{100 * SAME:g}%"

@@ -98,7 +98,7 @@ def on_host(scenario: Scenario, limit_s: float | None = None, catalog: Catalog |
     )
     if alone is None:
         return LoadCurve((), (), (), 0.0, 0.0, 0.0, 1, f"{bound.host.name} is no system of its own in the catalog.")
-    cores = int(bound.host.cpu.cores.si) if bound.host.cpu is not None else 1
+    cores = int(bound.host.cores)
     points = []
     for streams in dict.fromkeys((1, cores)):
         try:

@@ -112,7 +112,7 @@ def _held(scenario: Scenario) -> tuple[dict[str, tuple[float, float]], dict[str,
     for link, way, hold, adds in links:
         if way == "in":
             units[f"{link}, in"] = hold, adds
-    cores = int(bound.host.cpu.cores.si) if bound.host is not None and bound.host.cpu is not None else 1
+    cores = int(bound.host.cores) if bound.host is not None else 1
     units[CARDS] = pace * cards / scenario.streams, spent - beside
     units[HOST] = host_seconds(bound, times), beside
     for link, way, hold, adds in links:

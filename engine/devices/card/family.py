@@ -53,7 +53,16 @@ from engine.devices.card.tiling import AXES, AXIS
 from engine.devices.card.timeline import bars_of, core_spans
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
-from engine.devices.common.contract import Compiled, DeviceFamily, Job, Knob, PhaseCost, Span, TableMemory
+from engine.devices.common.contract import (
+    CollectiveWire,
+    Compiled,
+    DeviceFamily,
+    Job,
+    Knob,
+    PhaseCost,
+    Span,
+    TableMemory,
+)
 from engine.devices.common.footprint import footprint
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
@@ -383,7 +392,7 @@ FAMILY = DeviceFamily(
     unit_of=unit_of,
     cores=cores,
     mixed=wide_format,
-    exchanged=wide_format,
+    collective=CollectiveWire(wide_format),
     rules=RULES,
     fields={"host_tables": HOST_TABLES},
     tables=TableMemory(table_bits, divided),

@@ -18,7 +18,7 @@ from engine.devices.common.cached import remembered
 from engine.devices.common.column import exceeds
 from engine.devices.common.counts import Group, groups_of
 from engine.scenario import ScenarioError
-from hardware_specs.schema import Device, Link
+from hardware_specs.schema import Device, Link, NicMemory
 from model_zoo.ops import Graph, Op, Phase
 
 RESOURCES: tuple[str, ...] = ("compute", "offchip", "onchip", "links", "host", "overhead")
@@ -209,6 +209,10 @@ class Span:
     resource: str
 
 
+def _none() -> np.ndarray:
+    return np.zeros(0)
+
+
 @dataclass(frozen=True)
 class PhaseCost:
     """What one pass of a job costs; layers and steps are already multiplied in.
@@ -239,10 +243,10 @@ class PhaseCost:
     """
 
     seconds: np.ndarray
-    flops: np.ndarray
-    peak: np.ndarray
-    offchip: np.ndarray
-    onchip: np.ndarray
+    flops: np.ndarray = field(default_factory=_none)
+    peak: np.ndarray = field(default_factory=_none)
+    offchip: np.ndarray = field(default_factory=_none)
+    onchip: np.ndarray = field(default_factory=_none)
     other: tuple[tuple[str, str, float], ...] = ()
     link_bytes: float = 0.0
     beyond_bytes: float = 0.0
@@ -316,20 +320,39 @@ class PacketPath:
 
     Attributes
     ----------
-    most : device -> threads that may infer. [-]
+    most, usual : device -> threads that may infer, and those its document has infer. [-]
     line : device -> traffic of all its ports. [B/s]
     budget : (device, threads, model) -> cycles left to packets. [cycle/s]
     smallest : (device, threads, model) -> smallest packet forwarded at line rate. [B]
     rate : (device, packet [B], threads, model) -> traffic it forwards. [B/s]
     times : job -> between two packets forwarded beside the job, and of one that is alone. [s]
+    memories : device -> each memory its threads read, and the wait for so many bytes of it. [B], [cycle]
     """
 
     most: Callable[[Device], int]
+    usual: Callable[[Device], int]
     line: Callable[[Device], float]
     budget: Callable[[Device, float, Mapping[str, float]], float]
     smallest: Callable[[Device, float, Mapping[str, float]], float]
     rate: Callable[[Device, float, float, Mapping[str, float]], float]
     times: Callable[[Job], tuple[float, float]]
+    memories: Callable[[Device, float], tuple[tuple[NicMemory, float], ...]]
+
+
+@dataclass(frozen=True)
+class CollectiveWire:
+    """How devices of a family exchange results of operators that they share.
+
+    Attributes
+    ----------
+    format : (device, format) -> the format that results travel in.
+    wired : (job, kind) -> `engine.devices.common.collective.FORMAT`; None: from the link's own data.
+    issue : job -> host time of one call, where it issues a collective like an operator; None: no such time. [s]
+    """
+
+    format: Callable[[Device, str], str]
+    wired: Callable[[Job, str], Sequence[float]] | None = None
+    issue: Callable[[Job], float] | None = None
 
 
 @dataclass(frozen=True)
@@ -344,9 +367,9 @@ class DeviceFamily:
     peak : (device, format) -> dense peak of one device, derived from the block a user may override. [FLOP/s]
     supports : (device, graph, format) -> None, or a sentence why it can't run.
     place : job -> demand on each memory level, for capacity and for where weights are read from.
-    price : job -> cost of one pass.
-    compiled : its operators priced in compiled code, in a sweep as alone; None: by `brief`, once for each distinct job.
-    brief : job -> `PhaseCost.seconds` and `PhaseCost.other` of `price` without its other detail; None: by `price`.
+    price : (job, detail=True) -> cost of one pass. A machine that runs programs gives its `PhaseCost.seconds` and
+        `PhaseCost.other` alone where the detail is not asked for.
+    compiled : its operators priced in compiled code, in a sweep as alone; None: by `price`, once for each distinct job.
     tile : job -> values of `knobs` it runs with where the scenario leaves them open; None: they don't apply.
     request : job -> fixed costs a request pays once on a device, as (name, resource, seconds).
     path : (switches, model) -> name and seconds of a request's way to a device and back, which occupies nothing; None:
@@ -377,27 +400,22 @@ class DeviceFamily:
     peak: Callable[[Device, str], float]
     supports: Callable[[Device, Graph, str], str | None]
     place: Callable[[Job], tuple[Fit, ...]]
-    price: Callable[[Job], PhaseCost]
+    price: Callable[..., PhaseCost]
     parameters: tuple[Parameter, ...]
     assumptions: tuple[str, ...]
-    brief: Callable[[Job], tuple[np.ndarray, tuple[tuple[str, str, float], ...]]] | None = None
     tile: Callable[[Job], tuple[int, ...]] | None = None
     request: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
     path: Callable[[Mapping[str, bool], Mapping[str, float]], tuple[str, float] | None] | None = None
     knobs: Callable[[Device], tuple[Knob, ...]] | None = None
     switches: tuple[Switch, ...] = field(default=())
     compiled: Compiled | None = None  # None: a sweep prices each distinct job once
-    exchanged: Callable[[Device, str], str] | None = None  # format of results that devices exchange; None: its format
     idles: Callable[[Device, Mapping[str, float]], float | None] | None = None  # W drawn at any work; None: all of it
     draws: Callable[[Device, Mapping[str, float]], float] | None = None  # of a what-if over the catalog's part [-]
-    wired: Callable[[Job, str], Sequence[float]] | None = None  # `collective.FORMAT` of a kind; None: the link's
-    collectives: bool = True  # evaluate adds ring transfers for sharded layers; False: the family times them itself
+    collective: CollectiveWire | None = None  # how `evaluate` adds them to sharded layers; None: the family times them
     max_streams: Callable[[Device], int] | None = None
     in_turn: str = ""  # why its requests follow one another, a clause; empty: they need not
-    streams_io: bool = False  # inputs and outputs cross the wire token by token while the device works
-    io_format: str | None = None  # format in which they cross it; None: the scenario's
+    streamed_io: str | None = None  # format of inputs and outputs that cross the wire token by token; None: they wait
     lower: Callable[[Device, Graph, str, Mapping[str, bool], Mapping[str, float]], Graph] | None = None
-    issue: Callable[[Job], float] | None = None  # host time of one call, a collective too, where calls are single [s]
     pins: Callable[[Device, str], tuple[float, float]] | None = None  # on-chip room [B], stored bits of a weight
     padded: Callable[[Mapping[str, bool]], Callable[[Mapping[str, float], float, float], float] | None] | None = None
     unit_of: Callable[[Op, Mapping[str, bool]], str] | None = None
@@ -423,12 +441,9 @@ class DeviceFamily:
             return (Group((0, 1, 2), job.rows, np.ones(len(job.rows))),)
         return groups_of(self.compiled.tables(job), job.rows)
 
-    def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
-        """Seconds of a pass: of its operators by resource, (n_ops, 6), and of what belongs to none. [s]"""
-        if self.brief is not None:
-            return self.brief(job)
-        cost = self.price(job)
-        return cost.seconds, cost.other
+    def exchanged(self, device: Device, format: str) -> str:
+        """Format in which results of a device go to others."""
+        return self.collective.format(device, format) if self.collective else format
 
     def model(self, device: Device, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
         """Model parameters for a device: the family's, its generation's, the part's own, then the scenario's.

@@ -118,6 +118,11 @@ class BoundMachine:
     cards: int = 1  # that share its operators
 
 
+SAME = 0.002
+"""Relative difference in the time of a request below which a tile's slices decide: what whole cycles of instructions
+make."""
+
+
 @dataclass(frozen=True)
 class TileChoice:
     """The choice of a tile: `own`, what a machine runs with; `best`, of tiles with a cost each the one to take.

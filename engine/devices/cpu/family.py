@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.devices.common.contract import Compiled, DeviceFamily, Fit, Job, Knob, PhaseCost
+from engine.devices.common.contract import CollectiveWire, Compiled, DeviceFamily, Fit, Job, Knob, PhaseCost
 from engine.devices.common.counts import records
 from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
@@ -205,6 +205,6 @@ FAMILY = DeviceFamily(
     switches=SWITCHES,
     max_streams=lambda device: max(1, int(cpu_of(device).cores.si)),
     mixed=wide_format,
-    exchanged=wide_format,
+    collective=CollectiveWire(wide_format),
     fields={"kv_format": kv_format(lambda device, format: (bits := BITS[wide_format(device, format)], bits))},
 )

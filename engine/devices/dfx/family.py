@@ -268,12 +268,14 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
     return tuple(result)
 
 
-def price(job: Job) -> PhaseCost:
+def price(job: Job, detail: bool = True) -> PhaseCost:
     """Cost of one pass on one of `ways` cards: `length` tokens of each of `batch` requests, one after the other."""
     device, one = job.device, _Pass.of(job)
     assert device.dfx is not None
     clock = device.dfx.clock.si
     seconds, other = one.times(job)
+    if not detail:
+        return PhaseCost(seconds, other=other)
     timed = one.timed()
     hbm = np.sum([t.hbm * times for t, times in timed], axis=0)
     rows = {op.name: i for i, op in enumerate(job.ops)}
@@ -401,13 +403,11 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    brief=lambda job: _Pass.of(job).times(job),
     tile=_tile,
     helps=helps,
     in_turn="a token has the whole core, and the next one waits",
     draws=draws,
     knobs=knobs,
-    collectives=False,
     fields={"load_direction": DIRECTION, "kv_format": KV_FORMAT},
     parameters=(
         Parameter("issue", 50.0, "cycle", "assumed",

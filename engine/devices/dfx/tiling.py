@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from engine.devices.common.instruction_set import SAME
+
 CANDIDATES: tuple[tuple[int, int], ...] = ((8, 128), (16, 64), (32, 32), (64, 16), (128, 8))
 """Tiles whose d x l weights fill the 32 x 512 bit of the memory channels in a cycle."""
 
 NEGLIGIBLE = 0.02
 """Relative difference in time below which tiles count as equally fast; the document calls its own negligible."""
-
-SAME = 0.002
-"""Relative difference in the time of a request below which slices decide: what whole cycles of instructions make."""
 
 
 @dataclass(frozen=True)

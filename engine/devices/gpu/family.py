@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 
 from engine.devices.common.cached import remembered
-from engine.devices.common.contract import Compiled, DeviceFamily, Fit, Job, Parameter, PhaseCost, Switch
+from engine.devices.common.contract import (
+    CollectiveWire,
+    Compiled,
+    DeviceFamily,
+    Fit,
+    Job,
+    Parameter,
+    PhaseCost,
+    Switch,
+)
 from engine.devices.common.counts import records
 from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
@@ -115,10 +124,8 @@ FAMILY = DeviceFamily(
     place=place,
     price=price,
     compiled=Compiled(record, tables, points),
-    issue=_ISSUE,
     own=own_constants,
-    exchanged=wide_format,
-    wired=wired,
+    collective=CollectiveWire(wide_format, wired, _ISSUE),
     idles=idles,
     fields={"kv_format": kv_format(activation_bits), "runtime": RUNTIME},
     parameters=(

@@ -114,12 +114,6 @@ def _priced(job: Job, engine: Engine | None = None, memory: float = 1.0) -> _She
     return sheet
 
 
-def brief(job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
-    """Times of one pass, as `price` finds them. [s]"""
-    sheet = _priced(job)
-    return as_doubles(sheet.seconds), tuple(sheet.other)
-
-
 def helps(job: Job) -> tuple[tuple[str, float], ...]:
     """What a tenth less work of a kind, depth of the units or traffic brings. [-] Found by pricing the pass again."""
     engine = Engine.of(job.device, job.format)
@@ -141,10 +135,13 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
     return tuple((name, 10.0 * (1.0 - total(_priced(*other)) / now)) for name, other in tried.items())
 
 
-def price(job: Job) -> PhaseCost:
+def price(job: Job, detail: bool = True) -> PhaseCost:
     """Cost of one pass on one processor; requests of a batch run one after the other."""
     n = len(job.ops)
     sheet = _priced(job)
+    seconds, other = as_doubles(sheet.seconds), tuple(sheet.other)
+    if not detail:
+        return PhaseCost(seconds, other=other)
     spilled_bytes, dram_name, spans = sheet.offchip.astype(np.float64), levels(job.device)[4], sheet.spans
     flops = np.array([_share(job, op) * _work(job, op) for op in job.ops])
     notes = []
@@ -161,12 +158,12 @@ def price(job: Job) -> PhaseCost:
             f"{spilled_bytes.sum() / 1e6:.1f} MB of weights a pass come from {dram_name}: they are not pinned."
         )
     return PhaseCost(
-        as_doubles(sheet.seconds),
+        seconds,
         flops,
         np.full(n, peak(job.device, job.format)),
         spilled_bytes,
         sheet.onchip.astype(np.float64),
-        other=tuple(sheet.other),
+        other=other,
         link_bytes=sheet.sent,
         timeline=spans,
         timeline_of="one step of a recurrent layer" if spans else "",
@@ -411,14 +408,11 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    brief=brief,
     helps=helps,
-    collectives=False,
     pins=pins,
     in_turn="its program is single-threaded: a request has all tile engines, and the next one waits",
     draws=draws,
-    streams_io=True,
-    io_format="fp16",
+    streamed_io="fp16",
     parameters=(
         Parameter(
             "host_visit",

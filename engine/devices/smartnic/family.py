@@ -215,7 +215,7 @@ def place(job: Job) -> tuple[Fit, ...]:
     return tuple(fits)
 
 
-def price(job: Job) -> PhaseCost:
+def price(job: Job, detail: bool = True) -> PhaseCost:
     """Cost of one pass: layers one after the other, samples of a batch one after the other. An estimate.
 
     Weights can't be kept beside an executor (its memory belongs to the packets), so batching gains nothing.
@@ -223,6 +223,9 @@ def price(job: Job) -> PhaseCost:
     device, model = job.device, job.model
     executors = executors_of(job)
     home, layers = _priced(job)
+    seconds = _seconds(home, layers)
+    if not detail:
+        return PhaseCost(seconds)
     at = (job.batch, job.length, job.context)
     size = len(job.ops)
     flops, off, on = np.zeros(size), np.zeros(size), np.zeros(size)
@@ -252,9 +255,7 @@ def price(job: Job) -> PhaseCost:
         f"line rate from {drop_point(device, executors, model):.0f} B on",
         *_told(device, home, model),
     )
-    return PhaseCost(
-        _seconds(home, layers), flops, roofs, off, on, timeline=tuple(spans), timeline_of="one inference", notes=notes
-    )
+    return PhaseCost(seconds, flops, roofs, off, on, timeline=tuple(spans), timeline_of="one inference", notes=notes)
 
 
 def _told(device: Device, home: WeightPlacement, model) -> tuple[str, ...]:
@@ -329,7 +330,6 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    brief=lambda job: (_seconds(*_priced(job)), ()),
     parameters=(
         Parameter("word_cycles", 31.9875, "cycle", "calibrated",
                   "Issue cycles of one 32-bit word on one engine: load, xor, count by shifts and masks, add, loop.",
@@ -364,6 +364,14 @@ FAMILY = DeviceFamily(
         Switch("weights-near", "Weights near", "Weights lie in the smallest on-chip memory that holds them, which "
                "packets then lack; off: in the DRAM-backed one, as document 003 has them.", False),
     ),
-    collectives=False,
-    packets=PacketPath(_threads, line_rate, packet_budget, drop_point, forwarding_rate, packet_times),
+    packets=PacketPath(
+        _threads,
+        lambda device: int(_nic(device).executors.si),
+        line_rate,
+        packet_budget,
+        drop_point,
+        forwarding_rate,
+        packet_times,
+        lambda device, size: tuple((m, read_cycles(device, m.name, size)) for m in _nic(device).memories),
+    ),
 )  # fmt: skip
