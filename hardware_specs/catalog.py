@@ -41,7 +41,7 @@ def one_sentence(error: ValidationError, schema: type[BaseModel]) -> str:
     """First complaint of pydantic as `field: what is wrong and what is allowed`, without echoing whole inputs."""
     first = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in first["loc"]) or "document"
-    given = first["input"]
+    value = first["input"]
     if first["type"] == "extra_forbidden":
         return f"{field}: unknown key; allowed here are {_allowed(schema, first['loc'])}"
     if first["type"] == "missing":
@@ -49,8 +49,8 @@ def one_sentence(error: ValidationError, schema: type[BaseModel]) -> str:
     if first["type"] == "model_type":
         return f"{field}: must be a mapping such as {{value, source, where}}"
     message = first["msg"].removeprefix("Value error, ")
-    if first["type"] != "value_error" and isinstance(given, str | int | float):
-        message = f"{message}, not {str(given)[:40]!r}"
+    if first["type"] != "value_error" and isinstance(value, str | int | float):
+        message = f"{message}, not {str(value)[:40]!r}"
     return f"{field}: {message}"
 
 

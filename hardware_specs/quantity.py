@@ -146,9 +146,9 @@ class Quantity(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy, unchecked; what was parsed of the value is not taken along."""
-        made = super().model_copy(update=update, deep=deep)
-        made.__dict__.pop("si", None)
-        return made
+        copy = super().model_copy(update=update, deep=deep)
+        copy.__dict__.pop("si", None)
+        return copy
 
     @cached_property
     def si(self) -> float:

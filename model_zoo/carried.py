@@ -45,8 +45,8 @@ def in_link(workload: Workload) -> str:
     if workload.family != _FAMILY:
         raise WorkloadError(f"{workload.id} is of family {workload.family!r}; a link carries a {_FAMILY}")
     params = {key: number.value for key, number in workload.params.items()}
-    asked = workload.request
-    data = [workload.name, workload.family, workload.precision, [asked.batch, asked.inputs, asked.outputs], params]
+    size = workload.request
+    data = [workload.name, workload.family, workload.precision, [size.batch, size.inputs, size.outputs], params]
     packer = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=_KNOWN.encode())
     body = packer.compress(json.dumps(data, separators=(",", ":")).encode()) + packer.flush()
     result = CARRIED + base64.b32encode(body).decode().rstrip("=").lower()

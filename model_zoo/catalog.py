@@ -108,7 +108,7 @@ class Zoo:
         problems: list[str] = []
         apart = ImportProcess()
         for root in self.guests:
-            for path in sorted(one for suffix in _SUFFIXES for one in root.rglob(f"*{suffix}")):
+            for path in sorted(file for suffix in _SUFFIXES for file in root.rglob(f"*{suffix}")):
                 if path.name.endswith("hf_quant_config.json"):  # read with the configuration beside it
                     continue
                 try:

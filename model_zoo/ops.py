@@ -279,19 +279,19 @@ class Graph:
         return sum(op.stored * op.layers for op in self._distinct())
 
     def _distinct(self) -> list[Op]:
-        seen: dict[str, Op] = {}
+        names: dict[str, Op] = {}
         for phase in self.phases:
             for op in phase.ops:
-                seen.setdefault(op.name, op)
-        return list(seen.values())
+                names.setdefault(op.name, op)
+        return list(names.values())
 
     def macs(self, batch: float = 1, inputs: float = 1, outputs: float = 1) -> float:
         """Multiply-adds of the contractions of one request: what papers print as MACs or half of the FLOPs. [-]"""
         total = 0.0
         for phase in self.phases:
             at = phase.sizes(batch, inputs, outputs)
-            one = sum(op.macs(*at) * op.layers * op.steps.at(*at) for op in phase.ops)
-            total += one * phase.repeat.at(inputs, outputs)
+            macs = sum(op.macs(*at) * op.layers * op.steps.at(*at) for op in phase.ops)
+            total += macs * phase.repeat.at(inputs, outputs)
         return total
 
     def flops(self, batch: float = 1, inputs: float = 1, outputs: float = 1) -> float:
@@ -299,6 +299,6 @@ class Graph:
         total = 0.0
         for phase in self.phases:
             at = phase.sizes(batch, inputs, outputs)
-            one = sum(op.flops.at(*at) * op.layers * op.steps.at(*at) for op in phase.ops)
-            total += one * phase.repeat.at(inputs, outputs)
+            flops = sum(op.flops.at(*at) * op.layers * op.steps.at(*at) for op in phase.ops)
+            total += flops * phase.repeat.at(inputs, outputs)
         return total

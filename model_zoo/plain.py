@@ -25,16 +25,16 @@ class _Loader(_PARSER):
         for key, _ in node.value:
             name = str(key.value)
             if name in seen:
-                said = f"key {name[:60]!r} is given twice"
-                raise yaml.MarkedYAMLError(problem=said, problem_mark=key.start_mark)
+                complaint = f"key {name[:60]!r} is given twice"
+                raise yaml.MarkedYAMLError(problem=complaint, problem_mark=key.start_mark)
             seen.add(name)
         return super().construct_mapping(node, deep)
 
     def construct_number(self, node: yaml.ScalarNode) -> Any:
         """A number of at most so many characters: a longer one takes seconds to read and can't be printed."""
         if len(node.value) > _LONGEST:
-            said = f"a number of {len(node.value)} characters; at most {_LONGEST} are allowed"
-            raise yaml.MarkedYAMLError(problem=said, problem_mark=node.start_mark)
+            size = f"a number of {len(node.value)} characters; at most {_LONGEST} are allowed"
+            raise yaml.MarkedYAMLError(problem=size, problem_mark=node.start_mark)
         return self.construct_yaml_int(node) if node.tag.endswith(":int") else self.construct_yaml_float(node)
 
 

@@ -46,8 +46,8 @@ class _UNet(Net):
             row = dim(x.frames, "b")
             self.ops.append(linear(f"{name}-time", row, self.time, width, group=self.stage, inputs=("time",)))
             whole = dim(y.elements, "b")
-            both = (y.name, f"{name}-time")
-            self.ops.append(elementwise(f"{name}-timed", "Add", whole, group=self.stage, inputs=both))
+            terms = (y.name, f"{name}-time")
+            self.ops.append(elementwise(f"{name}-timed", "Add", whole, group=self.stage, inputs=terms))
             y = replace(y, name=f"{name}-timed")
         y = self.group_norm(f"{name}-norm2", y)
         y = self.conv(f"{name}-conv2", y, width, 3, act=None, normalised=False)
@@ -62,8 +62,8 @@ class _UNet(Net):
         y = self.group_norm(f"{name}-norm", x, act=False)
         self.ops.append(linear(f"{name}-in", rows, width, width, group=self.stage, inputs=(y.name,)))
         source = f"{name}-in"
-        for kind, seen, kept in (("self", pixels, width), ("cross", _WORDS, self.words)):
-            source = self._attention(f"{name}-{kind}", source, x, depth, head, seen, kept)
+        for kind, positions, source_width in (("self", pixels, width), ("cross", _WORDS, self.words)):
+            source = self._attention(f"{name}-{kind}", source, x, depth, head, positions, source_width)
         norm = self._layer_norm(f"{name}-norm3", source, rows, width, depth)
         more: dict[str, Any] = {"group": self.stage, "layers": depth}
         self.ops += [
@@ -83,21 +83,23 @@ class _UNet(Net):
         self.ops.append(elementwise(name, "LayerNormalization", rows * width, stored=2.0 * width, **more))
         return name
 
-    def _attention(self, name: str, source: str, x: Tensor, depth: int, head: int, seen: int, kept: int) -> str:
+    def _attention(
+        self, name: str, source: str, x: Tensor, depth: int, head: int, positions: int, source_width: int
+    ) -> str:
         width, pixels = x.channels, x.pixels // x.frames
-        rows, keys = dim(x.pixels, "b"), dim(seen * x.frames, "b")
-        products, scores = dim(width // head * x.frames, "b"), dim(width // head * x.pixels * seen, "b")
+        rows, keys = dim(x.pixels, "b"), dim(positions * x.frames, "b")
+        products, scores = dim(width // head * x.frames, "b"), dim(width // head * x.pixels * positions, "b")
         norm = self._layer_norm(f"{name}-norm", source, rows, width, depth)
         more: dict[str, Any] = {"group": self.stage, "layers": depth}
-        origin = (norm,) if kept == width and seen == pixels else ("words",)
+        origin = (norm,) if source_width == width and positions == pixels else ("words",)
         self.ops += [
             linear(f"{name}-q", rows, width, width, inputs=(norm,), bias=False, **more),
-            linear(f"{name}-kv", keys, kept, 2 * width, inputs=origin, bias=False, **more),
+            linear(f"{name}-kv", keys, source_width, 2 * width, inputs=origin, bias=False, **more),
             matmul(
                 f"{name}-scores",
                 products,
                 Dim(pixels),
-                Dim(seen),
+                Dim(positions),
                 Dim(head),
                 reads=rows * width,
                 inputs=(f"{name}-q", f"{name}-kv"),
@@ -111,7 +113,7 @@ class _UNet(Net):
                 products,
                 Dim(pixels),
                 Dim(head),
-                Dim(seen),
+                Dim(positions),
                 reads=scores,
                 inputs=(f"{name}-softmax", f"{name}-kv"),
                 **more,
@@ -167,8 +169,8 @@ def _words() -> list[Op]:
                 linear(name("pooled"), pooled, width, projected, group=group, inputs=(name("final"),), bias=False)
             )
     wide = sum(width for _, width, *_ in _ENCODERS)
-    both = tuple(op.name for op in ops if op.name.endswith("-final"))
-    ops.append(Op("words", "Concat", "words2", both, reads=rows * wide, writes=rows * wide, shard="elements"))
+    finals = tuple(op.name for op in ops if op.name.endswith("-final"))
+    ops.append(Op("words", "Concat", "words2", finals, reads=rows * wide, writes=rows * wide, shard="elements"))
     return ops
 
 
@@ -217,7 +219,7 @@ def _steps(params: Params, side: int) -> list[Op]:
 
 def _looked(net: _UNet, x: Tensor) -> Tensor:
     """Attention of one head as wide as the image's channels, to all its pixels."""
-    width, seen = x.channels, Dim(x.pixels)
+    width, positions = x.channels, Dim(x.pixels)
     rows = dim(x.pixels, "b")
     more: dict[str, Any] = {"group": net.stage}
     y = net.group_norm("look-norm", x, act=False)
@@ -228,7 +230,7 @@ def _looked(net: _UNet, x: Tensor) -> Tensor:
             "look-scores",
             ONE,
             rows,
-            seen,
+            positions,
             Dim(width),
             reads=rows * (2 * width),
             inputs=("look-qkv",),
@@ -237,7 +239,15 @@ def _looked(net: _UNet, x: Tensor) -> Tensor:
         ),
         elementwise("look-softmax", "Softmax", scores, inputs=("look-scores",), shard="none", **more),
         matmul(
-            "look-context", ONE, rows, Dim(width), seen, reads=scores, inputs=("look-softmax",), shard="none", **more
+            "look-context",
+            ONE,
+            rows,
+            Dim(width),
+            positions,
+            reads=scores,
+            inputs=("look-softmax",),
+            shard="none",
+            **more,
         ),
         linear("look-out", rows, width, width, inputs=("look-context",), **more),
     ]

@@ -250,8 +250,8 @@ class Net:
     def resize(self, name: str, x: Tensor, like: Tensor) -> Tensor:
         """Pixels repeated to the extent of another tensor."""
         out = Tensor(name, x.channels, like.height, like.width, like.frames)
-        whole, made = dim(x.elements, "b"), dim(out.elements, "b")
-        self.ops.append(move(name, "Resize", whole, group=self.stage, inputs=self._inputs(x), written=made))
+        whole, output = dim(x.elements, "b"), dim(out.elements, "b")
+        self.ops.append(move(name, "Resize", whole, group=self.stage, inputs=self._inputs(x), written=output))
         return out
 
     def upconv(self, name: str, x: Tensor, filters: int, side: int = 2) -> Tensor:

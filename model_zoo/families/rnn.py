@@ -112,9 +112,9 @@ def _lstm(cell: Cell, width: int, source: tuple[str, ...]) -> None:
     gates = cell.pointwise("gate-add", "Add", 4, (x, h), 2)
     sigmoid = cell.pointwise("gates", "Sigmoid", 3, (gates,))
     new = cell.pointwise("candidate", "Tanh", 1, (gates,))
-    kept = cell.pointwise("forget", "Mul", 1, (sigmoid,), 2, reads=1)
+    old_cell = cell.pointwise("forget", "Mul", 1, (sigmoid,), 2, reads=1)
     gained = cell.pointwise("accept", "Mul", 1, (sigmoid, new), 2)
-    memory = cell.pointwise("cell", "Add", 1, (kept, gained), 2, writes=1)
+    memory = cell.pointwise("cell", "Add", 1, (old_cell, gained), 2, writes=1)
     squashed = cell.pointwise("squash", "Tanh", 1, (memory,))
     cell.pointwise("state", "Mul", 1, (sigmoid, squashed), 2, writes=1)
 

@@ -29,13 +29,13 @@ def _build(values: Mapping[str, Any]) -> Graph:
     hidden, letters = p.whole("hidden", 1, 65536), p.whole("vocab", 2, 2**31)
     embed, joint = p.whole("embedding", 1, 65536), p.whole("joint", 1, 65536)
     before, after = p.whole("layers_before", 1, 64), p.whole("layers_after", 1, 64)
-    said, stack = p.number("letters_a_step", 0.0, 100.0), p.whole("stacked", 1, 64)
-    frames, symbols = dim(1.0 / stack, "s"), dim(said, "s")
-    rounds = dim(1.0 / stack + said, "s")
+    letters_per_step, stack = p.number("letters_a_step", 0.0, 100.0), p.whole("stacked", 1, 64)
+    frames, symbols = dim(1.0 / stack, "s"), dim(letters_per_step, "s")
+    rounds = dim(1.0 / stack + letters_per_step, "s")
     ops = _stack("sound", "encoder", before, p.whole("input", 1, 1_048_576), hidden, STEPS, "")
     ops += _stack("frame", "encoder", after, stack * hidden, hidden, frames, ops[-1].name)
     heard = ops[-1].name
-    ops.append(gather("letter", dim(said, "bs"), letters - 1, embed, group="predictor"))
+    ops.append(gather("letter", dim(letters_per_step, "bs"), letters - 1, embed, group="predictor"))
     ops += _stack("letter", "predictor", p.whole("predictor_layers", 1, 64), embed, embed, symbols, "letter")
     group = "joint"
     ops += [
@@ -54,8 +54,8 @@ def _build(values: Mapping[str, Any]) -> Graph:
         unit="utterance",
         state_elements=Sum((dim(2 * layers, "b"),)),
         input_elements=dim(p.whole("input", 1, 1_048_576), "bs"),
-        output_elements=dim(said, "bs"),
-        output_indices=dim(said, "bs"),
+        output_elements=dim(letters_per_step, "bs"),
+        output_indices=dim(letters_per_step, "bs"),
     )
 
 

@@ -87,15 +87,15 @@ def _grouped(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     block.append("kv-append", k + v, products, ready)
     # The query heads that share a key head are rows of one product, so a cached element is read once.
     symbols = "c" if block.view.seen.c else ""
-    seen = dim(block.view.seen.coef, symbols, reach(shape, layer), layer.mixer == "chunk")
+    kv_len = dim(block.view.seen.coef, symbols, reach(shape, layer), layer.mixer == "chunk")
     rows = block.view.rows * (heads // layer.kv_heads)
-    keys, values = (dim(width, "b") * seen for width in (k, v))
-    scores = tokens * heads * seen
-    block.matmul("scores", products, rows, seen, Dim(head), (ready, "kv-append"), reads=tokens * q, state_reads=keys)
+    keys, values = (dim(width, "b") * kv_len for width in (k, v))
+    scores = tokens * heads * kv_len
+    block.matmul("scores", products, rows, kv_len, Dim(head), (ready, "kv-append"), reads=tokens * q, state_reads=keys)
     sinks = float(heads * shape.says("sinks"))
     block.each("softmax", "Softmax", scores, "scores", shard="g", parts=dim(heads, "b"), stored=sinks)
     block.matmul(
-        "context", products, rows, Dim(shape.value), seen, ("softmax", "kv-append"), reads=scores, state_reads=values
+        "context", products, rows, Dim(shape.value), kv_len, ("softmax", "kv-append"), reads=scores, state_reads=values
     )
     result = "context"
     if gated:
@@ -109,16 +109,16 @@ def _latent(shape: Shape, layer: Layer, latent: Latent, block: Block, source: st
     heads, nope, value = layer.heads, shape.head, shape.value
     sparse = latent.chosen and not absorbed  # a prompt whose queries have keys of their own each
     absorbed = absorbed or latent.chosen > 0
-    kept, tokens, alone = latent.rank + latent.rope, block.view.tokens, dim(1, "b")
+    entry, tokens, alone = latent.rank + latent.rope, block.view.tokens, dim(1, "b")
     products, wide = dim(heads, "b"), heads * (nope + latent.rope)
     biased = shape.bias in ("all", "attention", "qkv")
     if latent.queries:
-        down = block.linear("qkv-down", shape.hidden, latent.queries + kept, source, bias=biased, shard="none")
+        down = block.linear("qkv-down", shape.hidden, latent.queries + entry, source, bias=biased, shard="none")
         narrow = latent.queries + latent.rank
         normed = block.each("latent-norm", "RMSNormalization", narrow, down, stored=float(narrow), shard="none")
         ready = block.linear("q-up", latent.queries, wide, normed)
     else:
-        down = block.linear("kv-down", shape.hidden, kept, source, bias=biased, shard="none")
+        down = block.linear("kv-down", shape.hidden, entry, source, bias=biased, shard="none")
         normed = block.each(
             "latent-norm", "RMSNormalization", latent.rank, down, stored=float(latent.rank), shard="none"
         )
@@ -126,30 +126,39 @@ def _latent(shape: Shape, layer: Layer, latent: Latent, block: Block, source: st
     if latent.rope:
         width = (heads + 1) * latent.rope
         ready = block.each("rotary", "RotaryEmbedding", width, ready, normed, shard="g", parts=products)
-    block.append("kv-append", kept, alone, ready)
+    block.append("kv-append", entry, alone, ready)
     cap = float(latent.chosen or math.inf)
     if latent.chosen:
         _index(shape, latent, block, source, normed)
-    seen = dim(block.view.seen.coef, "c" if block.view.seen.c else "", cap)
-    scores = tokens * heads * seen
+    kv_len = dim(block.view.seen.coef, "c" if block.view.seen.c else "", cap)
+    scores = tokens * heads * kv_len
     inputs = (ready, "kv-append", *(("index-top-k",) if latent.chosen else ()))
     if absorbed:
         _by_head("k-up", layer, block, nope, latent.rank, ready)
-        state = tokens * kept if sparse else dim(kept, "b") * seen
+        state = tokens * entry if sparse else dim(entry, "b") * kv_len
         rows = block.view.rows * heads
         block.matmul(
-            "scores", alone, rows, seen, Dim(kept), ("k-up", *inputs), reads=tokens * heads * kept, state_reads=state
+            "scores",
+            alone,
+            rows,
+            kv_len,
+            Dim(entry),
+            ("k-up", *inputs),
+            reads=tokens * heads * entry,
+            state_reads=state,
         )
         width = latent.rank
     else:
         block.linear("k-up", latent.rank, heads * nope, normed)
         block.linear("v-up", latent.rank, heads * value, normed)
         read = tokens * (2 * wide + heads * value)
-        block.matmul("scores", products, block.view.rows, seen, Dim(nope + latent.rope), ("k-up", *inputs), reads=read)
+        block.matmul(
+            "scores", products, block.view.rows, kv_len, Dim(nope + latent.rope), ("k-up", *inputs), reads=read
+        )
         alone, rows, width = products, block.view.rows, value
     block.each("softmax", "Softmax", scores, "scores", shard="g", parts=products)
     after = ("softmax",) if absorbed else ("softmax", "v-up")
-    block.matmul("context", alone, rows, Dim(width), seen, after, reads=scores)
+    block.matmul("context", alone, rows, Dim(width), kv_len, after, reads=scores)
     result = "context"
     if absorbed:
         result = _by_head("v-up", layer, block, latent.rank, value, "context")
@@ -179,7 +188,7 @@ def _by_head(name: str, layer: Layer, block: Block, k: int, n: int, source: str)
 def _index(shape: Shape, latent: Latent, block: Block, source: str, normed: str) -> None:
     """Scores of the whole context by a few narrow heads, and the best keys of each query."""
     tokens, heads, width = block.view.tokens, latent.index_heads, latent.index
-    seen = block.view.seen
+    kv_len = block.view.seen
     block.linear("index-q", latent.queries or shape.hidden, heads * width, normed, shard="none")
     block.linear("index-k", shape.hidden, width, source, shard="none")
     block.linear("index-weights", shape.hidden, heads, source, shard="none")
@@ -190,12 +199,12 @@ def _index(shape: Shape, latent: Latent, block: Block, source: str, normed: str)
         "index-scores",
         alone,
         rows,
-        seen,
+        kv_len,
         Dim(width),
         ("index-q", "index-append"),
         reads=tokens * heads * width,
-        state_reads=dim(width, "b") * seen,
+        state_reads=dim(width, "b") * kv_len,
         shard="none",
     )
-    scored, kept = tokens * seen * heads, tokens * latent.chosen
-    block.each("index-top-k", "TopK", scored, "index-scores", "index-weights", written=kept, shard="none")
+    scored, picks = tokens * kv_len * heads, tokens * latent.chosen
+    block.each("index-top-k", "TopK", scored, "index-scores", "index-weights", written=picks, shard="none")

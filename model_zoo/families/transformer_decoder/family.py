@@ -39,9 +39,9 @@ def _embedding(shape: Shape, view: View) -> list[Op]:
     ops = [gather("token-embedding", tokens, shape.vocab, shape.hidden, group="embedding")]
     if shape.positions:
         ops.append(gather("position-embedding", tokens, shape.positions, shape.hidden, group="embedding"))
-        both = ("token-embedding", "position-embedding")
+        embeddings = ("token-embedding", "position-embedding")
         ops.append(
-            elementwise("add-embedding", "Add", tokens * shape.hidden, group="embedding", inputs=both, operands=2)
+            elementwise("add-embedding", "Add", tokens * shape.hidden, group="embedding", inputs=embeddings, operands=2)
         )
     return ops
 
@@ -74,27 +74,34 @@ def _layer(shape: Shape, layer: Layer, view: View, entry: str, *, absorbed: bool
 
 
 def _ops(
-    shape: Shape, view: View, *, absorbed: bool, before: tuple[Op, ...], encoder: Encoder | None, asked: Dim = LAST
+    shape: Shape, view: View, *, absorbed: bool, before: tuple[Op, ...], encoder: Encoder | None, logits: Dim = LAST
 ) -> tuple[Op, ...]:
-    """A pass; ``asked`` are the tokens whose logits it makes."""
+    """A pass; ``logits`` are the tokens whose logits it makes."""
     ops = [*before, *_embedding(shape, view)]
     for layer, count in shape.layers.items():
         block = _layer(shape, layer, view, ops[-1].name, absorbed=absorbed, encoder=encoder)
         ops += block.copies(shape.tags[layer], count)
-    return _headed(shape, view, ops, asked)
+    return _headed(shape, view, ops, logits)
 
 
-def _headed(shape: Shape, view: View, ops: list[Op], asked: Dim) -> tuple[Op, ...]:
+def _headed(shape: Shape, view: View, ops: list[Op], logits: Dim) -> tuple[Op, ...]:
     """Operators and what makes logits of what they leave, each in the format that the checkpoint holds it in."""
-    head = Block(shape.hidden, shape.rms, replace(view, tokens=asked), NORM)
+    head = Block(shape.hidden, shape.rms, replace(view, tokens=logits), NORM)
     head.norm("final-norm", ops[-1].name)
     stored = 0.0 if shape.lm_head == "tied" else None
     biased = shape.lm_head == "own-bias"
     product = linear(
-        "lm-head", asked, shape.hidden, shape.vocab, group="lm-head", inputs=("final-norm",), bias=biased, stored=stored
+        "lm-head",
+        logits,
+        shape.hidden,
+        shape.vocab,
+        group="lm-head",
+        inputs=("final-norm",),
+        bias=biased,
+        stored=stored,
     )
-    most = asked * shape.vocab
-    chosen = elementwise("argmax", "ArgMax", most, group="lm-head", inputs=("lm-head",), written=asked)
+    most = logits * shape.vocab
+    chosen = elementwise("argmax", "ArgMax", most, group="lm-head", inputs=("lm-head",), written=logits)
     low = QUANTISED[shape.p.word("quantised", tuple(QUANTISED))]
     every = (*ops, *head.ops, product, chosen)
     return _alone(op if low(op) else replace(op, quantisable=False) for op in every)
@@ -111,8 +118,8 @@ def _guessing(shape: Shape) -> tuple[int, float]:
         raise WorkloadError(f"parameter 'guesses' is {guesses}; the network has no layer that guesses (guess_layers)")
     if not p.given("acceptance"):
         raise WorkloadError(f"parameter 'guesses' is {guesses}; 'acceptance' has to say how likely a guess holds")
-    kept = p.number("acceptance", 0.0, 1.0)
-    return guesses, sum(kept**i for i in range(guesses + 1))
+    acceptance = p.number("acceptance", 0.0, 1.0)
+    return guesses, sum(acceptance**i for i in range(guesses + 1))
 
 
 def _guess(shape: Shape, view: View, *, absorbed: bool) -> tuple[Op, ...]:
@@ -141,24 +148,24 @@ def _state(shape: Shape, encoder: Encoder | None) -> Sum:
     guessing = {list(shape.layers)[-1]: min(_guessing(shape)[0], 1)}
     for layer, count in shape.layers.items():
         many = count + guessing.get(layer, 0)
-        kept = [cached(shape, layer)] if layer.mixer in CACHED else [state(shape, layer)] if layer.mixer else []
+        states = [cached(shape, layer)] if layer.mixer in CACHED else [state(shape, layer)] if layer.mixer else []
         if encoder:
-            kept.append(dim(2.0 * encoder.heads * shape.head, "b") * encoder.seen)
-        for one in kept:
-            result[one.c, one.cap] = result.get((one.c, one.cap), 0.0) + one.coef * many
+            states.append(dim(2.0 * encoder.heads * shape.head, "b") * encoder.seen)
+        for part in states:
+            result[part.c, part.cap] = result.get((part.c, part.cap), 0.0) + part.coef * many
     return Sum(tuple(Dim(coef, 1, 0, c, cap) for (c, cap), coef in result.items()))
 
 
 def _phases(shape: Shape, encoder: Encoder | None) -> tuple[tuple[Phase, ...], int]:
     """Passes of a request, and the tokens that images put before its own."""
     tower, images = image_tower(shape)
-    guesses, made = _guessing(shape)
-    once, more = Linear(1), Linear(-1 / made, 0, 1 / made)
+    guesses, tokens_per_pass = _guessing(shape)
+    once, more = Linear(1), Linear(-1 / tokens_per_pass, 0, 1 / tokens_per_pass)
     if encoder is None or encoder.tokens:
         before = (*tower, *(source_encoder(shape, encoder) if encoder else ()))
         fill = _ops(shape, View(), absorbed=False, before=before, encoder=encoder)
-        asked = TOKENS if guesses else LAST
-        step = _ops(shape, View(), absorbed=True, before=(), encoder=encoder, asked=asked)
+        logits = TOKENS if guesses else LAST
+        step = _ops(shape, View(), absorbed=True, before=(), encoder=encoder, logits=logits)
         length, context = Linear(images, 1, 0), Linear(images + guesses, 1, 0.5)
         prefill = Phase("prefill", fill, length=length, context=length, repeat=once)
         decode = Phase("decode", step, length=Linear(1 + guesses), context=context, repeat=more)
@@ -166,7 +173,7 @@ def _phases(shape: Shape, encoder: Encoder | None) -> tuple[tuple[Phase, ...], i
             return (prefill, decode), images
         # a guess reads the tokens that the pass before it checked, the next ones the one before: 2 each in the mean
         first, other = (_guess(shape, View(), absorbed=absorbed) for absorbed in (False, True))
-        often = Linear(-guesses / made, 0, guesses / made)
+        often = Linear(-guesses / tokens_per_pass, 0, guesses / tokens_per_pass)
         return (
             prefill,
             Phase("guess-prefill", first, length=length, context=length, repeat=once),

@@ -82,17 +82,17 @@ def _recurrence(shape: Shape, layer: Layer, block: Block, ready: str, *, delta: 
     """The state scaled, written and read by every token; a delta rule first asks what the state holds for its key."""
     heads, key, value, *_ = _sizes(shape, layer)
     products, rows, tokens = dim(heads, "b"), block.view.rows, block.view.tokens
-    size, held = heads * key * value, dim(WIDE * heads * key * value, "b")
+    size, state_bytes = heads * key * value, dim(WIDE * heads * key * value, "b")
     shard = {"shard": "g", "parts": products}
     if delta:
         block.matmul("state-retrieve", products, rows, Dim(value), Dim(key), (ready,), reads=tokens * heads * key)
         block.each("state-error", "Mul", heads * value, "state-retrieve", ready, operands=2, operations=2, **shard)
         ready = "state-error"
-    block.each("state-decay", "Mul", tokens * size, ready, written=ZERO, state_reads=held, **shard)
+    block.each("state-decay", "Mul", tokens * size, ready, written=ZERO, state_reads=state_bytes, **shard)
     block.ops[-1] = replace(block.ops[-1], reads=tokens * heads, quantisable=False)
     read = tokens * (heads * (key + value))
     block.matmul("state-update", products, Dim(key), Dim(value), rows, (ready, "state-decay"), reads=read)
-    block.ops[-1] = replace(block.ops[-1], writes=ZERO, state_writes=held)
+    block.ops[-1] = replace(block.ops[-1], writes=ZERO, state_writes=state_bytes)
     read = tokens * (heads * key)
     block.matmul("state-read", products, rows, Dim(value), Dim(key), ("state-update",), reads=read)
     for i in (-1, -2, *((-5,) if delta else ())):
@@ -147,7 +147,7 @@ def _mamba1(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     """Every channel has a state and a step of its own: element-wise work, no products."""
     _, depth, width, *_ = _sizes(shape, layer)
     rank = shape.p.whole("ssm_rank", 1, 65536)
-    tokens, held = block.view.tokens, dim(WIDE * width * depth, "b")
+    tokens, state_bytes = block.view.tokens, dim(WIDE * width * depth, "b")
     shard = {"shard": "g", "parts": Dim(width)}
     block.linear("in-proj", shape.hidden, 2 * width, source)
     ready = _convolved(shape, layer, block, "in-proj", bias=True)
@@ -162,8 +162,8 @@ def _mamba1(shape: Shape, layer: Layer, block: Block, source: str) -> str:
         block.ops[-1],
         flops=tokens * (7.0 * width * depth),
         reads=tokens * (2 * width + 2 * depth),
-        state_reads=held,
-        state_writes=held,
+        state_reads=state_bytes,
+        state_writes=state_bytes,
         quantisable=False,
     )
     block.each("state-gate", "Silu", width, "in-proj", **shard)

@@ -130,12 +130,12 @@ class Shape:
         among = (None, None, 0, 0, 1)  # sizes tell layers of one mixer, or of one feed, apart
         tags: dict[Layer, str] = {}
         for layer in self.layers:
-            said = ""
+            tag = ""
             for i, of in enumerate(among):
                 peers = [other for other in self.layers if of is None or other[of] == layer[of]]
                 if layer[i] and len({other[i] for other in peers}) > 1:
-                    said += f"-{words[i]}{layer[i]}"
-            tags[layer] = said
+                    tag += f"-{words[i]}{layer[i]}"
+            tags[layer] = tag
         return tags
 
 

@@ -11,17 +11,17 @@ from model_zoo.ops import Dim, Op, dim
 from model_zoo.schema import WorkloadError
 
 
-def _layer(block: Block, heads: int, head: int, ffn: int, seen: Dim, source: str, *, gated: str, bias: bool) -> None:
+def _layer(block: Block, heads: int, head: int, ffn: int, kv_len: Dim, source: str, *, gated: str, bias: bool) -> None:
     """One layer of an encoder without a mask: norms before each half."""
     view, hidden = block.view, block.hidden
     inner, products = heads * head, dim(heads, "b")
     normed = block.norm("norm1", source)
     block.group = "encoder-attention"
     block.linear("qkv", hidden, 3 * inner, normed, bias=bias)
-    scores = view.tokens * heads * seen
-    block.matmul("scores", products, view.rows, seen, Dim(head), ("qkv",), reads=view.tokens * (3 * inner))
+    scores = view.tokens * heads * kv_len
+    block.matmul("scores", products, view.rows, kv_len, Dim(head), ("qkv",), reads=view.tokens * (3 * inner))
     block.each("softmax", "Softmax", scores, "scores", shard="g", parts=products)
-    block.matmul("context", products, view.rows, Dim(head), seen, ("softmax",), reads=scores)
+    block.matmul("context", products, view.rows, Dim(head), kv_len, ("softmax",), reads=scores)
     block.linear("attention-out", inner, hidden, "context", bias=bias, shard="k")
     block.residual("residual1", "attention-out", source)
     normed = block.norm("norm2", "residual1")
@@ -132,19 +132,19 @@ def source_encoder(shape: Shape, encoder: Encoder) -> list[Op]:
     return [*ops, *end.ops]
 
 
-def cross_attention(shape: Shape, encoder: Encoder, block: Block, source: str, kept: str) -> str:
+def cross_attention(shape: Shape, encoder: Encoder, block: Block, source: str, cache: str) -> str:
     """Attention of the decoder's tokens to what the encoder left; the name of what it adds to the stream."""
     block.group = "cross-attention"
     heads, head, bias = encoder.heads, shape.head, shape.bias == "all"
     width, products, tokens = heads * head, dim(heads, "b"), block.view.tokens
-    seen, state = encoder.seen, dim(width, "b") * encoder.seen
-    scores = tokens * heads * seen
+    kv_len, state = encoder.seen, dim(width, "b") * encoder.seen
+    scores = tokens * heads * kv_len
     block.linear("cross-q", shape.hidden, width, source, bias=bias)
-    inputs = ("cross-q", kept)
+    inputs = ("cross-q", cache)
     block.matmul(
-        "cross-scores", products, block.view.rows, seen, Dim(head), inputs, reads=tokens * width, state_reads=state
+        "cross-scores", products, block.view.rows, kv_len, Dim(head), inputs, reads=tokens * width, state_reads=state
     )
     block.each("cross-softmax", "Softmax", scores, "cross-scores", shard="g", parts=products)
-    inputs = ("cross-softmax", kept)
-    block.matmul("cross-context", products, block.view.rows, Dim(head), seen, inputs, reads=scores, state_reads=state)
+    inputs = ("cross-softmax", cache)
+    block.matmul("cross-context", products, block.view.rows, Dim(head), kv_len, inputs, reads=scores, state_reads=state)
     return block.linear("cross-out", width, shape.hidden, "cross-context", bias=bias, shard="k")

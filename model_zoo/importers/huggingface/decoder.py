@@ -90,13 +90,13 @@ def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Found, list[str]]:
     _attention(keys, kind, put, fields)
     _position(keys, kind, fields, put)
     _feed_forward(keys, kind, layers, own, put, fields)
-    mixers, said = mixers_of(keys, layers, kind, own.get("mixers", ""))
+    mixers, mixer_key = mixers_of(keys, layers, kind, own.get("mixers", ""))
     if pattern := keys.text("hybrid_override_pattern"):
         mixers, feeds = _pattern(keys, pattern, layers)
         put("feeds", shortest(feeds, layers), keys.last)
     elif set(mixers) <= {"m", "s"} and kind in _BARE:
         put("feeds", "n", "model_type")
-    put("mixers", shortest(mixers, layers), said or keys.last)
+    put("mixers", shortest(mixers, layers), mixer_key or keys.last)
     if kind in ("nemotron-nas", "deci"):
         _blocks(keys, layers, put, fields)
     if narrow := keys.whole("swa_num_key_value_heads", default=0, low=1, high=65536):  # MiMo: of windowed layers
@@ -108,7 +108,7 @@ def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Found, list[str]]:
         put("lm_head", "tied" if tied else "own", keys.last or "tie_word_embeddings")
     notes = _guessing(keys, outside, put)
     plain = {"mixers": "f"}
-    fields = {name: one for name, one in fields.items() if one[0] not in (0, "", None, plain.get(name))}
+    fields = {name: entry for name, entry in fields.items() if entry[0] not in (0, "", None, plain.get(name))}
     return fields, notes
 
 
@@ -147,8 +147,8 @@ def _attention(keys: Keys, kind: str, put: Put, fields: Found) -> None:
         put("heads", 1, "model_type")
         return
     heads = keys.whole(*_HEADS, low=1, high=65536)
-    width, said = fields["hidden"][0], keys.last
-    put("heads", heads, said)
+    width, key = fields["hidden"][0], keys.last
+    put("heads", heads, key)
     _biases(keys, kind, put, fields)
     rank = keys.whole("kv_lora_rank", default=0, low=1, high=65536)
     if rank:
@@ -158,7 +158,7 @@ def _attention(keys: Keys, kind: str, put: Put, fields: Found) -> None:
     if head:
         put("head_dim", head, keys.last)
     elif width % heads:
-        raise WorkloadError(f"key {said!r} is {heads}; it must divide the {width} of 'hidden_size', or 'head_dim' says")
+        raise WorkloadError(f"key {key!r} is {heads}; it must divide the {width} of 'hidden_size', or 'head_dim' says")
     if kv := _kv_heads(keys, kind, heads, put):
         if heads % kv:
             raise WorkloadError(f"key {keys.last!r} is {kv}; it must divide the {heads} heads")
@@ -168,9 +168,9 @@ def _attention(keys: Keys, kind: str, put: Put, fields: Found) -> None:
         put("v_dim", v, keys.last)
     norm = keys.raw("use_qk_norm", "qk_norm", "qk_layernorm", "add_qk_norm")
     if isinstance(norm, bool) and not kind.startswith("llama4"):  # of Llama 4 it has no scales
-        said = keys.last
+        key = keys.last
         full = "layer" in keys.text("qk_norm_type") or fields.get("head_norm", ("",))[0] == "rms-full"
-        put("head_norm", ("rms-full" if full else "rms") if norm else "no", said)
+        put("head_norm", ("rms-full" if full else "rms") if norm else "no", key)
 
 
 def _kv_heads(keys: Keys, kind: str, heads: int, put: Put) -> int:
@@ -210,8 +210,8 @@ def _biases(keys: Keys, kind: str, put: Put, fields: Found) -> None:
     if kind in ("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "mimo", "glm", "qwen2_vl_text", "qwen2_5_vl_text"):
         keys.raw("attention_bias", "qkv_bias")
         return
-    said = keys.raw(*_BIASES)
-    attention = bool(said) if isinstance(said, bool | int) else False
+    biases = keys.raw(*_BIASES)
+    attention = bool(biases) if isinstance(biases, bool | int) else False
     where = keys.last
     rest = keys.flag("mlp_bias", "use_mlp_bias", "ffn_bias")
     only_keys = kind in (
@@ -245,7 +245,7 @@ def _feed_forward(keys: Keys, kind: str, layers: int, own: dict[str, Any], put: 
     act = keys.text(
         "hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "feed_forward_proj", "act_fn"
     )
-    said = keys.last
+    key = keys.last
     form = own.get("feed_forward", "gated")
     if form == "gated" and act.startswith(("gelu", "gated-gelu")):
         form = "gated-gelu"
@@ -253,7 +253,7 @@ def _feed_forward(keys: Keys, kind: str, layers: int, own: dict[str, Any], put: 
         form = "relu2"
     if kind in ("t5", "mt5", "umt5") and act.startswith("gated"):
         form = "gated-gelu"
-    put("feed_forward", form, said if act else "model_type")
+    put("feed_forward", form, key if act else "model_type")
     config = keys.under("ffn_config")
     experts_keys = config or keys
     experts = experts_keys.whole(*_EXPERTS, default=0, low=0, high=65536)
@@ -301,13 +301,13 @@ def _shared(keys: Keys, kind: str, width: int, put: Put) -> None:
         default=0,
         high=1_048_576,
     )
-    said = keys.last
+    key = keys.last
     count = keys.raw("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
     count = count[0] if isinstance(count, list) and count else count
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= 65536):
         raise keys.refuse(count, "a whole number from 0 to 65536 is allowed")
     if wide:
-        put("shared_ffn", wide * (count if kind.startswith(("nemotron", "bailing")) and count else 1), said)
+        put("shared_ffn", wide * (count if kind.startswith(("nemotron", "bailing")) and count else 1), key)
     elif count:
         put("shared_ffn", count * width, keys.last)
     elif kind.startswith("llama4"):
@@ -321,7 +321,7 @@ def _pattern(keys: Keys, pattern: str, layers: int) -> tuple[str, str]:
         raise keys.refuse(pattern, f"one of M, *, - and E for each of the {layers} layers is allowed")
     mixers = {"m": "m", "*": "f", "-": "n", "e": "n"}
     feeds = {"m": "n", "*": "n", "-": "d", "e": "e"}
-    return "".join(mixers[one] for one in pattern), "".join(feeds[one] for one in pattern)
+    return "".join(mixers[letter] for letter in pattern), "".join(feeds[letter] for letter in pattern)
 
 
 def _blocks(keys: Keys, layers: int, put: Put, fields: Found) -> None:
@@ -331,8 +331,8 @@ def _blocks(keys: Keys, layers: int, put: Put, fields: Found) -> None:
         raise keys.refuse(f"{len(listed)} entries", f"one entry for each of the {layers} layers is needed")
     heads, width = fields["heads"][0], fields["hidden"][0]
     mixers, kv_heads, ffn = "", [], []
-    for i, one in enumerate(listed):
-        block = Keys(one if isinstance(one, dict) else {}, f"block_configs[{i}].")
+    for i, kind_name in enumerate(listed):
+        block = Keys(kind_name if isinstance(kind_name, dict) else {}, f"block_configs[{i}].")
         attention, feed = (block.under(name) or Keys({}) for name in ("attention", "ffn"))
         skip = attention.flag("no_op") or attention.flag("replace_with_linear")
         group = attention.whole("n_heads_in_group", default=1, low=1, high=heads)
@@ -425,6 +425,6 @@ def _guessing(keys: Keys, outside: Keys, put: Callable[[str, Any, str], None]) -
         layers = level.whole(*names, default=0, high=4096)
         if layers:
             put("guess_layers", layers, level.last)
-            said = "a layer that guesses" if layers == 1 else f"{layers} layers that guess"
-            return [f"The checkpoint also holds {said} tokens ahead (multi-token prediction), run where asked."]
+            layers_text = "a layer that guesses" if layers == 1 else f"{layers} layers that guess"
+            return [f"The checkpoint also holds {layers_text} tokens ahead (multi-token prediction), run where asked."]
     return []

@@ -35,8 +35,8 @@ def _number(read: Callable[[str], Any]) -> Callable[[str], Any]:
 def _levels(text: str) -> int:
     """Deepest nesting of a JSON text; brackets inside strings count too, which refuses nothing that is meant."""
     depth = most = 0
-    for one in text:
-        depth += (one in "[{") - (one in "]}")
+    for part in text:
+        depth += (part in "[{") - (part in "]}")
         most = max(most, depth)
     return most
 

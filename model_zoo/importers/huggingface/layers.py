@@ -27,10 +27,10 @@ def shortest(letters: str, layers: int) -> str:
 def _by_name(keys: Keys, listed: Any, layers: int, known: dict[str, str]) -> str:
     if len(listed) < layers:
         raise keys.refuse(listed, f"one entry for each of the {layers} layers is needed")
-    for one in listed[:layers]:
-        if str(one) not in known:
-            raise WorkloadError(f"key {keys.last!r} has {str(one)[:60]!r}; known kinds of layer: {', '.join(known)}")
-    return "".join(known[str(one)] for one in listed[:layers])
+    for entry in listed[:layers]:
+        if str(entry) not in known:
+            raise WorkloadError(f"key {keys.last!r} has {str(entry)[:60]!r}; known kinds of layer: {', '.join(known)}")
+    return "".join(known[str(entry)] for entry in listed[:layers])
 
 
 _PATTERNS = (
@@ -86,19 +86,19 @@ def _periodic(keys: Keys, kind: str, state: str) -> tuple[str, str] | None:
 
 def _windows(keys: Keys, layers: int, default: str) -> tuple[str, str]:
     window = keys.raw("sliding_window", "sliding_window_size")
-    said = keys.last
+    key = keys.last
     used = keys.flag("use_sliding_window", default=True)
     every = keys.whole("sliding_window_pattern", "_sliding_window_pattern", default=0, low=1, high=4096)
     first = keys.raw("max_window_layers")
     if window is None or not used:
         return "f", "sliding_window"
     if every:
-        return "w" * (every - 1) + "f", keys.last or said
+        return "w" * (every - 1) + "f", keys.last or key
     if default:
         return default, "model_type"
     if isinstance(first, int):  # Qwen2: the first layers see everything
         return "".join("f" if i < first else "w" for i in range(layers)), "max_window_layers"
-    return "w", said
+    return "w", key
 
 
 def feeds_of(keys: Keys, layers: int, kind: str, experts: int) -> tuple[str, int, str]:
@@ -108,7 +108,7 @@ def feeds_of(keys: Keys, layers: int, kind: str, experts: int) -> tuple[str, int
     first = keys.whole(
         "first_k_dense_replace", "num_dense_layers", "moe_layer_start_index", "dense_layers", default=0, high=4096
     )
-    said = keys.last
+    key = keys.last
     if listed := keys.listed("mlp_layer_types", "moe_layers_enum"):
         return _by_name(keys, listed, layers, {"dense": "d", "sparse": "e", "moe": "e"}), 0, keys.last
     freq = keys.raw("moe_layer_freq", "moe_layer_interval", "interleave_moe_layer_step", "decoder_sparse_step")
@@ -126,4 +126,4 @@ def feeds_of(keys: Keys, layers: int, kind: str, experts: int) -> tuple[str, int
         raise keys.refuse(freq, "a whole number from 1 on, or one entry a layer, is allowed")
     every = int(freq or 1)
     letters = "".join("d" if i in dense or (i + 1) % every else "e" for i in range(layers))
-    return letters, first, step if every > 1 else said or "mlp_only_layers"
+    return letters, first, step if every > 1 else key or "mlp_only_layers"

@@ -24,7 +24,7 @@ def encoder(keys: Keys, fields: Found) -> None:
 
 def _side(value: Any, vision: Keys) -> int:
     """Pixels of a side; of a pair the larger."""
-    if isinstance(value, list) and value and all(isinstance(one, int) for one in value):
+    if isinstance(value, list) and value and all(isinstance(entry, int) for entry in value):
         value = max(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65536:
         raise vision.refuse(value, "a whole number from 1 to 65536, or a pair of them, is allowed")
@@ -58,10 +58,10 @@ def images(outside: Keys, text: Keys, fields: Found) -> list[str]:
     ratio = vision.number("mlp_ratio", default=4.0, low=0.01, high=64)
     ffn = vision.whole("intermediate_size", "vt_intermediate_size", default=int(ratio * hidden), low=1, high=1_048_576)
     patch = _side(vision.raw("patch_size", "spatial_patch_size") or 14, vision)
-    given = vision.raw("image_size")
-    given = outside.raw("force_image_size") if outside.data.get("force_image_size") else given
-    dynamic = given is None or outside.text("model_type") in ("pixtral", "mistral3")
-    side = _SIDE if dynamic else _side(given, vision)
+    size = vision.raw("image_size")
+    size = outside.raw("force_image_size") if outside.data.get("force_image_size") else size
+    dynamic = size is None or outside.text("model_type") in ("pixtral", "mistral3")
+    side = _SIDE if dynamic else _side(size, vision)
     grid = max(1, side // patch)
     patches = grid * grid
     frames = vision.whole("temporal_patch_size", default=1, low=1, high=64)
@@ -71,7 +71,7 @@ def images(outside: Keys, text: Keys, fields: Found) -> list[str]:
     shuffle = shuffle or outside.number("downsample_ratio", default=0.0, low=0, high=1)
     each = merge * merge if merge else round(1 / shuffle**2) if shuffle else 1
     listed = vision.raw("merge_kernel_size")
-    if isinstance(listed, list) and len(listed) == 2 and all(isinstance(one, int) and one > 0 for one in listed):
+    if isinstance(listed, list) and len(listed) == 2 and all(isinstance(entry, int) and entry > 0 for entry in listed):
         each = listed[0] * listed[1]
     pooled = outside.whole("mm_tokens_per_image", default=0, low=1, high=2**24)
     tokens = pooled or -(-patches // each)

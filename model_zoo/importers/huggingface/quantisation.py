@@ -36,10 +36,10 @@ def checkpoint_format(config: Keys, text: Keys, beside: Keys | None) -> Format:
                 formats.append(_of(under))
     if beside is not None and (own := beside.under("quantization")) is not None:
         formats.append(_modelopt(own, own.text("quant_algo"), own.listed("exclude_modules")))
-    for one in formats[1:]:
-        if (one.precision, one.quantised) != formats[0][:2] and one.precision != formats[0].precision:
+    for other in formats[1:]:
+        if (other.precision, other.quantised) != formats[0][:2] and other.precision != formats[0].precision:
             raise WorkloadError(
-                f"key {one.key!r} says {one.precision} and {formats[0].key!r} says {formats[0].precision}: a "
+                f"key {other.key!r} says {other.precision} and {formats[0].key!r} says {formats[0].precision}: a "
                 "checkpoint's weights are in one format"
             )
     return formats[0] if formats else Format(plain, "all", "torch_dtype")
@@ -57,7 +57,7 @@ def _of(keys: Keys) -> Format:
         algorithm = keys.text("quant_algo")
         return _modelopt(keys, algorithm, ignored or keys.listed("exclude_modules"))
     bits = keys.whole("bits", "w_bit", "weight_bits", default=0, high=64)
-    said, stored = keys.last, _METHODS[method]
+    key, stored = keys.last, _METHODS[method]
     if method == "bitsandbytes":
         four, eight = keys.flag("load_in_4bit", "_load_in_4bit"), keys.flag("load_in_8bit", "_load_in_8bit")
         if four == eight:
@@ -68,12 +68,12 @@ def _of(keys: Keys) -> Format:
         return Format("w4a16" if four else "int8", "linear", place)
     if method in ("awq", "gptq", "auto-round"):
         if bits not in (0, 4, 8):
-            raise WorkloadError(f"key {said!r} is {bits}; 4 or 8 bits are known for {method}")
+            raise WorkloadError(f"key {key!r} is {bits}; 4 or 8 bits are known for {method}")
         return Format(f"w{bits or stored}a16", _which(ignored), place)
     if bits not in (0, stored):
-        raise WorkloadError(f"key {said!r} is {bits}, and {place!r} is {method!r}, which has {stored}: one is wrong")
+        raise WorkloadError(f"key {key!r} is {bits}, and {place!r} is {method!r}, which has {stored}: one is wrong")
     if method == "mxfp4":
-        return Format("fp4", "experts" if any("attn" in str(one) for one in ignored) else _which(ignored), place)
+        return Format("fp4", "experts" if any("attn" in str(module) for module in ignored) else _which(ignored), place)
     block = keys.listed("weight_block_size")
     per = f"blocks of {'x'.join(map(str, block))}" if block else "one scale a tensor"
     return Format("fp8", _which(ignored), place, (f"FP8 weights with {per}.",))
@@ -116,29 +116,29 @@ def _groups(keys: Keys, ignored: Any) -> Format:
         if group is None or weights is None:
             continue
         bits, kind = weights.whole("num_bits", default=8, high=64), weights.text("type", default="int")
-        said = weights.prefix + "num_bits"
+        key = weights.prefix + "num_bits"
         entering = group.under("input_activations")
         if kind == "float":
             known = {8: "fp8", 4: "fp4"}
         else:
             known = {4: "w4a16", 8: "w8a16" if entering is None else "int8"}
         if bits not in known:
-            raise WorkloadError(f"key {said!r} is {bits} for {kind} weights; known: {', '.join(map(str, known))}")
+            raise WorkloadError(f"key {key!r} is {bits} for {kind} weights; known: {', '.join(map(str, known))}")
         formats[known[bits]] = None
     if not formats:
         raise WorkloadError(f"key '{keys.prefix}config_groups' has no group with weights")
-    narrow = min(formats, key=lambda one: int(re.findall(r"\d+", one)[0]))
+    narrow = min(formats, key=lambda label: int(re.findall(r"\d+", label)[0]))
     notes = (f"Groups in {' and '.join(formats)} are counted in {narrow}.",) if len(formats) > 1 else ()
     return Format(narrow, _which(ignored), keys.prefix + "config_groups", notes)
 
 
 def _which(ignored: Any) -> str:
     """Which products a checkpoint quantises, from the names it leaves out."""
-    names = [str(one).lower() for one in ignored]
+    names = [str(module).lower() for module in ignored]
     attention = sum(
-        "attn" in one or "attention" in one or re.search(r"\b[qkvo]_proj", one) is not None for one in names
+        "attn" in name or "attention" in name or re.search(r"\b[qkvo]_proj", name) is not None for name in names
     )
-    dense = any("shared_expert" in one for one in names)
+    dense = any("shared_expert" in name for name in names)
     if attention and dense:
         return "experts"
     return "feed-forward" if attention else "linear"

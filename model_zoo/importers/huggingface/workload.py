@@ -58,8 +58,8 @@ def read_config_file(path: Path, id: str | None = None) -> Workload:
 
 def id_from(name: str) -> str:
     """An id from a name: its last part, in lower case."""
-    made = re.sub(r"[^a-z0-9.]+", "-", name.rstrip("/").rsplit("/", 1)[-1].lower()).strip("-.")
-    return made[:63] or "imported"
+    id = re.sub(r"[^a-z0-9.]+", "-", name.rstrip("/").rsplit("/", 1)[-1].lower()).strip("-.")
+    return id[:63] or "imported"
 
 
 def read_config(
@@ -116,7 +116,7 @@ def _workload(fields: Found, id: str, kind: str, file: str, precision: str, note
     except WorkloadError as error:
         raise WorkloadError(_by_key(str(error), fields)) from None
     size = graph.parameters
-    said = f"{size / 1e9:.4g} B" if size >= 1e9 else f"{size / 1e6:.4g} M"
+    amount = f"{size / 1e9:.4g} B" if size >= 1e9 else f"{size / 1e6:.4g} M"
     try:
         return Workload(
             schema_version=1,
@@ -124,7 +124,7 @@ def _workload(fields: Found, id: str, kind: str, file: str, precision: str, note
             name=id,
             family=_FAMILY,
             precision=precision,
-            summary=f"Read from {file}: architecture {kind}, {said} parameters.",
+            summary=f"Read from {file}: architecture {kind}, {amount} parameters.",
             sources={"config": Source(title=file, note="a configuration of the user's own")},
             params={name: _number(value, key) for name, (value, key) in fields.items()},
             request=Request(inputs=512, outputs=128),

@@ -106,9 +106,9 @@ class Survey:
             raise WorkloadError(f"{what} grows faster than the batch and the square of the length, which has no count")
         dims = []
         for factor, (b, s) in zip(factors, powers, strict=True):
-            taken = [lengths.pop(0) for _ in range(s)]
+            known_lengths = [lengths.pop(0) for _ in range(s)]
             coef = factor[0] / (self.walks[0].batch ** b * LENGTH**s)
-            dims.append(Dim(coef, b, int("s" in taken), int("c" in taken)))
+            dims.append(Dim(coef, b, int("s" in known_lengths), int("c" in known_lengths)))
         if isinstance(self.file.batch, int):
             first = dims[0]
             dims[0] = Dim(first.coef / self.file.batch, 1, first.s, first.c)

@@ -72,7 +72,7 @@ def shown(name: str) -> str:
     return repr(name if len(name) <= 60 else name[:57] + "...")
 
 
-def told(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """First line of somebody else's complaint, printable and short."""
     line = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return re.sub(r"[^\x20-\x7e]", "?", line)[:120]
@@ -114,7 +114,7 @@ def _parse(data: bytes) -> Any:
     except (DecodeError, ValueError) as error:
         if "alloc failed" in str(error):  # the parser's word for it
             raise MemoryError from None
-        raise WorkloadError(f"not readable as an ONNX model ({told(error)})") from None
+        raise WorkloadError(f"not readable as an ONNX model ({first_line(error)})") from None
     if not model.graph.node:
         raise WorkloadError("the ONNX model has no nodes")
     if not all(isinstance(text, str) for text in _texts(model)):
@@ -150,19 +150,19 @@ def _expanded(model: Any) -> int:
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     counts: dict[tuple[str, str, str], int | None] = {}
 
-    def one(node: Any) -> int:
+    def expanded(node: Any) -> int:
         key = (node.domain, node.op_type, node.overload)
         if key not in functions:
             return 1
         if key not in counts:
             counts[key] = None
-            counts[key] = sum(one(inner) for inner in functions[key].node)
+            counts[key] = sum(expanded(inner) for inner in functions[key].node)
         if counts[key] is None:
             raise WorkloadError(f"the ONNX model's function {shown(node.op_type)} calls itself")
         return counts[key] or 0
 
     try:
-        return sum(one(node) for node in model.graph.node)
+        return sum(expanded(node) for node in model.graph.node)
     except RecursionError:
         raise WorkloadError("the ONNX model's functions call each other too deeply to be read") from None
 
@@ -173,7 +173,7 @@ def _inlined(model: Any) -> Any:
     try:
         return inliner.inline_local_functions(model)
     except (checker.ValidationError, *NATIVE) as error:
-        raise WorkloadError(f"the ONNX model's own functions can't be written out ({told(error)})") from None
+        raise WorkloadError(f"the ONNX model's own functions can't be written out ({first_line(error)})") from None
 
 
 def _opset(model: Any) -> int:
@@ -227,8 +227,8 @@ def _opened(
     known = {a for axes in inputs.values() for a in axes if isinstance(a, str)}
     for name, size in sizes.items():
         if name not in known:
-            some = ", ".join(map(shown, sorted(known)[:8])) or "none"
-            raise WorkloadError(f"size of axis {shown(name)}: no input has an open axis of that name; open are {some}")
+            names = ", ".join(map(shown, sorted(known)[:8])) or "none"
+            raise WorkloadError(f"size of axis {shown(name)}: no input has an open axis of that name; open are {names}")
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_ELEMENTS:
             raise WorkloadError(
                 f"size of axis {shown(name)} is {shown(str(size))}; a whole number from 1 to {MAX_ELEMENTS} is allowed"
@@ -258,26 +258,26 @@ def _past(inputs: Mapping[str, Axes], batch: int | str) -> frozenset[str]:
 
 def _needed(nodes: tuple[Any, ...], given: set[str], outputs: tuple[str, ...]) -> tuple[Any, ...]:
     """Nodes that some output needs, after a check that every tensor is made once and before it is read."""
-    made = set(given)
+    available = set(given)
     for number, node in enumerate(nodes, 1):
         label = shown(node.name or f"{node.op_type.lower()}{number}")
         for name in node.input:
-            if name and name not in made:
+            if name and name not in available:
                 raise WorkloadError(
                     f"node {label} reads {shown(name)}, which no input, weight or earlier node of the ONNX model makes"
                 )
         for name in node.output:
-            if name and name in made:
+            if name and name in available:
                 raise WorkloadError(f"node {label} makes {shown(name)}, which exists already")
-            made.add(name)
+            available.add(name)
     if not outputs:
         raise WorkloadError("the ONNX model has no output")
     for name in outputs:
-        if name not in made or not name:
+        if name not in available or not name:
             raise WorkloadError(f"output {shown(name)} of the ONNX model is made by no node")
-    wanted, kept = set(outputs), []
+    wanted, needed = set(outputs), []
     for node in reversed(nodes):
         if wanted.intersection(filter(None, node.output)):
             wanted.update(node.input)
-            kept.append(node)
-    return tuple(reversed(kept))
+            needed.append(node)
+    return tuple(reversed(needed))

@@ -119,8 +119,8 @@ def _pool(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
 
 def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
     """Element-wise ops, reductions and data movement."""
-    several = kind in ("Split", "TopK")
-    out = combined([file.elements(o) for o in node.output if o]) if several else file.elements(node.output[0])
+    split = kind in ("Split", "TopK")
+    out = combined([file.elements(o) for o in node.output if o]) if split else file.elements(node.output[0])
     computed = file.computed(list(node.input))
     inputs = file.made_by(list(node.input))
     if kind in _MOVES:
@@ -142,7 +142,7 @@ def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
 
 def _suppression(file: Survey, node: Any, name: str) -> list[Op]:
     """Boxes sorted by score and compared with those kept: ten operations a box, as the zoo's own detector counts it."""
-    boxes, scores = (file.elements(one) for one in node.input[:2])
+    boxes, scores = (file.elements(name_of) for name_of in node.input[:2])
     candidates, out = scores.at(1), file.elements(node.output[0])
     return [
         Op(
@@ -206,14 +206,14 @@ def _lower(file: Survey, node: Any, name: str) -> list[Op]:
     raise WorkloadError(f"node {shown(name)} is a {shown(node.op_type)}, an ONNX operator that has no count here{why}")
 
 
-def _named(node: Any, number: int, taken: set[str]) -> str:
+def _named(node: Any, number: int, used: set[str]) -> str:
     """A name for an op as scenarios may hold it: letters, digits, ``_ . -``, and no other op's."""
-    given = re.sub(r"[^\w.-]+", ".", node.name).strip(".-")[-60:].strip(".-")
-    name = given or f"{re.sub(r'[^a-z0-9]', '', node.op_type.lower())[:40]}{number}"
+    label = re.sub(r"[^\w.-]+", ".", node.name).strip(".-")[-60:].strip(".-")
+    name = label or f"{re.sub(r'[^a-z0-9]', '', node.op_type.lower())[:40]}{number}"
     parts = node.op_type in _PARTED
-    while name in taken or (parts and any(other.startswith(f"{name}-") for other in taken)):
+    while name in used or (parts and any(other.startswith(f"{name}-") for other in used)):
         name = f"{name}-{number}"
-    taken.add(name)
+    used.add(name)
     return name
 
 
@@ -251,7 +251,7 @@ def _survey(opened: File) -> Survey:
         known = rows[0] == 1 or int(rows[0]) in (axes[:-1] if len(axes) > 2 else axes)
         named = rows[0] != opened.batch and known
         return Survey(replace(opened, batch=int(rows[0]))) if named else file
-    batch, length = (file.powers(one, f"node {shown(node.name)}") for one in (rows, steps))
+    batch, length = (file.powers(source, f"node {shown(node.name)}") for source in (rows, steps))
     if batch[0] or not length[0]:
         return file
     if opened.length is None:  # the open axis is the sequence
@@ -292,10 +292,10 @@ def _operators(file: Survey) -> list[Op]:
         if cached == _LAYS or (not cached and _free(file, node)):
             continue
         name = _named(node, number, names)
-        made = [_appended(file, node, name)] if cached else _lower(file, node, name)
-        ops += made
-        names.update(op.name for op in made)
-        file.source.update(dict.fromkeys(filter(None, node.output), (made[-1].name,)))
+        lowered = [_appended(file, node, name)] if cached else _lower(file, node, name)
+        ops += lowered
+        names.update(op.name for op in lowered)
+        file.source.update(dict.fromkeys(filter(None, node.output), (lowered[-1].name,)))
     if not ops:
         raise WorkloadError("the ONNX model has no operator that computes")
     return ops
@@ -315,12 +315,12 @@ def _decoder(opened: File) -> Graph:
 
     The file is walked as it fills the cache and as it adds a token; both passes hold the same operators.
     """
-    fill, step = (Survey(one) for one in opened.passes())
+    fill, step = (Survey(phase) for phase in opened.passes())
     first, more = _operators(fill), _operators(step)
-    held = {op.name for op in first}
-    if {op.name for op in more} != held:
+    names = {op.name for op in first}
+    if {op.name for op in more} != names:
         raise WorkloadError("the ONNX model runs other operators with a cache than without one, which has no count")
-    kept = [step.elements(root) for root in dict.fromkeys(step.kept.values())]
+    states = [step.elements(root) for root in dict.fromkeys(step.kept.values())]
     entering, indices = _entering(fill)
     through = Linear(0, 1, 0)
     return Graph(
@@ -331,7 +331,7 @@ def _decoder(opened: File) -> Graph:
         unit="token",
         units_per_request=Linear(0, 0, 1),
         causal=True,
-        state_elements=Sum(tuple(kept)),
+        state_elements=Sum(tuple(states)),
         input_elements=entering,
         input_indices=indices,
         output_elements=dim(1, "bs"),

@@ -35,8 +35,8 @@ def _contraction(
     read, new = file.own(own)
     inputs = file.made_by(sides)
     if own and max(extents["g"]) == 1:
-        turned = own[0] == sides[0]  # weights on the left: their rows are what comes out
-        rows, width = ("n", "m") if turned else ("m", "n")
+        transposed = own[0] == sides[0]  # weights on the left: their rows are what comes out
+        rows, width = ("n", "m") if transposed else ("m", "n")
         m, k, n = file.spread([extents[rows], extents["k"], extents[width]], what)
         if (k.b, k.s, k.c, n.b, n.s, n.c) == (0,) * 6:
             op = linear(name, m, k.coef, n.coef, group="network", inputs=inputs, bias=False, stored=new)
@@ -68,10 +68,10 @@ def _matmul(file: Survey, node: Any, name: str) -> list[Op]:
     total = file.measure(out, prod)
     if any(side in file.constant and len(file.shape(side)) <= 2 for side in sides):  # one matrix for all rows
         rows = "n" if sides[0] in file.constant else "m"
-        kept = m if rows == "n" else n
-        grown = tuple(t / (e or 1.0) for t, e in zip(total, kept, strict=True))
-        ones = (1.0,) * len(total)
-        extents = {"g": ones, "m": kept if rows == "n" else grown, "n": grown if rows == "n" else kept, "k": k}
+        rest = m if rows == "n" else n
+        grown = tuple(t / (e or 1.0) for t, e in zip(total, rest, strict=True))
+        units = (1.0,) * len(total)
+        extents = {"g": units, "m": rest if rows == "n" else grown, "n": grown if rows == "n" else rest, "k": k}
     else:
         copies = tuple(t / (a * b or 1.0) for t, a, b in zip(total, m, n, strict=True))
         extents = {"g": copies, "m": m, "n": n, "k": k}
@@ -93,14 +93,14 @@ def _convolution(file: Survey, node: Any, name: str) -> list[Op]:
     shape, image = _filters(file, node, name, weight), file.shape(node.input[0])
     attributes = attributes_of(node)
     groups = int(attributes.get("group", 1))
-    turned = node.op_type == "ConvTranspose"
+    transposed = node.op_type == "ConvTranspose"
     if len(shape) < 3 or len(image) != len(shape) or groups < 1:
         raise WorkloadError(
             f"node {shown(name)}: filters of {len(shape)} axes on an image of {len(image)}, in {groups} groups, are no "
             "convolution"
         )
-    given, wanted = (shape[0], shape[1] * groups) if turned else (shape[1] * groups, shape[0])
-    if given != image[1] or shape[0] % groups or not prod(shape):
+    channels, wanted = (shape[0], shape[1] * groups) if transposed else (shape[1] * groups, shape[0])
+    if channels != image[1] or shape[0] % groups or not prod(shape):
         raise WorkloadError(
             f"node {shown(name)}: filters of {' x '.join(map(str, shape))} in {groups} groups do not fit an image of "
             f"{image[1]} channels"
@@ -109,8 +109,8 @@ def _convolution(file: Survey, node: Any, name: str) -> list[Op]:
     window = shape[1] * prod(kernel)
     read, new = file.own([node.input[i] for i in {1: (1, 2), 3: (3, 8)}[weight] if i < len(node.input)])
     reads, writes = file.elements(node.input[0]), file.elements(node.output[0])
-    if turned:  # every pixel that enters makes a window of what leaves
-        m, n, k, flops = reads * (1.0 / given), window, given // groups, reads * (2.0 * window)
+    if transposed:  # every pixel that enters makes a window of what leaves
+        m, n, k, flops = reads * (1.0 / channels), window, channels // groups, reads * (2.0 * window)
     else:
         m, n, k, flops = writes * (1.0 / wanted), wanted // groups, window, writes * (2.0 * window)
     return [
@@ -129,7 +129,7 @@ def _convolution(file: Survey, node: Any, name: str) -> list[Op]:
             reads=reads,
             writes=writes,
             shard="n",
-            attributes=() if turned else _plane(attributes, kernel, image, groups, wanted),
+            attributes=() if transposed else _plane(attributes, kernel, image, groups, wanted),
         )
     ]
 
@@ -180,8 +180,8 @@ def _einsum(file: Survey, node: Any, name: str) -> list[Op]:
     def extent(letters: set[str]) -> tuple[float, ...]:
         sizes = []
         for at, term in enumerate(terms):
-            mine = [term.index(letter) for letter in sorted(letters) if letter in term and (at == 0 or letter not in a)]
-            sizes.append(file.measure(node.input[at], lambda s, mine=mine: prod(s[i] for i in mine)))
+            axes = [term.index(letter) for letter in sorted(letters) if letter in term and (at == 0 or letter not in a)]
+            sizes.append(file.measure(node.input[at], lambda s, mine=axes: prod(s[i] for i in mine)))
         return tuple(x * y for x, y in zip(*sizes, strict=True))
 
     extents = {"g": extent(a & b & out), "m": extent(a - b), "n": extent(b - a), "k": extent((a & b) - out)}
@@ -210,8 +210,8 @@ def _recurrent(file: Survey, node: Any, name: str) -> list[Op]:
     cell = Cell(name, "network", hidden, directions, directions, row, step)
     step_of(step_kind)(cell, width, file.made_by(node.input[:1]))
     read, new = file.own(list(node.input[1:4]))
-    held = sum(op.stored for op in cell.ops) * directions
-    share = 0.0 if new == 0 else new / held
+    stored = sum(op.stored for op in cell.ops) * directions
+    share = 0.0 if new == 0 else new / stored
     return [replace(op, stored=op.stored * share) for op in cell.ops] if read else cell.ops
 
 
@@ -220,13 +220,13 @@ def _attention(file: Survey, node: Any, name: str) -> list[Op]:
     attributes = attributes_of(node)
     queries, keys, values = node.input[:3]
     flat = len(file.shape(queries)) == 3
-    heads, kept = int(attributes.get("q_num_heads", 0)), int(attributes.get("kv_num_heads", 0))
-    if (flat and not (heads and kept)) or (len(node.input) > 4 and node.input[4]):
+    heads, kv_heads = int(attributes.get("q_num_heads", 0)), int(attributes.get("kv_num_heads", 0))
+    if (flat and not (heads and kv_heads)) or (len(node.input) > 4 and node.input[4]):
         raise WorkloadError(
             f"node {shown(name)} (Attention) with a cache, or without its numbers of heads, has no count"
         )
 
-    for side, copies in ((queries, heads), (keys, kept), (values, kept)):
+    for side, copies in ((queries, heads), (keys, kv_heads), (values, kv_heads)):
         if flat and file.shape(side)[2] % copies:
             raise WorkloadError(
                 f"node {shown(name)} (Attention) has {copies} heads over a width of {file.shape(side)[2]}: they must "
@@ -240,7 +240,7 @@ def _attention(file: Survey, node: Any, name: str) -> list[Op]:
         return file.measure(side, lambda s: (s[0] * copies, s[1], s[2] // copies)[at - 1])
 
     g, q = part(queries, 1, heads), part(queries, 2, heads)
-    depth, rows, width = part(queries, 3, heads), part(keys, 2, kept), part(values, 3, kept)
+    depth, rows, width = part(queries, 3, heads), part(keys, 2, kv_heads), part(values, 3, kv_heads)
     sides = [file.elements(side) for side in (queries, keys, values)]
     what = f"node {shown(name)}"
     copies, m, n, k = file.spread([g, q, rows, depth], what)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from model_zoo.importers.onnx.file import MAX_ELEMENTS, NATIVE, SMALL, File, shown, told
+from model_zoo.importers.onnx.file import MAX_ELEMENTS, NATIVE, SMALL, File, first_line, shown
 from model_zoo.schema import WorkloadError
 
 _FOLDED = frozenset({
@@ -116,8 +116,8 @@ class Walk:
             return
         each = min(int(numpy_helper.to_array(most).reshape(-1)[0]), boxes[1] or 0)
         if each > 0:
-            kept = (boxes[0] or 0) * (scores[1] or 0) * each
-            self.types[node.output[0]] = helper.make_tensor_type_proto(7, [kept, 3])
+            rows = (boxes[0] or 0) * (scores[1] or 0) * each
+            self.types[node.output[0]] = helper.make_tensor_type_proto(7, [rows, 3])
 
     def _infer(self, schema: Any, node: Any, label: str) -> None:
         from onnx import checker, helper, shape_inference
@@ -135,7 +135,8 @@ class Walk:
                 ir_version=self.file.ir_version,
             )
         except (shape_inference.InferenceError, checker.ValidationError, *NATIVE) as error:
-            raise WorkloadError(f"the shapes of node {label} ({node.op_type}) do not fit ({told(error)})") from None
+            complaint = first_line(error)
+            raise WorkloadError(f"the shapes of node {label} ({node.op_type}) do not fit ({complaint})") from None
         self.types.update(types)
 
     def _fold(self, node: Any) -> None:
@@ -164,8 +165,8 @@ class Walk:
     def _evaluate(self, node: Any, inputs: list[str], outputs: list[str], numpy_helper: Any) -> None:
         try:
             run = _runner(node.SerializeToString(), self.file.opset)
-            done = run.run(None, {name: numpy_helper.to_array(self.data[name]) for name in dict.fromkeys(inputs)})
-            for name, value in zip(outputs, done, strict=True):
+            results = run.run(None, {name: numpy_helper.to_array(self.data[name]) for name in dict.fromkeys(inputs)})
+            for name, value in zip(outputs, results, strict=True):
                 if value.size <= SMALL:
                     self.data[name] = numpy_helper.from_array(value, name)
         except Exception:  # each operator of the reference is Python of its own and raises what it likes
@@ -178,10 +179,12 @@ def _runner(node: bytes, opset: int) -> Any:
     from onnx import NodeProto, helper
     from onnx.reference import ReferenceEvaluator
 
-    one = NodeProto.FromString(node)
-    inputs = [helper.make_value_info(n, helper.make_tensor_type_proto(0, None)) for n in dict.fromkeys(one.input) if n]
-    outputs = [helper.make_value_info(n, helper.make_tensor_type_proto(0, None)) for n in one.output if n]
-    graph = helper.make_graph([one], "node", inputs, outputs)
+    proto = NodeProto.FromString(node)
+    inputs = [
+        helper.make_value_info(n, helper.make_tensor_type_proto(0, None)) for n in dict.fromkeys(proto.input) if n
+    ]
+    outputs = [helper.make_value_info(n, helper.make_tensor_type_proto(0, None)) for n in proto.output if n]
+    graph = helper.make_graph([proto], "node", inputs, outputs)
     return ReferenceEvaluator(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
 
 
@@ -219,18 +222,18 @@ def _attribute_types(kind: str, since: int) -> dict[str, tuple[int, bool]]:
 
 def _fits(schema: Any, node: Any, label: str) -> None:
     """Inputs, outputs and attributes of a node against what its operator takes."""
-    many, made = len(node.input), len(node.output)
-    if not schema.min_input <= many <= schema.max_input or not schema.min_output <= made <= schema.max_output:
+    many, results = len(node.input), len(node.output)
+    if not schema.min_input <= many <= schema.max_input or not schema.min_output <= results <= schema.max_output:
         raise WorkloadError(
-            f"node {label} ({node.op_type}) has {many} inputs and {made} outputs; {schema.min_input} to "
+            f"node {label} ({node.op_type}) has {many} inputs and {results} outputs; {schema.min_input} to "
             f"{schema.max_input} and {schema.min_output} to {schema.max_output} are allowed"
         )
     types = _attribute_types(schema.name, schema.since_version)
-    given = {a.name: int(a.type) for a in node.attribute}
+    kinds = {a.name: int(a.type) for a in node.attribute}
     for name, (kind, required) in types.items():
-        if name in given and given[name] != kind:
+        if name in kinds and kinds[name] != kind:
             raise WorkloadError(f"node {label} ({node.op_type}) has an attribute {shown(name)} of the wrong type")
-        if required and name not in given:
+        if required and name not in kinds:
             raise WorkloadError(f"node {label} ({node.op_type}) lacks its attribute {shown(name)}")
     _refuse_fatal(node, label)
 
