@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
-from engine.cost.changes import moved
+from engine.cost.changes import moved, without_effect
 from engine.cost.compose import compose
 from engine.cost.report import Report
 from engine.resolve.bind import bind
@@ -40,4 +40,4 @@ def evaluate(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None
     times = assemble(bound, plan)
     # 4. the report, with the reason for each number
     far = moved(scenario, times.latency_s, times.units_per_s, catalog, zoo)
-    return compose(bound, plan, times, far)
+    return compose(bound, plan, times, far, lambda: without_effect(bound, times, catalog, zoo))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
+from types import MappingProxyType
 
 from engine.devices import family
 from engine.devices.common.contract import Job, Rule
@@ -25,6 +26,8 @@ FUSABLE = frozenset({
 LOOPS = frozenset({"MaxPool", "AveragePool", "Conv"})  # read a window: neighbours' rows are needed too
 POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
 RULES = (Rule("On an ARM CPU a framework calls a grouped convolution channel by channel.", ("5G-071",)),)
+EAGER = MappingProxyType({"fuse": False, "graph": False})
+"""Switches that a breadth-first framework has off, where a family has them."""
 ELEMENT = 4.0  # bytes of an activation: frameworks of the document's year run FP32
 
 
@@ -341,20 +344,37 @@ def tile_cache(device: Device) -> float:
     return shared / device.cores
 
 
-def compare(device: Device, graph: Graph, batch: int, format: str = "fp32") -> DepthFirstComparison:
+def compare(
+    device: Device,
+    graph: Graph,
+    batch: int,
+    format: str = "fp32",
+    tile: tuple[int, ...] = (),
+    streams: int = 1,
+    turned: Mapping[str, float | bool] = MappingProxyType({}),
+) -> DepthFirstComparison:
     """A network's forward pass breadth first under an eager framework, and depth first. An estimate.
 
     Both run the same library for dense products. Frameworks of the document's year had grouped convolutions from oneDNN
     (x86) and cuDNN only: on an ARM CPU, breadth first calls a convolution for each channel of a depthwise one.
+
+    Parameters
+    ----------
+    tile, streams : as a scenario's: threads of a stream, passes in flight at once. [-]
+    turned : parameters and switches of the device's model that are not its own, by name.
     """
     plain = graph.phases[0]
     slow = device.cpu is not None and device.cpu.isa == "arm"
     breadth, cache = eager(plain, products_per_channel=slow), tile_cache(device)
     unfolded = eager(plain)
-    depth, result = depth_first(unfolded, cache, pool_cycles(device)), chains(unfolded, cache)
+    pool = turned.get("pool_cycles", pool_cycles(device))
+    depth, result = depth_first(unfolded, cache, pool), chains(unfolded, cache)
+    breadth_s, depth_s = (
+        seconds(device, graph, phase, batch, format, tile, streams, turned) for phase in (breadth, depth)
+    )
     return DepthFirstComparison(
-        breadth_s=seconds(device, graph, breadth, batch, format),
-        depth_s=seconds(device, graph, depth, batch, format),
+        breadth_s,
+        depth_s,
         breadth_bytes=sum(c.moved_bytes(batch)[0] for c in result),
         depth_bytes=sum(c.moved_bytes(batch)[1] for c in result),
         chains=result,
@@ -367,12 +387,19 @@ def pool_cycles(device: Device) -> float:
 
 
 def seconds(
-    device: Device, graph: Graph, phase: Phase, batch: int, format: str = "fp32", tile: tuple[int, ...] = ()
+    device: Device,
+    graph: Graph,
+    phase: Phase,
+    batch: int,
+    format: str = "fp32",
+    tile: tuple[int, ...] = (),
+    streams: int = 1,
+    turned: Mapping[str, float | bool] = MappingProxyType({}),
 ) -> float:
     """Time of one pass with operators issued one by one and nothing fused by the library. [s]"""
     fam = family(device.kind)
-    eagerly = {"fuse": False, "graph": False}
-    switches = {s.name: eagerly.get(s.name, s.default) for s in fam.switches}
+    switches = {s.name: bool(turned.get(s.name, s.default)) for s in fam.switches} | EAGER
+    own = {p.name for p in fam.parameters}
     job = Job(
         device=device,
         phase=phase,
@@ -383,10 +410,10 @@ def seconds(
         context=1.0,
         max_context=1.0,
         ways=1,
-        streams=1,
+        streams=streams,
         format=format,
         tile=tile,
-        switches=switches,
-        model=fam.model(device),
+        switches={name: switches[name] for name in (s.name for s in fam.switches)},
+        model=fam.model(device, {name: value for name, value in turned.items() if name in own}),
     )
     return fam.price(job).total_s

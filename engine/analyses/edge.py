@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.analyses.depth_first import DepthFirstComparison, compare
+from engine.analyses.depth_first import EAGER, DepthFirstComparison, compare
 from engine.analyses.split import SplitPoint, split_points
 from engine.cost.error_bands import widest
 from engine.cost.report import ErrorBand
@@ -87,16 +87,30 @@ def forwarding(
 
 
 def depth_first_of(scenario: Scenario) -> DepthFirstComparison:
-    """The scenario's network on its first device, breadth first under an eager framework against depth first."""
+    """The scenario's network on one device, breadth first under an eager framework against depth first.
+
+    ScenarioError in one sentence for what the comparison has no answer for: other families, several phases or devices,
+    and switches that it sets itself.
+    """
     bound = bind(scenario)
+    answered = "depth-first execution is answered for"
     if not bound.family.layerwise:
         kinds = ", ".join(kind for kind in FAMILIES if family(kind).layerwise)
-        raise ScenarioError(
-            f"{bound.device.name} is a {bound.device.kind}; depth-first execution is answered for {kinds}"
-        )
+        raise ScenarioError(f"{bound.device.name} is a {bound.device.kind}; {answered} {kinds}")
     if len(bound.graph.phases) > 1:
-        raise ScenarioError(f"{bound.workload.name} has several phases; depth-first execution is answered for one")
-    comparison = compare(bound.device, bound.graph, scenario.batch, scenario.precision)
+        raise ScenarioError(f"{bound.workload.name} has several phases; {answered} one")
+    if scenario.scheme in ("tensor", "pipelined", "clusters") and scenario.devices > 1:
+        raise ScenarioError(f"scheme is {scenario.scheme!r} on {scenario.devices} devices; {answered} one device")
+    usual = {switch.name: switch.default for switch in bound.family.switches}
+    for name in EAGER.keys() & scenario.switches.keys():
+        if scenario.switches[name] != usual[name]:
+            raise ScenarioError(
+                f"switches.{name} is {str(scenario.switches[name]).lower()}: breadth first has it off, so only its "
+                "default is allowed here"
+            )
+    turned = {**scenario.switches, **bound.model}
+    device, format = bound.device, scenario.precision
+    comparison = compare(device, bound.graph, scenario.batch, format, scenario.tile, scenario.streams, turned)
     if not comparison.chains:
         raise ScenarioError(f"{bound.workload.name} has no chain of operators without a dense product between them")
     return comparison

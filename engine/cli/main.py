@@ -195,6 +195,7 @@ def _told(report: Any) -> list[str]:
         *_tokens(report),
         f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else report.unpriced}",
         f"error band  {told(report.error_band)}",
+        *report.without_effect,
     ]
     for op in sorted(report.ops, key=lambda o: -o.time_s)[:12]:
         lines.append(f"  {op.name[:34]:34} {amount(op.time_s, 's'):>10} {percent(op.share):>5}  {op.bound}")

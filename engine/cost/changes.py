@@ -1,19 +1,28 @@
-"""What a scenario's what-ifs change: its pace beside that of the catalog's own parts. Ratios of estimates."""
+"""What a scenario's what-ifs change beside the catalog's own parts, and which settings change nothing.
+
+Ratios and exact differences of estimates.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
-from engine.cost.assemble import assemble
+from engine.cost.assemble import Figures, assemble, figures_of
 from engine.cost.best_plan import make_plan
+from engine.cost.figures import METRICS
 from engine.devices.common.contract import Unsupported
-from engine.resolve.bind import bind
+from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError
+from engine.scenario.fields import BY_FAMILY
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device
 from model_zoo.catalog import Zoo
+
+_MONEY = ("capex_usd", "throughput_per_usd", "usd_per_million")
 
 
 @dataclass(frozen=True)
@@ -50,3 +59,46 @@ def _plain(scenario: str, catalog: Catalog | None, zoo: Zoo | None) -> Plain | N
     except (ScenarioError, Unsupported):
         return None
     return Plain(times.latency_s, times.units_per_s, tuple(p.stage.device for p in times.priced))
+
+
+def without_effect(bound: Bound, times: Figures, catalog: Catalog | None = None, zoo: Zoo | None = None) -> list[str]:
+    """A sentence for each setting of a priced scenario that moves no time, rate, power, energy or price.
+
+    Each what-if, network parameter, switch, tile, layer format and field of some families alone is set back to the
+    catalog's value or the default, and the scenario priced again. A part that a what-if changes has no price
+    (`engine.scenario.overrides.unstated`): that alone is no effect of hardware.
+    """
+    same = "is the same without it"
+    sentences = []
+    for path, value, back in _settings(bound):
+        own = path.endswith(".price") or not path.startswith(("devices.", "host.", "links.", "system."))
+        names = [name for name in METRICS if own or name not in _MONEY]
+        try:
+            other = bind(back, catalog, zoo)
+            plain = figures_of(other, make_plan(other))
+        except (ScenarioError, Unsupported):
+            continue  # it does not run without
+        if all(times.figure(name) == plain.figure(name) for name in names):
+            sentences.append(f"No effect here: {path} = {value}; every time, rate, power and price {same}.")
+    return sentences
+
+
+def _settings(bound: Bound) -> Iterator[tuple[str, Any, Scenario]]:
+    """Path and value of each setting that is not the default, and the scenario with it set back."""
+    s, usual = bound.scenario, {switch.name: switch.default for switch in bound.family.switches}
+    for field in ("overrides", "params"):
+        given = getattr(s, field)
+        for name in given:
+            shown = name if field == "overrides" else f"params.{name}"
+            yield shown, given[name], s.with_(**{field: {k: v for k, v in given.items() if k != name}})
+    for name, on in s.switches.items():
+        if on != usual[name]:
+            yield f"switches.{name}", "on" if on else "off", s.with_(switches=s.switches | {name: usual[name]})
+    for name, format in s.layers.items():
+        if format != s.precision:
+            yield f"layers.{name}", format, s.with_(layers={k: v for k, v in s.layers.items() if k != name})
+    if s.tile:
+        yield "tile", "x".join(map(str, s.tile)), s.with_(tile=())
+    for field in BY_FAMILY:
+        if (value := getattr(s, field.path)) is not None:
+            yield field.path, value, s.with_(**{field.path: None})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -324,8 +324,14 @@ def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str
     return text
 
 
-def compose(bound: Bound, plan: Plan, times: Schedule, moved: float | None = 0.0) -> Report:
-    """The report of a priced plan; ``moved``: by what-ifs, see `error_band`. [-]"""
+def compose(
+    bound: Bound,
+    plan: Plan,
+    times: Schedule,
+    moved: float | None = 0.0,
+    idle: Callable[[], Sequence[str]] = tuple,
+) -> Report:
+    """The report of a priced plan; ``moved``: by what-ifs, see `error_band`; ``idle``: of `without_effect`. [-]"""
     s, graph = bound.scenario, bound.graph
     units = graph.units_per_request.at(s.inputs, s.outputs)
     ops, other = _ops(times), _other(times)
@@ -397,6 +403,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, moved: float | None = 0.0
         devices_used=sum(plan.devices_used),
         stated=_assumptions(bound, plan, times),
         fewer=lambda: fewer_devices(bound, latency),
+        idle=idle,
         error_band=error_band(s, bound.workload.family, graph, devices, bound_by, moved),
         problems=problems,
         worded=worded,

@@ -5,7 +5,7 @@ Estimates unless a row says that it is a bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -190,6 +190,7 @@ class Report:
     devices_used: int
     stated: tuple[Assumption, ...]  # `assumptions` but for what is tried when they are read
     fewer: Callable[[], str | None] = field(repr=False, compare=False)  # the sentence that fewer devices answer sooner
+    idle: Callable[[], Sequence[str]] = field(repr=False, compare=False)  # of settings that move no figure
     error_band: ErrorBand
     problems: tuple[str, ...]
     worded: Callable[[], tuple[str, str]] = field(repr=False, compare=False)  # `verdict` and `limited_by`
@@ -204,7 +205,13 @@ class Report:
     def assumptions(self) -> tuple[Assumption, ...]:
         """Sentences that figures rest on. Fewer devices are tried when they are read: it takes as long as the rest."""
         fewer = self.fewer()
-        return self.stated if fewer is None else (*self.stated, Assumption(fewer, "derived"))
+        tried = (*self.without_effect, *((fewer,) if fewer else ()))
+        return (*self.stated, *(Assumption(text, "derived") for text in tried))
+
+    @cached_property
+    def without_effect(self) -> tuple[str, ...]:
+        """A sentence for each setting that moves no figure. Each is set back when they are read."""
+        return tuple(self.idle())
 
     @cached_property
     def _words(self) -> tuple[str, str]:
@@ -262,8 +269,8 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Plain data with SI units in the key names; the JSON of the command line and of the app's export."""
         out = asdict(self) | {"assumptions": [asdict(one) for one in self.assumptions]}
-        out |= {"verdict": self.verdict, "limited_by": self.limited_by}
-        del out["stated"], out["fewer"], out["worded"]
+        out |= {"verdict": self.verdict, "limited_by": self.limited_by, "without_effect": list(self.without_effect)}
+        del out["stated"], out["fewer"], out["idle"], out["worded"]
         out["scenario"] = self.scenario.model_dump(mode="json")
         for row, op in zip(out["ops"], self.ops, strict=True):
             row["intensity_flop_per_b"] = op.intensity

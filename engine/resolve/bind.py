@@ -351,19 +351,24 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
         raise ScenarioError(f"scheme is {scenario.scheme!r}: {system.name} offers {', '.join(system.schemes)}")
     if scenario.devices not in counts:
         raise ScenarioError(f"devices is {scenario.devices}: {system.name} offers {', '.join(map(str, counts))}")
+    if scenario.split and scenario.scheme != "split":
+        raise NotThereError(
+            f"split is {scenario.split}: scheme {scenario.scheme!r} cuts no network, so 0 is allowed; 'split' cuts it"
+        )
     fam = family(device.kind)
     reason = fam.supports(device, graph, scenario.precision)
     if reason:
         raise Unsupported(reason)
     formats = fam.formats(device)
     if scenario.precision not in formats:
-        raise ScenarioError(f"precision is {scenario.precision!r}: {device.name} runs {', '.join(formats)}")
+        why = "no unit of it multiplies another format, or widens stored weights on their way to one that does"
+        raise ScenarioError(f"precision is {scenario.precision!r}: {device.name} runs {', '.join(formats)}, as {why}")
     if scenario.tile:
-        knobs = fam.knobs(device) if fam.knobs else ()
+        knobs = fam.knobs_for(device, graph)
         if len(scenario.tile) != len(knobs):
-            names = ", ".join(k.name for k in knobs) or "no tiling knob"
+            names = ", ".join(k.name for k in knobs) or "no tiling knob for this network"
             refused = ScenarioError if knobs else NotThereError
-            raise refused(f"tile has {len(scenario.tile)} numbers: {device.name} has {names}")
+            raise refused(f"tile is {'x'.join(map(str, scenario.tile))}: {device.name} has {names}")
         for value, knob in zip(scenario.tile, knobs, strict=True):
             if value not in knob.values:
                 raise ScenarioError(f"tile.{knob.name} is {value}: {', '.join(map(str, knob.values))} are allowed")

@@ -205,7 +205,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         formats=offered,
         schemes=schemes,
         device_counts=group.counts or (group.count,),
-        knobs=fam.knobs(device) if fam.knobs else (),
+        knobs=fam.knobs_for(device, graph),
         switches=fam.switches_for(graph),
         params=tuple(
             Adjustable(name, label, low, high, float(value))

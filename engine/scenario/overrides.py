@@ -78,6 +78,8 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
         fields["overrides"] = fields["overrides"] | {path.removeprefix("system."): _printed(path, value)}
     elif path in _PLAIN:
         fields[path] = field(path).meant(value)
+        if path == "scheme" and value != "split":
+            fields["split"] = 0  # another scheme cuts nothing
     elif path in _WHOLE:
         fields[path] = _whole(path, value)
     elif path == "tile":

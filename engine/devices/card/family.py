@@ -29,7 +29,7 @@ from engine.devices.card.energy import joules
 from engine.devices.card.graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
 from engine.devices.card.levels import level_bytes, limits_of
 from engine.devices.card.padding import padded
-from engine.devices.card.parameters import ASSUMPTIONS, PARAMETERS, RULES, SWITCHES
+from engine.devices.card.parameters import ASSUMPTIONS, PARAMETERS, RULES, SWITCHES, partitioned
 from engine.devices.card.placement import (
     beyond,
     card_of,
@@ -363,7 +363,8 @@ def cores(job: Job) -> tuple[Span, ...]:
 
 def knobs(device: Device) -> tuple[Knob, ...]:
     """How many cores look up embeddings while the others compute."""
-    return (Knob("sparse-cores", "Cores for lookups or the first net", tuple(range(1, int(card_of(device).cores.si)))),)
+    counts = tuple(range(1, int(card_of(device).cores.si)))
+    return (Knob("sparse-cores", "Cores for lookups or the first net", counts, partitioned),)
 
 
 def max_streams(device: Device) -> int:

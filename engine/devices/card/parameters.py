@@ -27,6 +27,11 @@ def _detector(graph: Graph) -> bool:
     return any(op.kind == "NonMaxSuppression" for phase in graph.phases for op in phase.ops)
 
 
+def partitioned(graph: Graph) -> bool:
+    """Whether parts of a network may have cores of their own: lookups, or the first of two nets."""
+    return _tables(graph) or _detector(graph)
+
+
 def _pools(graph: Graph) -> bool:
     return any(op.kind == "GlobalAveragePool" for phase in graph.phases for op in phase.ops)
 

@@ -81,11 +81,12 @@ class Switch:
 
 @dataclass(frozen=True)
 class Knob:
-    """A tiling choice: its name, its label and the values it may take."""
+    """A tiling choice: its name, its label, the values it may take, and for which networks it matters (None: all)."""
 
     name: str
     label: str
     values: tuple[int, ...]
+    applies: Callable[[Graph], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -434,6 +435,11 @@ class DeviceFamily:
     def switches_for(self, graph: Graph) -> tuple[Switch, ...]:
         """Switches that can matter for a network."""
         return tuple(s for s in self.switches if s.applies is None or s.applies(graph))
+
+    def knobs_for(self, device: Device, graph: Graph) -> tuple[Knob, ...]:
+        """Tiling knobs that can matter for a network."""
+        knobs = self.knobs(device) if self.knobs else ()
+        return tuple(knob for knob in knobs if knob.applies is None or knob.applies(graph))
 
     def groups(self, job: Job) -> tuple[Group, ...]:
         """Groups in which the seconds of a job's operators are added up."""

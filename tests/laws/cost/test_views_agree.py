@@ -31,14 +31,15 @@ def random_scenarios(count: int, seed: int) -> tuple[Scenario, ...]:
         try:
             base = default_scenario(draw.choice(systems), draw.choice(workloads))
             offered = choices(base)
+            scheme = draw.choice(offered.schemes)
             base = base.with_(
                 batch=draw.choice((1, 1, 2, 8, 32)),
                 precision=draw.choice(offered.formats),
-                scheme=draw.choice(offered.schemes),
+                scheme=scheme,
                 devices=draw.choice(offered.device_counts),
                 streams=draw.choice(offered.stream_counts),
                 outputs=min(base.outputs, draw.choice((1, 2, 17))),
-                split=draw.randrange(len(offered.splits) + 1),
+                split=draw.randrange(len(offered.splits) + 1) if scheme == "split" else 0,
                 switches={s.name: draw.random() < 0.5 for s in offered.switches},
             )
             evaluate(base)
