@@ -8,7 +8,7 @@ HOST = 127.0.0.1
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: run test check bench lint lock clean
+.PHONY: run test soak check bench lint lock clean
 
 $(VENV)/.runtime: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -33,6 +33,10 @@ test: $(VENV)/.dev
 	@test -d tests/app/node_modules || npm ci --silent --prefix tests/app || echo "no axe-core: the scan of the pages is skipped"
 	$(BIN)/python -m engine.cli.warm
 	$(BIN)/python -m pytest -n auto
+
+# nightly: ten times the random examples, whole grids, every walk in a browser
+soak: $(VENV)/.dev
+	INFERSCAPE_EFFORT=10 INFERSCAPE_WALKS=all $(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

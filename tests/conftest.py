@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -58,9 +60,48 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByGroup:
     return ByGroup(config, log)
 
 
+WALKS = {
+    "test_a_preset_link_opens_in_a_fresh_browser_with_the_same_numbers",
+    "test_back_and_forward_walk_the_changes",
+    "test_pages_keep_the_scenario_and_history",
+    "test_exports_download_with_units_token_and_versions",
+    "test_an_edit_just_after_a_pick_keeps_both",
+    "test_a_clicked_design_opens_as_its_scenario",
+    "test_a_scenario_kept_in_the_browser_opens_after_a_reload_and_can_be_removed",
+    "test_explore_is_read_changed_and_left_by_keys",
+}
+"""Walks in a browser of every run; with INFERSCAPE_WALKS=all, as in CI, or asked for by their path, all of them."""
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ.get("INFERSCAPE_WALKS") != "all" and not any("browser" in path for path in config.args):
+        walks = [item for item in items if item.get_closest_marker("browser")]
+        others = {item for item in walks if item.nodeid.split("::")[-1].split("[")[0] not in WALKS}
+        items[:] = [item for item in items if item not in others]
+        config.hook.pytest_deselected(items=list(others))
     items.sort(key=lambda item: place_of(item.nodeid))
+
+
+SLOWEST = Path(__file__).parents[1] / "build" / "slowest-tests.txt"
+"""Written by a run of several processes: seconds of the files of tests and of single tests, the slowest first."""
+_SECONDS: dict[str, float] = defaultdict(float)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _SECONDS[report.nodeid] += report.duration
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In the process that deals out the tests, what took how long is written down."""
+    if getattr(session.config.option, "dist", "no") != "no" and not hasattr(session.config, "workerinput"):
+        files: dict[str, float] = defaultdict(float)
+        for test, seconds in _SECONDS.items():
+            files[test.split("::", maxsplit=1)[0]] += seconds
+        listed = (sorted(of.items(), key=lambda row: -row[1])[:100] for of in (files, _SECONDS))
+        SLOWEST.parent.mkdir(exist_ok=True)
+        SLOWEST.write_text("\n\n".join("\n".join(f"{s:8.2f} {name}" for name, s in rows) for rows in listed) + "\n")
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import each
+
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("devices", "cost", "traffic", "sweep", "numerics")
 FILES = [file for room in ROOMS for file in sorted((ROOT / "engine" / room).rglob("*.py"))]
@@ -66,7 +68,7 @@ def faults(source: str) -> list[str]:
     return result
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.relative_to(ROOT).as_posix())
+@each("file", FILES, ids=lambda f: f.relative_to(ROOT).as_posix())
 def test_public_functions_say_their_units_and_errors(file: Path) -> None:
     assert faults(file.read_text()) == []
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from tests.architecture.map import PACKAGES, ROOT, TARGET, WALK, rooms, said, written
+from tests.each import each
 
 FOLDERS = sorted({f.parent for package in PACKAGES for f in (ROOT / package).rglob("*.py")})
 TESTS = sorted({f.parent for f in (ROOT / "tests").rglob("*.py")})
@@ -31,7 +30,7 @@ def test_every_room_and_folder_says_what_it_is():
     assert len(rooms()) == len(set(rooms()))
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: f.relative_to(ROOT).as_posix())
+@each("folder", FOLDERS, ids=lambda f: f.relative_to(ROOT).as_posix())
 def test_a_folder_is_small_and_its_siblings_share_no_prefix(folder: Path):
     """At most twenty files; three that begin alike want a folder."""
     name = folder.relative_to(ROOT).as_posix()
@@ -41,7 +40,7 @@ def test_a_folder_is_small_and_its_siblings_share_no_prefix(folder: Path):
     assert name in LISTS or max(heads.values(), default=0) < 3, heads.most_common(1)
 
 
-@pytest.mark.parametrize("folder", TESTS, ids=lambda f: f.relative_to(ROOT).as_posix())
+@each("folder", TESTS, ids=lambda f: f.relative_to(ROOT).as_posix())
 def test_a_folder_of_tests_is_small(folder: Path):
     assert len(list(folder.glob("*.py"))) <= MOST
 

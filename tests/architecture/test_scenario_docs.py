@@ -6,18 +6,17 @@ import json
 import zlib
 from base64 import urlsafe_b64decode
 
-import pytest
-
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
 from tests.architecture.scenario import TARGET, written
+from tests.each import each
 
 
 def test_the_page_is_what_schema_and_table_say():
     assert TARGET.read_text() == written(), "out of date: python -m tests.architecture.scenario"
 
 
-@pytest.mark.parametrize("id", PRESETS)
+@each("id", PRESETS)
 def test_a_token_is_read_as_the_page_describes(id):
     """By the standard library alone: version, encoding, checksum, sorted JSON of every field."""
     scenario = PRESETS[id].scenario

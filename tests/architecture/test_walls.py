@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import each
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("app", "engine", "hardware_specs", "model_zoo")
 FILES = sorted(f for package in PACKAGES for f in (ROOT / package).rglob("*.py"))
@@ -41,7 +43,7 @@ def breaches(package: str, path: str, source: str) -> list[str]:
     return result
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.relative_to(ROOT).as_posix())
+@each("file", FILES, ids=lambda f: f.relative_to(ROOT).as_posix())
 def test_every_file_keeps_the_walls(file: Path) -> None:
     path = file.relative_to(ROOT).as_posix()
     assert breaches(path.split("/")[0], path, file.read_text()) == []

@@ -12,6 +12,7 @@ from engine.devices.common.counts import seen as compiled
 from model_zoo import table as T
 from model_zoo.catalog import default_zoo
 from model_zoo.ops import Dim, Op, Phase, Sum, dim, seen
+from tests.each import each
 
 ZOO = default_zoo()
 NAMES = ("g", "m", "n", "k", "flops", "weights", "reads", "writes", "state_reads", "state_writes")
@@ -23,7 +24,7 @@ def _windowed(op: Op, cap: float) -> Op:
     return replace(op, **capped)
 
 
-@pytest.mark.parametrize("id", ZOO.ids())
+@each("id", ZOO.ids())
 def test_a_table_counts_what_the_ops_count(id: str) -> None:
     """To rounding, whatever the window, at contexts below, at and above it."""
     for phase in ZOO.graph(id).phases:
@@ -39,9 +40,8 @@ def test_a_table_counts_what_the_ops_count(id: str) -> None:
                 for j, op in enumerate(ops):
                     back = compiled(table, j, *where[2:])
                     for name, column in zip(NAMES, COLUMNS, strict=True):
-                        assert at(table, j, column, *where[:2], back) == pytest.approx(
-                            getattr(op, name).at(*where), rel=1e-12
-                        )
+                        counted = at(table, j, column, *where[:2], back)
+                        assert math.isclose(counted, getattr(op, name).at(*where), rel_tol=1e-12), (name, op)
 
 
 @pytest.mark.parametrize("anew", [False, True])
@@ -49,11 +49,11 @@ def test_a_table_counts_what_the_ops_count(id: str) -> None:
 def test_a_span_of_contexts_is_the_mean_of_what_each_token_sees(cap: int, anew: bool) -> None:
     for first in (1, 3, 5, 6, 100, 130):
         for many in (1, 2, 7, 64, 300):
-            each = [(c - 1) % cap + 1 if anew else min(c, cap) for c in range(first, first + many)]
+            window = [(c - 1) % cap + 1 if anew else min(c, cap) for c in range(first, first + many)]
             mean = first + (many - 1) / 2
-            assert seen(mean, many, cap, anew) == pytest.approx(sum(each) / many, rel=1e-12)
+            assert seen(mean, many, cap, anew) == pytest.approx(sum(window) / many, rel=1e-12)
             table = T.lower(Phase("decode", (Op("scores", "MatMul", "attention", n=dim(1, "c", cap, anew)),)))
-            assert compiled(table, 0, mean, float(many)) == pytest.approx(sum(each) / many, rel=1e-12)
+            assert compiled(table, 0, mean, float(many)) == pytest.approx(sum(window) / many, rel=1e-12)
 
 
 def test_a_capped_count_stops_growing_and_a_product_keeps_the_window() -> None:

@@ -20,11 +20,12 @@ from model_zoo import carried as C
 from model_zoo import default_zoo
 from model_zoo.importers.huggingface import read_config_file
 from model_zoo.schema import CARRIED, LONGEST_CARRIED, WorkloadError
+from tests.each import each
 
 FILES = [path for path in sorted(Path(__file__).with_name("configs").glob("*.json")) if path.stem != "zamba2-7b"]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_a_public_configuration_fits_in_a_link(path: Path) -> None:
     read = read_config_file(path)
     id = C.in_link(read)

@@ -20,6 +20,8 @@ from model_zoo.importers.huggingface import keys as keys_of
 from model_zoo.importers.huggingface import read_config, read_config_file, written
 from model_zoo.ops import Graph
 from model_zoo.schema import Workload, WorkloadError
+from tests.each import each
+from tests.effort import examples
 
 FOLDER = Path(__file__).with_name("configs")
 FILES = sorted(FOLDER.glob("*.json"))
@@ -88,7 +90,7 @@ def config(id: str, **changes: Any) -> dict[str, Any]:
     return {key: value for key, value in data.items() if value is not None}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_a_public_configuration_loads_or_says_one_sentence(path: Path) -> None:
     if path.stem in UNKNOWN:
         with pytest.raises(WorkloadError, match="key '") as error:
@@ -110,7 +112,7 @@ def test_there_are_configurations_of_every_kind() -> None:
     assert len(FILES) >= 60
 
 
-@pytest.mark.parametrize("id", CARDS)
+@each("id", CARDS)
 def test_parameters_and_cache_of_the_card(id: str) -> None:
     """The cache to the byte; parameters to the digits that cards print."""
     whole, active, cache = CARDS[id]
@@ -221,7 +223,7 @@ def said(data: dict[str, Any], beside: dict[str, Any] | None = None) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize(("id", "changes", "sentence"), BAD)
+@each(("id", "changes", "sentence"), BAD)
 def test_bad_input_costs_one_sentence_that_names_the_key(id: str, changes: dict[str, Any], sentence: str) -> None:
     assert sentence in said(config(id, **changes))
 
@@ -390,11 +392,11 @@ def mutated(data: Any, rng: random.Random) -> Any:
     return rng.choice(JUNK)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_whatever_a_key_holds_it_loads_or_costs_one_sentence(path: Path) -> None:
     rng = random.Random(path.stem)
     data = json.loads(path.read_text())
-    for _ in range(150):
+    for _ in range(examples(150)):
         changed = mutated(data, rng)
         try:
             assert read_config(changed, "mine").params

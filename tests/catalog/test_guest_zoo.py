@@ -17,6 +17,7 @@ from engine.sweep import FIGURES, sweep
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo import WorkloadError, Zoo, default_zoo
 from tests.catalog.onnx_files import FLOAT, INT64, conv, f32, model, node
+from tests.each import each
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = (ROOT / "model_zoo" / "TEMPLATE.yaml").read_text()
@@ -98,7 +99,7 @@ def test_the_length_is_asked_for_where_something_grows_with_it(zoo: Zoo) -> None
     assert zoo.graph("my-seq").flops(1, 128) == 128 * zoo.graph("my-seq").flops(1, 1)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@each("system", SYSTEMS)
 def test_every_system_answers_or_says_why_not(system: str, zoo: Zoo) -> None:
     if system in ONLY:
         with pytest.raises(Unsupported, match=ONLY[system]) as caught:

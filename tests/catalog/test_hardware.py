@@ -12,6 +12,7 @@ import hardware_specs
 from engine.devices import family
 from hardware_specs import Device, System, default_catalog
 from hardware_specs.catalog import quantities
+from tests.each import each
 
 ROOT = Path(hardware_specs.__file__).parent
 CATALOG = default_catalog()
@@ -30,7 +31,7 @@ def spec(path: Path):
     return getattr(CATALOG, section.removesuffix("s"))(path.stem)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_file(path):
     entry = spec(path)
     assert entry.id == path.stem
@@ -43,7 +44,7 @@ def test_file(path):
         assert math.isfinite(q.si)
 
 
-@pytest.mark.parametrize("id", DEVICES)
+@each("id", DEVICES)
 def test_ranges(id):
     device = CATALOG.device(id)
     for peak in (*device.peak.values(), *device.peak_low.values(), *device.sparse_peak.values()):
@@ -71,7 +72,7 @@ def test_ranges(id):
         CATALOG.link(device.host_link)
 
 
-@pytest.mark.parametrize("id", DEVICES)
+@each("id", DEVICES)
 def test_balance(id):
     """Peak over off-chip bandwidth lies where no machine of these years leaves it: a bit for a byte would."""
     device = CATALOG.device(id)
@@ -83,7 +84,7 @@ def test_balance(id):
         assert 0.8 <= wide / max(streams) <= 700
 
 
-@pytest.mark.parametrize("id", DEVICES)
+@each("id", DEVICES)
 def test_sparse_is_never_the_peak(id):
     device = CATALOG.device(id)
     for format, sparse in device.sparse_peak.items():
@@ -120,7 +121,7 @@ def test_peak_follows_from_the_block(id):
             assert block_peak(device, format, low) == pytest.approx(peak.si, rel=4e-3)
 
 
-@pytest.mark.parametrize("id", [id for id in DEVICES if CATALOG.device(id).gpu is not None])
+@each("id", [id for id in DEVICES if CATALOG.device(id).gpu is not None])
 def test_nobody_measured_more_than_the_peak(id):
     device = CATALOG.device(id)
     for format, rate in device.gpu.achieved_peak.items():
@@ -207,7 +208,7 @@ def test_memory_of_cards_and_host_is_160_gb():
     assert round(system_figure(node, "peak-int8") / watts / 1e12, 2) == 2.97
 
 
-@pytest.mark.parametrize("id", SYSTEMS)
+@each("id", SYSTEMS)
 def test_system_refers_to_what_exists(id):
     system = CATALOG.system(id)
     for group in (*system.devices, *([system.host] if system.host else [])):
@@ -226,7 +227,7 @@ def test_system_refers_to_what_exists(id):
         assert any(use.role in ("peer", "network") for use in system.links)
 
 
-@pytest.mark.parametrize("id", CATALOG.ids("links"))
+@each("id", CATALOG.ids("links"))
 def test_link(id):
     link = CATALOG.link(id)
     assert 1e8 <= link.bandwidth.si <= 1e12

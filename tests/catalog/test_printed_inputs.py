@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import reduce
 
-import pytest
-
 from hardware_specs import default_catalog, parse
+from tests.each import each
 
 CATALOG = default_catalog()
 
@@ -61,7 +60,7 @@ def step(node, name):
     return node[name] if isinstance(node, dict) else getattr(node, name)
 
 
-@pytest.mark.parametrize(("claim", "section", "id", "field", "printed"), PRINTED)
+@each(("claim", "section", "id", "field", "printed"), PRINTED)
 def test_catalog_says_what_the_document_prints(claim, section, id, field, printed):
     entry = getattr(CATALOG, section.removesuffix("s"))(id)
     found = reduce(step, field.split("."), entry)

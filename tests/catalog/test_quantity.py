@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware_specs import Quantity, SpecError, parse
+from tests.each import each
+from tests.effort import examples
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ def test_printed_forms(text, value, dimension):
     assert got == pytest.approx(value, rel=1e-15)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -80,7 +82,7 @@ def test_refused(text):
     number=st.floats(1e-6, 1e9),
     prefix=st.sampled_from([("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15)]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_byte_is_eight_bits_and_prefixes_scale(number, prefix):
     name, scale = prefix
     in_bytes = parse(f"{number!r} {name}B/s")[0]
@@ -90,7 +92,7 @@ def test_a_byte_is_eight_bits_and_prefixes_scale(number, prefix):
 
 
 @given(number=st.integers(1, 10**6), power=st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_binary_prefix_is_larger_than_the_decimal_one(number, power):
     binary, decimal = ("Ki", "Mi", "Gi", "Ti")[power - 1], ("k", "M", "G", "T")[power - 1]
     ratio = parse(f"{number} {binary}B")[0] / parse(f"{number} {decimal}B")[0]
@@ -98,7 +100,7 @@ def test_binary_prefix_is_larger_than_the_decimal_one(number, power):
 
 
 @given(st.text(max_size=30))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_text_is_read_or_refused_in_one_sentence(text):
     try:
         value, dimension = parse(text)

@@ -11,6 +11,7 @@ from model_zoo import FAMILIES, Graph, Op, WorkloadError, Zoo, read_workload
 from model_zoo import table as T
 from model_zoo.families.blocks import elementwise
 from model_zoo.ops import CONTRACTIONS, KINDS, Dim
+from tests.each import each
 
 ZOO = Zoo()
 ROOT = Path(__file__).resolve().parents[2] / "model_zoo"
@@ -65,7 +66,7 @@ CHECKS = [
 ]
 
 
-@pytest.mark.parametrize(("id", "check"), CHECKS)
+@each(("id", "check"), CHECKS)
 def test_published_figure_is_rederived(id, check):
     request = ZOO.workload(id).request
     value = derived(ZOO.graph(id), check.metric, request.inputs, request.outputs)
@@ -75,7 +76,7 @@ def test_published_figure_is_rederived(id, check):
     assert error <= check.tolerance
 
 
-@pytest.mark.parametrize("id", ZOO.ids())
+@each("id", ZOO.ids())
 def test_explanations_are_needed(id):
     request = ZOO.workload(id).request
     for check in ZOO.workload(id).checks:
@@ -84,7 +85,7 @@ def test_explanations_are_needed(id):
             assert abs(value / check.value.value - 1) > 0.01, f"{check.metric} needs no explanation"
 
 
-@pytest.mark.parametrize("id", ZOO.ids())
+@each("id", ZOO.ids())
 def test_file(id):
     workload = ZOO.workload(id)
     path = ZOO.path(id)
@@ -97,7 +98,7 @@ def test_file(id):
             assert low <= workload.params[key].value <= high
 
 
-@pytest.mark.parametrize("id", ZOO.ids())
+@each("id", ZOO.ids())
 def test_graph_is_sound(id):
     graph = ZOO.graph(id)
     assert graph.parameters > 0
@@ -125,7 +126,7 @@ def test_graph_is_sound(id):
                     assert 0 < op.weights_read(*at) <= op.stored
 
 
-@pytest.mark.parametrize("id", ZOO.ids())
+@each("id", ZOO.ids())
 def test_table_holds_the_same_counts(id):
     for phase in ZOO.graph(id).phases:
         table = T.lower(phase)
@@ -225,7 +226,7 @@ def test_unknown_id_names_the_nearest():
         ZOO.workload("gpt-345m")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in CONTRACTIONS])
+@each("kind", [kind for kind in KINDS if kind not in CONTRACTIONS])
 def test_every_kind_is_an_operation_or_says_what_it_lacks(kind: str) -> None:
     """Three pools and LRN were a KeyError of a word."""
     said = ""

@@ -23,6 +23,7 @@ from engine.traffic import capacity
 from engine.traffic.arrangements import arrangements
 from engine.traffic.policies import PLAIN
 from engine.traffic.scenario_load import load_of
+from tests.each import each
 
 LIMIT_S = 60.0  # CPU time of a call with its kernels compiled; a walk that does not end takes any limit
 
@@ -76,8 +77,8 @@ def without_end() -> None:
             pass
 
 
-@pytest.mark.parametrize("asked", sorted(ASKED))
-@pytest.mark.parametrize("preset", sorted(PRESETS))
+@each("asked", sorted(ASKED))
+@each("preset", sorted(PRESETS))
 def test_every_preset_is_answered_or_refused_in_time(preset: str, asked: str) -> None:
     with within(LIMIT_S):
         try:

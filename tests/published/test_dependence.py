@@ -14,6 +14,7 @@ from engine.published.kinds import known
 from engine.published.prediction import predicted
 from hardware_specs import default_catalog
 from model_zoo.catalog import default_zoo
+from tests.each import each
 from tests.tools.dependence import _model, _times, constants, moved
 
 GIVEN, _ = predictions()
@@ -56,12 +57,12 @@ def test_what_was_fitted_is_calibration(rows, id):
     assert rows[id]["role"] == "calibration"
 
 
-@pytest.mark.parametrize("id", CAN_NOT_FAIL)
+@each("id", CAN_NOT_FAIL)
 def test_what_can_not_fail_is_no_timing(rows, id):
     assert rows[id]["kind"] in ("input", "identity", "bound", "count", "derived")
 
 
-@pytest.mark.parametrize("id", RESTATED)
+@each("id", RESTATED)
 def test_what_restates_others_is_derived(rows, id):
     assert rows[id]["kind"] == "derived"
     assert rows[id]["of"]

@@ -13,6 +13,7 @@ from engine.devices.gpu.operators.kinds import KINDS
 from engine.devices.gpu.operators.predict import predict
 from engine.devices.gpu.operators.rows import checked, read_rows, write_rows
 from tests.bench.fit_gpu_operators import HERE, groups_of, judge_shipped
+from tests.each import each
 
 AIMS = {  # kind, part, format and runtime: median and 90th percentile of |predicted / measured - 1|
     ("gemm", "h100-sxm", "bfloat16 trtllm"): (0.06, 0.20),
@@ -72,7 +73,7 @@ def _left_out(kind: str) -> dict[tuple[str, str, str], np.ndarray]:
     return {key: np.concatenate(parts) for key, parts in found.items()}
 
 
-@pytest.mark.parametrize("key", AIMS, ids=" ".join)
+@each("key", AIMS, ids=" ".join)
 def test_rows_left_out_are_met(key: tuple[str, str, str]) -> None:
     error = np.abs(_left_out(key[0])[key] - 1.0)
     median, tail = AIMS[key]

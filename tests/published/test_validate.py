@@ -9,6 +9,7 @@ import pytest
 from engine.evaluate import evaluate
 from engine.published import claims, judge, predictions, validate
 from engine.scenario import decode
+from tests.each import each
 from tests.tools.published import README, into
 
 KEYS = {"id", "kind", "role", "metric", "unit", "published", "predicted", "error", "tolerance", "within", "reason"}
@@ -77,7 +78,7 @@ def test_the_readme_is_current(rows: list[dict]) -> None:
     assert into(text, rows) == text, "run `python -m tests.tools.published`"
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "tolerance", "predicted", "within"),
     [
         (100, 0.1, 109.9, True),

@@ -15,6 +15,7 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, decode, encode
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
+from tests.each import each
 
 APP = Path(__file__).parents[3] / "app"
 SYSTEMS = default_catalog().ids("systems")
@@ -36,7 +37,7 @@ def usual(system: str) -> Scenario:
     return default_scenario(system, next(id for id in default_zoo().ids() if why_not(system, id) is None))
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@each("system", SYSTEMS)
 def test_every_overridable_value_is_written_and_read_back(system):
     """As a number of SI, as the catalog prints it and as the box of a what-if shows it, it means the same."""
     scenario = usual(system)
@@ -52,7 +53,7 @@ def test_every_overridable_value_is_written_and_read_back(system):
             assert not any(bad in said for bad in ("e+", "e-0", "e-1", "None", "—")), said
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@each("system", SYSTEMS)
 def test_every_overridable_number_is_an_axis_that_holds_its_own_value(system):
     scenario = usual(system)
     candidates = axes.candidates(scenario)

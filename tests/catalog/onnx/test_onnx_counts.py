@@ -10,6 +10,7 @@ from onnxruntime import InferenceSession
 from model_zoo import build
 from model_zoo.importers.onnx.model import read_onnx
 from tests.catalog.onnx_files import FLOAT, INT64, f32, i64, model, node
+from tests.each import each
 
 UINT8, INT8, INT32 = TensorProto.UINT8, TensorProto.INT8, TensorProto.INT32
 
@@ -102,10 +103,10 @@ def test_recurrent_layers_equal_the_builder(kind, gates, cell, directions):
             assert here.reads.at(*at) == there.reads.at(*at)
 
 
-@pytest.mark.parametrize("axes", [(50, 2), ("T", 2), ("steps", "requests"), (50, "batch"), (1, 50), (50, 1)])
-@pytest.mark.parametrize("layout", [0, 1])
-@pytest.mark.parametrize("behind", ["input", "Relu", "Transpose"])
-@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+@each("axes", [(50, 2), ("T", 2), ("steps", "requests"), (50, "batch"), (1, 50), (50, 1)])
+@each("layout", [0, 1])
+@each("behind", ["input", "Relu", "Transpose"])
+@each(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
 def test_the_sequence_axis_is_not_the_batch(kind, gates, behind, layout, axes):
     """A request of a recurrent layer is one row that steps through the sequence, however the file lays its axes."""
     hidden, width = 6, 5

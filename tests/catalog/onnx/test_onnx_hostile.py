@@ -12,6 +12,7 @@ from model_zoo import WorkloadError
 from model_zoo.importers.onnx.file import MAX_NODES
 from model_zoo.importers.onnx.model import read_onnx
 from tests.catalog.onnx_files import FLOAT, INT64, f32, i64, model, node
+from tests.each import each
 
 X, Y = [("x", FLOAT, ["N", 4])], [("y", FLOAT, None)]
 IMAGE = [("x", FLOAT, ["N", 4, 8, 8])]
@@ -156,7 +157,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_one_sentence(name):
     data, pattern = CASES[name]
     with pytest.raises(WorkloadError, match=pattern) as error:

@@ -19,6 +19,7 @@ from engine.sweep import FIGURES, figures_of, price, space_of
 from engine.traffic.arrangements import arrangements
 from engine.traffic.scenario_load import priced
 from model_zoo.ops import LOOKUPS
+from tests.effort import examples
 
 DLRM = default_scenario("fb-node", "dlrm-more-complex")
 LARGER = DLRM.with_(params={"tables": 240}, host_tables="by-capacity")
@@ -58,7 +59,7 @@ def test_a_model_larger_than_the_cards_is_served_from_both_memories():
     assert "DRAM on Xeon D-2191 (host tables)" in refused.problems[0]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     tables=st.integers(20, 400),
     share=st.sampled_from(("by-capacity", *SHARES)),

@@ -16,11 +16,12 @@ from engine.resolve.presets import preset
 from engine.scenario import ScenarioError
 from engine.traffic import NoBatching, Poisson, simulate, single
 from engine.traffic.scenario_load import service_table
+from tests.effort import examples
 
 GRU = preset("brainwave-gru").scenario
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(1, 64), st.integers(1, 16), st.integers(1, 64), st.floats(1e-3, 0.5))
 def test_rates_add_up(devices, clients, cores, query_s):
     service = microservice(GRU, devices, clients, Client(cores, query_s))

@@ -10,6 +10,7 @@ from engine.evaluate import evaluate
 from engine.published.facebook_node import lookup_s, resident_bytes, saved_on_pcie, slower, sparse_cores, without
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
+from tests.each import each
 
 CORES, LANES, LPDDR = "devices.0.card.cores", "devices.0.card.vector_bits", "devices.0.memory.lpddr.bandwidth"
 LINK = "links.peer.bandwidth"
@@ -57,7 +58,7 @@ FIGURES: dict[str, Callable[[Overrides], float]] = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("figure", "path", "value", "rises"),
     [
         # splitting over cores pays with cores to split over, and less where memory is what is waited for

@@ -24,6 +24,7 @@ from engine.resolve.presets import preset
 from engine.scenario import ScenarioError
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import default_zoo
+from tests.each import each
 
 SERVING = (
     "id,source,measured,framework,version,model,system,precision,isl,osl,concurrency,batch_per_rank,gpus,tp,pp,attn_dp,"
@@ -156,7 +157,7 @@ def test_lengths_that_a_client_draws_below_the_nominal_count_at_their_mean(tmp_p
 DENSE = [id for id in default_zoo().ids() if default_zoo().graph(id).causal]
 
 
-@pytest.mark.parametrize("workload", DENSE)
+@each("workload", DENSE)
 def test_a_mixed_iteration_costs_less_than_its_two_passes_and_no_less_than_one(workload: str):
     """D <= TPOT <= D + the prompts that come in while a token is made, each in a pass of its own."""
     catalog = default_catalog()

@@ -9,6 +9,7 @@ from engine.cost.best_plan import make_plan
 from engine.cost.power_and_price import draw
 from engine.evaluate import bind
 from hardware_specs import default_catalog
+from tests.each import each
 
 GPUS = [id for id in default_catalog().ids("systems")
         if default_catalog().device(default_catalog().system(id).devices[0].device).kind == "gpu"]  # fmt: skip
@@ -18,7 +19,7 @@ def _report(system: str, workload: str, **fields):
     return evaluate(default_scenario(system, workload, **fields))
 
 
-@pytest.mark.parametrize("system", GPUS)
+@each("system", GPUS)
 def test_power_grows_with_the_work_up_to_the_limit(system: str) -> None:
     """A token at a time draws less than many at once; both lie between what is drawn anyway and the limit."""
     power = default_catalog().device(default_catalog().system(system).devices[0].device).power
@@ -63,11 +64,11 @@ def test_tokens_read_and_written_take_what_a_request_takes(fields: dict) -> None
     """Energy and cost of input and output tokens add up to the request's; a written one takes more."""
     r = _report("h100-sxm", "llama3.1-8b", **fields)
     s = r.scenario
-    for read, written, each in (
+    for read, written, total in (
         (r.energy_per_input_token_j, r.energy_per_output_token_j, r.energy_per_unit_j),
         (r.usd_per_million_input, r.usd_per_million_output, r.usd_per_million),
     ):
-        assert read * s.inputs + written * s.outputs == pytest.approx(each * s.outputs, rel=1e-9)
+        assert read * s.inputs + written * s.outputs == pytest.approx(total * s.outputs, rel=1e-9)
         assert 0.0 < read < written
 
 

@@ -11,13 +11,14 @@ from engine.resolve.choices import default_scenario
 from engine.traffic import TrafficError
 from engine.traffic.arrangements import stages
 from engine.traffic.scenario_load import priced, service_table, sized
+from tests.each import each
 
 MORE = "dlrm-more-complex"
 NODE = default_scenario("fb-node", MORE)
 
 
-@pytest.mark.parametrize("items", [1, 47, 48, 49, 150, 165, 180, 4800])
-@pytest.mark.parametrize("switches", [{}, {"in-flight": False}, {"overlap": False}])
+@each("items", [1, 47, 48, 49, 150, 165, 180, 4800])
+@each("switches", [{}, {"in-flight": False}, {"overlap": False}])
 def test_a_request_is_its_batches_an_interval_apart(items, switches):
     one = NODE.with_(switches={**NODE.switches, **switches})
     batch, request = priced(one)[2], priced(one.with_(inputs=items))[2]

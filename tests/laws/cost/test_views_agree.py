@@ -20,6 +20,8 @@ from engine.scenario import Scenario, ScenarioError
 from engine.traffic.scenario_load import service_table
 from hardware_specs import default_catalog
 from model_zoo.catalog import default_zoo
+from tests.each import each
+from tests.effort import examples
 
 
 @cache
@@ -72,18 +74,18 @@ def agree(scenario: Scenario) -> None:
         ends = span.start_s + span.duration_s
 
 
-@pytest.mark.parametrize("id", PRESETS)
+@each("id", PRESETS)
 def test_breakdown_lanes_and_rows_agree_for_every_preset(id: str) -> None:
     agree(PRESETS[id].scenario)
 
 
 @pytest.mark.parametrize("part", range(10))
 def test_breakdown_lanes_and_rows_agree_at_random(part: int) -> None:
-    for scenario in random_scenarios(50, part):
+    for scenario in random_scenarios(examples(50), part):
         agree(scenario)
 
 
-@pytest.mark.parametrize("id", PRESETS)
+@each("id", PRESETS)
 def test_what_limits_a_scenario_has_one_name(id):
     """In the verdict, in plain data and in what Compare shows; a family that tries what would help names that."""
     report = evaluate(PRESETS[id].scenario)
@@ -104,7 +106,7 @@ def test_what_would_help_is_tried_when_it_is_read_and_once(monkeypatch):
     assert len(tried) == 1
 
 
-@pytest.mark.parametrize("id", PRESETS)
+@each("id", PRESETS)
 def test_an_answer_prices_every_stage_in_detail_once(id: str) -> None:
     """What is only tried beside it, as other tiles or fewer devices, is asked for its pace alone."""
     scenario, asked = PRESETS[id].scenario, []

@@ -28,6 +28,7 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario
 from engine.sweep import space_of, table_rows
 from model_zoo.catalog import default_zoo
+from tests.each import each
 from tests.reference.devices.card_schedule import time_ops
 
 NETWORKS = ("resnext101-32x4d", "regnety-128gf", "fbnetv3-detection", "resnext3d-101", "xlm-r-large")
@@ -262,8 +263,8 @@ def test_the_length_rule_is_near_the_bound():
     assert least <= out[0] <= 4 / 3 * least
 
 
-@pytest.mark.parametrize("rows", [1.0, 3.0, 4.0, 5.0, 9.0, 32.0])
-@pytest.mark.parametrize("cores", [1.0, 6.0, 12.0, 13.0])
+@each("rows", [1.0, 3.0, 4.0, 5.0, 9.0, 32.0])
+@each("cores", [1.0, 6.0, 12.0, 13.0])
 def test_a_row_more_is_never_faster_on_the_array(rows, cores):
     """A ragged row of tiles counted as much as a whole one when work was dealt out, so 65 rows beat 64 by 10%."""
     for columns in (1.0, 2.0, 7.0, 32.0, 100.0):

@@ -20,6 +20,8 @@ from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import Quantity
 from model_zoo.catalog import default_zoo
+from tests.each import each
+from tests.effort import examples
 
 CPUS = ("xeon-8280l", "xeon-e5-2650", "xeon-e5-1630v3", "xeon-d-2191", "arm-edge-cpu")
 NETS = ("alexnet", "mlp-121m", "wide-deep-criteo", "resnet50", "gpt2-345m", "dlrm-less-complex", "mobilenet-v1")
@@ -68,7 +70,7 @@ def quantity(spec, path: str, value: float):
     return spec.model_copy(update={"cpu": spec.cpu.model_copy(update={rest[0]: new})})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.sampled_from(CPUS),
     st.sampled_from(NETS),
@@ -345,8 +347,8 @@ def test_narrower_units_of_any_format_never_make_anything_faster(name):
                     assert slower.all(), (turned, share, net, format, batch, np.flatnonzero(~slower))
 
 
-@pytest.mark.parametrize("name", [d for d in EVERY_CPU if "int8" in family.formats(default_catalog().device(d))])
-@pytest.mark.parametrize("net", WIDE_NETS)
+@each("name", [d for d in EVERY_CPU if "int8" in family.formats(default_catalog().device(d))])
+@each("net", WIDE_NETS)
 def test_requantising_apart_is_never_faster_than_in_the_product(name, net):
     for batch, threads in product((1, 2, 32, 512), (1, 4, 0)):
         fused = job(name, net, batch=batch, format="int8", tile=(threads,) if threads else ())

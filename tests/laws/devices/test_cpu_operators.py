@@ -12,6 +12,7 @@ from engine.devices.cpu import family
 from hardware_specs.catalog import default_catalog
 from model_zoo.families.blocks import linear
 from model_zoo.ops import Graph, Phase, dim
+from tests.effort import examples
 from tests.laws.devices.test_cpu import CPUS, job, switched
 
 
@@ -96,7 +97,7 @@ def test_a_convolution_in_blocks_reaches_more_of_an_avx512_peak_than_a_framework
     assert used["s4b1-conv2"] < used["s1b1-conv2"]  # 3 x 3: short rows lose more
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from(CPUS),
     st.sampled_from(("mlp-mnist", "wide-deep-criteo", "resnet50")),

@@ -31,6 +31,7 @@ from engine.scenario.overrides import apply_all
 from engine.traffic.scenario_load import decoder_table
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import default_zoo
+from tests.effort import examples
 
 DEVICE = default_catalog().device("alveo-u280-dfx")
 LINK = default_catalog().link("qsfp-100g-aurora")
@@ -63,7 +64,7 @@ def timed(
     return time_program(part, record, layer, context, chaining)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(LAYERS, CARDS, TILES, st.integers(1, 1024), st.booleans(), st.sampled_from(["layer", "head", "token"]))
 def test_busy_and_stall_make_the_total_and_roles_sum_to_it(layer, cards, tile, context, chaining, part):
     t = timed(part, layer, cards, tile, float(context), chaining)
@@ -77,7 +78,7 @@ def test_busy_and_stall_make_the_total_and_roles_sum_to_it(layer, cards, tile, c
         assert t.busy[unit] == pytest.approx(t.code[rows, isa.OCCUPY].sum())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(LAYERS, CARDS, st.integers(1, 1024))
 def test_no_instruction_reads_early_or_overwrites_what_is_still_read(layer, cards, context):
     """Of every register: read after it was written, written after others have read it, across all units."""
@@ -121,7 +122,7 @@ def test_more_channels_are_never_slower_and_a_second_core_is_refused():
         evaluate(apply_all(base, ["devices.0.dfx.cores=2"]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(LAYERS, CARDS, st.integers(1, 1024))
 def test_hbm_bytes_are_weights_and_cache_exactly(layer, cards, context):
     t = timed("layer", layer, cards, context=float(context))
@@ -136,7 +137,7 @@ def test_hbm_bytes_are_weights_and_cache_exactly(layer, cards, context):
             assert bytes_read.sum() == pytest.approx(weight * weights + kept * cache, rel=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(LAYERS, st.integers(1, 900))
 def test_longer_context_fewer_cards_and_no_chaining_are_never_faster(layer, context):
     base = timed("layer", layer, 4, context=float(context)).cycles
@@ -155,7 +156,7 @@ def test_longer_context_fewer_cards_and_no_chaining_are_never_faster(layer, cont
         assert timed("layer", layer, 4, context=float(context), **slower).cycles >= base
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(LAYERS, CARDS, st.integers(1, 900), st.booleans(), st.sampled_from(["layer", "head"]))
 def test_weights_of_half_the_bytes_are_never_slower_and_never_twice_as_fast(layer, cards, context, prefetch, part):
     wide, narrow = (

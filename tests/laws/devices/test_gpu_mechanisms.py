@@ -19,6 +19,7 @@ from engine.evaluate import bind
 from engine.traffic.scenario_load import decoder_table
 from hardware_specs import default_catalog
 from model_zoo.ops import Dim
+from tests.each import each
 
 ONE_OF_EACH = ("h100-sxm", "xeon-8280l", "fb-card", "brainwave-s10", "dfx-u280", "agilio-cx")
 NETWORKS = (
@@ -42,9 +43,7 @@ def _runs(system: str, workload: str, **fields):
     return [run for stage in make_plan(bound).stages for run in price_stage(bound, stage).runs]
 
 
-@pytest.mark.parametrize(
-    ("system", "workload"), [pair for pair in product(ONE_OF_EACH, NETWORKS) if why_not(*pair) is None]
-)
+@each(("system", "workload"), [pair for pair in product(ONE_OF_EACH, NETWORKS) if why_not(*pair) is None])
 def test_no_operator_reads_more_weights_than_it_stores(system, workload):
     """What a pass moves for an operator is at most its own weights once, its state, and what it reads and writes.
 

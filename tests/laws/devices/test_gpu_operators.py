@@ -23,6 +23,8 @@ from engine.devices.gpu.operators.predict import named_part, predict
 from engine.devices.gpu.operators.record import NoModel, Part, facts, fitted
 from engine.devices.gpu.operators.rows import checked
 from engine.devices.gpu.operators.slots import BOUND, SECONDS
+from tests.each import each
+from tests.effort import examples
 
 PARTS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "l40s", "l4")
 _OPS = {"op": "mla_gen_pre", "kv_dtype": "bfloat16"}
@@ -78,7 +80,7 @@ def _able(kind: Kind, part: Part, texts: dict[str, str]) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("kind", "name"), CASES)
+@each(("kind", "name"), CASES)
 def test_none_is_faster_than_the_roof(kind: str, name: str) -> None:
     """And few rows are held there: the mechanisms themselves stay below it."""
     what, part, variants = _cases(kind, name)
@@ -93,8 +95,8 @@ def test_none_is_faster_than_the_roof(kind: str, name: str) -> None:
             assert (found[:, SECONDS] > found[:, BOUND] * 1.0001).mean() > 0.97
 
 
-@pytest.mark.parametrize("field", ["bandwidth", "power", "units"])
-@pytest.mark.parametrize(("kind", "name"), CASES)
+@each("field", ["bandwidth", "power", "units"])
+@each(("kind", "name"), CASES)
 def test_more_of_a_part_is_never_slower(kind: str, name: str, field: str) -> None:
     """Bandwidth and power at all else alike; units with the peaks they bring, beyond what a tile more a wave costs."""
     what, part, variants = _cases(kind, name)
@@ -108,7 +110,7 @@ def test_more_of_a_part_is_never_slower(kind: str, name: str, field: str) -> Non
             assert (after <= before * 1.0001).all(), (texts, (after / before).max())
 
 
-@pytest.mark.parametrize(("kind", "name"), CASES)
+@each(("kind", "name"), CASES)
 def test_more_work_is_never_faster(kind: str, name: str) -> None:
     """Twice of any extent takes no less, but for the tile chosen: a tenth at most."""
     what, part, variants = _cases(kind, name)
@@ -122,7 +124,7 @@ def test_more_work_is_never_faster(kind: str, name: str) -> None:
             assert (after >= before * 0.9).all(), (texts, extent, (after / before).min())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(1, 5000), st.integers(1, 20000), st.integers(1, 20000), st.sampled_from(PARTS))
 def test_a_gemm_from_dram_takes_at_least_its_bytes(m: int, n: int, k: int, name: str) -> None:
     part = named_part(name)

@@ -31,6 +31,8 @@ from engine.traffic.arrangements import arrangements
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import Zoo, default_zoo
 from tests.catalog.onnx_files import FLOAT, model, node
+from tests.each import each
+from tests.effort import examples
 
 SYSTEM = "brainwave-s10-isca18"
 DEVICE = default_catalog().device("stratix-10-280-brainwave-isca18")
@@ -59,9 +61,9 @@ def latency(cell="gru", settings_=(), steps=100, system=SYSTEM, **params):
     return evaluate(apply_all(base.with_(params=params), [*settings_, *LARGE])).latency_s
 
 
-@pytest.mark.parametrize("system", ["brainwave-s10", "brainwave-s10-isca18", "brainwave-a10", "brainwave-sv"])
-@pytest.mark.parametrize("knob", ["tiles", "lanes", "native_dim"])
-@pytest.mark.parametrize("times", [1, 2, 8, 200])
+@each("system", ["brainwave-s10", "brainwave-s10-isca18", "brainwave-a10", "brainwave-sv"])
+@each("knob", ["tiles", "lanes", "native_dim"])
+@each("times", [1, 2, 8, 200])
 def test_a_design_the_part_does_not_hold_is_refused(system, knob, times):
     """Up to a fifth above the estimate, which has been built; what is in the catalog always runs."""
     base = default_scenario(system, "deepbench-gru-1024", devices=1, scheme="single")
@@ -92,7 +94,7 @@ def test_large_matrices_are_bound_by_the_tile_engines():
     assert report.bound == "compute"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(["gru", "lstm"]), st.integers(1, 40), st.integers(1, 40))
 def test_wider_is_never_faster(cell, narrow, more):
     hidden = 64 * narrow
@@ -126,7 +128,7 @@ def test_more_engines_or_lanes_are_slower_only_by_the_path_they_lengthen(knob, d
     assert free == sorted(free, reverse=True)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(1, 12), st.sampled_from([1, 2, 4]))
 def test_overrides_of_the_instance_change_its_peak(tiles, lanes):
     base = default_scenario(SYSTEM, "deepbench-gru-2816", devices=1, scheme="single")
@@ -249,8 +251,8 @@ BETTER = {
 }
 
 
-@pytest.mark.parametrize("workload", ["deepbench-gru-512", "deepbench-lstm-2048", "mlp-121m", "resnet50", "tp1-lstm"])
-@pytest.mark.parametrize(("system", "format"), INSTANCES)
+@each("workload", ["deepbench-gru-512", "deepbench-lstm-2048", "mlp-121m", "resnet50", "tp1-lstm"])
+@each(("system", "format"), INSTANCES)
 def test_better_memories_and_clocks_are_never_slower(system, format, workload):
     """On every instance in every format it has; and bandwidth on chip moves every network."""
     base = default_scenario(system, workload, devices=1, scheme="single", precision=format)
@@ -262,8 +264,8 @@ def test_better_memories_and_clocks_are_never_slower(system, format, workload):
         assert times[0] > times[-1] or path.endswith(("capacity", "host_visit")) or "dram" in path
 
 
-@pytest.mark.parametrize("workload", ["deepbench-gru-512", "deepbench-lstm-2048", "mlp-121m", "resnet50", "tp1-lstm"])
-@pytest.mark.parametrize("system", NPUS)
+@each("workload", ["deepbench-gru-512", "deepbench-lstm-2048", "mlp-121m", "resnet50", "tp1-lstm"])
+@each("system", NPUS)
 def test_a_wider_format_is_never_faster(system, workload):
     base = default_scenario(system, workload, devices=1, scheme="single")
     formats = sorted((f for s, f in INSTANCES if s == system), key=lambda f: stored_bits(bind(base).device, f))
@@ -494,8 +496,8 @@ def over(system, workload, **changes):
     return [pinned(system, workload, n, **changes) for n in COUNTS]
 
 
-@pytest.mark.parametrize("system", ["brainwave-s10", "brainwave-a10", "brainwave-sv"])
-@pytest.mark.parametrize(
+@each("system", ["brainwave-s10", "brainwave-a10", "brainwave-sv"])
+@each(
     "workload",
     [
         "deepbench-gru-1024",
@@ -521,7 +523,7 @@ def test_more_devices_never_give_less(system, workload):
         assert report.fits == any(r.fits for r in reports[: COUNTS.index(devices) + 1])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     system=st.sampled_from(["brainwave-s10", "brainwave-s10-isca18", "brainwave-a10", "brainwave-sv"]),
     cell=st.sampled_from(["gru", "lstm"]),
@@ -623,9 +625,9 @@ def recurrent(system, cell="gru", steps=50, settings_=(), **params):
     return evaluate(apply_all(base.with_(params=params), [*settings_, *LARGE]))
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
-@pytest.mark.parametrize("hidden", SIZES)
+@each("system", SYSTEMS)
+@each("cell", ["gru", "lstm"])
+@each("hidden", SIZES)
 def test_any_size_obeys_its_bounds(system, cell, hidden):
     report = recurrent(system, cell, hidden=hidden, input=max(1, hidden - 413))
     flops = sum(op.flops for op in report.ops)
@@ -721,7 +723,7 @@ def test_a_microservice_spread_over_a_pod_or_the_datacenter_waits_for_its_switch
     assert datacenter.throughput_per_s <= rack.throughput_per_s * (1 + 1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(sorted(CELLS)), st.integers(1, 2000), st.integers(1, 64))
 def test_a_step_in_order_grows_with_the_state_by_no_more_than_its_passes(cell, hidden, more):
     """No cliff that native tiles and vectors do not make: what a wider state adds is product, and streamed vectors."""

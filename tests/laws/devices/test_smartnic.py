@@ -18,6 +18,7 @@ from engine.resolve.bind import named
 from engine.scenario import Scenario
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
+from tests.effort import examples
 
 NIC = "agilio-cx-2x40"
 MODEL = family.FAMILY.model(default_catalog().device(NIC))
@@ -64,7 +65,7 @@ def test_latency_is_affine_in_neurons_with_the_chain_as_its_constant():
     assert at[4096] == pytest.approx((2 * at[2048] + at[8192]) / 3, rel=1e-9)  # all of them in the cache
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(32, 20000), st.integers(1, 40000), st.integers(1, 4), st.sampled_from((1, 8, 64, 256, 480)))
 def test_no_layer_beats_the_engines(inputs, neurons, batch, executors):
     cost = family.price(job(neurons, inputs, batch, (executors, 512)))
@@ -259,7 +260,7 @@ def test_more_threads_an_engine_are_never_slower_and_too_few_are_refused(executo
     assert latency(**turned("threads_per_engine", 4, threads_for_inference=3)) > 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(1, 480), st.integers(1, 8), st.floats(0.0, 0.9), st.integers(1, 8000))
 def test_every_issue_slot_is_counted_once(executors, threads, share, neurons):
     """What inference issues in a layer's time and what packets have left are no more than the engines give."""

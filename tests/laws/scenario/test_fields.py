@@ -7,14 +7,13 @@ from dataclasses import fields as attributes
 from functools import cached_property
 from pathlib import Path
 
-import pytest
-
 from app.views.sweep.axes import candidates
 from engine.resolve.choices import Choices, choices, default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario
 from engine.scenario.fields import FIELDS, GROUPS
 from engine.scenario.overrides import apply
+from tests.each import each
 
 APP = Path(__file__).parents[3] / "app"
 OFFERED = {a.name for a in attributes(Choices)} | {
@@ -27,7 +26,7 @@ def test_every_field_of_a_scenario_has_one_row_and_every_row_a_field():
     assert len({f.label for f in FIELDS}) == len({f.help for f in FIELDS}) == len(FIELDS)
 
 
-@pytest.mark.parametrize("of", FIELDS, ids=lambda f: f.path)
+@each("of", FIELDS, ids=lambda f: f.path)
 def test_a_row_names_what_exists(of):
     """Lists of values and names are attributes of `Choices`; a group is one that gains are attributed to."""
     assert {of.offered, of.called} - {""} <= OFFERED
@@ -38,7 +37,7 @@ def test_a_row_names_what_exists(of):
     assert of.none is None or of.shown(None) == of.none
 
 
-@pytest.mark.parametrize("of", FIELDS, ids=lambda f: f.path)
+@each("of", FIELDS, ids=lambda f: f.path)
 def test_no_label_and_no_help_of_a_field_stands_twice(of):
     """In the app's sources: what a field says is read from the table. A word alone may be another's label too."""
     text = "\n".join(path.read_text() for path in sorted(APP.rglob("*.py")))
@@ -46,7 +45,7 @@ def test_no_label_and_no_help_of_a_field_stands_twice(of):
     assert " " not in of.label or f'"{of.label}"' not in text
 
 
-@pytest.mark.parametrize("id", PRESETS)
+@each("id", PRESETS)
 def test_every_value_that_is_offered_can_be_set_by_its_path(id):
     """And the scenario's own is among those of an axis, where it is set at all."""
     scenario = PRESETS[id].scenario

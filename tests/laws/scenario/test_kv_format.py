@@ -17,6 +17,8 @@ from engine.sweep.attribution import attribute
 from engine.traffic.scenario_load import decoder_table, priced
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
+from tests.each import each
+from tests.effort import share
 
 CATALOG, ZOO = default_catalog(), default_zoo()
 OF = field("kv_format")
@@ -37,7 +39,7 @@ def state_of(scenario) -> tuple[float, float]:
     return kept, sum(float(run.cost.offchip.sum()) * run.passes for part in times.priced for run in part.runs)
 
 
-@pytest.mark.parametrize(("system", "workload"), PAIRS)
+@each(("system", "workload"), share(PAIRS))
 def test_half_the_bits_are_half_the_bytes_and_never_slower(system, workload):
     base = default_scenario(system, workload, batch=4, inputs=256, outputs=8)
     report, eight = evaluate(base), evaluate(base.with_(kv_format="fp8"))
@@ -53,7 +55,7 @@ def test_half_the_bits_are_half_the_bytes_and_never_slower(system, workload):
     assert evaluate(base.with_(kv_format="int8")).latency_s == eight.latency_s
 
 
-@pytest.mark.parametrize("workload", CACHED)
+@each("workload", CACHED)
 def test_what_a_gpu_moves_less_is_half_of_its_state(workload):
     """Every byte of state lies off chip there: a pass reads and writes half of it, and nothing else changes."""
     base = default_scenario("h100-sxm", workload, batch=4, inputs=256, outputs=8, precision="bf16")
@@ -90,7 +92,7 @@ def test_links_of_before_open_and_stay_as_they_are():
     assert decode(encode(old.with_(kv_format="fp8"))).kv_format == "fp8"
 
 
-@pytest.mark.parametrize("system", CATALOG.ids("systems"))
+@each("system", CATALOG.ids("systems"))
 def test_it_is_offered_where_it_is_priced_and_refused_in_a_sentence_elsewhere(system):
     kind = CATALOG.device(CATALOG.system(system).devices[0].device).kind
     for workload in ("gpt2-345m", "resnet50", "dlrm-less-complex"):

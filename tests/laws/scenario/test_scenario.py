@@ -20,6 +20,8 @@ from engine.scenario import TOKEN_LIMIT, VERSION, Scenario, ScenarioError, decod
 from engine.scenario.overrides import apply, apply_all, parse_setting
 from engine.sweep import space_of
 from hardware_specs.schema import SCHEMES
+from tests.each import each
+from tests.effort import examples
 
 ids = st.from_regex(r"\A[a-z0-9][a-z0-9.-]{0,20}\Z")
 scenarios = st.builds(
@@ -43,14 +45,14 @@ scenarios = st.builds(
 
 
 @given(scenarios)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_token_holds_the_whole_scenario(scenario: Scenario) -> None:
     assert decode(encode(scenario)) == scenario
     assert encode(decode(encode(scenario))) == encode(scenario)
 
 
 @given(st.text(max_size=300) | st.binary(max_size=300).map(lambda b: "1z" + base64.urlsafe_b64encode(b).decode()))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_text_is_a_scenario_or_one_sentence(text: str) -> None:
     sentence = ""
     try:
@@ -70,7 +72,7 @@ values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*Scenario.model_fields]) | names | st.integers(), values, max_size=3))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_fields_are_a_scenario_or_one_printable_sentence(fields: dict) -> None:
     base = PRESETS["dfx-1.5b"].scenario
     calls = [lambda: make({**base.model_dump(), **fields}), lambda: space_of({"scenario": base, "axes": fields})]
@@ -86,7 +88,7 @@ def test_any_fields_are_a_scenario_or_one_printable_sentence(fields: dict) -> No
 
 
 @given(scenarios, st.integers(2, 60), st.sampled_from("ABCxyz019-_"))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_changed_character_is_noticed(scenario: Scenario, at: int, letter: str) -> None:
     token = encode(scenario)
     changed = token[:at] + letter + token[at + 1 :]
@@ -126,7 +128,7 @@ def test_hostile_tokens_get_one_sentence(token: str, word: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("id", PRESETS)
+@each("id", PRESETS)
 def test_preset_tokens_round_trip(id: str) -> None:
     scenario = PRESETS[id].scenario
     assert decode(encode(scenario)) == scenario

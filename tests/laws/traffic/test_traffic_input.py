@@ -35,6 +35,7 @@ from engine.traffic import (
     single,
 )
 from engine.traffic.serving import Serving
+from tests.each import each
 
 NODE = NodeFacts(qps=400.0, full_qps=500.0, idle_w=200.0, busy_w=600.0, capex_usd=20_000.0, cards=6)
 TWO = Service(np.array([[1e-3, 2e-3]]), sizes=(1, 8))
@@ -83,7 +84,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("field", BAD)
+@each("field", BAD)
 def test_bad_input_is_one_sentence_that_names_the_field(field: str) -> None:
     with pytest.raises(TrafficError) as caught:
         BAD[field]()
@@ -151,8 +152,8 @@ def test_sla_is_read() -> None:
     assert Sla.parse("mean=1.5e2us").seconds == pytest.approx(1.5e-4)
 
 
-@pytest.mark.parametrize("survives", ["none", "card", "node", "rack"])
-@pytest.mark.parametrize("peak", [10.0, 399.0, 400.0, 5_000.0, 123_456.0])
+@each("survives", ["none", "card", "node", "rack"])
+@each("peak", [10.0, 399.0, 400.0, 5_000.0, 123_456.0])
 def test_plan_is_the_least_that_survives(survives: str, peak: float) -> None:
     demand = Demand((0.3 * peak, peak, 0.5 * peak))
     site = SiteFacts(slots=10, rack_w=4_000.0, rack_usd=3_000.0, pue=1.4, usd_per_kwh=0.2, years=4.0)

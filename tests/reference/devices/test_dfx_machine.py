@@ -22,6 +22,7 @@ from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
+from tests.effort import examples
 from tests.reference import naive_dfx
 
 DEVICE = default_catalog().device("alveo-u280-dfx")
@@ -130,7 +131,7 @@ def test_twelve_tokens_of_a_small_llama_equal_the_float32_reference(cards):
     assert machine(model, cards).generate(PROMPT, 12) == wanted
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(1, 1600), st.sampled_from([8, 16, 64, 128]), st.integers(0, 2**32 - 1))
 def test_running_sums_equal_the_slow_twin_bit_for_bit(length, lanes, seed):
     x = np.random.default_rng(seed).normal(0, 4, length).astype(np.float16)
@@ -145,7 +146,7 @@ def test_gelu_table_is_as_close_as_half_precision_allows():
     assert np.abs(gelu_table(x) - exact).max() < 0.004
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     heads=st.integers(1, 25),
     layers=st.integers(1, 48),

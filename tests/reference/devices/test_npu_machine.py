@@ -21,6 +21,7 @@ from engine.resolve.choices import default_scenario
 from engine.scenario.overrides import apply_all
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import Zoo, default_zoo
+from tests.effort import examples
 from tests.reference import naive, onnx_oracle
 
 
@@ -236,7 +237,7 @@ def zoo(tmp_path_factory):
     return result
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     cell=st.sampled_from(sorted(CELLS)),
     hidden=st.integers(1, 3000),
@@ -307,7 +308,7 @@ def in_order_twin(program, engine, lengths, shapes):
 IN_ORDER = Engine.of(default_catalog().device("stratix-10-nx-npu-rtl"))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     cell=st.sampled_from(sorted(CELLS_IN_ORDER)),
     hidden=st.integers(1, 2000),

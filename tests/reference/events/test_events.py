@@ -25,6 +25,7 @@ from engine.traffic import (
     single,
 )
 from engine.traffic.runs import run_decoder, run_stations, service_factors
+from tests.each import each
 from tests.laws.traffic.queues import affine, on_path_nic, pool_behind_network, sparse_dense
 from tests.reference.naive_events import TwinStation, simpy_chain, simpy_continuous
 
@@ -193,8 +194,8 @@ def kiefer_wolfowitz(arrive, hold, latency, servers, places=None):
     return np.array(done)
 
 
-@pytest.mark.parametrize("servers", [1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 64, 65, 127, 128, 129])
-@pytest.mark.parametrize("places", [None, 0, 1, 7])
+@each("servers", [1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 64, 65, 127, 128, 129])
+@each("places", [None, 0, 1, 7])
 def test_recursions_equal_a_heap_to_the_bit(servers: int, places: int | None) -> None:
     n = 3_000 if JIT_ENABLED else 300
     arrive = np.round(Poisson(1000.0).times(n, 2, 0), 3)  # many at the same instant, and ties with servers that free

@@ -14,6 +14,7 @@ from engine.devices.card.tiling import halos
 from engine.kernels.search.tilings import AIMS, MAPPING, ORDERS, count, every, fills, search
 from tests.architecture.map import ROOT
 from tests.bench.zigzag_table import ALIKE, ANSWERS, CLOSE, document, ours, same, why
+from tests.each import each
 
 INDEXES = ({0, 2}, {1, 2}, {0, 1})  # dimensions that index A, B and C
 
@@ -162,9 +163,7 @@ def test_orders_are_all_six():
     assert sorted(map(tuple, ORDERS.tolist())) == sorted(permutations(range(3)))
 
 
-@pytest.mark.parametrize(
-    "answer", ANSWERS, ids=lambda one: f"{one['layer']}, {one['aim']}, {one.get('machine', one['boundaries'])}"
-)
+@each("answer", ANSWERS, ids=lambda one: f"{one['layer']}, {one['aim']}, {one.get('machine', one['boundaries'])}")
 def test_tilings_beside_zigzags_on_its_own_accelerators(answer):
     """Its mapping costs at our price what it costs at its own, and our best is no worse than its search's."""
     kept, theirs, best, reason = same(answer), same(answer, theirs=True), ours(answer), why(answer)

@@ -26,6 +26,7 @@ from engine.numerics.formats import (
     SharedExponent,
     by_name,
 )
+from tests.effort import examples
 from tests.reference import onnx_oracle
 
 
@@ -69,7 +70,7 @@ def test_ms_fp8_is_e5m2_that_saturates():
     assert np.all(np.abs(ours[~inside]) == 57344)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(value=st.floats(-60000, 60000, width=32), more=st.integers(0, 9))
 def test_ms_fp9_rounds_to_a_nearest_of_its_values(value, more):
     """1-5-3: enumerate every value of the format and compare with the nearest."""
@@ -100,7 +101,7 @@ def test_integer_formats_equal_onnxruntime(symmetric, granularity):
     assert np.array_equal(fmt.apply(x), back)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     seed=st.integers(0, 999),
     shape=st.lists(st.integers(0, 9), min_size=1, max_size=3),
@@ -137,7 +138,7 @@ def test_shared_exponent_on_a_worked_example():
     assert np.array_equal(top, np.float32([1.5, 0.0]))  # 1.9 would round to 2 = four quanta: clamped to three
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 99), width=st.integers(0, 40), block=st.integers(1, 17), bits=st.integers(1, 8))
 def test_shared_exponent_error_bound(seed, width, block, bits):
     x = np.random.default_rng(seed).normal(size=(3, width)).astype(np.float32)
@@ -194,7 +195,7 @@ def test_sqnr_of_a_uniform_signal_is_six_db_per_bit():
         assert metrics.sqnr_db(x, Integer(bits).apply(x)) == pytest.approx(20 * np.log10(2 * levels), abs=0.15)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 999), count=st.integers(2, 200), distinct=st.integers(1, 20))
 def test_auc_and_entropy_equal_scikit_learn(seed, count, distinct):
     rng = np.random.default_rng(seed)

@@ -11,6 +11,7 @@ from engine.lab.operators.activation import activate
 from engine.lab.operators.norm import batch_norm, layer_norm
 from engine.lab.operators.softmax import softmax
 from engine.lab.ranges import KernelError
+from tests.effort import examples
 from tests.reference import naive, onnx_oracle
 
 BOUND = {"relu": 0, "sigmoid": 2e-7, "tanh": 3e-7, "gelu": 5e-7, "gelu_tanh": 5e-7}
@@ -60,7 +61,7 @@ def test_activations_equal_onnxruntime(name, op, extra):
     assert np.abs(activate(x, name) - onnx_oracle.run(op, {"x": x}, **extra)).max() <= 1e-5
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 999), rows=st.integers(0, 9), columns=st.integers(0, 300), spread=st.floats(0.01, 30))
 def test_softmax_and_norms_equal_twins(seed, rows, columns, spread):
     check_rows(np.random.default_rng(seed), rows, columns, spread)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.lab.operators.conv import conv, pack_conv, pad_spatial
 from engine.lab.ranges import KernelError
+from tests.effort import examples
 from tests.reference import naive, onnx_oracle
 
 ROUNDING = 2.0**-23
@@ -29,7 +30,7 @@ def check(x, w, bias, stride, padding, dilation, groups, relu=False):
     assert np.all(np.abs(out - (np.maximum(exact, 0) if relu else exact)) <= (w[0].size + 2) * ROUNDING * scale)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_conv_equals_twin(data):
     rank = data.draw(st.integers(1, 3), "rank")

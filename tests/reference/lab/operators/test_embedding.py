@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from engine.lab.operators.embedding import RowTable, embedding_bag, embedding_lookup, pack_rows
 from engine.lab.ranges import KernelError
+from tests.each import each
+from tests.effort import examples
 from tests.reference import naive
 
 
@@ -54,14 +56,14 @@ def check(fmt, seed, width, bags, distance=96):
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), width=st.integers(0, 300), bags=st.integers(0, 9), distance=st.integers(0, 130))
 def test_bag_equals_twin(fmt, seed, width, bags, distance):
     check(fmt, seed, width, bags, distance)
 
 
-@pytest.mark.parametrize("fmt", FORMATS)
-@pytest.mark.parametrize("width", [0, 1, 7, 64, 129])
+@each("fmt", FORMATS)
+@each("width", [0, 1, 7, 64, 129])
 def test_bag_fixed_shapes(fmt, width):
     check(fmt, width, width, 5)
 

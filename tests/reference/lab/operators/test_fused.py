@@ -17,6 +17,7 @@ from engine.lab.operators import fused
 from engine.lab.operators.conv import pack_conv
 from engine.lab.operators.wide_deep import gather_range, hash_ids
 from engine.lab.ranges import KernelError, over_range
+from tests.effort import examples
 from tests.reference import naive
 
 HERE = Path(__file__).parent
@@ -54,7 +55,7 @@ def check_conv(seed, height, width, channels, outs, window, stride, rows=4):
     return x, gain, shift, first
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     seed=st.integers(0, 99),
     size=st.tuples(st.integers(0, 14), st.integers(0, 14)),
@@ -94,7 +95,7 @@ def check_wide_deep(seed, batch, fields, buckets, width, numerics):
     assert np.array_equal(*logits)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     seed=st.integers(0, 99),
     batch=st.integers(0, 70),

@@ -19,9 +19,10 @@ from engine.lab.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pac
 from engine.lab.operators.gemv import gemv
 from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
 from engine.lab.ranges import KernelError
+from tests.effort import examples
 from tests.reference import naive_gemm as naive
 
-EXAMPLES = settings(max_examples=25 if JIT_ENABLED else 5, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=examples(25) if JIT_ENABLED else 5, deadline=None, derandomize=True)
 SIZES = st.one_of(st.sampled_from([0, 1, 5, 6, 7, 63, 64, 65]), st.integers(0, 140 if JIT_ENABLED else 20))
 SEEDS = st.integers(0, 2**31)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.lab.operators.quantise import quantise
 from engine.lab.ranges import KernelError
+from tests.effort import examples
 from tests.reference import naive, onnx_oracle
 
 TYPES = (np.int8, np.uint8)
@@ -25,7 +26,7 @@ def check(seed, shape, dtype, per_channel):
     assert np.array_equal(codes, naive.quantise(x, scale, zero, dtype))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     seed=st.integers(0, 999),
     shape=st.lists(st.integers(0, 17), min_size=1, max_size=3),

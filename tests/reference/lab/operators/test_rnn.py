@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.lab.operators.rnn import GATES, gru_step, lstm_step, pack_cell
 from engine.lab.ranges import KernelError
+from tests.effort import examples
 from tests.reference import naive, onnx_oracle
 
 
@@ -32,7 +33,7 @@ def check(kind, seed, batch, inputs, hidden):
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(seed=st.integers(0, 99), batch=st.integers(0, 9), inputs=st.integers(0, 40), hidden=st.integers(1, 50))
 def test_step_equals_twin(kind, seed, batch, inputs, hidden):
     check(kind, seed, batch, inputs, hidden)
