@@ -49,8 +49,8 @@ def _crossing(bound: Bound, before: list[Op], after: list[Op]) -> float:
     """Bytes of what operators `before` a cut make and those right `after` it read."""
     s, length = bound.scenario, compiled_length(bound)
     read = {name for op in after for name in op.inputs}
-    made = sum(op.writes.at(s.batch, length, length) * op.layers for op in before if op.name in read)
-    return _WIDE * (made or before[-1].writes.at(s.batch, length, length))
+    crossing = sum(op.writes.at(s.batch, length, length) * op.layers for op in before if op.name in read)
+    return _WIDE * (crossing or before[-1].writes.at(s.batch, length, length))
 
 
 def _entering(bound: Bound, parts: list[tuple[str, list[Op]]]) -> tuple[float, float]:

@@ -60,12 +60,12 @@ def traffic(bound: Bound, split: TableSplit | None = None) -> Traffic:
     s, on, model = bound.scenario, switches_of(bound), model_of(bound)
     ops = ops_of(split.cards if split else bound.graph)
     lookups, away = [op for op in ops if op.kind in LOOKUPS], ops_of(split.host) if split else []
-    tables, others = (sum(op.layers for op in some) for some in (lookups, away))
+    tables, distant = (sum(op.layers for op in some) for some in (lookups, away))
     user = model.get("user_share", 0.0)
     rows, elsewhere = (sum(op.gather_rows.at(s.batch) * op.layers for op in some) for some in (lookups, away))
     lists = 1.0 * s.batch * tables
     once = (1 - user) + user / s.batch  # the user's lists are the same for every item
-    used = INDEX * (rows + lists) * once + INDEX * (elsewhere + 1.0 * s.batch * others) * once
+    used = INDEX * (rows + lists) * once + INDEX * (elsewhere + 1.0 * s.batch * distant) * once
     sent = INDEX * (rows * (1.0 if on.get("partial-tensors", True) else model.get("most_indices", 1.0)) + lists)
     sent *= once if on.get("broadcast-on-card", True) else 1.0
     elements = sum(op.reads.at(s.batch) for op in ops if not op.inputs and op.kind not in (*LOOKUPS, "Tile"))
@@ -83,11 +83,11 @@ def traffic(bound: Bound, split: TableSplit | None = None) -> Traffic:
         output=output,
         commands=float(s.devices) if batched else 2.0 * tables,
         returns=float(s.devices) if batched else float(tables),
-        host_returns=1.0 if batched else float(others),
+        host_returns=1.0 if batched else float(distant),
     )
 
 
-def _hops(bound: Bound, moved: Traffic, command: float, done: int) -> tuple[Hop, ...]:
+def _hops(bound: Bound, moved: Traffic, command: float, stages_before: int) -> tuple[Hop, ...]:
     """Messages of a request over network, the host's memory and links, x16 and x4; lookups are ``done`` stages."""
     cards = bound.scenario.devices
     network, host, card, memory = bound.wire("network"), bound.wire("host"), bound.wire("peer"), host_memory(bound)
@@ -96,16 +96,16 @@ def _hops(bound: Bound, moved: Traffic, command: float, done: int) -> tuple[Hop,
     hops: list[Hop] = []
     ways = HostLink(host, card, memory, cards, command)
 
-    def both(name: str, size: float, count: float, spread: int, way: str, after: int) -> None:
+    def through(name: str, size: float, count: float, spread: int, way: str, after: int) -> None:
         hops.extend(through_switch(name, ways, size, way, after, count=count, spread=spread))
 
     if network is not None:
         hops += from_network("request from the network", network, memory, moved.arriving, "in", 0)
     if moved.pooled:
-        both("indices", moved.indices, moved.commands, cards, "in", 0)
-    both("dense features", moved.features, 1.0, 1, "in", 0)
+        through("indices", moved.indices, moved.commands, cards, "in", 0)
+    through("dense features", moved.features, 1.0, 1, "in", 0)
     if moved.from_host:
-        both("rows pooled on the host", moved.from_host, moved.host_returns, 1, "in", done)
+        through("rows pooled on the host", moved.from_host, moved.host_returns, 1, "in", stages_before)
     if cards > 1 and moved.pooled and switches_of(bound).get("peer-to-peer", True):
         away = moved.pooled * (cards - 1) / cards
         count = max(1.0, moved.returns * (cards - 1) / cards)
@@ -118,17 +118,19 @@ def _hops(bound: Bound, moved: Traffic, command: float, done: int) -> tuple[Hop,
                 alike=cards,
                 hidden=1.0,
                 way="out",
-                after=done,
+                after=stages_before,
                 shares=True,
             )
         )
-        hops.append(Hop("pooled embeddings", card, away / count, count, alike=cards, command_s=command, after=done))
+        hops.append(
+            Hop("pooled embeddings", card, away / count, count, alike=cards, command_s=command, after=stages_before)
+        )
     elif cards > 1 and moved.pooled:
-        both("pooled embeddings to the host", moved.pooled, moved.returns, cards, "out", done)
-        both("pooled embeddings from the host", moved.pooled, moved.returns, 1, "in", done)
-    both("result", moved.output, 1.0, 1, "out", done + 1)
+        through("pooled embeddings to the host", moved.pooled, moved.returns, cards, "out", stages_before)
+        through("pooled embeddings from the host", moved.pooled, moved.returns, 1, "in", stages_before)
+    through("result", moved.output, 1.0, 1, "out", stages_before + 1)
     if network is not None:
-        hops += from_network("answer to the network", network, memory, moved.output, "out", done + 1)
+        hops += from_network("answer to the network", network, memory, moved.output, "out", stages_before + 1)
     return tuple(hops)
 
 
@@ -165,13 +167,13 @@ def shard_tables(bound: Bound) -> Plan:
     )
     split = divide(bound, (first, second))
     stages = (first, second) if split is None else staged(split, first, second)
-    card, done = bound.wire("peer") or bound.wire("switch"), len(stages) - 1
+    card, stages_before = bound.wire("peer") or bound.wire("switch"), len(stages) - 1
     if card is None or bound.wire("host") is None:
         hops = host_hops(bound, 2)
     else:
-        hops = _hops(bound, traffic(bound, split), model_of(bound).get("transfer_command", 0.0), done)
+        hops = _hops(bound, traffic(bound, split), model_of(bound).get("transfer_command", 0.0), stages_before)
     if sharded and card is not None:
-        hops += _gathers(bound, [op for op in ops if op.name not in sparse], card, done)
+        hops += _gathers(bound, [op for op in ops if op.name not in sparse], card, stages_before)
     knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()
     apart = sum(stage.device is bound.device for stage in stages) > 1 and not turns
     tiles = [(v,) for v in knobs[0].values] if apart and len(knobs) == 1 and not s.tile else []

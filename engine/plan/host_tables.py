@@ -70,9 +70,9 @@ def _by_capacity(bound: Bound, store: TableMemory, stages: tuple[Stage, ...], ta
     result = {}
     for op in tables:
         each = op.stored * bits / 8
-        held = min(op.layers, s.devices * max(0, math.floor(room / each)))
-        room -= math.ceil(held / s.devices) * each
-        result[op.name] = away = op.layers - held
+        resident = min(op.layers, s.devices * max(0, math.floor(room / each)))
+        room -= math.ceil(resident / s.devices) * each
+        result[op.name] = away = op.layers - resident
         if limited:
             result[op.name] = min(away, max(0, math.floor(beside / each)))
             beside -= result[op.name] * each
@@ -94,47 +94,47 @@ def divide(bound: Bound, stages: tuple[Stage, ...]) -> TableSplit | None:
 
     ``stages`` are those of the cards alone. ScenarioError or Unsupported where there is no host that could.
     """
-    store, host, asked = bound.family.tables, bound.host, bound.scenario.host_tables
-    if asked is None or store is None:
+    store, host, share = bound.family.tables, bound.host, bound.scenario.host_tables
+    if share is None or store is None:
         return None
     if host is None or bound.wire("host") is None or bound.wire("peer") is None:
         raise ScenarioError(
-            f"host_tables is {asked!r}: {bound.system.name} has no host with a link to its cards, so only 'none' is "
+            f"host_tables is {share!r}: {bound.system.name} has no host with a link to its cards, so only 'none' is "
             "allowed"
         )
     tables = [op for op in ops_of(bound.graph) if op.kind in LOOKUPS and op.layers > 1]
-    if asked == "by-capacity":
+    if share == "by-capacity":
         away: Mapping[str, int] = _by_capacity(bound, store, stages, tables)
     else:
-        away = {op.name: round(op.layers * float(asked.removesuffix("%")) / 100) for op in tables}
-    gone = [op for op in tables if away[op.name]]
-    return _apart(bound, store, host, stages[0], gone, away) if gone else None
+        away = {op.name: round(op.layers * float(share.removesuffix("%")) / 100) for op in tables}
+    leaving = [op for op in tables if away[op.name]]
+    return _apart(bound, store, host, stages[0], leaving, away) if leaving else None
 
 
 def _apart(
-    bound: Bound, store: TableMemory, host: Device, stage: Stage, gone: list[Op], away: Mapping[str, int]
+    bound: Bound, store: TableMemory, host: Device, stage: Stage, leaving: list[Op], away: Mapping[str, int]
 ) -> TableSplit:
     """The network with so many tables of some operators on the host, rows as long as the cards keep them."""
     on, format = family(host.kind), second_format_of(bound, host)
     bits = store.bits(job_of(bound, stage, bound.family, bound.graph.phases[0]))
     row = bits / BITS[on.exchanged(host, format)]  # in elements as the host counts them
     by = {op.name: op for op in ops_of(bound.graph)}
-    kept: dict[str, Op | None] = {}
+    remaining: dict[str, Op | None] = {}
     moved = []
-    for op in gone:
+    for op in leaving:
         stays, goes = store.divided(op, away[op.name], switches_of(bound), model_of(bound))
-        kept[op.name] = stays
-        kept |= {name: _fed(by[name], op, stays) for name in op.inputs if name in by and by[name].kind == "Tile"}
+        remaining[op.name] = stays
+        remaining |= {name: _fed(by[name], op, stays) for name in op.inputs if name in by and by[name].kind == "Tile"}
         sizes = {name: getattr(goes, name) * row for name in ("stored", "weights", "row_elements")}
         moved.append((op.name, replace(goes, **sizes)))
-    cards, rest = _with(bound.graph, tuple(kept.items()), False), _with(bound.graph, tuple(moved), True)
+    cards, rest = _with(bound.graph, tuple(remaining.items()), False), _with(bound.graph, tuple(moved), True)
     if reason := on.supports(host, rest, format):
         raise Unsupported(reason)
     batch = bound.scenario.batch
-    rows, whole = (sum(op.gather_rows.at(batch) * op.layers for op in some) for some in (ops_of(rest), gone))
+    rows, whole = (sum(op.gather_rows.at(batch) * op.layers for op in some) for some in (ops_of(rest), leaving))
     text = (
-        f"{sum(away.values())} of {sum(op.layers for op in gone)} tables lie in the host's memory; {rows / whole:.0%} "
-        "of the lookups go there."
+        f"{sum(away.values())} of {sum(op.layers for op in leaving)} tables lie in the host's memory; "
+        f"{rows / whole:.0%} of the lookups go there."
     )
     return TableSplit(cards, rest, host, format, (text,))
 
@@ -143,6 +143,6 @@ def staged(split: TableSplit, first: Stage, second: Stage) -> tuple[Stage, ...]:
     """Lookups on the cards, unless the host has all tables, and meanwhile on the host; then the dense part."""
     first, second = (replace(stage, graph=split.cards) for stage in (first, second))
     names = frozenset(op.name for op in ops_of(split.host))
-    both = any(op.name in first.ops for op in ops_of(split.cards))
-    host = Stage("host tables", split.device, 1, names, split.format, graph=split.host, beside=both)
-    return (first, host, second) if both else (host, second)
+    mixed = any(op.name in first.ops for op in ops_of(split.cards))
+    host = Stage("host tables", split.device, 1, names, split.format, graph=split.host, beside=mixed)
+    return (first, host, second) if mixed else (host, second)

@@ -225,10 +225,10 @@ def through_switch(
     if ways.memory is not None:
         slow = exceeds(size / ways.memory.link.usable, larger(host, card))
         memory = (Hop(name, ways.memory, size, 1.0, hidden=1.0 - slow, after=after),)
-    both = Hop(name, ways.host, each, count, way=way, command_s=command, after=after)
+    whole = Hop(name, ways.host, each, count, way=way, command_s=command, after=after)
     return (
-        replace(both, hidden=larger(quick, slow)),
-        replace(both, wire=ways.card, alike=ways.cards, hidden=larger(1.0 - quick, slow), shares=spread > 1),
+        replace(whole, hidden=larger(quick, slow)),
+        replace(whole, wire=ways.card, alike=ways.cards, hidden=larger(1.0 - quick, slow), shares=spread > 1),
         *memory,
     )
 

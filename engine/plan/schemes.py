@@ -97,23 +97,23 @@ def _pipelined(bound: Bound) -> Plan:
         sum(op.flops.at(1, 1, 1) for op in part)
         for part in (ops[: repeated[0]], ops[repeated[0] : repeated[-1] + 1], ops[repeated[-1] + 1 :])
     )
-    held, stages = [1] * s.devices, []
+    layers_of, stages = [1] * s.devices, []
     load = [each] * s.devices
     load[0], load[-1] = load[0] + before, load[-1] + after
     for _ in range(layers - s.devices):
         least = load.index(min(load))
-        held[least], load[least] = held[least] + 1, load[least] + each
-    for i, count in enumerate(held):
+        layers_of[least], load[least] = layers_of[least] + 1, load[least] + each
+    for i, count in enumerate(layers_of):
         low = 0 if i == 0 else repeated[0]
         high = len(ops) if i == s.devices - 1 else repeated[-1] + 1
         names = frozenset(op.name for op in ops[low:high])
         stages.append(Stage(f"part {i + 1}", bound.device, 1, names, s.precision, wire, layers=count))
-    told = (
-        f"Layers on the devices: {', '.join(map(str, held))}. A request is on one of them at a time, its input tokens "
-        f"too, so {s.devices} requests under way reach the throughput.",
+    notes = (
+        f"Layers on the devices: {', '.join(map(str, layers_of))}. A request is on one of them at a time, its input "
+        f"tokens too, so {s.devices} requests under way reach the throughput.",
     )
     hops = host_hops(bound, s.devices)
-    return Plan(tuple(stages), hops, 1, (s.devices,), s.devices > 1 or overlaps(bound), told)
+    return Plan(tuple(stages), hops, 1, (s.devices,), s.devices > 1 or overlaps(bound), notes)
 
 
 def _cut(bound: Bound, ops: list[Op], at: int, format: str) -> float:
@@ -281,8 +281,8 @@ def _pinned(bound: Bound) -> Plan:
             options.append(replace(plan, devices_used=(used,), notes=_idle(most - used, most)))
         if count > 1 and bound.family.pins is not None:
             stage = Stage("network", bound.device, count, every_op(bound.graph), format, wire)
-            told = ("Every matrix is divided between all devices.", *_idle(most - count, most))
-            options.append(Plan((stage,), host_hops(bound), 1, (count,), overlaps(bound), told))
+            notes = ("Every matrix is divided between all devices.", *_idle(most - count, most))
+            options.append(Plan((stage,), host_hops(bound), 1, (count,), overlaps(bound), notes))
     return replace(options[-1], options=tuple(options)) if len(options) > 1 else options[0]
 
 

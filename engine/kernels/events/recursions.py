@@ -127,19 +127,19 @@ def fifo_finite(arrive, hold, latency, servers, places, done):
     if servers <= MOST:
         return n - finite_in_registers(arrive, hold, latency, servers, places, waited, done)
     free = np.full(servers, -math.inf)
-    kept = 0
+    admitted = 0
     for i in range(n):
         now = arrive[i]
         waits = free[0] >= now
-        if waits and waited[kept & (room - 1)] >= now:
+        if waits and waited[admitted & (room - 1)] >= now:
             done[i] = math.nan
             continue
         start = max(free[0], now)
-        waited[(kept + places) & (room - 1)] = start if waits else never
-        kept += 1
+        waited[(admitted + places) & (room - 1)] = start if waits else never
+        admitted += 1
         done[i] = start + latency[i]
         _replace_least(free, start + hold[i])
-    return n - kept
+    return n - admitted
 
 
 @kernel

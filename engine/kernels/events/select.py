@@ -45,12 +45,12 @@ def _narrow(bits, rank):
         while rank >= counts[holds]:
             rank -= counts[holds]
             holds += 1
-        kept = 0
+        matches = 0
         for i in range(bits.shape[0]):
             if (bits[i] - lo) >> shift == holds:
-                bits[kept] = bits[i]
-                kept += 1
-        bits = bits[:kept]
+                bits[matches] = bits[i]
+                matches += 1
+        bits = bits[:matches]
 
 
 @kernel
@@ -67,22 +67,22 @@ def order_statistics(bits, ranks, out):
     bin_of = np.empty(ranks.shape[0], np.int64)
     before = np.empty(ranks.shape[0], np.int64)
     room = 0
-    seen = 0
+    below = 0
     b = 0
     for k in range(ranks.shape[0]):
-        while ranks[k] >= seen + counts[b]:
-            seen += counts[b]
+        while ranks[k] >= below + counts[b]:
+            below += counts[b]
             b += 1
         bin_of[k] = b
-        before[k] = seen
+        before[k] = below
         if wanted[b] < 0:
             wanted[b] = room
             room += counts[b]
-    kept = np.empty(room, np.int64)
+    candidates = np.empty(room, np.int64)
     for i in range(bits.shape[0]):
         b = (bits[i] - lo) >> shift
         if wanted[b] >= 0:
-            kept[wanted[b]] = bits[i]
+            candidates[wanted[b]] = bits[i]
             wanted[b] += 1
     through = np.int64(-1)  # last rank known to hold the value found last
     for k in range(ranks.shape[0]):
@@ -91,5 +91,5 @@ def order_statistics(bits, ranks, out):
             continue
         b = bin_of[k]
         end = wanted[b]
-        out[k], equal = _narrow(kept[end - counts[b] : end].copy(), ranks[k] - before[k])
+        out[k], equal = _narrow(candidates[end - counts[b] : end].copy(), ranks[k] - before[k])
         through = ranks[k] + equal

@@ -234,8 +234,10 @@ def front_mask(values: np.ndarray, alive: np.ndarray | None = None) -> np.ndarra
             picks = np.concatenate([picks[::2], low])
         picks = picks[live[picks]] if at is None else picks
         out = np.empty(count, dtype=np.int64)
-        kept = drop_dominated(points, live if at is None else np.ones(count, dtype=bool), _killers(points, picks), out)
-        at = out[:kept] if at is None else at[out[:kept]]
+        survivors = drop_dominated(
+            points, live if at is None else np.ones(count, dtype=bool), _killers(points, picks), out
+        )
+        at = out[:survivors] if at is None else at[out[:survivors]]
         at = at[~np.isnan(values[:, at]).any(axis=0)]
         if len(at) > 0.7 * count:
             break

@@ -34,9 +34,9 @@ def sift(
     for j in range(limit.shape[0]):
         row, bound, over = values[limit_row[j]], limit[j], 0
         for i in range(n):
-            kept = row[i] <= bound if most[j] else row[i] >= bound
-            over += alive[i] and not kept
-            met[i] = met[i] and kept
+            meets = row[i] <= bound if most[j] else row[i] >= bound
+            over += alive[i] and not meets
+            met[i] = met[i] and meets
         missed[j] += over
     for i in range(n):
         counts[2] += met[i]

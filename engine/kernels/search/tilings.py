@@ -82,14 +82,14 @@ def read(halo, blocks):
 
 
 @kernel
-def fits(block, blocks, more, open_k, held, where, room, copies):
+def fits(block, blocks, more, open_k, tile_bytes, where, room, copies):
     """Whether blocks of a level fit its memories; ``more``: see `read`, ``open_k``: results come back to add to."""
     for i in range(room.shape[0]):
         need = 0.0
         for o in range(3):
             if where[o] != i or (o == 2 and not open_k):
                 continue
-            size, changes = held[o] * (more if o == 0 else 1.0), False
+            size, changes = tile_bytes[o] * (more if o == 0 else 1.0), False
             for y in range(3):
                 if y != _FREE[o]:
                     size *= block[y]
@@ -101,7 +101,7 @@ def fits(block, blocks, more, open_k, held, where, room, copies):
 
 
 @kernel
-def fewest_k(part, blocks, before, more, held, where, room, copies):
+def fewest_k(part, blocks, before, more, tile_bytes, where, room, copies):
     """The fewest blocks along K that fit beside those along M and N; sets ``blocks[2]``, 0 where none does.
 
     ``before`` is the number of blocks along each dimension outside this level; ``more``: see `read`.
@@ -114,13 +114,13 @@ def fewest_k(part, blocks, before, more, held, where, room, copies):
     for i in range(room.shape[0]):
         each, fixed, alone = 0.0, 0.0, 0.0
         if where[0] == i:
-            each += copies * wide * held[0] * more
-            alone += max(once, copies if several_m else 1.0) * wide * held[0] * more
+            each += copies * wide * tile_bytes[0] * more
+            alone += max(once, copies if several_m else 1.0) * wide * tile_bytes[0] * more
         if where[1] == i:
-            each += copies * high * held[1]
-            alone += max(once, copies if several_n else 1.0) * high * held[1]
+            each += copies * high * tile_bytes[1]
+            alone += max(once, copies if several_n else 1.0) * high * tile_bytes[1]
         if where[2] == i:
-            fixed = wide * high * held[2]
+            fixed = wide * high * tile_bytes[2]
         if alone * part[2] + (fixed if before[2] > 1.0 else 0.0) > room[i]:
             whole = False
         if fixed > room[i]:
@@ -211,7 +211,7 @@ def _in_vain(least, rows, seeds, aim):
 
 
 @kernel
-def _several(blocks, x):
+def _varies(blocks, x):
     """Whether x may be the innermost loop of several blocks: -1 stands for none of them."""
     if x < 0:
         return blocks[0] * blocks[1] * blocks[2] == 1.0
@@ -223,7 +223,7 @@ def _tried(weights, halo, outer, last_outer, inner, cut, mask, aim, rows, at):
     """Tries each operand as the one that stays near; returns rows written and tilings tried."""
     row, tried = np.empty(4), 0
     for last in range(-1, 3):
-        if not _several(inner, last):
+        if not _varies(inner, last):
             continue
         figures(weights, halo, cut[1], outer, last_outer, inner, last, row)
         tried += 1
@@ -237,13 +237,13 @@ def _tried(weights, halo, outer, last_outer, inner, cut, mask, aim, rows, at):
 
 
 @kernel
-def _inside(tiles, halo, held, where, room, copies, outer, last_outer, cut, mask, weights, aim, rows, at):
+def _inside(tiles, halo, tile_bytes, where, room, copies, outer, last_outer, cut, mask, weights, aim, rows, at):
     """The inner blocks worth trying under given outer ones; returns rows written and tilings tried."""
     part, inner, tried = _part(tiles, outer, cut), np.ones(3), 0
     while inner[0] > 0.0:
         inner[1], more = 1.0, read(halo, outer[0] * cut[1] * inner[0])
         while inner[1] > 0.0:
-            fewest_k(part, inner, outer, more, held, where, room, copies)
+            fewest_k(part, inner, outer, more, tile_bytes, where, room, copies)
             if inner[2] > 0.0:
                 at, new = _tried(weights, halo, outer, last_outer, inner, cut, mask, aim, rows, at)
                 tried += new
@@ -265,30 +265,30 @@ def _part(tiles, outer, cut):
 
 
 @kernel
-def _kept(where, mask):
+def _places(where, mask):
     """Which memory of the outer level holds each operand under a mask. [-]"""
-    kept = np.empty(3, np.int64)
+    places = np.empty(3, np.int64)
     for o in range(3):
-        kept[o] = where[1, o] if mask >> o & 1 else -1
-    return kept
+        places[o] = where[1, o] if mask >> o & 1 else -1
+    return places
 
 
 @kernel
-def _held(tiles, halo, outer, held, kept, room, copies):
+def _outer_fits(tiles, halo, outer, tile_bytes, places, room, copies):
     """Whether the outer memories hold such blocks."""
     block = _block(tiles, outer)
-    return fits(block, outer, read(halo, outer[0]), outer[2] > 1.0, held[1], kept, room[1], copies[1])
+    return fits(block, outer, read(halo, outer[0]), outer[2] > 1.0, tile_bytes[1], places, room[1], copies[1])
 
 
 @kernel
-def search(tiles, halo, held, where, room, copies, masks, cuts, volume, base, work, joule, second, aim, rows, at):
+def search(tiles, halo, tile_bytes, where, room, copies, masks, cuts, volume, base, work, joule, second, aim, rows, at):
     """The best tiling, or with several ``rows`` all that no other one beats for sure; returns rows and tilings tried.
 
     Parameters
     ----------
     tiles : (3,) tiles along M, N, K; halo : what so many blocks of rows (from 0 on) read of A together, over what one
         of all of them reads: 1.0 for one, never falling, always 1.0 where rows of A have nothing in common. [-]
-    held : (2, 3) bytes that a tile of A, B and of results still to be added to takes in the inner and outer memory.
+    tile_bytes : (2, 3) bytes that a tile of A, B and of results still to be added to takes in either memory.
     where : (2, 3) which of a level's memories holds each operand, -1: none; room : (2, memories) their bytes.
     copies : (2,) how often a level holds a block that another one follows: 2.0 where that one arrives meanwhile.
     masks : operands the outer level may hold, as bits; cuts : (n, 2) columns and rows of cores to try.
@@ -300,30 +300,30 @@ def search(tiles, halo, held, where, room, copies, masks, cuts, volume, base, wo
     aim : index of `AIMS`; rows : (n, len(MAPPING)), where one row holds the best and more hold candidates of a front;
         at : rows already there, which others need not be worse than.
     """
-    one, row, seeds, tried = np.ones(3), np.empty(4), at, 0
+    unit, row, seeds, tried = np.ones(3), np.empty(4), at, 0
     weights, near = np.empty((cuts.shape[0], 6, 7)), where[0]
     for mask in masks[::-1]:  # the last one holds most
-        kept, outer, more = _kept(where, mask), np.ones(3), True
+        places, outer, more = _places(where, mask), np.ones(3), True
         for c in range(cuts.shape[0]):
             weigh(cuts[c], mask, tiles, where, volume, base, work, joule, second, weights[c])
         while more:
-            held_all = _held(tiles, halo, outer, held, kept, room, copies)
-            for turn in range(4 * cuts.shape[0] if held_all else 0):
+            outer_fits = _outer_fits(tiles, halo, outer, tile_bytes, places, room, copies)
+            for turn in range(4 * cuts.shape[0] if outer_fits else 0):
                 last, c = turn // cuts.shape[0] - 1, turn % cuts.shape[0]
-                if not _several(outer, last):
+                if not _varies(outer, last):
                     continue
                 if at > 0:  # inside, nothing moves less than once
-                    figures(weights[c], halo, cuts[c, 1], outer, last, one, -1, row)
+                    figures(weights[c], halo, cuts[c, 1], outer, last, unit, -1, row)
                     tried += 1
                     if _in_vain(row, rows, seeds, aim):
                         continue
                 w, cut = weights[c], cuts[c]
                 at, new = _inside(
-                    tiles, halo, held[0], near, room[0], copies[0], outer, last, cut, mask, w, aim, rows, at
+                    tiles, halo, tile_bytes[0], near, room[0], copies[0], outer, last, cut, mask, w, aim, rows, at
                 )
                 tried += new
-            if held_all and outer[0] * outer[1] * outer[2] == 1.0 and mask == masks[-1]:
-                return at, tried  # all in one block, and all of it held: no other outer level moves less
+            if outer_fits and outer[0] * outer[1] * outer[2] == 1.0 and mask == masks[-1]:
+                return at, tried  # all in one block, and all of it kept: no other outer level moves less
             more = _advance(tiles, outer)
     return at, tried
 
@@ -338,12 +338,12 @@ def _last(blocks, order):
 
 
 @kernel
-def _every_inside(part, halo, held, where, room, copies, outer, cut, mask, weights, aim, best, tried):
+def _every_inside(part, halo, tile_bytes, where, room, copies, outer, cut, mask, weights, aim, best, tried):
     """Tries every inner tiling under given outer blocks; returns the number tried so far."""
     inner, row, more = np.ones(3), np.empty(4), True
     while more:
-        several, again = inner * outer, read(halo, outer[0] * cut[1] * inner[0])
-        if fits(_block(part, inner), several, again, several[2] > 1.0, held, where, room, copies):
+        counts, again = inner * outer, read(halo, outer[0] * cut[1] * inner[0])
+        if fits(_block(part, inner), counts, again, counts[2] > 1.0, tile_bytes, where, room, copies):
             for order in range(36):
                 high, low = _last(outer, order // 6), _last(inner, order % 6)
                 figures(weights, halo, cut[1], outer, high, inner, low, row)
@@ -356,7 +356,7 @@ def _every_inside(part, halo, held, where, room, copies, outer, cut, mask, weigh
 
 
 @kernel
-def every(tiles, halo, held, where, room, copies, masks, cuts, volume, base, work, joule, second, aim, best):
+def every(tiles, halo, tile_bytes, where, room, copies, masks, cuts, volume, base, work, joule, second, aim, best):
     """Tries every legal tiling, each order of loops by itself: fills ``best`` (len(MAPPING),), returns their number.
 
     What `search` is held against; see there for the parameters.
@@ -364,34 +364,34 @@ def every(tiles, halo, held, where, room, copies, masks, cuts, volume, base, wor
     weights, near, tried = np.empty((6, 7)), where[0], 0
     for turn in range(masks.shape[0] * cuts.shape[0]):
         mask, cut = masks[turn // cuts.shape[0]], cuts[turn % cuts.shape[0]]
-        kept, outer, more = _kept(where, mask), np.ones(3), True
+        places, outer, more = _places(where, mask), np.ones(3), True
         weigh(cut, mask, tiles, where, volume, base, work, joule, second, weights)
         while more:
-            if _held(tiles, halo, outer, held, kept, room, copies):
+            if _outer_fits(tiles, halo, outer, tile_bytes, places, room, copies):
                 part = _part(tiles, outer, cut)
                 tried = _every_inside(
-                    part, halo, held[0], near, room[0], copies[0], outer, cut, mask, weights, aim, best, tried
+                    part, halo, tile_bytes[0], near, room[0], copies[0], outer, cut, mask, weights, aim, best, tried
                 )
             more = _advance(tiles, outer)
     return tried
 
 
 @kernel
-def count(tiles, halo, held, where, room, copies, masks, cuts, most):
+def count(tiles, halo, tile_bytes, where, room, copies, masks, cuts, most):
     """Legal tilings, every order of loops by itself, without trying them; stops beyond ``most``. [-]"""
     near, result, inner = where[0], 0.0, np.ones(3)
     outer, more = np.ones(3), True
     while more:
         ways = 0.0
         for mask in masks:
-            ways += _held(tiles, halo, outer, held, _kept(where, mask), room, copies)
+            ways += _outer_fits(tiles, halo, outer, tile_bytes, _places(where, mask), room, copies)
         for c in range(cuts.shape[0] if ways > 0.0 else 0):
             part = _part(tiles, outer, cuts[c])
             inner[:] = 1.0
             left = True
             while left:
-                own, several, again = _block(part, inner), inner * outer, read(halo, outer[0] * cuts[c, 1] * inner[0])
-                if fits(own, several, again, several[2] > 1.0, held[0], near, room[0], copies[0]):
+                own, counts, again = _block(part, inner), inner * outer, read(halo, outer[0] * cuts[c, 1] * inner[0])
+                if fits(own, counts, again, counts[2] > 1.0, tile_bytes[0], near, room[0], copies[0]):
                     result += 36.0 * ways
                 left = _advance(part, inner)
             if result > most:

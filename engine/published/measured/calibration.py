@@ -32,7 +32,7 @@ def _number(value: float, unit: str) -> str:
         return shown
 
 
-def specs_of(fit: FittedPart, told: str, catalog: Catalog) -> tuple[Device, System | None]:
+def specs_of(fit: FittedPart, comparison: str, catalog: Catalog) -> tuple[Device, System | None]:
     """The part with its constants moved, and its system around it; None where a part by itself is the system.
 
     ``told``: where the measurements come from, the evidence of every constant that moved.
@@ -42,7 +42,7 @@ def specs_of(fit: FittedPart, told: str, catalog: Catalog) -> tuple[Device, Syst
         m.name: {
             "value": _number(m.after, m.unit),
             "basis": "calibrated",
-            "claims": [told],
+            "claims": [comparison],
             "note": f"fitted to {fit.rows} measured rows; before, {m.basis}, it was {m.before:.6g}",
         }
         for m in fit.moved
@@ -71,12 +71,12 @@ def files_of(system: str, device: str, root: Path) -> tuple[Path, Path]:
     return root / "devices" / f"{_called(device)}.yaml", root / "systems" / f"{_called(system)}.yaml"
 
 
-def write_fit(fit: FittedPart, told: str, catalog: Catalog, root: Path, force: bool) -> tuple[str, list[Path]]:
+def write_fit(fit: FittedPart, comparison: str, catalog: Catalog, root: Path, force: bool) -> tuple[str, list[Path]]:
     """Writes the device and its system into a catalog folder; the id of the new system, and the files.
 
     ScenarioError where a file is there already and ``force`` is not given, or can't be written.
     """
-    device, system = specs_of(fit, told, catalog)
+    device, system = specs_of(fit, comparison, catalog)
     at, around = files_of(fit.system, fit.device.id, root)
     texts = {at: spec_text(device)}
     if system is not None:

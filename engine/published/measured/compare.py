@@ -81,8 +81,8 @@ def read_measured(
     result = []
     for at in range(len(table.lines)):
         cells = {name: values[at].strip() for name, values in table.columns.items()}
-        given = {f.attribute: measured(f, cells[f.column], at + 1) for f in columns.figures}
-        figures = {name: value for name, value in given.items() if value is not None}
+        readings = {f.attribute: measured(f, cells[f.column], at + 1) for f in columns.figures}
+        figures = {name: value for name, value in readings.items() if value is not None}
         try:
             if not figures:
                 raise ScenarioError("no figure was measured")
@@ -108,16 +108,16 @@ def _scenario(
         system, workload = catalog.called(said.pop("system")), zoo.called(said.pop("workload"))
         count = {"devices": int(said["devices"])} if said.get("devices", "").isdecimal() else {}
         base = default_scenario(system, workload, catalog, zoo, **count)
-    asked = {name: cells[name] for name in columns.serving if cells[name]}
-    concurrency = _in_flight(asked, said) if "concurrency" in columns.serving else None
+    serving = {name: cells[name] for name in columns.serving if cells[name]}
+    concurrency = _in_flight(serving, said) if "concurrency" in columns.serving else None
     if "precision" in said:
         asked_for = known()["formats"].get(said["precision"].lower(), said["precision"])
         said["precision"] = _on(base.system, asked_for, catalog)
     for path, value in said.items():
         called = {"system": catalog.called, "workload": zoo.called}.get(path, str)
         base = apply(base, path, called(value))
-    if asked.get("spec", "") in known()["guessing_spec"]:
-        base = apply(base, "params.guesses", _guess_layers(asked["spec"], base, zoo))
+    if serving.get("spec", "") in known()["guessing_spec"]:
+        base = apply(base, "params.guesses", _guess_layers(serving["spec"], base, zoo))
     for path in columns.settings:
         if cells[path]:
             base = apply(base, path, cells[path])
@@ -125,18 +125,18 @@ def _scenario(
         share = known()["mean_length"].get(cells.get("source", ""), 1.0)
         lengths = {name: max(1, round(share * getattr(base, name))) for name in ("inputs", "outputs")}
         base = base.with_(batch=concurrency, **lengths)
-        kept = known()["kept_wide"].get(cells.get("source", ""), ())
-        if cells.get("framework") in kept and base.precision == "fp8" and "kv_format" not in said:
+        frameworks = known()["kept_wide"].get(cells.get("source", ""), ())
+        if cells.get("framework") in frameworks and base.precision == "fp8" and "kv_format" not in said:
             base = apply(base, "kv_format", "fp16")
     return apply_all(base, list(settings)), concurrency
 
 
-def _checkpoint(said: Mapping[str, str], zoo: Zoo) -> dict[str, str]:
+def _checkpoint(settings: Mapping[str, str], zoo: Zoo) -> dict[str, str]:
     """A row's network and format, where the network's name ends in the format its weights were stored in."""
-    plain, _, format = said["workload"].rpartition("-")
+    plain, _, format = settings["workload"].rpartition("-")
     if (format := format.lower()) not in known()["checkpoints"] or zoo.called(plain) == plain:
         return {}
-    return {"workload": plain, "precision": said.get("precision", format)}
+    return {"workload": plain, "precision": settings.get("precision", format)}
 
 
 def _guess_layers(spec: str, scenario: Scenario, zoo: Zoo) -> int:
@@ -159,7 +159,10 @@ def _engine(cells: Mapping[str, str]) -> Engine:
     names = known()
     name, release = cells.get("framework", ""), cells.get("version", "").split(".")
     called = (f"{name} {'.'.join(release[:parts])}" for parts in (3, 2))
-    way = next((names["engines"][one] for one in called if one in names["engines"]), names["engines"].get(name, {}))
+    way = next(
+        (names["engines"][release_name] for release_name in called if release_name in names["engines"]),
+        names["engines"].get(name, {}),
+    )
     equal = cells.get("source", "") not in names["mean_length"]
     return Engine(
         names["budget"],
@@ -172,13 +175,13 @@ def _engine(cells: Mapping[str, str]) -> Engine:
     )
 
 
-def _in_flight(asked: Mapping[str, str], said: Mapping[str, str]) -> int | None:
+def _in_flight(serving: Mapping[str, str], settings: Mapping[str, str]) -> int | None:
     """Requests a serving engine was kept busy with, None where the row has a batch instead; ScenarioError where the way
     it was run has no model."""
-    text = asked.get("concurrency", "")
-    if not text and "batch" in said:
+    text = serving.get("concurrency", "")
+    if not text and "batch" in settings:
         return None
-    why = _unmodelled(asked, said.get("devices", "1"))
+    why = _unmodelled(serving, settings.get("devices", "1"))
     if why:
         raise ScenarioError(why)
     try:
@@ -190,26 +193,26 @@ def _in_flight(asked: Mapping[str, str], said: Mapping[str, str]) -> int | None:
     return int(value)
 
 
-def _unmodelled(asked: Mapping[str, str], devices: str) -> str:
+def _unmodelled(serving: Mapping[str, str], devices: str) -> str:
     """Why a serving engine's run says nothing of our model, in a sentence; empty where it does."""
     names = known()
-    flagged = [flag for flag in asked.get("flags", "").split(";") if flag in names["left_out"]]
+    flagged = [flag for flag in serving.get("flags", "").split(";") if flag in names["left_out"]]
     if flagged:
         return f"flagged {flagged[0]} in its table: {names['left_out'][flagged[0]]}"
-    if any(name.startswith(("prefill_", "decode_")) for name in asked):
+    if any(name.startswith(("prefill_", "decode_")) for name in serving):
         return "prefill and decode ran on workers apart, which is not modelled"
-    if asked.get("spec", "") not in (*names["plain_spec"], *names["guessing_spec"]):
-        return f"spec is {asked['spec'][:40]!r}: guessing tokens ahead is modelled with a network's own layers for it"
-    if asked.get("pp", "1") != "1":
-        return f"pp is {asked['pp'][:40]}: a pipeline of layers on a serving engine is not modelled"
-    ranks = asked.get("attn_dp", "1")
+    if serving.get("spec", "") not in (*names["plain_spec"], *names["guessing_spec"]):
+        return f"spec is {serving['spec'][:40]!r}: guessing tokens ahead is modelled with a network's own layers for it"
+    if serving.get("pp", "1") != "1":
+        return f"pp is {serving['pp'][:40]}: a pipeline of layers on a serving engine is not modelled"
+    ranks = serving.get("attn_dp", "1")
     if ranks not in ("1", devices):
         return f"attn_dp is {ranks[:40]} of {devices[:40]} devices: all or one is modelled"
-    parts = asked.get("moe_ep", "1")  # experts apart, or some of them, read the same bytes and add up the same sums
+    parts = serving.get("moe_ep", "1")  # experts apart, or some of them, read the same bytes and add up the same sums
     if not (parts.isdecimal() and devices.isdecimal() and int(parts) and int(devices) % int(parts) == 0):
         return f"moe_ep is {parts[:40]} of {devices[:40]} devices: a number that divides them is modelled"
-    if asked.get("tp", devices) != (devices if ranks == "1" else "1"):
-        return f"tp is {asked['tp'][:40]} of {devices[:40]} devices: all or one is modelled"
+    if serving.get("tp", devices) != (devices if ranks == "1" else "1"):
+        return f"tp is {serving['tp'][:40]} of {devices[:40]} devices: all or one is modelled"
     return ""
 
 
@@ -290,8 +293,8 @@ def coverage(rows: Sequence[Row]) -> dict[str, int]:
     """Predicted figures with an error band, those of them that lie in it, and those without evidence for any."""
     pairs = [(row.band, error) for row in rows for error in row.errors.values()]
     banded = [(band, error) for band, error in pairs if band is not None and band.relative is not None]
-    held = sum(band.holds(error) for band, error in banded)
-    return {"banded": len(banded), "held": held, "no_evidence": len(pairs) - len(banded)}
+    covered = sum(band.holds(error) for band, error in banded)
+    return {"banded": len(banded), "held": covered, "no_evidence": len(pairs) - len(banded)}
 
 
 def skipped(rows: Sequence[Row]) -> Counter[str]:

@@ -82,19 +82,19 @@ def _parts(rows: Sequence[Row], catalog: Catalog) -> dict[tuple[str, str], list[
 def _predict(rows: Sequence[Row], catalog: Catalog) -> Predict:
     known: dict[tuple[int, tuple[tuple[str, float], ...]], float] = {}
 
-    def one(at: int, values: Mapping[str, float]) -> float:
+    def log_error(at: int, values: Mapping[str, float]) -> float:
         key = (at, tuple(sorted(values.items())))
         if key not in known:
             row = rows[at]
             assert row.scenario is not None
             overrides = row.scenario.overrides | {f"model.{name}": value for name, value in values.items()}
-            turned = row.scenario.with_(overrides=overrides)
-            figures, _, _ = figures_of(Row(row.number, row.measured, turned, row.concurrency), catalog)
+            scenario = row.scenario.with_(overrides=overrides)
+            figures, _, _ = figures_of(Row(row.number, row.measured, scenario, row.concurrency), catalog)
             known[key] = sum(math.log(figures[name] / row.measured[name]) for name in figures) / len(figures)
         return known[key]
 
     def predict(values: Mapping[str, float], which: Sequence[int]) -> np.ndarray:
-        return np.array([one(at, values) for at in which])
+        return np.array([log_error(at, values) for at in which])
 
     return predict
 
@@ -154,8 +154,8 @@ def _left_out(slopes: np.ndarray, residuals: np.ndarray, spread: np.ndarray) -> 
     rows = len(residuals)
     result = []
     for out in range(rows):
-        kept = np.arange(rows) != out
-        moved = _step(slopes[kept], residuals[kept], np.zeros(len(spread)), spread)
+        rest = np.arange(rows) != out
+        moved = _step(slopes[rest], residuals[rest], np.zeros(len(spread)), spread)
         result.append(abs(residuals[out] + slopes[out] @ moved))
     return float(np.mean(result))
 
@@ -185,13 +185,13 @@ def _moved(
     chosen = _chosen(slopes[rows], start[rows], spread)
     if not chosen:
         return {}
-    mine = [constants[j] for j in chosen]
-    own, low, high = spread[chosen], np.array([c.low for c in mine]), np.array([c.high for c in mine])
+    movable = [constants[j] for j in chosen]
+    own, low, high = spread[chosen], np.array([c.low for c in movable]), np.array([c.high for c in movable])
 
     def values(at: np.ndarray) -> dict[str, float]:
-        return {c.parameter.name: c.value * math.exp(x) for c, x in zip(mine, at, strict=True)}
+        return {c.parameter.name: c.value * math.exp(x) for c, x in zip(movable, at, strict=True)}
 
-    at, residuals, local = np.zeros(len(mine)), start[rows], slopes[rows][:, chosen]
+    at, residuals, local = np.zeros(len(movable)), start[rows], slopes[rows][:, chosen]
     for _ in range(4):
         goal = np.clip(_step(local, residuals, at, own), low, high)
         cost = _cost(residuals, at, own)
@@ -202,11 +202,11 @@ def _moved(
             goal = (goal + at) / 2.0
         else:
             break
-        done = np.abs(goal - at).max() < 1e-3
+        converged = np.abs(goal - at).max() < 1e-3
         at, residuals = goal, answers
-        if done:
+        if converged:
             break
-        for j in range(len(mine)):
+        for j in range(len(movable)):
             local[:, j] = _slope(predict, values, at, j, rows, residuals, high[j])
     return values(at)
 
@@ -222,9 +222,9 @@ def _slope(
 ) -> np.ndarray:
     """How rows answer to the logarithm of one constant, towards the side its range leaves open."""
     step = _STEP if at[j] + _STEP <= high else -_STEP
-    turned = at.copy()
-    turned[j] += step
-    return (predict(values(turned), rows) - residuals) / step
+    stepped = at.copy()
+    stepped[j] += step
+    return (predict(values(stepped), rows) - residuals) / step
 
 
 def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> FittedPart:
@@ -261,10 +261,12 @@ def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> F
     folds = min(_FOLDS, len(rows))
     for at in range(folds):
         out = [i for i in every if i % folds == at]
-        kept = [i for i in every if i % folds != at]
-        outside[out] = predict(_moved(predict, kept, constants, slopes, start), out)
-    mine = [(c.parameter, c.value) for c in constants if c.parameter.name in result]
-    moved = tuple(FittedConstant(p.name, p.unit, value, result[p.name], _basis(device, p)) for p, value in mine)
+        rest = [i for i in every if i % folds != at]
+        outside[out] = predict(_moved(predict, rest, constants, slopes, start), out)
+    moved_constants = [(c.parameter, c.value) for c in constants if c.parameter.name in result]
+    moved = tuple(
+        FittedConstant(p.name, p.unit, value, result[p.name], _basis(device, p)) for p, value in moved_constants
+    )
     gains = np.abs(start) - np.abs(outside)
     return FittedPart(
         device,
@@ -291,7 +293,9 @@ def _size(residuals: np.ndarray) -> float:
 def enough(rows: Sequence[Row], catalog: Catalog) -> list[tuple[str, Device, list[Row]]]:
     """Parts with enough rows to fit; ScenarioError where there is none."""
     parts = _parts(rows, catalog)
-    enough = [(system, catalog.device(id), mine) for (system, id), mine in parts.items() if len(mine) >= LEAST]
+    enough = [
+        (system, catalog.device(id), part_rows) for (system, id), part_rows in parts.items() if len(part_rows) >= LEAST
+    ]
     if not enough:
         most = max((len(mine) for mine in parts.values()), default=0)
         raise ScenarioError(

@@ -42,10 +42,10 @@ def _of_experts(op: Op) -> bool:
     return op.group == "feed-forward"
 
 
-def _sum(run: PhaseRun, mine: Callable[[Op], bool]) -> float:
+def _sum(run: PhaseRun, belongs: Callable[[Op], bool]) -> float:
     """Seconds of some operators of a pass. [s]"""
     each = run.cost.seconds.sum(axis=1)
-    return sum(float(t) for op, t in zip(run.job.ops, each, strict=True) if mine(op))
+    return sum(float(t) for op, t in zip(run.job.ops, each, strict=True) if belongs(op))
 
 
 def _seconds(scenario: Scenario, phase: str, ranks: int, catalog: Catalog) -> tuple[float, float, float]:
@@ -142,7 +142,15 @@ def mixed_tpot(scenario: Scenario, concurrency: int, engine: Engine, catalog: Ca
     piece = scenario.inputs / pieces if share < 1.0 else min(owed * scenario.inputs, float(room))
     prompt = _seconds(alone, "prefill", ranks, catalog)
     tokens = max(1, round(piece + checked))
-    both = _seconds(alone.with_(inputs=tokens), "prefill", ranks, catalog)
-    mixed = both[0] - both[1] - both[2] + prompt[1] * piece / scenario.inputs + decode[1] + decode[2] + guessed
+    pass_times = _seconds(alone.with_(inputs=tokens), "prefill", ranks, catalog)
+    mixed = (
+        pass_times[0]
+        - pass_times[1]
+        - pass_times[2]
+        + prompt[1] * piece / scenario.inputs
+        + decode[1]
+        + decode[2]
+        + guessed
+    )
     alone_s, mixed_s = (engine.lasts(busy, concurrency) for busy in (decode[0] + guessed, mixed))
     return each * ((1.0 - share) * alone_s + share * mixed_s)

@@ -95,26 +95,26 @@ def sorted_out(header: Sequence[str]) -> Header:
     if "token" not in fields and not {"system", "workload"} <= fields.keys():
         lacking = next(name for name in ("system", "workload") if name not in fields)
         raise ScenarioError(f"column {lacking!r} is missing: a row needs a system and a workload, or a token")
-    asked = tuple(column for column in header if column in serving)
-    return Header(fields, tuple(FIGURES[column] for column in figures.values()), asked, tuple(settings))
+    serving_columns = tuple(column for column in header if column in serving)
+    return Header(fields, tuple(FIGURES[column] for column in figures.values()), serving_columns, tuple(settings))
 
 
-def _single(meant: Mapping[str, str], verb: str) -> dict[str, str]:
+def _single(meanings: Mapping[str, str], verb: str) -> dict[str, str]:
     """Columns by what they mean; ScenarioError where two mean the same."""
     result: dict[str, str] = {}
-    for column, meaning in meant.items():
+    for column, meaning in meanings.items():
         if meaning in result:
             raise ScenarioError(f"columns {result[meaning]!r} and {column!r} {verb} {meaning}: give one of the two")
         result[meaning] = column
     return result
 
 
-def _unknown(column: str, others: Sequence[str]) -> str:
-    meant = _unitless(column)
-    if meant:
-        return f"column {brief(column)} gives no unit that is known: {' or '.join(meant)} is allowed"
+def _unknown(column: str, alternatives: Sequence[str]) -> str:
+    candidates = _unitless(column)
+    if candidates:
+        return f"column {brief(column)} gives no unit that is known: {' or '.join(candidates)} is allowed"
     return (
-        f"column {brief(column)} is unknown: {', '.join(others)}, a setting such as switches.fuse, and figures "
+        f"column {brief(column)} is unknown: {', '.join(alternatives)}, a setting such as switches.fuse, and figures "
         f"({', '.join(FIGURES)}) are allowed"
     )
 
