@@ -43,7 +43,6 @@ from engine.sweep.attribution import Attribution, attribute
 from engine.sweep.goals import FIGURES, Limit, Objective, objectives_of
 from engine.sweep.inverse import Inverse, inverse
 from engine.sweep.pricing.blocks import TABLE_LIMIT, figures_of, price, table_rows
-from engine.sweep.pricing.chunk import Mismatch
 from engine.sweep.result import Front, SweepResult, write_rows
 from engine.sweep.run import SweepCancelled, sweep
 from engine.sweep.search import search

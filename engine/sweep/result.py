@@ -36,7 +36,7 @@ class Counts:
     sentences: dict[str, None] = field(default_factory=dict)  # why designs were refused
 
     def add(self, designs: int, refused: int, unfit: int, missed: np.ndarray, kept: int) -> None:
-        """Counts a chunk."""
+        """Counts so many designs."""
         self.done += designs
         self.refused += refused
         self.unfit += unfit

@@ -5,32 +5,21 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
-from dataclasses import replace
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
-from math import isnan
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from engine.devices.common.contract import Unsupported
 from engine.kernels.jit import pool_size, run_chunks
 from engine.kernels.search.bins import BINS
 from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
-from engine.sweep.pricing.blocks import DesignBlock, Programs, figures_of
-from engine.sweep.pricing.chunk import (
-    ChunkHints,
-    ChunkRequest,
-    ChunkResult,
-    Mismatch,
-    killers_of,
-    search,
-    search_shared,
-)
+from engine.sweep.pricing.blocks import CHUNK, DesignBlock, Programs
+from engine.sweep.pricing.chunk import ChunkHints, ChunkRequest, ChunkResult, killers_of, search
 from engine.sweep.result import Counts, Front, SweepResult
 from engine.sweep.space import Space, space_of
 from engine.sweep.top import Top
@@ -38,7 +27,6 @@ from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
 CLOUD = 3000
-CHUNK = 1 << 14  # tens of milliseconds of work at most, so that threads end together; handing it out takes 0.1 ms
 _AHEAD = 4  # chunks a thread that are handed out: work for while the tables of the next block are made
 FRONT_LIMIT = 2_000_000
 _NOT_DRAWN, _REFUSED = -1, 2  # states of a cloud's design: its chunk was never reached; it can't run
@@ -51,7 +39,7 @@ class SweepCancelled(RuntimeError):
 
 
 class _Archive:
-    """The front so far. The set of undominated designs does not depend on the order in which chunks arrive."""
+    """The Pareto archive: the front so far. It does not depend on the order in which chunks arrive."""
 
     def __init__(self, objectives: int, top: Top) -> None:
         self.number = np.zeros(0, dtype=np.int64)
@@ -66,7 +54,8 @@ class _Archive:
 
     def take(self, chunk: ChunkResult) -> None:
         """Adds a chunk's candidates."""
-        self.top.take(chunk.top_number, chunk.top_values)
+        if chunk.top is not None:
+            self.top.take(chunk.top.number, chunk.top.values)
         if not len(chunk.number):
             return
         values = np.concatenate([self.values, chunk.values], axis=1)
@@ -79,9 +68,11 @@ class _Archive:
             )
         self.killers = killers_of(self.values)
 
-
-def _same(a: float, b: float) -> bool:
-    return a == b or (isnan(a) and isnan(b))
+    def fronts(self, space: Space) -> tuple[Front, Front]:
+        """The front in the order of its designs' numbers, and the best by the first objective, best first."""
+        order, signs = np.argsort(self.number, kind="stable"), np.array([[o.sign] for o in space.objectives])
+        best = Front(space, self.top.number, self.top.values * signs)
+        return Front(space, self.number[order], self.values[:, order] * signs), best
 
 
 def sweep(
@@ -95,7 +86,6 @@ def sweep(
     cloud: int = CLOUD,
     bins: bool = True,
     top: int = 10,
-    check: int = 8,
     catalog: Catalog | None = None,
     zoo: Zoo | None = None,
 ) -> SweepResult:
@@ -108,14 +98,13 @@ def sweep(
     space : what `space_of` reads.
     executor : where chunks run; the process-wide thread pool when left out. One of other processes (anything that is
         not a ThreadPoolExecutor) makes the programs there again and needs the shipped catalog and workloads.
-    chunk : designs of a chunk; changes no result.
+    chunk : designs of a chunk, at most `CHUNK`; changes no result.
     progress : called with (designs done, designs in all) after each chunk, from the calling thread.
     preparing : called with (entries made, entries in all) of each table that the designs are priced from, as it is
         made, from the calling thread. Small tables come and go; one of a costly model takes longer than the designs.
     cancelled : asked before each chunk and each entry; True ends the sweep with `SweepCancelled`.
     cloud : designs drawn evenly from the space, with all their figures.
     top : designs kept with the best first objective, of equal ones the lowest numbers.
-    check : designs, the front's first among them, that are evaluated one by one and must give the same bits.
 
     Returns
     -------
@@ -136,7 +125,7 @@ def sweep(
 
     programs = Programs(space, catalog, zoo, beat)
     archive = _Archive(len(space.objectives), Top(top, len(space.objectives)))
-    remote = executor is not None and not _threads(executor)
+    remote = executor is not None and not isinstance(executor, ThreadPoolExecutor)
     if remote and (space.catalog is not None or space.zoo is not None):
         raise ScenarioError("a sweep on other processes reads the shipped catalog and workloads: leave both out")
     none_missed = np.zeros(len(space.limits), dtype=np.int64)
@@ -157,15 +146,15 @@ def sweep(
                 mine, places = _picked(block, space, picks)
                 if block.program is None:
                     state[mine] = _REFUSED
-                step = chunk if block.program is None else min(chunk, block.program.chunk)
+                step = min(chunk, CHUNK, block.program.chunk if block.program else CHUNK)
                 for lo in range(0, block.size, step):
                     if cancelled is not None and cancelled():
                         raise SweepCancelled
                     hi = min(lo + step, block.size)
                     some = slice(*np.searchsorted(places, (lo, hi)))
                     drawn.append(mine[some])
-                    own = (token, block.digits) if remote and block.program is not None else (block,)
-                    yield *own, lo, hi, places[some]
+                    own = (token, block.digits) if remote and block.program is not None else block
+                    yield own, lo, hi, places[some]
         except SweepCancelled:  # what has begun is still waited for
             halted = True
 
@@ -173,12 +162,8 @@ def sweep(
         return None if halted else search(*task, wish, archive.known)
 
     drawn: deque[np.ndarray] = deque()
-    if remote:
-        assert executor is not None
-        results = _remote(executor, tasks(), wish, archive)
-    else:
-        results = run_chunks(work, tasks(), executor, _AHEAD * pool_size())
-    for part in results:
+    runner: Any = _Processes(executor, wish, archive) if remote else executor
+    for part in run_chunks(work, tasks(), runner, _AHEAD * pool_size()):
         if part is None:  # handed out, and not begun when the sweep was cancelled; nor is any after it counted
             break
         archive.take(part)
@@ -198,12 +183,11 @@ def sweep(
         done = state != _NOT_DRAWN
         picks, points, state = picks[done], points[:, done], state[done]
     counts.explain()
-    front = _front(space, archive, programs)
-    _check(space, front, picks, points, state, check, catalog, zoo)
+    front, best = archive.fronts(space)
     result = SweepResult(
         space=space,
         front=front,
-        top=_best(space, archive.top),
+        top=best,
         cloud_numbers=picks,
         cloud=points,
         cloud_state=state,
@@ -230,28 +214,14 @@ def _timed(blocks: Iterator[DesignBlock], spent: list[float]) -> Iterator[Design
         yield block
 
 
-def _threads(executor: Executor) -> bool:
-    from concurrent.futures import ThreadPoolExecutor
+class _Processes:
+    """Submits chunks to other processes, each with what is known by then."""
 
-    return isinstance(executor, ThreadPoolExecutor)
-
-
-class _Sender:
-    """Submits a chunk to another process with the killers known by then."""
-
-    def __init__(self, executor: Executor, wish: ChunkRequest, archive: _Archive) -> None:
+    def __init__(self, executor: Any, wish: ChunkRequest, archive: _Archive) -> None:
         self.executor, self.wish, self.archive = executor, wish, archive
 
     def submit(self, _: Any, task: tuple[Any, ...]) -> Any:
-        if isinstance(task[0], DesignBlock):  # refused as a whole
-            bare = replace(task[0], sentences=())
-            return self.executor.submit(search, bare, *task[1:], self.wish, self.archive.known)
-        return self.executor.submit(search_shared, *task, self.wish, self.archive.known)
-
-
-def _remote(executor: Executor, tasks: Iterator[Any], wish: ChunkRequest, archive: _Archive) -> Iterator[ChunkResult]:
-    sender: Any = _Sender(executor, wish, archive)
-    return run_chunks(sender.submit, tasks, sender)
+        return self.executor.submit(search, *task, self.wish, self.archive.known)
 
 
 @lru_cache(maxsize=16)
@@ -293,47 +263,3 @@ def inside(block: DesignBlock, space: Space, numbers: np.ndarray) -> np.ndarray:
         radix = len(space.axes[axis])
         out = out * radix + numbers // space.strides[axis] % radix
     return out
-
-
-def _front(space: Space, archive: _Archive, programs: Programs) -> Front:
-    """The front in the order of its designs' numbers, with all figures."""
-    order = np.argsort(archive.number, kind="stable")
-    numbers = archive.number[order]
-    signs = np.array([o.sign for o in space.objectives])[:, None]
-    return Front(space, numbers, archive.values[:, order] * signs)
-
-
-def _best(space: Space, top: Top) -> Front:
-    """The best by the first objective, best first."""
-    return Front(space, top.number, top.values * np.array([o.sign for o in space.objectives])[:, None])
-
-
-def _check(
-    space: Space,
-    front: Front,
-    picks: np.ndarray,
-    points: np.ndarray,
-    state: np.ndarray,
-    most: int,
-    catalog: Catalog | None,
-    zoo: Zoo | None,
-) -> None:
-    """Evaluates a few designs one by one; raises where a sweep and an evaluation differ in a bit."""
-    spread = np.unique(np.linspace(0, len(picks) - 1, min(most, len(picks))).astype(np.int64))
-    for i in spread:
-        number = int(picks[i])
-        try:
-            figures: dict[str, float] | None = figures_of(space, number, catalog, zoo)
-        except (ScenarioError, Unsupported):
-            figures = None
-        if (figures is None) != (state[i] == _REFUSED):
-            raise Mismatch(f"design {number}: the sweep and evaluate disagree on whether it is refused")
-        if figures is not None:
-            wrong = [n for n, v in zip(FIGURES, points[:, i], strict=True) if not _same(figures[n], float(v))]
-            if wrong or figures["fits"] != (state[i] == 0):
-                raise Mismatch(f"design {number}: the sweep's {wrong or 'fits'} is not what evaluate finds")
-    for i in range(min(most, len(front.numbers)) if most else 0):
-        figures = figures_of(space, int(front.numbers[i]), catalog, zoo)
-        for objective, value in zip(space.objectives, front.values[:, i], strict=True):
-            if not _same(figures[objective.figure], float(value)):
-                raise Mismatch(f"design {front.numbers[i]}: {objective.figure} is not what evaluate finds")

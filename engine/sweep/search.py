@@ -20,8 +20,8 @@ from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
 from engine.sweep.pricing.blocks import DesignBlock, Programs, figures_of
-from engine.sweep.pricing.design import Structural
 from engine.sweep.pricing.setting import numeric_axes
+from engine.sweep.pricing.structure import Structural
 from engine.sweep.result import Counts, Front, SweepResult
 from engine.sweep.run import CLOUD, SweepCancelled, inside, sweep
 from engine.sweep.space import SIZES, Space, space_of

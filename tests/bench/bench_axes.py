@@ -100,7 +100,7 @@ def timed(given: dict[str, Any], threads: int, turns: int = 2) -> tuple[float, f
         found = []
         for _ in range(turns):
             start = time.perf_counter()
-            result = sweep(given, executor=pool, check=0)
+            result = sweep(given, executor=pool)
             found.append((time.perf_counter() - start, getattr(result, "setup_s", 0.0)))
     return min(found)
 

@@ -17,8 +17,7 @@ from engine.evaluate import evaluate
 from engine.kernels.jit import kernel
 from engine.kernels.search.pareto import front_mask
 from engine.sweep import price, space_of, sweep
-from engine.sweep.pricing.blocks import Programs
-from engine.sweep.pricing.chunk import PIECE
+from engine.sweep.pricing.blocks import CHUNK, Programs
 from engine.sweep.space import Space
 
 FASTEST_PEER_PER_S = 26_828.0  # decode steps a second of aiconfigurator's compiled core, on one core of this class
@@ -206,7 +205,7 @@ def kept(name): return 1024 * int(re.search(name + r":\\s+(\\d+)", open("/proc/s
 sweep(space(4, 4, 4))
 open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
 base = kept("VmRSS")
-found = sweep(space(100, 100, 70), check=4)
+found = sweep(space(100, 100, 70))
 assert found.counts.done == found.space.size
 print(found.space.size, found.seconds, kept("VmHWM") - base)
 """
@@ -221,13 +220,13 @@ def rows() -> list[dict]:
     once, passes = 1 << 16, 1  # long enough that starting two threads is not what is timed
     n = once * passes
 
-    starts = list(range(0, once, PIECE)) * passes
+    starts = list(range(0, once, CHUNK)) * passes
 
     def fill(pieces: Iterator[int]) -> tuple[int, float]:
         """Takes piece after piece, as a sweep's threads do, until none is left: its core, CPU time of a piece [s]."""
         start, done = time.thread_time(), 0
         for lo in pieces:
-            program.fill(lo, lo + PIECE, names)
+            program.fill(lo, lo + CHUNK, names)
             done += 1
         return min(os.sched_getaffinity(0)), (time.thread_time() - start) / max(done, 1)
 
@@ -263,7 +262,7 @@ def rows() -> list[dict]:
     equal = bool(np.array_equal(front_mask(cost), by_peeling(cost)))
     peeled = best(lambda: by_peeling(cost), 1)
     large = space(50, 50, 20)
-    whole_gain = cores.gain(lambda pool: sweep(large, executor=pool, check=0), 5)
+    whole_gain = cores.gain(lambda pool: sweep(large, executor=pool), 5)
     million = best(lambda: sweep(space(100, 100, 9)), 2)
     root = __file__.rsplit("/tests/", 1)[0]
     told = subprocess.run([sys.executable, "-c", _STREAM.format(root=root)], check=True, capture_output=True, text=True)

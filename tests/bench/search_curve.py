@@ -124,7 +124,7 @@ def main() -> int:
     """Prints and draws."""
     space = space_of(KNOWN)
     signs = np.array([[o.sign] for o in space.objectives])
-    whole = sweep(space, check=1)
+    whole = sweep(space)
     true = np.unique(whole.front.values * signs, axis=1)
     print(f"{space.size:,} designs in {whole.seconds:.0f} s: {true.shape[1]} different on the front", flush=True)
     draw(curves(true, signs), space.size)

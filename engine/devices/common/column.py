@@ -138,6 +138,8 @@ class Column:
 
     __float__ = __int__ = __index__ = __str__ = __repr__ = __round__ = __floor__ = __trunc__ = __abs__ = _refuse
     __pow__ = __rpow__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refuse
+    sqrt = exp = exp2 = log = log2 = log10 = log1p = expm1 = _refuse  # by these names numpy asks for its functions
+    _numba_type_ = property(_refuse)  # by this name a compiled function asks what it is given
 
 
 def larger(a: Any, b: Any) -> Any:

@@ -15,17 +15,20 @@ from engine.kernels.jit import kernel
 
 
 @kernel
-def _gather(mem, lo, n, radix, strides, first, width, offset, row, values, digits):
-    """Rows of ``n`` designs from ``lo`` on: every column of every table, a stretch of the last axis at a time."""
-    axes = radix.shape[0]
-    left = lo
-    for a in range(axes - 1, -1, -1):
-        digits[a] = left % radix[a]
-        left //= radix[a]
-    last = axes - 1
-    at = 0
+def gather(mem, wide, lo, n, numbers, steps, strides, first, width, offset, row, values):
+    """Rows of designs, ``wide`` entries apart in ``mem``: arrays that vary, a stretch of the last axis at a time.
+
+    Designs are ``numbers`` where there are any, else the ``n`` from ``lo`` on. ``width`` arrays from ``first`` on lie
+    over the same axes; array c begins at ``values[offset[c]]`` and goes to ``row[c]``.
+    """
+    axes, apart = steps.shape[0], numbers.shape[0] > 0
+    digits, last, at = np.zeros(axes, dtype=np.int64), axes - 1, 0
     while at < n:
-        stretch = min(radix[last] - digits[last], n - at)
+        left = numbers[at] if apart else lo + at
+        for a in range(last, -1, -1):
+            digits[a] = left % steps[a]
+            left //= steps[a]
+        stretch = 1 if apart else min(steps[last] - digits[last], n - at)
         for t in range(first.shape[0]):
             base = 0
             for a in range(axes):
@@ -33,7 +36,7 @@ def _gather(mem, lo, n, radix, strides, first, width, offset, row, values, digit
             step = strides[t, last]
             for c in range(first[t], first[t] + width[t]):
                 source = values[offset[c] :]
-                target = mem[row[c] * WIDTH + at : row[c] * WIDTH + at + stretch]
+                target = mem[row[c] * wide + at : row[c] * wide + at + stretch]
                 if step == 0:
                     value = source[base]
                     for q in range(stretch):
@@ -42,59 +45,18 @@ def _gather(mem, lo, n, radix, strides, first, width, offset, row, values, digit
                     part = source[base : base + stretch]
                     for q in range(stretch):
                         target[q] = part[q]
-                else:  # the table's last axis is another one
+                else:  # the array's last axis is another one
                     for q in range(stretch):
                         target[q] = source[base + q * step]
         at += stretch
-        digits[last] += stretch
-        a = last
-        while digits[a] >= radix[a] and a > 0:
-            digits[a] = 0
-            a -= 1
-            digits[a] += 1
 
 
 @kernel
-def gather_rows(numbers, radix, strides, offset, values, out):
-    """Values of tables at designs: fills ``out`` (rows, n); row r lies at ``values[offset[r]:]``."""
-    axes = radix.shape[0]
-    digits = np.zeros(axes, dtype=np.int64)
-    for q in range(numbers.shape[0]):
-        left = numbers[q]
-        for a in range(axes - 1, -1, -1):
-            digits[a] = left % radix[a]
-            left //= radix[a]
-        for r in range(out.shape[0]):
-            at = offset[r]
-            for a in range(axes):
-                at += strides[r, a] * digits[a]
-            out[r, q] = values[at]
-
-
-@kernel
-def gather_range(lo, radix, strides, offset, values, out):
-    """`gather_rows` of the designs from ``lo`` on, a stretch of the last axis at a time."""
-    last, n = radix.shape[0] - 1, out.shape[1]
-    at = 0
-    while at < n:
-        stretch = min(radix[last] - (lo + at) % radix[last], n - at)
-        for r in range(out.shape[0]):
-            base, left = offset[r], lo + at
-            for a in range(last, -1, -1):
-                base += strides[r, a] * (left % radix[a])
-                left //= radix[a]
-            step = strides[r, last]
-            for q in range(stretch):
-                out[r, at + q] = values[base + q * step]
-        at += stretch
-
-
-@kernel
-def _add_groups(mem, n, column, given, place, groups, place_of, columns, seconds):
+def _add_groups(mem, n, column, given, place, groups, columns, seconds):
     """Adds the seconds of every group to the rows of its run, one group after the other.
 
-    A row of ``groups``: first row of the run, first row of ``given`` or -1, and where its places and its columns begin
-    and end. A row of ``columns``: a resource, and where its entries begin in ``seconds``.
+    A row of ``groups``: first row of the run, first row of ``given`` or -1, and from which to which its places lie in
+    memory and its columns in ``columns``: a resource, and where its entries begin in ``seconds``.
     """
     first = last = -1
     for g in range(groups.shape[0]):
@@ -111,7 +73,7 @@ def _add_groups(mem, n, column, given, place, groups, place_of, columns, seconds
             for q in range(n):
                 place[q] = 0
             for v in range(first, last):
-                step = mem[place_of[v] * WIDTH : place_of[v] * WIDTH + n]
+                step = mem[v * WIDTH : v * WIDTH + n]
                 for q in range(n):
                     place[q] += int(step[q])
         for c in range(groups[g, 4], groups[g, 5]):
@@ -122,42 +84,40 @@ def _add_groups(mem, n, column, given, place, groups, place_of, columns, seconds
 
 
 @kernel
-def _misfits(mem, n, fits, unfit):
-    """Marks the designs of which a level does not hold what it must: rows of ``fits`` are need and capacity."""
+def _misfits(mem, n, unfit, pairs):
+    """Marks in row ``unfit`` the designs of which a level does not hold what it must.
+
+    Behind that row lie ``pairs`` of a need and a capacity. [B]
+    """
     target = mem[unfit * WIDTH : unfit * WIDTH + n]
     for q in range(n):
         target[q] = 0.0
-    for f in range(fits.shape[0]):
-        need, capacity = mem[fits[f, 0] * WIDTH :], mem[fits[f, 1] * WIDTH :]
+    for f in range(unfit + 1, unfit + 1 + 2 * pairs, 2):
+        need, capacity = mem[f * WIDTH :], mem[(f + 1) * WIDTH :]
         for q in range(n):
             if not need[q] <= capacity[q]:
                 target[q] = 1.0
 
 
 @kernel
-def fill_points(lo, hi, numbers, tables, constants, groups, fits, height, plan_rows, facts, given, wanted, out):
-    """Wanted rows of the designs lo..hi, or of ``numbers`` where there are any: fills ``out`` (len(wanted), n).
+def fill_points(lo, numbers, arrays, constants, groups, pairs, height, plan_rows, facts, given, wanted, out):
+    """Wanted rows of the designs from ``lo`` on, or of ``numbers`` where there are any: fills ``out`` (len(wanted), n).
 
-    ``given`` (rows, n) holds what was priced beforehand. Rows of the plan come first in memory, then those that say
-    what is refused or does not fit.
+    ``given`` (rows, n) holds what was priced beforehand. Rows of the plan come first in memory, then one that says what
+    does not fit, what it follows from, and what else is wanted.
     """
-    radix, strides, first, width, offset, row, values = tables
-    mem, digits, place = np.zeros(height * WIDTH), np.zeros(radix.shape[0], np.int64), np.zeros(WIDTH, np.int64)
+    mem, place = np.zeros(height * WIDTH), np.zeros(WIDTH, np.int64)
     for c in range(constants[0].shape[0]):
         mem[constants[0][c] * WIDTH : (constants[0][c] + 1) * WIDTH] = constants[1][c]
     rows = mem[: plan_rows * WIDTH].reshape((plan_rows, WIDTH))
-    apart = numbers.shape[0] > 0
-    start, column = lo, 0
-    while column < out.shape[1]:
-        if apart:
-            start = numbers[column]
-        n = 1 if apart else min(WIDTH, hi - start)
-        _gather(mem, start, n, radix, strides, first, width, offset, row, values, digits)
+    for column in range(0, out.shape[1], WIDTH):
+        n = min(WIDTH, out.shape[1] - column)
+        gather(mem, WIDTH, lo + column, n, numbers[column : column + n], *arrays)
         for g in range(groups[0].shape[0]):
             top = groups[0][g, 0] * WIDTH
             mem[top : top + M * WIDTH] = 0.0
-        _add_groups(mem, n, column, given, place, groups[0], groups[1], groups[2], groups[3])
-        _misfits(mem, n, fits, plan_rows)
+        _add_groups(mem, n, column, given, place, *groups)
+        _misfits(mem, n, plan_rows, pairs)
         time_figures(rows, n, *facts)
         money_figures(rows, n, facts[1])
         for k in range(wanted.shape[0]):
@@ -165,5 +125,3 @@ def fill_points(lo, hi, numbers, tables, constants, groups, fits, height, plan_r
             target = out[k, column : column + n]
             for q in range(n):
                 target[q] = source[q]
-        start += n
-        column += n

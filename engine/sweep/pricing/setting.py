@@ -43,10 +43,15 @@ def between(path: str, values: Sequence[Any]) -> bool:
     return head_of(path)[0] in HARDWARE and all(type(v) in (int, float) and 0.0 < v < inf for v in values)
 
 
+def number_of(kind: str, value: Any) -> float:
+    """The number that a setting of `read_setting` sets, in its unit in SI, as [B/s]."""
+    return value[1].si if kind == "spec" else value[1] if kind == "model" else value
+
+
 def restated(kind: str, where: Any, one: Any, value: float) -> tuple[str, Any, Any]:
     """A setting of `read_setting` with another value that its path allows, in its unit in SI, as [B/s]."""
-    if kind == "field":
-        return kind, where, value
+    if kind not in ("model", "spec"):
+        return kind, where, int(value) if isinstance(one, int) else value
     value = float(value)
     if kind == "model":
         return kind, where, (value, value)

@@ -1,4 +1,4 @@
-"""A family of designs as tables: each piece of the model as the numbers it comes to, over the axes they depend on.
+"""Designs of a structure as tables: each piece of the model as the numbers it comes to, over the axes they depend on.
 
 A piece is worked out for all designs at once, its sizes and numbers of specs being columns. Where it decides something
 on such a number (an ``if`` that falls out both ways, a figure that is no arithmetic), its designs are taken apart along
@@ -8,7 +8,7 @@ an axis until each part is decided alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -18,13 +18,11 @@ from engine.cost.assemble import Numbers, demands, layout_of, pieces
 from engine.cost.best_plan import alike
 from engine.devices import family
 from engine.devices.common.column import NotAlike, arrays_of
-from engine.devices.common.counts import SIZES
 from engine.plan.schemes import Plan
 from engine.resolve.bind import check
-from engine.sweep.pricing.choice import Choice
-from engine.sweep.pricing.design import OPTIONS, DesignFamily, Designs, Part, Refused, Structural
-from engine.sweep.pricing.program import Assembly, Program, assemble
-from engine.sweep.pricing.runs import CompiledRun
+from engine.sweep.pricing.operators import Operators
+from engine.sweep.pricing.program import Program, Rows
+from engine.sweep.pricing.structure import OPTIONS, Designs, Part, Refused, Structural, Structure
 
 Piece = Callable[[Designs], Numbers]
 
@@ -34,117 +32,86 @@ class Tabulated:
     """Numbers of some designs: a double each, or an array with a dimension an axis, of length 1 where it does not
     matter."""
 
-    values: list[Any] | None  # None: all designs are refused
+    values: list[Any]  # none where all designs are refused
     bad: np.ndarray  # designs that the model refuses
     mark: Any = None
-    sentences: dict[str, None] = field(default_factory=dict)
+    sentences: tuple[str, ...] = ()
 
 
-def tabulate(fam: DesignFamily, piece: Piece) -> Tabulated:
-    """A piece of the model over all designs of a family; Refused where it refuses every one."""
-    tabulated = _found(fam, piece, fam.whole)
-    if tabulated.values is None:
-        raise Refused(next(iter(tabulated.sentences)))
-    tabulated.values = [value if type(value) is float else _least(value) for value in tabulated.values]
-    for at, (size, digits) in enumerate(zip(fam.radix, fam.allowed, strict=True)):
+def tabulate(structure: Structure, piece: Piece) -> Tabulated:
+    """A piece of the model over all designs of a structure; Refused where it refuses every one."""
+    found = _tabulated(structure, piece, structure.whole)
+    if found.bad.all():
+        raise Refused(found.sentences[0])
+    for axis in range(found.bad.ndim):
+        found.values = [value if type(value) is float else _collapsed(value, axis) for value in found.values]
+    for axis, (size, digits) in enumerate(zip(structure.radix, structure.allowed, strict=True)):
         if len(digits) < size:  # values that are refused take the place of some other: nobody reads them
             place = np.searchsorted(digits, np.arange(size)).clip(max=len(digits) - 1)
-            tabulated.values = [
-                v.take(place, at) if type(v) is not float and v.shape[at] > 1 else v for v in tabulated.values
-            ]
-            tabulated.bad = tabulated.bad.take(place, at) if tabulated.bad.shape[at] > 1 else tabulated.bad
-    return tabulated
+            found.values = [v if type(v) is float or v.shape[axis] == 1 else v.take(place, axis) for v in found.values]
+            found.bad = found.bad if found.bad.shape[axis] == 1 else found.bad.take(place, axis)
+    found.values = [float(v.item()) if type(v) is not float and v.size == 1 else v for v in found.values]
+    return found
 
 
-def _found(fam: DesignFamily, piece: Piece, of: Part) -> Tabulated:
-    none = np.zeros((1,) * len(of), dtype=bool)
+def _tabulated(structure: Structure, piece: Piece, of: Part) -> Tabulated:
+    none, wide = np.zeros((1,) * len(of), dtype=bool), [a for a, (lo, hi) in enumerate(of) if hi - lo > 1]
     try:
-        numbers, mark = piece(fam.part(of))
+        numbers, mark = piece(structure.part(of))
         return Tabulated(arrays_of(numbers), none, mark)
-    except NotAlike as both:
-        if both.many:
-            raise Structural({fam.numeric[max(both.axes, key=lambda a: of[a][1] - of[a][0])]}) from None
-        axes, wholly = [a for a in both.axes if of[a][1] - of[a][0] > 1], both.wholly
-    except ValueError as refusal:
-        return Tabulated(None, ~none, None, {str(refusal): None})
-    except Structural:
-        raise
-    except Exception:  # what takes numbers only was given a column
-        axes, wholly = _culprits(fam, piece, of), False
+    except NotAlike as found:
+        axes = [a for a in wide if a in found.axes] or wide
         if not axes:
             raise
-    return _apart(fam, piece, of, axes or [a for a, (lo, hi) in enumerate(of) if hi - lo > 1], wholly)
+        axis = max(axes, key=lambda a: of[a][1] - of[a][0])
+        if found.many:
+            raise Structural({structure.numeric[axis]}) from None
+        return _apart(structure, piece, of, axis, found.wholly)
+    except ValueError as refusal:
+        return Tabulated([], ~none, sentences=(str(refusal),))
 
 
-def _culprits(fam: DesignFamily, piece: Piece, of: Part) -> list[int]:
-    """Axes of a part along which alone a piece fails that takes numbers only."""
-    culprits = []
-    for a, (lo, hi) in enumerate(of):
-        if hi - lo == 1:
-            continue
-        try:
-            piece(fam.part(tuple((l, h) if a == b else (l, l + 1) for b, (l, h) in enumerate(of))))
-        except (
-            Exception
-        ):  # whatever such a piece raises of a column: `_found` raises it again where no axis is to blame
-            culprits.append(a)
-    return culprits or [a for a, (lo, hi) in enumerate(of) if hi - lo > 1]
-
-
-def _apart(fam: DesignFamily, piece: Piece, of: Part, axes: Sequence[int], wholly: bool) -> Tabulated:
-    """A part taken apart along one of those axes: in two, or value by value."""
-    at, none = max(axes, key=lambda a: of[a][1] - of[a][0]), (1,) * len(of)
-    lo, hi = of[at]
-    edges = range(lo, hi + 1) if wholly else (lo, (lo + hi) // 2, hi)
+def _apart(structure: Structure, piece: Piece, of: Part, axis: int, wholly: bool) -> Tabulated:
+    """A part taken apart along an axis: in two, or value by value."""
+    lo, hi = of[axis]
     priced, sizes = [], []
-    for start, end in pairwise(edges):
-        fam.beat(start, hi)
-        priced.append(_found(fam, piece, (*of[:at], (start, end), *of[at + 1 :])))
+    for start, end in pairwise(range(lo, hi + 1) if wholly else (lo, (lo + hi) // 2, hi)):
+        structure.beat(start, hi)
+        priced.append(_tabulated(structure, piece, (*of[:axis], (start, end), *of[axis + 1 :])))
         sizes.append(end - start)
-    for one in priced:
-        one.values = one.values and [np.full(none, v) if type(v) is float else v for v in one.values]
-    good = [one for one in priced if one.values is not None]
-    sentences = {text: None for one in priced for text in one.sentences}
-    bad = _joined([one.bad for one in priced], sizes, at)
-    if not good:
-        return Tabulated(None, bad, None, sentences)
-    if any(one.mark != good[0].mark for one in good):
-        raise Structural({fam.numeric[at]})
-    if any(len(one.values or ()) != len(good[0].values or ()) for one in good):
-        raise Structural({fam.numeric[at]})
-    rows = [one.values if one.values is not None else _stand_in(good[0].values, at) for one in priced]
-    return Tabulated([_joined(values, sizes, at) for values in zip(*rows, strict=True)], bad, good[0].mark, sentences)
+    sentences = tuple(dict.fromkeys(text for part in priced for text in part.sentences))
+    bad = _joined([part.bad for part in priced], sizes, axis)
+    able = [part for part in priced if not part.bad.all()]
+    if not able:
+        return Tabulated([], bad, sentences=sentences)
+    if any(part.mark != able[0].mark or len(part.values) != len(able[0].values) for part in able):
+        raise Structural({structure.numeric[axis]})
+    joined = []
+    for at, first in enumerate(able[0].values):  # nobody reads the numbers of designs that are refused
+        each = (np.ravel(first)[0] if part.bad.all() else part.values[at] for part in priced)
+        joined.append(_joined([np.reshape(v, np.shape(v) or (1,) * len(of)) for v in each], sizes, axis))
+    return Tabulated(joined, bad, able[0].mark, sentences)
 
 
-def _stand_in(values: Sequence[np.ndarray] | None, at: int) -> list[np.ndarray]:
-    """Numbers for designs that are refused: nobody reads them."""
-    return [value.take([0], at) for value in values or ()]
-
-
-def _joined(values: Sequence[np.ndarray], sizes: Sequence[int], at: int) -> np.ndarray:
+def _joined(values: Sequence[np.ndarray], sizes: Sequence[int], axis: int) -> np.ndarray:
     """Arrays of parts, one after the other along an axis; as one where that makes no difference."""
-    first = values[0]
-    if all(one.shape == first.shape and one.shape[at] == 1 and _same(one, first) for one in values[1:]):
-        return first if first.shape[at] == 1 else np.concatenate(values, at)
-    shape = np.broadcast_shapes(*(tuple(1 if a == at else n for a, n in enumerate(one.shape)) for one in values))
+    shape = np.broadcast_shapes(*((*value.shape[:axis], 1, *value.shape[axis + 1 :]) for value in values))
     spread = [
-        np.broadcast_to(one, [size if a == at else n for a, n in enumerate(shape)])
-        for one, size in zip(values, sizes, strict=True)
+        np.broadcast_to(value, (*shape[:axis], size, *shape[axis + 1 :]))
+        for value, size in zip(values, sizes, strict=True)
     ]
-    return np.concatenate(spread, at)
+    return _collapsed(np.concatenate(spread, axis), axis)
+
+
+def _collapsed(value: np.ndarray, axis: int) -> np.ndarray:
+    """The same without an axis along which nothing changes."""
+    first = value.take([0], axis)
+    alike = value.shape[axis] > 1 and _same(value.take([-1], axis), first)  # tells most of those that change apart
+    return first if alike and _same(value, first) else value
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(((a == b) | (np.isnan(a) & np.isnan(b))).all())
-
-
-def _least(value: np.ndarray) -> Any:
-    """The same without the axes along which nothing changes: a double where there is none left."""
-    for a, size in enumerate(value.shape):
-        one = value.take([0], a)
-        if size > 1 and _same(value.take([-1], a), one) and _same(value, one):  # the last tells most of them apart
-            value = one
-    return value if value.size > 1 else float(value.flat[0])
 
 
 def _signature(plan: Plan) -> tuple[Any, ...]:
@@ -160,7 +127,7 @@ def _signature(plan: Plan) -> tuple[Any, ...]:
 
 def _check(design: Designs) -> Numbers:
     b = design.bound
-    check(b.scenario, b.system, b.device, design.family.base.graph)
+    check(b.scenario, b.system, b.device, design.structure.base.graph)
     return (), None
 
 
@@ -170,56 +137,50 @@ def _planned(design: Designs) -> Numbers:
 
 
 @np.errstate(all="ignore")
-def compile_family(fam: DesignFamily) -> Program | Choice:
-    """The program of a family of designs; Structural or Refused where there is none."""
-    checked = tabulate(fam, _check)
-    fam.part(fam.whole).lower()
-    planned = tabulate(fam, _planned)
-    options = fam.part(_some(fam, planned)).open_plan().options
+def program_of(structure: Structure) -> Program:
+    """The program of the designs of a structure; Structural or Refused where there is none."""
+    checked = tabulate(structure, _check)
+    structure.part(structure.whole).lower()
+    planned = tabulate(structure, _planned)
+    where = np.unravel_index(int(np.argmin(planned.bad)), planned.bad.shape)
+    able = [digits.index(d) if d in digits else 0 for d, digits in zip(map(int, where), structure.allowed, strict=True)]
+    sample = tuple((d, d + 1) for d in able)  # a design that the plan does not refuse
+    options, tables = structure.part(sample).open_plan().options, []
 
-    def program(first: int, upto: int) -> Program:
-        fam.choose(first, upto)
-        return _program(fam, checked, planned)
+    def add(first: int, upto: int) -> None:
+        structure.choose(first, upto)
+        order = tables[0].order if tables else None
+        tables.append(_rows(structure, sample, checked, planned).table(order, structure.beat))
 
-    if not options:
-        return program(0, 1)
-    programs: list[Program] = []
-    for _, some in groupby(range(len(options)), key=lambda at: alike(options[at])):
+    for _, some in groupby(range(len(options) or 1), key=lambda at: alike(options[at]) if options else ()):
         several = list(some)
         try:
-            programs.append(program(several[0], several[-1] + 1))
+            add(several[0], several[-1] + 1)
         except Structural as found:
             if OPTIONS not in found.axes:
                 raise
-            programs += [program(at, at + 1) for at in several]
-    return Choice(tuple(programs))
+            for option in several:
+                add(option, option + 1)
+    order = tables[0].order
+    return Program(tuple(structure.numeric[a] for a in order), tuple(structure.radix[a] for a in order), tuple(tables))
 
 
-def _program(fam: DesignFamily, checked: Tabulated, planned: Tabulated) -> Program:
-    """Everything of one option as a program."""
-    sample = fam.part(_some(fam, planned))
-    stages, phases = range(len(sample.plan.stages)), range(len(fam.graph.phases))
-    runs = [(s, p) for s in stages for p in phases if np.any((planned.values or [])[p] > 0) and sample.job(s, p).ops]
-    layout = layout_of(sample, runs)
-    put = Assembly(layout, fam.radix)
-    put.refusals([checked, planned])
-    for piece in pieces(sample, layout, runs):
-        found = tabulate(fam, piece.of)
-        put.found(found, piece.rows)
+def _rows(structure: Structure, sample: Part, checked: Tabulated, planned: Tabulated) -> Rows:
+    """Everything that the designs are priced from, with the options that are chosen."""
+    design = structure.part(sample)
+    stages, phases = range(len(design.plan.stages)), range(len(structure.graph.phases))
+    runs = [(s, p) for s in stages for p in phases if np.any(planned.values[p] > 0) and design.job(s, p).ops]
+    layout, numbers, operators, pieces_found = layout_of(design, runs), [], [], []
+    for piece in pieces(design, layout, runs):
+        found = tabulate(structure, piece.of)
+        pieces_found.append(found)
+        numbers += zip(piece.rows, found.values, strict=False)
         if piece.run is not None:
-            stage, job = sample.plan.stages[runs[piece.run][0]], sample.job(*runs[piece.run])
-            given = (found.values or [])[len(piece.rows) :]
-            numbers = found.mark.arrays, given[:SIZES], given[SIZES:]
-            put.runs.append(CompiledRun.of(piece.run, family(stage.device.kind), job, *numbers))
-    needs = tabulate(fam, lambda design: demands(design, runs))
-    put.refusals([needs])
-    put.fits(needs.values or [])
-    put.refused(fam.numeric, fam.refused)
-    return assemble(fam.numeric, fam.radix, put, fam.beat)
-
-
-def _some(fam: DesignFamily, planned: Tabulated) -> Part:
-    """A design that the plan does not refuse."""
-    where = np.unravel_index(int(np.argmin(planned.bad)), planned.bad.shape)
-    at = [digits.index(d) if d in digits else 0 for d, digits in zip(map(int, where), fam.allowed, strict=True)]
-    return tuple((d, d + 1) for d in at)
+            stage, job = design.plan.stages[runs[piece.run][0]], design.job(*runs[piece.run])
+            given = found.values[len(piece.rows) :]
+            operators.append(Operators.of(piece.run, family(stage.device.kind), job, found.mark.arrays, given))
+    needs = tabulate(structure, lambda design: demands(design, runs))
+    every = (checked, planned, *pieces_found, needs)
+    refused = [*structure.bad, *(found.bad for found in every if found.bad.any())]
+    sentences = dict.fromkeys([*(text for found in every for text in found.sentences), *structure.refused.values()])
+    return Rows(layout, structure.radix, numbers, needs.values, refused, tuple(sentences), operators)

@@ -11,8 +11,8 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
 from engine.scenario.overrides import unstated
 from engine.sweep import figures_of, inverse, price, space_of, sweep
-from engine.sweep.pricing.design import DesignFamily
 from engine.sweep.pricing.setting import numeric_axes
+from engine.sweep.pricing.structure import Structure
 from engine.sweep.pricing.tables import tabulate
 from engine.sweep.sensitivity import knobs_of
 
@@ -114,7 +114,7 @@ def test_a_sweep_prices_what_evaluate_prices(axes) -> None:
 def test_a_price_reads_no_axis_that_only_changes_hardware() -> None:
     """Otherwise its table would hold the product of all of them."""
     space = space_of(BASE | {"axes": AXES | {"devices.0.price": [2000, 9000]}, "objectives": ["latency_s"]})
-    fam = DesignFamily(space, {}, numeric_axes(space), None, None, {}, lambda at, of: None)
+    fam = Structure(space, {}, numeric_axes(space), {}, lambda at, of: None)
     (found,) = tabulate(fam, lambda design: ((purchase(design.bound, design.plan)[0],), None)).values
     axes = [space.axes[fam.numeric[at]].path for at, size in enumerate(found.shape) if size > 1]
     assert axes == ["devices.0.price"]

@@ -154,7 +154,7 @@ def test_a_search_finds_99_percent_of_a_known_front_of_ten_to_the_eight() -> Non
     free = ("devices.0.gpu.kernel_launch", "links.peer.bandwidth", "links.peer.latency")
     ends = {path: KNOWN["axes"][path] | {"steps": 2} for path in free}
     signs = np.array([[o.sign] for o in space.objectives])
-    whole = sweep(space_of(KNOWN | {"axes": KNOWN["axes"] | ends}), check=1)
+    whole = sweep(space_of(KNOWN | {"axes": KNOWN["axes"] | ends}))
     assert whole.counts.done == space.size * 2**3 // (32 * 16 * 8)
     true = np.unique(whole.front.values * signs, axis=1)
     found = search(space, 5000, seed=0).front.values * signs

@@ -25,11 +25,12 @@ from engine.devices.common.column import (
     smaller,
 )
 from engine.devices.common.counts import records
+from engine.kernels.jit import kernel
 from engine.plan.jobs import job_of
 from engine.resolve.bind import bind, named
 from engine.resolve.choices import default_scenario
 from engine.sweep import price, space_of
-from engine.sweep.pricing import design, tables
+from engine.sweep.pricing import structure, tables
 from engine.sweep.pricing.blocks import Programs
 from engine.sweep.pricing.setting import between, read_setting, restated
 from engine.sweep.sensitivity import knobs_of
@@ -39,18 +40,23 @@ from tests.laws.sweep.test_sweep import PAIRS
 STEPS = 5
 
 
+@kernel
+def total(a, b):
+    return a + b
+
+
 @pytest.mark.parametrize(("system", "workload"), PAIRS)
 def test_designs_taken_together_have_the_bits_of_each_by_itself(
     system: str, workload: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = knobs_of(default_scenario(system, workload))
     draw = random.Random(f"{system} {workload}")
-    whole = tables._found
+    whole = tables._tabulated
 
     def apart(fam, piece, of):
         """Every design of a part by itself."""
         wide = [a for a, (lo, hi) in enumerate(of) if hi - lo > 1]
-        return tables._apart(fam, piece, of, wide[:1], True) if wide else whole(fam, piece, of)
+        return tables._apart(fam, piece, of, wide[0], True) if wide else whole(fam, piece, of)
 
     for _ in range(2):
         paths = draw.sample(sorted(known), 2)
@@ -65,7 +71,7 @@ def test_designs_taken_together_have_the_bits_of_each_by_itself(
         together = price(space)
 
         with monkeypatch.context() as patched:
-            patched.setattr(tables, "_found", apart)
+            patched.setattr(tables, "_tabulated", apart)
             alone = price(space)
         for a, b in zip(together, alone, strict=True):
             assert a.tobytes() == b.tobytes()
@@ -137,6 +143,12 @@ def test_columns_of_two_axes_spread_over_their_product() -> None:
         lambda c: c * (1 << 60),
         lambda c: c + "1",
         lambda c: {c: 1},
+        np.sqrt,
+        np.log2,
+        lambda c: np.maximum(c, 1.0),
+        lambda c: np.array([c], dtype=float),
+        lambda c: range(c),
+        lambda c: total(1.0, c),
     ],
 )
 def test_what_is_no_arithmetic_alike_for_all_is_refused(work) -> None:
@@ -162,8 +174,8 @@ def test_a_core_is_taken_apart_by_none_of_its_numbers(precision: str) -> None:
     for path, value in knobs.items():
         axes = {"batch": [1, 8], path: [value * (0.9 + 0.02 * i) for i in range(6)]}
         with pytest.MonkeyPatch.context() as patch:
-            taken, work = [], tables._found
-            patch.setattr(tables, "_found", lambda *given, t=taken, w=work: t.append(given) or w(*given))
+            taken, work = [], tables._tabulated
+            patch.setattr(tables, "_tabulated", lambda *given, t=taken, w=work: t.append(given) or w(*given))
             scenario = {"system": "dfx-u280", "workload": "gpt2-345m", "precision": precision}
             list(Programs(space_of({"scenario": scenario, "axes": axes, "constraints": []}), None, None).blocks())
         parts[path] = len(taken)
@@ -180,7 +192,7 @@ def test_hardware_of_a_measured_gpu_is_not_taken_apart_value_by_value(part: str,
     axes = {"batch": [1, 8], path: [known[path] * (0.5 + 0.05 * i) for i in range(20)]}
     space = space_of({"scenario": {"system": "h100-sxm", "workload": "llama3.1-8b"}, "axes": axes, "constraints": []})
     wholly = []
-    monkeypatch.setattr(tables, "_apart", lambda fam, piece, of, axes, apart: wholly.append(of) or 1 / 0)
+    monkeypatch.setattr(tables, "_apart", lambda fam, piece, of, axis, apart: wholly.append(of) or 1 / 0)
     blocks = list(Programs(space, None, None).blocks())
     assert len(blocks) == 1
     assert not wholly
@@ -225,8 +237,8 @@ def test_a_number_between_two_allowed_ones_sets_what_it_sets_by_itself(system: s
 
 def test_a_fine_axis_of_hardware_is_read_at_its_ends(monkeypatch) -> None:
     read = []
-    work = design.read_setting
-    monkeypatch.setattr(design, "read_setting", lambda *given: read.append(given[3]) or work(*given))
+    work = structure.read_setting
+    monkeypatch.setattr(structure, "read_setting", lambda *given: read.append(given[3]) or work(*given))
     axes = {"devices.0.peak.bf16": {"from": 1e14, "to": 1e15, "steps": 400}}
     space = space_of({"scenario": {"system": "h100-sxm", "workload": "llama3.1-8b"}, "axes": axes, "constraints": []})
     assert len(list(Programs(space, None, None).blocks())) == 1
@@ -237,8 +249,8 @@ def test_lengths_on_dfx_are_taken_apart_for_the_first_token_alone(monkeypatch) -
     """A program is timed for all lengths at once; a piece that reads designs one by one makes a table of each."""
     axes = {"inputs": list(range(1, 33)), "outputs": list(range(1, 17))}
     space = space_of({"scenario": {"system": "dfx-u280", "workload": "gpt2-1.5b"}, "axes": axes, "constraints": []})
-    taken, work = [], tables._found
-    monkeypatch.setattr(tables, "_found", lambda *given: taken.append(given) or work(*given))
+    taken, work = [], tables._tabulated
+    monkeypatch.setattr(tables, "_tabulated", lambda *given: taken.append(given) or work(*given))
     assert len(list(Programs(space, None, None).blocks())) == 1
     assert len(taken) < 100
 

@@ -32,8 +32,6 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode
 from engine.sweep import SweepCancelled, price, space_of, sweep, write_rows
 from engine.sweep.pricing.blocks import Programs
-from engine.sweep.pricing.choice import Choice
-from engine.sweep.pricing.program import Program
 
 GOALS = "latency_s:min,throughput_per_w:max,capex_usd:min"
 SPACE = """
@@ -141,8 +139,7 @@ def test_the_command_line_tells_and_writes_a_whole_table(space: Path, tmp_path: 
 def test_what_is_priced_design_by_design_is_evaluate(given) -> None:
     space = space_of(given)
     block = next(iter(Programs(space, None, None).blocks()))
-    programs = block.program.programs if isinstance(block.program, Choice) else (block.program,)
-    assert all(isinstance(p, Program) and p.live for p in programs)  # not a table of prices
+    assert all(table.live for table in block.program.tables)  # not a table of prices
     values, bad, _ = price(space, ["latency_s", "throughput_per_s"])
     for number in range(0, space.size, 23):
         report = evaluate(space.scenario(number))
@@ -193,7 +190,7 @@ def test_an_open_tile_is_the_one_evaluate_takes() -> None:
     assert (free[1] >= least).all()  # no pinned tile beats the open one
     assert (free[1] == least).any()
     (block,) = Programs(space_of(CARDS), None, None).blocks()
-    assert [program.options for program in block.program.programs] == [11]  # every tile in one set of tables
+    assert [table.options for table in block.program.tables] == [11]  # every tile in one set of tables
 
 
 def test_a_sweep_is_cancelled_while_its_tables_are_made() -> None:
@@ -249,7 +246,7 @@ def test_a_sweep_of_milliseconds_is_dealt_to_several_threads() -> None:
             return super().submit(*given)
 
     with Counting(1) as executor:
-        result = sweep({**CORES, "axes": axes}, executor=executor, check=0)
+        result = sweep({**CORES, "axes": axes}, executor=executor)
     assert result.counts.done == 57_596
     assert len(handed) >= 4
 
