@@ -147,7 +147,7 @@ def test_columns_of_two_axes_spread_over_their_product() -> None:
         np.log2,
         lambda c: np.maximum(c, 1.0),
         lambda c: np.array([c], dtype=float),
-        lambda c: range(c),
+        range,
         lambda c: total(1.0, c),
     ],
 )
