@@ -44,7 +44,7 @@ def between(path: str, values: Sequence[Any]) -> bool:
 
 
 def number_of(kind: str, value: Any) -> float:
-    """The number that a setting of `read_setting` sets, in its unit in SI, as [B/s]."""
+    """The number that a setting of `read_setting` sets, exact, in its unit in SI, as [B/s]."""
     return value[1].si if kind == "spec" else value[1] if kind == "model" else value
 
 
