@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, intrinsic, types
+from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, types
 from engine.lab.ir.lanes import lanes
 
 BLOCK_VECTORS = (4, 2, 1)
@@ -47,32 +47,19 @@ def _loop(builder: Any, name: str, count: Any, body: Callable[[Any], None]) -> N
     builder.position_at_end(after)
 
 
-def _emit(rows: int, vectors: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    (
-        x,
-        pixels,
-        p,
-        base,
-        taps,
-        tap,
-        tap_end,
-        run,
-        weights,
-        at_weight,
-        bias,
-        at_bias,
-        first,
-        floor,
-        out,
-        slots,
-        q,
-        column,
-    ) = args
+def _emit(rows: int, vectors: int, context: Any, builder: Any, kinds: Any, args: Any) -> Any:
     width = lanes()
     floats = ir.VectorType(_F32, width)
 
-    def data(array: Any, position: int) -> Any:
-        return context.make_array(signature.args[position])(context, builder, array).data
+    def parts(position: int) -> list[Any]:
+        """Members of a tuple: of an array the pointer to its data, of a whole number 64 bits."""
+        values = cgutils.unpack_tuple(builder, args[position])
+        return [
+            context.make_array(kind)(context, builder, value).data
+            if isinstance(kind, types.Array)
+            else context.cast(builder, value, kind, types.intp)
+            for kind, value in zip(kinds[position].types, values, strict=True)
+        ]
 
     def number(pointer: Any, index: Any) -> Any:
         return builder.load(builder.gep(pointer, [index]), align=8)
@@ -85,8 +72,11 @@ def _emit(rows: int, vectors: int, context: Any, builder: Any, signature: Any, a
         one = builder.insert_element(undefined, value, _I32(0))
         return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(_I32, width), [0] * width))
 
-    source, where, steps, factors = data(x, 0), data(pixels, 1), data(taps, 4), data(weights, 8)
-    shifts, result, slot_of = data(bias, 10), data(out, 14), data(slots, 15)
+    source, where, base, steps, run = parts(0)
+    tap, tap_end = parts(2)
+    factors, at_weight, shifts, at_bias = parts(3)
+    result, slot_of, column = parts(6)
+    p, first, floor, q = args[1], args[4], args[5], args[7]
     pixel = [builder.add(number(where, builder.add(p, _I64(m))), base) for m in range(rows)]
     target = [builder.add(number(slot_of, builder.add(q, _I64(m))), column) for m in range(rows)]
     with builder.goto_entry_block():
@@ -140,70 +130,32 @@ def _emit(rows: int, vectors: int, context: Any, builder: Any, signature: Any, a
 
 @cache
 def tile(rows: int, vectors: int) -> Callable[..., None]:
-    """Kernel of one tile.
+    """Kernel of one tile: ``f(source, p, span, weights, first, floor, target, q)``.
 
-    ``f(x, pixels, p, base, taps, tap, tap_end, run, weights, at_weight, bias, at_bias, first, floor, out, slots, q,
-    column)``: for pixel ``m`` of ``rows`` and channel ``c`` of ``vectors`` registers,
-    ``out[slots[q + m] + column + c] = max(floor, start + sum of x[pixels[p + m] + base + taps[t] + k] * weights[...])``
+    With source ``(x, pixels, base, taps, run)``, span ``(tap, tap_end)``, weights ``(data, at, bias, at_bias)`` and
+    target ``(out, slots, column)``: for pixel ``m`` of ``rows`` and channel ``c`` of ``vectors`` registers,
+    ``out[slots[q + m] + column + c] = max(floor, start + sum of x[pixels[p + m] + base + taps[t] + k] * data[...])``
     over taps ``[tap, tap_end)`` and ``k < run``; ``start`` is ``bias[at_bias + c]`` when ``first``, else what
     ``out`` holds.
     """
     if JIT_ENABLED:
 
         def typed(
-            typingctx: Any,
-            x: Any,
-            pixels: Any,
-            p: Any,
-            base: Any,
-            taps: Any,
-            tap: Any,
-            tap_end: Any,
-            run: Any,
-            weights: Any,
-            at_weight: Any,
-            bias: Any,
-            at_bias: Any,
-            first: Any,
-            floor: Any,
-            out: Any,
-            slots: Any,
-            q: Any,
-            column: Any,
+            typingctx: Any, source: Any, p: Any, span: Any, weights: Any, first: Any, floor: Any, target: Any, q: Any
         ) -> Any:
             def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                return _emit(rows, vectors, context, builder, signature, args)
+                return _emit(rows, vectors, context, builder, signature.args, args)
 
             n = types.intp
-            signature = types.void(
-                x, pixels, n, n, taps, n, n, n, weights, n, bias, n, types.boolean, types.float32, out, slots, n, n
-            )
-            return signature, codegen
+            return types.void(source, n, span, weights, types.boolean, types.float32, target, n), codegen
 
         return intrinsic(typed)
 
-    def slow(
-        x: Any,
-        pixels: Any,
-        p: Any,
-        base: Any,
-        taps: Any,
-        tap: Any,
-        tap_end: Any,
-        run: Any,
-        weights: Any,
-        at_weight: Any,
-        bias: Any,
-        at_bias: Any,
-        first: Any,
-        floor: Any,
-        out: Any,
-        slots: Any,
-        q: Any,
-        column: Any,
-    ) -> None:
+    def slow(source: Any, p: int, span: Any, weights: Any, first: bool, floor: float, target: Any, q: int) -> None:
+        (x, pixels, base, taps, run), (tap, tap_end) = source, span
+        (data, at, bias, at_bias), (out, slots, column) = weights, target
         columns = vectors * lanes()
-        factors = weights[at_weight : at_weight + (tap_end - tap) * run * columns].reshape(tap_end - tap, run, columns)
+        factors = data[at : at + (tap_end - tap) * run * columns].reshape(tap_end - tap, run, columns)
         for m in range(rows):
             place = slots[q + m] + column
             total = (bias[at_bias : at_bias + columns] if first else out[place : place + columns]).copy()

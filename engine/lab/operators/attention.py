@@ -20,7 +20,7 @@ import numpy as np
 from engine.kernels.jit import inner, kernel
 from engine.lab.ir.conv import tile_rows
 from engine.lab.ir.lanes import lanes, prefetch
-from engine.lab.operators.conv import LINEAR, sweep_block
+from engine.lab.operators.conv import LINEAR, sweep_wide
 from engine.lab.operators.gemm import output
 from engine.lab.operators.pointwise import exp32
 from engine.lab.operators.softmax import row_max, row_sum
@@ -121,26 +121,9 @@ def prefill(lo, hi, q, turned, panels, length, shared, depth, tokens, out):
         before = length - tokens + first
         seen = before + count
         for block in range((seen + _WIDE - 1) // _WIDE):
-            sweep_block(
-                4,
-                0,
-                count,
-                q,
-                rows,
-                (head * tokens + first) * depth,
-                taps,
-                depth,
-                1,
-                turned,
-                (kv * blocks + block) * depth * _WIDE,
-                zero,
-                0,
-                LINEAR,
-                scores,
-                places,
-                block * _WIDE,
-                _WIDE,
-            )
+            inputs = (q, rows, (head * tokens + first) * depth, taps, depth)
+            weights = (turned, (kv * blocks + block) * depth * _WIDE, zero, 0)
+            sweep_wide(0, count, inputs, 1, weights, LINEAR, (scores, places), block * _WIDE, _WIDE)
         for i in range(count):
             visible = before + i + 1
             shares[i] = _softmax(scores[i * pitch : i * pitch + visible])
@@ -148,26 +131,8 @@ def prefill(lo, hi, q, turned, panels, length, shared, depth, tokens, out):
                 scores[i * pitch + s] = _ZERO
         for part in range(across):
             width = min(_WIDE, depth - part * _WIDE)
-            sweep_block(
-                4,
-                0,
-                count,
-                scores,
-                places,
-                0,
-                taps,
-                seen,
-                1,
-                panels,
-                (kv * across + part) * length * _WIDE,
-                zero,
-                0,
-                LINEAR,
-                sums,
-                finals,
-                part * _WIDE,
-                width,
-            )
+            inputs, weights = (scores, places, 0, taps, seen), (panels, (kv * across + part) * length * _WIDE, zero, 0)
+            sweep_wide(0, count, inputs, 1, weights, LINEAR, (sums, finals), part * _WIDE, width)
         for i in range(count):
             to = out[first + i, head]
             for d in range(depth):
@@ -211,17 +176,6 @@ def attention(
     blocks, across = -(-length // _WIDE), -(-depth // _WIDE)
     laid, panels = fresh((shared * blocks * depth * _WIDE,)), fresh((shared * across * length * _WIDE,), zero=True)
     over_range(lay_out, shared * blocks, keys, values, length, laid, panels, threads=threads)
-    over_range(
-        prefill,
-        heads * -(-tokens // _QUERIES),
-        turned.reshape(-1),
-        laid,
-        panels,
-        length,
-        shared,
-        depth,
-        tokens,
-        out,
-        threads=threads,
-    )
+    arguments = (turned.reshape(-1), laid, panels, length, shared, depth, tokens, out)
+    over_range(prefill, heads * -(-tokens // _QUERIES), *arguments, threads=threads)
     return out

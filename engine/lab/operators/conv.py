@@ -159,239 +159,65 @@ def _sweep(vectors: int):
     full, single = tile(rows, vectors), tile(1, vectors)
 
     @inner
-    def sweep(
-        lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first, take
-    ):
-        if take < columns:  # a ragged block: through a spill of whole vectors
-            spill, places = np.empty(rows * columns, np.float32), np.arange(rows) * columns
-            p = lo
-            while p < hi:
-                if hi - lo >= rows:
-                    p = min(p, hi - rows)  # the overlap is computed twice, equally
-                    full(
-                        x,
-                        pixels,
-                        p,
-                        base,
-                        taps,
-                        0,
-                        taps.size,
-                        run,
-                        weights,
-                        at_weight,
-                        bias,
-                        at_bias,
-                        True,
-                        floor,
-                        spill,
-                        places,
-                        0,
-                        0,
-                    )
-                    count = rows
-                else:
-                    single(
-                        x,
-                        pixels,
-                        p,
-                        base,
-                        taps,
-                        0,
-                        taps.size,
-                        run,
-                        weights,
-                        at_weight,
-                        bias,
-                        at_bias,
-                        True,
-                        floor,
-                        spill,
-                        places,
-                        0,
-                        0,
-                    )
-                    count = 1
-                for r in range(count):
-                    to = out[slots[p + r] + first : slots[p + r] + first + take]
-                    for c in range(take):
-                        to[c] = spill[r * columns + c]
-                p += count
-            return
+    def sweep(lo, hi, source, per_pass, weights, floor, target, first, take):
+        """Pixels ``[lo, hi)`` times a block of packed columns, the first ``take`` kept; tuples as those of the tile."""
+        taps, run = source[3:]
+        data, at_weight, bias, at_bias = weights
+        out, slots = target
+        ragged = take < columns  # through a spill of whole vectors, all taps in one pass
+        if ragged:
+            to, places, column, per_pass = np.empty(rows * columns, np.float32), np.arange(rows) * columns, 0, taps.size
+        else:
+            to, places, column = out, slots, first
         tap = 0
         while tap < taps.size:
             end = min(tap + per_pass, taps.size)
             fresh, last = tap == 0, end == taps.size
             bottom = floor if last else LINEAR
-            at = at_weight + tap * run * columns
+            factors = (data, at_weight + tap * run * columns, bias, at_bias)
             p = lo
             while p < hi:
                 if p + rows > hi and fresh and last and hi - lo >= rows:
                     p = hi - rows  # overlaps its neighbour, equally; only where nothing is added to what is there
-                if p + rows <= hi:
-                    full(
-                        x,
-                        pixels,
-                        p,
-                        base,
-                        taps,
-                        tap,
-                        end,
-                        run,
-                        weights,
-                        at,
-                        bias,
-                        at_bias,
-                        fresh,
-                        bottom,
-                        out,
-                        slots,
-                        p,
-                        first,
-                    )
-                    p += rows
+                q = 0 if ragged else p
+                count = rows if p + rows <= hi else 1
+                if count == rows:
+                    full(source, p, (tap, end), factors, fresh, bottom, (to, places, column), q)
                 else:
-                    single(
-                        x,
-                        pixels,
-                        p,
-                        base,
-                        taps,
-                        tap,
-                        end,
-                        run,
-                        weights,
-                        at,
-                        bias,
-                        at_bias,
-                        fresh,
-                        bottom,
-                        out,
-                        slots,
-                        p,
-                        first,
-                    )
-                    p += 1
+                    single(source, p, (tap, end), factors, fresh, bottom, (to, places, column), q)
+                if ragged:
+                    for r in range(count):
+                        place = slots[p + r] + first
+                        out[place : place + take] = to[r * columns : r * columns + take]
+                p += count
             tap = end
 
     return sweep
 
 
-_sweep_4, _sweep_2, _sweep_1 = (_sweep(vectors) for vectors in BLOCK_VECTORS)
-
-
-@inner
-def sweep_block(
-    vectors,
-    lo,
-    hi,
-    x,
-    pixels,
-    base,
-    taps,
-    run,
-    per_pass,
-    weights,
-    at_weight,
-    bias,
-    at_bias,
-    floor,
-    out,
-    slots,
-    first,
-    take,
-):
-    """Pixels ``[lo, hi)`` times one block of ``vectors`` registers of packed columns, the first ``take`` of them kept.
-
-    ``out[slots[p] + first + c] = max(floor, bias + sum of x[pixels[p] + base + tap + k] * weights)``; ``per_pass`` taps
-    at a time. The order of additions of an element is that of the taps whatever the tile.
-    """
-    if vectors == 4:
-        _sweep_4(
-            lo,
-            hi,
-            x,
-            pixels,
-            base,
-            taps,
-            run,
-            per_pass,
-            weights,
-            at_weight,
-            bias,
-            at_bias,
-            floor,
-            out,
-            slots,
-            first,
-            take,
-        )
-    elif vectors == 2:
-        _sweep_2(
-            lo,
-            hi,
-            x,
-            pixels,
-            base,
-            taps,
-            run,
-            per_pass,
-            weights,
-            at_weight,
-            bias,
-            at_bias,
-            floor,
-            out,
-            slots,
-            first,
-            take,
-        )
-    else:
-        _sweep_1(
-            lo,
-            hi,
-            x,
-            pixels,
-            base,
-            taps,
-            run,
-            per_pass,
-            weights,
-            at_weight,
-            bias,
-            at_bias,
-            floor,
-            out,
-            slots,
-            first,
-            take,
-        )
+sweep_wide, _sweep_two, _sweep_lone = (_sweep(vectors) for vectors in BLOCK_VECTORS)
 
 
 @kernel
-def conv_pixels(lo, hi, x, pixels, taps, run, group_in, weights, bias, blocks, segment, floor, out, slots):
-    """Output pixels ``[lo, hi)`` of a convolution, every block of output channels."""
+def conv_pixels(lo, hi, source, group_in, weights, blocks, segment, floor, target):
+    """Output pixels ``[lo, hi)`` of a convolution, every block of output channels.
+
+    ``out[slots[p] + first + c] = max(floor, bias + sum of x[pixels[p] + base + tap + k] * data)`` with source
+    ``(x, pixels, taps, run)``, weights ``(data, bias)`` and target ``(out, slots)``; as many taps at a time as
+    ``segment`` vectors hold. The order of additions of an element is that of the taps whatever the tile.
+    """
+    x, pixels, taps, run = source
+    data, bias = weights
     for b in range(blocks.shape[0]):
-        vectors, first, take, at_weight, at_bias = blocks[b, 0], blocks[b, 1], blocks[b, 2], blocks[b, 3], blocks[b, 4]
-        sweep_block(
-            vectors,
-            lo,
-            hi,
-            x,
-            pixels,
-            blocks[b, 5] * group_in,
-            taps,
-            run,
-            max(1, segment // (vectors * run)),
-            weights,
-            at_weight,
-            bias,
-            at_bias,
-            floor,
-            out,
-            slots,
-            first,
-            take,
-        )
+        vectors, first, take = blocks[b, 0], blocks[b, 1], blocks[b, 2]
+        factors, per_pass = (data, blocks[b, 3], bias, blocks[b, 4]), max(1, segment // (vectors * run))
+        inputs = (x, pixels, blocks[b, 5] * group_in, taps, run)
+        if vectors == 4:
+            sweep_wide(lo, hi, inputs, per_pass, factors, floor, target, first, take)
+        elif vectors == 2:
+            _sweep_two(lo, hi, inputs, per_pass, factors, floor, target, first, take)
+        else:
+            _sweep_lone(lo, hi, inputs, per_pass, factors, floor, target, first, take)
 
 
 @lru_cache(maxsize=64)
@@ -449,22 +275,14 @@ def conv(
     edged = padded.shape[1:-1]
     pixels, slots = _geometry(x.shape[0], edged, x.shape[-1], spatial, packed.stride, border, packed.channels_out)
     taps, run = tap_offsets(edged, x.shape[-1], packed)
-    over_range(
-        conv_pixels,
-        pixels.size,
-        padded.reshape(-1),
-        pixels,
-        taps,
-        run,
+    arguments = (
+        (padded.reshape(-1), pixels, taps, run),
         packed.channels_in // packed.groups,
-        packed.data,
-        packed.bias,
+        (packed.data, packed.bias),
         packed.blocks,
         WEIGHT_SEGMENT_BYTES // (4 * lanes()),
         RELU if relu else LINEAR,
-        out.reshape(-1),
-        slots,
-        threads=threads,
-        grain=4 * tile_rows(BLOCK_VECTORS[0]),
+        (out.reshape(-1), slots),
     )
+    over_range(conv_pixels, pixels.size, *arguments, threads=threads, grain=4 * tile_rows(BLOCK_VECTORS[0]))
     return out

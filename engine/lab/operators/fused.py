@@ -51,29 +51,14 @@ def conv_relu_pool_breadth_first(
 
 
 @kernel
-def conv_pool_rows(
-    lo,
-    hi,
-    x,
-    pixels,
-    taps,
-    run,
-    group_in,
-    weights,
-    bias,
-    blocks,
-    segment,
-    height,
-    wide,
-    window,
-    stride,
-    pooled,
-    columns,
-    channels,
-    tile_rows,
-    out,
-):
-    """Pooled rows ``[lo, hi)`` over all images, ``tile_rows`` at a time: convolve what they need, pool it."""
+def conv_pool_rows(lo, hi, source, group_in, weights, blocks, segment, image, pooling, channels, tile_rows, out):
+    """Pooled rows ``[lo, hi)`` over all images, ``tile_rows`` at a time: convolve what they need, pool it.
+
+    ``image`` is height and width of a convolved image, ``pooling`` window and stride, pooled rows and columns.
+    """
+    x, pixels, taps, run = source
+    height, wide = image
+    window, stride, pooled, columns = pooling
     deepest = (tile_rows - 1) * stride + window
     hidden = np.empty(deepest * wide * channels, np.float32)
     slots = np.arange(deepest * wide) * channels
@@ -83,26 +68,11 @@ def conv_pool_rows(
     right = left + window
     r = lo
     while r < hi:
-        image, line = r // pooled, r % pooled
-        count = min(tile_rows, hi - r, pooled - line)
-        start = (image * height + line * stride) * wide
+        line, count = r % pooled, min(tile_rows, hi - r, pooled - r % pooled)
+        start = (r // pooled * height + line * stride) * wide
         depth = ((count - 1) * stride + window) * wide
-        conv_pixels(
-            0,
-            depth,
-            x,
-            pixels[start : start + depth],
-            taps,
-            run,
-            group_in,
-            weights,
-            bias,
-            blocks,
-            segment,
-            LINEAR,
-            hidden,
-            slots,
-        )
+        part = (x, pixels[start : start + depth], taps, run)
+        conv_pixels(0, depth, part, group_in, weights, blocks, segment, LINEAR, (hidden, slots))
         for i in range(count):
             highest(top, hidden, i * stride * row, row, window, _ZERO)
             at = (r + i) * columns * channels
@@ -136,29 +106,19 @@ def conv_relu_pool_depth_first(
     padded = pad_spatial(x, packed.padding)
     pixels = corner_offsets(x.shape[0], padded.shape[1:3], x.shape[3], (high, wide), packed.stride)
     taps, run = tap_offsets(padded.shape[1:3], x.shape[3], packed)
-    over_range(
-        conv_pool_rows,
-        x.shape[0] * rows,
-        padded.reshape(-1),
-        pixels,
-        taps,
-        run,
+    arguments = (
+        (padded.reshape(-1), pixels, taps, run),
         packed.channels_in // packed.groups,
-        packed.data,
-        packed.bias,
+        (packed.data, packed.bias),
         packed.blocks,
         WEIGHT_SEGMENT_BYTES // (4 * lanes()),
-        high,
-        wide,
-        window,
-        stride,
-        rows,
-        columns,
+        (high, wide),
+        (window, stride, rows, columns),
         packed.channels_out,
         tile_rows,
         out.reshape(-1),
-        threads=threads,
     )
+    over_range(conv_pool_rows, x.shape[0] * rows, *arguments, threads=threads)
     return out
 
 

@@ -86,14 +86,11 @@ def lstm_blocks(lo, hi, joined, weights, bias, h, c, h_out, c_out, samples, slot
         n = 0
         while n < batch:
             rows = _ROWS if n + _ROWS <= batch else 1
+            source, factors = (flat, samples, 0, taps, depth), (weights, at, bias, shift)
             if rows == _ROWS:
-                _four_lstm(
-                    flat, samples, n, 0, taps, 0, 1, depth, weights, at, bias, shift, True, LINEAR, gates, slots, 0, 0
-                )
+                _four_lstm(source, n, (0, 1), factors, True, LINEAR, (gates, slots, 0), 0)
             else:
-                _one_lstm(
-                    flat, samples, n, 0, taps, 0, 1, depth, weights, at, bias, shift, True, LINEAR, gates, slots, 0, 0
-                )
+                _one_lstm(source, n, (0, 1), factors, True, LINEAR, (gates, slots, 0), 0)
             for m in range(rows):
                 a = gates[m * 4 * _WIDTH : (m + 1) * 4 * _WIDTH]
                 for j in range(min(_WIDTH, hidden - first)):
@@ -120,54 +117,14 @@ def gru_blocks(lo, hi, x, h, weights, bias, h_out, from_x, from_h, slots):
         n = 0
         while n < batch:
             rows = _ROWS if n + _ROWS <= batch else 1
+            of_x, of_h = (flat_x, from_x, 0, taps, inputs), (flat_h, from_h, 0, taps, hidden)
+            w_x, w_h = (weights, at, bias, shift), (weights, then, bias, shift + wide)
             if rows == _ROWS:
-                _four_gru(
-                    flat_x, from_x, n, 0, taps, 0, 1, inputs, weights, at, bias, shift, True, LINEAR, left, slots, 0, 0
-                )
-                _four_gru(
-                    flat_h,
-                    from_h,
-                    n,
-                    0,
-                    taps,
-                    0,
-                    1,
-                    hidden,
-                    weights,
-                    then,
-                    bias,
-                    shift + wide,
-                    True,
-                    LINEAR,
-                    right,
-                    slots,
-                    0,
-                    0,
-                )
+                _four_gru(of_x, n, (0, 1), w_x, True, LINEAR, (left, slots, 0), 0)
+                _four_gru(of_h, n, (0, 1), w_h, True, LINEAR, (right, slots, 0), 0)
             else:
-                _one_gru(
-                    flat_x, from_x, n, 0, taps, 0, 1, inputs, weights, at, bias, shift, True, LINEAR, left, slots, 0, 0
-                )
-                _one_gru(
-                    flat_h,
-                    from_h,
-                    n,
-                    0,
-                    taps,
-                    0,
-                    1,
-                    hidden,
-                    weights,
-                    then,
-                    bias,
-                    shift + wide,
-                    True,
-                    LINEAR,
-                    right,
-                    slots,
-                    0,
-                    0,
-                )
+                _one_gru(of_x, n, (0, 1), w_x, True, LINEAR, (left, slots, 0), 0)
+                _one_gru(of_h, n, (0, 1), w_h, True, LINEAR, (right, slots, 0), 0)
             for m in range(rows):
                 a, b = left[m * wide : (m + 1) * wide], right[m * wide : (m + 1) * wide]
                 for j in range(min(_WIDTH, hidden - first)):
@@ -197,21 +154,8 @@ def lstm_step(
     joined = np.concatenate([x, h], axis=1)
     h_out, c_out = np.empty_like(h), np.empty_like(c)
     samples = np.arange(x.shape[0], dtype=np.int64) * joined.shape[1]
-    over_range(
-        lstm_blocks,
-        -(-packed.hidden // _WIDTH),
-        joined,
-        packed.data,
-        packed.bias,
-        h,
-        c,
-        h_out,
-        c_out,
-        samples,
-        _SLOTS[4],
-        threads=threads,
-        grain=2,
-    )
+    arguments = (joined, packed.data, packed.bias, h, c, h_out, c_out, samples, _SLOTS[4])
+    over_range(lstm_blocks, -(-packed.hidden // _WIDTH), *arguments, threads=threads, grain=2)
     return h_out, c_out
 
 
@@ -220,18 +164,6 @@ def gru_step(x: np.ndarray, h: np.ndarray, packed: PackedCell, *, threads: int |
     _checked(x, (("h", h),), packed, "gru")
     h_out = np.empty_like(h)
     from_x, from_h = (np.arange(x.shape[0], dtype=np.int64) * v.shape[1] for v in (x, h))
-    over_range(
-        gru_blocks,
-        -(-packed.hidden // _WIDTH),
-        x,
-        h,
-        packed.data,
-        packed.bias,
-        h_out,
-        from_x,
-        from_h,
-        _SLOTS[3],
-        threads=threads,
-        grain=2,
-    )
+    arguments = (x, h, packed.data, packed.bias, h_out, from_x, from_h, _SLOTS[3])
+    over_range(gru_blocks, -(-packed.hidden // _WIDTH), *arguments, threads=threads, grain=2)
     return h_out
