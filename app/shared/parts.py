@@ -21,8 +21,9 @@ from app.shared.widgets.saved import saved
 from engine.cost.error_bands import told
 from engine.cost.report import ErrorBand, Report
 from engine.devices.common.contract import Unsupported
+from engine.published.nearest import TITLES, nearest
 from engine.resolve.presets import PRESETS
-from engine.scenario import TOKEN_LIMIT, Scenario, ScenarioError, encode
+from engine.scenario import TOKEN_LIMIT, Scenario, ScenarioError, decode, encode
 from engine.scenario.configuration import configuration
 
 _NUMBERS_FIRST_S = 0.5  # drawing the numbers took this host 0.2 to 0.5 s after they had come
@@ -38,14 +39,6 @@ QUESTIONS = {
     "catalog": "Where does each number come from?",
 }
 """Of pages that no scenario matters to: they name what they answer where others name the scenario."""
-
-DOCUMENTS = {
-    "000": "Six-card inference node",
-    "001": "Brainwave NPU",
-    "002": "Wide & Deep on Xeon",
-    "003": "Inference on SmartNICs",
-    "004": "DFX appliance",
-}
 
 
 def dark() -> bool:
@@ -131,7 +124,7 @@ def presets() -> None:
                 "Preset",
                 sorted(PRESETS, key=lambda id: PRESETS[id].document),
                 index=None,
-                format_func=lambda id: f"{DOCUMENTS[PRESETS[id].document]} · {PRESETS[id].title}",
+                format_func=lambda id: f"{TITLES[PRESETS[id].document]} · {PRESETS[id].title}",
                 placeholder="Choose a preset",
                 **controlled("w.more", one, picked),
             )
@@ -167,7 +160,7 @@ def pair_names(scenario: Scenario) -> tuple[str, str]:
     return ", ".join(filter(None, _system_name(scenario))), default_zoo().workload(scenario.workload).name
 
 
-def _badges(scenario: Scenario, report: Report | None) -> str:
+def _badges(scenario: Scenario, report: Report | None, unvalidated: bool) -> str:
     parts = []
     usual = link.usual_of(scenario)
     if usual is not None and scenario != usual and not link.matching(scenario):
@@ -175,7 +168,7 @@ def _badges(scenario: Scenario, report: Report | None) -> str:
     if scenario.overrides:
         parts.append(":violet-badge[what-if]")
     if report is not None:
-        if report.error_band.relative is None:
+        if unvalidated and report.error_band.relative is None:
             parts.append(":orange-badge[unvalidated]")
         assumed = sum(a.basis == "assumed" for a in report.assumptions)
         if assumed:
@@ -186,6 +179,26 @@ def _badges(scenario: Scenario, report: Report | None) -> str:
 def evidence(band: ErrorBand, of: str = "Error band") -> None:
     """How wide an error band is and from what, or why there is none: one quiet line."""
     st.caption(fmt.plain(f"{of}: {told(band)}."))
+
+
+def trust(report: Report) -> None:
+    """How far a report can be trusted: its error band, or that it is unvalidated, and the nearest evidence with the way
+    to it.
+    """
+    band, found = report.error_band, nearest(report.scenario)
+    with st.container(gap=None, key="trust"):
+        badge = "" if band.relative is not None else ":orange-badge[unvalidated] "
+        st.caption(badge + fmt.plain(f"Error band: {told(band)}."))
+        if found is None:
+            return
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.caption(fmt.plain(f"Nearest evidence: {found.sentence}."), width="content")
+            if found.distance:
+                args = (decode(found.token),)
+                st.button("Open it", on_click=link.open_scenario, args=args, type="tertiary", key="nearest")
+            else:
+                query = link.address() | {"claim": found.id}
+                st.page_link("views/published/page.py", label=":small[See it]", query_params=query)
 
 
 def table(
@@ -284,7 +297,7 @@ def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Calla
         if page in QUESTIONS:
             st.markdown(f"**{QUESTIONS[page]}**")
         else:
-            _named(report)
+            _named(report, page)
     phone = mobile()
     side = "left" if phone else "right"
     with right, st.container(horizontal=True, horizontal_alignment=side, vertical_alignment="center", gap="small"):
@@ -316,14 +329,14 @@ def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Calla
     toolbars(own_files=bool(files) or page in ("explore", "sweep"))
 
 
-def _named(report: Report | None) -> None:
-    """The scenario in two lines, and what it is pinned against."""
+def _named(report: Report | None, page: str) -> None:
+    """The scenario in two lines, and what it is pinned against; Explore has its trust below the numbers."""
     scenario = link.current()
     system, workload = pair_names(scenario)
     shown, hidden = fmt.words(glossary.knobs(scenario, link.usual_of(scenario)))
     more = f" +{len(hidden)} more" if hidden else ""
     st.markdown(f"**{fmt.plain(system)}** · {fmt.plain(workload)}", help=" · ".join(hidden) or None)
-    st.markdown(f":gray[{fmt.plain(shown + more)}] {_badges(scenario, report)}")
+    st.markdown(f":gray[{fmt.plain(shown + more)}] {_badges(scenario, report, page != 'explore')}")
     against = baseline_report()
     if against and st.session_state.baseline:
         st.button(f"vs {against[0]} · Unpin", on_click=link.unpin, type="tertiary", key="unpin")

@@ -13,6 +13,7 @@ from app.shared import glossary
 from app.shared.figures.style import RESOURCE_LABELS
 from engine.cost.report import OpRow, Other, Report
 from engine.cost.trace import trace
+from engine.published.nearest import data_of, row_of
 
 
 def ordered(report: Report) -> list[OpRow | Other]:
@@ -45,7 +46,7 @@ def operators(report: Report) -> pd.DataFrame:
 
 def summary_csv(report: Report) -> str:
     """The scenario as one CSV row, SI units in the headers."""
-    return fmt.csv_text([report.csv_row()])
+    return fmt.csv_text([row_of(report)])
 
 
 def operator_csv(report: Report) -> str:
@@ -88,7 +89,7 @@ def operator_csv(report: Report) -> str:
 
 def report_json(report: Report) -> str:
     """The whole report, as the command line prints it."""
-    return json.dumps(report.to_dict(), indent=1, default=str)
+    return json.dumps(data_of(report), indent=1, default=str)
 
 
 def files(report: Report, page: str) -> dict[str, tuple[str, str, Callable[[], str]]]:

@@ -152,6 +152,7 @@ def _changed(args: argparse.Namespace) -> Scenario:
 def _evaluate(args: argparse.Namespace) -> int:
     from engine.cost.trace import trace
     from engine.evaluate import evaluate
+    from engine.published.nearest import data_of, row_of
 
     report = evaluate(_changed(args))
     if args.trace:
@@ -162,11 +163,12 @@ def _evaluate(args: argparse.Namespace) -> int:
         with beside(Path(args.trace)) as fresh:
             fresh.write_text(text)
     if args.csv:
-        writer = csv.DictWriter(sys.stdout, list(report.csv_row()))
+        row = row_of(report)
+        writer = csv.DictWriter(sys.stdout, list(row))
         writer.writeheader()
-        writer.writerow(report.csv_row())
+        writer.writerow(row)
         return 0
-    emit(report.to_dict(), args.json, () if args.json else _told(report))
+    emit(data_of(report), args.json, () if args.json else _told(report))
     return 0
 
 
@@ -184,8 +186,10 @@ def _tokens(report: Any) -> list[str]:
 
 def _told(report: Any) -> list[str]:
     from engine.cost.error_bands import told
+    from engine.published.nearest import nearest
     from engine.scenario.sentences import amount, percent
 
+    evidence = nearest(report.scenario)
     lines = [
         f"{report.system_name} · {report.workload_name}",
         report.verdict.replace("**", ""),
@@ -195,6 +199,7 @@ def _told(report: Any) -> list[str]:
         *_tokens(report),
         f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else report.unpriced}",
         f"error band  {told(report.error_band)}",
+        *([] if evidence is None else [f"nearest     {evidence.sentence}"]),
         *report.without_effect,
     ]
     for op in sorted(report.ops, key=lambda o: -o.time_s)[:12]:

@@ -69,16 +69,17 @@ def judge(value: Any, tolerance: Any, predicted: Any) -> tuple[float | None, boo
     """Relative error (None where there is no number) and whether a prediction meets a published figure.
 
     `tolerance` is a relative number, ``exact``, ``upper_bound``, ``lower_bound``, ``order`` (within a factor of ten),
-    ``ordinal`` (a statement, predicted as True or False), or ``{min, max}``. A published range is judged at both ends,
-    by the worse; a bound that is met has no error.
+    ``ordinal`` (a statement, predicted as True or False), or ``{min, max}``. A number inside of a published range meets
+    it without error, one outside is as far off as the nearest end; a predicted range is judged at both ends, by the
+    worse. A bound that is met has no error.
     """
     if tolerance == "ordinal" or isinstance(predicted, bool):
         return None, predicted is True or (predicted is not False and predicted == value)
     span = _low_high(value)
     if span is not None and not isinstance(tolerance, str):
-        ends = predicted if isinstance(predicted, tuple | list) else (predicted, predicted)
-        errors = [p / v - 1 for p, v in zip(ends, span, strict=True)]
-        worst = max(errors, key=abs)
+        if not isinstance(predicted, tuple | list):
+            predicted, span = (predicted,), (min(max(predicted, span[0]), span[1]),)
+        worst = max((p / v - 1 for p, v in zip(predicted, span, strict=True)), key=abs)
         return worst, abs(worst) <= float(tolerance)
     if tolerance == "exact" and not isinstance(value, int | float):
         same = [list(v) if isinstance(v, tuple) else v for v in (value, predicted)]

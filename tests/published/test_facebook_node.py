@@ -38,3 +38,12 @@ def test_the_top_row_of_each_column_is_right_and_within_twelve_points(workload):
     assert sum(found.values()) == pytest.approx(100)
     assert max((v, k) for k, v in found.items() if k != "Others")[1] == label, found
     assert found[label] == pytest.approx(printed, abs=12)
+
+
+def test_products_and_convolutions_of_the_video_trunk_are_predicted_together():
+    """Which 1x1x1 convolutions its compiler runs as products is not printed; what both take together is."""
+    both = [claim for claim in claims() if claim["id"] in ("FB-116", "FB-117")]
+    found = shares("resnext3d-101")
+    printed = sum(claim["value"] for claim in both)
+    assert found["MatMul"] + found["Convolution"] == pytest.approx(printed, rel=0.05)
+    assert all(f"by their sum, {printed:g}% printed" in " ".join(claim["prediction"]["note"].split()) for claim in both)

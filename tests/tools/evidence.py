@@ -8,9 +8,10 @@ from typing import Any
 
 from engine.cost.error_bands import cell_of, lineage, several
 from engine.evaluate import evaluate
+from engine.published import nearest
 from engine.published.headline import independent
 from engine.published.measured.compare import compared, read_measured
-from engine.scenario import Scenario, decode
+from engine.scenario import Scenario, decode, encode
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import default_zoo
 from tests.tools.conformal import Residual
@@ -20,6 +21,7 @@ MEASURED = {"serving": _FOLDER / "serving.csv", "this-host": _FOLDER / "host" / 
 """Tables of measurements, which `compare-measured` takes as they are."""
 _SEEN = frozenset({"serving"})
 """Tables whose rows were in view when constants of a host and facts of engines (`measured/names.yaml`) were chosen."""
+_SOURCES = {"inferencex": "InferenceX", "nvidia": "NVIDIA"}
 _TIMES = ("latency", "throughput")  # metrics that are a time or a rate of a whole request
 
 
@@ -65,3 +67,53 @@ def residuals(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> li
         known = {"recalled": True, "seen": bool(row["seen"])}
         residues.append(_residual(row["id"], row["publication"], scenario, row["error"], catalog, **known))
     return [*residues, *_of_tables()]
+
+
+def _words(metric: str) -> str:
+    """A figure's name without its unit, as it is written: `latency`, `TPOT`."""
+    return metric.upper() if metric in ("tpot", "ttft") else metric
+
+
+def _served(name: str, path: Path) -> Iterator[dict[str, Any]]:
+    """Figures of a table of measurements, as `engine.published.nearest` records them."""
+    data = compared(read_measured(path))
+    columns = data.table.columns
+    for row in data.rows:
+        said = {column: cells[row.number - 1] for column, cells in columns.items()}
+        for figure in row.errors:
+            assert row.scenario is not None
+            yield {
+                "id": said.get("id") or f"{name}-{row.number}",
+                "source": f"{_SOURCES[said['source']]}, {said['framework']} {said['version']}".rstrip(),
+                "where": f"{said['model']}, {said['concurrency'] or said['batch_per_rank']} requests in flight",
+                "metric": _words(figure.rpartition("_")[0]),
+                "unit": "s",
+                "published": row.measured[figure],
+                "predicted": row.predicted[figure],
+                "error": row.errors[figure],
+                "role": "in view",
+                "token": encode(row.scenario),
+                "whole": True,
+            }
+
+
+def figures(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every figure that evidence near a scenario may be, as `engine.published.nearest` records them: numbers and ranges
+    of claims about times and what follows from them, results printed elsewhere, and measurements of serving engines.
+    """
+    keys = ("id", "metric", "unit", "published", "predicted", "error", "token")
+    result = []
+    for row in rows:
+        numbers = isinstance(row["published"], int | float | dict) and isinstance(row["predicted"], int | float | list)
+        if row["token"] and row["kind"] in ("timing", "derived") and numbers and row["error"] is not None:
+            where = ", ".join(filter(None, (row["where"], row["config"])))
+            of = {"source": nearest.TITLES[row["document"]], "where": where, "role": row["role"]}
+            result.append({key: row[key] for key in keys} | of | {"whole": row["metric"] in _TIMES})
+    for row in elsewhere:
+        source, _, where = row["source"].rpartition("), ")
+        metric, unit = row["metric"].rsplit("_", 1)[0].removesuffix("_per"), "s"
+        if metric == "throughput":
+            unit = f"{default_zoo().graph(decode(row['token']).workload).unit}/s"
+        of = {"source": f"{source})", "where": where, "role": "in view" if row["seen"] else "recalled", "unit": unit}
+        result.append({key: row[key] for key in keys if key != "unit"} | of | {"metric": _words(metric), "whole": True})
+    return [*result, *_served("serving", MEASURED["serving"])]

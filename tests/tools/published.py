@@ -1,6 +1,6 @@
 """Renews what `validate` reads and what the README says of it.
 
-python -m tests.tools.published                # error bands and the README's table
+python -m tests.tools.published                # error bands, recorded figures and the README's table
 python -m tests.tools.published --dependence   # which constants move which predictions; six minutes
 """
 
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.cost.error_bands import keep
-from engine.published import predictions, validate
+from engine.published import nearest, predictions, validate
 from engine.published.headline import by_document, others, sentence
 from engine.published.kinds import DEPENDENCE
 from engine.published.other_sources import compare
 from tests.tools.conformal import bands
 from tests.tools.dependence import dependence
-from tests.tools.evidence import residuals
+from tests.tools.evidence import figures, residuals
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 BEGIN = "<!-- headline table: written by `python -m tests.tools.published`, kept true by a test -->"
@@ -52,8 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if parser.parse_args(arguments).dependence:
         DEPENDENCE.write_text(json.dumps(dependence(predictions()[0]), indent=1) + "\n")
         return
-    rows = validate()
-    keep(bands(residuals(rows, compare())))
+    rows, elsewhere = validate(), compare()
+    keep(bands(residuals(rows, elsewhere)))
+    nearest.keep(figures(rows, elsewhere))
     README.write_text(into(README.read_text(), rows))
 
 

@@ -78,7 +78,7 @@ def _token(report: Report, name: str) -> str:
 def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool) -> list[HeadlineFigure]:
     """Times, throughput, perf per watt and capital cost; deltas only against the same unit of work."""
     other = base if base is not None and base.unit == report.unit else None
-    band = fmt.band(report.error_band.relative)
+    band = "" if report.error_band.relative is None else fmt.band(report.error_band.relative)
     room = _ROOM_PHONE if phone else _ROOM
     rate, counted = _rate(report.throughput_per_s, report.unit, "s", room)
     per_watt, counted_too = _rate(report.throughput_per_w, report.unit, "J", room)

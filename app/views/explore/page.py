@@ -39,8 +39,12 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
             )
             crowded = phone and len(card.label + card.note) > _CROWDED  # there the label needs the icon's place
             help = None if crowded else card.help
-            st.metric(f"{card.label} :gray[{card.note}]", card.value, border=True, height="stretch", help=help, **delta)
-    parts.evidence(report.error_band, f"Against {name}. Error band" if name else "Error band")
+            st.metric(
+                f"{card.label} {card.note}".strip(), card.value, border=True, height="stretch", help=help, **delta
+            )
+    if name:
+        st.caption(fmt.plain(f"Against {name}."))
+    parts.trust(report)
 
 
 def where_time(report: Report) -> None:

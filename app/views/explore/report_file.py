@@ -13,7 +13,9 @@ from app.shared.figures import report as charts
 from app.shared.figures import roofline
 from app.views.explore import texts
 from app.views.explore.headline import cards
+from engine.cost.error_bands import told
 from engine.cost.report import Report
+from engine.published.nearest import nearest
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1080px; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; }
@@ -65,6 +67,12 @@ def report_html(report: Report, assumed_price: bool) -> str:
         f"{figure.update_layout(template='plotly_white').to_html(full_html=False, include_plotlyjs=at == 0)}</section>"
         for at, (question, answer, figure) in enumerate(_figures(report))
     )
+    evidence = nearest(report.scenario)
+    said = [
+        f"Error band: {told(report.error_band)}.",
+        *([f"Nearest evidence: {evidence.sentence}."] if evidence else ()),
+    ]
+    trust = "".join(f"<p class='note'>{escape(line)}</p>" for line in said)
     operators = report_tables.operators(report).rename(columns={"Share of time": "Share of time (%)"})
     rests = pd.DataFrame([{"Assumption": a.text, "Evidence": a.basis} for a in report.assumptions])
     versions = " · ".join(f"{name} {value}" for name, value in report.versions.items())
@@ -75,7 +83,7 @@ def report_html(report: Report, assumed_price: bool) -> str:
         f"<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
         f"content='width=device-width'><title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
         f"<h1>{escape(title)}</h1><p class='note'>{escape(knobs)}</p>{problems}<p>{verdict}</p>"
-        f"<dl>{numbers}</dl>{drawn}"
+        f"<dl>{numbers}</dl>{trust}{drawn}"
         f"<section><h2>Operators</h2>{_table(operators)}</section>"
         f"<section><h2>Assumptions</h2>{_table(rests)}</section>"
         f"<p class='note'><code>{escape(versions)}</code><br>Scenario <code>{escape(report.token)}</code></p>"

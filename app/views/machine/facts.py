@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import pandas as pd
 
 from app.shared import formats as fmt
-from app.shared import glossary, parts, specs
+from app.shared import glossary, specs
 from app.shared.figures.style import level_name
 from app.views.machine import texts
 from engine.cost.report import MemoryRow, Report
+from engine.published.nearest import TITLES
 from engine.resolve.bind import Bound
 from hardware_specs.schema import Device
 
@@ -146,7 +147,7 @@ def _printed(text: str) -> str:
 
 def _told(where: str) -> str:
     """Where a number is from, a document by its name: `section VI (DFX appliance)`."""
-    return fmt.prose(re.sub(r"\bseed(\d{3})\b", lambda m: parts.DOCUMENTS.get(m[1], m[0]), where))
+    return fmt.prose(re.sub(r"\bseed(\d{3})\b", lambda m: TITLES.get(m[1], m[0]), where))
 
 
 def groups(machine: Machine) -> dict[str, pd.DataFrame]:

@@ -16,6 +16,7 @@ from app.shared.widgets.checked import checked
 from app.views.published import dfx_figures, measured, texts
 from engine.cost import error_bands
 from engine.published import headline
+from engine.published.nearest import TITLES
 from engine.scenario import ScenarioError, decode, encode
 
 _ALL = "All"
@@ -34,7 +35,7 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
             st.selectbox,
             "Document",
             [_ALL, *documents],
-            format_func=lambda d: d if d == _ALL else parts.DOCUMENTS[d],
+            format_func=lambda d: d if d == _ALL else TITLES[d],
             key="document",
         )
         role = checked(
@@ -111,9 +112,7 @@ def _open(token: str) -> None:
 def detail(row: claims.Row) -> None:
     """One claim in full."""
     unit = claims.unit(row)
-    st.markdown(
-        f"**{fmt.plain(row['id'])}** :gray[· {fmt.plain(parts.DOCUMENTS[row['document']])}, {fmt.plain(row['where'])}]"
-    )
+    st.markdown(f"**{fmt.plain(row['id'])}** :gray[· {fmt.plain(TITLES[row['document']])}, {fmt.plain(row['where'])}]")
     name = claims.metric(row["metric"])
     st.markdown(f"{fmt.plain(name[:1].upper() + name[1:])}: {fmt.plain(claims.of(row, ', '))}")
     values = [fmt.plain(claims.shown(row[key])) for key in ("published", "predicted")]
@@ -140,6 +139,11 @@ def _pointed() -> None:
             st.session_state["claim.now"] = said[0] if isinstance(said, list) else said
 
 
+def _claim() -> str | None:
+    """The claim that was picked last, else the one that the address names."""
+    return st.session_state.get("claim.now") or st.query_params.get("claim")
+
+
 def evidence(rows: list[claims.Row]) -> None:
     """Predicted against published, and the claim picked in the chart or the table."""
     if not rows:
@@ -158,7 +162,7 @@ def evidence(rows: list[claims.Row]) -> None:
                 "v.claims",
                 select=_pointed,
             )
-    now = next((row for row in rows if row["id"] == st.session_state.get("claim.now")), None)
+    now = next((row for row in rows if row["id"] == _claim()), None)
     with right, st.container(border=True, height="stretch"):
         st.markdown(texts.ONE_CLAIM)
         shown = now or next(iter(claims.worst(rows)), None) or (rows[0] if rows else None)

@@ -1,0 +1,177 @@
+"""Nearest evidence: which published or measured figure lies closest to a scenario, and how far off we are there.
+
+Figures and our predictions of them are recorded in a file that `python -m tests.tools.published` renews, so that no
+report waits for a claim to be evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from engine.cost.error_bands import lineage
+from engine.cost.report import Report
+from engine.scenario import Scenario, decode
+from engine.scenario.configuration import configuration
+from engine.scenario.sentences import amount
+from hardware_specs.catalog import default_catalog
+from hardware_specs.schema import Device
+from model_zoo.catalog import default_zoo
+
+FILE = Path(__file__).resolve().parent / "evidence.json"
+TITLES = {
+    "000": "Six-card inference node",
+    "001": "Brainwave NPU",
+    "002": "Wide & Deep on Xeon",
+    "003": "Inference on SmartNICs",
+    "004": "DFX appliance",
+}
+"""What each of the five documents is about, by its number."""
+ROLES = {
+    "calibration": "used in calibration",
+    "validation": "held out from calibration",
+    "recalled": "recalled, not used in calibration",
+    "in view": "in view when constants were chosen",
+}
+"""What a figure was used for, in words."""
+_OTHERS = ("scheme", "streams", "runtime", "kv_format", "host_tables", "params", "layers", "load_direction", "split")
+
+
+@dataclass(frozen=True)
+class NearestEvidence:
+    """A published or measured figure beside our prediction of it, and how far its scenario is from another.
+
+    Attributes
+    ----------
+    published, predicted : in `unit` as printed: a number, or a (low, high) pair for a printed range.
+    error : predicted / published - 1, to the nearest end of a range; None for a bound that is met. [-]
+    role : of `ROLES`.
+    distance : as `distance` has it; 0: the scenario itself. [-]
+    token : the scenario of the figure.
+    """
+
+    id: str
+    source: str
+    where: str
+    metric: str
+    unit: str
+    published: Any
+    predicted: Any
+    error: float | None
+    role: str
+    distance: float
+    token: str
+
+    @property
+    def of(self) -> str:
+        """Whose figure it is: `this scenario`, or its system, workload and configuration."""
+        if self.distance == 0:
+            return "this scenario"
+        it = decode(self.token)
+        system, workload = default_catalog().system(it.system).name, default_zoo().workload(it.workload).name
+        return f"{workload} on {system} ({configuration(it)})"
+
+    @property
+    def sentence(self) -> str:
+        """The figure, where it is printed, our prediction of it and what it was used for; no mark at the end."""
+        off = "met" if self.error is None else f"{100 * self.error:+.1f}%"
+        printed, ours = (_shown(value, self.unit) for value in (self.published, self.predicted))
+        what = f"{printed} {self.metric.replace('_', ' ')}"
+        return f"{self.source} ({self.where}) prints {what} for {self.of}; predicted {ours}: {off}, {ROLES[self.role]}"
+
+
+def _shown(value: Any, unit: str) -> str:
+    """A printed value with its unit, or a range with it once."""
+    if isinstance(value, dict):
+        value = value["min"], value["max"]
+    if isinstance(value, list | tuple):
+        low, high = value
+        return f"{_shown(low, '-')} to {_shown(high, unit)}"
+    if unit == "s":
+        return amount(value, unit)
+    if unit in ("fraction", "%"):
+        return f"{100 * value if unit == 'fraction' else value:.3g}%"
+    number = f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+    return number if unit in ("-", "x", None) else f"{number} {unit}"
+
+
+def _device(scenario: Scenario) -> Device:
+    return default_catalog().device(default_catalog().system(scenario.system).devices[0].device)
+
+
+def distance(asked: Scenario, evidence: Scenario, whole: bool = True) -> float:
+    """How far a figure's scenario is from the one that is asked; 0 where it is the same. [-] A convention.
+
+    A sum over what differs. Part: 0.5 for another system of the same device, 1 for another part of its generation or
+    vendor, 2 for another of its family. Work: 1 for another network, 4 for one of another kind. Regime: 1 where one
+    runs batch 1 and the other a larger batch. Batch, inputs and outputs: 0.25 per doubling. Devices: 0.5 per doubling.
+    Precision: 0.5. Every other choice, switch and what-if: 0.25. A figure that is not of a ``whole`` request (a share,
+    a ratio): 1.
+    """
+    mine, other = _device(asked), _device(evidence)
+    result = 0.0 if whole else 1.0
+    if asked.system != evidence.system:
+        result += 0.5 if mine is other else 1.0 if lineage(mine) == lineage(other) else 2.0
+    if asked.workload != evidence.workload:
+        kinds = {default_zoo().workload(one.workload).family for one in (asked, evidence)}
+        result += 1.0 if len(kinds) == 1 else 4.0
+    result += float((asked.batch == 1) != (evidence.batch == 1))
+    for name, weight in (("batch", 0.25), ("inputs", 0.25), ("outputs", 0.25), ("devices", 0.5)):
+        result += weight * abs(math.log2(max(getattr(asked, name), 1) / max(getattr(evidence, name), 1)))
+    result += 0.5 * (asked.precision != evidence.precision)
+    result += 0.25 * sum(getattr(asked, name) != getattr(evidence, name) for name in _OTHERS)
+    result += 0.25 * (bool(asked.tile) and asked.tile != evidence.tile)
+    for changed in (asked.switches, evidence.switches), (asked.overrides, evidence.overrides):
+        keys = {key for one in changed for key in one}
+        result += 0.25 * sum(changed[0].get(key) != changed[1].get(key) for key in keys)
+    return result
+
+
+@cache
+def _recorded() -> dict[str, list[tuple[dict[str, Any], Scenario]]]:
+    """Recorded figures with their scenarios, by device family."""
+    result: dict[str, list[tuple[dict[str, Any], Scenario]]] = {}
+    for row in json.loads(FILE.read_text()):
+        scenario = decode(row["token"])
+        result.setdefault(_device(scenario).kind, []).append((row, scenario))
+    return result
+
+
+def keep(rows: list[dict[str, Any]]) -> None:
+    """Write what is read here: rows with the fields of `NearestEvidence` but for `distance`, and `whole`."""
+    FILE.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+    _recorded.cache_clear()
+
+
+def nearest(scenario: Scenario) -> NearestEvidence | None:
+    """The figure of the same device family that lies closest; None where nothing of that family is printed.
+
+    Of figures as close, the one that was held out from calibration comes first, then the order of the documents.
+    """
+    order = ("validation", "recalled", "in view", "calibration")
+    found = [
+        (distance(scenario, of, row["whole"]), order.index(row["role"]), at, row)
+        for at, (row, of) in enumerate(_recorded().get(_device(scenario).kind, ()))
+    ]
+    if not found:
+        return None
+    far, _, _, row = min(found, key=lambda one: one[:3])
+    return NearestEvidence(**{key: value for key, value in row.items() if key != "whole"}, distance=round(far, 4))
+
+
+def data_of(report: Report) -> dict[str, Any]:
+    """A report as plain data with its `nearest_evidence`: the JSON of the command line and of the app's export."""
+    found = nearest(report.scenario)
+    return report.to_dict() | {"nearest_evidence": None if found is None else asdict(found)}
+
+
+def row_of(report: Report) -> dict[str, Any]:
+    """A report as one flat row with its nearest evidence before the versions, each of its fields a column."""
+    found, row = nearest(report.scenario), report.csv_row()
+    tail = {key: row.pop(key) for key in list(row) if key.endswith("_version")}
+    names = ("id", "source", "where", "metric", "unit", "published", "predicted", "error", "role", "distance")
+    return row | {f"nearest_evidence_{name}": found and getattr(found, name) for name in names} | tail
