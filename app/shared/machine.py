@@ -7,8 +7,10 @@ import streamlit as st
 from app.shared import cached, link, parts
 from app.shared import formats as fmt
 from app.shared.figures import machine as machine_charts
-from app.shared.figures.heat import ObjectiveAxis, heat
-from app.shared.figures.machine import Bar, PeakOfPart
+from app.shared.figures.heat import heat
+from app.shared.figures.machine import PeakOfPart
+from app.shared.figures.report import Share, shares
+from app.shared.figures.style import PALETTE
 from engine.analyses.machine import MachineReport, generations
 from engine.devices.common.instruction_set import SAME
 from engine.scenario import encode
@@ -41,67 +43,52 @@ def _tiles(machine: MachineReport) -> None:
     time = tiles.seconds[tiles.rows.index(side)][tiles.columns.index(lanes)]
     answer = f"{side} × {lanes} is as fast as any within {fmt.percent(SAME)}, {fmt.seconds(time)}"
     answer += ", with the fewest DSP slices"
-    known = [v for row in tiles.seconds for v in row if v is not None]
-    axis = ObjectiveAxis("Latency", "s", fmt.scale(known, "s"), True)
+    scale = fmt.scale((v for row in tiles.seconds for v in row), "s")
     with parts.card("Latency by tile", f"{answer} (ring: it, star: now)"):
-        fig = heat(
-            [str(v) for v in tiles.columns],
-            [str(v) for v in tiles.rows],
-            tiles.seconds,
-            (tiles.rows.index(side), tiles.columns.index(lanes)),
-            (tiles.rows.index(tiles.now[0]), tiles.columns.index(tiles.now[1])),
-            ("Lanes l", "Tile dimension d"),
-            axis,
-            parts.dark(),
-        )
+        best = (tiles.rows.index(side), tiles.columns.index(lanes))
+        now = (tiles.rows.index(tiles.now[0]), tiles.columns.index(tiles.now[1]))
+        names = ("Lanes l", "Tile dimension d")
+        fig = heat(tiles.columns, tiles.rows, tiles.seconds, best, now, names, "Latency", scale, parts.dark())
         parts.figure(fig, f"Latency over the tile's knobs: {answer}.", "inside.tiles")
+
+
+def _shares(question: str, answer: str, rows: list[Share], title: str, key: str) -> None:
+    with parts.card(question, answer):
+        fig = shares(rows, PALETTE["compute"][parts.dark()], title, parts.dark())
+        parts.figure(fig, f"{question}: {answer}.", f"inside.{key}")
 
 
 def _fabric(machine: MachineReport) -> None:
     rows = [
-        Bar(
-            use.name,
-            use.share,
-            f"{fmt.count(use.used)} of {fmt.count(use.available)}, {use.basis}",
-            use.basis.startswith("printed"),
-        )
+        Share(use.name, use.share, f"{fmt.count(use.used)} of {fmt.count(use.available)}, {use.basis}", weak)
         for use in machine.uses
         if use.share is not None and use.share >= _SLIVER
+        for weak in [use.basis.startswith("printed")]
     ]
-    if not rows:
-        return
-    full = max(rows, key=lambda row: row.share)
-    answer = f"{full.name} {fmt.percent(full.share)} used"
-    hatched = " (hatched: printed)" if any(row.weak for row in rows) else ""
-    with parts.card("Fabric in use", answer + hatched):
-        fig = machine_charts.shares(rows, "Share of the part", parts.dark())
-        parts.figure(fig, f"Fabric of {machine.device}: {answer}.", "inside.fabric")
+    if rows:
+        full = max(rows, key=lambda row: row.share)
+        hatched = " (hatched: printed)" if any(row.weak for row in rows) else ""
+        answer = f"{full.name} {fmt.percent(full.share)} used{hatched}"
+        _shares("Fabric in use", answer, rows, "Share of the part", "fabric")
 
 
 def _units(machine: MachineReport) -> None:
-    if not machine.units:
-        return
     rows = [
-        Bar(
-            unit.name,
-            unit.busy_s / (unit.busy_s + unit.stall_s),
-            f"{fmt.seconds(unit.busy_s)} busy, {fmt.seconds(unit.stall_s)} stalled",
+        Share(
+            u.name, u.busy_s / (u.busy_s + u.stall_s), f"{fmt.seconds(u.busy_s)} busy, {fmt.seconds(u.stall_s)} stalled"
         )
-        for unit in machine.units
+        for u in machine.units
     ]
-    most = max(rows, key=lambda row: row.share)
-    answer = f"{most.name} is busy {fmt.percent(most.share)} of {machine.timeline_of}"
-    with parts.card("Units", answer):
-        fig = machine_charts.shares(rows, "Share of the time", parts.dark())
-        parts.figure(fig, f"Units: {answer}.", "inside.units")
+    if rows:
+        most = max(rows, key=lambda row: row.share)
+        answer = f"{most.name} is busy {fmt.percent(most.share)} of {machine.timeline_of}"
+        _shares("Units", answer, rows, "Share of the time", "units")
 
 
 def _parts(machine: MachineReport) -> None:
-    rows = [Bar(p.name, p.share, fmt.seconds(p.time_s)) for p in machine.parts if p.share >= _PART]
+    rows = [Share(p.name, p.share, fmt.seconds(p.time_s)) for p in machine.parts if p.share >= _PART]
     answer = ", ".join(f"{row.name} {fmt.percent(row.share)}" for row in rows[:3])
-    with parts.card("Latency by part", answer):
-        fig = machine_charts.shares(rows, "Share of the latency", parts.dark())
-        parts.figure(fig, f"Latency by part: {answer}.", "inside.parts")
+    _shares("Latency by part", answer, rows, "Share of the latency", "parts")
 
 
 def _arithmetic(machine: MachineReport) -> None:

@@ -10,11 +10,11 @@ from typing import Any, Literal
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from app.shared import cached, comparison, glossary, link, report_tables
 from app.shared import formats as fmt
+from app.shared.figures.style import Figure
 from app.shared.legible import flips
 from app.shared.widgets.controlled import controlled
 from app.shared.widgets.saved import saved
@@ -27,6 +27,9 @@ from engine.scenario import TOKEN_LIMIT, Scenario, ScenarioError, decode, encode
 from engine.scenario.configuration import configuration
 
 _NUMBERS_FIRST_S = 0.5  # drawing the numbers took this host 0.2 to 0.5 s after they had come
+_BUTTONS = ["select2d", "lasso2d", "pan2d"] + [
+    f"{what}2d" for what in ("zoom", "zoomIn", "zoomOut", "autoScale", "resetScale")
+]
 _IMAGES, _KINDS = "figures.as", ("SVG", "PNG")
 _CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]
 _PADDING = 24  # of a table's cell [px]
@@ -69,29 +72,17 @@ def _numbers_first() -> None:
     st.session_state["charted"] = True
 
 
-def figure(fig: go.Figure, alt: str, key: str, *, select: Callable[[], None] | None = None) -> Any:
-    """A styled figure with its takeaway for readers of screens; `select` is what a click on a point calls."""
+def figure(fig: Figure, alt: str, key: str, *, select: Callable[[], None] | None = None, modes: Any = "points") -> Any:
+    """A figure with its takeaway for readers of screens; `select` is what a selection by one of the `modes` calls."""
     _numbers_first()
-    phone = mobile()
-    if phone:
-        fig.update_layout(dragmode=False)
     config = {
         "displaylogo": False,
-        "displayModeBar": False if phone else "hover",
-        "modeBarButtonsToRemove": [
-            "select2d",
-            "lasso2d",
-            "zoomIn2d",
-            "zoomOut2d",
-            "autoScale2d",
-            "pan2d",
-            "zoom2d",
-            "resetScale2d",
-        ],
+        "displayModeBar": False if mobile() else "hover",
+        "modeBarButtonsToRemove": _BUTTONS,
         "toImageButtonOptions": {"format": _image(), "filename": f"inferscape_{key}", "scale": 2},
     }
     if select:
-        return st.plotly_chart(fig, key=key, alt=alt, config=config, on_select=select, selection_mode="points")
+        return st.plotly_chart(fig, key=key, alt=alt, config=config, on_select=select, selection_mode=modes)
     return st.plotly_chart(fig, key=key, alt=alt, config=config)
 
 

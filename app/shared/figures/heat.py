@@ -1,103 +1,68 @@
-"""One figure over two lists of values, as a heat map; and what an objective is as an axis. Pure: SI in."""
+"""One figure over two lists of values, as a heat map. Pure: SI in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import plotly.graph_objects as go
 
 from app.shared import formats as fmt
-from app.shared.figures.style import PICK, style
+from app.shared.figures.drawing import Trace, points
+from app.shared.figures.style import PICK, Figure, names_axis, style
 
-_SKIP = {"hoverinfo": "skip"}
-_MANY_CELLS = 150  # of a heat map: beyond, numbers in cells would overlap
+_MANY_CELLS = 150  # beyond, numbers in cells would overlap
 
-
-@dataclass(frozen=True)
-class ObjectiveAxis:
-    """One objective as an axis: what it is called, its prefix, and whether less is better."""
-
-    label: str
-    unit: str  # of SI values
-    scale: fmt.Scale
-    less: bool
-    limit: float | None = None  # a constraint on it, SI
+Cell = tuple[int, int]
 
 
 def heat(
-    columns: Sequence[str],
-    rows: Sequence[str],
+    columns: Sequence[object],
+    rows: Sequence[object],
     values: Sequence[Sequence[float | None]],
-    best: tuple[int, int] | None,
-    now: tuple[int, int] | None,
+    best: Cell | None,
+    now: Cell | None,
     titles: tuple[str, str],
-    axis: ObjectiveAxis,
+    label: str,
+    scale: fmt.Scale,
     dark: bool,
-) -> go.Figure:
-    """One figure over two lists of values: the best cell ringed, the selected one starred; empty where nothing fits.
+    less: bool = True,
+) -> Figure:
+    """A figure over two lists of values: the best cell ringed, the selected one starred; empty where nothing fits.
 
-    `values[row][column]` in SI; `best` and `now` are (row, column).
+    `values[row][column]` in SI, `less` of which is better; `best` and `now` are (row, column).
     """
-    shown = [[None if v is None else axis.scale(v) for v in row] for row in values]
-    cells = len(rows) * len(columns)
-    text = [["" if v is None else fmt.digits3(v) for v in row] for row in shown]
-    hover = [
-        [
-            f"<b>{titles[0]} {c} × {titles[1]} {r}</b><br>"
-            + ("does not fit" if v is None else f"{axis.label} {fmt.digits3(v)} {axis.scale.unit}")
-            for c, v in zip(columns, row)
-        ]
-        for r, row in zip(rows, shown)
+    across, up = ([f"{v:,}" if isinstance(v, int) else str(v) for v in names] for names in (columns, rows))
+    shown = [[None if v is None else scale(v) for v in row] for row in values]
+    told = [["does not fit" if v is None else f"{label} {scale.text(v)} {scale.unit}" for v in row] for row in values]
+    says = [
+        [f"<b>{titles[0]} {c} × {titles[1]} {r}</b><br>{said}" for c, said in zip(across, row)]
+        for r, row in zip(up, told)
     ]
     known = [v for row in shown for v in row if v is not None]
-    data: list[dict[str, Any]] = [
-        {
-            "type": "heatmap",
-            "z": shown,
-            "x": list(range(len(columns))),
-            "y": list(range(len(rows))),
-            "colorscale": "Cividis",
-            "reversescale": axis.less,
-            "hovertext": hover,
-            "hoverinfo": "text",
-            "hoverongaps": True,
-            "xgap": 1,
-            "ygap": 1,
-            "zmin": min(known, default=0),
-            "zmax": max(known, default=1),
-            "colorbar": {
-                "thickness": 10,
-                "outlinewidth": 0,
-                "ticks": "",
-                "tickfont": {"size": 12},
-                "title": {"text": axis.scale.unit, "font": {"size": 12}},
-            },
-        }
-        | ({"text": text, "texttemplate": "%{text}", "textfont": {"size": 12}} if cells <= _MANY_CELLS else {})
-    ]
-    for cell, look in (
-        (best, {"symbol": "square-open", "size": 28, "color": PICK[dark], "line": {"width": 2.5}}),
-        (now, {"symbol": "star", "size": 9, "color": PICK[dark]}),
-    ):
-        if cell is not None:
-            shift = 0.0 if look["symbol"] != "star" or cells > _MANY_CELLS else -0.32
-            at = {"x": [cell[1]], "y": [cell[0] + shift]}
-            data.append({"type": "scatter", "mode": "markers", "marker": look} | at | _SKIP)
-    x = {
-        "tickvals": list(range(len(columns))),
-        "ticktext": list(columns),
-        "title": titles[0],
-        "showgrid": False,
-        "range": [-0.5, len(columns) - 0.5],
-        "tickangle": 0,
+    small = {"size": 12}
+    map_: Trace = {
+        "type": "heatmap",
+        "z": shown,
+        "x": list(range(len(across))),
+        "y": list(range(len(up))),
+        "colorscale": "Cividis",
+        "reversescale": less,
+        "hovertext": says,
+        "hoverinfo": "text",
+        "hoverongaps": True,
+        "xgap": 1,
+        "ygap": 1,
+        "zmin": min(known, default=0),
+        "zmax": max(known, default=1),
+        "colorbar": {"thickness": 10, "outlinewidth": 0, "ticks": "", "tickfont": small}
+        | {"title": {"text": scale.unit, "font": small}},
     }
-    y = {
-        "tickvals": list(range(len(rows))),
-        "ticktext": list(rows),
-        "title": titles[1],
-        "showgrid": False,
-        "range": [-0.5, len(rows) - 0.5],
-    }
-    return style(data, x, y, max(220, 70 + 44 * len(rows)), dark)
+    crowded = len(up) * len(across) > _MANY_CELLS
+    if not crowded:
+        text = [["" if v is None else scale.text(v) for v in row] for row in values]
+        map_ |= {"text": text, "texttemplate": "%{text}", "textfont": small}
+    data = [map_]
+    if best is not None:
+        data.append(points([best[1]], [best[0]], PICK[dark], symbol="square-open", size=28, edge=2.5))
+    if now is not None:
+        data.append(points([now[1]], [now[0] - (0 if crowded else 0.32)], PICK[dark], symbol="star", size=9))
+    height = max(220, 70 + 44 * len(up))
+    return style(data, names_axis(across, 0.5, title=titles[0]), names_axis(up, 0.5, title=titles[1]), height, dark)

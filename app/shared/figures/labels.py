@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from app.shared.figures.style import NEUTRAL, rule
+from app.shared.figures.drawing import note, rule
+from app.shared.figures.style import NEUTRAL
 
 _CHARACTER = 6.2  # width of a 12 px character in Source Sans [px]
 _LINE = 15.0  # height of a line of it [px]
@@ -83,7 +84,6 @@ class Plot:
             near = left + px * (narrow / self.width - 1.0)  # shifts are px at any width
             if self.free(box) and near >= 0 and near + width <= narrow:
                 self.taken.append(box)
-                spot = {"xanchor": xanchor, "yanchor": yanchor, "xshift": dx, "yshift": dy}
-                self.notes.append({"x": math.log10(x), "y": math.log10(y), "text": text} | spot)
+                self.notes.append(note(math.log10(x), math.log10(y), text, f"{xanchor} {yanchor}", (dx, dy)))
                 return True
         return False

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
-
-import plotly.graph_objects as go
 
 from app.shared import formats as fmt
+from app.shared.figures.drawing import Trace, hover
+from app.shared.figures.drawing import points as points_at
 from app.shared.figures.labels import BESIDE, Plot
 from app.shared.figures.roofs import Level, draw_roofs
-from app.shared.figures.style import MARKERS, NEUTRAL, PALETTE, RESOURCE_LABELS, level_name, log_axis, style
+from app.shared.figures.style import (
+    MARKERS,
+    NEUTRAL,
+    PALETTE,
+    RESOURCE_LABELS,
+    Figure,
+    level_name,
+    log_axis,
+    style,
+)
 from engine.cost.report import OpRow, Report, Roofline
 from engine.devices.common.contract import RESOURCES
 from engine.scenario.formats import LABELS
@@ -79,40 +87,33 @@ def _place(p: RooflinePoint, unit: str) -> str:
     return f"{at} of what passes {level_name(p.level)}" if p.level else f"above {at} of what passes any roof drawn"
 
 
-def _operators(drawn: list[RooflinePoint], unit: str, dark: bool) -> list[dict[str, Any]]:
+def _operators(drawn: list[RooflinePoint], unit: str, dark: bool) -> list[Trace]:
     slowest = max((p.op.time_s for p in drawn), default=1.0)
     traces = []
     for resource in RESOURCES:
         group = [p for p in drawn if p.op.bound == resource]
-        if not group:
-            continue
-        traces.append(
-            {
-                "type": "scatter",
-                "x": [p.intensity for p in group],
-                "y": [p.rate for p in group],
-                "mode": "markers",
-                "marker": {
-                    "symbol": MARKERS[resource],
-                    "color": PALETTE[resource][dark],
-                    "size": [8 + 9 * math.sqrt(p.op.time_s / slowest) for p in group],
-                    "opacity": 0.92,
-                    "line": {"width": 0},
-                },
-                "customdata": [p.op.name for p in group],
-                "hovertemplate": [
-                    f"<b>{p.op.name}</b>, {p.op.phase}"
-                    f"<br>{fmt.si(p.rate, f'{unit}/s')}, {fmt.percent(p.op.peak_used)} of peak"
-                    f"<br>{_place(p, unit)}"
-                    f"<br>limited by {RESOURCE_LABELS[resource].lower()}<extra></extra>"
-                    for p in group
-                ],
-            }
-        )
+        says = [
+            hover(
+                p.op.name,
+                p.op.phase,
+                f"{fmt.si(p.rate, f'{unit}/s')}, {fmt.percent(p.op.peak_used)} of peak",
+                _place(p, unit),
+                f"limited by {RESOURCE_LABELS[resource].lower()}",
+            )
+            for p in group
+        ]
+        sizes = [8 + 9 * math.sqrt(p.op.time_s / slowest) for p in group]
+        look: Trace = {
+            "symbol": MARKERS[resource],
+            "size": sizes,
+            "customdata": [p.op.name for p in group],
+        }
+        xs, ys = [p.intensity for p in group], [p.rate for p in group]
+        traces += [points_at(xs, ys, PALETTE[resource][dark], says, **look)] if group else []
     return traces
 
 
-def roofline(report: Report, dark: bool, baseline: Report | None = None, width: float = 400.0) -> go.Figure:
+def roofline(report: Report, dark: bool, baseline: Report | None = None, width: float = 400.0) -> Figure:
     """Roofs of one device and its operators: size is time, shape and hue are what each is limited by.
 
     `width` is the plot area labels are laid out for. [px]
@@ -130,19 +131,10 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
         plot.mark(p.intensity, p.rate)
     _roofs(plot, report)
     if hollow:
-        plot.data.append(
-            {
-                "type": "scatter",
-                "x": [p.intensity for p in hollow],
-                "y": [p.rate for p in hollow],
-                "mode": "markers",
-                "marker": {"symbol": [f"{MARKERS[p.op.bound]}-open" for p in hollow], "color": NEUTRAL, "size": 8},
-                "hovertemplate": [
-                    f"<b>{p.op.name}</b>, baseline<br>{fmt.si(p.rate, f'{_unit(report)}/s')}<extra></extra>"
-                    for p in hollow
-                ],
-            }
-        )
+        says = [hover(p.op.name, "baseline", fmt.si(p.rate, f"{unit}/s")) for p in hollow]
+        open_ = [f"{MARKERS[p.op.bound]}-open" for p in hollow]
+        xs, ys = [p.intensity for p in hollow], [p.rate for p in hollow]
+        plot.data.append(points_at(xs, ys, NEUTRAL, says, symbol=open_))
     named: dict[str, RooflinePoint] = {}
     for p in sorted(drawn, key=lambda p: -p.op.time_s):
         named.setdefault(p.op.name, p)  # the same operator of two phases is named once

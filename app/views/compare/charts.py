@@ -1,27 +1,22 @@
-"""Scenarios side by side as figures. Pure: SI in, `go.Figure` out."""
+"""Scenarios side by side as figures. Pure: SI in, figures out."""
 
 from __future__ import annotations
 
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import Any
-
-import plotly.graph_objects as go
 
 from app.shared import formats as fmt
+from app.shared.figures.drawing import Bar, Trace, hover, rows, rule
 from app.shared.figures.style import (
-    BAR_WIDTH,
     CLOUD,
     INK,
     NEUTRAL,
     PALETTE,
     RESOURCE_LABELS,
-    bar,
-    row_height,
-    rows_axis,
-    rule,
-    style,
+    Figure,
+    rows_height,
+    span,
     two_lines,
 )
 from app.views.compare import texts
@@ -34,128 +29,95 @@ _EXTRA = 96  # [px]; what pills and a line of help take of the card beside it
 _NAME = 26  # characters of a line on a tick
 
 
-def _name(letter: str, name: str) -> str:
-    """A scenario on a tick: its system, and its configuration beneath."""
+def _name(letter: str, name: str, number: str) -> str:
+    """A scenario on a tick: its system, its configuration beneath, and its number."""
     system, comma, rest = name.partition(", ")
-    return "<br>".join((*textwrap.wrap(f"{letter} · {system}{comma.strip()}", _NAME), *textwrap.wrap(rest, _NAME)))
+    lines = (*textwrap.wrap(f"{letter} · {system}{comma.strip()}", _NAME), *textwrap.wrap(rest, _NAME))
+    return "<br>".join((*lines, f"<b>{number}</b>"))
+
+
+def _scale(values: Sequence[float], unit: str) -> tuple[fmt.Scale, str]:
+    """The prefix that suits some values, and their unit as it is shown."""
+    scale = fmt.dollars(values) if unit == "$" else fmt.scale(values, unit)
+    return scale, f"$ {scale.unit}".strip() if unit == "$" else scale.unit
 
 
 def metric_bars(
-    rows: Sequence[tuple[str, str, float | None, float | None]], base: int, label: str, unit: str, dark: bool
-) -> go.Figure:
+    found: Sequence[tuple[str, str, float | None, float | None]], base: int, label: str, unit: str, dark: bool
+) -> Figure:
     """One metric, a bar a scenario, with its error band; the baseline is grey with a line down at its value.
 
-    `rows` are (letter, name, value [SI], relative half width of the error band) in the order of the comparison.
+    `found` are (letter, name, value [SI], relative half width of the error band) in the order of the comparison.
     """
-    known = [v for _, _, v, _ in rows if v is not None]
-    scale = fmt.dollars(known) if unit == "$" else fmt.scale(known, unit)
-    shown_unit = f"${' ' + scale.unit if scale.unit else ''}" if unit == "$" else scale.unit
-    data: list[dict[str, Any]] = []
-    labels = []
-    widest = 0.0
-    for at, (letter, name, v, band) in enumerate(rows):
-        text = scale.text(v)
-        labels.append(f"{_name(letter, name)}<br><b>{text}</b>")
-        if v is None:
-            continue
-        widest = max(widest, scale(v) * (1 + (band or 0.0)))
-        one = bar(
-            at,
-            scale(v),
-            marker={"color": NEUTRAL if at == base else INK[dark]},
-            hovertemplate=f"<b>{letter} · {name}</b><br>{text} {shown_unit} {fmt.band(band)}<extra></extra>",
-        )
-        if band is not None:
-            colour = NEUTRAL if at != base else INK[dark]
-            ends = {"array": [scale(v) * band], "arrayminus": [scale(v) * band / (1 + band)], "symmetric": False}
-            one["error_x"] = {"type": "data", "color": colour, "thickness": 1.5, "width": 5} | ends
-        data.append(one)
-    if 0 <= base < len(rows) and rows[base][2] is not None:
-        level = scale(rows[base][2] or 0.0)
-        data.append(rule([level, level], [-0.5, len(rows) - 0.5], NEUTRAL))
-    x = {"title": f"{label} ({shown_unit})", "range": [0, widest * 1.05 or 1]}
-    return style(data, x, rows_axis(labels, 2), max(220, 56 + row_height(labels) * len(rows)), dark)
+    scale, said = _scale([v for _, _, v, _ in found if v is not None], unit)
+    shown = []
+    for at, (letter, name, v, band) in enumerate(found):
+        if v is not None:
+            ends = None if band is None else (scale(v) * band / (1 + band), scale(v) * band)
+            says = hover(f"{letter} · {name}", f"{scale.text(v)} {said} {fmt.band(band)}")
+            shown.append(Bar(at, scale(v), NEUTRAL if at == base else INK[dark], says, band=ends))
+    levels = [bar.length for bar in shown if bar.row == base]
+    more = [rule(levels * 2, [-0.5, len(found) - 0.5], NEUTRAL)] if levels else []
+    widest = max((bar.length + (bar.band[1] if bar.band else 0.0) for bar in shown), default=0.0)
+    labels = [_name(letter, name, scale.text(v)) for letter, name, v, _ in found]
+    x = span(f"{label} ({said})", 0, widest * 1.05 or 1, grid=True)
+    return rows(labels, shown, x, dark, least_rows=2, more=more)
 
 
 def breakdowns(
-    rows: Sequence[tuple[str, str, dict[str, float]]], dark: bool, phone: bool = False
-) -> tuple[go.Figure, bool]:
+    found: Sequence[tuple[str, str, dict[str, float]]], dark: bool, phone: bool = False
+) -> tuple[Figure, bool]:
     """Where each scenario's time goes: a bar a scenario, a part a resource; whether shares are drawn, not times.
 
-    `rows` are (letter, name, resource -> time [s]).
+    `found` are (letter, name, resource -> time [s]).
     """
-    totals = [sum(parts.values()) for _, _, parts in rows]
+    totals = [sum(parts.values()) for _, _, parts in found]
     shares = max(totals, default=0.0) > _APART * min(totals, default=1.0)
     scale = fmt.scale(totals, "s")
-    labels = [f"{_name(letter, name)}<br><b>{fmt.seconds(t)}</b>" for (letter, name, _), t in zip(rows, totals)]
-    data = []
+    shown, starts = [], [0.0] * len(found)
     for resource in RESOURCES:
-        times = [parts.get(resource, 0.0) for _, _, parts in rows]
-        if not any(t > 0.005 * total for t, total in zip(times, totals)):
-            continue
-        before = [sum(parts.get(r, 0.0) for r in RESOURCES[: RESOURCES.index(resource)]) for _, _, parts in rows]
-        unit = [100 / total if shares else scale.factor for total in totals]
-        data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": RESOURCE_LABELS[resource],
-                "y": list(range(len(rows))),
-                "x": [t * u for t, u in zip(times, unit)],
-                "base": [b * u for b, u in zip(before, unit)],
-                "width": BAR_WIDTH,
-                "marker": {"color": PALETTE[resource][dark]},
-                "hovertemplate": [
-                    f"<b>{letter} · {RESOURCE_LABELS[resource]}</b><br>{fmt.seconds(t)}, {fmt.percent(t / total)}"
-                    "<extra></extra>"
-                    for (letter, _, _), t, total in zip(rows, times, totals)
-                ],
-            }
-        )
-    title = "Share of time (%)" if shares else f"Time ({scale.unit})"
-    x = {"title": title, "range": [0, 100 if shares else scale(max(totals, default=1.0)) * 1.02]}
-    legend_px = _LEGEND_ROW * math.ceil(len(data) / (1 if phone else 2)) + 8
-    height = max(220, 56 + row_height(labels) * len(rows)) + (legend_px if phone else _EXTRA)
-    fig = style(data, x, rows_axis(labels, 2), height, dark)
-    legend = {
-        "orientation": "h",
-        "x": 0,
-        "xref": "container",
-        "y": 1.0,
-        "yref": "container",
-        "yanchor": "top",
-        "traceorder": "normal",
-        "font": {"size": 12},
+        times = [parts.get(resource, 0.0) for _, _, parts in found]
+        seen = any(t > 0.005 * total for t, total in zip(times, totals))
+        for at, (time, total) in enumerate(zip(times, totals)):
+            unit, name = 100 / total if shares else scale.factor, RESOURCE_LABELS[resource]
+            says = hover(f"{found[at][0]} · {name}", f"{fmt.seconds(time)}, {fmt.percent(time / total)}")
+            bar = Bar(at, time * unit, PALETTE[resource][dark], says, starts[at] * unit, part=name)
+            shown += [bar] if seen else []
+            starts[at] += time
+    most = 100 if shares else scale(max(totals, default=1.0)) * 1.02
+    x = span("Share of time (%)" if shares else f"Time ({scale.unit})", 0, most, grid=True)
+    labels = [_name(letter, name, fmt.seconds(t)) for (letter, name, _), t in zip(found, totals)]
+    entries = len({bar.part for bar in shown})
+    legend_px = _LEGEND_ROW * math.ceil(entries / (1 if phone else 2)) + 8
+    place = {"orientation": "h", "x": 0, "xref": "container", "y": 1.0, "yref": "container", "yanchor": "top"}
+    look: Trace = {
+        "height": rows_height(labels) + (legend_px if phone else _EXTRA),
+        "legend": True,
+        "margin": {"l": 4, "r": 8, "t": legend_px, "b": 4},
+        "key": place | {"traceorder": "normal", "font": {"size": 12}},
     }
-    fig.update_layout(showlegend=True, legend=legend, margin_t=legend_px)
-    return fig, shares
+    return rows(labels, shown, x, dark, least_rows=2, **look), shares
 
 
-def operator_bars(rows: Sequence[Difference], base: str, other: str, dark: bool, most: int = 8) -> go.Figure:
+def operator_bars(found: Sequence[Difference], base: str, other: str, dark: bool, most: int = 8) -> Figure:
     """Time each operator saves (right) or costs (left) in `other` against `base`, the largest first."""
-    drawn = [d for d in rows if d.gained_s][:most]
+    drawn = [d for d in found if d.gained_s][:most]
     scale = fmt.scale([d.gained_s for d in drawn], "s")
     labels = [two_lines(d.name, scale.text(d.gained_s)) for d in drawn]
-    data = [
-        bar(
+    shown = [
+        Bar(
             at,
             scale(d.gained_s),
-            marker={"color": INK[dark] if d.gained_s > 0 else CLOUD[dark]},
-            hovertemplate=f"<b>{d.name}</b><br>{base} {fmt.seconds(d.base_s)}, {other} {fmt.seconds(d.other_s)}"
-            "<extra></extra>",
+            INK[dark] if d.gained_s > 0 else CLOUD[dark],
+            hover(d.name, f"{base} {fmt.seconds(d.base_s)}, {other} {fmt.seconds(d.other_s)}"),
         )
         for at, d in enumerate(drawn)
     ]
-    ends = [scale(d.gained_s) for d in drawn]
-    low, high = min(0.0, *ends, 0.0), max(0.0, *ends, 0.0)
+    low, high = min(0.0, *(b.length for b in shown), 0.0), max(0.0, *(b.length for b in shown), 0.0)
     pad = 0.05 * (high - low or 1.0)
-    x = {
-        "title": texts.SAVED_AXIS.format(other=other, base=base, unit=scale.unit),
-        "range": [low - pad if low else 0, high + pad if high else 0],
-        "zeroline": True,
-        "zerolinecolor": NEUTRAL,
-    }
-    return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(drawn)), dark)
+    title = texts.SAVED_AXIS.format(other=other, base=base, unit=scale.unit)
+    ends = (low - pad if low else 0, high + pad if high else 0)
+    return rows(labels, shown, span(title, *ends, grid=True, zeroline=True, zerolinecolor=NEUTRAL), dark)
 
 
 def attribution(
@@ -166,7 +128,7 @@ def attribution(
     title: str,
     rising: bool,
     dark: bool,
-) -> go.Figure:
+) -> Figure:
     """From one scenario's figure to another's: a bar a kind of change, each from where the last one ended.
 
     Changes for the better are ink, for the worse hatched; `rising` says whether more is better. `shares` add up to
@@ -176,25 +138,18 @@ def attribution(
     for _, share in shares:
         reach.append(reach[-1] + share)
     scale = fmt.scale(reach, "" if unit == "$" else unit)
-    shown = f"${' ' + scale.unit if scale.unit else ''}" if unit == "$" else scale.unit
-    labels = [f"{ends[0]}  <b>{scale.text(values[0])}</b>"]
-    data = [bar(0, scale(values[0]), marker={"color": NEUTRAL}, hoverinfo="skip")]
+    said = f"$ {scale.unit}".strip() if unit == "$" else scale.unit
+    totals = [f"{end}  <b>{scale.text(value)}</b>" for end, value in zip(ends, values)]
+    labels = [totals[0]]
+    shown = [Bar(0, scale(values[0]), NEUTRAL, hover(*ends[:1], scale.text(values[0])))]
     for at, ((name, share), start) in enumerate(zip(shares, reach), 1):
-        better = (share > 0) == rising
-        sign = "+" if share > 0 else ""
-        labels.append(two_lines(name, f"{sign}{scale.text(share)}"))
-        marker: dict[str, Any] = {"color": INK[dark]}
-        if not better:
-            marker = {
-                "color": NEUTRAL,
-                "pattern": {"shape": "/", "fgcolor": INK[dark], "bgcolor": CLOUD[dark], "size": 6},
-            }
-        word = "better" if better else "worse"
-        hover = f"<b>{name}</b><br>{sign}{scale.text(share)} {shown}, {word}<extra></extra>"
-        data.append(bar(at, scale(share), base=[scale(start)], marker=marker, hovertemplate=hover))
-    labels.append(f"{ends[1]}  <b>{scale.text(values[1])}</b>")
-    data.append(bar(len(shares) + 1, scale(values[1]), marker={"color": NEUTRAL}, hoverinfo="skip"))
-    low, high = min(0.0, *(scale(v) for v in reach)), max(scale(v) for v in reach)
+        better, change = (share > 0) == rising, f"{'+' if share > 0 else ''}{scale.text(share)}"
+        labels.append(two_lines(name, change))
+        says = hover(name, f"{change} {said}, {'better' if better else 'worse'}")
+        shown.append(Bar(at, scale(share), INK[dark], says, scale(start), hatch="" if better else "/"))
+    labels.append(totals[1])
+    shown.append(Bar(len(shown), scale(values[1]), NEUTRAL, hover(*ends[1:], scale.text(values[1]))))
+    low, high = min(0.0, *map(scale, reach)), max(map(scale, reach))
     pad = 0.04 * (high - low or 1.0)
-    x = {"title": f"{title} ({shown})", "range": [low - pad if low < 0 else 0, high + pad]}
-    return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(labels)), dark)
+    x = span(f"{title} ({said})", low - pad if low < 0 else 0, high + pad, grid=True)
+    return rows(labels, shown, x, dark)

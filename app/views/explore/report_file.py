@@ -11,6 +11,7 @@ from app.shared import formats as fmt
 from app.shared import glossary, report_tables
 from app.shared.figures import report as charts
 from app.shared.figures import roofline
+from app.shared.figures.style import Figure
 from app.views.explore import texts
 from app.views.explore.headline import cards
 from engine.cost.error_bands import told
@@ -33,7 +34,7 @@ def _number(value: float) -> str:
     return "<0.001" if 0 < value < 1e-3 else f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
 
 
-def _figures(report: Report) -> list[tuple[str, str, go.Figure]]:
+def _figures(report: Report) -> list[tuple[str, str, Figure]]:
     """Charts of the page: question, computed answer, figure."""
     figures = [
         (
@@ -51,6 +52,11 @@ def _figures(report: Report) -> list[tuple[str, str, go.Figure]]:
     return figures
 
 
+def _chart(figure: Figure, first: bool) -> str:
+    drawn = go.Figure(figure.to_dict()).update_layout(template="plotly_white")
+    return drawn.to_html(full_html=False, include_plotlyjs=first)
+
+
 def _table(frame: pd.DataFrame) -> str:
     return frame.to_html(index=False, border=0, float_format=_number, na_rep=fmt.UNKNOWN)
 
@@ -63,8 +69,7 @@ def report_html(report: Report, assumed_price: bool) -> str:
         for card in cards(report, None, False, assumed_price)
     )
     drawn = "".join(
-        f"<section><h2>{escape(question)}</h2><p class='note'>{escape(answer)}</p>"
-        f"{figure.update_layout(template='plotly_white').to_html(full_html=False, include_plotlyjs=at == 0)}</section>"
+        f"<section><h2>{escape(question)}</h2><p class='note'>{escape(answer)}</p>{_chart(figure, at == 0)}</section>"
         for at, (question, answer, figure) in enumerate(_figures(report))
     )
     evidence = nearest(report.scenario)

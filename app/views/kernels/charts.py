@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import plotly.graph_objects as go
+from typing import TYPE_CHECKING
 
 from app.shared import formats as fmt
+from app.shared.figures.drawing import area, hover, note, points, rule
 from app.shared.figures.labels import BESIDE, Plot
+from app.shared.figures.report import against
 from app.shared.figures.roofs import Level, draw_roofs
-from app.shared.figures.style import INK, NEUTRAL, PICK, log_axis, row_height, rows_axis, rule, style, two_lines
+from app.shared.figures.style import INK, NEUTRAL, PICK, SHADE, Figure, log_axis, span, style, two_lines
 from app.views.kernels import texts
 
 if TYPE_CHECKING:
     from engine.lab.host.measure.fused import FusedRun
-
-_LINE = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ def host_roofline(
     spots: Sequence[KernelPoint],
     dark: bool,
     width: float = 400.0,
-) -> go.Figure:
+) -> Figure:
     """Roofs of this host (a bound, measured) and one kernel under them: filled is measured, hollow is not ours.
 
     `intensity` is the work over the bytes touched once [FLOP/B]; `width` is the plot area labels are laid out for [px].
@@ -61,83 +59,35 @@ def host_roofline(
         plot.label(intensity, spot.rate, spot.label, BESIDE)
     for spot in spots:
         colour = PICK[dark] if spot.kind == "measured" else INK[dark]
-        plot.data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [intensity],
-                "y": [spot.rate],
-                "marker": {"symbol": _SYMBOL[spot.kind], "size": 12, "color": colour, "line": {"width": 2}},
-                "hovertemplate": f"<b>{spot.label}</b>, {spot.kind}<br>{fmt.si(spot.rate, 'FLOP/s')}"
-                f"<br>{fmt.si(intensity, 'FLOP/B')}<extra></extra>",
-            }
-        )
+        says = hover(spot.label, spot.kind, fmt.si(spot.rate, "FLOP/s"), fmt.si(intensity, "FLOP/B"))
+        plot.data.append(points([intensity], [spot.rate], colour, says, symbol=_SYMBOL[spot.kind], size=12, edge=2))
     x = log_axis(*plot.x, "Arithmetic intensity (FLOP/B)") | {"showgrid": False}
     return style(plot.data, x, log_axis(*plot.y, "Performance (FLOP/s)"), 330, dark, notes=plot.notes)
 
 
-def runs(samples: Sequence[float], quartiles: tuple[float, float], predicted: float | None, dark: bool) -> go.Figure:
+def runs(samples: Sequence[float], quartiles: tuple[float, float], predicted: float | None, dark: bool) -> Figure:
     """Each run's time in order, the middle half of them shaded, the prediction dashed. [s]"""
-    shown = [*samples, *([predicted] if predicted is not None and predicted < 4 * max(samples) else [])]
+    near = predicted is not None and predicted < 4 * max(samples)
+    shown = [*samples, *([predicted] if near and predicted else [])]
     scale = fmt.scale(shown, "s")
-    last = len(samples)
+    last, ends = len(samples), [0.5, len(samples) + 0.5]
     low, high = (scale(q) for q in quartiles)
-    ends = [0.5, last + 0.5]
-    flat: dict[str, Any] = _LINE | {"x": ends, "line": {"width": 0}}
-    data: list[dict[str, Any]] = [
-        flat | {"y": [low, low]},
-        flat | {"y": [high, high], "fill": "tonexty", "fillcolor": "rgba(120,132,148,0.2)"},
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": list(range(1, last + 1)),
-            "y": [scale(s) for s in samples],
-            "marker": {"color": INK[dark], "size": 8},
-            "hovertemplate": [f"run {i}<br>{fmt.seconds(s)}<extra></extra>" for i, s in enumerate(samples, 1)],
-        },
-    ]
+    says = [hover(f"run {i}", fmt.seconds(s)) for i, s in enumerate(samples, 1)]
+    data = area(ends, [low, low], [high, high], SHADE)
+    data.append(points(range(1, last + 1), [scale(s) for s in samples], INK[dark], says))
     notes = []
-    if len(shown) > last and predicted is not None:
-        line = {"color": NEUTRAL, "width": 1.6, "dash": "dash"}
-        data.append(_LINE | {"x": ends, "y": [scale(predicted)] * 2, "line": line})
-        notes.append(
-            {
-                "x": last + 0.5,
-                "y": 0,
-                "text": f"dashed: predicted {fmt.seconds(predicted)}",
-                "xanchor": "right",
-                "yanchor": "bottom",
-            }
-        )
-    x = {"title": "Run", "range": ends, "showgrid": False, "nticks": 8}
-    y = {"title": f"Time ({scale.unit})", "range": [0, 1.25 * max(scale(s) for s in shown)], "nticks": 5}
-    return style(data, x, y, 330, dark, notes=notes)
+    if len(shown) > last:
+        data.append(rule(ends, [scale(shown[-1])] * 2, NEUTRAL, 1.6))
+        notes.append(note(last + 0.5, 0, f"dashed: predicted {fmt.seconds(predicted)}", "right bottom"))
+    y = span(f"Time ({scale.unit})", 0, 1.25 * max(map(scale, shown)), grid=True, nticks=5)
+    return style(data, span("Run", *ends, nticks=8), y, 330, dark, notes=notes)
 
 
-def measured(runs: Sequence[FusedRun], dark: bool) -> go.Figure:
+def measured(runs: Sequence[FusedRun], dark: bool) -> Figure:
     """Gain of blocks depth first: a filled dot measured, an open diamond predicted, and where neither way is faster."""
-    data, labels = [], []
-    for at, run in enumerate(runs):
-        labels.append(two_lines(run.title, fmt.times(run.gain)))
-        for value, word, symbol, colour in (
-            (run.predicted, "predicted", "diamond-open", NEUTRAL),
-            (run.gain, "measured", "circle", INK[dark]),
-        ):
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "x": [value],
-                    "y": [at],
-                    "name": word,
-                    "showlegend": at == 0,
-                    "marker": {"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2, "color": colour}},
-                    "hovertemplate": f"<b>{run.title}</b><br>{word} {fmt.times(value)}<extra></extra>",
-                }
-            )
-    top = max(max(run.gain, run.predicted) for run in runs)
-    data.append(rule([1, 1], [-0.6, len(runs) - 0.4], NEUTRAL))
-    x = {"title": texts.GAIN_AXIS, "range": [0, top * 1.08], "showgrid": False}
-    fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark)
-    fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
-    return fig
+    rivals = [
+        (word, gains, [hover(run.title, f"{word} {fmt.times(gain)}") for run, gain in zip(runs, gains)])
+        for word, gains in (("measured", [r.gain for r in runs]), ("predicted", [r.predicted for r in runs]))
+    ]
+    x = span(texts.GAIN_AXIS, 0, max(max(gains) for _, gains, _ in rivals) * 1.08)
+    return against([two_lines(run.title, fmt.times(run.gain)) for run in runs], rivals, x, dark, start=1)

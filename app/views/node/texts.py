@@ -42,7 +42,7 @@ TIMELINE_AXIS = "Time ({unit}), numbers are requests"
 POWER_HOVER = "<b>{name}</b><br>%{{y:.1f}} W at %{{x:.0f}}% of the load<extra></extra>"
 CLOCK_HOVER = "<b>clock</b><br>%{{y:.0f}} {unit} at %{{x:.0f}}% of the load<extra></extra>"
 POWER_AXIS = "Share of the load carried without pause (%)"
-LOAD_AXIS = "Requests a second ({unit}, log)"
+LOAD_AXIS = "Requests a second ({unit})"
 
 # facts.py
 NO_HOST = "{name} has no host: there is nothing at the other end of its links."

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.shared import boundary, cached, parts
 from app.shared import formats as fmt
-from app.shared.figures.heat import ObjectiveAxis, heat
+from app.shared.figures.heat import heat
 from app.shared.widgets.choices import choose, switch
 from app.views.node import texts
 from engine.scenario import Scenario, encode
@@ -38,11 +38,8 @@ def tilings(scenario: Scenario) -> None:
             rows, columns = tiled.rows, tiled.columns
             now = (best.inner[0], best.inner[1])
             star = (_nearest(rows, now[0]), _nearest(columns, now[1]))
-            axis = ObjectiveAxis(texts.BYTES_AXIS, "B", fmt.scale(known, "B"), True)
-            fig = heat(
-                [f"{v:,}" for v in columns], [f"{v:,}" for v in rows], tiled.bytes, None, star,
-                (texts.COLUMNS_AXIS, texts.ROWS_AXIS), axis, parts.dark(),
-            )  # fmt: skip
+            titles, scale = (texts.COLUMNS_AXIS, texts.ROWS_AXIS), fmt.scale(known, "B")
+            fig = heat(columns, rows, tiled.bytes, None, star, titles, texts.BYTES_AXIS, scale, parts.dark())
             parts.figure(fig, texts.TILINGS_ALT.format(name=name, answer=answer), "tilings")
         parts.table(
             pd.DataFrame(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app.shared import formats as fmt
-from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, row_height, rows_axis, rule, style, two_lines
+from app.shared.figures.drawing import line, note, points, ring, rule
+from app.shared.figures.report import against
+from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, Figure, span, style, two_lines
 from app.views.numerics import texts
 from app.views.numerics.labels import called
 from engine.lab.numerics.study import FormatLoss
@@ -18,122 +19,58 @@ _SYMBOLS = ("circle", "circle-open", "diamond", "square", "x")
 _BINS = 81
 
 
-def error_curve(points: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: float, dark: bool) -> go.Figure:
+def error_curve(losses: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: float, dark: bool) -> Figure:
     """SQNR of each format against the bits it stores a value in; the target is dashed."""
-    families = list(dict.fromkeys(p.family for p in points))
-    finite = [p for p in points if np.isfinite(p.sqnr_db)]
+    finite = [p for p in losses if np.isfinite(p.sqnr_db)]
     high = max([p.sqnr_db for p in finite] + [wanted_db]) * 1.08
     low = min(0.0, *(p.sqnr_db for p in finite)) - 2
     data = []
-    for at, family in enumerate(families):
+    for at, family in enumerate(dict.fromkeys(p.family for p in losses)):
         group = sorted((p for p in finite if p.family == family), key=lambda p: p.bits)
-        joined = family.startswith(("Integer", "Shared"))
-        data.append(
-            {
-                "type": "scatter",
-                "name": texts.FAMILIES[family],
-                "mode": "lines+markers" if joined else "markers",
-                "x": [p.bits for p in group],
-                "y": [p.sqnr_db for p in group],
-                "line": {"color": NEUTRAL, "width": 1.2, "dash": "solid" if at % 2 == 0 else "dot"},
-                "marker": {"symbol": _SYMBOLS[at % len(_SYMBOLS)], "color": INK[dark], "size": 8},
-                "hovertemplate": [
-                    texts.CURVE_HOVER.format(
-                        format=called(p.format), bits=fmt.digits3(p.bits), sqnr=fmt.digits3(p.sqnr_db)
-                    )
-                    for p in group
-                ],
-            }
-        )
-    ring = {"symbol": "circle-open", "size": 16, "color": PICK[dark], "line": {"width": 2.5}}
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [chosen.bits],
-            "y": [chosen.sqnr_db],
-            "marker": ring,
-            "hoverinfo": "skip",
-            "showlegend": False,
-        }
-    )
+        says = [
+            texts.CURVE_HOVER.format(format=called(p.format), bits=fmt.digits3(p.bits), sqnr=fmt.digits3(p.sqnr_db))
+            for p in group
+        ]
+        ends, name = ([p.bits for p in group], [p.sqnr_db for p in group]), texts.FAMILIES[family]
+        if family.startswith(("Integer", "Shared")):
+            data.append(rule(*ends, NEUTRAL, 1.2, "dot" if at % 2 else "solid"))
+        data.append(points(*ends, INK[dark], says, symbol=_SYMBOLS[at % len(_SYMBOLS)], name=name))
     right = max(p.bits for p in finite) + 1
-    data.append(rule([0, right], [wanted_db] * 2, NEUTRAL, 1.6))
+    data += [ring(chosen.bits, chosen.sqnr_db, dark), rule([0, right], [wanted_db] * 2, NEUTRAL, 1.6)]
     notes = [
-        {
-            "x": right,
-            "y": wanted_db,
-            "text": f"target {fmt.digits3(wanted_db)} dB",
-            "xanchor": "right",
-            "yanchor": "bottom",
-        },
-        {
-            "x": chosen.bits,
-            "y": chosen.sqnr_db,
-            "text": called(chosen.format),
-            "xanchor": "left",
-            "xshift": 12,
-            "yanchor": "top",
-        },
+        note(right, wanted_db, f"target {fmt.digits3(wanted_db)} dB", "right bottom"),
+        note(chosen.bits, chosen.sqnr_db, called(chosen.format), "left top", (12, 0)),
     ]
-    x = {"title": texts.CURVE_AXIS, "range": [0, right], "showgrid": False}
-    y = {"title": "SQNR (dB)", "range": [low, high]}
-    fig = style(data, x, y, 380, dark, notes=notes)
-    fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
-    return fig
+    x = span(texts.CURVE_AXIS, 0, right)
+    return style(data, x, span("SQNR (dB)", low, high, grid=True), 380, dark, notes=notes, legend=True)
 
 
-def distribution(before: np.ndarray, after: np.ndarray, dark: bool) -> go.Figure:
+def distribution(before: np.ndarray, after: np.ndarray, dark: bool) -> Figure:
     """Values before a format (filled) and after it (outline), the farthest 0.1% at the edges."""
     edge = float(np.percentile(np.abs(before), 99.9)) * 1.05
     bins = np.linspace(-edge, edge, _BINS)
-    middle = (bins[:-1] + bins[1:]) / 2
-    data, top = [], 0.0
-    for values, name in ((before, "before"), (after, "after")):
-        counts = np.histogram(np.clip(values, -edge, edge), bins)[0] / values.size * 100
-        top, first = max(top, float(counts.max())), name == "before"
-        look = (
-            {"fill": "tozeroy", "fillcolor": CLOUD[dark], "line": {"width": 0, "shape": "hvh"}}
-            if first
-            else {"line": {"color": PICK[dark], "width": 1.8, "shape": "hvh"}}
-        )
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": name,
-                "x": middle,
-                "y": counts,
-                "hovertemplate": f"{name}: %{{y:.3g}}% near %{{x:.3g}}<extra></extra>",
-            }
-            | look
-        )
-    notes = [
-        {"x": 0.02, "xref": "paper", "y": top, "text": texts.BEFORE_AFTER_KEY, "xanchor": "left"},
-    ]
-    x = {"title": "Value", "range": [-edge, edge], "showgrid": False, "nticks": 7}
-    return style(data, x, {"title": "Share of values (%)", "range": [0, top * 1.1]}, 356, dark, notes=notes)
+    middle = ((bins[:-1] + bins[1:]) / 2).tolist()
+    was, now = (
+        (np.histogram(np.clip(values, -edge, edge), bins)[0] / values.size * 100).tolist() for values in (before, after)
+    )
+    says = "{}: %{{y:.3g}}% near %{{x:.3g}}<extra></extra>"
+    steps = {"line": {"width": 0, "shape": "hvh"}, "fill": "tozeroy", "fillcolor": CLOUD[dark]}
+    outline = {"line": {"color": PICK[dark], "width": 1.8, "shape": "hvh"}}
+    data = [line(middle, was, CLOUD[dark], says.format("before"), name="before") | steps]
+    data.append(line(middle, now, PICK[dark], says.format("after"), name="after") | outline)
+    top = max(was + now)
+    notes = [note(0.02, top, texts.BEFORE_AFTER_KEY, "left auto", xref="paper")]
+    y = span("Share of values (%)", 0, top * 1.1, grid=True)
+    return style(data, span("Value", -edge, edge, nticks=7), y, 356, dark, notes=notes)
 
 
-def layer_errors(qualities: Sequence[Quality], dark: bool) -> go.Figure:
+def layer_errors(qualities: Sequence[Quality], dark: bool) -> Figure:
     """Signal over error of what each deep layer is given, one row a layer and a marker a scheme."""
-    names = ["embeddings and numbers", *(f"after layer {i}" for i in range(1, len(qualities[0].layers_db)))]
-    data = []
-    for quality, symbol in zip(qualities, ("circle", "diamond-open"), strict=True):
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": quality.precision,
-                "x": list(quality.layers_db),
-                "y": list(range(len(names))),
-                "hovertemplate": "%{x:.1f} dB<extra>" + quality.precision + "</extra>",
-                "marker": {"symbol": symbol, "size": 11, "color": INK[dark], "line": {"width": 2, "color": INK[dark]}},
-            }
-        )
-    top = max(max(q.layers_db) for q in qualities)
-    labels = [two_lines(name, f"{fmt.digits3(db)} dB") for name, db in zip(names, qualities[0].layers_db, strict=True)]
-    x = {"title": "SQNR against FP32 (dB)", "range": [0, top * 1.08], "showgrid": False}
-    fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark)
-    fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
-    return fig
+    first = qualities[0].layers_db
+    names = ["embeddings and numbers", *(f"after layer {i}" for i in range(1, len(first)))]
+    says = "%{x:.1f} dB<extra>"
+    rivals = [(q.precision, q.layers_db, [f"{says}{q.precision}</extra>"] * len(first)) for q in qualities]
+    labels = [two_lines(name, f"{fmt.digits3(db)} dB") for name, db in zip(names, first, strict=True)]
+    return against(
+        labels, rivals, span("SQNR against FP32 (dB)", 0, max(max(q.layers_db) for q in qualities) * 1.08), dark
+    )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import plotly.graph_objects as go
 import streamlit as st
 
 from app.shared import cached, parts
 from app.shared import formats as fmt
-from app.shared.figures.style import INK, PALETTE, bar, row_height, rows_axis, style, two_lines
+from app.shared.figures.drawing import Bar, hover, points, rows
+from app.shared.figures.style import INK, PALETTE, Figure, span, two_lines
 from app.views.published import texts
 from engine.published.dfx_figures import Comparison
 
@@ -18,37 +16,22 @@ def _text(figure: Comparison, value: float) -> str:
     return fmt.percent(value) if not figure.unit else fmt.si(value, figure.unit)
 
 
-def paired(figure: Comparison, dark: bool) -> go.Figure:
+def paired(figure: Comparison, dark: bool) -> Figure:
     """A bar for each prediction, a diamond where the document prints a number."""
     most = max(max(b.predicted, b.printed or 0.0) for b in figure.bars)
-    scale = fmt.scale([most], figure.unit) if figure.unit else None
-
-    def drawn(value: float) -> float:
-        return scale(value) if scale else 100 * value
-
-    data: list[dict[str, Any]] = []
-    labels = []
-    for at, one in enumerate(figure.bars):
-        labels.append(two_lines(one.label, _text(figure, one.predicted)))
-        said = f", printed {_text(figure, one.printed)}" if one.printed is not None else ""
-        hover = f"<b>{one.label}</b><br>predicted {_text(figure, one.predicted)}{said}<extra></extra>"
-        colour = {"color": PALETTE["compute"][dark]}
-        data.append(bar(at, drawn(one.predicted), marker=colour, hovertemplate=hover))
-    told = [(at, b.label, b.printed) for at, b in enumerate(figure.bars) if b.printed is not None]
-    if told:
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [drawn(printed) for _, _, printed in told],
-                "y": [at for at, _, _ in told],
-                "marker": {"symbol": "diamond", "size": 11, "color": INK[dark]},
-                "hovertemplate": [f"<b>{name}</b><br>printed {_text(figure, v)}<extra></extra>" for _, name, v in told],
-            }
-        )
-    unit = f" ({scale.unit})" if scale else " (%)"
-    x = {"title": f"{figure.measure}{unit}", "range": [0, 1.08 * drawn(most)], "showgrid": False, "nticks": 5}
-    return style(data, x, rows_axis(labels), max(200, 56 + row_height(labels) * len(labels)), dark)
+    scale = fmt.scale([most], figure.unit) if figure.unit else fmt.Scale(100.0, "%")
+    labels = [two_lines(b.label, _text(figure, b.predicted)) for b in figure.bars]
+    shown, told = [], []
+    for at, b in enumerate(figure.bars):
+        said = hover(b.label, f"predicted {_text(figure, b.predicted)}")
+        if b.printed is not None:
+            said = hover(b.label, f"predicted {_text(figure, b.predicted)}, printed {_text(figure, b.printed)}")
+            told.append((scale(b.printed), at, said))
+        shown.append(Bar(at, scale(b.predicted), PALETTE["compute"][dark], said))
+    x = span(f"{figure.measure} ({scale.unit})", 0, 1.08 * scale(most), nticks=5)
+    xs, ys, says = zip(*told) if told else ((), (), ())
+    marks = [points(xs, ys, INK[dark], says, symbol="diamond", size=11)] if told else []
+    return rows(labels, shown, x, dark, least=200, more=marks)
 
 
 def _answer(figure: Comparison) -> str:

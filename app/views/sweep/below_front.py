@@ -10,7 +10,7 @@ import streamlit as st
 from app.shared import comparison, link, parts
 from app.shared import formats as fmt
 from app.shared.comparison import Entry
-from app.shared.figures.heat import ObjectiveAxis, heat
+from app.shared.figures.heat import heat
 from app.views.sweep import background as sweep_run
 from app.views.sweep import charts, objectives, questions, spaces, texts
 from app.views.sweep.background import Outcome, SweptDesign
@@ -53,16 +53,9 @@ def tiles(outcome: Outcome, design: SweptDesign) -> None:
         if now is not None and grid.best != grid.now:
             answer += f"; selected {metric.text(now)}"
     with parts.card(f"{metric.label} by tile", texts.TILE_MARKS.format(answer=answer)):
-        fig = heat(
-            [str(v) for v in grid.columns.values],
-            [str(v) for v in grid.rows.values],
-            grid.values,
-            grid.best,
-            grid.now,
-            names,
-            ObjectiveAxis(metric.label, metric.unit, objectives.scale(metric, known), metric.less),
-            parts.dark(),
-        )
+        scale, dark = objectives.scale(metric, known), parts.dark()
+        columns, rows = grid.columns.values, grid.rows.values
+        fig = heat(columns, rows, grid.values, grid.best, grid.now, names, metric.label, scale, dark, metric.less)
         parts.figure(fig, texts.TILE_ALT.format(label=metric.label, answer=answer), "tiles")
         if grid.slices is not None:
             st.caption(texts.TILE_CAPTION.format(share=_SAME, slices=grid.slices))

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import plotly.graph_objects as go
 
 from app.shared import formats as fmt
-from app.shared.figures.style import INK, NEUTRAL, bar, row_height, rows_axis, style, two_lines
+from app.shared.figures.drawing import Bar, hover, rows
+from app.shared.figures.style import INK, NEUTRAL, Figure, span, two_lines
 
 
-def tornado(rows: Sequence[tuple[str, float, float]], percent: float, metric: str, dark: bool) -> go.Figure:
+def tornado(found: Sequence[tuple[str, float, float]], percent: float, metric: str, dark: bool) -> Figure:
     """Change of a metric as each value goes down and up: solid for up, hatched for down.
 
-    `rows` are (name, relative change with the value lowered, with it raised); largest first.
+    `found` are (name, relative change with the value lowered, with it raised); largest first.
     """
-    data: list[dict[str, Any]] = []
-    labels = []
-    for at, (name, down, up) in enumerate(rows):
-        labels.append(two_lines(name, f"{fmt.signed(down)} | {fmt.signed(up)}"))
-        hatch = {"shape": "/", "fgcolor": NEUTRAL, "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.5}
-        for change, word, marker in (
-            (down, "−", {"color": NEUTRAL, "pattern": hatch}),
-            (up, "+", {"color": INK[dark]}),
-        ):
-            hover = f"<b>{name} {word}{percent:.0%}</b><br>{metric} {fmt.signed(change)}<extra></extra>"
-            data.append(bar(at, 100 * change, marker=marker, hovertemplate=hover))
-    most = max((100 * max(abs(d), abs(u)) for _, d, u in rows), default=1.0) * 1.08 or 1.0
-    x = {"title": f"Change of {metric} (%)", "range": [-most, most], "zeroline": True, "zerolinecolor": NEUTRAL}
-    return style(data, x, rows_axis(labels), max(180, 56 + row_height(labels) * len(rows)), dark)
+    shown = []
+    for at, (name, down, up) in enumerate(found):
+        for change, word, colour, hatch in ((down, "−", NEUTRAL, "/"), (up, "+", INK[dark], "")):
+            says = hover(f"{name} {word}{percent:.0%}", f"{metric} {fmt.signed(change)}")
+            shown.append(Bar(at, 100 * change, colour, says, hatch=hatch))
+    labels = [two_lines(name, f"{fmt.signed(down)} | {fmt.signed(up)}") for name, down, up in found]
+    most = max((abs(bar.length) for bar in shown), default=1.0) * 1.08 or 1.0
+    x = span(f"Change of {metric} (%)", -most, most, grid=True, zeroline=True, zerolinecolor=NEUTRAL)
+    return rows(labels, shown, x, dark, least=180)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from app.shared import formats as fmt
 from app.shared import glossary
-from app.shared.figures.heat import ObjectiveAxis
 from app.views.sweep import texts
 from engine.cost.report import Report
 from engine.scenario.overrides import unstated
@@ -56,11 +55,6 @@ def priced(names: Iterable[str], paths: Iterable[str]) -> list[str]:
 def known(metrics: dict[str, Metric], less: bool) -> list[str]:
     """Names of the metrics with that sense, in order."""
     return [name for name, m in metrics.items() if m.less is less]
-
-
-def axis(metric: Metric, values: Iterable[float], limit: float | None = None) -> ObjectiveAxis:
-    """A metric as an axis with the prefix that suits the middle of its log range."""
-    return ObjectiveAxis(metric.label, metric.unit, scale(metric, values), metric.less, limit)
 
 
 def scale(metric: Metric, values: Iterable[float]) -> fmt.Scale:

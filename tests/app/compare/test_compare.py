@@ -18,6 +18,7 @@ from engine.scenario import ScenarioError, encode
 from engine.sweep import attribute
 from tests.app.forged import bomb, forged
 from tests.app.keys import key_of
+from tests.app.valid import valid
 
 MAIN = Path(__file__).parents[3] / "app" / "main.py"
 EIGHT = tuple(Entry(PRESETS[id].scenario) for id in list(PRESETS)[:MOST])
@@ -198,12 +199,13 @@ def test_the_operators_times_add_up_to_the_difference_of_the_requests():
 
 
 def test_bars_carry_the_values_and_parts_start_where_others_end():
-    fig = charts.metric_bars([("A", "one", 2e-3, 0.1), ("B", "two", None, None)], 0, "Latency", "s", False)
+    fig = valid(charts.metric_bars([("A", "one", 2e-3, 0.1), ("B", "two", None, None)], 0, "Latency", "s", False))
     assert fig.data[0].x[0] == pytest.approx(2.0)
     assert fig.data[0].error_x.array[0] == pytest.approx(0.2)
     assert fig.layout.xaxis.range[1] >= 2.2
     parts = evaluate(DFX).breakdown
     fig, shares = charts.breakdowns([("A", "one", parts), ("B", "two", {k: 30 * v for k, v in parts.items()})], True)
+    fig = valid(fig)
     assert shares
     for before, after in zip(fig.data, fig.data[1:], strict=False):
         assert after.base[0] >= before.base[0] + before.x[0] - 1e-9
@@ -212,13 +214,21 @@ def test_bars_carry_the_values_and_parts_start_where_others_end():
 
 def test_an_attribution_is_drawn_from_one_scenario_to_the_other():
     attribution = attribute(V100, DFX, METRICS["latency"].figure)
-    fig = charts.attribution(
-        ("A", "B"), (attribution.base, attribution.other), list(attribution.shares.items()), "s", "Latency", False, True
+    fig = valid(
+        charts.attribution(
+            ("A", "B"),
+            (attribution.base, attribution.other),
+            list(attribution.shares.items()),
+            "s",
+            "Latency",
+            False,
+            True,
+        )
     )
-    ends = [bar.base[0] + bar.x[0] for bar in fig.data[1:-1]]
-    assert ends[-1] == pytest.approx(fig.data[-1].x[0])
-    assert fig.data[1].base[0] == fig.data[0].x[0]
-    assert fig.data[0].x[0] == pytest.approx(evaluate(V100).latency_s)
+    (bars,) = fig.data
+    assert bars.base[-2] + bars.x[-2] == pytest.approx(bars.x[-1])
+    assert bars.base[1] == bars.x[0]
+    assert bars.x[0] == pytest.approx(evaluate(V100).latency_s)
 
 
 # --- the page

@@ -18,6 +18,7 @@ from engine.kernels.jit import JIT_ENABLED
 from engine.lab.host.measure import KERNELS, Spread
 from engine.lab.host.measure.fused import BLOCKS, FusedRun, Rates
 from engine.lab.host.measure.queue import queued
+from tests.app.valid import valid
 
 VIEW = str(Path(__file__).parents[3] / "app" / "views" / "kernels" / "page.py")
 MAIN = str(Path(__file__).parents[3] / "app" / "main.py")
@@ -88,13 +89,15 @@ def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
 
 
 def test_the_roofline_has_the_roofs_it_was_given():
-    fig = kernel_charts.host_roofline(
-        1e11,
-        "FP32 peak",
-        [Level("L3", 2e10, False), Level("DRAM", 1e10, True)],
-        50.0,
-        [KernelPoint("measured", 8e10, "measured"), KernelPoint("predicted", 9e10, "predicted")],
-        dark=False,
+    fig = valid(
+        kernel_charts.host_roofline(
+            1e11,
+            "FP32 peak",
+            [Level("L3", 2e10, False), Level("DRAM", 1e10, True)],
+            50.0,
+            [KernelPoint("measured", 8e10, "measured"), KernelPoint("predicted", 9e10, "predicted")],
+            dark=False,
+        )
     )
     roofs = [trace for trace in fig.data if trace.mode == "lines"]
     assert len(roofs) == 2
@@ -120,7 +123,7 @@ def test_no_label_of_the_roofline_is_cut_whatever_was_measured_and_however_narro
             for label, kind in (("measured", "measured"), ("predicted", "predicted"), ("numpy FP32", "library"))
         ]
         levels = [Level("L3", l3, False), Level("DRAM", dram, True)]
-        fig = kernel_charts.host_roofline(peak, "FP32 peak", levels, intensity, spots, dark=False)
+        fig = valid(kernel_charts.host_roofline(peak, "FP32 peak", levels, intensity, spots, dark=False))
         low, high = fig.layout.xaxis.range
         for note in fig.layout.annotations:
             if note.text in {spot.label for spot in spots}:
@@ -135,12 +138,12 @@ def test_no_label_of_the_roofline_is_cut_whatever_was_measured_and_however_narro
 
 
 def test_the_runs_are_drawn_as_they_came():
-    fig = kernel_charts.runs([2e-3, 1e-3, 3e-3], (1.5e-3, 2.5e-3), 2.2e-3, dark=True)
+    fig = valid(kernel_charts.runs([2e-3, 1e-3, 3e-3], (1.5e-3, 2.5e-3), 2.2e-3, dark=True))
     dots = next(trace for trace in fig.data if trace.mode == "markers")
     assert list(dots.y) == pytest.approx([2.0, 1.0, 3.0])
     assert fig.layout.yaxis.title.text == "Time (ms)"
     assert fig.layout.yaxis.range[0] == 0
-    far = kernel_charts.runs([1e-3], (1e-3, 1e-3), 1.0, dark=True)
+    far = valid(kernel_charts.runs([1e-3], (1e-3, 1e-3), 1.0, dark=True))
     assert all(max(trace.y) < 2 for trace in far.data)  # a prediction far off does not flatten the runs
 
 
@@ -169,8 +172,8 @@ def test_measured_gains_are_drawn_beside_the_predicted(dark):
         FusedRun("a", "A", Spread((2e-3,)), Spread((1e-3,)), Rates(1e-10, 1e-10), 3e-3, 2e-3),
         FusedRun("b", "B", Spread((1e-3,)), Spread((1e-3,)), Rates(1e-10, 1e-10), 4e-3, 1e-3),
     ]
-    dots = [trace for trace in kernel_charts.measured(runs, dark).data if trace.mode == "markers"]
-    assert {(t.name, t.y[0]): t.x[0] for t in dots} == {
+    dots = [trace for trace in valid(kernel_charts.measured(runs, dark)).data if trace.mode == "markers"]
+    assert {(t.name, y): x for t in dots for x, y in zip(t.x, t.y)} == {
         ("measured", 0): 2.0,
         ("predicted", 0): 1.5,
         ("measured", 1): 1.0,

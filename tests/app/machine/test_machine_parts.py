@@ -3,18 +3,19 @@
 import re
 from pathlib import Path
 
-import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared.figures import machine as machine_charts
-from app.shared.figures.machine import Bar, PeakOfPart
+from app.shared.figures.machine import PeakOfPart
+from app.shared.figures.report import Share, shares
 from app.shared.formats import si
 from app.views.machine import facts
 from engine.evaluate import evaluate
 from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
+from tests.app.valid import valid
 
 MAIN = Path(__file__).parents[3] / "app" / "main.py"
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
@@ -95,16 +96,12 @@ def test_figures_are_valid_and_tell_parts_apart_without_colour(dark):
     parts = [
         PeakOfPart(name, [("int8", 1e12), ("ms-fp8", k * 1e13)], ("ms-fp8", 9e12)) for k, name in ((9, "A"), (4, "B"))
     ]
-    fig = machine_charts.peaks(parts, dark)
-    go.Figure(fig.to_dict())
+    fig = valid(machine_charts.peaks(parts, dark))
     lines = [t for t in fig.data if t.mode.startswith("lines")]
     assert len({t.marker.symbol for t in lines}) == len({t.line.dash for t in lines}) == 2
     assert [t.text[-1] for t in lines] == ["A", "B"]
-    rows = [Bar("DSP", 0.39, "3,523 of 9,024"), Bar("LUT", 0.4, "printed", weak=True)]
-    fig = machine_charts.shares(rows, "Share of the part", dark)
-    go.Figure(fig.to_dict())
-    assert fig.data[2].marker.pattern.shape == "/"
-    assert fig.data[1].marker.pattern.shape is None
-    fig = machine_charts.waits([(1, 1e-3), (2, 2e-3)], 2, dark)
-    go.Figure(fig.to_dict())
+    rows = [Share("DSP", 0.39, "3,523 of 9,024"), Share("LUT", 0.4, "printed", weak=True)]
+    fig = valid(shares(rows, "#358BFF", "Share of the part", dark))
+    assert list(fig.data[1].marker.pattern.shape) == ["", "/"]
+    fig = valid(machine_charts.waits([(1, 1e-3), (2, 2e-3)], 2, dark))
     assert list(fig.data[1].x) == [2, 2]

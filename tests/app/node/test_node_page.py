@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -15,6 +14,7 @@ from engine.analyses.node.timeline import timeline
 from engine.devices.common.contract import Span
 from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
+from tests.app.valid import valid
 
 MAIN = Path(__file__).parents[3] / "app" / "main.py"
 NODE = PRESETS["node-dlrm"].scenario
@@ -43,8 +43,7 @@ def test_the_node_is_drawn_with_what_crosses_each_link(dark):
     report = cached.report(encode(NODE))
     found = facts.topology(report)
     assert (found.count, found.host is not None, found.network) == (6, True, "Network")
-    fig = charts.topology(found, dark)
-    go.Figure(fig.to_dict())
+    fig = valid(charts.topology(found, dark))
     texts = " ".join(note.text for note in fig.layout.annotations)
     assert all(f"Card {i}" in texts for i in range(1, 7))
     assert texts.count("busy") == 6  # both directions of three kinds of link
@@ -85,8 +84,7 @@ def test_the_core_split_has_a_best_inside():
 @pytest.mark.parametrize("card", [1, 0])
 def test_every_request_has_its_bars(dark, card):
     found = timeline(NODE, 3, card)
-    fig = charts.cores(found.bars, card, dark)
-    go.Figure(fig.to_dict())
+    fig = valid(charts.cores(found.bars, card, dark))
     units = list(fig.layout.yaxis.ticktext)
     assert units[0] == "network in"
     assert units[-1] == "network out"
@@ -98,17 +96,16 @@ def test_every_request_has_its_bars(dark, card):
         assert sum(len(t.x) for t in fig.data) == len(found.bars)
         assert {f"card {k}, cores 1 to 4" for k in range(1, 7)} <= set(units)
     assert any(t.marker.pattern.shape for t in fig.data)  # every second request
-    shown = [t.name for t in fig.data if t.showlegend]
+    shown = [t.name for t in fig.data]
     assert len(shown) == len(set(shown)) >= 2
-    one = charts.cores([Span("card 1", "request 1", 0.0, 1e-3, "compute")], 0, dark)
+    one = valid(charts.cores([Span("card 1", "request 1", 0.0, 1e-3, "compute")], 0, dark))
     assert list(one.layout.yaxis.ticktext) == ["card 1"]
 
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_curves_are_drawn_with_their_limit(dark):
     curves = [("node", curve(PRESETS["node-xlmr"].scenario, 0.2)), ("host alone", on_host(NODE, 0.1))]
-    fig = charts.load(curves, 0.2, dark)
-    go.Figure(fig.to_dict())
+    fig = valid(charts.load(curves, 0.2, dark))
     assert any("limit" in note.text for note in fig.layout.annotations)
     assert [note.text for note in fig.layout.annotations][-1] == "node"  # the host can't hold these tables
     assert "host alone can't hold" in facts.load_told(*(c for _, c in curves), 0.2)

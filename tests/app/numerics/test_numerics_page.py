@@ -13,6 +13,7 @@ from app.views.numerics.labels import called
 from engine.lab.numerics.study import TENSORS, points, stored, tensor
 from engine.lab.numerics.trained import Quality
 from engine.numerics.formats import NumericsError
+from tests.app.valid import valid
 
 VIEW = str(Path(__file__).parents[3] / "app" / "views" / "numerics" / "page.py")
 MAIN = str(Path(__file__).parents[3] / "app" / "main.py")
@@ -56,8 +57,10 @@ def test_networks_are_trained_only_when_asked_and_then_judged_in_both_precisions
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_errors_of_layers_are_drawn_as_given(dark):
-    fig = charts.layer_errors(
-        [Quality("a", 0.8, layers_db=(30.0, 40.0)), Quality("b", 0.8, layers_db=(31.0, 42.0))], dark
+    fig = valid(
+        charts.layer_errors(
+            [Quality("a", 0.8, layers_db=(30.0, 40.0)), Quality("b", 0.8, layers_db=(31.0, 42.0))], dark
+        )
     )
     assert {t.name: list(t.x) for t in fig.data} == {"a": [30, 40], "b": [31, 42]}
     assert fig.layout.xaxis.range[1] > 42
@@ -105,11 +108,11 @@ def test_a_tensor_is_stored_as_its_format_says():
 
 def test_the_figures_hold_the_numbers():
     found = points("relu")
-    fig = charts.error_curve(found, found[5], 30.0, dark=False)
+    fig = valid(charts.error_curve(found, found[5], 30.0, dark=False))
     drawn = {(round(x, 6), round(y, 6)) for t in fig.data if t.name for x, y in zip(t.x, t.y, strict=True)}
     assert drawn == {(round(p.bits, 6), round(p.sqnr_db, 6)) for p in found if np.isfinite(p.sqnr_db)}
     shown = stored("relu", "int4")
-    shares = charts.distribution(shown.before, shown.after, dark=True)
+    shares = valid(charts.distribution(shown.before, shown.after, dark=True))
     for trace in shares.data:
         assert sum(trace.y) == pytest.approx(100, abs=0.5)
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 from types import SimpleNamespace
 
-import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared import parts
+from app.shared.figures.style import Figure
 from app.shared.formats import compared, plain
 from engine.evaluate import evaluate
 from engine.published import validate
@@ -58,7 +58,7 @@ def test_a_browser_draws_the_numbers_before_it_reads_the_charts_library(monkeypa
     monkeypatch.setattr(parts, "st", drawn)
     monkeypatch.setattr(parts.time, "sleep", slept.append)
     monkeypatch.setattr(parts, "_image", lambda: "svg")
-    assert [parts.figure(go.Figure(), "", key) for key in ("first", "second")] == [waits, waits]
+    assert [parts.figure(Figure([], {}), "", key) for key in ("first", "second")] == [waits, waits]
 
 
 def test_a_newcomer_sees_an_answer():

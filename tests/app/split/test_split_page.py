@@ -14,6 +14,7 @@ from engine.analyses.split import best_split
 from engine.devices.smartnic import family
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError, encode
+from tests.app.valid import valid
 
 MAIN = Path(__file__).parents[3] / "app" / "main.py"
 ALEXNET = PRESETS["alexnet-split"].scenario
@@ -103,22 +104,23 @@ def test_a_system_of_one_executor_names_others():
 @pytest.mark.parametrize("dark", [False, True])
 def test_figures_hold_the_numbers(dark):
     _, points = cuts(ALEXNET)
-    fig = charts.cuts(points, best_split(points), dark)
+    fig = valid(charts.cuts(points, best_split(points), dark))
     assert fig.data[0].name == "first device"
     assert fig.layout.legend.traceorder == "normal"  # the legend reads as the request runs
     for at, point in enumerate(points):
         stacked = sum(trace.y[at] for trace in fig.data)
         assert stacked == pytest.approx(1e3 * point.latency_s)
     found = placements("mobilenet-v1", limit_s=0.01)
-    places = charts.placements(found, 0.01, dark)
-    ends = [max(t.base[0] + t.x[0] for t in places.data if t.type == "bar" and t.y[0] == i) for i in range(len(found))]
-    assert ends == pytest.approx([1e3 * p.latency_s for p in found])
+    places = valid(charts.placements(found, 0.01, dark))
+    _, travel = (trace for trace in places.data if trace.type == "bar")
+    assert [b + x for b, x in zip(travel.base, travel.x)] == pytest.approx([1e3 * p.latency_s for p in found])
     nic = nic_of(PRESETS["tonic-fc"].scenario)
-    lines = charts.forwarding([forwarding(nic, n) for n in (0, 256)], 256, dark)
+    lines = valid(charts.forwarding([forwarding(nic, n) for n in (0, 256)], 256, dark))
     assert max(lines.data[0].y) == pytest.approx(80)
     depth = depth_first_of(PRESETS["edge-camera"].scenario.with_(system="arm-edge", scheme="single", split=0))
-    drawn = charts.chains(depth, 1, dark)
-    assert all(drawn.data[i].x[0] > drawn.data[i + 1].x[0] for i in range(0, len(drawn.data), 2))
+    drawn = valid(charts.chains(depth, 1, dark))
+    (bars,) = drawn.data
+    assert all(before > after for before, after in zip(bars.x[::2], bars.x[1::2]))
 
 
 def test_forwarding_is_the_family_s_and_refuses_others():

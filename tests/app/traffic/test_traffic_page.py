@@ -23,6 +23,7 @@ from engine.traffic import RequestTimeline, Sla, capacity, capacity_plan
 from engine.traffic.closed_forms import md1
 from engine.traffic.scenario_load import node_facts
 from tests.app.keys import key_of
+from tests.app.valid import valid
 
 MAIN = Path(__file__).parents[3] / "app" / "main.py"
 GRU = PRESETS["brainwave-gru"].scenario
@@ -119,7 +120,7 @@ def test_every_way_to_load_it_has_an_answer(load):
     assert len(answer.curve) >= 10
     assert all(0.0 <= share <= 1.0 + 1e-9 for p in answer.curve for share in p.use.values())
     assert max(answer.curve[-1].use.values()) > (0.5 if load.arrivals == "day" else 0.85)  # a quick run is not a day
-    assert charts.along(answer.curve, answer.curve[5].qps, False).data
+    assert valid(charts.along(answer.curve, answer.curve[5].qps, False)).data
     spot = loads.point(load, sla, 0.3 * answer.capacity.qps, answer.capacity)
     assert spot.figures["p50"] <= spot.figures["p99"]
 
@@ -227,8 +228,8 @@ def test_only_an_overloaded_part_stands_out():
         spot = loads.point(load, Sla(10.0), share * top.qps, top)
         assert max(spot.use.values()) >= 0.995
         assert (spot.message is not None) == over
-        fig = charts.use(spot.use, False, over=spot.message is not None)
-        colours = [bar.marker.color for bar in fig.data[1:]]
+        fig = valid(charts.use(spot.use, False, over=spot.message is not None))
+        colours = fig.data[1].marker.color
         assert (charts.PICK[False] in colours) == over
 
 
@@ -262,25 +263,29 @@ def test_files_hold_units_token_and_versions(gru):
 def test_figures_hold_the_numbers(gru):
     load, sla, found = gru
     spot = loads.point(load, sla, 0.5 * found.capacity.qps, found.capacity)
-    fig = charts.curve(found.curve, "p99", sla.seconds, found.headline.qps, found.capacity.qps, (1.0, None), False)
+    fig = valid(
+        charts.curve(found.curve, "p99", sla.seconds, found.headline.qps, found.capacity.qps, (1.0, None), False)
+    )
     drawn = next(t for t in fig.data if t.mode == "lines+markers")
     assert drawn.y[5] == pytest.approx(1e3 * found.curve[5].figure)
-    fig = charts.distribution(spot, sla.seconds, "p99", True)
+    fig = valid(charts.distribution(spot, sla.seconds, "p99", True))
     assert sum(fig.data[0].y) == pytest.approx(100 * spot.shares.sum())
     assert fig.data[0].x[0] == pytest.approx(np.log10(spot.edges[:2]).mean())
     came, done = np.array([0.0, 1.0]), np.array([2.0, 4.0])
     start = {"server": np.array([0.0, 2.0])}
     seen = RequestTimeline(came, {"server": came}, start, {"server": done}, None, done, np.ones(2, int))
     assert tables.waits(seen) == pytest.approx((0.2, 2.5))
-    fig = charts.window(seen, False)
+    fig = valid(charts.window(seen, False))
     assert list(fig.data[1].x) == [2.0, 2.0]
 
 
 def test_a_window_of_several_stations_shows_waits_wires_and_services():
     load = Load(encode(PRESETS["nic-coprocessor"].scenario), arrangement="stages")
     seen = loads.window(load, 150.0)
-    fig = charts.window(seen, False)
-    assert len(fig.data) == 6
+    fig = valid(charts.window(seen, False))
+    looks = {colour for bars in fig.data for colour in bars.marker.color}
+    assert looks == {charts.CLOUD[False], charts.PALETTE["links"][False], charts.INK[False]}
+    assert {bars.width for bars in fig.data} == {0.35, 0.8}
     drawn = sum(sum(t.x) for t in fig.data)
     assert drawn == pytest.approx(1e3 * (seen.done - seen.arrive)[:40].sum(), rel=1e-9)
     assert "narrow travels" in tables.window_key(seen)
