@@ -11,96 +11,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.cli.ask import add_ask
 from engine.cli.choose import add_choose
 from engine.cli.compare_measured import add_compare_measured
-from engine.cli.edge import add_edge
 from engine.cli.imports import add_import
-from engine.cli.kinds import add_kinds
-from engine.cli.machine import add_machine
 from engine.cli.measure import add_measure
-from engine.cli.node import add_node
 from engine.cli.op import add_op
 from engine.cli.output import emit
 from engine.cli.plan import add_plan
-from engine.cli.program import add_program
+from engine.cli.scenario import add_scenario, changed
 from engine.cli.sweep import add_sweep
-from engine.cli.tile import add_tile
 from engine.cli.traffic import add_traffic
 from engine.devices.common.contract import Unsupported
-from engine.scenario import Scenario, ScenarioError, decode, make, token_in
-from engine.scenario.fields import FIELDS
+from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
-from engine.scenario.overrides import apply_all
 from hardware_specs.catalog import default_catalog
-from hardware_specs.plain import read_plain
 from hardware_specs.quantity import SpecError
 from model_zoo.catalog import default_zoo
 from model_zoo.schema import WorkloadError
 
-_FILE_LIMIT = 8 * 1024 * 1024  # bytes of a scenario file, which may be a whole report
 _PROBLEMS = 10  # of a user's files that are told before every answer
 _KINDS = ("systems", "devices", "links", "nics", "workloads", "presets", "families")
-
-
-def scenario_of(
-    target: str | None, system: str | None = None, workload: str | None = None, devices: str | None = None
-) -> Scenario:
-    """Scenario meant by a target: a token, a URL, ``preset:ID``, a YAML or JSON file, or a system and a workload.
-
-    A pair's partition is the natural one for the number of devices asked for.
-    """
-    from engine.resolve.choices import default_scenario
-    from engine.resolve.presets import preset
-
-    if target is not None and (system is not None or workload is not None):
-        name, value = ("system", system) if system is not None else ("workload", workload)
-        raise ScenarioError(
-            f"--{name} is {str(value)[:60]!r} beside a scenario, which names its own: give one of the two, or "
-            f"--set {name}=..."
-        )
-    if target is None:
-        if not system or not workload:
-            raise ScenarioError("a scenario is needed: a token, a URL, preset:ID, a file, or --system and --workload")
-        return default_scenario(system, workload, **_count(devices))
-    if target.startswith("preset:"):
-        return preset(target.removeprefix("preset:")).scenario
-    path = Path(target)
-    if path.suffix in (".yaml", ".yml", ".json"):
-        return _from_file(path)
-    token = token_in(target)
-    if token == target.strip() and not token[:1].isdigit():
-        raise ScenarioError(
-            f"scenario is {target[:60]!r}: a token, a URL with ?s=, preset:ID or a .yaml, .yml or .json file is allowed"
-        )
-    return decode(token)
-
-
-def _from_file(path: Path) -> Scenario:
-    """A scenario file: system, workload, and any field; fields left out take the pair's defaults."""
-    from engine.resolve.choices import default_scenario
-
-    data = read_plain(path, _FILE_LIMIT)
-    if isinstance(data, dict) and "scenario" in data and "token" in data:
-        data = data["scenario"]  # a report as exported
-    if not isinstance(data, dict) or not {"system", "workload"} <= data.keys():
-        raise ScenarioError(f"{path.name}: a scenario file needs at least `system` and `workload`")
-    known = {key: value for key, value in data.items() if key in Scenario.model_fields}
-    strange = sorted(str(key) for key in data.keys() - known.keys())
-    if strange:
-        raise ScenarioError(f"{path.name}: {strange[0]!r} is not a field; fields: {', '.join(Scenario.model_fields)}")
-    count = {} if "scheme" in known else _count(known.get("devices"))
-    base = default_scenario(str(known["system"]), str(known["workload"]), **count)
-    if "switches" in known and isinstance(known["switches"], dict):
-        known["switches"] = base.switches | known["switches"]
-    return make(base.model_dump() | known)
-
-
-def _count(devices: Any) -> dict[str, Any]:
-    """Devices asked for as a field of a scenario, where they are a number; anything else is refused where it is set."""
-    try:
-        return {"devices": int(str(devices))}
-    except ValueError:
-        return {}
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -141,20 +72,12 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
-def _changed(args: argparse.Namespace) -> Scenario:
-    """The scenario meant by the arguments of `_add_scenario`."""
-    scenario = scenario_of(args.scenario, args.system, args.workload, None if args.scheme else args.devices)
-    flags = {f.path: getattr(args, f.path) for f in FIELDS if f.flag and f.kind != "id"}
-    changes = [f"{path}={value}" for path, value in flags.items() if value]
-    return apply_all(scenario, changes + args.set)
-
-
 def _evaluate(args: argparse.Namespace) -> int:
     from engine.cost.trace import trace
     from engine.evaluate import evaluate
     from engine.published.nearest import data_of, row_of
 
-    report = evaluate(_changed(args))
+    report = evaluate(changed(args))
     if args.trace:
         if not report.timeline:
             raise ScenarioError(f"--trace {args.trace}: {report.system_name} has no timeline to write")
@@ -232,14 +155,6 @@ def _bench(args: argparse.Namespace) -> int:
     return 0
 
 
-def _add_scenario(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", nargs="?", help="token, URL, preset:ID, or a YAML/JSON file")
-    for f in FIELDS:
-        if f.flag:
-            parser.add_argument(f"--{f.path.replace('_', '-')}", help=f.help)
-    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="any setting; may repeat")
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The argument parser with every subcommand."""
     parser = argparse.ArgumentParser(prog="python -m engine", description=__doc__)
@@ -248,20 +163,15 @@ def build_parser() -> argparse.ArgumentParser:
     p.add_argument("what", choices=_KINDS)
     p.set_defaults(run=_list)
     p = commands.add_parser("evaluate", help="one scenario: latency, throughput, power, cost, and why")
-    _add_scenario(p)
+    add_scenario(p)
     p.add_argument("--csv", action="store_true")
     p.add_argument("--trace", metavar="FILE", help="also write the timeline there, for Perfetto or chrome://tracing")
     p.add_argument("--force", action="store_true", help="replace a file that is there")
     p.set_defaults(run=_evaluate)
-    add_machine(commands, _add_scenario, _changed)
-    add_kinds(commands, _add_scenario, _changed)
-    add_node(commands, scenario_of)
-    add_tile(commands, _add_scenario, _changed)
-    add_program(commands, _add_scenario, _changed)
-    add_traffic(commands, _add_scenario, _changed)
+    asked = add_ask(commands)
+    add_traffic(commands)
     add_sweep(commands)
     add_choose(commands)
-    add_edge(commands, _add_scenario, _changed)
     add_measure(commands)
     add_op(commands)
     add_import(commands)
@@ -274,7 +184,7 @@ def build_parser() -> argparse.ArgumentParser:
     p.add_argument("--only", help="benchmark files whose name holds this")
     p.add_argument("--markdown", metavar="FILE", help="also write the table there")
     p.set_defaults(run=_bench)
-    for sub in commands.choices.values():
+    for sub in {*commands.choices.values(), *asked.choices.values()}:
         sub.add_argument("--json", action="store_true", help="machine-readable, SI units in the keys")
     return parser
 

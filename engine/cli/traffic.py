@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import emit
+from engine.cli.scenario import add_scenario, changed, scenario_of
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import boundary, brief
@@ -46,8 +47,8 @@ examples:
 """
 
 
-def add_traffic(commands: Any, add_scenario: Callable[[argparse.ArgumentParser], None], scenario: Any) -> None:
-    """Register both commands; ``scenario`` makes a Scenario of parsed arguments."""
+def add_traffic(commands: Any) -> None:
+    """Register both commands."""
     raw = argparse.RawDescriptionHelpFormatter
     p = commands.add_parser(
         "simulate", help="latency distribution of a scenario under a load", epilog=_SIMULATE, formatter_class=raw
@@ -56,7 +57,7 @@ def add_traffic(commands: Any, add_scenario: Callable[[argparse.ArgumentParser],
     _add_load(p)
     p.add_argument("--qps", type=float, required=True, help="requests a second")
     p.add_argument("--most", type=int, help="go on to at most so many requests until intervals are within 5%%")
-    p.set_defaults(run=lambda args: _simulate(args, scenario(args)))
+    p.set_defaults(run=lambda args: _simulate(args, changed(args)))
     p = commands.add_parser(
         "capacity",
         help="load inside an SLA, and the nodes, power and money a demand needs",
@@ -82,7 +83,7 @@ def add_traffic(commands: Any, add_scenario: Callable[[argparse.ArgumentParser],
         metavar="SCENARIO",
         help="another system at the same SLA and inferences a second; may be repeated",
     )
-    p.set_defaults(run=lambda args: _capacity(args, scenario(args)))
+    p.set_defaults(run=lambda args: _capacity(args, changed(args)))
 
 
 def _add_load(parser: argparse.ArgumentParser) -> None:
@@ -212,7 +213,6 @@ def _simulate(args: argparse.Namespace, scenario: Scenario) -> int:
 
 
 def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
-    from engine.cli.main import scenario_of
     from engine.traffic import Demand, SiteFacts, Sla
     from engine.traffic.scenario_load import inferences_of
     from engine.traffic.serving import compare

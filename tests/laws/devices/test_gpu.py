@@ -3,7 +3,7 @@
 import pytest
 
 from engine import default_scenario, evaluate
-from engine.cli.main import scenario_of
+from engine.cli.scenario import scenario_of
 from hardware_specs import default_catalog
 
 

@@ -678,7 +678,7 @@ def test_odd_instances_stay_between_their_bounds(path):
 
 
 def test_a_scenario_file_asks_for_an_unseen_instance_and_network(tmp_path):
-    from engine.cli.main import scenario_of
+    from engine.cli.scenario import scenario_of
 
     file = tmp_path / "unseen.yaml"
     file.write_text(

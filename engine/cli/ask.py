@@ -1,0 +1,102 @@
+"""``python -m engine ask ANALYSIS ...``: one question about a scenario, a node or a network.
+
+An analysis answers with plain data, SI units in the keys, and the sentences to begin with; `output.told` writes the
+rest for people. Each is a command by its own name too, for one version more.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from engine.cli import edge, machine, node
+from engine.cli.output import emit, told
+from engine.cli.scenario import add_scenario
+
+Answer = Callable[[argparse.Namespace], tuple[Any, Iterable[str]]]
+_GOALS = ("latency", "throughput", "energy", "first", "second")
+
+
+def _microservice(p: argparse.ArgumentParser) -> None:
+    add_scenario(p)
+    p.add_argument("--pool", type=int, required=True, help="devices of the pool")
+    p.add_argument("--clients", type=int, default=1, help="CPU servers that drive it (default 1)")
+    p.add_argument("--client-cores", type=int, default=16, help="cores of a client (default 16)")
+    p.add_argument("--client-ms", type=float, default=50.0, help="core time of a query on a client [ms] (default 50)")
+    p.add_argument("--p95-ms", type=float, help="limit on the 95th percentile from request to answer [ms]")
+
+
+def _program(p: argparse.ArgumentParser) -> None:
+    p.add_argument("what", choices=("show", "run", "time", "check"))
+    add_scenario(p)
+    p.add_argument("--file", help="text of a program (default: the one the scenario's price rests on)")
+    of = "of a decoder: layer (default), head or token; of an NPU attention, convolution or mlp instead of the network"
+    p.add_argument("--part", default="layer", help=of)
+    p.add_argument("--seed", type=int, default=0, help="of the numbers it runs on (default 0)")
+
+
+def _tile(p: argparse.ArgumentParser) -> None:
+    add_scenario(p)
+    p.add_argument("--op", help="only this operator")
+    p.add_argument("--block", metavar="ROWSxCOLUMNSxDEPTH", help="price these blocks in a core instead of a search")
+    p.add_argument("--cores", metavar="COLUMNSxROWS", help="of cores beside each other, with --block")
+    p.add_argument("--stays", choices=("a", "b", "c"), help="the operand whose block stays, with --block")
+
+
+def _node(p: argparse.ArgumentParser) -> None:
+    p.add_argument("networks", nargs="+", metavar="SCENARIO@QPS", help="token, URL, preset:ID or a file, @, requests/s")
+    p.formatter_class, p.epilog = argparse.RawDescriptionHelpFormatter, node.EPILOG
+
+
+def _split(p: argparse.ArgumentParser) -> None:
+    add_scenario(p)
+    p.add_argument("--goal", choices=_GOALS, default="latency", help="what the best cut is best at (default latency)")
+    p.add_argument("--first-precision", help="format of the first part where it differs (a quantised part)")
+
+
+def _camera(p: argparse.ArgumentParser) -> None:
+    p.add_argument("workload")
+    p.add_argument("--frames", type=float, default=5.0, help="frames a second (default 5)")
+    p.add_argument("--frame-kb", type=float, default=200.0, help="kilobytes of a frame (default 200)")
+    p.add_argument("--limit-ms", type=float, help="longest time from frame to answer")
+    p.add_argument("--extra-km", type=float, default=0.0, help="fibre on top of what the links hold")
+    p.add_argument("--goal", choices=_GOALS, default="latency")
+    p.add_argument("--precision", default="fp32")
+
+
+def _forward(p: argparse.ArgumentParser) -> None:
+    p.add_argument("device", nargs="?", default="agilio-cx-2x40")
+    p.add_argument("--executors", type=int, help="threads that infer; the part's own when left out")
+
+
+ANALYSES: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Answer]] = {
+    "machine": ("units, fabric, tiles and arithmetic of an FPGA processor", add_scenario, machine.machine),
+    "microservice": ("a pool of accelerators behind the network", _microservice, machine.microservice),
+    "program": ("programs of an FPGA processor: shown, run on numbers, timed, checked", _program, machine.program),
+    "kinds": ("time by kind of operator, before and after each optimisation", add_scenario, node.kinds),
+    "tile": ("every tiling of every product on a card: counted, the best, or one of yours", _tile, node.tile),
+    "node": ("several networks on one node of cards", _node, node.node),
+    "split": ("every cut of a network between two executors, and the best", _split, edge.split),
+    "camera": ("where to analyse a camera's frames: far edge, metro edge, core, or cut", _camera, edge.camera),
+    "forward": ("packets a SmartNIC passes on while it infers", _forward, edge.forward),
+    "fuse": ("a network breadth first and depth first: time, traffic, tiles", add_scenario, edge.fuse),
+}
+"""What it says, its arguments and its answer, by the name it is asked by."""
+
+
+def _answered(answer: Answer, args: argparse.Namespace) -> int:
+    data, sentences = answer(args)
+    return emit(data, args.json, () if args.json else [*sentences, *told(data)])
+
+
+def add_ask(commands: Any) -> Any:
+    """Register `ask` and, unlisted, the names by themselves; returns the parsers of the analyses."""
+    p = commands.add_parser("ask", help=f"one analysis: {', '.join(ANALYSES)}")
+    asked = p.add_subparsers(dest="analysis", required=True, metavar="ANALYSIS")
+    for name, (said, arguments, answer) in ANALYSES.items():
+        for parser in (asked.add_parser(name, help=said, description=said), commands.add_parser(name)):
+            arguments(parser)
+            parser.set_defaults(run=partial(_answered, answer))
+    return asked

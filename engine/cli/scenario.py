@@ -1,0 +1,92 @@
+"""The scenario that a command line means: a token, a URL, a preset, a file or a pair, and what is changed in it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from engine.scenario import Scenario, ScenarioError, decode, make, token_in
+from engine.scenario.fields import FIELDS
+from engine.scenario.overrides import apply_all
+from hardware_specs.plain import read_plain
+
+_FILE_LIMIT = 8 * 1024 * 1024  # bytes of a scenario file, which may be a whole report
+
+
+def scenario_of(
+    target: str | None, system: str | None = None, workload: str | None = None, devices: str | None = None
+) -> Scenario:
+    """Scenario meant by a target: a token, a URL, ``preset:ID``, a YAML or JSON file, or a system and a workload.
+
+    A pair's partition is the natural one for the number of devices asked for.
+    """
+    from engine.resolve.choices import default_scenario
+    from engine.resolve.presets import preset
+
+    if target is not None and (system is not None or workload is not None):
+        name, value = ("system", system) if system is not None else ("workload", workload)
+        raise ScenarioError(
+            f"--{name} is {str(value)[:60]!r} beside a scenario, which names its own: give one of the two, or "
+            f"--set {name}=..."
+        )
+    if target is None:
+        if not system or not workload:
+            raise ScenarioError("a scenario is needed: a token, a URL, preset:ID, a file, or --system and --workload")
+        return default_scenario(system, workload, **_count(devices))
+    if target.startswith("preset:"):
+        return preset(target.removeprefix("preset:")).scenario
+    path = Path(target)
+    if path.suffix in (".yaml", ".yml", ".json"):
+        return _from_file(path)
+    token = token_in(target)
+    if token == target.strip() and not token[:1].isdigit():
+        raise ScenarioError(
+            f"scenario is {target[:60]!r}: a token, a URL with ?s=, preset:ID or a .yaml, .yml or .json file is allowed"
+        )
+    return decode(token)
+
+
+def _from_file(path: Path) -> Scenario:
+    """A scenario file: system, workload, and any field; fields left out take the pair's defaults."""
+    from engine.resolve.choices import default_scenario
+
+    data = read_plain(path, _FILE_LIMIT)
+    if isinstance(data, dict) and "scenario" in data and "token" in data:
+        data = data["scenario"]  # a report as exported
+    if not isinstance(data, dict) or not {"system", "workload"} <= data.keys():
+        raise ScenarioError(f"{path.name}: a scenario file needs at least `system` and `workload`")
+    known = {key: value for key, value in data.items() if key in Scenario.model_fields}
+    strange = sorted(str(key) for key in data.keys() - known.keys())
+    if strange:
+        raise ScenarioError(f"{path.name}: {strange[0]!r} is not a field; fields: {', '.join(Scenario.model_fields)}")
+    count = {} if "scheme" in known else _count(known.get("devices"))
+    base = default_scenario(str(known["system"]), str(known["workload"]), **count)
+    if "switches" in known and isinstance(known["switches"], dict):
+        known["switches"] = base.switches | known["switches"]
+    return make(base.model_dump() | known)
+
+
+def _count(devices: Any) -> dict[str, Any]:
+    """Devices asked for as a field of a scenario, where they are a number; anything else is refused where it is set."""
+    try:
+        return {"devices": int(str(devices))}
+    except ValueError:
+        return {}
+
+
+def add_scenario(parser: argparse.ArgumentParser) -> None:
+    """Arguments that mean a scenario and the settings changed in it."""
+    parser.add_argument("scenario", nargs="?", help="token, URL, preset:ID, or a YAML/JSON file")
+    for f in FIELDS:
+        if f.flag:
+            parser.add_argument(f"--{f.path.replace('_', '-')}", help=f.help)
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="any setting; may repeat")
+
+
+def changed(args: argparse.Namespace) -> Scenario:
+    """The scenario meant by the arguments of `add_scenario`."""
+    scenario = scenario_of(args.scenario, args.system, args.workload, None if args.scheme else args.devices)
+    flags = {f.path: getattr(args, f.path) for f in FIELDS if f.flag and f.kind != "id"}
+    changes = [f"{path}={value}" for path, value in flags.items() if value]
+    return apply_all(scenario, changes + args.set)
