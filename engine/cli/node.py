@@ -115,16 +115,14 @@ def tile(args: argparse.Namespace) -> _Answer:
             raise ScenarioError(f"--op is {args.op[:60]!r}: products here are {', '.join(names[:20])}")
     if args.block:
         block = _sides(args.block, "--block", 3)
-        rows = []
+        rows, sentences = [], []
         for job, op, side in named:
             best = tiled(job, op, side, 0.0).best["latency"]
             cores = _sides(args.cores, "--cores", 2) if args.cores else best.cores
             own = pinned(side, block, (cores[0], cores[1]), args.stays or "")
+            sentences.append(f"{op.name}: {amount(own.seconds, 's')} (best {amount(best.seconds, 's')})")
             rows.append({"name": op.name, "pinned": vars(own) | {"words": own.words()}, "best": vars(best)})
-        return {"products": rows}, [
-            f"{row['name']}: {amount(row['pinned']['seconds'], 's')} (best {amount(row['best']['seconds'], 's')})"
-            for row in rows
-        ]
+        return {"products": rows}, sentences
     found = [tiled(job, op, side) for job, op, side in named]
     sentences = []
     for product in found:
