@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError
 from engine.sweep.goals import Limit
-from engine.sweep.pricing.blocks import figures_of, price
+from engine.sweep.pricing.blocks import price
 from engine.sweep.space import Axis, Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
 POINTS_LIMIT = 20_000_000
-_FEW = 24  # designs up to which evaluating each takes less than making tables
 
 
 @dataclass(frozen=True)
@@ -67,22 +65,6 @@ def _worst(space: Space, figures: Mapping[str, np.ndarray], unfit: np.ndarray) -
     return stacked.max(axis=0), stacked.argmax(axis=0)
 
 
-def _each(
-    space: Space, figures: Sequence[str], catalog: Catalog | None, zoo: Zoo | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What `price` finds, by evaluating the designs of a small space one by one."""
-    values = np.full((len(figures), space.size), np.nan)
-    bad, unfit = np.ones(space.size, dtype=bool), np.zeros(space.size, dtype=bool)
-    for number in range(space.size):
-        try:
-            priced = figures_of(space, number, catalog, zoo)
-        except (ScenarioError, Unsupported):
-            continue
-        values[:, number] = [priced[name] for name in figures]
-        bad[number], unfit[number] = False, not priced["fits"]
-    return values, bad, unfit
-
-
 def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = None, zoo: Zoo | None = None) -> Inverse:
     """The design nearest to the start that keeps every limit of the space.
 
@@ -104,7 +86,7 @@ def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = No
     space.priced()
     at = _start(space, start)
     names = list(dict.fromkeys(one.figure for one in space.limits)) or ["latency_s"]
-    values, bad, unfit = (_each if space.size <= _FEW else price)(space, names, catalog, zoo)
+    values, bad, unfit = price(space, names, catalog, zoo)
     if bad.all():
         raise ScenarioError("no design of this grid runs: every one is refused by its system")
     figures = dict(zip(names, values, strict=True))

@@ -58,8 +58,12 @@ def _distinct(sizes: Sequence[tuple[int, np.ndarray]]) -> list[tuple[list[int], 
             left = [one for one in left if not any(one is other for other in more)]
             more = [one for one in left if any(one[1].shape[a] > 1 for a in axes)]
         spread = np.broadcast_arrays(*(value for _, value in some))
-        values, place = np.unique(np.stack([one.ravel() for one in spread]), axis=1, return_inverse=True)
-        result.append(([k for k, _ in some], values, place.reshape(spread[0].shape)))
+        flat = [one.ravel() for one in spread]
+        if len(flat) == 1:  # the same as below in a tenth of the time
+            values, place = np.unique(flat[0], return_inverse=True)
+        else:
+            values, place = np.unique(np.stack(flat), axis=1, return_inverse=True)
+        result.append(([k for k, _ in some], values.reshape(len(flat), -1), place.reshape(spread[0].shape)))
     return result
 
 
