@@ -10,10 +10,9 @@ import math
 
 import numpy as np
 
-from engine.kernels.events.servers import MOST, finite_in_registers, in_registers
 from engine.kernels.jit import kernel
 
-_INSERTION_MAX = 32  # up to here a sorted array beats a heap
+_SORTED = 128  # servers up to which a pass over all free times beats a heap
 
 
 @kernel
@@ -36,16 +35,18 @@ def _sift(free, value):
 
 @kernel
 def _replace_least(free, value):
-    """Replace free[0], the least entry, keeping ``free`` sorted (few servers) or a heap (many)."""
-    size = free.shape[0]
-    if size > _INSERTION_MAX:
+    """Replace free[0], the least entry, keeping ``free`` sorted (few servers) or a heap (many).
+
+    In order, place j becomes ``max(free[j], min(free[j + 1], value))``: no search and no branch, several at once.
+    """
+    last = free.shape[0] - 1
+    if last >= _SORTED:
         _sift(free, value)
         return
-    for j in range(1, size):
-        least = min(free[j], value)
-        value = max(free[j], value)
-        free[j - 1] = least
-    free[size - 1] = value
+    for j in range(last):
+        low = free[j + 1] if free[j + 1] < value else value
+        free[j] = free[j] if free[j] > low else low
+    free[last] = free[last] if free[last] > value else value
 
 
 @kernel
@@ -82,9 +83,6 @@ def fifo(arrive, hold, latency, servers, done):
     if servers <= 4:
         _fifo_to_4(arrive, hold, latency, servers, done)
         return
-    if servers <= MOST:
-        in_registers(arrive, hold, latency, servers, done)
-        return
     free = np.full(servers, -math.inf)
     for i in range(arrive.shape[0]):
         start = max(free[0], arrive[i])
@@ -115,7 +113,10 @@ def fifo_constant(arrive, hold, latency, servers, done):
 def fifo_finite(arrive, hold, latency, servers, places, done):
     """As ``fifo`` with ``places`` waiting places: who finds them taken is dropped (``done`` is nan).
 
-    Starts are in order of arrival, so the number waiting is an index difference. Exact. Returns the number dropped.
+    Starts are in order of arrival, hence all places are taken just when the request admitted ``places`` before still
+    waits. A ring of a power of two above ``places`` entries holds the starts of those who had to wait, each ``places``
+    entries on, and minus infinity elsewhere; without places it holds plus infinity: nobody may wait. Exact. Returns the
+    number dropped.
     """
     n = arrive.shape[0]
     places = min(places, n)
@@ -123,9 +124,7 @@ def fifo_finite(arrive, hold, latency, servers, places, done):
     while room <= places:
         room *= 2
     never = -math.inf if places > 0 else math.inf
-    waited = np.full(room, never)  # see `finite_in_registers`
-    if servers <= MOST:
-        return n - finite_in_registers(arrive, hold, latency, servers, places, waited, done)
+    waited = np.full(room, never)
     free = np.full(servers, -math.inf)
     admitted = 0
     for i in range(n):
