@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from engine.analyses.microservice import Microservice
     from engine.analyses.node.load import LoadCurve
     from engine.analyses.node.operator_kinds import KindColumn
-    from engine.analyses.node.power import LoadPower, Sustained
     from engine.analyses.node.tilings import Mapped
     from engine.analyses.node.timeline import NodeTimeline
     from engine.analyses.programs import Listing, Values
@@ -227,15 +226,6 @@ def tiled(token: str, name: str) -> Mapped:
     from engine.analyses.node.tilings import mapped, products
 
     return next(mapped(*row) for row in products(decode(token)) if row[1].name == name)
-
-
-@st.cache_resource(max_entries=64, show_spinner=False)
-def node_power(token: str) -> tuple[Sustained, tuple[LoadPower, ...]]:
-    """What a node draws without pause, and along its load in twenty steps."""
-    from engine.analyses.node.power import against_load, sustained
-
-    scenario = decode(token)
-    return sustained(scenario), against_load(scenario, [at / 20 for at in range(21)])
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

@@ -18,11 +18,16 @@ import numpy as np
 from engine.cost.exchanges import exchange, exchanges, link_joules, sent_to_other_nodes
 from engine.cost.figures import (
     BATCHES,
+    CLOCKED,
     GLOBALS,
     INTERVAL,
     LATENCY,
+    LOWEST,
     METRICS,
     RATE,
+    REACH,
+    SLOPE,
+    STREAMS,
     UNITS_REQUEST,
     Layout,
     M,
@@ -31,8 +36,9 @@ from engine.cost.figures import (
     money_figures,
     overlapped,
     time_figures,
+    voltage,
 )
-from engine.cost.power_and_price import Account, account
+from engine.cost.power_and_price import Account, account, counts_host, working_w
 from engine.devices import family
 from engine.devices.common.column import Column, NotAlike, arrays_of, larger
 from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
@@ -41,6 +47,9 @@ from engine.plan.jobs import job_of
 from engine.plan.plan import terms
 from engine.plan.schemes import Hop, Plan, Stage
 from engine.resolve.bind import Bound, Wire
+
+BESIDE = ("host", "decoder")
+"""Names of stages that run beside a device."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,11 @@ class Figures:
         return float(self.rows[self.layout.metrics + RATE, 0])
 
     @property
+    def requests_per_s(self) -> float:
+        """Requests a second, all replicas and streams together. [1/s]"""
+        return self.layout.replicas * self.global_of(STREAMS) / self.interval_s
+
+    @property
     def stage_s(self) -> list[float]:
         """Time of each stage within a request. [s]"""
         return self.rows[self.layout.stage_times, 0].tolist()
@@ -119,6 +133,32 @@ class Figures:
         return [
             float(self.rows[self.layout.others_of(i), 0].sum() * self.rows[self.layout.passes + i, 0]) for i in runs
         ]
+
+    def global_of(self, which: int) -> float:
+        """A number of `engine.cost.figures.GLOBALS`: counts and shares [-], [W], [USD]."""
+        return float(self.rows[self.layout.globals + which, 0])
+
+    def drawn(self, name: str) -> float:
+        """A number of `engine.cost.figures.DRAWN`: a share of a clock [-], or what a request takes [J], [s]."""
+        return float(self.rows[self.layout.drawn(name), 0])
+
+    def at_clock(self, run: int) -> tuple[np.ndarray, float]:
+        """Factors of a run's seconds by resource and of its joules, at the clock that its governor leaves. [-]"""
+        factors, clock = np.ones(N), self.drawn("clock")
+        if not (self.layout.governed and self.layout.governed[self.layout.stage_of[run]]):
+            return factors, 1.0
+        factors[list(CLOCKED)] = 1.0 / clock
+        return factors, voltage(*map(self.global_of, (SLOPE, REACH, LOWEST)), clock) ** 2
+
+    def spent(self, run: int) -> tuple[float, float]:
+        """Seconds and joules of a run in a request, all passes, joules of all devices that share it. [s], [J]"""
+        layout, rows, (factors, squared) = self.layout, self.rows[:, 0], self.at_clock(run)
+        seconds = (rows[layout.seconds_of(run)] + rows[layout.others_of(run)]) * factors
+        watts = rows[layout.watts + M * run : layout.watts + M * run + N]
+        each = rows[layout.seconds_of(run).stop] + rows[layout.others_of(run).stop] + rows[layout.watts + M * run + N]
+        passes = float(rows[layout.passes + run])
+        joules = float(each * squared + watts @ seconds) * passes * layout.ways[run]
+        return float(seconds.sum()) * passes, joules
 
 
 @dataclass(frozen=True)
@@ -153,7 +193,8 @@ def hop_row(hop: Hop) -> tuple[float, ...]:
     What is set up for a message occupies its wire, the way of its first bit does not: the next message may follow.
     """
     setup = hop.command_s + (hop.wire.link.per_transfer.si if hop.wire.link.per_transfer else 0.0)
-    return hop.messages, hop.bytes_per_message, hop.pieces, *hop_terms(hop), hop.hidden, setup
+    commands = hop.command_s if hop.wire.role == "host" else 0.0
+    return hop.messages, hop.bytes_per_message, hop.pieces, *hop_terms(hop), hop.hidden, setup, commands
 
 
 def wire_time(wire: Wire, bytes_per_message: float) -> float:
@@ -230,10 +271,24 @@ def layout_of(design: Design, runs: Sequence[tuple[int, int]]) -> Layout:
         alike=tuple(hop.alike for hop in plan.hops),
         shares=tuple(hop.shares for hop in plan.hops),
         ways=tuple(plan.stages[stage].ways for stage, _ in runs),
+        governed=tuple(_governed(stage) for stage in plan.stages),
+        host=tuple(_on_host(design.bound, stage) for stage in plan.stages),
     )
 
 
 _layout = lru_cache(maxsize=1024)(Layout)  # plans that are laid out alike have the same arrays of facts
+
+
+def _governed(stage: Stage) -> bool:
+    """Whether a governor sets the clock of who runs a stage: of a device, not of a host or of a decoder beside it."""
+    return family(stage.device.kind).governs is not None and stage.name not in BESIDE
+
+
+def _on_host(bound: Bound, stage: Stage) -> int:
+    """Cores of a counted host that a stage takes, as `Layout` has it."""
+    if not counts_host(bound):
+        return 0
+    return 2 if stage.device is bound.host else int(stage.name == "host")
 
 
 def _beside(plan: Plan, at: int) -> int:
@@ -258,7 +313,7 @@ def globals_of(bound: Bound) -> tuple[float, float, float, float]:
 
 def _charged(layout: Layout, rows: np.ndarray) -> list[float]:
     """Share of each stage's time that a request is charged, as `engine.cost.figures.time_figures` has it. [-]"""
-    share, first, *_, beside = np.empty(1), layout.stage_times.start, *layout.facts
+    share, first, beside = np.empty(1), layout.stage_times.start, layout.facts[4][1]
     result = []
     for s in range(len(layout.copies)):
         overlapped(rows, first, layout.hops, beside, s, 1, share)
@@ -335,6 +390,17 @@ def _between(design: Design, stage: int, job: Job, fam: DeviceFamily) -> tuple[l
     return exchange(job) if exchanges(design.plan.stages[stage], fam) else ([], 0.0)
 
 
+def _watts(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], Numbers]:
+    """What a device draws in a run beside its floor, by resource, and joules of a pass, where they follow its time."""
+
+    def of(design: Design) -> Numbers:
+        job = design.job(stage, phase)
+        assert fam.activity is not None
+        return fam.activity(job, working_w(design.bound, job.device)), None
+
+    return of
+
+
 def _compiled(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], Numbers]:
     """Seconds by resource of a pass that belong to no operator, joules, sizes and record; tables of the network."""
 
@@ -393,7 +459,16 @@ def _globals(design: Design) -> Numbers:
     money, costs = design.account, design.bound.scenario.costs
     known = (math.nan if value is None else value for value in (money.limit_w, money.idle_w, money.price_usd))
     prices = (costs.years, costs.utilisation, costs.pue, costs.energy_usd_per_kwh)
-    return (*globals_of(design.bound), *known, *prices), None
+    power, governor = (*money.host, money.cap_w, money.floor_w), money.governor
+    return (
+        *globals_of(design.bound),
+        *known,
+        *prices,
+        *power,
+        governor.lowest,
+        governor.slope,
+        governor.reach,
+    ), None
 
 
 def demands(design: Design, runs: Sequence[tuple[int, int]]) -> Numbers:
@@ -414,6 +489,8 @@ def pieces(
     for i, (s, p) in enumerate(runs):
         own, others = range(M * i, M * i + M), range(layout.others + M * i, layout.others + M * i + M)
         yield Piece([layout.passes + i], lambda design, p=p: ([design.passes(p)], None))
+        if families[s].activity:
+            yield Piece(range(layout.watts + M * i, layout.watts + M * i + M), _watts(s, p, families[s]))
         if costs:
             yield Piece([*own, *others], _detailed(costs[i], families[s]))
         elif families[s].compiled is None:
@@ -502,11 +579,21 @@ def assemble(bound: Bound, plan: Plan) -> Schedule:
     each = [price_stage(bound, stage) for stage in plan.stages]
     fits = together(plan, [stage.fits for stage in each])
     priced = Figures(*_figures(design, 1, runs_of(design), [run for stage in each for run in stage.runs]))
-    details = zip(each, fits, priced.stage_s, _charged(priced.layout, priced.rows), strict=True)
+    runs = iter(range(priced.layout.runs))
+    clocked = [tuple(_slowed(run, *priced.at_clock(next(runs))) for run in stage.runs) for stage in each]
+    details = zip(each, clocked, fits, priced.stage_s, _charged(priced.layout, priced.rows), strict=True)
     return Schedule(
         priced.layout,
         priced.rows,
-        tuple(replace(stage, fits=own, time_s=t, charged=share) for stage, own, t, share in details),
+        tuple(replace(stage, runs=own, fits=f, time_s=t, charged=share) for stage, own, f, t, share in details),
         tuple(zip(plan.hops, priced.hop_s, strict=True)),
         design.account,
     )
+
+
+def _slowed(run: PhaseRun, factors: np.ndarray, squared: float) -> PhaseRun:
+    """A run at the clock that its governor leaves."""
+    if squared == 1.0 and (factors == 1.0).all():
+        return run
+    joules = {part: spent * squared for part, spent in run.cost.joules.items()}
+    return replace(run, cost=replace(run.cost, seconds=run.cost.seconds * factors, joules=joules))

@@ -68,6 +68,28 @@ def energy_of(times: Schedule) -> dict[str, float]:
     return dict(result)
 
 
+def _power_parts(bound: Bound, times: Schedule) -> dict[str, float]:
+    """Power by who draws it: devices at any work, their work, switch and chassis, a counted host. [W]"""
+    power, idle, host = times.figure("power_w"), times.account.idle_w, 0.0
+    if power is None or idle is None:
+        return {}
+    extra = bound.system.extra_power
+    chassis = extra.si if extra is not None else 0.0
+    floor, most, cores = times.account.host
+    if cores:
+        host = floor + (most - floor) * min(1.0, times.drawn("host_s") * times.requests_per_s / cores)
+    return {"idle": idle - chassis, "work": power - idle - host, "chassis": chassis, "host": host}
+
+
+def _governed(bound: Bound, times: Schedule) -> str | None:
+    """The sentence that a power limit takes clock; None where it does not."""
+    clock, limit = times.drawn("clock"), bound.device.power.max
+    if clock >= 1.0 or limit is None:
+        return None
+    left = f"{percent(clock)} of its clock" if clock >= times.account.governor.lowest else "pauses at its lowest clock"
+    return f"{bound.device.name}: the limit of {amount(limit.si, 'W')} leaves {left} to work without pause"
+
+
 def _other(times: Schedule) -> tuple[Other, ...]:
     rows: dict[tuple[str, str], float] = {}
     for priced in times.priced:
@@ -222,6 +244,8 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule) -> tuple[Assumption,
             assumptions[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = number[1].basis
     for text, basis in times.account.notes:
         assumptions[text] = basis
+    if (governed := _governed(bound, times)) is not None:
+        assumptions[f"{governed}: arithmetic and on-chip memory slow down, the rest keeps its time"] = "derived"
     for text in (*plan.notes, *bound.system.notes, *bound.workload.notes):
         assumptions[text] = "published"
     return tuple(Assumption(text, basis) for text, basis in assumptions.items())
@@ -318,7 +342,7 @@ def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str
             f" {tight.holds[:1].upper()}{tight.holds[1:]} fit, {ratio} {unit} of {level_name(tight.level)} per device."
         )
     if report_of["power"] is not None:
-        text += f" {amount(report_of['power'], 'W')}."
+        text += f" {amount(report_of['power'], 'W')}{report_of['governed']}."
     if report_of["unlisted"]:
         text += " No price: a what-if."
     return text
@@ -361,6 +385,7 @@ def compose(
         "share": breakdown[bound_by] / latency if latency else 0.0,
         "bound": bound_by,
         "power": power,
+        "governed": f" ({governed})" if (governed := _governed(bound, times)) is not None else "",
         "unlisted": bool(unstated(bound.what_ifs, "price")),
     }
     tries = _tries(times)
@@ -408,6 +433,8 @@ def compose(
         problems=problems,
         worded=worded,
         energy=energy_of(times),
+        power_parts_w=_power_parts(bound, times),
+        clock_share=times.drawn("clock"),
         **token_costs(bound, times),
         versions={"engine": engine_version(), "catalog": bound.catalog_digest, "zoo": bound.zoo_digest},
     )

@@ -18,8 +18,10 @@ from engine.kernels.jit import kernel
 
 N = len(RESOURCES)
 M = N + 1  # rows of a run: seconds by resource, then joules of one device beside what it draws anyway
+CLOCKED = tuple(RESOURCES.index(name) for name in ("compute", "onchip"))  # what stretches with a governed clock
+HOST_ROW = RESOURCES.index("host")
 LINKS_ROW = RESOURCES.index("links")
-HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden", "setup_s")
+HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden", "setup_s", "host_s")
 HOPS = len(HOP)
 PIECES = HOP.index("pieces")
 GLOBALS = (
@@ -34,8 +36,19 @@ GLOBALS = (
     "utilisation",
     "pue",
     "kwh",
+    "host_idle_w",
+    "host_max_w",
+    "host_cores",
+    "cap_w",
+    "floor_w",
+    "lowest_clock",
+    "voltage_slope",
+    "clock_reach",
 )
 UNITS, UNITS_REQUEST, STREAMS, BATCHES, POWER, IDLE, PRICE, YEARS, UTILISATION, PUE, KWH = range(11)
+HOST_IDLE, HOST_MAX, HOST_CORES, CAP, FLOOR, LOWEST, SLOPE, REACH = range(11, len(GLOBALS))
+DRAWN = ("clock", "device_j", "host_s", "joules")  # rows before scratch: a share; of a request [J], [core s], [J]
+_HALVINGS = 40  # of the clock's range
 METRICS = (
     "latency_s",
     "interval_s",
@@ -76,9 +89,10 @@ J_PER_KWH = 3.6e6
 class Layout:
     """Where the rows of a plan with so many runs (phases of stages), stages and hops lie; fixed facts beside them.
 
-    Rows: seconds of each run by resource as its operators add up, and joules, then those of no operator, then passes;
-    what each stage pays once a request; the hops (`HOP`); the globals (`GLOBALS`); joules of a request; scratch; the
-    figures (`METRICS`).
+    Rows: seconds of each run by resource as its operators add up, and joules, then those of no operator, then what a
+    device draws beside its floor while a resource takes the time [W], and joules of a pass; passes; what each stage
+    pays once a request; the hops (`HOP`); the globals (`GLOBALS`); what a request draws (`DRAWN`); scratch; the figures
+    (`METRICS`).
     """
 
     stage_of: tuple[int, ...]  # of each run
@@ -93,6 +107,8 @@ class Layout:
     ways: tuple[int, ...] = ()  # of each run: devices that share its operators; empty: one each
     turns: bool = False  # whether its stages take turns on the same devices
     beside: tuple[int, ...] = ()  # of each stage: -1: it goes on with the one before it, h: once hop h - 1 sent a piece
+    governed: tuple[bool, ...] = ()  # of each stage: whether a governor sets its clock; empty: none
+    host: tuple[int, ...] = ()  # of each stage: 1: on a core of the host, 2: on all of a stream's; empty: none
 
     @cached_property
     def runs(self) -> int:
@@ -117,9 +133,14 @@ class Layout:
         return slice(self.fixed + N * stage, self.fixed + N * (stage + 1))
 
     @cached_property
+    def watts(self) -> int:
+        """First row of what a device draws in a run beside its floor, by resource, and joules of a pass."""
+        return 2 * M * self.runs
+
+    @cached_property
     def passes(self) -> int:
         """First row of the passes."""
-        return 2 * M * self.runs
+        return 3 * M * self.runs
 
     @cached_property
     def fixed(self) -> int:
@@ -138,8 +159,12 @@ class Layout:
 
     @cached_property
     def scratch(self) -> int:
-        """First row of scratch, after the joules of a request beside what is drawn anyway."""
-        return self.globals + len(GLOBALS) + 1
+        """First row of scratch, after what a request draws."""
+        return self.drawn("clock") + len(DRAWN)
+
+    def drawn(self, name: str) -> int:
+        """Row of what a request draws, by its name in `DRAWN`."""
+        return self.globals + len(GLOBALS) + DRAWN.index(name)
 
     @cached_property
     def metrics(self) -> int:
@@ -178,14 +203,15 @@ class Layout:
             int(self.causal),
             self.replicas,
             int(self.turns),
+            self.watts,
+            int(any(self.governed)),
         )
-        alike = self.alike or (1,) * len(self.wire_of)
-        shares = self.shares or (False,) * len(self.wire_of)
-        ways = self.ways or (1,) * self.runs
-        beside = self.beside or (0,) * len(self.copies)
-        lists = (shape, where, self.stage_of, self.copies, self.wire_of, alike, shares, ways, beside)
-        arrays = [np.array(values, dtype=np.int64) for values in lists]
-        return (*arrays[:3], np.array(self.decode, dtype=np.float64), *arrays[3:])
+        stages, hops = (0,) * len(self.copies), (1,) * len(self.wire_of)
+        of_runs = (self.stage_of, self.ways or (1,) * self.runs)
+        of_stages = (self.copies, *(each or stages for each in (self.beside, self.governed, self.host)))
+        of_hops = (self.wire_of, self.alike or hops, self.shares or (0,) * len(hops))
+        shape, where, *lists = (np.array(each, dtype=np.int64) for each in (shape, where, of_runs, of_stages, of_hops))
+        return shape, where, np.array(self.decode, dtype=np.float64), *lists
 
 
 @kernel
@@ -242,19 +268,58 @@ def _add(row, more, n):
 
 
 @kernel
-def _weigh(total, other, passes, stage, pass_s, n):
-    """A run's seconds of one resource: into its stage, all passes; into the time of its pass, one."""
+def _weigh(total, other, clock, clocked, watts, passes, ways, stage, pass_s, joules, n):
+    """A run's seconds of one resource, at its clock: into its stage, all passes; into the time of its pass, one.
+
+    What all devices that share it draw beside their floor meanwhile goes to ``joules``.
+    """
     for p in range(n):
         one = total[p] + other[p]
+        if clocked:
+            one /= clock[p]
         stage[p] += one * passes[p]
         pass_s[p] += one
+        joules[p] += one * watts[p] * passes[p] * ways
 
 
 @kernel
-def _spend(total, other, passes, ways, joules, n):
-    """A run's joules, all passes on all devices that share it."""
+def _spend(total, other, each, passes, ways, governed, rows, glob, clock, joules, device_j, n):
+    """A run's joules, all passes on all devices that share it; with the square of the voltage where one is governed."""
     for p in range(n):
-        joules[p] += (total[p] + other[p]) * passes[p] * ways
+        spent = (total[p] + other[p] + each[p]) * passes[p] * ways
+        if governed:
+            spent *= voltage(rows[glob + SLOPE, p], rows[glob + REACH, p], rows[glob + LOWEST, p], clock[p]) ** 2
+            device_j[p] += spent
+        joules[p] += spent
+
+
+@kernel
+def voltage(slope, reach, lowest, clock):
+    """Voltage at a share of the clock that a device may reach, over that at its listed clock: a straight line. [-]
+
+    It goes no lower than at the lowest clock: what is taken beyond that is gaps between pulses.
+    """
+    return 1.0 - slope * (1.0 - reach * max(clock, lowest))
+
+
+@kernel
+def _on_host(rows, stage_t, spent, hops, hop0, glob, host, replicas, interval, host_s, n):
+    """Core-seconds of the host in a request: what stages leave to it, commands for transfers, and stages on it.
+
+    Requests finish no faster than all cores do what is left to them; stages on the host have a pace of their own.
+    """
+    for p in range(n):
+        cores, streams = rows[glob + HOST_CORES, p], rows[glob + STREAMS, p]
+        for s in range(host.shape[0]):
+            if host[s] == 0:
+                host_s[p] += rows[spent + N * s + HOST_ROW, p]
+        for h in range(hops):
+            host_s[p] += rows[hop0 + HOPS * h, p] * rows[hop0 + HOPS * h + HOPS - 1, p]
+        if cores > 0.0:
+            interval[p] = max(interval[p], host_s[p] * streams * replicas / cores)
+        for s in range(host.shape[0]):
+            if host[s] != 0:
+                host_s[p] += rows[stage_t + s, p] * (1.0 if host[s] == 1 else cores / streams)
 
 
 @kernel
@@ -328,7 +393,7 @@ def _busier(pace, wire_s, streams, n):
 
 
 @kernel
-def _repeat(latency, interval, joules, breakdown, batches, n):
+def _repeat(latency, interval, drawn, breakdown, batches, n):
     """A request of several batches: they start an interval apart, and what is waited for goes by the first's shares."""
     for p in range(n):
         if batches[p] > 1.0:
@@ -337,7 +402,8 @@ def _repeat(latency, interval, joules, breakdown, batches, n):
                 breakdown[r, p] *= whole / latency[p]
             latency[p] = whole
             interval[p] *= batches[p]
-            joules[p] *= batches[p]
+            for r in range(drawn.shape[0]):
+                drawn[r, p] *= batches[p]
 
 
 @kernel
@@ -349,8 +415,8 @@ def _rates(interval, units, units_request, streams, latency, decode_s, replicas,
 
 
 @kernel
-def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, shares, ways, beside):
-    """Times and rate of ``n`` points: fills the figures that need no money. Arguments: see `Layout.facts`.
+def _times(rows, n, shape, where, decode, of_runs, of_stages, of_hops):
+    """Times and rate of ``n`` points at their clocks: fills the figures that need no money.
 
     A stage takes its passes and what it pays once a request; stages and hops follow each other, but a hidden hop only
     loads its wire. When pipelined, the
@@ -359,6 +425,8 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
     each other one where they hand on pieces; each is charged the same part of its time.
     """
     runs, stages, hops = shape[0], shape[1], shape[2]
+    copies, beside, governed = of_stages[0], of_stages[1], of_stages[2]
+    wire_of, alike, shares = of_hops[0], of_hops[1], of_hops[2]
     others, passes, fixed, hop0, glob, scratch, metrics = (
         where[0],
         where[1],
@@ -375,16 +443,23 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
     hop_t = stage_t + stages
     wire_t = hop_t + hops
     latency, interval, tpot = rows[metrics + LATENCY], rows[metrics + INTERVAL], rows[metrics + TPOT]
-    for row in range(scratch - 1, metrics + COLUMNS):
+    drawn = rows[scratch - 3 : scratch]
+    clock, device_j, host_s, joules = rows[scratch - 4], drawn[0], drawn[1], drawn[2]
+    for row in range(scratch - 3, metrics + COLUMNS):
         _zero(rows[row], n)
     for p in range(n):
         tpot[p] = np.nan
     for i in range(runs):
-        s = stage_of[i]
+        s, ways = of_runs[0, i], float(of_runs[1, i])
         _zero(pass_s, n)
+        watts = where[11] + M * i
         for r in range(N):
-            _weigh(rows[M * i + r], rows[others + M * i + r], rows[passes + i], rows[spent + N * s + r], pass_s, n)
-        _spend(rows[M * i + N], rows[others + M * i + N], rows[passes + i], float(ways[i]), rows[scratch - 1], n)
+            a, b, w = M * i + r, others + M * i + r, watts + r
+            clocked = governed[s] != 0 and (r == CLOCKED[0] or r == CLOCKED[1])
+            into = rows[spent + N * s + r]
+            _weigh(rows[a], rows[b], clock, clocked, rows[w], rows[passes + i], ways, into, pass_s, joules, n)
+        a, b, each = rows[M * i + N], rows[others + M * i + N], rows[watts + N]
+        _spend(a, b, each, rows[passes + i], ways, governed[s] != 0, rows, glob, clock, joules, device_j, n)
         if decode[i] != 0.0:
             _decode(pass_s, rows[passes + i], decode[i], tpot, decode_s, n)
     for s in range(stages):
@@ -415,8 +490,8 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
             _busier(interval, rows[wire_t + h], rows[glob + STREAMS], n)
     else:
         _add(interval, latency, n)
-    breakdown = rows[metrics + BREAKDOWN : metrics + BREAKDOWN + N]
-    _repeat(latency, interval, rows[scratch - 1], breakdown, rows[glob + BATCHES], n)
+    _on_host(rows, stage_t, spent, hops, hop0, glob, of_stages[3], replicas, interval, host_s, n)
+    _repeat(latency, interval, drawn, rows[metrics + BREAKDOWN : metrics + BREAKDOWN + N], rows[glob + BATCHES], n)
     _rates(
         interval,
         rows[glob + UNITS],
@@ -434,13 +509,58 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
 
 
 @kernel
-def _drawn(limit, idle, joules, interval, streams, replicas, out, n):
-    """What is drawn anyway, and the joules of requests at their rate; no more than the limits of the boards. [W]"""
+def _over_cap(rows, p, glob, metrics, device_j, replicas):
+    """Whether governed devices draw more than they may, at their clock and rate."""
+    requests = replicas * rows[glob + STREAMS, p] / rows[metrics + INTERVAL, p]
+    return rows[glob + FLOOR, p] + device_j[p] * requests > rows[glob + CAP, p]
+
+
+@kernel
+def time_figures(rows, n, shape, where, decode, of_runs, of_stages, of_hops):
+    """Times and rate of ``n`` points: fills the figures that need no money. Arguments: see `Layout.facts`.
+
+    Where devices would draw more than their cap without pause, a governor takes clock and voltage down until they do
+    not: arithmetic and on-chip memory stretch, the rest keeps its time. An estimate, within 1.2% of what the families
+    find at that clock; below a device's lowest clock it stands for gaps. The row ``clock`` says the share that is left.
+    """
+    glob, scratch, metrics, replicas = where[4], where[5], where[6], float(where[9])
+    clock, device_j = rows[scratch - 4], rows[scratch - 3]
     for p in range(n):
-        watts = idle[p]
+        clock[p] = 1.0
+    _times(rows, n, shape, where, decode, of_runs, of_stages, of_hops)
+    if where[12] == 0:
+        return
+    low, high = np.ones(n), np.ones(n)
+    over = False
+    for p in range(n):
+        if _over_cap(rows, p, glob, metrics, device_j, replicas):
+            low[p], over = 0.0, True
+    step = 0
+    while over and step <= _HALVINGS:
+        for p in range(n):
+            clock[p] = low[p] if step == _HALVINGS and low[p] > 0.0 else (low[p] + high[p]) / 2
+        _times(rows, n, shape, where, decode, of_runs, of_stages, of_hops)
+        for p in range(n):
+            if low[p] < high[p] and _over_cap(rows, p, glob, metrics, device_j, replicas):
+                high[p] = clock[p]
+            elif low[p] < high[p]:
+                low[p] = clock[p]
+        step += 1
+
+
+@kernel
+def _drawn(rows, glob, metrics, joules, host_s, replicas, out, n):
+    """What is drawn anyway, the joules of requests at their rate, and the host's share; no more than all limits. [W]"""
+    for p in range(n):
+        requests = replicas * rows[glob + STREAMS, p] / rows[metrics + INTERVAL, p]
+        watts, limit = rows[glob + IDLE, p], rows[glob + POWER, p]
         if joules[p] > 0.0:
-            watts += joules[p] * replicas * streams[p] / interval[p]
-        out[p] = limit[p] if watts > limit[p] else watts
+            watts += joules[p] * requests
+        watts = limit if watts > limit else watts
+        if rows[glob + HOST_CORES, p] > 0.0:
+            idle, most = rows[glob + HOST_IDLE, p], rows[glob + HOST_MAX, p]
+            watts += idle + (most - idle) * min(1.0, host_s[p] * requests / rows[glob + HOST_CORES, p])
+        out[p] = watts
 
 
 @kernel
@@ -463,8 +583,8 @@ def money_figures(rows, n, where):
     """Figures that need power and price, of ``n`` points, from their rates; NaN where one is not published."""
     glob, metrics = where[4], where[6]
     rate, power, price = rows[metrics + RATE], rows[metrics + POWER_W], rows[glob + PRICE]
-    joules, streams, replicas = rows[where[5] - 1], rows[glob + STREAMS], float(where[9])
-    _drawn(rows[glob + POWER], rows[glob + IDLE], joules, rows[metrics + INTERVAL], streams, replicas, power, n)
+    joules, host_s = rows[where[5] - 1], rows[where[5] - 2]
+    _drawn(rows, glob, metrics, joules, host_s, float(where[9]), power, n)
     _zero(rows[metrics + CAPEX], n)
     _add(rows[metrics + CAPEX], price, n)
     _money(rate, power, price, rows[metrics + ENERGY], rows[metrics + PER_WATT], rows[metrics + PER_USD], n)

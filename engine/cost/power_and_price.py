@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.devices import family
+from engine.devices.common.column import larger
+from engine.devices.common.contract import NO_GOVERNOR, Governor
+from engine.plan.plan import model_of
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, own_model
 from engine.scenario.overrides import unstated
@@ -17,13 +20,20 @@ from hardware_specs.schema import Device
 class Account:
     """Power and price of the devices in use; None where one is not published.
 
-    `limit_w` is drawn at most, `idle_w` of it whatever the work: the same where no family's power follows its work.
+    `limit_w` is drawn at most by all but the host, `idle_w` of it whatever the work: the same where no family's power
+    follows its work. `host` is what a counted host draws at least and at most, and its cores, else zeros. [W], [-]
+    `governor` holds for the `governed` devices in use, which may draw `cap_w` together.
     """
 
     limit_w: float | None
     idle_w: float | None
     price_usd: float | None
     notes: tuple[tuple[str, str], ...]  # (text, basis)
+    host: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    governor: Governor = NO_GOVERNOR
+    governed: int = 0
+    cap_w: float = 0.0
+    floor_w: float = 0.0  # of it, what they draw at any work
 
 
 def device_power(device: Device, network: str, model: Mapping[str, float] | None = None) -> tuple[float | None, str]:
@@ -42,27 +52,33 @@ def device_power(device: Device, network: str, model: Mapping[str, float] | None
     return listed.si * scale, f"{device.name}: {why}"
 
 
-def draw(bound: Bound, plan: Plan) -> tuple[float | None, float | None, list[tuple[str, str]]]:
-    """Power at full load, what of it is drawn whatever the work, and where its parts come from, as (text, basis). [W]
+def draw(bound: Bound, plan: Plan) -> Account:
+    """Power of the devices in use at most, and whatever the work; of a governor and a host that count; why, no price.
 
-    That of the devices in use, plus switch and chassis where the system lists them, plus the host only where its
-    document counted it. An upper bound, and the same number twice, but for devices whose power follows from their work.
+    Switch and chassis count where the system lists them, the host where the system says so. An upper bound, and the
+    same number twice, but for devices whose power follows from their work.
     """
     notes: list[tuple[str, str]] = []
-    power: float | None = 0.0
-    idle: float | None = 0.0
-    system, extra = bound.system, bound.system.extra_power
-    counted = system.host_power_counted and bound.host is not None
-    parts: list[tuple[Device | None, int]] = [*zip(bound.devices, plan.devices_used, strict=False), (None, 1)]
-    for device, count in (*parts, (bound.host, 1)) if counted else parts:
-        if device is None:  # what the system draws at any load
-            watts = always = extra.si if extra is not None else 0.0
-        else:
-            watts, always, why, basis = _busy(bound, device)
-            notes.append((f"host counted: {why}" if device is bound.host else why, basis))
-        power = None if power is None or watts is None else power + count * watts
-        idle = None if idle is None or always is None else idle + count * always
-    if bound.host is not None and not counted:
+    extra = bound.system.extra_power
+    power = idle = extra.si if extra is not None else 0.0
+    governor, governed, cap, least = NO_GOVERNOR, 0, 0.0, 0.0
+    for device, count in zip(bound.devices, plan.devices_used, strict=False):
+        watts, floor, why, basis = _busy(bound, device)
+        notes.append((why, basis))
+        limit, active = device.power.max, family(device.kind).activity is not None
+        most = larger(watts, limit.si) if active and watts is not None and limit is not None else watts
+        power = None if power is None or most is None else power + count * most
+        idle = None if idle is None or floor is None else idle + count * floor
+        governs = family(device.kind).governs
+        if governs is not None and watts is not None and floor is not None and count:
+            governor = governs(device, own_model(device, bound.model))
+            governed, cap, least = governed + count, cap + count * watts, least + count * floor
+    host = (0.0, 0.0, 0.0)
+    if counts_host(bound):
+        most, floor, why, basis = _host(bound)
+        host = (floor, most, bound.host.cores if bound.host is not None else 0.0)
+        notes.append((why, basis))
+    elif bound.host is not None:
         notes.append((_left_out(bound), "published"))
     turned: dict[bool, list[str]] = {True: [], False: []}
     for path in unstated(bound.what_ifs, "power"):
@@ -74,18 +90,50 @@ def draw(bound: Bound, plan: Plan) -> tuple[float | None, float | None, list[tup
     ):
         if turned[ruled]:
             notes.append((f"{told}: {_few(turned[ruled])}", "assumed"))
-    return power, idle, notes
+    return Account(power, idle, None, tuple(notes), host, governor, governed, cap, least)
+
+
+def counts_host(bound: Bound) -> bool:
+    """Whether a system's power counts a host, of which a power is known."""
+    return bound.system.host_power_counted and bound.host is not None and bound.host.power.max is not None
+
+
+def _host(bound: Bound) -> tuple[float, float, str, str]:
+    """What a counted host draws at most and while it waits; why and the basis. [W]"""
+    host = bound.host
+    assert host is not None
+    most, floor, why, _ = _busy(bound, host)
+    assert most is not None, host.id
+    assert floor is not None, host.id
+    share = model_of(bound).get("host_idle")
+    if share is not None and host.power.idle is None:
+        floor = share * most
+    why = f"host counted: {why}, less what of it its cores do not work, from {floor:.0f} W when none does"
+    return most, floor, why, "assumed"
+
+
+def working_w(bound: Bound, device: Device) -> float:
+    """What a device draws at full work beside what it draws at any; 0 of a host that is counted as one. [W]"""
+    if device is bound.host and counts_host(bound):
+        return 0.0
+    watts, floor, _, _ = _busy(bound, device)
+    return watts - floor if watts is not None and floor is not None else 0.0
 
 
 def _busy(bound: Bound, device: Device) -> tuple[float | None, float | None, str, str]:
     """What a busy device draws at most, and whatever the work; where that comes from and its basis. [W]"""
     watts, why = device_power(device, bound.workload.family, bound.model)
-    fam = family(device.kind)
-    if watts is None or fam.idles is None or device.power.loaded is not None:
+    fam, power, own = family(device.kind), device.power, own_model(device, bound.model)
+    if fam.governs is not None:
+        watts = power.max.si if power.max is not None else None
+    if watts is None or fam.idles is None or (fam.activity is None and fam.governs is None and power.loaded):
         return watts, watts, why, "published" if watts is not None else "assumed"
-    own = {name: value for name, value in bound.model.items() if any(p.name == name for p in fam.parameters)}
-    why = f"{device.name}: power by its operations and bytes, what each draws assumed, up to the limit of the board"
-    return watts, fam.idles(device, fam.model(device, own)), why, "assumed"
+    floor = power.idle.si if power.idle is not None and fam.activity is not None else fam.idles(device, own)
+    if fam.activity is not None:
+        why = f"{why}; what of it follows the work is an assumed share, unless an idle power is published"
+    else:
+        why = f"{device.name}: power by its operations and bytes, what each draws assumed, up to the limit of the board"
+    return watts, floor, why, "assumed"
 
 
 def waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
@@ -95,10 +143,10 @@ def waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
     """
     notes: list[str] = []
     unknown: list[str] = []
-    system, host = bound.system, [(bound.host, 1)] if bound.system.host_power_counted and bound.host else []
-    parts = [*zip(bound.devices, plan.devices_used, strict=False), *host]
+    system = bound.system
     total = system.extra_power.si if system.extra_power is not None else 0.0
-    for device, count in parts:
+    total += _host(bound)[1] if counts_host(bound) else 0.0
+    for device, count in zip(bound.devices, plan.devices_used, strict=False):
         idle, (full, always, _, _) = device.power.idle, _busy(bound, device)
         watts = idle.si if idle is not None else always
         total += count * (busy if watts is None else watts)
@@ -171,6 +219,5 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
 
 def account(bound: Bound, plan: Plan) -> Account:
     """Power and price of the devices in use; limits of boards make the power an upper bound. Estimates."""
-    limit, idle, drawn = draw(bound, plan)
-    price, bought = purchase(bound, plan)
-    return Account(limit, idle, price, (*drawn, *bought))
+    drawn, (price, bought) = draw(bound, plan), purchase(bound, plan)
+    return replace(drawn, price_usd=price, notes=(*drawn.notes, *bought))

@@ -195,6 +195,8 @@ class Report:
     problems: tuple[str, ...]
     worded: Callable[[], tuple[str, str]] = field(repr=False, compare=False)  # `verdict` and `limited_by`
     versions: dict[str, str] = field(default_factory=dict)
+    power_parts_w: dict[str, float] = field(default_factory=dict)  # devices idle, their work, chassis, host; add up [W]
+    clock_share: float = 1.0  # of the devices' clock that their power limit leaves them without pause [-]
     energy: dict[str, float] = field(default_factory=dict)  # of a batch by part, leakage apart, where counted [J]
     energy_per_input_token_j: float | None = None  # of a decoder: a token read, and one written, apart
     energy_per_output_token_j: float | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.cost.assemble import Schedule
-from engine.cost.figures import IDLE, J_PER_KWH, UNITS_REQUEST
+from engine.cost.figures import IDLE, J_PER_KWH
 from engine.resolve.bind import Bound
 
 
@@ -14,20 +14,19 @@ def token_costs(bound: Bound, times: Schedule) -> dict[str, float]:
     they cost goes by the time that prompts and written tokens take, the rest of the energy by what each does. An
     estimate; the two together are what a request takes.
     """
-    s, layout, rows = bound.scenario, times.layout, times.rows[:, 0]
+    s, layout = bound.scenario, times.layout
     energy, cost = times.figure("energy_per_unit_j"), times.figure("usd_per_million")
     if not (bound.graph.causal and bound.graph.input_indices.s and any(layout.decode)) or energy is None:
         return {}
     spent, joules = [0.0, 0.0], [0.0, 0.0]  # of prompts, of written tokens
     for i, decode in enumerate(map(bool, layout.decode)):
-        both = rows[layout.seconds_of(i).start : layout.seconds_of(i).stop + 1]
-        both = (both + rows[layout.others_of(i).start : layout.others_of(i).stop + 1]) * rows[layout.passes + i]
-        spent[decode] += float(both[:-1].sum())
-        joules[decode] += float(both[-1]) * layout.ways[i]
+        seconds, drawn = times.spent(i)
+        spent[decode] += seconds
+        joules[decode] += drawn
     spent[False] = times.latency_s - spent[True]  # with all that belongs to no pass
-    units, idle = rows[layout.globals + UNITS_REQUEST], rows[layout.globals + IDLE]
-    drawn = [j + float(idle) * t for j, t in zip(joules, spent, strict=True)]
-    request_j = energy * float(units)
+    units, idle = times.units, times.global_of(IDLE)
+    drawn = [j + idle * t for j, t in zip(joules, spent, strict=True)]
+    request_j = energy * units
     result = {}
     for name, decode, tokens in (("input", False, s.inputs), ("output", True, s.outputs)):
         each = s.batch * tokens
@@ -35,7 +34,7 @@ def token_costs(bound: Bound, times: Schedule) -> dict[str, float]:
         result[f"energy_per_{name}_token_j"] = share * request_j / each
         if cost is not None:
             electricity = request_j * s.costs.pue * s.costs.energy_usd_per_kwh / J_PER_KWH
-            machine = cost / 1e6 * float(units) - electricity
+            machine = cost / 1e6 * units - electricity
             whole = machine * spent[decode] / times.latency_s + electricity * share
             result[f"usd_per_million_{name}"] = whole / each * 1e6
     return result

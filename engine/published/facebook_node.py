@@ -50,9 +50,12 @@ def _peak(format: str) -> tuple[float, float]:
 
 
 def _power() -> float:
-    power_w = evaluate(_node()).power_w
-    assert power_w is not None, NODE
-    return power_w
+    """Cards at their limit, and the switch. [W] A bound."""
+    bound = bind(_node())
+    limit, extra = bound.device.power.max, bound.system.extra_power
+    assert limit is not None, NODE
+    assert extra is not None, NODE
+    return bound.scenario.devices * limit.si + extra.si
 
 
 def _cards_memory() -> float:
@@ -274,6 +277,7 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "FB-006": lambda: _peak("int8"),
     "FB-007": lambda: _peak("fp16"),
     "FB-008": _cards_memory,
+    "FB-009": _power,
     "FB-010": lambda: tuple(p / _power() for p in _peak("int8")),
     "FB-013": lambda: _gains(MORE, LESS)[0],
     "FB-014": lambda: _gains(MORE, LESS)[1],

@@ -27,7 +27,6 @@ from app.shared.figures.style import (
 from app.views.node import texts
 from engine.analyses.node.at_work import LinkLoad
 from engine.analyses.node.load import LoadCurve
-from engine.analyses.node.power import LoadPower
 from engine.cost.report import LinkRow
 from engine.devices.common.contract import RESOURCES, Span
 
@@ -168,28 +167,6 @@ def _row(unit: str) -> tuple[int, int, int, int, str]:
     inside = 0 if unit.endswith("link in") else 2 if unit.endswith("link out") else 1
     first = numbers[0] if numbers else 0
     return place, first, inside, numbers[1] if len(numbers) > 1 else 0, unit
-
-
-def power(points: Sequence[LoadPower], dark: bool, height: int = 300) -> Figure:
-    """Power of cards and switch, of the host above it, and the cards' clock along the load."""
-    x = [100 * p.load for p in points]
-    clock = fmt.scale([max(p.clock_hz for p in points)], "Hz")
-    data = [
-        line(
-            x, watts, PALETTE[hue][dark], texts.POWER_HOVER.format(name=name), width=1.5, name=name, stackgroup="power"
-        )
-        for name, watts, hue in (
-            ("cards and switch", [p.cards_w for p in points], "compute"),
-            ("host", [p.host_w for p in points], "host"),
-        )
-    ]
-    says = texts.CLOCK_HOVER.format(unit=clock.unit)
-    clocks = [clock(p.clock_hz) for p in points]
-    data.append(line(x, clocks, INK[dark], says, width=2.2, dash="dot", name="clock", yaxis="y2"))
-    second = {"title": f"Clock ({clock.unit})", "overlaying": "y", "side": "right", "rangemode": "tozero"}
-    y = {"title": "Power (W)", "rangemode": "tozero"}
-    x_axis = span(texts.POWER_AXIS, 0, 100, grid=True)
-    return style(data, x_axis, y, height, dark, legend=True, yaxis2=second | {"showgrid": False, "tickmode": "auto"})
 
 
 def load(curves: Sequence[tuple[str, LoadCurve]], limit_s: float | None, dark: bool, height: int = 340) -> Figure:

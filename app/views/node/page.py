@@ -169,18 +169,18 @@ def under_load(scenario: Scenario) -> None:
             all_models(scenario)
 
 
-@boundary.fragment
-def drawn_power(scenario: Scenario) -> None:
-    """Power and clock along the load, by part at the full one."""
-    full, points = cached.node_power(encode(scenario))
-    answer = texts.POWER_ANSWER.format(cards=full.cards_w, host=full.host_w, clock=fmt.si(full.clock_hz, "Hz"))
-    with parts.card("Power against load", answer):
-        parts.figure(node_charts.power(points, parts.dark()), texts.POWER_ALT.format(answer=answer), "power")
-        shares = ", ".join(f"{name} {watts / full.cards:.1f} W" for name, watts in full.parts.items() if watts > 0.05)
-        told = texts.CARD_AT_FULL_LOAD.format(shares=shares)
-        told += texts.CAP_TAKES if full.governed else texts.CAP_LEAVES
-        told += f"Host counted: {fmt.si(full.per_joule)} {glossary.rate_unit(cached.report(encode(scenario)).unit)}/J."
-        st.caption(fmt.plain(told))
+def drawn_power(report: Report) -> None:
+    """Who draws the report's power, and what the devices' work takes of it by part."""
+    if not report.power_parts_w:
+        return
+    idle, work, chassis, host = (fmt.si(watts, "W") for watts in report.power_parts_w.values())
+    power = fmt.si(report.power_w, "W")
+    answer = texts.POWER_ANSWER.format(power=power, idle=idle, work=work, chassis=chassis, host=host)
+    with parts.card("Power without pause", answer):
+        whole = sum(report.energy.values())
+        shares = (f"{name} {fmt.percent(spent / whole)}" for name, spent in report.energy.items() if whole)
+        clock = texts.CAP_TAKES.format(share=fmt.percent(report.clock_share))
+        st.caption(fmt.plain(texts.WORK_BY_PART.format(shares=", ".join(shares)) + clock * (report.clock_share < 1.0)))
 
 
 @boundary.fragment
@@ -262,7 +262,7 @@ def show() -> None:
         under_load(scenario)
     with right:
         split(scenario)
-        drawn_power(scenario)
+        drawn_power(report)
     two_networks(scenario)
     by_kind(scenario)
     tilings(scenario)

@@ -17,11 +17,9 @@ LOAD_CAPTION = (
     "Bold: 99th percentile, thin: median, of requests that come independently; a request is a batch of {batch:,}. "
     "Shaded: beyond what the model's document allows."
 )
-POWER_ANSWER = "{cards:.0f} W of cards and switch, {host:.0f} W of the host, at {clock}"
-POWER_ALT = "Power and clock along the load: {answer}."
-CARD_AT_FULL_LOAD = "A card at full load: {shares}. "
-CAP_TAKES = "The cap takes clock and voltage. "
-CAP_LEAVES = "The cap leaves the highest clock. "
+POWER_ANSWER = "{power}: cards {idle} idle and {work} of work, switch {chassis}, host {host}"
+WORK_BY_PART = "The cards' work: {shares}."
+CAP_TAKES = " Their power limit leaves {share} of the clock."
 KINDS = "**Time by kind of operator** :gray[· before and after each optimisation]"
 KINDS_ALT = "Milliseconds of a request by kind of operator, as it is and with each optimisation turned over"
 MODELS_ALT = "Models with their latency limit, latency when idle and load inside the limit, on the node and on its host"
@@ -39,9 +37,6 @@ WIRE_HOVER = (
     "latency<extra></extra>"
 )
 TIMELINE_AXIS = "Time ({unit}), numbers are requests"
-POWER_HOVER = "<b>{name}</b><br>%{{y:.1f}} W at %{{x:.0f}}% of the load<extra></extra>"
-CLOCK_HOVER = "<b>clock</b><br>%{{y:.0f}} {unit} at %{{x:.0f}}% of the load<extra></extra>"
-POWER_AXIS = "Share of the load carried without pause (%)"
 LOAD_AXIS = "Requests a second ({unit})"
 
 # facts.py

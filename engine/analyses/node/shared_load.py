@@ -13,7 +13,6 @@ from itertools import product
 import numpy as np
 
 from engine.analyses.node.load import limit_of
-from engine.analyses.node.power import host_seconds
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount
@@ -114,7 +113,7 @@ def _held(scenario: Scenario) -> tuple[dict[str, tuple[float, float]], dict[str,
             units[f"{link}, in"] = hold, adds
     cores = int(bound.host.cores) if bound.host is not None else 1
     units[CARDS] = pace * cards / scenario.streams, spent - beside
-    units[HOST] = host_seconds(bound, times), beside
+    units[HOST] = times.drawn("host_s"), beside
     for link, way, hold, adds in links:
         if way != "in":
             units[f"{link}, {way}"] = hold, adds

@@ -72,6 +72,13 @@ FIELDS = (
     "search_far_j",
     "array_depth",
     "array_filters",
+    "array_low_j",
+    "array_wide_j",
+    "lane_j",
+    "core_byte_j",
+    "cache_byte_j",
+    "far_byte_j",
+    "far_line",
 )
 LOOKUP_FIELDS = ("row_cycles", "most", "single_row", "line", "beyond_share", "beyond_line")
 (
@@ -115,8 +122,15 @@ LOOKUP_FIELDS = ("row_cycles", "most", "single_row", "line", "beyond_share", "be
     SEARCH_FAR_J,
     ARRAY_DEPTH,
     ARRAY_FILTERS,
+    LOW_J,
+    WIDE_J,
+    LANE_J,
+    CORE_J,
+    CACHE_J,
+    FAR_J,
+    FAR_LINE,
     LOOKUPS,
-) = range(41)
+) = range(48)
 ROW_CYCLES, MOST, SINGLE_ROW, LINE, BEYOND_SHARE, BEYOND_LINE, PER_LOOKUP = range(7)
 
 LARGE_WINDOW = 49.0  # pixels: windows up to 7 x 7 had kernels of their own before

@@ -6,11 +6,16 @@ Every constant is assumed, within a range its note states; together they let an 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from engine.devices.card import demand as D
 from engine.devices.card.levels import level_bytes
-from engine.devices.common.contract import Job
+from engine.devices.common.contract import Governor, Job
+from engine.kernels.jit import kernel
+from engine.scenario import ScenarioError
+from hardware_specs.schema import Device
 
 
 def joules(job: Job, asked: np.ndarray) -> dict[str, float]:
@@ -31,6 +36,37 @@ def joules(job: Job, asked: np.ndarray) -> dict[str, float]:
     }
 
 
-def voltage(slope: float, clock: float) -> float:
-    """Voltage at a share of the highest clock, over the voltage there: a straight line. [-]"""
-    return 1.0 - slope * (1.0 - clock)
+@kernel
+def spend(asked, rec, out):
+    """Fills ``out`` (n_ops,) with the same of each op, all parts together, from a record and its demands. [J]"""
+    for j in range(asked.shape[0]):
+        a = asked[j]
+        near = a[D.SRAM] * rec[D.CORE_J] + a[D.CACHE] * rec[D.CACHE_J]
+        far = (a[D.FAR] + a[D.LINES] * rec[D.FAR_LINE] + a[D.BEYOND]) * rec[D.FAR_J]
+        lanes = (a[D.LANE_OPS] + a[D.CYCLES]) * rec[D.LANE_J]
+        out[j] = a[D.RUNS] * (a[D.MACS_LOW] * rec[D.LOW_J] + a[D.MACS_WIDE] * rec[D.WIDE_J] + lanes + near + far)
+
+
+def fields(job: Job, line: float) -> list[float]:
+    """What `spend` reads of a record: joules of an operation and of a byte, and bytes of a line of LPDDR. [J], [B]"""
+    parts = ("array_low_j", "array_wide_j", "lane_j", "core_byte_j", "cache_byte_j", "far_byte_j")
+    return [*(job.model[name] for name in parts), line]
+
+
+def idles(device: Device, model: Mapping[str, float]) -> float | None:
+    """What one card draws while it does nothing. [W] ScenarioError where its limit leaves nothing for work."""
+    limit = device.power.max
+    if limit is not None and limit.si <= model["leakage_w"]:
+        raise ScenarioError(
+            f"power.max of {device.name} is {limit.si:g} W: it draws {model['leakage_w']:g} W while it does nothing "
+            "(model.leakage_w), so more than that is allowed"
+        )
+    return model["leakage_w"]
+
+
+def governs(device: Device, model: Mapping[str, float]) -> Governor:
+    """How the card's clock gives way to its power limit. Assumed, within the range of `voltage_slope`."""
+    assert device.card is not None
+    clock = device.card.clock
+    lowest = clock.min.si / clock.max.si if clock.min is not None else 1.0
+    return Governor(lowest, model["voltage_slope"], clock.max.si / clock.max.catalog_si)

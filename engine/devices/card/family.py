@@ -25,7 +25,7 @@ from engine.devices.card.embedding_bags import (
     lists_of,
     overflow,
 )
-from engine.devices.card.energy import joules
+from engine.devices.card.energy import fields, governs, idles, joules, spend
 from engine.devices.card.graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
 from engine.devices.card.levels import level_bytes, limits_of
 from engine.devices.card.padding import padded
@@ -283,6 +283,7 @@ def record(job: Job) -> list[float]:
         *(_search_fields(model, rates) if on["search-tilings"] else [0.0] * 11),
         model["array_depth"],
         model["array_filters"],
+        *fields(job, line_bytes(levels(device)[0])),
         *(x for op in job.ops if _unit(op) == D.LOOKUP for x in _lookup_fields(job, op)),
         *rates,
     ]
@@ -335,6 +336,8 @@ def price(job: Job) -> PhaseCost:
     wide = wide_format(job.device, job.format)
     roofs = np.array([peak(job.device, job.format), peak(job.device, wide), vector, job.model["host_rate"]])
     bars, of = bars_of(job, cores_of(job), one)
+    drawn = np.empty(len(asked))
+    spend(asked, np.array(record(job)), drawn)
     converting = sum(own for op, own in zip(job.ops, seconds.sum(axis=1).tolist(), strict=True) if op.kind in _CONVERTS)
     told = [_idle(job)]
     if converting >= _TOLD * seconds.sum() > 0.0:
@@ -352,6 +355,7 @@ def price(job: Job) -> PhaseCost:
         levels=level_bytes(job.device, asked),
         limits=limits_of(job.device, asked, np.array(supply(job))),
         joules=joules(job, asked),
+        drawn=drawn,
     )
 
 
@@ -386,6 +390,8 @@ FAMILY = DeviceFamily(
     parameters=PARAMETERS,
     assumptions=ASSUMPTIONS,
     knobs=knobs,
+    idles=idles,
+    governs=governs,
     switches=SWITCHES,
     max_streams=max_streams,
     lower=lower,

@@ -25,6 +25,7 @@ import numpy as np
 
 from engine.devices.card import demand as D
 from engine.devices.card import rates as R
+from engine.devices.card.energy import spend
 from engine.devices.card.tiling import SIDES
 from engine.devices.common.counts import SIZES, records, side_by_side
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
@@ -441,6 +442,14 @@ def _fill(lo, hi, table, traits, first, needs, lookups, lists, sizes, record, to
         count -= known
         if count > 1:
             end = start + count
+        spent = room[SHARE, : table.shape[0]]
+        for at in range(start if totals.shape[0] > 6 else end, end):
+            if at < start + count:
+                for f in range(mapping):
+                    rec[f] = each[f, at]
+                spend(asked[at - start], rec, spent)
+            for j in range(table.shape[0]):
+                totals[6, at] += spent[j]
         cores, ranked = int(each[D.CORES, start]), each[D.RANKED, start] > 0.0
         supply_block(start, end, asked[:count], first, needs, cores, ranked, each[mapping:], totals, room, out)
         if known > 0:  # asked already, and cut up otherwise

@@ -357,6 +357,25 @@ class CollectiveWire:
 
 
 @dataclass(frozen=True)
+class Governor:
+    """How far a device's clock and voltage go down where its work would draw more than its cap. [-]
+
+    Attributes
+    ----------
+    lowest : share of its highest clock that it can go down to; below, it pauses.
+    slope : share of the voltage that goes with the share of the clock that goes.
+    reach : its highest clock over the one that energies are stated at.
+    """
+
+    lowest: float = 1.0
+    slope: float = 0.0
+    reach: float = 1.0
+
+
+NO_GOVERNOR = Governor()
+
+
+@dataclass(frozen=True)
 class DeviceFamily:
     """The functions and lists a family provides.
 
@@ -388,6 +407,9 @@ class DeviceFamily:
     layerwise : whether its operators run one after another through memory, so that their order is worth asking about.
     helps : job -> for each thing that can be improved its name and what it brings: the share of the pass's time that is
         saved, over the share it is improved by. Found by trying; a verdict names the first.
+    activity : (job, W at full work beside `idles`) -> what one device draws beside `idles` while each resource takes
+        the time [W], and joules of a pass beside that; None: `PhaseCost.drawn` alone.
+    governs : how its clock gives way to its power limit; None: its peaks hold at its limit.
     fields : fields of a scenario that not every family prices, by path: rows of the table offered ``by_family``.
     packets : the path of packets through its devices; None: they forward none.
     tables : how its devices keep embedding tables; None: they leave none elsewhere.
@@ -412,6 +434,8 @@ class DeviceFamily:
     compiled: Compiled | None = None  # None: a sweep prices each distinct job once
     idles: Callable[[Device, Mapping[str, float]], float | None] | None = None  # W drawn at any work; None: all of it
     draws: Callable[[Device, Mapping[str, float]], float] | None = None  # of a what-if over the catalog's part [-]
+    activity: Callable[[Job, float], Sequence[float]] | None = None
+    governs: Callable[[Device, Mapping[str, float]], Governor] | None = None
     collective: CollectiveWire | None = None  # how `evaluate` adds them to sharded layers; None: the family times them
     max_streams: Callable[[Device], int] | None = None
     in_turn: str = ""  # why its requests follow one another, a clause; empty: they need not

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.devices.common.contract import Parameter
 from hardware_specs.quantity import Quantity
-from hardware_specs.schema import Fpga
+from hardware_specs.schema import Device, Fpga
 
 Demand = Mapping[str, Mapping[str, float]]
 
@@ -42,6 +42,9 @@ POWER = (
               "is left is leakage, regulators and shell.", low=0.2, high=0.7),
     Parameter("memory_share", 0.2, "1", "assumed",
               "Of a busy part's power what goes with the bandwidth of the memory of its weights.", low=0.05, high=0.3),
+    Parameter("clock_tree", 0.4, "1", "assumed",
+              "Of what goes with the clock, what is drawn whether or not units work: an image has no clock gates.",
+              low=0.2, high=0.6),
 )  # fmt: skip
 
 
@@ -51,6 +54,19 @@ def turned(quantities: Iterable[Quantity | None]) -> Any:
     for one in quantities:
         result = result if one is None else result * (one.si / one.catalog_si)
     return result
+
+
+def idle_power(device: Device, units: Any, clock: Quantity, model: Mapping[str, float]) -> Any:
+    """What an image draws while none of its units work: leakage, shell, clock tree. [W] An estimate, of shares.
+
+    None where no power of the part is published.
+    """
+    listed = device.power.loaded or device.power.max
+    if listed is None:
+        return None
+    switched = units * turned((clock,)) if listed.before is None else 1.0
+    apart = 1.0 - model["switched_share"] - model["memory_share"]
+    return listed.si * (apart + model["switched_share"] * model["clock_tree"] * switched)
 
 
 def scaled_power(units: Any, clock: Quantity, memory: Quantity | None, model: Mapping[str, float]) -> Any:

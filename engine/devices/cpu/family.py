@@ -15,6 +15,7 @@ import numpy as np
 
 from engine.devices.common.contract import CollectiveWire, Compiled, DeviceFamily, Fit, Job, Knob, PhaseCost
 from engine.devices.common.counts import records
+from engine.devices.common.fabric import turned
 from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.cpu import model as M
@@ -175,6 +176,32 @@ def request(job: Job) -> tuple[tuple[str, str, float], ...]:
     return (("features parsed by the framework", "overhead", seconds),)
 
 
+def draws(device: Device, model: Mapping[str, float]) -> float:
+    """Power of a what-if over that of the catalog's part: cores leak alike, and switch with their clock. [-]"""
+    cores, clock = turned((cpu_of(device).cores,)), turned((cpu_of(device).clock,))
+    return cores * (model["idle_share"] + (1.0 - model["idle_share"]) * clock)
+
+
+def idles(device: Device, model: Mapping[str, float]) -> float | None:
+    """What a CPU draws while no core works. [W] An estimate, where no idle power is published."""
+    listed = device.power.loaded or device.power.max
+    if listed is None:
+        return None
+    return model["idle_share"] * listed.si * (turned((cpu_of(device).cores,)) if listed.before is None else 1.0)
+
+
+def activity(job: Job, watts: float) -> list[float]:
+    """What the cores of a stream draw beside `idles`, by what takes their time, as `DeviceFamily.activity` has it. [W]
+
+    A limit is met where all cores compute on their widest units; a power measured under load has its waits in it.
+    """
+    own, wide, waits = watts * (threads_of(job) / cpu_of(job.device).cores.si), 1.0, 1.0
+    if job.device.power.loaded is None:
+        waits = job.model["waiting_share"]
+        wide = 1.0 if job.format in cpu_of(job.device).vector_clock else job.model["scalar_share"]
+    return [own * wide, *[own * waits] * 5, 0.0]
+
+
 def path(switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[str, float] | None:
     """A request's way through the host's network stack and back, where it is counted. [s] Published."""
     return ("through NIC, PCIe and network stack, and back", model["host_path"]) if switches["network"] else None
@@ -200,6 +227,9 @@ FAMILY = DeviceFamily(
     assumptions=ASSUMPTIONS,
     request=request,
     path=path,
+    idles=idles,
+    draws=draws,
+    activity=activity,
     knobs=knobs,
     tile=lambda job: (int(threads_of(job)),),
     switches=SWITCHES,

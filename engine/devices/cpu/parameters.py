@@ -85,6 +85,15 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("dead_ops", 12.0, "1", "published", "Operators a hashed column carries in the graph as trained.",
               source="document 002, figure 2: emptiness checks, unique values and their reconstruction"),
     Parameter("dead_cycles", 20.0, "cycle", "assumed", "Cycles such an operator spends on a sample."),
+    Parameter("idle_share", 0.35, "1", "assumed",
+              "Share of its limit that a socket draws while no core works: fabric, memory controllers, leakage. Range "
+              "0.2 to 0.5.", high=1.0),
+    Parameter("waiting_share", 0.6, "1", "assumed",
+              "Power of a core that waits for memory or runs a framework's code, over one that computes on its widest "
+              "units. Range 0.4 to 0.8.", high=1.0),
+    Parameter("scalar_share", 0.8, "1", "assumed",
+              "The same of a core that computes on narrower units, whose clock needs no licence. Range 0.6 to 1.",
+              high=1.0),
     Parameter("host_path", 190e-6, "s", "published", "Request and answer through NIC, PCIe and network stack.",
               source="document 003, section 5.5"),
 )  # fmt: skip

@@ -29,7 +29,7 @@ from engine.devices.common.contract import (
     Switch,
     Unsupported,
 )
-from engine.devices.common.fabric import POWER, scaled_power, shortage, turned
+from engine.devices.common.fabric import POWER, idle_power, scaled_power, shortage, turned
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.cache import KV_FORMAT
 from engine.devices.dfx.core import (
@@ -81,6 +81,17 @@ def peak(device: Device, format: str) -> float:
     """d x l multiply-adds a cycle on each core. [FLOP/s] A bound."""
     assert device.dfx is not None
     return 2.0 * device.dfx.d.si * device.dfx.l.si * device.dfx.clock.si
+
+
+def idles(device: Device, model: Mapping[str, float]) -> float | None:
+    """What a card draws while its core waits for a request. [W] An estimate."""
+    assert device.dfx is not None
+    return idle_power(device, turned((device.dfx.d, device.dfx.l)), device.dfx.clock, model)
+
+
+def activity(job: Job, watts: float) -> list[float]:
+    """What a pass draws beside `idles`: what was measured over whole passes, their waits for peers included. [W]"""
+    return [*[watts] * len(RESOURCES), 0.0]
 
 
 def draws(device: Device, model: Mapping[str, float]) -> float:
@@ -406,7 +417,9 @@ FAMILY = DeviceFamily(
     tile=_tile,
     helps=helps,
     in_turn="a token has the whole core, and the next one waits",
+    idles=idles,
     draws=draws,
+    activity=activity,
     knobs=knobs,
     fields={"load_direction": DIRECTION, "kv_format": KV_FORMAT},
     parameters=(

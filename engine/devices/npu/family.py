@@ -11,17 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from engine.devices.common.column import as_doubles, exceeds, larger, largest, numbers, one_by_one, smaller
 from engine.devices.common.contract import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
-from engine.devices.common.fabric import POWER, scaled_power, turned
+from engine.devices.common.fabric import POWER, idle_power, scaled_power, turned
 from engine.devices.npu.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.density import overfull, resized
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.pinning import HOST_KINDS, formats, levels, pinned_memory, pins, place, spills, stored_bits
 from engine.devices.npu.timing import sequence_cycles
+from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op, recurrence
 
@@ -62,12 +64,31 @@ def _side(device: Device) -> float:
     return (npu.batch_lanes.si if npu.batch_lanes else 1.0) * (npu.cores.si if npu.cores else 1.0)
 
 
-def draws(device: Device, model: Mapping[str, float]) -> float:
-    """Power of an instance over that of the catalog's. [-] Its multipliers, clock and on-chip bandwidth are its own."""
+def _turned(device: Device) -> tuple[Any, Quantity]:
+    """By how much what-ifs move its multipliers, [-], and its clock."""
     npu = device.npu
     assert npu is not None
-    units = turned((npu.native_dim, npu.lanes, npu.tiles, npu.cores, npu.batch_lanes))
-    return scaled_power(units, npu.clock, pinned_memory(device).bandwidth, model)
+    return turned((npu.native_dim, npu.lanes, npu.tiles, npu.cores, npu.batch_lanes)), npu.clock
+
+
+def draws(device: Device, model: Mapping[str, float]) -> float:
+    """Power of an instance over that of the catalog's. [-] Its multipliers, clock and on-chip bandwidth are its own."""
+    return scaled_power(*_turned(device), pinned_memory(device).bandwidth, model)
+
+
+def idles(device: Device, model: Mapping[str, float]) -> float | None:
+    """What an instance draws while no unit works. [W] An estimate."""
+    return idle_power(device, *_turned(device), model)
+
+
+def activity(job: Job, watts: float) -> list[float]:
+    """What its work draws beside `idles`, as `DeviceFamily.activity` has it. [W], [J] An estimate.
+
+    The printed power is a virus's, which fills every multiplier in every cycle: a multiply-add takes its part of that.
+    """
+    work = sum(_share(job, op) * _work(job, op) for op in job.ops)
+    streamed = watts * job.model["memory_share"]
+    return [0.0, streamed, 0.0, 0.0, 0.0, 0.0, watts * work / peak(job.device, job.format)]
 
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
@@ -411,7 +432,9 @@ FAMILY = DeviceFamily(
     helps=helps,
     pins=pins,
     in_turn="its program is single-threaded: a request has all tile engines, and the next one waits",
+    idles=idles,
     draws=draws,
+    activity=activity,
     streamed_io="fp16",
     parameters=(
         Parameter(

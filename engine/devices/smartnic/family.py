@@ -16,6 +16,7 @@ import numpy as np
 
 from engine.devices.common.column import as_doubles, larger, numbers, smaller
 from engine.devices.common.contract import (
+    RESOURCES,
     DeviceFamily,
     Fit,
     Job,
@@ -309,6 +310,17 @@ def _seconds(home: WeightPlacement, layers: list[_Layer]) -> np.ndarray:
     return as_doubles(seconds)
 
 
+def idles(device: Device, model: Mapping[str, float]) -> float | None:
+    """What the NIC draws whether or not it infers, where its file does not say: all it is listed to draw. [W]"""
+    listed = device.power.loaded or device.power.max
+    return listed.si if listed is not None else None
+
+
+def activity(job: Job, watts: float) -> list[float]:
+    """What threads that infer draw beside `idles`, of what as many as the document's do. [W]"""
+    return [*[watts * (executors_of(job) / _nic(job.device).executors.si)] * len(RESOURCES), 0.0]
+
+
 def path(switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[str, float] | None:
     """A packet's way in and its answer's way out, where they are counted. [s] Published."""
     return ("packet received, parsed and answered on the NIC", model["nic_path"]) if switches["network"] else None
@@ -357,6 +369,8 @@ FAMILY = DeviceFamily(
         "neurons, past the cache, than at 4k).",
     ),
     path=path,
+    idles=idles,
+    activity=activity,
     knobs=knobs,
     tile=lambda job: (int(executors_of(job)), int(PACKET)),
     switches=(

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.analyses.node.power import sustained
 from engine.analyses.node.timeline import timeline
 from engine.cli.main import main
 from engine.devices.common.contract import Unsupported
@@ -152,8 +151,8 @@ def test_a_sweep_finds_the_same_bits(axis):
 
 
 def test_the_host_works_and_is_drawn():
-    alone, both = sustained(DLRM), sustained(DLRM.with_(host_tables="50%"))
-    assert both.host_w > 1.5 * alone.host_w
+    alone, both = (evaluate(one).power_parts_w["host"] for one in (DLRM, DLRM.with_(host_tables="50%")))
+    assert both > 1.5 * alone
     found = timeline(DLRM.with_(host_tables="50%"), requests=3)
     assert {bar.unit for bar in found.bars} >= {"host cores", "card 1, core 1"}
     assert "no row of stations" in str(arrangements(DLRM.with_(host_tables="50%"))["stages"])

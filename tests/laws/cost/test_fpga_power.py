@@ -29,7 +29,7 @@ UNITS["bandwidth"] = ("100 GB/s", "1 TB/s", "2 TB/s")
 
 @pytest.mark.parametrize(("system", "workload", "path"), CASES)
 def test_power_follows_what_is_asked_of_the_part(system, workload, path):
-    """More of a clock, of units or of bandwidth draws more; a figure of the scenario's own wins over the rule."""
+    """More of a clock, of units or of bandwidth draws more; a figure of the scenario's own is what full work draws."""
     base = default_scenario(system, workload)
     asked = UNITS[path.rpartition(".")[2]]
     found = [evaluate(apply_all(base, [f"{path}={value}"])).power_w for value in asked]
@@ -40,7 +40,7 @@ def test_power_follows_what_is_asked_of_the_part(system, workload, path):
     assert not any("power is that of the catalog's parts" in text for text in said)
     listed = "loaded" if bind(base).device.power.loaded else "max"
     own = [evaluate(apply_all(base, [f"{path}={v}", f"devices.0.power.{listed}=60 W"])).power_w for v in asked]
-    assert own == [60 * base.devices] * len(asked)
+    assert all(0.45 * 60 * base.devices < watts <= 60 * base.devices for watts in own)
 
 
 @pytest.mark.parametrize(("system", "workload", "path"), [CASES[0], CASES[-3]])
