@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engine.cli.output import emit
+from engine.cli.output import emit, told
 from engine.cli.trained import STUDIES, study
 from engine.scenario.sentences import amount, percent
 
@@ -79,8 +79,8 @@ def _measure(args: argparse.Namespace) -> int:
             {"kernel": k.name, "name": k.title, "shape": "x".join(k.labels), "precisions": list(k.precisions)}
             for k in KERNELS.values()
         ]
-        told = [f"{r['kernel']:14} {r['shape']:28} {', '.join(r['precisions'])}" for r in rows]
-        return emit(rows, args.json, told + [f"{name:14} {title}" for name, title in STUDIES.items()])
+        studies = [f"{name:14} {title}" for name, title in STUDIES.items()]
+        return emit(rows, args.json, [*told(rows), *studies])
     if args.batch is not None:
         raise MeasureError(f"batch is {args.batch} beside a kernel, which has a --shape; only networks have a batch")
     if not args.kernel:
@@ -96,24 +96,13 @@ def _measure(args: argparse.Namespace) -> int:
         bounds=bounds,
         roofline=host_roofline(),
     )
-    low, high = measured.time.quartiles
-    lines = [
-        f"{entry.title}, {' x '.join(map(str, shape))}, {measured.precision}, {measured.threads} thread(s), "
-        f"{measured.isa}",
-        f"time        {amount(measured.time.median, 's')} (half of {len(measured.time.samples)} samples within "
-        f"{amount(low, 's')} to {amount(high, 's')})",
-        f"achieved    {amount(measured.rate, 'FLOP/s')}, {amount(measured.traffic, 'B/s')}",
-    ]
-    if measured.peak is not None and measured.bandwidth is not None and measured.roof_share is not None:
-        lines.append(
-            f"roofs       {amount(measured.peak, 'FLOP/s')}, {measured.level} {amount(measured.bandwidth, 'B/s')}: "
-            f"{percent(measured.roof_share)} of what they allow"
-        )
-    lines.append(f"error       {measured.error:.2g} of the signal, against float64")
+    data = measured.to_dict()
+    sentences = [f"{entry.title}, {' x '.join(map(str, shape))}; error of the signal, against float64"]
+    if measured.roof_share is not None:
+        sentences.append(f"{percent(measured.roof_share)} of what the probed roofs allow")
     if measured.library is not None:
-        ratio = measured.library.median / measured.time.median
-        lines.append(f"numpy FP32  {amount(measured.library.median, 's')}, {ratio:.3g} times our time")
-    return emit(measured.to_dict(), args.json, lines)
+        sentences.append(f"numpy FP32: {measured.library.median / measured.time.median:.3g} times our time")
+    return emit(data, args.json, [*sentences, *told(data)])
 
 
 def _network(args: argparse.Namespace, bounds: Any) -> int:
@@ -122,12 +111,7 @@ def _network(args: argparse.Namespace, bounds: Any) -> int:
     run = measure_workload(
         args.workload, args.precision or "fp32", args.batch, args.threads, repeats=args.repeats, bounds=bounds
     )
-    low, high = run.time.quartiles
-    lines = [
-        f"{run.workload}, batch {run.batch}, {run.threads} thread(s), {run.runtime}",
-        f"time        {amount(run.time.median, 's')} ({amount(low, 's')} to {amount(high, 's')})",
-    ]
-    return emit(run.to_dict(), args.json, lines)
+    return emit(run.to_dict(), args.json, told(run.to_dict()))
 
 
 def _zoo(args: argparse.Namespace, bounds: Any) -> int:
@@ -137,7 +121,7 @@ def _zoo(args: argparse.Namespace, bounds: Any) -> int:
     from engine.lab.host.measure.network import files, measure_workload
     from model_zoo.catalog import own_folder
 
-    wanted = [args.workload] if args.workload else list(files())
+    wanted = list(files())
     if not wanted:
         raise MeasureError(
             f"--zoo runs the ONNX files in {own_folder()}, and there are none; networks of the catalog are counts "
@@ -159,21 +143,14 @@ def _zoo(args: argparse.Namespace, bounds: Any) -> int:
                 )
             )
         except MeasureError as error:
-            if args.workload:
-                raise
             reasons[id] = str(error)
     sys.stderr.write("\n")
     errors = [abs(run.error) for run in runs if run.error is not None]
     summary = (
         f"{len(errors)} networks: median error {percent(median(errors))}" if errors else "No network was compared."
     )
-    lines = [f"{'network':32} {'measured':>10} {'predicted':>10} {'error':>6}"]
-    for run in runs:
-        told = f"{amount(run.predicted_s, 's'):>10} {run.error:+6.0%}" if run.predicted_s and run.error else run.reason
-        lines.append(f"{run.workload:32} {amount(run.time.median, 's'):>10} {told}")
-    lines += [f"{id:32} not measured: {reason}" for id, reason in reasons.items()]
     data = {"summary": summary, "rows": [run.to_dict() for run in runs], "not_measured": reasons}
-    return emit(data, args.json, [*lines, "", summary])
+    return emit(data, args.json, told(data))
 
 
 def _calibrate(args: argparse.Namespace) -> int:

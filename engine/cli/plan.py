@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from engine.cli.output import emit
+from engine.cli.output import emit, told
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.sentences import amount
 
@@ -27,7 +27,7 @@ def _scenario(workload: str) -> Scenario:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    from engine.cost.error_bands import told
+    from engine.cost.error_bands import told as band_told
     from engine.evaluate import evaluate
     from engine.lab.numerics.workflow import STUDIES, in_scenario, study
     from engine.numerics.formats import NumericsError
@@ -64,23 +64,10 @@ def _plan(args: argparse.Namespace) -> int:
         **report.error_band.beside({"latency_s": report.latency_s}),
         "token": encode(planned),
     }
-    lines = [
+    sentences = [
         f"{kind.title}: {kind.metric} at most {100 * workflow.bound:g}%",
-        f"{'operator':16} {'to':10} {'own error':>10} {'tuning':>9} {'held out':>9} {'time':>9}",
-    ]
-    for step in workflow.plan.steps:
-        held = "" if step.held_out_loss is None else f"{100 * step.held_out_loss:.4f}%"
-        own = "" if step.own_error is None else f"{step.own_error:.2e}"
-        name = "all of those" if step.operator == "*" else step.operator
-        lines.append(
-            f"{name:16} {step.precision:10} {own:>10} {100 * step.tuning_loss:8.4f}% {held:>9} "
-            f"{amount(step.time, 's'):>9}"
-        )
-    lines += [
         f"{'met' if workflow.met else 'not met'}; on data no step has seen: {100 * workflow.untouched_loss:.4g}%",
-        "plan        " + ", ".join(f"{op} {format}" for op, format in workflow.plan.precision.items()),
-        f"scenario    {report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
-        f"error band  {told(report.error_band)}",
-        f"token       {encode(planned)}",
+        f"{report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
+        f"error band: {band_told(report.error_band)}",
     ]
-    return emit(data, args.json, lines)
+    return emit(data, args.json, [*sentences, *told(data)])
