@@ -90,7 +90,6 @@ def _rows() -> Iterator[Case]:
             partial(layer_norm, x, gain, shift, out=out, threads=1),
             _peer("LayerNormalization", {"x": x, "g": gain, "b": shift}),
         ),
-        ("GELU (erf)", partial(activate, x, "gelu", out=out, threads=1), _peer("Gelu", {"x": x})),
         (
             "GELU (tanh)",
             partial(activate, x, "gelu_tanh", out=out, threads=1),

@@ -87,7 +87,6 @@ def activation(x, name):
         "relu": lambda: np.maximum(x, 0),
         "sigmoid": lambda: special.expit(x),
         "tanh": lambda: np.tanh(x),
-        "gelu": lambda: x * special.ndtr(x),
         "gelu_tanh": lambda: 0.5 * x * (1 + np.tanh(inside)),
     }[name]()
 
@@ -96,10 +95,9 @@ def quantise(x, scale, zero, dtype):
     """Round half to even, element by element, in float32 as ONNX does."""
     limits = np.iinfo(dtype)
     out = np.zeros(x.shape, dtype)
-    steps, zeros = np.broadcast_to(scale, x.shape), np.broadcast_to(zero, x.shape)
     for at in np.ndindex(*x.shape):
-        code = float(np.float32(x[at]) / np.float32(steps[at]))
-        out[at] = min(max(round(code) + int(zeros[at]), limits.min), limits.max)
+        code = float(np.float32(x[at]) / np.float32(scale))
+        out[at] = min(max(round(code) + int(zero), limits.min), limits.max)
     return out
 
 

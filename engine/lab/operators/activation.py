@@ -1,4 +1,4 @@
-"""Element-wise activations: ReLU, sigmoid, tanh, GELU in two forms, over float32 arrays of any shape.
+"""Element-wise activations: ReLU, sigmoid, tanh, GELU, over float32 arrays of any shape.
 
 Loops run over a slice from zero: with no negative index to wrap they vectorise.
 """
@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.lab.operators.pointwise import gelu_erf32, gelu_tanh32, sigmoid32, tanh32
+from engine.lab.operators.pointwise import gelu_tanh32, sigmoid32, tanh32
 from engine.lab.ranges import KernelError, over_range, require
 
 GRAIN = 16384
@@ -45,14 +45,6 @@ def tanh_range(lo, hi, x, out):
 
 
 @kernel
-def gelu_erf_range(lo, hi, x, out):
-    """GELU by the error function."""
-    part, to = x[lo:hi], out[lo:hi]
-    for i in range(part.size):
-        to[i] = gelu_erf32(part[i])
-
-
-@kernel
 def gelu_tanh_range(lo, hi, x, out):
     """GELU by the hyperbolic tangent."""
     part, to = x[lo:hi], out[lo:hi]
@@ -64,10 +56,9 @@ _RANGE = {
     "relu": relu_range,
     "sigmoid": sigmoid_range,
     "tanh": tanh_range,
-    "gelu": gelu_erf_range,
     "gelu_tanh": gelu_tanh_range,
 }
-Activation = Literal["relu", "sigmoid", "tanh", "gelu", "gelu_tanh"]
+Activation = Literal["relu", "sigmoid", "tanh", "gelu_tanh"]
 
 
 def activate(

@@ -1,4 +1,4 @@
-"""Scalar functions numba can vectorise: exponential, sigmoid, tanh, erf and GELU in float32 without a math library.
+"""Scalar functions numba can vectorise: exponential, sigmoid, tanh and GELU in float32 without a math library.
 
 PyPI wheels of numba have no vector math library, so ``np.exp`` in a loop is scalar; these are polynomials over
 arithmetic, select and bit operations only, which LLVM turns into vectors. Relative error bounds are stated per function
@@ -22,10 +22,6 @@ _E5, _E6, _E7 = np.float32(8.3334519073e-3), np.float32(1.3981999507e-3), np.flo
 _ZERO, _HALF, _ONE, _TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 _BIAS, _MANTISSA = np.int32(127), np.int32(23)
 _MAGIC = np.int32(0x4B400000)  # bits of _ROUND
-_T1 = np.float32(0.3275911)  # Abramowitz & Stegun 7.1.26
-_A1, _A2, _A3 = np.float32(0.254829592), np.float32(-0.284496736), np.float32(1.421413741)
-_A4, _A5 = np.float32(-1.453152027), np.float32(1.061405429)
-_SQRT_HALF = np.float32(0.70710678118654752)
 _SQRT_2_OVER_PI, _CUBIC = np.float32(0.79788456080286536), np.float32(0.044715)
 _SMALL = np.float32(0.25)
 _P3, _P5, _P7 = np.float32(-1 / 3), np.float32(2 / 15), np.float32(-17 / 315)
@@ -76,25 +72,6 @@ def tanh32(x):
     ratio = np.float32(_ONE - np.float32(_TWO / np.float32(_ONE + exp32(np.float32(_TWO * magnitude)))))
     value = series if magnitude < _SMALL else ratio
     return np.float32(-value) if x < _ZERO else value
-
-
-@inner(fastmath=FUSED)
-def erf32(x):
-    """``erf(x)`` of a float32: absolute error under 5e-7 (Abramowitz & Stegun 7.1.26 plus rounding)."""
-    magnitude = np.float32(abs(x))
-    t = np.float32(_ONE / np.float32(_ONE + _T1 * magnitude))
-    p = np.float32(_A5 * t + _A4)
-    p = np.float32(p * t + _A3)
-    p = np.float32(p * t + _A2)
-    p = np.float32(p * t + _A1)
-    value = np.float32(_ONE - np.float32(p * t) * exp32(np.float32(-magnitude * magnitude)))
-    return np.float32(-value) if x < _ZERO else value
-
-
-@inner(fastmath=FUSED)
-def gelu_erf32(x):
-    """``x * Phi(x)`` of a float32: absolute error under 5e-7 * max(1, |x|)."""
-    return np.float32(np.float32(_HALF * x) * np.float32(_ONE + erf32(np.float32(x * _SQRT_HALF))))
 
 
 @inner(fastmath=FUSED)
