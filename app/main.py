@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from app.shared import boundary, cached, compiling, link
+from app.shared import boundary, cached, compiling, link, parts
 from app.shared import formats as fmt
 from app.shared.legible import legible
 from app.shared.widgets.choices import said
@@ -28,6 +28,7 @@ ROOMS = {
 }
 """Tabs by the room they stand in, in the order of a decision: understand, choose, load, measure, check."""
 
+_DOOR = "Home"
 PAGES = tuple(page for tabs in ROOMS.values() for page in tabs)
 
 
@@ -43,14 +44,14 @@ def show() -> None:
 
 
 def _pages() -> list[Page]:
-    """A page a tab; the menu names the first of each room.
+    """One page per tab; the menu names the first of each room.
 
-    The very first is at `/`, or under its own name in a session that came by it: Streamlit allows one. The latter needs
-    another default, which sends on to it.
+    Explore is at `/` in a session that came with a scenario in that address: Streamlit allows a page one address. In
+    any other it has its own name, and the first page, which asks what to run, is at `/`.
     """
     first, ss = PAGES[0], st.session_state
     if "by_name" not in ss:
-        ss.by_name = urlsplit(st.context.url or "").path.rstrip("/").endswith(f"/{first}")
+        ss.by_name = ss.newcomer or urlsplit(st.context.url or "").path.rstrip("/").endswith(f"/{first}")
     pages = [
         st.Page(
             f"views/{name}/page.py",
@@ -63,7 +64,7 @@ def _pages() -> list[Page]:
         for at, (name, label) in enumerate(tabs.items())
     ]
     if ss.by_name:
-        pages.append(st.Page(_on, title="Home", url_path="home", visibility="hidden", default=True))
+        pages.append(st.Page("views/home/page.py", title=_DOOR, url_path="home", visibility="hidden", default=True))
     return pages
 
 
@@ -78,22 +79,30 @@ def _tabs(page: Page) -> None:
                 st.page_link(f"views/{name}/page.py", label=tabs[name], query_params=link.address())
 
 
-def _on() -> None:
-    st.switch_page(f"views/{PAGES[0]}/page.py", query_params=link.address())
+def _rooms() -> None:
+    """The menu in view where Streamlit folds it away: on a phone."""
+    with st.container(horizontal=True, gap="small", key="rooms"):
+        for room, tabs in ROOMS.items():
+            st.page_link(f"views/{next(iter(tabs))}/page.py", label=room, query_params=link.address())
 
 
 def _show() -> None:
     message = link.sync()
     page = st.navigation(_pages(), position="top")
     link.arrive()
+    if page.title != _DOOR:
+        link.mirror()
     st.set_page_config(page_title=f"{page.title} · Inferscape")
+    if parts.mobile():
+        _rooms()
     if message:
         st.warning(fmt.plain(message[:1].upper() + message[1:]), icon=":material/link_off:")
     if rows := link.moved():
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(f":material/swap_horiz: Reset for this network: {fmt.plain(rows)}.", width="content")
             st.button("Undo", on_click=link.undo, key="undo.moved", type="tertiary")
-    _tabs(page)
+    if page.title != _DOOR:
+        _tabs(page)
     slot = st.container()
     try:
         page.run()

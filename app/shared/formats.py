@@ -19,7 +19,7 @@ from urllib.parse import quote
 UNKNOWN = "—"
 MINUS = "−"
 _PREFIXES = {-15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
-_WHOLE = ("B", "FLOP", "FLOP/B")  # units that are never divided further: 0.25 B, not 250 mB
+_WHOLE = ("B", "FLOP", "FLOP/B", "OP", "OP/B")  # units that are never divided further: 0.25 B, not 250 mB
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FORMULA = ("=", "+", "-", "@")
 _ADDRESS = re.compile(r"/(?=/)/|www\\?\.|@(?=\w)\w", re.IGNORECASE)
@@ -152,7 +152,7 @@ def _exponent(value: float, unit: str) -> int:
 def counted(unit: str) -> bool:
     """Whether a unit is a thing that is counted (tok, samples, nothing at all) rather than one of the SI."""
     head = unit.split("/", maxsplit=1)[0]
-    return head not in ("s", "B", "b", "W", "J", "Hz", "FLOP")
+    return head not in ("s", "B", "b", "W", "J", "Hz", "FLOP", "OP")
 
 
 def _joined(exponent: int, unit: str) -> str:
@@ -228,6 +228,11 @@ def usd(value: float | None) -> str:
         return "$0"
     text = si(abs(value)) if abs(value) >= 1 else digits3(abs(value))
     return (MINUS if value < 0 else "") + "$" + text
+
+
+def work(format: str) -> str:
+    """Unit of arithmetic in a number format: integers and bits are no floating point. `OP` or `FLOP`."""
+    return "OP" if format.startswith(("int", "binary")) else "FLOP"
 
 
 def band(relative: float | None) -> str:

@@ -73,7 +73,6 @@ def sync() -> str | None:
             ss.baseline = encode(read(pinned)) if pinned else ""
         except ScenarioError as error:
             message = message or f"The pinned baseline is left out. {str(error).rstrip('.')}."
-    _mirror()
     return message
 
 
@@ -99,7 +98,7 @@ def _spell_out() -> None:
     query[PARAM] = encode(read(encode(apply_all(scenario, [f"{path}={text}" for path, text in given.items()]))))
 
 
-def _mirror() -> None:
+def mirror() -> None:
     """The session into the address bar, as one history entry, and only where they differ."""
     ss = st.session_state
     wanted = address()
@@ -127,7 +126,7 @@ def open_scenario(scenario: Scenario) -> None:
     ss.before = [*ss.before, ss.token][-_UNDONE:]
     ss.scenario, ss.token = scenario, encode(scenario)
     ss.problem = None
-    _mirror()
+    mirror()
 
 
 @callback
@@ -269,14 +268,14 @@ def pin() -> None:
 def pin_scenario(scenario: Scenario) -> None:
     """Make any scenario the baseline (a callback)."""
     st.session_state.baseline = encode(scenario)
-    _mirror()
+    mirror()
 
 
 @callback
 def unpin() -> None:
     """Go back to the baseline the preset brings (a callback)."""
     st.session_state.baseline = ""
-    _mirror()
+    mirror()
 
 
 def matching(scenario: Scenario) -> Preset | None:

@@ -26,7 +26,7 @@ def operators(report: Report) -> pd.DataFrame:
     rows = ordered(report)
     ops = [row if isinstance(row, OpRow) else None for row in rows]
     time = fmt.scale([row.time_s for row in rows], "s")
-    work = fmt.scale([op.flops for op in report.ops], "FLOP")
+    work = fmt.scale([op.flops for op in report.ops], fmt.work(report.scenario.precision))
     traffic = fmt.scale([op.offchip_bytes for op in report.ops], "B")
     phases = len({op.phase for op in report.ops}) > 1
     frame = pd.DataFrame(
@@ -127,10 +127,11 @@ def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
     if isinstance(op, Other):
         share = fmt.percent(op.time_s / report.latency_s) if report.latency_s else fmt.UNKNOWN
         return [f"{fmt.seconds(op.time_s)}, {share} of the request, belongs to no operator.", _FASTER[op.resource]]
+    unit = fmt.work(report.scenario.precision)
     if op.time_s <= 0:
         hidden = "Takes no time of its own: it is fused with its neighbour, or runs while another operator does."
         onchip, offchip = fmt.si(op.onchip_bytes, "B"), fmt.si(op.offchip_bytes, "B")
-        moved = f"{fmt.si(op.flops, 'FLOP')}; {offchip} off chip, {onchip} on chip."
+        moved = f"{fmt.si(op.flops, unit)}; {offchip} off chip, {onchip} on chip."
         return [f"{fmt.count(op.count)} executions a request.", hidden, moved, "Faster only with fewer of them."]
     each = op.time_s / op.count if op.count else op.time_s
     lines = [
@@ -141,12 +142,12 @@ def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
     lines.append("Spent on " + ", ".join(f"{RESOURCE_LABELS[n].lower()} {fmt.seconds(s)}" for n, s in spent) + ".")
     if op.flops > 0:
         lines.append(
-            f"{fmt.si(op.flops, 'FLOP')} at {fmt.si(op.flops / op.time_s, 'FLOP/s')}: {fmt.percent(op.peak_used)} of "
-            f"the {fmt.si(op.peak_flops_per_s, 'FLOP/s')} {glossary.format_label(report.scenario.precision)} peak."
+            f"{fmt.si(op.flops, unit)} at {fmt.si(op.flops / op.time_s, f'{unit}/s')}: {fmt.percent(op.peak_used)} of "
+            f"the {fmt.si(op.peak_flops_per_s, f'{unit}/s')} {glossary.format_label(report.scenario.precision)} peak."
         )
     if op.intensity is not None:
         lines.append(
-            f"{fmt.si(op.offchip_bytes, 'B')} off chip, {fmt.si(op.intensity, 'FLOP/B')}; "
+            f"{fmt.si(op.offchip_bytes, 'B')} off chip, {fmt.si(op.intensity, f'{unit}/B')}; "
             f"{fmt.si(op.onchip_bytes, 'B')} on chip."
         )
     lines.append(_BATCH if op.bound == "offchip" and larger else _FASTER[op.bound])

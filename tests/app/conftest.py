@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from app.main import ROOMS
+from engine.resolve.presets import PRESETS
+from engine.scenario import encode
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -181,7 +183,9 @@ def visit(chromium, server, regulars) -> Iterator[object]:
 
     visitors: list[Visitor] = []
 
-    def opened(path: str = "/", scheme: str = "light", wire: object = None, **context: object) -> Visitor:
+    usual = f"/?s={encode(PRESETS['dfx-1.5b'].scenario)}"
+
+    def opened(path: str = usual, scheme: str = "light", wire: object = None, **context: object) -> Visitor:
         if visitors or context:
             me = Visitor(chromium.new_context(**{"viewport": DESK} | context), server)
         elif wire:  # it stays in the page

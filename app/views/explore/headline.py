@@ -24,6 +24,12 @@ class HeadlineFigure:
     delta: str | None = None
     colour: str = "gray"
 
+    @property
+    def named(self) -> str:
+        """The label with its note and no markup, which a reader of screens would speak: `TPOT ±9%`."""
+        between = " " if self.note.startswith("±") else ", "
+        return f"{self.label}{between}{self.note}" if self.note else self.label
+
 
 def _card(
     label: str, note: str, value: str, help: str, pair: tuple[float | None, float | None], sense: str

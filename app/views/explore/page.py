@@ -39,9 +39,7 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
             )
             crowded = phone and len(card.label + card.note) > _CROWDED  # there the label needs the icon's place
             help = None if crowded else card.help
-            st.metric(
-                f"{card.label} {card.note}".strip(), card.value, border=True, height="stretch", help=help, **delta
-            )
+            st.metric(card.named, card.value, border=True, height="stretch", help=help, **delta)
     if name:
         st.caption(fmt.plain(f"Against {name}."))
     parts.trust(report)
@@ -221,8 +219,6 @@ def show() -> None:
     """The page."""
     scenario = link.current()
     sidebar.scenario_controls(scenario)
-    if st.session_state.newcomer and scenario == link.home():
-        st.caption(texts.FIRST_VISIT)
     parts.presets()
     try:
         report = cached.report(encode(scenario))

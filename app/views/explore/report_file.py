@@ -65,7 +65,7 @@ def report_html(report: Report, assumed_price: bool) -> str:
     """The whole text of the file; its charts can be hovered and saved, and it asks no server for anything."""
     title = f"{report.system_name} · {report.workload_name}"
     numbers = "".join(
-        f"<div><dt>{escape(f'{card.label} {card.note}'.strip())}</dt><dd>{escape(card.value)}</dd></div>"
+        f"<div><dt>{escape(card.named)}</dt><dd>{escape(card.value)}</dd></div>"
         for card in cards(report, None, False, assumed_price)
     )
     drawn = "".join(

@@ -12,10 +12,6 @@ OPERATORS_ANSWER = "{count} rows, slowest first; select one for its detail"
 OPERATORS_ALT = "Operators with their time, share, limit, work and traffic"
 ASSUMPTIONS_ALT = "Assumptions and what kind of evidence each is"
 SMALLER_CHANGE_WOULD = "A smaller change of it would {stops}."
-FIRST_VISIT = (
-    "Inferscape predicts how fast a neural network runs on an accelerator, at what power and cost, and how far to "
-    "trust each number. Turn the knobs on the left, or let Choose find a system for you."
-)
 DOES_NOT_FIT = "Latency, throughput and cost are not shown: they would describe a machine that cannot hold the model."
 
 # headline.py

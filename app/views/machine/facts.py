@@ -50,11 +50,6 @@ def _peak(device: Device, precision: str) -> tuple[str, float] | None:
     return max(((name, value.si) for name, value in device.peak.items()), key=lambda pair: pair[1], default=None)
 
 
-def _unit(format: str) -> str:
-    """Of a rate: integers are no floating point."""
-    return "OP/s" if format.startswith(("int", "binary")) else "FLOP/s"
-
-
 def sentence(machine: Machine) -> str:
     """What the machine is, in a line."""
     device = machine.bound.device
@@ -62,7 +57,8 @@ def sentence(machine: Machine) -> str:
     title = title[0].lower() + title[1:] if title[1].islower() else title
     said = [f"**{fmt.plain(machine.name)}**, {fmt.plain(title)}"]
     if peak := _peak(device, machine.bound.scenario.precision):
-        said.append(f"{fmt.si(peak[1], _unit(peak[0]))} dense at {glossary.format_label(peak[0])}")
+        rate = fmt.si(peak[1], f"{fmt.work(peak[0])}/s")
+        said.append(f"{rate} dense at {glossary.format_label(peak[0])}")
     first = next((level for level in device.memory if level.bandwidth is not None), None)
     if first is not None and first.bandwidth is not None:
         said.append(

@@ -65,7 +65,8 @@ _PRECISE, _VAGUE = 0.02, 3.0  # of an interval: its half width that needs no end
 def _sure(low: float, value: float, high: float) -> str:
     """How far a simulated load is to be trusted, at 99% confidence: to within a share, two ends, or a lower end."""
     if low <= 0 or high > _VAGUE * low:
-        least = texts.AT_LEAST.format(low=fmt.si(low, "QPS")) if low > 0 else texts.NOTHING_YET
+        near = low * _VAGUE > value  # a lower end far below says nothing of the load that is named
+        least = texts.AT_LEAST.format(low=fmt.si(low, "QPS")) if near else texts.NOTHING_YET
         return texts.SIMULATE_MORE_REQUESTS.format(least=least)
     off = max(high - value, value - low) / value
     if off < _PRECISE:
@@ -105,8 +106,13 @@ def knee(points: Sequence[LoadPoint], sla: Sla) -> str:
     first, half = known[0], min(known, key=lambda p: abs(p.qps - known[-1].qps / 2))
     assert first.figure is not None
     assert half.figure is not None
-    idle, middle = fmt.seconds(first.figure), fmt.seconds(half.figure)
-    return texts.WHEN_IDLE_AT.format(idle=idle, middle=middle, seconds=fmt.seconds(sla.seconds))
+    return texts.ALONG_LOAD.format(
+        lowest=fmt.seconds(first.figure),
+        first=fmt.si(first.qps, "QPS"),
+        middle=fmt.seconds(half.figure),
+        half=fmt.si(half.qps, "QPS"),
+        seconds=fmt.seconds(sla.seconds),
+    )
 
 
 def made_by(answer: Answer) -> str:

@@ -13,6 +13,7 @@ from engine.scenario import encode
 
 AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = (
+    "home",
     "",
     "choose",
     "sweep",
@@ -96,12 +97,17 @@ SHORTENED = """() => [...document.querySelectorAll('[data-testid=stMetricValue] 
     .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => `cut: ${e.innerText}`)"""
 
 
+def address(page: str) -> str:
+    """Where a page is: the first at the bare address, any other with a scenario."""
+    return "/" if page == "home" else f"/{page}?s={NODE}"
+
+
 def test_no_page_has_a_serious_finding_moves_while_it_loads_or_is_cut_at_a_zoom_of_200_percent(visit, axe):
     me = visit("/choose", bypass_csp=True)
     report, moved = {}, {}
     for page, scheme in zip(PAGES, cycle(SCHEMES)):
         me.page.emulate_media(color_scheme=scheme)
-        me.open(f"/{page}?s={NODE}")
+        me.open(address(page))
         moved[page] = me.page.evaluate(SHIFT)
         report[page] = [*serious(me, axe), *zoomed(me), *turned(me, axe, scheme)]
         report[page] += [*found(me, ENDS), *found(me, TABLES)]
@@ -109,14 +115,14 @@ def test_no_page_has_a_serious_finding_moves_while_it_loads_or_is_cut_at_a_zoom_
     del moved["sweep"]  # its results take the place of its progress, seconds after it is there
     moving = {page: shift for page, shift in moved.items() if shift >= 0.1}
     for page in moving:  # a starved host may draw in another order once; what moves by itself does so every time
-        moving[page] = min(me.open(f"/{page}?s={NODE}").page.evaluate(SHIFT) for _ in range(2))
+        moving[page] = min(me.open(address(page)).page.evaluate(SHIFT) for _ in range(2))
     assert {page: shift for page, shift in moving.items() if shift >= 0.1} == {}
 
 
 def test_a_phone_reads_every_page_without_a_serious_finding_and_without_scrolling_sideways(visit, axe):
     me = visit("/choose", bypass_csp=True, **PHONE)
     report = {}
-    paths = (*(f"/{page}?s={NODE}" for page in PAGES), *(f"/?s={encode(PRESETS[id].scenario)}" for id in OTHERS))
+    paths = (*map(address, PAGES), *(f"/?s={encode(PRESETS[id].scenario)}" for id in OTHERS))
     for page, scheme in zip(paths, cycle(SCHEMES)):
         path = page + "&queues=stages" * page.startswith("/traffic")  # what a choice there draws
         me.page.emulate_media(color_scheme=scheme)

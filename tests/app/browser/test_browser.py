@@ -240,7 +240,7 @@ def test_an_edit_just_after_a_pick_keeps_both(visit, pick):
 def test_a_slow_wire_may_bring_several_answers_at_once(visit):
     """The server leaves out what the browser said it holds, and it must still hold it when the answer comes."""
     wire = Slow()
-    me = visit("/", wire=wire)
+    me = visit(wire=wire)
     before = me.metrics()
     slider = me.page.get_by_role("slider", name="Batch")
     slider.focus()
@@ -255,7 +255,7 @@ def test_a_slow_wire_may_bring_several_answers_at_once(visit):
 
 def test_an_answer_does_not_take_a_slider_out_of_the_hand(visit):
     wire = Slow()
-    me = visit("/", wire=wire)
+    me = visit(wire=wire)
     before = me.metrics()
     slider = me.page.get_by_role("slider", name="Batch")
     slider.focus()
@@ -354,7 +354,7 @@ def test_a_scenario_kept_in_the_browser_opens_after_a_reload_and_can_be_removed(
     kept().get_by_role("button", name="Save in this browser").click()
     kept_button = me.page.locator(".saved").get_by_role("button", name="Saved in this browser")
     kept_button.wait_for()
-    me.open("/")
+    me.open(f"/?s={encode(PRESETS['dfx-1.5b'].scenario)}")
     assert me.token() != given
     kept().locator("li button").first.click()
     me.page.wait_for_url(f"**s={given}*")

