@@ -37,7 +37,7 @@ def line(key: str) -> Iterator[Any]:
 
 def _told(ticket: QueuedRun, said: Callable[[float], str]) -> str:
     if ticket.ahead:
-        return f"Waiting: {ticket.ahead} run{'s' if ticket.ahead > 1 else ''} before this one"
+        return f"Waiting: {ticket.ahead} run{'s' if ticket.ahead > 1 else ''} ahead of yours"
     return said(ticket.share) if ticket.share else "Compiling and preparing"
 
 

@@ -31,7 +31,7 @@ def _listed(*asked: PresetQuestion) -> Mapping[str, PresetQuestion]:
 
 
 QUESTIONS = _listed(
-    PresetQuestion("llama-70b", "Llama 3.1 70B, 1k in and out, TPOT 25 ms (40 tokens/s a user)", "",
+    PresetQuestion("llama-70b", "Llama 3.1 70B, 1k in and out, TPOT 25 ms (40 tokens/s per user)", "",
           {"workload": "llama3.1-70b", "inputs": 1024, "outputs": 1024, "tpot_s": 0.025}),
     PresetQuestion("dlrm", "DLRM at 50 k QPS, p99 100 ms", "000",
           {"workload": "dlrm-mlperf-v1", "latency_s": 0.1, "qps": 50_000}),

@@ -58,7 +58,7 @@ def _split(p: argparse.ArgumentParser) -> None:
 
 def _camera(p: argparse.ArgumentParser) -> None:
     p.add_argument("workload")
-    p.add_argument("--frames", type=float, default=5.0, help="frames a second (default 5)")
+    p.add_argument("--frames", type=float, default=5.0, help="frames per second (default 5)")
     p.add_argument("--frame-kb", type=float, default=200.0, help="kilobytes of a frame (default 200)")
     p.add_argument("--limit-ms", type=float, help="longest time from frame to answer")
     p.add_argument("--extra-km", type=float, default=0.0, help="fibre on top of what the links hold")

@@ -21,7 +21,7 @@ def add_choose(commands: Any) -> None:
     p.add_argument("--ttft", metavar="TIME", help="time to first token at most, as 500ms")
     p.add_argument("--tpot", metavar="TIME", help="time per output token at most, as 25ms")
     p.add_argument("--power", metavar="WATT", help="power of one instance at most [W]")
-    p.add_argument("--qps", help="demand, requests a second")
+    p.add_argument("--qps", help="demand, requests per second")
     p.add_argument("--users", help="demand, requests in flight")
     p.add_argument("--batch", help="this batch alone; the best when left out")
     p.add_argument("--bits", help="fewest bits of a weight that are tried: 32, 16, 8 (default) or 4")

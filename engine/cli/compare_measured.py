@@ -21,7 +21,7 @@ def add_compare_measured(commands: Any) -> None:
     """Register the command."""
     p = commands.add_parser("compare-measured", help="your measurements beside our predictions; --fit a part to them")
     p.add_argument(
-        "file", type=Path, help="a .csv or .csv.xz: fields of a scenario and measured figures, one run a row"
+        "file", type=Path, help="a .csv or .csv.xz: fields of a scenario and measured figures, one run per row"
     )
     p.add_argument("--fit", action="store_true", help="move few constants of the parts; written into your catalog")
     p.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="any setting, of every row")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from engine.analyses.node.shared_load import Load, Network
 
 EPILOG = """\
-Each network is a scenario of the same system, with @ and its requests a second behind it. A request is what `evaluate`
+Each network is a scenario of the same system, with @ and its requests per second after it. A request is what `evaluate`
 prices: the scenario's batch. Behind the first, a workload's id is enough: its tables are sharded, or each card has a
 copy. Cards, host and links are shared; so is the memory on and off the chip.
 
@@ -31,7 +31,7 @@ def _load(text: str, first: Scenario | None) -> Load:
     from model_zoo.catalog import default_zoo
 
     target, _, rate = text.rpartition("@")
-    with boundary(f"network is {brief(text, 60)}: a scenario, @ and its requests a second are needed"):
+    with boundary(f"network is {brief(text, 60)}: a scenario, @ and its requests per second are needed"):
         qps = float(rate)
         if not target:
             raise ValueError

@@ -24,7 +24,9 @@ def add_op(commands: Any) -> None:
     p.add_argument("--precision", help="format of the operator: bfloat16, fp8, fp8_block, nvfp4, ...")
     p.add_argument("--runtime", default="trtllm", help="whose kernels: trtllm, sglang or vllm (default trtllm)")
     p.add_argument("--with", dest="extra", action="append", default=[], metavar="NAME=VALUE", help="any other column")
-    p.add_argument("--from", dest="source", type=Path, metavar="FILE", help="a .csv or .csv.xz of operators, one a row")
+    p.add_argument(
+        "--from", dest="source", type=Path, metavar="FILE", help="a .csv or .csv.xz of operators, one per row"
+    )
     p.add_argument("--kind", help="what the rows of --from are, where the file's name does not say it")
     p.add_argument("--out", type=Path, metavar="FILE", help="every row back with its prediction")
     p.add_argument(

@@ -55,7 +55,7 @@ def add_traffic(commands: Any) -> None:
     )
     add_scenario(p)
     _add_load(p)
-    p.add_argument("--qps", type=float, required=True, help="requests a second")
+    p.add_argument("--qps", type=float, required=True, help="requests per second")
     p.add_argument("--most", type=int, help="go on to at most so many requests until intervals are within 5%%")
     p.set_defaults(run=lambda args: _simulate(args, changed(args)))
     p = commands.add_parser(
@@ -66,7 +66,7 @@ def add_traffic(commands: Any) -> None:
     )
     add_scenario(p)
     _add_load(p)
-    p.add_argument("--demand", required=True, help="peak requests a second, or a day as equal steps: 100,400,250")
+    p.add_argument("--demand", required=True, help="peak requests per second, or a day as equal steps: 100,400,250")
     p.add_argument("--sla", required=True, help="p99=20ms, mean=3us, ttft:p95=300ms")
     p.add_argument(
         "--headroom", type=float, default=0.2, help="load on top of the peak to plan for (default 0.2: a fifth more)"
@@ -81,7 +81,7 @@ def add_traffic(commands: Any) -> None:
         action="append",
         default=[],
         metavar="SCENARIO",
-        help="another system at the same SLA and inferences a second; may be repeated",
+        help="another system at the same SLA and inferences per second; may be repeated",
     )
     p.set_defaults(run=lambda args: _capacity(args, changed(args)))
 

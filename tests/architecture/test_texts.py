@@ -10,6 +10,10 @@ import pytest
 VIEWS = Path(__file__).parents[2] / "app" / "views"
 PAGES = sorted(page.parent.name for page in VIEWS.glob("*/texts.py"))
 _CHARTS = re.compile(r"%\{[^}]*\}")  # a value that a chart puts there
+_PRONOUN = r"\bones?\b(?! (?!of\b|that\b|in\b|is\b|are\b|and\b|or\b|with\b|for\b|from\b|reads?\b)[\w{-])"
+_RATE = r"\b(?!select\b|or\b)\w+ an? (?:second|user|row)\b(?! time)"  # `per second` is meant
+_VAGUE = re.compile(rf"\b(?:held(?![ -]out)|kept|told|mine)\b|{_PRONOUN}|{_RATE}", re.I)
+"""Words that stand for a thing or an act which the sentence can name, and `a second` for `per second`."""
 WORDS = 4  # as many make a sentence; a label may stand beside its control
 
 
@@ -72,6 +76,32 @@ def test_every_text_is_used_with_the_values_it_names(page):
             if given != values(texts[node.attr] if call else _CHARTS.sub("", texts[node.attr])):
                 wrong.append(f"{name}:{node.lineno} gives {node.attr} {given}")
     assert (wrong, texts.keys() - used) == ([], set())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_text_names_what_it_speaks_of(page):
+    tree = parsed(page)["texts.py"]
+    skipped = documentation(tree)
+    literals = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in skipped]
+    texts = [n.value for n in literals if isinstance(n.value, str)]
+    assert [(found.group(), text) for text in texts if (found := _VAGUE.search(text))] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "vague"),
+    [
+        ("{count} rows; select one for its card", True),
+        ("the fastest one. Blocks", True),
+        ("the error band held {held} of {banded}", True),
+        ("Nothing is kept.", True),
+        ("Requests a second", True),
+        ("Requests per second, one client per instance", False),
+        ("figures held out from calibration", False),
+        ("One queue for everything; one {unit} each", False),
+    ],
+)
+def test_the_law_of_names_knows_pronouns_from_numbers(text, vague):
+    assert bool(_VAGUE.search(text)) == vague
 
 
 def _is_format(func: ast.expr) -> bool:

@@ -21,7 +21,9 @@ MORE_FILES = "And {count:,} more files that can't be used."
 
 # upload.py
 CONFIGURATION_TOO_LONG = "{name}: more than the {most} bytes a model configuration may have"
-TOO_MANY_CONFIGURATIONS = "{count} model configurations are given; one is read, and a hf_quant_config.json with it"
+TOO_MANY_CONFIGURATIONS = (
+    "{count} model configurations are given; a network has one configuration and at most one hf_quant_config.json"
+)
 KEEPS_NO_FILES = (
     "{name}: this server answers other machines too, and stores no uploads; put the file into the folder `workloads` "
     "of your own catalog"

@@ -3,7 +3,7 @@
 # page.py
 CHEAPEST_FIRST = "{ranked} with a price, cheapest first"
 SYSTEMS_MEET = "Systems that meet this"
-RATIO_HELP = "Price and throughput of one device, relative to one of the cheapest system."
+RATIO_HELP = "Price and throughput per device, relative to the cheapest system's."
 BAND_HELP = "Cost at both ends of the error band."
 SYSTEMS_MEET_ALT = "Systems that meet the limits, with configuration, cost, latency, throughput and power"
 TOKEN_PRICES = "{input_usd} per million input tokens, {output_usd} per million output"
@@ -31,7 +31,7 @@ FRONT_HOVER = "<b>{label}</b><br>{configuration}<br>{rate} per device<br>{speed}
 RESNET_AT_EDGE = "ResNet at the edge"
 P99_HELP = "99% of requests are answered within this, waiting included."
 TPOT_HELP = "Time per output token, the prefills of other users included."
-RATE_HELP = "Of one instance at full load."
+RATE_HELP = "Power of one instance at full load."
 DEMAND_HELP = (
     "Full load: one instance at its limits. QPS: requests that arrive independently. Users: each sends the next "
     "request once the last is answered."

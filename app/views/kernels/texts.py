@@ -25,7 +25,7 @@ NOT_MEASURED = (
     "Nothing is measured yet. Run times the kernel on the machine that serves this page, for at most {seconds}, one "
     "reader at a time."
 )
-OTHER_CHOICE = "The last run on this host measured another choice; Run measures this one."
+OTHER_CHOICE = "The last run on this host measured another choice; Run measures the present choice."
 
 # fused.py
 RUN_HOST = "Run on this host"

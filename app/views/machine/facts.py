@@ -113,11 +113,11 @@ def _group(path: str) -> str | None:
 
 
 _CALLED = {"dfx.d": "Tile dimension d", "dfx.l": "Lanes l", "fpga.bram36": "BRAM", "fpga.used.bram36": "BRAM used"}
-_HEADS = {"depths ": "Latency, ", "mac per cycle ": "MACs a cycle, ", "flop per cycle ": "FLOP a cycle, "}
+_HEADS = {"depths ": "Latency, ", "mac per cycle ": "MACs per cycle, ", "flop per cycle ": "FLOP per cycle, "}
 
 
 def _called(row: specs.SpecNumber) -> str:
-    """A number of a spec as people write it: `LUT used`, `Latency, fp-add`, `MACs a cycle, INT8`."""
+    """A number of a spec as people write it: `LUT used`, `Latency, fp-add`, `MACs per cycle, INT8`."""
     if row.path in _CALLED:
         return _CALLED[row.path]
     head, _, rest = row.path.partition(".")

@@ -60,7 +60,7 @@ def switches(report: Report) -> None:
         picked, args = choice("Figure", figures, "figure")
         st.pills("Figure", list(figures), required=True, label_visibility="collapsed", **args)
         together, rows = facts.gains(report.scenario, picked)
-        title.markdown(texts.SPEED_UPS.format(told=fmt.plain(facts.told(together, rows))))
+        title.markdown(texts.SPEED_UPS.format(gains=fmt.plain(facts.told(together, rows))))
         frame = pd.DataFrame(
             {
                 "Optimisation": [r.label for r in rows],

@@ -2,7 +2,7 @@
 
 # page.py
 TRAFFIC = "Traffic on each wire"
-SPEED_UPS = "**Speed-up of each optimisation** :gray[· {told}]"
+SPEED_UPS = "**Speed-up of each optimisation** :gray[· {gains}]"
 GAIN_HELP = "On compared with off, the others as set."
 ALONE_HELP = "On compared with off, all others off."
 SPEED_UPS_ALT = "Switches, the gain of each beside the others and alone, and whether it is on"
@@ -28,7 +28,7 @@ MODELS_ALT = "Models with their latency limit, latency when idle and load inside
 TWO = "**Two networks on this node**"
 CARDS_BUSY = "cards {cards} busy"
 UNITS_BUSY = "cards {cards} busy, {unit} {used}"
-TWO_ALT = "Both networks: requests a second, share of the cards' time, latency idle and 99th percentile together"
+TWO_ALT = "Both networks: requests per second, share of the cards' time, latency idle and 99th percentile together"
 TWO_CAPTION = "Requests of each come independently and queue for the same cards, host and links."
 
 # charts.py
@@ -37,7 +37,7 @@ WIRE_HOVER = (
     "latency<extra></extra>"
 )
 TIMELINE_AXIS = "Time ({unit}), numbers are requests"
-LOAD_AXIS = "Requests a second ({unit})"
+LOAD_AXIS = "Requests per second ({unit})"
 
 # facts.py
 NO_HOST = "{name} has no host: there is nothing at the other end of its links."
@@ -49,7 +49,7 @@ MS = "as it is (ms)"
 
 # pool.py
 NO_END = "queue grows without bound"
-CLIENTS_HELP = "How many clients fill one instance; below one, a client needs several."
+CLIENTS_HELP = "How many clients fill one instance; below 1, a client needs several instances."
 WAIT_HELP = "To an idle instance, network included; below it with these clients."
 POOL = "one pool, called by many CPU servers over the network"
 DEVICES = "Devices in the pool"
@@ -63,7 +63,7 @@ POOL_CAPTION = (
 POOL_ALT = "95th percentile along the number of clients: {message}."
 
 # tilings.py
-TILINGS = "**Tilings of a product** :gray[· blocks and loops for two levels of memory, every one searched]"
+TILINGS = "**Tilings of a product** :gray[· blocks and loops for two levels of memory, all of them searched]"
 NO_TILE = "No tile of this product fits a core's memory."
 TILINGS_ANSWER = "{moved} into and out of cores, no tiling below {least}"
 BYTES_AXIS = "Bytes into and out of cores"
@@ -73,6 +73,6 @@ TILINGS_ALT = "Bytes by block of {name}: {answer}."
 TRAFFIC_COLUMN = "Into and out of cores"
 BEST_ALT = "The best tilings of {name} by latency, energy and traffic, with lower bounds of bytes"
 TILINGS_CAPTION = (
-    "The star is the fastest one. Blocks are as deep as fits; what stays empty does not fit. "
+    "The star is the fastest tiling. Blocks are as deep as fits; empty cells do not fit. "
     "Pixels that windows of two blocks share are read by both."
 )

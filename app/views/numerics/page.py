@@ -109,12 +109,12 @@ def planned(result: WorkflowResult, title: DeltaGenerator) -> None:
     wide = len(result.layers)
     held = texts.UNTOUCHED.format(loss=100 * result.untouched_loss)
     answer = texts.MEASURED_ANSWER.format(
-        wide=wide, layers=sum(not op.startswith("table") for op in result.plan.precision), held=held
+        wide=wide, layers=sum(not op.startswith("table") for op in result.plan.precision), outcome=held
     )
     if not result.met:
         answer = texts.NO_MEASURED_PLAN.format(bound=100 * result.bound)
         if result.plan.met:
-            answer += texts.HELD_OUT_MISSED.format(held=held)
+            answer += texts.HELD_OUT_MISSED.format(loss=held)
     title.markdown(texts.MEASURED.format(answer=fmt.plain(answer)))
     rows = pd.DataFrame(
         {

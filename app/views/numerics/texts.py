@@ -8,13 +8,13 @@ NO_FORMAT = "no format reaches {wanted:g} dB"
 CURVE_ALT = "SQNR against stored bits: {answer}."
 BEFORE_AFTER_ANSWER = "{sqnr} dB, at most {largest} off"
 BEFORE_AFTER_ALT = "Distribution of values before and after {format}: {answer}."
-LIMIT_HELP = "The middle one is the service's own limit in document 000."
+LIMIT_HELP = "The middle limit is the service's own in document 000."
 MEASURE_HELP = "Trains or seeds the network, times its layers on this host and searches: some seconds."
 NOT_MEASURED = "**Plan measured on kernels** :gray[· not run yet]"
 UNTOUCHED = "{loss:.2g}% on data no move has seen"
-MEASURED_ANSWER = "{wide} of {layers} layers stay in FP16, {held}"
+MEASURED_ANSWER = "{wide} of {layers} layers stay in FP16, {outcome}"
 NO_MEASURED_PLAN = "no plan keeps the loss within {bound:g}%"
-HELD_OUT_MISSED = " on data the search has not seen: the best loses {held}"
+HELD_OUT_MISSED = " on data the search has not seen: the best plan loses {loss}"
 MEASURED = "**Plan measured on kernels** :gray[· {answer}]"
 MEASURED_ALT = "Moves of the search with the loss and the time of the layers after each"
 OPEN = "Open {name} on the six-card node with this plan"
@@ -28,7 +28,7 @@ BEFORE_AFTER_KEY = "filled: before, line: after"
 # labels.py
 FAMILIES = {
     "Integer, one scale": "Integer, per-tensor scale",
-    "Integer, a scale a row": "Integer, per-row scale",
+    "Integer, one scale per row": "Integer, per-row scale",
     "Shared exponent": "Block floating point",
     "Floating point": "Floating point",
     "Binary": "Binary",
@@ -62,7 +62,7 @@ RETRAINED_CAPTION = (
     "after 16 steps, or of the logits, of a network with random weights; accuracy is on held-out digits."
 )
 WIDE_DEEP_TITLE = "Wide & Deep trained here"
-WIDE_DEEP_SAYS = "FP32 against INT8 on held-out rows, error by layer, samples a second"
+WIDE_DEEP_SAYS = "FP32 against INT8 on held-out rows, error by layer, samples per second"
 DIGITS_SAYS = "FP32 against one bit on handwritten digits"
 RETRAINED_SAYS = "ms-fp8 to ms-fp11 and FP16: bits, size, peak, error, accuracy before and after retraining"
 RUN_HELP = "Runs on this host for about ten seconds, taking turns with other readers' runs."

@@ -1,7 +1,7 @@
 """The Program page's texts; the page puts values where braces are."""
 
 # page.py
-PROGRAM_HELP = "the one this price rests on, or yours: any change is timed and checked"
+PROGRAM_HELP = "the program that this price rests on, or yours: any change is timed and checked"
 SHIPPED_PROGRAM = "Back to the shipped program"
 SYNTAX_CAPTION = "A semicolon starts a comment; `loop N` to `end` repeats lines."
 LISTING_ANSWER = "{count} instructions, {waits} of them wait for another"

@@ -53,7 +53,9 @@ def _shown(measured: Measured) -> None:
     if not done:
         return
     held, size = coverage(done), spread([error for row in done for error in row.errors.values()])
-    band = (texts.BAND_HELD.format(held=held["held"], banded=held["banded"]) if held["banded"] else texts.NO_BANDS) + (
+    band = (
+        texts.BAND_HELD.format(inside=held["held"], banded=held["banded"]) if held["banded"] else texts.NO_BANDS
+    ) + (
         texts.WITHOUT_EVIDENCE.format(no_evidence=held["no_evidence"]) if held["banded"] and held["no_evidence"] else ""
     )
     said = texts.PREDICTED_ROWS.format(

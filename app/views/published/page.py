@@ -219,7 +219,7 @@ def bands() -> None:
     held, n = (sum(row[name] for row in cells) for name in ("held", "of"))
     having = sum(row["relative"] is not None for row in cells)
     said = texts.BANDS_ANSWER.format(
-        having=having, kinds=len(cells), held=held, all=n, share=fmt.percent(held / n) if n else "none"
+        having=having, kinds=len(cells), inside=held, all=n, share=fmt.percent(held / n) if n else "none"
     )
     with st.expander(f"Error bands: {said}", key="open.bands"):
         frame = pd.DataFrame(

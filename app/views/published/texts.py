@@ -14,13 +14,13 @@ SCATTER_ANSWER = (
     "derived, a diamond missed, the shaded band ±10%"
 )
 SCATTER_ALT = "Scatter of predicted against published: {answer}."
-ONE_CLAIM = "**One claim** :gray[· pick a point or a row]"
+ONE_CLAIM = "**One claim** :gray[· select a point or a row]"
 TIMES = "Times, rates, powers and shares"
 ELSE_COMPARED = "What else is compared, and is no evidence of times ({count})"
 CLAIMS_ALT = "Every claim with its published and predicted value"
 BANDS_ANSWER = (
     "{having} of {kinds} kinds of work have five independent sources or more; bands found without a measurement's "
-    "source hold {held} of {all} ({share})"
+    "source contain {inside} of {all} ({share})"
 )
 BANDS_ALT = "Evidence for error bands, by kind of work"
 BANDS_CAPTION = (
@@ -35,19 +35,19 @@ DFX_FIGURES = "Figures 8, 15 and 18 of the transformer appliance, beside what is
 
 # measured.py
 UPLOAD_HELP = (
-    "One run a row: fields of a scenario (system, workload, batch, precision, inputs, outputs, ...) and measured "
+    "One run per row: fields of a scenario (system, workload, batch, precision, inputs, outputs, ...) and measured "
     "figures with their unit (`latency_ms`, `throughput_per_s`, `ttft_s`, `tpot_ms`, `power_w`). Names as others write "
-    "them are known. Nothing is kept."
+    "them are understood. The file is not stored."
 )
 UPLOAD_EXAMPLE = "For example: `system,workload,precision,batch,latency_ms` and one run per row."
 TABLE_TOO_LONG = "the table has {size:,} bytes; at most {most:,} are allowed"
 OTHER_REASONS = "others for other reasons."
-BAND_HELD = "the error band held {held} of {banded}"
+BAND_HELD = "{inside} of {banded} figures lie in their error band"
 NO_BANDS = "no row has an error band"
-WITHOUT_EVIDENCE = ", {no_evidence} have no evidence for one"
+WITHOUT_EVIDENCE = ", {no_evidence} have no error band"
 PREDICTED_ROWS = "**{done} of {rows} rows predicted**: half within {median}, nine in ten within {p90}; {band}"
 MEASURED_ALT = "Predicted against measured {shown} of {count} runs: {said}."
-MEASURED_CAPTION = "A diamond lies outside of its error band; a hollow point has no evidence for one; shaded is ±10%."
+MEASURED_CAPTION = "A diamond lies outside of its error band; a hollow point has no error band; shaded is ±10%."
 ROWS_ALT = "Every predicted row with its measured figure"
 GROUPS_ALT = "By system, kind of network, format and figure"
 BAND_UNKNOWN = "no evidence for a band"

@@ -1,7 +1,7 @@
 """The Split page's texts; the page puts values where braces are."""
 
 # page.py
-MOST_REQUESTS = "Most requests a second"
+MOST_REQUESTS = "Most requests per second"
 LEAST_WORK_FIRST = "Least work on the first"
 LEAST_WORK_SECOND = "Least work on the second"
 NO_PARTITION_POINT = "No partition point to show: {reason}. These systems have two devices to cut between."

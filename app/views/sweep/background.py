@@ -68,7 +68,7 @@ def _axis(scenario: Scenario, group: Sequence[str], values: Mapping[str, tuple[A
     if len({len(values[path]) for path in group}) > 1:
         candidates = axes.candidates(scenario)
         told = ", ".join(f"{candidates[path].label} has {len(values[path])}" for path in group)
-        raise ScenarioError(texts.TIED_LENGTHS.format(told=told))
+        raise ScenarioError(texts.TIED_LENGTHS.format(counts=told))
     rows = zip(*(values[path] for path in group), strict=True)
     return Axis(" and ".join(group), tuple(dict(zip(group, row, strict=True)) for row in rows))
 

@@ -5,8 +5,8 @@ FRONT_ANSWER = "{count:,} of {feasible} feasible designs; better is {better}"
 FRONT_ALT = "Pareto front of {x} against {y}: {answer}."
 NOT_FRONT = "not on the front"
 ALIKE = "{alike:,} designs reach exactly these figures; this is the first of them."
-BRUSHED = "{shown} of {count} rows, those the brush kept"
-SELECT_ONE = "{count} rows; select one for its card"
+BRUSHED = "{shown} of {count} rows, selected by the brush"
+SELECT_ONE = "{count} rows; select a row for its card"
 ALIKE_IN = "The same in all of them: {alike}."
 FRONT = "Designs on the front"
 FRONT_TABLE_ALT = "Designs on the front with their objectives and settings"
@@ -19,8 +19,8 @@ READY = "**{size} designs are ready to be tried**"
 READY_ALONG = "{ready}, along {axes}. Change the axes on the left."
 
 # background.py
-TIED_LENGTHS = "Axes that are set together need equally many values: {told}"
-WAITING = "Waiting: {ahead} sweep{plural} before this one"
+TIED_LENGTHS = "Axes that are set together need equally many values: {counts}"
+WAITING = "Waiting: {ahead} sweep{plural} ahead of yours"
 ASKED = "Working it out"
 
 # below_front.py
@@ -28,7 +28,7 @@ TILE_ANSWER = "{place} is as good as any within {share}, {best}, with the fewest
 TILE_MARKS = "{answer} (ring: best, star: selected)"
 TILE_ALT = "{label} over the tile's knobs: {answer}."
 TILE_CAPTION = (
-    "Of the tiles within {share} of the best figure, the ring marks the one that takes the fewest DSP slices, "
+    "Of the tiles within {share} of the best figure, the ring marks the tile with the fewest DSP slices, "
     "{slices:,.0f} a core."
 )
 SENSITIVITY = "Sensitivity of the first objective"
@@ -47,8 +47,8 @@ CONSTRAINTS = "**Constraints** :gray[· fits in memory, and]"
 LATENCY_LIMIT = "Latency of a request ≤"
 NO_COST = "Cost is no objective here: hardware that an axis changes has no list price."
 SEARCH_HELP = (
-    "Tries a part of the designs, each picked from the results so far: a front close to the true one, not proven to be "
-    "it. More than {most} designs can only be searched."
+    "Tries a part of the designs, each picked from the results so far: a front close to the true front, not proven to "
+    "be it. More than {most} designs can only be searched."
 )
 USUAL_AXES = "Back to the usual axes"
 
@@ -68,12 +68,12 @@ NO_DESIGN_KEEPS = "No design on these axes keeps every limit: {missed}."
 
 # spaces.py
 SPACE_TOO_LONG = "This space has {count:,} characters; at most {most:,} are allowed"
-SPACE_DAMAGED = "This space is damaged: it does not begin like one"
+SPACE_DAMAGED = "This space is damaged: it does not begin as a space does"
 SPACE_VERSION = "This space was made by another version ({token}; this server reads {version})"
 SPACE_NO_AXES = "This space is damaged: it does not hold axes"
-SPACE_AXES = "This space has {count} axes; at most {most} different ones are allowed"
+SPACE_AXES = "This space has {count} axes; at most {most} different axes are allowed"
 SPACE_OBJECTIVES = "This space has {count} objectives; 1 to 3 are allowed"
-SPACE_TIES = "This space ties axes that it does not have, or one of them twice"
+SPACE_TIES = "This space ties an axis that it does not have, or ties an axis twice"
 SPACE_STEPS = "An axis of this space has {steps} steps; 1 to {most:,} are allowed"
 SPACE_VALUES = "An axis of this space is not a list of 1 to {most:,} values"
 LEFT_OUT = "Left out of this space, because the system does not have it: {lost}."

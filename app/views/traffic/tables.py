@@ -45,7 +45,7 @@ def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False) -
         return f"**No load keeps {_promise(sla)}**{text}. {said}"
     low, high = headline.sure_qps, headline.hopeless_qps
     batch = inferences_of(report.scenario)
-    each = texts.REQUESTS_S_EACH.format(batch=batch, held=report.unit) if batch > 1 else ""
+    each = texts.REQUESTS_S_EACH.format(batch=batch, unit=report.unit) if batch > 1 else ""
     mean = " on average" if daily else ""
     return texts.HEADLINE.format(
         qps=fmt.si(headline.qps, "QPS"),

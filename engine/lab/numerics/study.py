@@ -67,7 +67,7 @@ def _candidates() -> dict[str, tuple[str, Format]]:
     candidates: dict[str, tuple[str, Format]] = {}
     for bits in range(2, 11):
         candidates[f"int{bits}"] = ("Integer, one scale", Integer(bits))
-        candidates[f"int{bits} by row"] = ("Integer, a scale a row", Integer(bits, granularity="row"))
+        candidates[f"int{bits} by row"] = ("Integer, one scale per row", Integer(bits, granularity="row"))
     for mantissa in range(1, 9):
         candidates[f"block of 128, {mantissa} bit"] = ("Shared exponent", SharedExponent(128, mantissa))
     floats = ("ms-fp8", "ms-fp9", "bf16", "fp16")

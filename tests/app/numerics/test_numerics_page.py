@@ -75,7 +75,7 @@ def test_every_tensor_can_be_looked_at(name):
 
 @pytest.mark.parametrize("name", TENSORS)
 def test_a_bit_more_leaves_less_error(name):
-    for family in ("Integer, one scale", "Integer, a scale a row", "Shared exponent"):
+    for family in ("Integer, one scale", "Integer, one scale per row", "Shared exponent"):
         found = sorted((p for p in points(name) if p.family == family), key=lambda p: p.bits)
         errors = [p.sqnr_db for p in found]
         assert errors == sorted(errors), family

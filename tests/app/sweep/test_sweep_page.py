@@ -208,7 +208,7 @@ def test_axes_that_are_tied_are_set_side_by_side_and_a_link_keeps_them():
     with pytest.raises(ScenarioError, match="equally many values: HBM bandwidth has 4, Batch has 4, Precision has 2"):
         background.designs_of(GPU, three, metrics)
     for ties in [["batch"]], [["batch", "tile.0"]], [["batch", "precision"], ["batch", BANDWIDTH]]:
-        with pytest.raises(ScenarioError, match="ties axes"):
+        with pytest.raises(ScenarioError, match="ties an axis"):
             spaces.read(spaces.write(replace(SMALL, ties=ties)))
     limited = GPU.with_(limits={"latency_s": cached.report(encode(GPU)).latency_s * 0.95})
     change = questions.smallest_change(cached.report(encode(limited)), TIED, metrics)

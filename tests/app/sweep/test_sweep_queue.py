@@ -93,7 +93,7 @@ def test_a_question_waits_for_its_turn_among_sweeps_and_says_so(monkeypatch):
         told.append(question.told())
         assert question.answer is None or sweep.end.is_set()
         sweep.end.set()
-    assert told[0] == "Waiting: 1 sweep before this one"
+    assert told[0] == "Waiting: 1 sweep ahead of yours"
     assert question.answer == 42
     sweep.finish()
 
@@ -121,7 +121,7 @@ def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_t
         next(loop)
     before = resident()
     told = {one.told() for one in running}
-    assert "Waiting: 2 sweeps before this one" in told
+    assert "Waiting: 2 sweeps ahead of yours" in told
     deadline = time.monotonic() + 200
     while any(one.outcome is None for one in running) and time.monotonic() < deadline:
         assert resident() - before < 250e6  # chunks of two sweeps that have begun come on top
