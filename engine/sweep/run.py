@@ -19,7 +19,7 @@ from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
 from engine.sweep.pricing.blocks import CHUNK, DesignBlock, Programs
-from engine.sweep.pricing.chunk import ChunkHints, ChunkRequest, ChunkResult, killers_of, search
+from engine.sweep.pricing.chunk import ChunkHints, ChunkRequest, ChunkResult, killers_of, price_chunk
 from engine.sweep.result import Counts, Front, SweepResult
 from engine.sweep.space import Space, space_of
 from engine.sweep.top import Top
@@ -38,14 +38,56 @@ class SweepCancelled(RuntimeError):
     result: SweepResult | None = None
 
 
-class _Archive:
-    """The Pareto archive: the front so far. It does not depend on the order in which chunks arrive."""
+class _Cloud:
+    """Designs drawn evenly from a space, with all their figures."""
 
-    def __init__(self, objectives: int, top: Top) -> None:
-        self.number = np.zeros(0, dtype=np.int64)
-        self.values = np.zeros((objectives, 0))
-        self.killers = np.zeros((objectives, 0))
-        self.top = top
+    def __init__(self, space: Space, most: int) -> None:
+        self.space, self.numbers = space, _cloud_numbers(space.size, most)
+        self.figures = np.full((len(FIGURES), len(self.numbers)), np.nan)
+        self.state = np.full(len(self.numbers), _NOT_DRAWN, dtype=np.int8)
+        self.waiting: deque[np.ndarray] = deque()  # which lie in each chunk that is handed out
+        for i, number in enumerate(self.numbers.tolist() if space.skipped else ()):
+            digits = space.digits(number)
+            if any(digits[axis] for axis in space.left_out(dict(enumerate(digits)))):
+                self.state[i] = _REFUSED
+
+    def of(self, block: DesignBlock) -> tuple[np.ndarray, np.ndarray]:
+        """Which of them lie in a block, and their numbers inside it, ascending."""
+        here = np.ones(len(self.numbers), dtype=bool)
+        for axis, digit in block.digits:
+            here &= self.numbers // self.space.strides[axis] % len(self.space.axes[axis]) == digit
+        at = np.flatnonzero(here)
+        if block.program is None:
+            self.state[at] = _REFUSED
+        places = block.inside(self.numbers[at])
+        order = np.argsort(places, kind="stable")
+        return at[order], places[order]
+
+    def take(self, chunk: ChunkResult) -> None:
+        """Figures of those that lie in a chunk."""
+        which = self.waiting.popleft()
+        if chunk.drawn is not None:
+            values, bad, unfit = chunk.drawn
+            values[:, bad] = np.nan
+            self.figures[:, which], self.state[which] = values, np.where(bad, _REFUSED, unfit)
+
+    @property
+    def reached(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Numbers, figures and states of those whose chunk was done. [SI]"""
+        done = self.state != _NOT_DRAWN
+        return self.numbers[done], self.figures[:, done], self.state[done]
+
+
+class _Archive:
+    """What a sweep knows so far: the Pareto front, the best, counts, bins and the cloud. It does not depend on the
+    order in which chunks arrive."""
+
+    def __init__(self, space: Space, top: int, cloud: int) -> None:
+        k = len(space.objectives)
+        self.space, self.cloud, self.top = space, _Cloud(space, cloud), Top(top, k)
+        self.number, self.values, self.killers = np.zeros(0, dtype=np.int64), np.zeros((k, 0)), np.zeros((k, 0))
+        self.bins, none_missed = np.zeros((k, BINS), dtype=np.int64), np.zeros(len(space.limits), dtype=np.int64)
+        self.counts = Counts(space.size, none_missed, done=space.skipped, skipped=space.skipped)
 
     @property
     def known(self) -> ChunkHints:
@@ -53,7 +95,11 @@ class _Archive:
         return ChunkHints(self.killers, self.top.limit)
 
     def take(self, chunk: ChunkResult) -> None:
-        """Adds a chunk's candidates."""
+        """Adds a chunk's candidates, counts, bins and picks."""
+        self.counts.add(chunk.designs, chunk.refused, chunk.unfit, chunk.missed, chunk.kept)
+        self.cloud.take(chunk)
+        if chunk.bins is not None:
+            self.bins += chunk.bins
         if chunk.top is not None:
             self.top.take(chunk.top.number, chunk.top.values)
         if not len(chunk.number):
@@ -68,11 +114,16 @@ class _Archive:
             )
         self.killers = killers_of(self.values)
 
-    def fronts(self, space: Space) -> tuple[Front, Front]:
-        """The front in the order of its designs' numbers, and the best by the first objective, best first."""
-        order, signs = np.argsort(self.number, kind="stable"), np.array([[o.sign] for o in space.objectives])
+    def result(self, seconds: float, setup_s: float) -> SweepResult:
+        """All of it, the front in the order of its designs' numbers. Times in [s]."""
+        self.counts.explain()
+        space, order = self.space, np.argsort(self.number, kind="stable")
+        signs = np.array([[o.sign] for o in space.objectives])
+        front = Front(space, self.number[order], self.values[:, order] * signs)
         best = Front(space, self.top.number, self.top.values * signs)
-        return Front(space, self.number[order], self.values[:, order] * signs), best
+        result = SweepResult(space, front, best, *self.cloud.reached, self.bins, self.counts, seconds, setup_s)
+        result.defined()
+        return result
 
 
 def sweep(
@@ -124,18 +175,11 @@ def sweep(
             preparing(at, of)
 
     programs = Programs(space, catalog, zoo, beat)
-    archive = _Archive(len(space.objectives), Top(top, len(space.objectives)))
+    archive = _Archive(space, top, cloud)
     remote = executor is not None and not isinstance(executor, ThreadPoolExecutor)
     if remote and (space.catalog is not None or space.zoo is not None):
         raise ScenarioError("a sweep on other processes reads the shipped catalog and workloads: leave both out")
-    none_missed = np.zeros(len(space.limits), dtype=np.int64)
-    counts = Counts(space.size, none_missed, done=space.skipped, skipped=space.skipped)
-    histogram = np.zeros((len(space.objectives), BINS), dtype=np.int64)
-    picks = _cloud_numbers(space.size, cloud)
-    points = np.full((len(FIGURES), len(picks)), np.nan)
-    state = np.where(_skipped(space, picks), _REFUSED, _NOT_DRAWN).astype(np.int8)
-    token = space.token if remote else ""
-
+    counts, token = archive.counts, space.token if remote else ""
     halted, spent = False, [0.0]
 
     def tasks() -> Iterator[tuple[Any, ...]]:
@@ -143,61 +187,32 @@ def sweep(
         try:
             for block in _timed(programs.blocks(), spent):
                 counts.say(block.sentences)
-                mine, places = _picked(block, space, picks)
-                if block.program is None:
-                    state[mine] = _REFUSED
+                which, places = archive.cloud.of(block)
                 step = min(chunk, CHUNK, block.program.chunk if block.program else CHUNK)
                 for lo in range(0, block.size, step):
                     if cancelled is not None and cancelled():
                         raise SweepCancelled
                     hi = min(lo + step, block.size)
                     some = slice(*np.searchsorted(places, (lo, hi)))
-                    drawn.append(mine[some])
+                    archive.cloud.waiting.append(which[some])
                     own = (token, block.digits) if remote and block.program is not None else block
                     yield own, lo, hi, places[some]
         except SweepCancelled:  # what has begun is still waited for
             halted = True
 
     def work(task: tuple[Any, ...]) -> ChunkResult | None:
-        return None if halted else search(*task, wish, archive.known)
+        return None if halted else price_chunk(*task, wish, archive.known)
 
-    drawn: deque[np.ndarray] = deque()
     runner: Any = _Processes(executor, wish, archive) if remote else executor
     for part in run_chunks(work, tasks(), runner, _AHEAD * pool_size()):
         if part is None:  # handed out, and not begun when the sweep was cancelled; nor is any after it counted
             break
         archive.take(part)
-        counts.add(part.designs, part.refused, part.unfit, part.missed, part.kept)
-        if part.bins is not None:
-            histogram += part.bins
-        mine = drawn.popleft()
-        if part.drawn is not None:
-            values, bad, unfit = part.drawn
-            values[:, bad] = np.nan
-            points[:, mine], state[mine] = values, np.where(bad, _REFUSED, unfit)
         if progress is not None:
             progress(counts.done, space.size)
-    stopped: SweepCancelled | None = None
+    result = archive.result(time.perf_counter() - began, spent[0])
     if halted:
         stopped = SweepCancelled(f"cancelled after {counts.done} of {space.size} designs")
-        done = state != _NOT_DRAWN
-        picks, points, state = picks[done], points[:, done], state[done]
-    counts.explain()
-    front, best = archive.fronts(space)
-    result = SweepResult(
-        space=space,
-        front=front,
-        top=best,
-        cloud_numbers=picks,
-        cloud=points,
-        cloud_state=state,
-        bins=histogram,
-        counts=counts,
-        seconds=time.perf_counter() - began,
-        setup_s=spent[0],
-    )
-    result.defined()
-    if stopped is not None:
         stopped.result = result
         raise stopped
     return result
@@ -221,7 +236,7 @@ class _Processes:
         self.executor, self.wish, self.archive = executor, wish, archive
 
     def submit(self, _: Any, task: tuple[Any, ...]) -> Any:
-        return self.executor.submit(search, *task, self.wish, self.archive.known)
+        return self.executor.submit(price_chunk, *task, self.wish, self.archive.known)
 
 
 @lru_cache(maxsize=16)
@@ -233,33 +248,3 @@ def _cloud_numbers(size: int, most: int) -> np.ndarray:
     numbers = np.array(drawn, dtype=np.int64)
     numbers.setflags(write=False)
     return numbers
-
-
-def _skipped(space: Space, picks: np.ndarray) -> np.ndarray:
-    """Whether each of the cloud's designs is one that a sweep skips."""
-    out = np.zeros(len(picks), dtype=bool)
-    if space.skipped:
-        for i, number in enumerate(picks):
-            digits = space.digits(int(number))
-            out[i] = any(digits[axis] for axis in space.left_out(dict(enumerate(digits))))
-    return out
-
-
-def _picked(block: DesignBlock, space: Space, picks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the cloud's designs lie in a block, and their numbers inside it, ascending."""
-    mine = np.ones(len(picks), dtype=bool)
-    for axis, digit in block.digits:
-        mine &= picks // space.strides[axis] % len(space.axes[axis]) == digit
-    at = np.flatnonzero(mine)
-    own = inside(block, space, picks[at])
-    order = np.argsort(own, kind="stable")
-    return at[order], own[order]
-
-
-def inside(block: DesignBlock, space: Space, numbers: np.ndarray) -> np.ndarray:
-    """Numbers inside a block of designs that lie in it, by their numbers in the space."""
-    out = np.zeros(len(numbers), dtype=np.int64)
-    for axis in block.program.order if block.program is not None else ():
-        radix = len(space.axes[axis])
-        out = out * radix + numbers // space.strides[axis] % radix
-    return out

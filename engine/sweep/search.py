@@ -23,7 +23,7 @@ from engine.sweep.pricing.blocks import DesignBlock, Programs, figures_of
 from engine.sweep.pricing.setting import numeric_axes
 from engine.sweep.pricing.structure import Structural
 from engine.sweep.result import Counts, Front, SweepResult
-from engine.sweep.run import CLOUD, SweepCancelled, inside, sweep
+from engine.sweep.run import CLOUD, SweepCancelled, sweep
 from engine.sweep.space import SIZES, Space, space_of
 from engine.sweep.top import Top
 from hardware_specs.catalog import Catalog
@@ -158,7 +158,7 @@ class Figures:
         """(figures, 0 it fits, 1 it does not, 2 refused, the sentence why) of a design. SI."""
         block = self._block(number)
         if block is not None and block.program is not None:
-            values, bad, unfit = block.program.fill_at(inside(block, self.space, np.array([number])), FIGURES)
+            values, bad, unfit = block.program.fill_at(block.inside(np.array([number])), FIGURES)
             if not bad[0]:
                 return values[:, 0], int(unfit[0]), ""
         try:

@@ -43,11 +43,21 @@ class DesignBlock:
         """Numbers in the space of designs numbered inside the block."""
         out = np.full(inside.shape, self.first, dtype=np.int64)
         left = inside.astype(np.int64)
-        if self.program is not None:
-            for radix, stride in zip(reversed(self.program.radix), reversed(self.strides), strict=True):
-                out += left % radix * stride
-                left //= radix
+        for radix, stride in reversed(self._steps):
+            out += left % radix * stride
+            left //= radix
         return out
+
+    def inside(self, numbers: np.ndarray) -> np.ndarray:
+        """Numbers inside the block of designs that lie in it, by their numbers in the space."""
+        out = np.zeros(len(numbers), dtype=np.int64)
+        for radix, stride in self._steps:
+            out = out * radix + numbers // stride % radix
+        return out
+
+    @property
+    def _steps(self) -> list[tuple[int, int]]:
+        return [] if self.program is None else list(zip(self.program.radix, self.strides, strict=True))
 
 
 class Programs:

@@ -68,7 +68,7 @@ class ChunkResult:
     top: Top | None = None
 
 
-def search(
+def price_chunk(
     of: DesignBlock | BlockKey, lo: int, hi: int, picks: np.ndarray, wish: ChunkRequest, known: ChunkHints
 ) -> ChunkResult:
     """The chunk lo..hi of a block: its counts, its designs that nothing known dominates, its best, its picks.
