@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.cost.assemble import Figures, assemble, figures_of
 from engine.cost.best_plan import make_plan
-from engine.cost.figures import METRICS
+from engine.cost.layout import METRICS
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError

@@ -8,9 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.cost.assemble import Schedule, globals_of
+from engine.cost.assemble import Schedule
 from engine.cost.best_plan import enough_devices, fewer_devices
 from engine.cost.error_bands import error_band
+from engine.cost.pieces import globals_of
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
 from engine.cost.token_costs import token_costs
 from engine.devices.common.cached import remembered

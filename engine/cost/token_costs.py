@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from engine.cost.assemble import Schedule
-from engine.cost.figures import IDLE, J_PER_KWH
+from engine.cost.figures import J_PER_KWH
+from engine.cost.layout import IDLE
 from engine.resolve.bind import Bound
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from engine.cost.figures import METRICS
+from engine.cost.layout import METRICS
 from engine.scenario import ScenarioError
 from engine.scenario.token import brief
 

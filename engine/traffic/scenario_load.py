@@ -11,8 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.cost.assemble import Schedule, assemble, batches_of
+from engine.cost.assemble import Schedule, assemble
 from engine.cost.best_plan import make_plan
+from engine.cost.pieces import batches_of
 from engine.cost.power_and_price import waiting
 from engine.cost.report import Report
 from engine.evaluate import evaluate

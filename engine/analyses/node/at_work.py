@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from engine.cost.assemble import hop_terms
+from engine.cost.pieces import hop_terms
 from engine.scenario import Scenario
 from engine.traffic.scenario_load import priced
 

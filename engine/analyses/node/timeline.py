@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from engine.cost.assemble import Priced, hop_terms
+from engine.cost.assemble import Priced
+from engine.cost.pieces import hop_terms
 from engine.devices.common.contract import Span
 from engine.plan.schemes import Hop
 from engine.resolve.bind import Bound

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.cost.assemble import PhaseRun, price_stage
+from engine.cost.assemble import price_stage
 from engine.cost.best_plan import make_plan
+from engine.cost.pieces import PhaseRun
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.scenario import Scenario

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.figures import M
+from engine.cost.layout import M
 from engine.devices.common.contract import DeviceFamily, Job
 from engine.devices.common.counts import SIZES, Group
 from engine.sweep.pricing.points import gather

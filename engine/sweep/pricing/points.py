@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.cost.figures import M, money_figures, time_figures
+from engine.cost.figures import money_figures, time_figures
+from engine.cost.layout import M
 from engine.devices.common.contract import WIDTH
 from engine.kernels.jit import kernel
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.figures import METRICS, Layout, M
+from engine.cost.layout import METRICS, Layout, M
 from engine.sweep.pricing.operators import ALL, Inputs, Operators, laid_flat
 from engine.sweep.pricing.points import fill_points
 

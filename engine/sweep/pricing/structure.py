@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.assemble import Design, tiles_as_columns
+from engine.cost.assemble import tiles_as_columns
+from engine.cost.pieces import Design
 from engine.devices.common.column import Column
 from engine.plan.schemes import Plan, open_plan
 from engine.resolve.bind import Bound, lowered, named, own_model

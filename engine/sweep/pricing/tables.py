@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.assemble import Numbers, demands, layout_of, pieces
 from engine.cost.best_plan import alike
+from engine.cost.pieces import Numbers, demands, layout_of, pieces
 from engine.devices import family
 from engine.devices.common.column import NotAlike, arrays_of
 from engine.plan.schemes import Plan

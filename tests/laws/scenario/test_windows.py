@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from engine.cost.assemble import PhaseRun, price_stage
+from engine.cost.assemble import price_stage
 from engine.cost.best_plan import make_plan
+from engine.cost.pieces import PhaseRun
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
