@@ -347,6 +347,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _cached(dispatcher, "")
 
 
+def body_of(function: Any) -> Callable[..., Any]:
+    """A kernel run by Python: what it calls is compiled, each by itself, but not what puts that together."""
+    return getattr(function, "py_func", function)
+
+
 inner: Callable[..., Any] = partial(numba.njit, nogil=True, cache=False, error_model="numpy", no_cfunc_wrapper=True)
 """Decorator of functions made by a factory: their closures never hit numba's cache, so they are not written to it."""
 

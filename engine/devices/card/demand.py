@@ -196,8 +196,67 @@ def _on_one(asked, rec, passes, skew, pieces):
 
 
 @kernel
+def _aside(traits, j):
+    """Whether op j takes none of the cores: it rides along without arithmetic of its own, or is the host's."""
+    return traits[j, HOST] > 0.0 or (traits[j, RIDES] > 0.0 and traits[j, LANE_READ] == 0.0)
+
+
+@kernel
+def _beside(traits, j, flops, moved, out):
+    """What the host or the video decoder does of op j, if it is theirs."""
+    if traits[j, HOST] > 0.0:
+        out[j, ROOF] = 3.0
+        if traits[j, HOST] == DECODER:
+            out[j, PIXELS] = flops
+        else:
+            out[j, HOST_OPS] = flops + (moved if traits[j, HOST] == HOST_MOVES else 0.0)
+
+
+@kernel
+def _product(j, extents, operands, stay, traits, rec, ways, shard, low, sides):
+    """Op j, a product, as tilings read it: fills its row of ``sides``. Returns pieces, skew and effort [MAC].
+
+    ``extents`` are groups, rows, columns, depth, the products that rows choose among and FLOPs; ``operands`` [B] are
+    what is read, weights, what is written, what the chip can't hold of activations, and whether it has weights;
+    ``stay`` as in `demand_ops`.
+    """
+    g, m, n, k, chosen, flops = extents
+    a, b, c, spilled, weighs = operands
+    side, size = sides[j], rec[LOW_BYTES] if low else rec[WIDE_BYTES]
+    n_own = np.ceil(n / ways) if shard == 1.0 else n
+    g_own = np.ceil(g / ways) if shard == 2.0 else g
+    k_own = np.ceil(k / ways) if shard == 3.0 else k
+    macs = rec[LOW_MACS] if low else rec[WIDE_MACS]
+    rows = max(1.0, np.floor(macs / (rec[ARRAY_DEPTH] * rec[ARRAY_FILTERS])))
+    fill = _fill(m, n_own, k_own, rows, rec[ARRAY_FILTERS], rec[ARRAY_DEPTH])
+    effort = (flops / 2.0) / (fill * rec[MATRIX_FILL])
+    columns = g_own * np.ceil(n_own / TILE)
+    pieces = min(rec[CORES], columns * np.ceil(m / TILE))
+    skew = _skew(m, columns, pieces, rows)
+    if rec[SPLIT] == 0.0:
+        pieces = 1.0
+    side[tiling.WEIGHTS], side[tiling.SPILLED] = b * (1.0 - stay[0, j]), spilled
+    comes = 1.0 - stay[1, j] if weighs else 1.0  # what does not lie in the cores themselves
+    if not weighs:  # a product of activations: the second operand is among what it reads
+        b = min(a, g_own * k_own * n_own * size)
+        a -= b
+    feed = g_own * size * (m * k_own * np.ceil(n_own / rec[ARRAY_FILTERS]) + n_own * k_own * np.ceil(m / TILE))
+    side[tiling.ROWS], side[tiling.COLUMNS], side[tiling.DEPTH] = m / chosen, n_own, k_own
+    side[tiling.GROUPS], side[tiling.A], side[tiling.B], side[tiling.C] = g_own * chosen, a, b, c
+    side[tiling.COMES], side[tiling.FEED], side[tiling.PIECES] = comes, feed, pieces
+    side[tiling.SRAM], side[tiling.SPACE], side[tiling.DEEP] = rec[SRAM_ROOM], rec[SPACE], rec[ARRAY_DEPTH]
+    for axis in range(TRAITS - WINDOWS if traits[j, WINDOWS] > 0.0 else 0):
+        side[tiling.WINDOWS + axis] = traits[j, WINDOWS + axis]
+    if rec[SEARCH] > 0.0:
+        _search(rec, low, effort, skew, side)
+    return pieces, skew, effort
+
+
+@kernel
 def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
-    """What each op asks of one card; fills ``out`` (n_ops, DEMANDS), an execution each, and ``sides`` of products.
+    """What each op asks of one card before products are tiled; fills ``out`` (n_ops, DEMANDS), and ``sides`` of those.
+
+    An execution each. `tile_by_size` or `tile_by_search` and then `cut_ops` complete it.
 
     Parameters
     ----------
@@ -210,12 +269,11 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
     cores, ways, batch, length = rec[CORES], rec[WAYS], sizes[0], sizes[1]
     for j in range(table.shape[0]):
         unit, context = traits[j, UNIT], _seen(table, j, sizes[2], sizes[3])
-        shard = table[j, T.SHARD]
+        shard, copies = table[j, T.SHARD], traits[j, COPIES]
         share = 1.0 if shard == 0.0 else 1.0 / ways
         low = traits[j, LOW] > 0.0
         size = rec[LOW_BYTES] if low else rec[WIDE_BYTES]
         g = max(1.0, _at(table, j, T.G, batch, length, context))
-        m = _at(table, j, T.M, batch, length, context)
         n = _at(table, j, T.N, batch, length, context)
         k = _at(table, j, T.K, batch, length, context)
         flops = _at(table, j, T.FLOPS, batch, length, context) * share
@@ -228,77 +286,34 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
         writes = _at(table, j, T.WRITES, batch, length, context) * (1.0 if shard == 3.0 else share)
         for c in range(DEMANDS):
             out[j, c] = 0.0
-        out[j, RUNS] = table[j, T.LAYERS] * _at(table, j, T.STEPS, batch, length, context) / traits[j, COPIES]
-        out[j, WORK] = flops * traits[j, COPIES]
+        out[j, RUNS] = table[j, T.LAYERS] * _at(table, j, T.STEPS, batch, length, context) / copies
+        out[j, WORK] = flops * copies
         out[j, ROOF] = 2.0
         out[j, SEGMENT] = traits[j, GROUP]
-        if traits[j, RIDES] > 0.0 and traits[j, LANE_READ] == 0.0:
-            out[j, PIECES] = 0.0
+        if _aside(traits, j):
+            if traits[j, RIDES] == 0.0 or traits[j, LANE_READ] > 0.0:
+                _beside(traits, j, flops, reads + writes, out)
             continue
-        if traits[j, HOST] > 0.0:
-            if traits[j, HOST] == DECODER:
-                out[j, PIXELS] = flops
-            else:
-                out[j, HOST_OPS] = flops + (reads + writes if traits[j, HOST] == HOST_MOVES else 0.0)
-            out[j, PIECES] = 0.0
-            out[j, ROOF] = 3.0
-            continue
-        pieces = cores
-        skew = 1.0
-        near = (reads + writes) * size * traits[j, COPIES]
+        pieces, skew = cores, 1.0
+        near = (reads + writes) * size * copies
         weight_bytes = weights * size * rec[DENSITY]
-        far = weight_bytes * (1.0 - stay[0, j]) + max(0.0, near - rec[SPACE])
+        spilled = max(0.0, near - rec[SPACE])
+        far = weight_bytes * (1.0 - stay[0, j]) + spilled
         if unit == MATRIX:
-            n_own = np.ceil(n / ways) if shard == 1.0 else n
-            g_own = np.ceil(g / ways) if shard == 2.0 else g
-            k_own = np.ceil(k / ways) if shard == 3.0 else k
-            macs = rec[LOW_MACS] if low else rec[WIDE_MACS]
-            rows = max(1.0, np.floor(macs / (rec[ARRAY_DEPTH] * rec[ARRAY_FILTERS])))
-            fill = _fill(m, n_own, k_own, rows, rec[ARRAY_FILTERS], rec[ARRAY_DEPTH])
-            effort = (flops / 2.0) / (fill * rec[MATRIX_FILL])
-            columns = g_own * np.ceil(n_own / TILE)
-            tiles = columns * np.ceil(m / TILE)
-            pieces = min(cores, tiles)
-            skew = _skew(m, columns, pieces, rows)
+            extents = g, _at(table, j, T.M, batch, length, context), n, k, chosen, flops
+            operands = reads * size, weight_bytes, writes * size, spilled, weights > 0.0
+            pieces, skew, effort = _product(j, extents, operands, stay, traits, rec, ways, shard, low, sides)
             out[j, MACS_LOW if low else MACS_WIDE] = effort
             out[j, ROOF] = 0.0 if low else 1.0
-            if rec[SPLIT] == 0.0:
-                pieces = 1.0
-            a, b, c = reads * size, weight_bytes, writes * size
-            if weights == 0.0:  # a product of activations: the second operand is among what it reads
-                b = min(a, g_own * k_own * n_own * size)
-                a -= b
-            comes = 1.0 - stay[1, j] if weights > 0.0 else 1.0  # what does not lie in the cores themselves
-            feed = g_own * size * (m * k_own * np.ceil(n_own / rec[ARRAY_FILTERS]) + n_own * k_own * np.ceil(m / TILE))
-            side = sides[j]
-            side[tiling.ROWS], side[tiling.COLUMNS], side[tiling.DEPTH] = m / chosen, n_own, k_own
-            side[tiling.GROUPS], side[tiling.A], side[tiling.B], side[tiling.C] = g_own * chosen, a, b, c
-            side[tiling.COMES], side[tiling.FEED], side[tiling.PIECES] = comes, feed, pieces
-            side[tiling.SRAM], side[tiling.SPACE], side[tiling.DEEP] = rec[SRAM_ROOM], rec[SPACE], rec[ARRAY_DEPTH]
-            side[tiling.WEIGHTS], side[tiling.SPILLED] = weight_bytes * (1.0 - stay[0, j]), max(0.0, near - rec[SPACE])
-            for axis in range(TRAITS - WINDOWS if traits[j, WINDOWS] > 0.0 else 0):
-                side[tiling.WINDOWS + axis] = traits[j, WINDOWS + axis]
-            if rec[SEARCH] > 0.0:
-                _search(rec, low, effort, skew, side)
-            known = _known(sides, j)  # networks repeat their layers
-            if known < j:
-                out[j, CACHE], far = out[known, CACHE], out[known, FAR]
-            elif rec[SEARCH] > 0.0:
-                out[j, CACHE], far = tiling.searched(side)
-            else:
-                out[j, CACHE], again = tiling.by_size(side)
-                far += again
-            out[j, SRAM] = out[j, CACHE] + feed
         elif unit == DEPTHWISE:
-            per_lane = rec[LANES_LOW] if low else 1.0
-            out[j, LANE_OPS] = flops / 2.0 / per_lane
+            out[j, LANE_OPS] = flops / 2.0 / (rec[LANES_LOW] if low else 1.0)
             pieces = min(cores, g)
             skew = np.ceil(g / pieces) * pieces / g
         elif unit == LOOKUP:
-            out[j, CYCLES] = bags[j, 0] * cores
-            out[j, WORK] = flops * traits[j, COPIES]
+            out[j, CYCLES], out[j, LINES], out[j, BEYOND] = bags[j, 0] * cores, bags[j, 2], bags[j, 3]
+            out[j, SOLO], far = bags[j, 1] if traits[j, RIDES] == 0.0 else 0.0, spilled
         else:
-            elements = max(reads, writes) * traits[j, COPIES]
+            elements = max(reads, writes) * copies
             pieces = min(cores, np.ceil(elements / rec[PIECE_ELEMENTS]))
             if unit == COPY:
                 out[j, CYCLES] = elements / rec[COPY_RATE]
@@ -309,35 +324,63 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
                     flops * traits[j, LANE_FLOP] + reads * traits[j, LANE_READ] + writes * traits[j, LANE_WRITE]
                 )
         if rec[SPLIT] == 0.0 and unit != LOOKUP:
-            pieces = 1.0
-            skew = 1.0
-        if unit == LOOKUP:
-            far = max(0.0, near - rec[SPACE])
-            out[j, LINES] = bags[j, 2]
-            out[j, BEYOND] = bags[j, 3]
-        else:
+            pieces, skew = 1.0, 1.0
+        if unit != LOOKUP:
             near += weight_bytes
         if unit != MATRIX:
-            out[j, PORT] = near
-            out[j, SRAM] = near
+            out[j, PORT] = out[j, SRAM] = near
             out[j, CACHE] = near if unit == COPY else max(0.0, near - rec[SRAM_ROOM] * cores)
-        out[j, NEAR] = near
-        out[j, FAR] = far
-        if pieces < cores and unit != LOOKUP and traits[j, RIDES] == 0.0 and traits[j, COPIES] == 1.0:
-            kept = _on_one(out[j], rec, traits[j, PASSES], skew, pieces)
-            pieces, skew = (1.0, 1.0) if kept else (pieces, skew)
+        out[j, NEAR], out[j, FAR], out[j, PIECES], out[j, SKEW] = near, far, pieces, skew
+
+
+@kernel
+def tile_by_size(sides, out):
+    """Puts bytes that pass the cache and LPDDR of every product, of the tiling that its sizes suggest."""
+    for j in range(sides.shape[0]):
+        if sides[j, tiling.PIECES] > 0.0:
+            known = _known(sides, j)  # networks repeat their layers
+            if known < j:
+                out[j, CACHE], out[j, FAR] = out[known, CACHE], out[known, FAR]
+            else:
+                out[j, CACHE], again = tiling.by_size(sides[j])
+                out[j, FAR] += again
+
+
+@kernel
+def tile_by_search(sides, out):
+    """The same of the tiling that takes least time."""
+    for j in range(sides.shape[0]):
+        if sides[j, tiling.PIECES] > 0.0:
+            known = _known(sides, j)
+            if known < j:
+                out[j, CACHE], out[j, FAR] = out[known, CACHE], out[known, FAR]
+            else:
+                out[j, CACHE], out[j, FAR] = tiling.searched(sides[j])
+
+
+@kernel
+def cut_ops(table, traits, rec, sides, out):
+    """Completes what `demand_ops` asks for once products are tiled: pieces, and the starts of their kernels."""
+    cores = rec[CORES]
+    for j in range(table.shape[0]):
+        if _aside(traits, j):
+            continue
+        unit, copies, pieces = traits[j, UNIT], traits[j, COPIES], out[j, PIECES]
+        if unit == MATRIX:
+            out[j, SRAM] = out[j, CACHE] + sides[j, tiling.FEED]
+        alone = pieces < cores and unit != LOOKUP and traits[j, RIDES] == 0.0 and copies == 1.0
+        if alone and _on_one(out[j], rec, traits[j, PASSES], out[j, SKEW], pieces):
+            pieces, out[j, SKEW] = 1.0, 1.0
         out[j, PIECES] = max(1.0, pieces)
-        if traits[j, RIDES] > 0.0:  # a sum in a convolution's kernel: its lane work, no start of its own
-            out[j, STARTS] = 0.0
-        elif unit == LOOKUP:
-            out[j, SOLO] = bags[j, 1]
-        elif traits[j, COPIES] > 1.0:  # many small ones, dealt out over the cores
-            out[j, SOLO] = np.ceil(traits[j, COPIES] * share / cores)
+        if traits[j, RIDES] > 0.0 or unit == LOOKUP:  # a sum in a convolution's kernel has no start of its own
+            continue
+        if copies > 1.0:  # many small ones, dealt out over the cores
+            share = 1.0 if table[j, T.SHARD] == 0.0 else 1.0 / rec[WAYS]
+            out[j, SOLO] = np.ceil(copies * share / cores)
         elif out[j, PIECES] == 1.0:
             out[j, SOLO] = traits[j, PASSES]
         else:
             out[j, STARTS] = traits[j, PASSES]
-        out[j, SKEW] = skew
 
 
 @kernel
@@ -385,8 +428,9 @@ def stay_ops(table, traits, length, rec, each, stay):
 
 
 @kernel
-def _bags(table, lookups, lists, batch, length, context, rec, bags):
+def look_up(table, lookups, lists, size, rec, bags):
     """Lookups of the busiest card and core: fills the rows of ``bags`` (n_ops, 4) that look up; see `demand_ops`."""
+    batch, length, context = size[0], size[1], size[2]
     for i in range(lookups.shape[0]):
         j, own = lookups[i, 0], rec[LOOKUPS + PER_LOOKUP * i : LOOKUPS + PER_LOOKUP * (i + 1)]
         if lookups[i, 1] == 0:
@@ -414,14 +458,24 @@ def _bags(table, lookups, lists, batch, length, context, rec, bags):
 
 
 @kernel
-def ask(table, traits, lookups, lists, size, rec, out, sides):
+def ask(table, traits, lookups, lists, size, rec, out, sides, search):
     """What each op asks of one card, see `demand_ops`: lookups dealt out, and weights kept on chip, first.
 
     A row of ``lookups``: an op that looks up, whether it pools lists, and where those begin and end in ``lists`` (2,
-    all of them), see `engine.devices.card.embedding_bags.busiest`.
+    all of them), see `engine.devices.card.embedding_bags.busiest`. ``search`` is None where no design has its tilings
+    searched: then a search is not compiled.
     """
     n = table.shape[0]
-    bags, each, stay = np.zeros((n, 4)), np.empty(n), np.empty((2, n))
-    _bags(table, lookups, lists, size[0], size[1], size[2], rec, bags)
-    stay_ops(table, traits, size[1], rec, each, stay)
+    bags, stay = np.zeros((n, 4)), np.zeros((2, n))
+    if lookups.shape[0] > 0:
+        look_up(table, lookups, lists, size, rec, bags)
+    if rec[KEEP] > 0.0:
+        stay_ops(table, traits, size[1], rec, np.empty(n), stay)
     demand_ops(table, traits, bags, stay, size, rec, out, sides)
+    if search is None:
+        tile_by_size(sides, out)
+    elif rec[SEARCH] > 0.0:
+        tile_by_search(sides, out)
+    else:
+        tile_by_size(sides, out)
+    cut_ops(table, traits, rec, sides, out)

@@ -29,9 +29,10 @@ from engine.devices.card.energy import spend
 from engine.devices.card.tiling import SIDES
 from engine.devices.common.counts import SIZES, records, side_by_side
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
-from engine.kernels.jit import kernel
+from engine.kernels.jit import body_of, kernel
 
 PIECE, FAR, START, WALL, RANK, HELD, SHARE, PART, BEGIN, END, ROOM = range(11)  # rows of the room for a schedule
+_FEW = 32  # designs up to which what only many need is not compiled
 
 
 @kernel
@@ -414,8 +415,8 @@ def _cut_alike(one, other):
 
 
 @kernel
-def _fill(lo, hi, table, traits, first, needs, lookups, lists, sizes, record, totals, asked, sides, room, out):
-    """Adds the times of a pass at the designs lo..hi to ``totals``.
+def _fill(lo, hi, table, traits, first, needs, lookups, lists, sizes, record, totals, asked, sides, room, out, search):
+    """Adds the times of a pass at the designs lo..hi to ``totals``; ``search`` is that of `demand.ask`.
 
     Designs in a row that ask the same of the card are scheduled together, and so are those that ask for other amounts.
     """
@@ -436,7 +437,7 @@ def _fill(lo, hi, table, traits, first, needs, lookups, lists, sizes, record, to
                 rec[f] = each[f, at]
             for s in range(SIZES):
                 size[s] = sizes[s, at]
-            D.ask(table, traits, lookups, lists, size, rec, asked[count], sides)
+            D.ask(table, traits, lookups, lists, size, rec, asked[count], sides, search)
             count += 1
         known = 0 if _cut_alike(asked[0], asked[count - 1]) else 1
         count -= known
@@ -468,7 +469,37 @@ def price_points(
 ) -> None:
     """Times of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]"""
     *tables, _, sizes, record, totals = given
-    _fill(lo, hi, *tables, sizes, record, totals, *_rooms(len(tables[0])), np.zeros((0, 6)))
+    rooms, out = _rooms(len(tables[0])), np.zeros((0, 6))
+    if hi - lo > _FEW:
+        _fill(lo, hi, *tables, sizes, record, totals, *rooms, out, _search(record))
+    else:
+        for at in range(lo, hi):
+            _alone(at, tables, sizes, record, totals, rooms, out)
+
+
+def _search(record: tuple[np.ndarray, np.ndarray, np.ndarray]) -> bool | None:
+    """Whether a design of a record has its tilings searched; None where none has."""
+    return True if record[0][D.SEARCH] > 0.0 or D.SEARCH in record[1] else None
+
+
+def _alone(
+    at: int,
+    tables: Sequence[np.ndarray],
+    sizes: np.ndarray,
+    record: tuple[np.ndarray, np.ndarray, np.ndarray],
+    totals: np.ndarray,
+    rooms: tuple[np.ndarray, np.ndarray, np.ndarray],
+    out: np.ndarray,
+) -> None:
+    """`_fill` of one design: what puts many together is not compiled."""
+    (table, traits, first, needs, *lists), (start, fields, values), (asked, sides, room) = tables, record, rooms
+    every = start.copy()
+    every[fields] = values[:, at]
+    rec, supply = np.split(every, [len(every) - R.SUPPLIES])
+    body_of(D.ask)(table, traits, *lists, sizes[:, at].copy(), rec, asked[0], sides, _search(record))
+    cores, ranked, own = int(rec[D.CORES]), bool(rec[D.RANKED] > 0.0), np.ascontiguousarray(totals[:, at : at + 1])
+    supply_block(0, 1, asked[:1], first, needs, cores, ranked, supply[:, None], own, room, out)
+    totals[:, at] = own[:, 0]
 
 
 def _rooms(ops: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -506,6 +537,6 @@ def placed(tables: tuple[np.ndarray, ...], sizes: tuple[float, ...], record: Seq
     """The pass of one design, of `Compiled.tables` and `Compiled.record`. An estimate."""
     seconds, (asked, sides, room) = np.zeros((len(tables[0]), 6)), _rooms(len(tables[0]))
     at = np.array(sizes, dtype=np.float64).reshape(-1, 1)
-    _fill(0, 1, *tables, at, records([record]), np.zeros((6, 1)), asked, sides, room, seconds)
+    _alone(0, tables, at, records([record]), np.zeros((6, 1)), (asked, sides, room), seconds)
     own = room[:, LANES - 1 :: LANES]
     return CoreSchedule(asked[0], sides, seconds, *own[[PIECE, FAR, START, RANK, HELD, BEGIN, END]])

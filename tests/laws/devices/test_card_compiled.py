@@ -1,0 +1,70 @@
+"""What a card's price compiles: of one design no more than that design has a use for, and the same bits either way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from engine import default_scenario
+from engine.cost.best_plan import make_plan
+from engine.devices import family
+from engine.devices.card import points
+from engine.devices.common.counts import records
+from engine.kernels.jit import CACHE_DIR, JIT_ENABLED
+from engine.plan.jobs import job_of
+from engine.resolve.bind import bind
+
+_TOLD = """
+from numba.core import event
+made = set()
+class Listener(event.Listener):
+    def on_start(self, event):
+        function = event.data["dispatcher"].py_func
+        made.add(function.__module__.rsplit(".", 1)[-1] + "." + function.__name__)
+    def on_end(self, event): pass
+event.register("numba:compile", Listener())
+from engine import default_scenario, evaluate
+evaluate(default_scenario("fb-card", "wide-deep-criteo"))
+print(*sorted(made))
+"""
+
+
+@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing is compiled")
+def test_one_design_compiles_neither_a_search_nor_what_puts_many_together(tmp_path) -> None:
+    """A search of tilings, which no default asks for, took six of the 23 seconds to the first number of a node."""
+    own = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    own.pop("NUMBA_CACHE_DIR", None)
+    told = subprocess.run(
+        [sys.executable, "-c", _TOLD], env=own, capture_output=True, text=True, check=True, timeout=300
+    )
+    made = set(told.stdout.split())
+    assert {"demand.demand_ops", "demand.tile_by_size", "points.supply_block"} <= made
+    assert not made & {"points._fill", "demand.ask", "demand.tile_by_search", "tilings.search"}
+
+
+@pytest.mark.parametrize("searched", [False, True])
+@pytest.mark.parametrize("pair", [("fb-node", "dlrm-less-complex"), ("fb-card", "resnet50")])
+def test_few_designs_have_the_bits_of_many(pair: tuple[str, str], searched: bool, monkeypatch) -> None:
+    """A few are priced one by one, many together: batches that differ, and rates that differ at one batch."""
+    bound = bind(default_scenario(*pair, switches={"search-tilings": searched}))
+    stage = make_plan(bound).stages[0]
+    fam = family(stage.device.kind)
+    job, n = job_of(bound, stage, fam, bound.graph.phases[0]), 40
+    sizes = np.array([job.sizes] * n, dtype=np.float64).T.copy()
+    sizes[0, :20] = np.arange(1, 21)
+    each = np.array([fam.compiled.record(job)] * n)
+    each[30:, -3] *= np.linspace(1.0, 2.0, 10)
+    found = []
+    for few in (0, n):
+        monkeypatch.setattr(points, "_FEW", few)
+        totals = np.zeros((6, n))
+        group = fam.groups(job)[0]
+        given = *fam.compiled.tables(job), float(job.ways), sizes, records(each), totals
+        fam.compiled.points(0, n, group.rows, group.times, *given)
+        found.append(totals)
+    assert found[0].tobytes() == found[1].tobytes()
+    assert np.unique(found[0].sum(0)).size > 20
