@@ -158,47 +158,43 @@ def _requantised(builder: Any, acc: Any, scale: Any, zero: Any, low: Any, high: 
 def _generate(height: int) -> Any:
     @intrinsic
     def generated(
-        typingctx: Any,
-        a: Any,
-        a_off: Any,
-        lda: Any,
-        b: Any,
-        b_off: Any,
-        k: Any,
-        init: Any,
-        col: Any,
-        scale: Any,
-        zero: Any,
-        low: Any,
-        high: Any,
-        c: Any,
-        c_off: Any,
-        ldc: Any,
-        rows: Any,
-        cols: Any,
-        resume: Any,
+        typingctx: Any, left: Any, right: Any, start: Any, clamp: Any, target: Any, edge: Any, resume: Any
     ) -> Any:
-        kind, epilogue = _KIND[str(a.dtype)], "u8" if str(c.dtype) == "uint8" else "raw"
+        given, made = left.types[0].dtype, target.types[0].dtype
+        kind, epilogue = _KIND[str(given)], "u8" if str(made) == "uint8" else "raw"
         real = kind in ("f32", "bf16")
         vector = ir.VectorType(_F32 if real else _I32, VL)
         word = _F32 if kind == "f32" else _I32
-        a_size, size = a.dtype.bitwidth // 8, c.dtype.bitwidth // 8
+        a_size, size = given.bitwidth // 8, made.bitwidth // 8
         step = VL * size  # bytes stored of one vector of sums
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            def data(index: int, offset: Any, width: int) -> Any:
-                array = context.make_array(signature.args[index])(context, builder, args[index])
-                pointer = builder.bitcast(array.data, _I8.as_pointer())
+            def parts(index: int) -> list[Any]:
+                """Members of a tuple: of an array a pointer to its bytes, whole numbers of 64 bits, and reals."""
+                kinds = signature.args[index].types
+                result = []
+                for kind, value in zip(kinds, cgutils.unpack_tuple(builder, args[index]), strict=True):
+                    if isinstance(kind, types.Array):
+                        data = context.make_array(kind)(context, builder, value).data
+                        result.append(builder.bitcast(data, _I8.as_pointer()))
+                    else:
+                        wanted = types.float32 if isinstance(kind, types.Float) else types.intp
+                        result.append(context.cast(builder, value, kind, wanted))
+                return result
+
+            def beyond(pointer: Any, offset: Any, width: int) -> Any:
                 return builder.gep(pointer, [builder.mul(offset, _I64(width))])
 
-            k, zero, low, high, ldc, rows, cols, resume = args[5], *args[9:12], *args[14:18]
-            first_row, cols_at = data(0, args[1], a_size), data(3, args[4], 4)
-            init_at, scale_at, out_at = data(6, args[7], 4), data(8, args[7], 4), data(12, args[13], size)
+            (a, a_off, lda), (b, b_off, k), (init, scale, col) = parts(0), parts(1), parts(2)
+            (zero, low, high), (c, c_off, ldc), (rows, cols) = parts(3), parts(4), parts(5)
+            zero, resume = builder.trunc(zero, _I32), args[6]
+            first_row, cols_at = beyond(a, a_off, a_size), beyond(b, b_off, 4)
+            init_at, scale_at, out_at = beyond(init, col, 4), beyond(scale, col, 4), beyond(c, c_off, size)
             row_at = []
             for r in range(height):
                 inside = builder.icmp_signed("<", _I64(r), rows)  # an edge tile repeats row 0 beyond its rows
                 index = _I64(r) if height == MR or r == 0 else builder.select(inside, _I64(r), _I64(0))
-                offset = builder.mul(builder.mul(args[2], index), _I64(a_size))
+                offset = builder.mul(builder.mul(lda, index), _I64(a_size))
                 row_at.append(builder.gep(first_row, [offset]))
 
             across = _I64(NV * step // size)
@@ -216,9 +212,9 @@ def _generate(height: int) -> Any:
                 """Copy what there is of an incomplete tile of the output into or out of the spill."""
                 wide = builder.select(builder.icmp_signed("<", cols, across), cols, across)
                 high_row = builder.select(builder.icmp_signed("<", rows, _I64(height)), rows, _I64(height))
-                with cgutils.for_range(builder, high_row) as edge:
-                    held = builder.gep(spill, [builder.mul(edge.index, _I64(NV * step))])
-                    stored = builder.gep(out_at, [builder.mul(builder.mul(edge.index, ldc), _I64(size))])
+                with cgutils.for_range(builder, high_row) as line:
+                    held = builder.gep(spill, [builder.mul(line.index, _I64(NV * step))])
+                    stored = builder.gep(out_at, [builder.mul(builder.mul(line.index, ldc), _I64(size))])
                     target, source = (held, stored) if inwards else (stored, held)
                     cgutils.raw_memcpy(builder, target, source, wide, size)
 
@@ -280,10 +276,7 @@ def _generate(height: int) -> Any:
                 exchange(inwards=False)
             return context.get_dummy_value()
 
-        n, real_scalar = types.intp, types.float32
-        return types.void(
-            a, n, n, b, n, n, init, n, scale, types.int32, real_scalar, real_scalar, c, n, n, n, n, types.boolean
-        ), codegen
+        return types.void(left, right, start, clamp, target, edge, types.boolean), codegen
 
     return generated
 
@@ -291,15 +284,15 @@ def _generate(height: int) -> Any:
 def _interpreted(height: int) -> Any:
     """The same tile in plain Python over the same panels, for when nothing is compiled."""
 
-    def tile_in_python(
-        a, a_off, lda, b, b_off, k, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols, resume
-    ):
+    def tile_in_python(left, right, start, clamp, target, edge, resume):
+        (a, a_off, lda), (b, b_off, k), (init, scale, col) = left, right, start
+        (zero, low, high), (c, c_off, ldc), (rows, cols) = clamp, target, edge
         kind = _KIND[a.dtype.name]
         group = GROUP[kind]
         words = -(-k // group)
         rows, cols = min(rows, height), min(cols, NC)
-        left = as_strided(a.reshape(-1)[a_off:], (rows, k), (lda * a.itemsize, a.itemsize))
-        right = b.reshape(-1)[b_off * 4 // b.itemsize :][: words * NC * group].reshape(words, NC, group)
+        tall = as_strided(a.reshape(-1)[a_off:], (rows, k), (lda * a.itemsize, a.itemsize))
+        across = b.reshape(-1)[b_off * 4 // b.itemsize :][: words * NC * group].reshape(words, NC, group)
         held = as_strided(c.reshape(-1)[c_off:], (rows, cols), (ldc * c.itemsize, c.itemsize))
         total = np.repeat(init[None, col : col + NC], rows, 0)
         if resume:
@@ -308,7 +301,7 @@ def _interpreted(height: int) -> Any:
             for word in range(words):
                 at = min(word * group, k - group)
                 for g in range(group):
-                    total = total + left[:, at + g, None].astype(total.dtype) * right[word, :, g].astype(total.dtype)
+                    total = total + tall[:, at + g, None].astype(total.dtype) * across[word, :, g].astype(total.dtype)
         if c.dtype == np.uint8:
             value = np.clip(total.astype(np.float32) * scale[col : col + NC], low - zero, high - zero)
             total = (np.rint(value) + zero).astype(np.uint8)
@@ -322,7 +315,8 @@ def _interpreted(height: int) -> Any:
 def tile(height: int) -> Any:
     """The tile of ``height`` rows, :data:`MR` or :data:`EDGE`, to be called from a compiled range kernel.
 
-    ``tile(a, a_off, lda, b, b_off, k, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols, resume)``: rows of
+    ``tile((a, a_off, lda), (b, b_off, k), (init, scale, col), (zero, low, high), (c, c_off, ldc), (rows, cols),
+    resume)``: rows of
     ``k`` elements from ``a_off``, ``lda`` apart, against the panel at word ``b_off``; s16 takes whole words of K, u8s8
     at least one. ``init[col:]`` starts the sums or, where ``resume``, what ``c`` holds (32-bit sums). The type of
     ``c`` picks the epilogue: uint8 of integer sums stores ``clamp(rint(sum * scale[col:]) + zero, low, high)``,

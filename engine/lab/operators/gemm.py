@@ -68,57 +68,20 @@ def pack_f32(b: np.ndarray) -> Packed:
 
 
 @kernel
-def panel_rows(a, first, last, b, b_off, done, count, init, scale, zero, low, high, c, panel):
-    """Rows ``first:last`` of ``a``, ``count`` elements of K from ``done``, times the panel at word ``b_off`` of ``b``.
+def panel_rows(a, first, last, right, done, start, clamp, c):
+    """Rows ``first:last`` of ``a``, K elements from ``done`` on, times a panel, tuples as the tile has them.
 
-    Into the columns of ``panel``; where ``done``, on top of the sums already there.
+    Into the panel's columns of ``c``; where ``done``, on top of the sums already there.
     """
-    lda, ldc = a.shape[1], c.shape[1]
-    at = panel * NC
+    lda, ldc, col = a.shape[1], c.shape[1], start[2]
     row = first
     while row + MR <= last:
-        _tall(
-            a,
-            row * lda + done,
-            lda,
-            b,
-            b_off,
-            count,
-            init,
-            panel * NC,
-            scale,
-            zero,
-            low,
-            high,
-            c,
-            row * ldc + at,
-            ldc,
-            MR,
-            ldc - at,
-            done > 0,
-        )
+        target = (c, row * ldc + col, ldc)
+        _tall((a, row * lda + done, lda), right, start, clamp, target, (MR, ldc - col), done > 0)
         row += MR
     while row < last:
-        _edge(
-            a,
-            row * lda + done,
-            lda,
-            b,
-            b_off,
-            count,
-            init,
-            panel * NC,
-            scale,
-            zero,
-            low,
-            high,
-            c,
-            row * ldc + at,
-            ldc,
-            last - row,
-            ldc - at,
-            done > 0,
-        )
+        target = (c, row * ldc + col, ldc)
+        _edge((a, row * lda + done, lda), right, start, clamp, target, (last - row, ldc - col), done > 0)
         row += EDGE
 
 
@@ -147,8 +110,9 @@ def _range(lo, hi, a, b, words, k, depth, init, scale, zero, low, high, c, block
             count = piece(k, done, depth, group)
             floor = low if done + count == k else _FLOOR
             for job in range(lo, stop):
-                at = (job % across * words + done // group) * NC
-                panel_rows(a, first, last, b, at, done, count, init, scale, zero, floor, high, c, job % across)
+                panel = job % across
+                right = (b, (panel * words + done // group) * NC, count)
+                panel_rows(a, first, last, right, done, (init, scale, panel * NC), (zero, floor, high), c)
             done += count
             if done == k:
                 break
@@ -192,21 +156,8 @@ def multiply(
         jobs, words, depth, blocks, across = _plan(
             m, packed.k, k, packed.n, GROUP[packed.kind], a.itemsize, out.itemsize, threads
         )
-        arguments = (
-            a,
-            packed.words,
-            words,
-            k,
-            depth,
-            init,
-            init if scale is None else scale,
-            zero,
-            low,
-            high,
-            out,
-            blocks,
-            across,
-        )
+        factors = init if scale is None else scale
+        arguments = (a, packed.words, words, k, depth, init, factors, zero, low, high, out, blocks, across)
         if threads == 1:
             _range(0, jobs, *arguments)
         else:
