@@ -133,7 +133,7 @@ def _in_turns(name: str, ours: Bag, peer: Bag, against: str, rows: int, goal: fl
 
 
 def rows() -> list[Row]:
-    """Bags of 40 lookups in the four formats, tables beyond and within the caches; weights and single lookups."""
+    """Bags of 40 lookups in the four formats, tables beyond and within the caches; single lookups."""
     rng, found = np.random.default_rng(0), []
     offsets = np.arange(BAGS + 1, dtype=np.int64) * LOOKUPS
     out = np.zeros((BAGS, WIDTH), np.float32)
@@ -149,32 +149,19 @@ def rows() -> list[Row]:
             if place == "DRAM":
                 ids = [rng.integers(0, rows, BAGS * LOOKUPS) for _ in range(3 * ROUNDS)]
                 found += _bounded(fmt, data, ours, peer, ids)
-    return found + (_weighted_and_single() if TORCH else [])
+    return found + ([_single()] if TORCH else [])
 
 
-def _weighted_and_single() -> list[Row]:
-    """An fp32 table beyond the caches: bags with a weight for each lookup, and lookups without bags."""
+def _single() -> Row:
+    """Lookups without bags in an fp32 table beyond the caches."""
     import torch
 
-    rng, table = np.random.default_rng(6), RowTable("fp32", WIDTH, _stored("fp32", ROWS_BEYOND_CACHE))
-    offsets, weights = np.arange(BAGS + 1, dtype=np.int64) * LOOKUPS, rng.random(BAGS * LOOKUPS, np.float32)
-    data, starts, factors = (torch.from_numpy(a) for a in (table.data, offsets[:-1].copy(), weights))
-    bags, single = np.zeros((BAGS, WIDTH), np.float32), fresh((BAGS * LOOKUPS, WIDTH))
-    bag = torch.nn.functional.embedding_bag
-    place = f"{table.rows} x {WIDTH}, DRAM"
-    return [
-        _in_turns(
-            f"weighted embedding bag fp32, {place}",
-            partial(embedding_bag, table, offsets=offsets, weights=weights, out=bags, threads=1),
-            lambda ids: bag(torch.from_numpy(ids), data, starts, mode="sum", per_sample_weights=factors),
-            "torch",
-            table.rows,
-        ),
-        _in_turns(
-            f"single lookups fp32, {place}",
-            partial(embedding_lookup, table, out=single, threads=1),
-            lambda ids: torch.nn.functional.embedding(torch.from_numpy(ids), data),
-            "torch",
-            table.rows,
-        ),
-    ]
+    table = RowTable("fp32", WIDTH, _stored("fp32", ROWS_BEYOND_CACHE))
+    data, single = torch.from_numpy(table.data), fresh((BAGS * LOOKUPS, WIDTH))
+    return _in_turns(
+        f"single lookups fp32, {table.rows} x {WIDTH}, DRAM",
+        partial(embedding_lookup, table, out=single, threads=1),
+        lambda ids: torch.nn.functional.embedding(torch.from_numpy(ids), data),
+        "torch",
+        table.rows,
+    )

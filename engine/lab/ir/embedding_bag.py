@@ -55,7 +55,7 @@ def _splat(builder: Any, value: Any, floats: Any) -> Any:
 
 
 _BYTES = _I8.as_pointer()
-_KINDS = (_BYTES, _I64, _I64, _BYTES, _BYTES, _I64, _I64, _I64, _I64, _I64, _BYTES, _BYTES)
+_KINDS = (_BYTES, _I64, _I64, _BYTES, _I64, _I64, _I64, _I64, _I64, _BYTES, _BYTES)
 """Types of a loop's arguments, in the order in which :class:`_Loop` names them."""
 
 
@@ -65,22 +65,22 @@ class _Loop:
     It is a function of its own, so that what it keeps in registers does not compete with the blocks around it.
     """
 
-    def __init__(self, fmt: str, width: int, vectors: int, weighted: bool, module: Any) -> None:
+    def __init__(self, fmt: str, width: int, vectors: int, module: Any) -> None:
         self.fmt, self.width, self.vectors = fmt, width, vectors
         self.floats, self.quantised = ir.VectorType(_F32, width), _ROW_TAIL_BYTES[fmt] > 0
         self.per_byte = 2 if fmt == "int4" else 1
         self.vector_bytes = int(width * self.per_byte * _BYTES_PER_COLUMN[fmt])
-        name = f"bag_block_{fmt}_{width}x{vectors}" + ("_weighted" if weighted else "")
+        name = f"bag_block_{fmt}_{width}x{vectors}"
         self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), _KINDS), module.get_unique_name(name))
         self.function.linkage = "internal"
         self.function.attributes.add("noinline")
-        self.table, self.rows, self.stride, self.ids, self.factors, self.first = self.function.args[:6]
-        self.last, self.total, self.distance, self.begin, self.target, self.bad = self.function.args[6:]
+        self.table, self.rows, self.stride, self.ids, self.first = self.function.args[:5]
+        self.last, self.total, self.distance, self.begin, self.target, self.bad = self.function.args[5:]
         builder = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.block_of_zero = _at(builder, self.table, self.begin)
         lines = builder.or_(builder.ptrtoint(self.block_of_zero, _I64), self.stride)
         self.straddles = builder.icmp_unsigned("!=", builder.and_(lines, _I64(LINE_BYTES - 1)), _I64(0))
-        self._emit(weighted)
+        self._emit()
 
     def _offset_of(self, position: Any) -> Any:
         """Bytes from row 0 to the row that lookup ``position`` names, and that row's number."""
@@ -137,10 +137,9 @@ class _Loop:
                 result += [builder.sitofp(low, self.floats), builder.sitofp(high, self.floats)]
         return result
 
-    def _emit(self, weighted: bool) -> None:
-        """The loop and the stores behind it; without weights the first of ``factors`` stands for all."""
+    def _emit(self) -> None:
+        """The loop and the stores behind it."""
         builder, contract = self.builder, ("contract",)
-        lone = None if weighted else _load(builder, self.factors, _F32)
         zeros = ir.Constant(self.floats, [0.0] * self.width)
         none = builder.icmp_signed("==", self.distance, _I64(0))
         hinted = builder.select(none, self.first, builder.sub(self.total, self.distance))  # lookups below this one
@@ -163,17 +162,12 @@ class _Loop:
         builder.cbranch(builder.icmp_unsigned("<", wanted, self.rows), read, following)  # never read outside the table
 
         builder.position_at_end(read)
-        weight = _load(builder, _at(builder, self.factors, builder.shl(t, _I64(2))), _F32) if weighted else lone
-        next_shift = shift
+        next_shift, values = shift, self._decoded(_at(builder, self.block_of_zero, offset))
         if self.quantised:
             scale, bias = self._scale_and_bias(_at(builder, self.table, offset))
-            next_shift = builder.fadd(shift, builder.fmul(weight, bias, flags=contract), flags=contract)
-            weight = builder.fmul(weight, scale)
-        factor = _splat(builder, weight, self.floats)
-        added = [
-            builder.fadd(so_far, builder.fmul(value, factor, flags=contract), flags=contract)
-            for so_far, value in zip(sums, self._decoded(_at(builder, self.block_of_zero, offset)), strict=True)
-        ]
+            next_shift, factor = builder.fadd(shift, bias), _splat(builder, scale, self.floats)
+            values = [builder.fmul(value, factor, flags=contract) for value in values]
+        added = [builder.fadd(so_far, value, flags=contract) for so_far, value in zip(sums, values, strict=True)]
         builder.branch(following)
 
         builder.position_at_end(following)
@@ -208,8 +202,7 @@ class _Loop:
 
 
 def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """A loop of its own for weights and for none: a shared one tests and loads at every lookup what never changes."""
-    table, indices, weights, mask, first, last, total, distance, column, out, slot, bad = args
+    table, indices, first, last, total, distance, column, out, slot, bad = args
 
     def data(array: Any, position: int) -> Any:
         made = context.make_array(signature.args[position])(context, builder, array)
@@ -218,46 +211,40 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signat
     array = context.make_array(signature.args[0])(context, builder, table)
     rows, stride = builder.extract_value(array.shape, 0), builder.extract_value(array.strides, 0)
     eighths = builder.mul(column, _I64(int(4 * _BYTES_PER_COLUMN[fmt] * 2)))  # of a byte: int4 stays whole
-    begin, target = builder.lshr(eighths, _I64(3)), _at(builder, data(out, 9), builder.shl(slot, _I64(2)))
-    given = (data(table, 0), rows, stride, data(indices, 1), data(weights, 2), first, last, total, distance, begin)
-    with builder.if_else(builder.icmp_unsigned("!=", mask, _I64(0))) as branches:
-        for weighted, branch in zip((True, False), branches, strict=True):
-            with branch:
-                loop = _Loop(fmt, width, vectors, weighted, builder.module)
-                builder.call(loop.function, [*given, target, data(bad, 11)])
+    begin, target = builder.lshr(eighths, _I64(3)), _at(builder, data(out, 7), builder.shl(slot, _I64(2)))
+    given = (data(table, 0), rows, stride, data(indices, 1), first, last, total, distance, begin)
+    builder.call(_Loop(fmt, width, vectors, builder.module).function, [*given, target, data(bad, 9)])
     return context.get_dummy_value()
 
 
 def bag_block(fmt: str, width: int, vectors: int) -> tuple[Callable[..., None], int]:
     """Kernel summing one column block of one bag, and how many columns that block has.
 
-    ``f(table, indices, weights, mask, first, last, total, distance, column, out, slot, bad)`` writes
-    ``out.flat[slot:slot + columns] = sum_t weights[t & mask] * row(indices[t])[column:column + columns]`` for ``t`` in
-    ``[first, last)``, prefetching row ``indices[t + distance]`` (none where ``distance`` is 0). An index outside
-    the table sets ``bad[0]`` and reads row 0 instead; ``mask`` is -1, or 0 for the single weight 1.
+    ``f(table, indices, first, last, total, distance, column, out, slot, bad)`` writes
+    ``out.flat[slot:slot + columns] = sum_t row(indices[t])[column:column + columns]`` for ``t`` in ``[first, last)``,
+    prefetching row ``indices[t + distance]`` (none where ``distance`` is 0). An index outside the table sets
+    ``bad[0]`` and reads row 0 instead.
     """
     columns = width * vectors * (2 if fmt == "int4" else 1)
     if JIT_ENABLED:
 
-        def typed(typingctx, table, indices, weights, mask, first, last, total, distance, column, out, slot, bad):
+        def typed(typingctx, table, indices, first, last, total, distance, column, out, slot, bad):
             def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 return _emit(fmt, width, vectors, context, builder, signature, args)
 
             whole = types.intp
-            return types.void(
-                table, indices, weights, whole, whole, whole, whole, whole, whole, out, whole, bad
-            ), codegen
+            return types.void(table, indices, whole, whole, whole, whole, whole, out, whole, bad), codegen
 
         return intrinsic(typed), columns
 
-    def block(table, indices, weights, mask, first, last, total, distance, column, out, slot, bad):
+    def block(table, indices, first, last, total, distance, column, out, slot, bad):
         result, shift = np.zeros(columns, np.float32), np.float32(0)
         for t in range(first, last):
             inside = 0 <= indices[t] < len(table)
             bad[0] |= not inside
             values, scale, bias = decode_block(fmt, table[indices[t] if inside else 0], column, columns)
-            result += values * np.float32(weights[t & mask] * scale)
-            shift += np.float32(weights[t & mask] * bias)
+            result += values * scale
+            shift += bias
         out.reshape(-1)[slot : slot + columns] = result + shift
 
     return block, columns

@@ -102,7 +102,7 @@ def _bag(fmt: str) -> Callable[..., None]:
     block_last, columns_last = bag_block(fmt, 1, 1)
 
     @inner
-    def bag(lo, hi, table, indices, offsets, weights, mask, distance, out, bad):
+    def bag(lo, hi, table, indices, offsets, distance, out, bad):
         spill = np.empty(columns_last, np.float32)
         total, width, single = indices.size, out.shape[1], offsets.size == 0
         if lo == 0 and not single and (offsets[0] != 0 or offsets[offsets.size - 1] != total):
@@ -115,13 +115,13 @@ def _bag(fmt: str) -> Callable[..., None]:
                 continue
             c, to = 0, b * width
             while c + columns_wide <= width:
-                block_wide(table, indices, weights, mask, first, last, total, distance, c, out, to + c, bad)
+                block_wide(table, indices, first, last, total, distance, c, out, to + c, bad)
                 c += columns_wide
             while c + columns_narrow <= width:
-                block_narrow(table, indices, weights, mask, first, last, total, distance, c, out, to + c, bad)
+                block_narrow(table, indices, first, last, total, distance, c, out, to + c, bad)
                 c += columns_narrow
             while c < width:
-                block_last(table, indices, weights, mask, first, last, total, distance, c, spill, 0, bad)
+                block_last(table, indices, first, last, total, distance, c, spill, 0, bad)
                 for i in range(min(columns_last, width - c)):
                     out[b, c + i] = spill[i]
                 c += columns_last
@@ -133,31 +133,30 @@ _bag_fp32, _bag_fp16, _bag_int8, _bag_int4 = (_bag(fmt) for fmt in _STORED)
 
 
 @kernel
-def bag_fp32(lo, hi, table, indices, offsets, weights, mask, distance, out, bad):
+def bag_fp32(lo, hi, table, indices, offsets, distance, out, bad):
     """Bags ``[lo, hi)`` of an fp32 table."""
-    _bag_fp32(lo, hi, table, indices, offsets, weights, mask, distance, out, bad)
+    _bag_fp32(lo, hi, table, indices, offsets, distance, out, bad)
 
 
 @kernel
-def bag_fp16(lo, hi, table, indices, offsets, weights, mask, distance, out, bad):
+def bag_fp16(lo, hi, table, indices, offsets, distance, out, bad):
     """Bags ``[lo, hi)`` of an fp16 table (bit patterns)."""
-    _bag_fp16(lo, hi, table, indices, offsets, weights, mask, distance, out, bad)
+    _bag_fp16(lo, hi, table, indices, offsets, distance, out, bad)
 
 
 @kernel
-def bag_int8(lo, hi, table, indices, offsets, weights, mask, distance, out, bad):
+def bag_int8(lo, hi, table, indices, offsets, distance, out, bad):
     """Bags ``[lo, hi)`` of an int8 row-wise table."""
-    _bag_int8(lo, hi, table, indices, offsets, weights, mask, distance, out, bad)
+    _bag_int8(lo, hi, table, indices, offsets, distance, out, bad)
 
 
 @kernel
-def bag_int4(lo, hi, table, indices, offsets, weights, mask, distance, out, bad):
+def bag_int4(lo, hi, table, indices, offsets, distance, out, bad):
     """Bags ``[lo, hi)`` of an int4 row-wise table."""
-    _bag_int4(lo, hi, table, indices, offsets, weights, mask, distance, out, bad)
+    _bag_int4(lo, hi, table, indices, offsets, distance, out, bad)
 
 
 _KERNEL = {"fp32": bag_fp32, "fp16": bag_fp16, "int8": bag_int8, "int4": bag_int4}
-_ONE = np.ones(1, np.float32)
 _NONE = np.zeros(0, np.int64)
 _INDEX, _VALUE = np.dtype(np.int64), np.dtype(np.float32)  # types are compared once a call: made once
 GRAIN_BAGS = 16
@@ -168,7 +167,6 @@ def _summed(
     table: RowTable,
     indices: np.ndarray,
     offsets: np.ndarray,
-    weights: np.ndarray | None,
     out: np.ndarray | None,
     distance: int | None,
     threads: int | None,
@@ -184,9 +182,8 @@ def _summed(
     bags = offsets.size - 1 if offsets.size else indices.size
     result = np.empty((bags, table.width), np.float32) if out is None else whole("out", out, _VALUE, 2)
     require(result.shape == (bags, table.width), f"out is {result.shape}; allowed: {(bags, table.width)}")
-    factors, mask = (_ONE, 0) if weights is None else (weights, -1)
     bad, grain = np.zeros(2, np.bool_), GRAIN_BAGS if offsets.size else 64 * GRAIN_BAGS
-    arguments = (table.data, indices, offsets, factors, mask, distance, result, bad)
+    arguments = (table.data, indices, offsets, distance, result, bad)
     over_range(_KERNEL[table.format], bags, *arguments, threads=threads, grain=grain)
     require(not bad[1], f"offsets must rise from 0 to {indices.size}, the number of indices")
     if bad[0]:  # checking first would read the ids twice
@@ -200,25 +197,20 @@ def embedding_bag(
     indices: np.ndarray,
     offsets: np.ndarray,
     *,
-    weights: np.ndarray | None = None,
     out: np.ndarray | None = None,
     distance: int | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
-    """``out[b] = sum of weights[t] * row(indices[t])`` for ``offsets[b] <= t < offsets[b + 1]``, in fp32.
+    """``out[b] = sum of row(indices[t])`` for ``offsets[b] <= t < offsets[b + 1]``, in fp32.
 
     Parameters
     ----------
     indices : int64 ``[lookups]``; offsets : int64 ``[bags + 1]``, first 0, last ``lookups``, never falling.
-    weights : float32 ``[lookups]`` or None for 1.
     distance : rows requested this many lookups ahead, 0 for none; None chooses by the sizes. [lookups]
     """
     whole("offsets", offsets, _INDEX, 1)
     require(offsets.size > 0, f"offsets must rise from 0 to {indices.size}, the number of indices")
-    if weights is not None:
-        fits = whole("weights", weights, _VALUE, 1).size == indices.size
-        require(fits, f"weights has {weights.size} values; allowed: {indices.size}")
-    return _summed(table, indices, offsets, weights, out, distance, threads)
+    return _summed(table, indices, offsets, out, distance, threads)
 
 
 def embedding_lookup(
@@ -230,4 +222,4 @@ def embedding_lookup(
     threads: int | None = None,
 ) -> np.ndarray:
     """``out[b] = row(indices[b])`` in float32: tables with exactly one lookup per bag need no offsets."""
-    return _summed(table, indices, _NONE, None, out, distance, threads)
+    return _summed(table, indices, _NONE, out, distance, threads)
