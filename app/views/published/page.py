@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -23,6 +24,7 @@ _ALL = "All"
 _STATUS = ("met", "missed", "not predicted")
 _COLUMNS = ("Claim", "Metric", "Published", "Predicted", "Unit", "Error (%)", "Allowed", "Status", "Role")
 """Of the table: as many as no edge cuts; a row picked says the rest beside the chart, and the files have it."""
+_NUMBER = Path(__file__).parent / "number.md"
 _NONE = texts.NO_CLAIM_MATCHES
 _WORDS = 20  # characters of a value, above which it is a sentence
 
@@ -254,6 +256,8 @@ def show() -> None:
                 "Claims, JSON": ("published", "json", lambda: json.dumps(claims.export(rows, versions), indent=1)),
             },
         )
+    with st.expander(texts.NUMBER, key="open.number"):
+        st.markdown(_NUMBER.read_text())
     sentence(rows)
     counters(rows)
     evidence(listed)

@@ -1,6 +1,7 @@
 """The Published page's texts; the page puts values where braces are."""
 
 # page.py
+NUMBER = "How a number is made: one throughput from its link to this page, line by line"
 NO_CLAIM_MATCHES = "No claim matches these filters. Set them to All in the sidebar."
 ROLE_HELP = "Calibration claims fitted a constant; validation claims were only predicted."
 INDEPENDENT_MET_HELP = "Times, rates, powers and shares held out from calibration. Missed: {missed}."
