@@ -29,6 +29,9 @@ STYLE = """<style>
 [data-testid="stSidebar"] [data-testid="stElementContainer"]:has([data-testid="stSkeleton"]) { min-height: 64px; }
 .st-key-tabs { gap: 0 !important; border-bottom: 1px solid rgba(128, 140, 155, 0.35); min-height: 36px; }
 .st-key-tabs a { border-radius: 0; padding: 4px 14px; }
+@media (max-width: 900px) {
+  [data-testid="stHorizontalBlock"]:has(.st-key-pair) > [data-testid="stColumn"] { min-width: 100%; }
+}
 .st-key-rooms { gap: 0 !important; flex-wrap: nowrap; justify-content: space-between; }
 .st-key-rooms a { padding: 8px 6px; min-height: 44px; }
 @media (max-width: 768px) { [data-testid="stExpandSidebarButton"]::after { content: "Settings"; font-size: 13px; } }

@@ -108,6 +108,17 @@ def test_cancel_stops_it_with_what_was_done_and_others_are_served_meanwhile(visi
     expect(busy.page.locator("body")).to_contain_text("What is below covers those")
 
 
+def test_the_selected_design_is_whole_at_a_zoom_of_200_percent(visit):
+    """Its table was 283 px wide in a column of 255."""
+    me = visit(sweep_page(FEW))
+    run(me.page)
+    me.page.wait_for_function(DRAWN)
+    me.page.set_viewport_size({"width": 720, "height": 450})
+    me.page.wait_for_timeout(700)
+    cut = "e => { const c = e.closest('[data-testid=stColumn]'); return c.scrollWidth - c.clientWidth; }"
+    assert me.settled().page.locator(".st-key-pair").evaluate(cut) <= 1
+
+
 def test_a_clicked_design_opens_as_its_scenario(visit):
     me = visit(sweep_page(FEW), scheme="dark")
     me.page.evaluate(CLICKED)
