@@ -121,8 +121,8 @@ def rows(
 
 
 def line(
-    x: Sequence[float],
-    y: Sequence[float],
+    x: Sequence[float | None],
+    y: Sequence[float | None],
     colour: str,
     says: Sequence[str] | str | None = None,
     *,

@@ -178,13 +178,14 @@ def rows_height(labels: Sequence[str], least: int = 220) -> int:
 
 
 def log_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
-    """Powers of ten of a log axis, in words: 0.1, 1, 10, 1 k, 10 k, 1 M; with 2 and 5 between where it is short."""
+    """Powers of ten of a log axis, in words: 0.1, 1, 10, 1 k, 10 k, 1 M; with others between where it is short."""
     powers = range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
     step = max(1, math.ceil(len(powers) / 7))
     values = [10.0**p for p in powers if p % step == 0]
-    if len(values) < 3:
-        around = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        values = [v for p in around for m in (1, 2, 5) if low <= (v := m * 10.0**p) <= high]
+    around = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for between in ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)):
+        if len(values) < 3:
+            values = [v for p in around for m in between if low <= (v := m * 10.0**p) <= high]
     return values, [_plain_power(v) for v in values]
 
 
@@ -192,4 +193,4 @@ def _plain_power(value: float) -> str:
     if 1e-4 < value < 1:
         return f"{value:.12f}".rstrip("0").rstrip(".")
     scaled = fmt.scale([value], "")
-    return f"{round(scaled(value)):d} {scaled.unit}".strip()
+    return f"{scaled(value):.3g} {scaled.unit}".strip()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from app.shared import cached, priority
 from app.shared import formats as fmt
 from app.views.sweep import axes, queued, texts
 from app.views.sweep.axes import Candidate
+from app.views.sweep.columns import DesignColumns
 from app.views.sweep.objectives import Metric
 from app.views.sweep.queued import QueuedWork
 from app.views.sweep.spaces import PageSpace
@@ -73,20 +74,6 @@ def _axis(scenario: Scenario, group: Sequence[str], values: Mapping[str, tuple[A
     return Axis(" and ".join(group), tuple(dict(zip(group, row, strict=True)) for row in rows))
 
 
-def settings_along(designs: Designs) -> list[tuple[str, tuple[Any, ...], int]]:
-    """Every setting that a space turns, with its values along its axis and that axis's stride; tied ones share both."""
-    return [
-        (path, tuple(dict(axis.settings(at))[path] for at in range(len(axis))), stride)
-        for axis, stride in zip(designs.axes, designs.strides, strict=True)
-        for path, _ in axis.settings(0)
-    ]
-
-
-def settings_of(designs: Designs, number: int) -> dict[str, Any]:
-    """What a design sets, by path."""
-    return {path: values[number // stride % len(values)] for path, values, stride in settings_along(designs)}
-
-
 def designs_of(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metric]) -> Designs:
     """The engine's space of the page's; ScenarioError where a value is not allowed."""
     tiles = {int(path.removeprefix("tile.")) for path, _ in space.axes if path.startswith("tile.")}
@@ -113,7 +100,6 @@ class Outcome:
     result: SweepResult
     stopped: bool
     why: str = ""  # the server stopped it, not its reader
-    messages: dict[Any, bytes] = field(default_factory=dict, compare=False)  # what its chart was last given
 
     @property
     def space(self) -> Designs:
@@ -200,6 +186,11 @@ class Outcome:
     def cloud_figures(self) -> np.ndarray:
         """All figures of those, (figures, n). [SI]"""
         return self.result.cloud[:, self._cloud]
+
+    @cached_property
+    def designs(self) -> DesignColumns:
+        """Cloud and front with all that they may be brushed by and coloured by."""
+        return DesignColumns.of(self)
 
     def design(self, number: int | None) -> SweptDesign | None:
         """A design of the front or the cloud by its number; the front's own where both reach the same."""
@@ -308,7 +299,7 @@ class RunningSweep(QueuedWork):
             result, stopped = cancelled.result, True
         if result is not None:
             outcome = Outcome(*self._made, result, stopped, self._over)
-            _ = outcome.drawn_figures  # here, where nobody's click waits for them
+            _ = outcome.designs  # here, where nobody's click waits for them
             self.outcome = outcome
 
     def _result(self) -> SweepResult:

@@ -6,12 +6,13 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+import numpy as np
 import streamlit as st
 
 from app.shared import boundary, cached, fixes, link, parts
 from app.shared import formats as fmt
 from app.shared.boundary import callback
-from app.views.sweep import axes, below_front, brush, objectives, spaces, tables, texts
+from app.views.sweep import axes, below_front, front, objectives, spaces, tables, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep import controls as space_controls
 from app.views.sweep.axes import Candidate
@@ -74,42 +75,57 @@ def chosen(outcome: Outcome) -> SweptDesign:
     return outcome.design(number) or outcome.knee
 
 
-def _opened() -> None:
-    """A design of the chart was asked for (a callback)."""
-    number = st.session_state["front"].opened
-    if number is not None:
-        st.session_state.sweep_design = int(number)
+def _selected(key: str) -> None:
+    """A design was clicked, or a box drawn, in one of the charts (a callback)."""
+    event, designs = st.session_state[key], st.session_state.sweep_run.outcome.designs
+    columns = designs.upright() if key == "upright" else designs.columns
+    if (number := front.clicked(event)) is not None:
+        st.session_state.sweep_design = number
+    elif ranges := front.boxed(event, columns, along=key == "upright"):
+        st.session_state.sweep_ranges = st.session_state.get("sweep_ranges", {}) | ranges
 
 
-def _listed() -> None:
-    """What the brush keeps of the front was asked for (a callback)."""
-    numbers = st.session_state["front"].listed
-    st.session_state.sweep_listed = None if numbers is None else frozenset(map(int, numbers))
+def _clear() -> None:
+    """Keep every design again (a callback)."""
+    st.session_state.sweep_ranges = {}
 
 
-def _within(outcome: Outcome) -> list[SweptDesign]:
-    """Designs of the front that were asked to be listed, all of them where none was."""
-    listed = st.session_state.get("sweep_listed")
-    return [d for d in outcome.front if listed is None or d.number in listed]
-
-
-def front(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]) -> None:
-    """The Pareto front over its cloud, and along all axes."""
+def pareto(outcome: Outcome, metrics: Mapping[str, Metric]) -> np.ndarray:
+    """The Pareto front over its cloud, and along all axes; numbers of the designs that are kept."""
+    designs, ranges = outcome.designs, st.session_state.get("sweep_ranges", {})
     x, y = (metrics[name] for name in outcome.objectives[:2])
     better = f"{'left' if x.less else 'right'} and {'down' if y.less else 'up'}"
     answer = texts.FRONT_ANSWER.format(count=len(outcome.front), feasible=fmt.count(outcome.feasible), better=better)
+    inside, dark, phone = designs.kept(ranges), parts.dark(), parts.mobile()
+    labels = {column.name: column.label for column in designs.columns}
+    picked, limits = chosen(outcome).number, sweep_run.limits_of(outcome.scenario)
     with parts.card("Pareto front", answer):
-        brush.draw(
-            outcome,
-            metrics,
-            candidates,
-            picked=st.session_state.get("sweep_row") or outcome.knee.number,
-            limits=sweep_run.limits_of(outcome.scenario),
-            height=330 if parts.mobile() else _HEIGHT,
-            alt=texts.FRONT_ALT.format(x=x.label, y=y.label, answer=answer),
-            opened=callback(_opened),
-            listed=callback(_listed),
-        )
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+            colour = st.selectbox(
+                "Colour by",
+                ["", *labels],
+                format_func=lambda name: labels.get(name, texts.FRONT_AND_CLOUD),
+                key="sweep.colour",
+            )
+            mouse = texts.PICK
+            if not phone:  # there a drag moves the page
+                mouse = st.segmented_control(
+                    texts.MOUSE, [texts.PICK, texts.BOX], default=texts.PICK, required=True, key="sweep.mouse"
+                )
+                st.button("Clear", on_click=callback(_clear), disabled=not ranges, key="sweep.clear")
+        modes, height = "box" if mouse == texts.BOX else "points", 330 if phone else _HEIGHT
+        fig = front.chart(designs, ranges, colour, picked, outcome, limits, dark, height)
+        alt = texts.FRONT_ALT.format(x=x.label, y=y.label, answer=answer)
+        parts.figure(fig, alt, "front", select=callback(lambda: _selected("front")), modes=modes)
+        kept, on_front = int(inside.sum()), int(inside[len(inside) - designs.front :].sum())
+        told = texts.INSIDE.format(inside=kept, count=len(inside), front=on_front)
+        if not phone:
+            st.caption(told if ranges else texts.BRUSH_HELP.format(count=len(inside)))
+        if len(shown := designs.upright()) > 2 and designs.front > 1 and not phone:
+            alt = texts.UPRIGHT_ALT.format(axes=", ".join(column.label for column in shown))
+            fig = front.upright(designs, ranges, picked, dark)
+            parts.figure(fig, alt, "upright", select=callback(lambda: _selected("upright")), modes=modes)
+    return designs.numbers[inside]
 
 
 def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
@@ -136,19 +152,26 @@ def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
             st.caption(texts.ALIKE.format(alike=design.alike))
 
 
-def listed(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]) -> None:
-    """The front as a table; a row selects its design."""
-    shown = _within(outcome)
+def listed(
+    outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate], kept: np.ndarray
+) -> None:
+    """Designs of the front that are kept, as a table; a row selects its design."""
+    shown = list(outcome.front)
+    if st.session_state.get("sweep_ranges"):
+        shown = [d for d in shown if d.number in set(kept.tolist())]
     left = texts.SELECT_ONE.format(count=len(shown)) if len(shown) > 1 else "1 row"
     if len(shown) < len(outcome.front):
         left = texts.BRUSHED.format(shown=len(shown), count=len(outcome.front))
     with parts.card(texts.FRONT, left):
+        if not shown:
+            st.caption(texts.NONE_KEPT)
+            return
         frame = tables.frame(outcome, shown, metrics, candidates)
 
         def picked() -> None:
             rows = st.session_state["sweep.table"]["selection"]["rows"]
             if rows and rows[0] < len(shown):
-                st.session_state.sweep_design = st.session_state.sweep_row = shown[rows[0]].number
+                st.session_state.sweep_design = shown[rows[0]].number
 
         whole = st.column_config.NumberColumn(format="localized")
         config = {name: whole for name in frame if frame[name].dtype.kind in "iu"}
@@ -171,13 +194,13 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[
 
 @boundary.fragment
 def results(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]) -> None:
-    """Front and selected design: brushing reruns nothing, opening a design these and nothing else."""
+    """Front and selected design: brushing and opening a design rerun these and nothing else."""
     left, right = st.columns([62, 38], gap="small")
     with left:
-        front(outcome, metrics, candidates)
+        kept = pareto(outcome, metrics)
     with right:
         card(outcome, metrics)
-    listed(outcome, metrics, candidates)
+    listed(outcome, metrics, candidates, kept)
     below_front.tiles(outcome, chosen(outcome))
     below_front.moves(outcome, chosen(outcome))
 
@@ -208,7 +231,7 @@ def show() -> None:
     outcome = held()
     parts.bar(report, "sweep")
     if wanted:
-        st.session_state.sweep_design = st.session_state.sweep_listed = st.session_state.sweep_row = None
+        st.session_state.sweep_design, st.session_state.sweep_ranges = None, {}
         run(report, space, metrics, key)
         outcome = held()
     problem = st.session_state.pop("problem", None)

@@ -15,6 +15,7 @@ from app.views.sweep import axes, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign
+from app.views.sweep.columns import settings_of
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from app.views.sweep.tables import over, setting, start_of
@@ -141,7 +142,7 @@ def smallest_change(
         grid.append(Axis(axis.path, tuple(sorted(values)) if ranged else values))
     looked = Designs(designs.base, tuple(grid), designs.objectives, designs.limits)
     answer = asked(lambda: inverse(looked, start))
-    after = sweep_run.settings_of(looked, answer.number)
+    after = settings_of(looked, answer.number)
     changes = [
         (candidates[path].label, setting(candidates[path], before[path]), setting(candidates[path], value))
         for path, value in after.items()

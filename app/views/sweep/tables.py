@@ -11,7 +11,8 @@ from app.shared import formats as fmt
 from app.shared import specs
 from app.views.sweep import objectives, texts
 from app.views.sweep.axes import Candidate
-from app.views.sweep.background import Outcome, SweptDesign, settings_along, settings_of
+from app.views.sweep.background import Outcome, SweptDesign
+from app.views.sweep.columns import settings_along, settings_of
 from app.views.sweep.objectives import Metric
 from engine.cost.report import RESOURCE_NAMES, Report
 from engine.scenario import Scenario, encode

@@ -40,33 +40,33 @@ MANY = PageSpace(
     NAMES[:2],
 )  # 453 million: nobody waits for the end of it
 CLICKED = """() => addEventListener('click', () => { window.clicked = performance.now(); }, true)"""
-PRIMARY = "rgb(31, 95, 191)"  # of every main button, light and dark: white on it is 6:1
 DRAWN = """() => {
-    const host = [...document.querySelectorAll('*')].find(e => e.shadowRoot?.querySelector('.brush'));
-    const view = (host?.shadowRoot ?? document).querySelector('.brush')?.view;
-    if (!view?.frames.length || !/of .* feasible designs/.test(document.body.innerText)) return false;
+    const plot = document.querySelector('.st-key-front .scatterlayer');
+    if (!plot || !/of .* feasible designs/.test(document.body.innerText)) return false;
     window.drawn = performance.now();
     return true;
 }"""
-SPOT = """(root, at) => {
-    root.scrollIntoView({block: 'start'});
-    const view = root.view, meta = view.data.meta, box = view.over.getBoundingClientRect();
-    const spot = view.spot(meta.n - meta.front + Math.min(at, meta.front - 1));
-    return {number: spot.number, x: box.left + spot.x, y: box.top + spot.y};
+SPOT = """at => {
+    const plot = document.querySelector('.st-key-front .js-plotly-plot'), drag = plot.querySelector('.nsewdrag');
+    drag.scrollIntoView({block: 'center'});
+    const box = drag.getBoundingClientRect(), {xaxis, yaxis} = plot._fullLayout;
+    const front = plot._fullData.filter(t => t.customdata?.length && t.marker?.size === 8).at(-1);
+    const i = Math.min(at, front.x.length - 1);
+    const [x, y] = [front.x[i], front.y[i]];
+    return {at: [x, y], number: front.customdata[i], x: box.left + xaxis.d2p(x), y: box.top + yaxis.d2p(y)};
 }"""  # of a design of the front
-COVERED = """(root, shaded) => {
-    const view = root.view, was = view.shaded;
-    view.shaded = shaded;
-    view.slow = -100;
-    view.draw();
-    const from = shaded ? view.points : view.pixels;
-    const copy = Object.assign(document.createElement('canvas'), {width: from.width, height: from.height});
-    const pen = copy.getContext('2d');
-    pen.drawImage(from, 0, 0);
-    view.shaded = was;
-    view.draw();
-    return pen.getImageData(0, 0, copy.width, copy.height).data.filter((v, i) => i % 4 === 3 && v > 0).length;
-}"""  # pixels with a point on them
+RINGED = """spot => {
+    const traces = document.querySelector('.st-key-front .js-plotly-plot')?._fullData ?? [];
+    const ring = traces.find(t => t.marker?.symbol === 'circle-open' && t.marker.size === 15);
+    return ring && Math.hypot(ring.x[0] - spot.at[0], ring.y[0] - spot.at[1]) < 1e-9;
+}"""
+AXIS = """() => {
+    const plot = document.querySelector('.st-key-upright .js-plotly-plot'), drag = plot.querySelector('.nsewdrag');
+    drag.scrollIntoView({block: 'center'});
+    const box = drag.getBoundingClientRect(), {xaxis, yaxis} = plot._fullLayout;
+    return {x: box.left + xaxis.d2p(0), top: box.top + yaxis.d2p(1.05), bottom: box.top + yaxis.d2p(0.5)};
+}"""  # the first of those that stand side by side
+KEPT = re.compile(r"([\d,]+) of ([\d,]+) designs in the box")
 
 
 def sweep_page(space: PageSpace | None) -> str:
@@ -131,20 +131,16 @@ def test_a_clicked_design_opens_as_its_scenario(visit):
     first.wait_for()
     seen = set()
     for at in (0, 2):
-        spot = me.settled().page.locator(".brush").evaluate(SPOT, at)
+        spot = me.settled().page.evaluate(SPOT, at)
         me.page.mouse.move(spot["x"], spot["y"])
+        expect(me.page.locator(".st-key-front .hovertext").first).to_contain_text("Throughput")
         me.page.mouse.click(spot["x"], spot["y"])
-        expect(me.page.locator(".brush")).to_have_attribute("data-picked", str(int(spot["number"])))
-        opens = me.page.get_by_role("button", name="Show this design")
-        assert opens.evaluate("e => getComputedStyle(e).backgroundColor") == PRIMARY
-        told_of = me.page.locator(".picked span").inner_text()
-        assert re.search(r"Throughput [\d.]+ [kMG]? ?tok/s", told_of), told_of  # `k tok/s`, and never `ktok/s`
-        opens.click()
+        me.page.wait_for_function(RINGED, arg=spot, timeout=60_000)
         expected = designs.scenario(int(spot["number"]))
         report = evaluate(expected)
         shown = objectives.metrics(report)["latency_per_unit_s"].text(report.latency_per_unit_s)
         card = me.page.locator("[data-testid=stVerticalBlock]", has_text="Selected design").last
-        me.settled(anew=True)  # two designs may take the same time: the words alone do not tell which one is shown
+        me.settled()
         expect(card).to_contain_text(shown, use_inner_text=True)
         seen.add(int(spot["number"]))
     assert len(seen) == 2
@@ -154,80 +150,44 @@ def test_a_clicked_design_opens_as_its_scenario(visit):
     me.page.get_by_role("button", name="Open in Explore").click()
     me.page.wait_for_url(f"{me.server}/?s=*")
     opened = decode(me.settled(anew=True).token())
-    assert opened == expected
-    assert evaluate(opened).latency_s == report.latency_s
+    assert opened.with_(overrides=expected.overrides) == expected
+    for name in FEW.objectives:  # designs at one place of the chart are one to a click
+        assert getattr(evaluate(opened), name) == pytest.approx(getattr(report, name), rel=1e-9)
 
 
-COUNTED = """() => {
-    const send = WebSocket.prototype.send;
-    window.messages = 0; // nothing runs anew without one; what was asked for before may still do so on a busy machine
-    WebSocket.prototype.send = function (...given) { window.messages++; return send.apply(this, given); };
-}"""
-KEPT = "root => Number(root.dataset.kept) < Number(root.dataset.designs)"
-
-
-def brushed(page, brush) -> list[float]:
-    """Hovers, drags a box, colours by every column, drags along an upright axis, selects: what each frame took. [ms]"""
-    brush.evaluate("root => { root.view.frames = []; }")
-    spot = brush.evaluate(SPOT, 1)
-    for i in range(60):
-        page.mouse.move(spot["x"] + 5 * (59 - i), spot["y"] + 3 * (59 - i))
-    expect(brush).to_have_attribute("data-hovered", str(int(spot["number"])))
+def dragged(page, begin: tuple[float, float], end: tuple[float, float]) -> None:
+    """A box from one corner to the other."""
+    page.mouse.move(*begin)
     page.mouse.down()
-    for i in range(60):
-        page.mouse.move(spot["x"] + 4 * i, spot["y"] + 4 * i)
+    page.mouse.move((begin[0] + end[0]) / 2, (begin[1] + end[1]) / 2)
+    page.mouse.move(*end)
     page.mouse.up()
-    page.wait_for_function(KEPT, arg=brush.element_handle())
-    expect(brush.locator(".count")).to_contain_text("drawn designs kept")
-    colours = brush.locator(".colour option").count()
-    assert colours > 10
-    for at in range(colours):
-        brush.locator(".colour").select_option(index=at)
-        brush.evaluate("() => new Promise(requestAnimationFrame)")
-    brush.locator(".clear").click()
-    upright = brush.locator(".upright").bounding_box()
-    page.mouse.move(upright["x"] + 54, upright["y"] + 60)
-    page.mouse.down()
-    for i in range(20):
-        page.mouse.move(upright["x"] + 54, upright["y"] + 60 + 5 * i)
-    page.mouse.up()
-    page.wait_for_function(KEPT, arg=brush.element_handle())
-    brush.locator(".clear").click()
-    spot = brush.evaluate(SPOT, 1)  # buttons below the chart may have scrolled it
-    page.mouse.click(spot["x"], spot["y"])
-    expect(brush).to_have_attribute("data-picked", str(int(spot["number"])))
-    return sorted(brush.evaluate("root => root.view.frames"))
 
 
-def test_the_first_space_is_drawn_from_a_click_and_brushing_it_reruns_nothing_and_keeps_up(visit, record_property):
+def test_a_box_in_either_chart_of_the_first_space_keeps_designs_in_both_and_in_the_table(visit, record_property):
     me = visit(sweep_page(None))
     run(me.page)
     me.page.wait_for_function(DRAWN, polling="raf", timeout=240_000)
     told(record_property, "the first space, click to front", me.page.evaluate("window.drawn - window.clicked") / 1000)
     text = me.settled().page.locator("body").inner_text()
-    assert "feasible designs" in text
     assert f"{count(axes.size(axes.usual(GPU)))} designs in " in text
-    page, brush, sent = me.page, me.page.locator(".brush"), []
-    page.on("request", lambda request: sent.append(request.url))
-    page.evaluate(COUNTED)
-    assert int(brush.get_attribute("data-designs")) >= 100_000
-    by_pixel, by_shader = (brush.evaluate(COVERED, shaded) for shaded in (False, True))
-    assert by_pixel > 1000
-    assert abs(by_shader - by_pixel) < 0.15 * by_pixel  # squares and dots differ at their corners
-    for _ in range(3):
-        frames = brushed(page, brush)
-        middle = frames[len(frames) // 2]
-        if middle < 50:
-            break  # else the machine may have been busy: once more
-    record_property("a brushed frame", f"{middle:.1f} ms at the median of {len(frames)}, {frames[-1]:.0f} at most")
-    print(f"a brushed frame: {middle:.1f} ms at the median of {len(frames)}, {frames[-1]:.0f} ms at most")
-    assert len(frames) > 40
-    assert middle < 50
-    page.wait_for_timeout(500)
-    assert page.evaluate("window.messages") == 0
-    assert sent == []
-    page.get_by_role("button", name="Show this design").click()
-    page.wait_for_function("window.messages > 0")  # opening a design asks the server
+    me.page.get_by_role("radio", name="Draw a box").click()
+    spot = me.settled(anew=True).page.evaluate(SPOT, 1)
+    began = time.monotonic()
+    dragged(me.page, (spot["x"] - 12, spot["y"] - 12), (spot["x"] + 160, spot["y"] + 60))
+    caption = me.page.locator("[data-testid=stCaptionContainer]", has_text="designs in the box")
+    caption.wait_for()
+    told(record_property, "a box, drawn to counted", time.monotonic() - began)
+    kept, whole = (int(n.replace(",", "")) for n in KEPT.search(caption.inner_text()).groups())
+    assert whole >= 100_000
+    assert 0 < kept < whole
+    expect(me.page.locator("body")).to_contain_text("selected by the brush")
+    me.settled()
+    axis = me.page.evaluate(AXIS)
+    dragged(me.page, (axis["x"] - 10, axis["top"]), (axis["x"] + 10, axis["bottom"]))
+    expect(caption).not_to_contain_text(f"{kept:,} of")
+    me.settled().page.get_by_role("button", name="Clear", exact=True).press("Enter")
+    expect(me.page.locator("body")).to_contain_text(f"{whole:,} designs counted")
 
 
 def test_a_link_of_eight_scenarios_reopens_as_it_was_in_a_fresh_browser(visit):

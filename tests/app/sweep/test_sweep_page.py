@@ -2,8 +2,6 @@
 
 import csv
 import io
-import json
-import struct
 import sys
 from dataclasses import replace
 from itertools import pairwise, product
@@ -15,8 +13,9 @@ from streamlit.testing.v1 import AppTest
 
 from app.shared import cached, specs
 from app.shared.sweep_queue import SweepQueue
-from app.views.sweep import axes, background, brush, objectives, questions, queued, spaces, tables
+from app.views.sweep import axes, background, front, objectives, questions, queued, spaces, tables
 from app.views.sweep.axes import AxisRange
+from app.views.sweep.columns import settings_of
 from app.views.sweep.spaces import PageSpace
 from engine.devices.dfx.core import vector_lanes
 from engine.devices.dfx.tiling import SAME, dsp_slices
@@ -29,6 +28,7 @@ from engine.scenario.overrides import apply
 from engine.sweep import FIGURES
 from hardware_specs.quantity import SpecError
 from tests.app.keys import key_of
+from tests.app.valid import valid
 
 MAIN = Path(__file__).parents[3] / "app" / "main.py"
 HOME = PRESETS["dfx-1.5b"].scenario
@@ -161,31 +161,55 @@ def test_what_is_on_the_front_is_what_evaluation_finds(space, size):
 
 
 @pytest.mark.parametrize("space", [SMALL, TIED])
-def test_the_browser_is_given_every_point_with_all_that_it_may_be_coloured_by(space):
+def test_the_charts_have_every_design_with_all_that_it_may_be_coloured_by(space):
     found = outcome(space=space)
-    columns, values, numbers = brush.points(found, found.metrics, found.found)
+    designs = found.designs
+    numbers, columns = designs.numbers, designs.columns
     assert numbers.tolist()[-len(found.drawn) :] == [d.number for d in found.drawn]
     assert len(set(numbers.tolist())) == len(numbers) <= found.space.size
-    names = [column["name"] for column in columns]
+    names = [column.name for column in columns]
     assert names[:2] == list(found.objectives)
     assert {path for path, _ in space.axes} < set(names)
     for i in (0, len(numbers) // 2, len(numbers) - 1):
         report = cached.report(encode(found.space.scenario(int(numbers[i]))))
-        settings = background.settings_of(found.space, int(numbers[i]))
-        for column, row in zip(columns, values, strict=True):
-            if column["name"] not in settings:
-                assert getattr(report, column["name"]) == row[i]
-            elif "names" in column:
-                candidate = found.found[column["name"]]
-                assert column["names"][int(row[i])] == candidate.shown(settings[column["name"]])
+        settings = settings_of(found.space, int(numbers[i]))
+        for column in columns:
+            if column.name not in settings:
+                assert getattr(report, column.name) == column.values[i]
+            elif column.names:
+                assert column.text(column.values[i]) == found.found[column.name].shown(settings[column.name])
             else:
-                assert row[i] == settings[column["name"]]
-    sent = brush.packed({"columns": columns}, values, numbers)
-    head = struct.unpack("<I", sent[:4])[0]
-    assert json.loads(sent[4 : 4 + head])["n"] == len(numbers)
-    body = sent[-(-(4 + head) // 8) * 8 :]
-    assert np.frombuffer(body, "<f8", len(numbers)).tolist() == numbers.tolist()
-    assert np.frombuffer(body, "<f4", offset=8 * len(numbers)).reshape(values.shape) == pytest.approx(values, rel=1e-6)
+                assert column.values[i] == settings[column.name]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_box_in_either_chart_keeps_designs_in_both_and_counts_all_of_them(dark):
+    found = outcome()
+    designs = found.designs
+    x = designs.columns[0]
+    middle = float(np.median(x.place(x.values)))
+    box = {"selection": {"points": [], "box": [{"x": [1.1, middle], "y": [-0.1, 1.1]}]}}
+    ranges = front.boxed(box, designs.columns, along=False)
+    inside = designs.kept(ranges)
+    assert (inside == (x.values >= np.median(x.values) * (1 - 1e-9))).all()
+    assert 0 < inside.sum() < len(inside)
+    shown = designs.upright()
+    last = shown[-1]
+    upright = {"selection": {"points": [], "box": [{"x": [len(shown) - 1.3, len(shown) - 0.8], "y": [0.4, 1.2]}]}}
+    along = front.boxed(upright, shown, along=True)
+    assert along == {last.name: (0.4, 1.2)}
+    both = designs.kept(ranges | along)
+    assert (both == (inside & (last.place(last.values) >= 0.4 - 1e-9))).all()
+    limits = {x.name: float(np.median(x.values))}
+    fig = valid(front.chart(designs, ranges | along, last.name, int(designs.numbers[-1]), found, limits, dark, 500))
+    dots = [t for t in fig.data if t.customdata is not None]
+    assert {n for t in dots if t.marker.opacity > 0.5 for n in t.customdata} == set(designs.numbers[both].tolist())
+    assert sum(len(t.x) for t in dots) == len(designs.numbers)
+    lines = valid(front.upright(designs, ranges, int(designs.numbers[-1]), dark))
+    kept = set(lines.data[1].customdata)
+    assert kept == set(designs.numbers[-designs.front :][inside[-designs.front :]].tolist())
+    assert front.clicked({"selection": {"points": [{"customdata": 5}], "box": []}}) == 5
+    assert front.clicked(box) is None
 
 
 def test_axes_that_are_tied_are_set_side_by_side_and_a_link_keeps_them():
@@ -198,7 +222,7 @@ def test_axes_that_are_tied_are_set_side_by_side_and_a_link_keeps_them():
     designs = background.designs_of(GPU, TIED, metrics)
     pairs = list(zip((1, 2, 4, 8), axes.values_of(dict(TIED.axes)[BANDWIDTH]), strict=True))
     for number in range(designs.size):
-        settings = background.settings_of(designs, number)
+        settings = settings_of(designs, number)
         assert (settings["batch"], settings[BANDWIDTH]) in pairs
         assert designs.scenario(number) == apply(
             apply(apply(GPU, BANDWIDTH, settings[BANDWIDTH]), "batch", settings["batch"]),
