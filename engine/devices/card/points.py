@@ -27,6 +27,7 @@ from engine.devices.card import demand as D
 from engine.devices.card import rates as R
 from engine.devices.card.energy import spend
 from engine.devices.card.tiling import SIDES
+from engine.devices.common.contract import RESOURCES
 from engine.devices.common.counts import SIZES, records, side_by_side
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import body_of, kernel
@@ -499,6 +500,11 @@ def _alone(
     body_of(D.ask)(table, traits, *lists, sizes[:, at].copy(), rec, asked[0], sides, _search(record))
     cores, ranked, own = int(rec[D.CORES]), bool(rec[D.RANKED] > 0.0), np.ascontiguousarray(totals[:, at : at + 1])
     supply_block(0, 1, asked[:1], first, needs, cores, ranked, supply[:, None], own, room, out)
+    if len(own) > len(RESOURCES):
+        spent = np.empty(len(table))
+        spend(asked[0], rec, spent)
+        for joules in spent:  # one after the other, as `_fill` adds them
+            own[len(RESOURCES)] += joules
     totals[:, at] = own[:, 0]
 
 
