@@ -189,7 +189,7 @@ def price_stage(bound: Bound, stage: Stage) -> Priced:
 
 def _charged(layout: Layout, rows: np.ndarray) -> list[float]:
     """Share of each stage's time that a request is charged, as `engine.cost.figures.time_figures` has it. [-]"""
-    share, first, beside = np.empty(1), layout.stage_times.start, layout.facts[4][1]
+    share, first, beside = np.empty(1), layout.stage_times.start, layout.facts[3][1]
     result = []
     for s in range(len(layout.copies)):
         overlapped(rows, first, layout.hops, beside, s, 1, share)
@@ -236,7 +236,7 @@ def _figures(design: Design, n: int, runs: Sequence[tuple[int, int]], costs: Seq
             total = rows[M * piece.run : M * piece.run + M]
             _added_up(design.job(*runs[piece.run]), numbers[len(piece.rows) :], tables, total)
     time_figures(rows, n, *layout.facts)
-    money_figures(rows, n, layout.facts[1])
+    money_figures(rows, n, layout.facts[0])
     return layout, rows
 
 

@@ -13,12 +13,15 @@ import numpy as np
 from engine.cost.layout import (
     BATCHES,
     BREAKDOWN,
+    BYTES,
     CAP,
     CAPEX,
     CLOCKED,
     COLUMNS,
+    COMMANDS,
     ENERGY,
     FLOOR,
+    HIDDEN,
     HOPS,
     HOST_CORES,
     HOST_IDLE,
@@ -30,6 +33,7 @@ from engine.cost.layout import (
     LATENCY,
     LINKS_ROW,
     LOWEST,
+    MESSAGES,
     PER_MILLION,
     PER_UNIT,
     PER_USD,
@@ -41,7 +45,10 @@ from engine.cost.layout import (
     PUE,
     RATE,
     REACH,
+    SETUP,
     SLOPE,
+    SPEED,
+    START,
     STREAMS,
     TPOT,
     TTFT,
@@ -79,26 +86,6 @@ def column_sums(seconds: np.ndarray, groups: Iterable[Group], places: np.ndarray
         column_totals(seconds, np.searchsorted(places, group.rows), group.times, part)
         out += part
     return out
-
-
-@kernel
-def _over(a, b):
-    """a / b, NaN where there is nothing to divide by."""
-    return a / b if b != 0.0 else np.nan
-
-
-@kernel
-def _hop_s(messages, size, pieces, start_s, rate, busy):
-    """Time a message adds to a request: what comes in pieces hides behind the devices' work, but for the first. [s]"""
-    whole = start_s + size / rate
-    first = start_s + size / pieces / rate
-    return messages * (first + max(0.0, whole - first - busy))
-
-
-@kernel
-def _unit_cost(price, power, made, years, pue, kwh):
-    """Cost of a unit of work: the price spread over what is made, and energy. [USD]"""
-    return price / (years * _YEAR_S * made) + power * pue * kwh / J_PER_KWH / made
 
 
 @kernel
@@ -160,7 +147,7 @@ def _on_host(rows, stage_t, spent, hops, hop0, glob, host, replicas, interval, h
             if host[s] == 0:
                 host_s[p] += rows[spent + N * s + HOST_ROW, p]
         for h in range(hops):
-            host_s[p] += rows[hop0 + HOPS * h, p] * rows[hop0 + HOPS * h + HOPS - 1, p]
+            host_s[p] += rows[hop0 + HOPS * h + MESSAGES, p] * rows[hop0 + HOPS * h + COMMANDS, p]
         if cores > 0.0:
             interval[p] = max(interval[p], host_s[p] * streams * replicas / cores)
         for s in range(host.shape[0]):
@@ -205,23 +192,19 @@ def _add_part(row, more, part, n):
 
 
 @kernel
-def _hop(messages, size, pieces, start_s, rate, busy, out, n):
+def _hop(rows, a, busy, hop_s, wire, alike, shared, n):
+    """Time that a hop adds to a request, and how long it occupies its wire.
+
+    What comes in pieces hides behind the devices' work, but for the first. Nothing is waited for of a hidden hop, and a
+    part where so many wires carry its messages at once. A wire is occupied while messages are set up and for their
+    bytes, not for their way.
+    """
     for p in range(n):
-        out[p] = _hop_s(messages[p], size[p], pieces[p], start_s[p], rate[p], busy[p])
-
-
-@kernel
-def _load(wire, messages, size, rate, setup_s, alike, n):
-    """How long a hop occupies its wire: setting up each message and its bytes, not its way; alike wires share it."""
-    for p in range(n):
-        wire[p] += messages[p] * (setup_s[p] + size[p] / rate[p]) / alike
-
-
-@kernel
-def _waited(hop_s, hidden, alike, n):
-    """What is waited for: nothing of a hidden hop, a part where so many wires carry its messages at once."""
-    for p in range(n):
-        hop_s[p] = 0.0 if hidden[p] > 0.0 else hop_s[p] / alike
+        size, start, rate = rows[a + BYTES, p], rows[a + START, p], rows[a + SPEED, p]
+        whole, first = start + size / rate, start + size / rows[a + PIECES, p] / rate
+        waited = rows[a + MESSAGES, p] * (first + max(0.0, whole - first - busy[p]))
+        wire[p] += rows[a + MESSAGES, p] * (rows[a + SETUP, p] + size / rate) / alike
+        hop_s[p] = 0.0 if rows[a + HIDDEN, p] > 0.0 else waited / shared
 
 
 @kernel
@@ -253,15 +236,17 @@ def _repeat(latency, interval, drawn, breakdown, batches, n):
 
 
 @kernel
-def _rates(interval, units, units_request, streams, latency, decode_s, replicas, causal, rate, ttft, per_unit, n):
+def _rates(rows, where, decode_s, n):
+    glob, metrics, causal = where.globals, where.metrics, where.causal
     for p in range(n):
-        rate[p] = units_request[p] * replicas * streams[p] / interval[p]
-        ttft[p] = latency[p] - decode_s[p] if causal else np.nan
-        per_unit[p] = latency[p] / units[p] if causal else latency[p]
+        latency, answered = rows[metrics + LATENCY, p], rows[glob + UNITS_REQUEST, p]
+        rows[metrics + RATE, p] = answered * where.replicas * rows[glob + STREAMS, p] / rows[metrics + INTERVAL, p]
+        rows[metrics + TTFT, p] = latency - decode_s[p] if causal else np.nan
+        rows[metrics + PER_UNIT, p] = latency / rows[glob + UNITS, p] if causal else latency
 
 
 @kernel
-def _times(rows, n, shape, where, decode, of_runs, of_stages, of_hops):
+def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     """Times and rate of ``n`` points at their clocks: fills the figures that need no money.
 
     A stage takes its passes and what it pays once a request; stages and hops follow each other, but a hidden hop only
@@ -270,19 +255,11 @@ def _times(rows, n, shape, where, decode, of_runs, of_stages, of_hops):
     devices count together. Of stages that go on beside each other a request waits for the slowest, and for one piece of
     each other one where they hand on pieces; each is charged the same part of its time.
     """
-    runs, stages, hops = shape[0], shape[1], shape[2]
+    runs, stages, hops = of_runs.shape[1], of_stages.shape[1], of_hops.shape[1]
     copies, beside, governed = of_stages[0], of_stages[1], of_stages[2]
     wire_of, alike, shares = of_hops[0], of_hops[1], of_hops[2]
-    others, passes, fixed, hop0, glob, scratch, metrics = (
-        where[0],
-        where[1],
-        where[2],
-        where[3],
-        where[4],
-        where[5],
-        where[6],
-    )
-    pipelined, causal, replicas = where[7] != 0, where[8] != 0, float(where[9])
+    others, passes, fixed, hop0 = where.others, where.passes, where.fixed, where.hops
+    glob, scratch, metrics = where.globals, where.scratch, where.metrics
     busy, decode_s, pass_s = rows[scratch], rows[scratch + 1], rows[scratch + 2]
     spent = scratch + 3  # of each stage by resource, then whole stages, hops, wires
     stage_t = spent + N * stages
@@ -298,7 +275,7 @@ def _times(rows, n, shape, where, decode, of_runs, of_stages, of_hops):
     for i in range(runs):
         s, ways = of_runs[0, i], float(of_runs[1, i])
         _zero(pass_s, n)
-        watts = where[11] + M * i
+        watts = where.watts + M * i
         for r in range(N):
             a, b, w = M * i + r, others + M * i + r, watts + r
             clocked = governed[s] != 0 and (r == CLOCKED[0] or r == CLOCKED[1])
@@ -319,16 +296,15 @@ def _times(rows, n, shape, where, decode, of_runs, of_stages, of_hops):
             _add_part(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], pass_s, n)
     for h in range(hops):
         a = hop0 + HOPS * h
-        _hop(rows[a], rows[a + 1], rows[a + 2], rows[a + 3], rows[a + 4], busy, rows[hop_t + h], n)
-        _load(rows[wire_t + wire_of[h]], rows[a], rows[a + 1], rows[a + 4], rows[a + 6], float(alike[h]), n)
-        _waited(rows[hop_t + h], rows[a + 5], float(alike[h]) if shares[h] != 0 else 1.0, n)
+        wires = float(alike[h])
+        _hop(rows, a, busy, rows[hop_t + h], rows[wire_t + wire_of[h]], wires, wires if shares[h] != 0 else 1.0, n)
         _add(rows[metrics + BREAKDOWN + LINKS_ROW], rows[hop_t + h], n)
     for r in range(N):
         _add(latency, rows[metrics + BREAKDOWN + r], n)
-    if pipelined:
+    if where.pipelined:
         for s in range(stages):
             if beside[s] == 0:
-                _slower(interval, rows[stage_t + s], float(copies[s]), where[10] != 0, n)
+                _slower(interval, rows[stage_t + s], float(copies[s]), where.turns, n)
         for s in range(stages):
             if beside[s] != 0:
                 _slower(interval, rows[stage_t + s], float(copies[s]), False, n)
@@ -336,22 +312,9 @@ def _times(rows, n, shape, where, decode, of_runs, of_stages, of_hops):
             _busier(interval, rows[wire_t + h], rows[glob + STREAMS], n)
     else:
         _add(interval, latency, n)
-    _on_host(rows, stage_t, spent, hops, hop0, glob, of_stages[3], replicas, interval, host_s, n)
+    _on_host(rows, stage_t, spent, hops, hop0, glob, of_stages[3], where.replicas, interval, host_s, n)
     _repeat(latency, interval, drawn, rows[metrics + BREAKDOWN : metrics + BREAKDOWN + N], rows[glob + BATCHES], n)
-    _rates(
-        interval,
-        rows[glob + UNITS],
-        rows[glob + UNITS_REQUEST],
-        rows[glob + STREAMS],
-        latency,
-        decode_s,
-        replicas,
-        causal,
-        rows[metrics + RATE],
-        rows[metrics + TTFT],
-        rows[metrics + PER_UNIT],
-        n,
-    )
+    _rates(rows, where, decode_s, n)
 
 
 @kernel
@@ -362,19 +325,19 @@ def _over_cap(rows, p, glob, metrics, device_j, replicas):
 
 
 @kernel
-def time_figures(rows, n, shape, where, decode, of_runs, of_stages, of_hops):
+def time_figures(rows, n, where, decode, of_runs, of_stages, of_hops):
     """Times and rate of ``n`` points: fills the figures that need no money. Arguments: see `Layout.facts`.
 
     Where devices would draw more than their cap without pause, a governor takes clock and voltage down until they do
     not: arithmetic and on-chip memory stretch, the rest keeps its time. An estimate, within 1.2% of what the families
     find at that clock; below a device's lowest clock it stands for gaps. The row ``clock`` says the share that is left.
     """
-    glob, scratch, metrics, replicas = where[4], where[5], where[6], float(where[9])
+    glob, scratch, metrics, replicas = where.globals, where.scratch, where.metrics, where.replicas
     clock, device_j = rows[scratch - 4], rows[scratch - 3]
     for p in range(n):
         clock[p] = 1.0
-    _times(rows, n, shape, where, decode, of_runs, of_stages, of_hops)
-    if where[12] == 0:
+    _times(rows, n, where, decode, of_runs, of_stages, of_hops)
+    if not where.governed:
         return
     low, high = np.ones(n), np.ones(n)
     over = False
@@ -385,7 +348,7 @@ def time_figures(rows, n, shape, where, decode, of_runs, of_stages, of_hops):
     while over and step <= _HALVINGS:
         for p in range(n):
             clock[p] = low[p] if step == _HALVINGS and low[p] > 0.0 else (low[p] + high[p]) / 2
-        _times(rows, n, shape, where, decode, of_runs, of_stages, of_hops)
+        _times(rows, n, where, decode, of_runs, of_stages, of_hops)
         for p in range(n):
             if low[p] < high[p] and _over_cap(rows, p, glob, metrics, device_j, replicas):
                 high[p] = clock[p]
@@ -395,53 +358,34 @@ def time_figures(rows, n, shape, where, decode, of_runs, of_stages, of_hops):
 
 
 @kernel
-def _drawn(rows, glob, metrics, joules, host_s, replicas, out, n):
+def _watts(rows, p, where):
     """What is drawn anyway, the joules of requests at their rate, and the host's share; no more than all limits. [W]"""
-    for p in range(n):
-        requests = replicas * rows[glob + STREAMS, p] / rows[metrics + INTERVAL, p]
-        watts, limit = rows[glob + IDLE, p], rows[glob + POWER, p]
-        if joules[p] > 0.0:
-            watts += joules[p] * requests
-        watts = limit if watts > limit else watts
-        if rows[glob + HOST_CORES, p] > 0.0:
-            idle, most = rows[glob + HOST_IDLE, p], rows[glob + HOST_MAX, p]
-            watts += idle + (most - idle) * min(1.0, host_s[p] * requests / rows[glob + HOST_CORES, p])
-        out[p] = watts
-
-
-@kernel
-def _money(rate, power, price, energy, per_watt, per_usd, n):
-    for p in range(n):
-        energy[p] = _over(power[p], rate[p])
-        per_watt[p] = _over(rate[p], power[p])
-        per_usd[p] = _over(rate[p], price[p])
-
-
-@kernel
-def _costs(rate, power, price, years, utilisation, pue, kwh, per_million, n):
-    for p in range(n):
-        made = rate[p] * utilisation[p]
-        per_million[p] = _unit_cost(price[p], power[p], made, years[p], pue[p], kwh[p]) * 1e6
+    glob = where.globals
+    requests = where.replicas * rows[glob + STREAMS, p] / rows[where.metrics + INTERVAL, p]
+    watts, limit, joules = rows[glob + IDLE, p], rows[glob + POWER, p], rows[where.scratch - 1, p]
+    if joules > 0.0:
+        watts += joules * requests
+    watts = limit if watts > limit else watts
+    if rows[glob + HOST_CORES, p] > 0.0:
+        idle, most = rows[glob + HOST_IDLE, p], rows[glob + HOST_MAX, p]
+        watts += idle + (most - idle) * min(1.0, rows[where.scratch - 2, p] * requests / rows[glob + HOST_CORES, p])
+    return watts
 
 
 @kernel
 def money_figures(rows, n, where):
-    """Figures that need power and price, of ``n`` points, from their rates; NaN where one is not published."""
-    glob, metrics = where[4], where[6]
-    rate, power, price = rows[metrics + RATE], rows[metrics + POWER_W], rows[glob + PRICE]
-    joules, host_s = rows[where[5] - 1], rows[where[5] - 2]
-    _drawn(rows, glob, metrics, joules, host_s, float(where[9]), power, n)
-    _zero(rows[metrics + CAPEX], n)
-    _add(rows[metrics + CAPEX], price, n)
-    _money(rate, power, price, rows[metrics + ENERGY], rows[metrics + PER_WATT], rows[metrics + PER_USD], n)
-    _costs(
-        rate,
-        power,
-        price,
-        rows[glob + YEARS],
-        rows[glob + UTILISATION],
-        rows[glob + PUE],
-        rows[glob + KWH],
-        rows[metrics + PER_MILLION],
-        n,
-    )
+    """Figures that need power and price, of ``n`` points, from their rates; NaN where one is not published.
+
+    A unit of work costs the price spread over what is made in the years of use, and its energy.
+    """
+    glob, metrics = where.globals, where.metrics
+    for p in range(n):
+        rate, price, watts = rows[metrics + RATE, p], rows[glob + PRICE, p], _watts(rows, p, where)
+        made, pue, kwh = rate * rows[glob + UTILISATION, p], rows[glob + PUE, p], rows[glob + KWH, p]
+        rows[metrics + POWER_W, p] = watts
+        rows[metrics + CAPEX, p] = price
+        rows[metrics + ENERGY, p] = watts / rate if rate != 0.0 else np.nan
+        rows[metrics + PER_WATT, p] = rate / watts if watts != 0.0 else np.nan
+        rows[metrics + PER_USD, p] = rate / price if price != 0.0 else np.nan
+        each = price / (rows[glob + YEARS, p] * _YEAR_S * made) + watts * pue * kwh / J_PER_KWH / made
+        rows[metrics + PER_MILLION, p] = each * 1e6

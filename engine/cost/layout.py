@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ HOST_ROW = RESOURCES.index("host")
 LINKS_ROW = RESOURCES.index("links")
 HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden", "setup_s", "host_s")
 HOPS = len(HOP)
-PIECES = HOP.index("pieces")
+MESSAGES, BYTES, PIECES, START, SPEED, HIDDEN, SETUP, COMMANDS = range(HOPS)
 GLOBALS = (
     "units",
     "units_request",
@@ -75,9 +76,27 @@ METRICS = (
 COLUMNS = len(METRICS)
 
 
+class Places(NamedTuple):
+    """Where rows of a plan begin, and facts of it, as compiled functions read them. See `Layout`."""
+
+    others: int
+    watts: int
+    passes: int
+    fixed: int
+    hops: int
+    globals: int
+    scratch: int
+    metrics: int
+    pipelined: bool
+    causal: bool
+    turns: bool
+    governed: bool
+    replicas: float
+
+
 @dataclass(frozen=True)
 class Layout:
-    """Where the rows of a plan with so many runs (phases of stages), stages and hops lie; fixed facts beside them.
+    """Places the rows of a plan with so many runs (phases of stages), stages and hops lie; fixed facts beside them.
 
     Rows: seconds of each run by resource as its operators add up, and joules, then those of no operator, then what a
     device draws beside its floor while a resource takes the time [W], and joules of a pass; passes; what each stage
@@ -178,27 +197,26 @@ class Layout:
         return self.metrics + COLUMNS
 
     @cached_property
-    def facts(self) -> tuple[np.ndarray, ...]:
-        """The fixed facts as arrays, in the order that `time_figures` takes them."""
-        shape = (self.runs, len(self.copies), len(self.wire_of))
-        where = (
+    def facts(self) -> tuple[Any, ...]:
+        """The fixed facts in the order that `time_figures` takes them: where rows lie, then of runs, stages, hops."""
+        where = Places(
             self.others,
+            self.watts,
             self.passes,
             self.fixed,
             self.hops,
             self.globals,
             self.scratch,
             self.metrics,
-            int(self.pipelined),
-            int(self.causal),
-            self.replicas,
-            int(self.turns),
-            self.watts,
-            int(any(self.governed)),
+            bool(self.pipelined),
+            bool(self.causal),
+            bool(self.turns),
+            any(self.governed),
+            float(self.replicas),
         )
         stages, hops = (0,) * len(self.copies), (1,) * len(self.wire_of)
         of_runs = (self.stage_of, self.ways or (1,) * self.runs)
         of_stages = (self.copies, *(each or stages for each in (self.beside, self.governed, self.host)))
         of_hops = (self.wire_of, self.alike or hops, self.shares or (0,) * len(hops))
-        shape, where, *lists = (np.array(each, dtype=np.int64) for each in (shape, where, of_runs, of_stages, of_hops))
-        return shape, where, np.array(self.decode, dtype=np.float64), *lists
+        lists = (np.array(each, dtype=np.int64) for each in (of_runs, of_stages, of_hops))
+        return where, np.array(self.decode, dtype=np.float64), *lists

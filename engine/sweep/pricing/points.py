@@ -120,7 +120,7 @@ def fill_points(lo, numbers, arrays, constants, groups, pairs, height, plan_rows
         _add_groups(mem, n, column, given, place, *groups)
         _misfits(mem, n, plan_rows, pairs)
         time_figures(rows, n, *facts)
-        money_figures(rows, n, facts[1])
+        money_figures(rows, n, facts[0])
         for k in range(wanted.shape[0]):
             source = mem[wanted[k] * WIDTH : wanted[k] * WIDTH + n]
             target = out[k, column : column + n]
