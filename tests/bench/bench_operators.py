@@ -21,32 +21,31 @@ from engine.lab.ranges import fresh
 from tests.bench.timing import Call, Row, beside, interleaved, row
 from tests.reference.onnx_oracle import TensorProto, channels_first, helper, session
 
-CONVOLUTIONS = (  # channels, extents, window, groups
-    (64, (56, 56), 3, 1),
-    (128, (28, 28), 3, 1),
-    (256, (14, 14), 3, 1),
-    (512, (7, 7), 3, 1),
-    (256, (14, 14), 1, 1),
-    (256, (14, 14), 3, 8),
-    (32, (8, 28, 28), 3, 1),
+CONVOLUTIONS = (  # channels, extents, window
+    (64, (56, 56), 3),
+    (128, (28, 28), 3),
+    (256, (14, 14), 3),
+    (512, (7, 7), 3),
+    (256, (14, 14), 1),
+    (32, (8, 28, 28), 3),
 )
 DEPTH = 4  # equal layers with ReLU, so that neither side pays its entry and exit layout more than once
 Case = tuple[str, float, str, Call, dict[str, Call], float | None]
 """What it is, work of a call and its unit a second, our call, peers by name, and the least ratio wanted."""
 
 
-def _convolution(channels: int, size: tuple[int, ...], window: int, groups: int) -> Case:
+def _convolution(channels: int, size: tuple[int, ...], window: int) -> Case:
     rng = np.random.default_rng(1)
     rank, edge = len(size), window // 2
-    w = rng.normal(size=(channels, channels // groups, *[window] * rank)).astype(np.float32) * np.float32(0.05)
+    w = rng.normal(size=(channels, channels, *[window] * rank)).astype(np.float32) * np.float32(0.05)
     nodes = []
     for i in range(DEPTH):
-        nodes.append(helper.make_node("Conv", [f"x{i}", "w"], [f"c{i}"], pads=[edge] * 2 * rank, group=groups))
+        nodes.append(helper.make_node("Conv", [f"x{i}", "w"], [f"c{i}"], pads=[edge] * 2 * rank))
         nodes.append(helper.make_node("Relu", [f"c{i}"], [f"x{i + 1}"]))
     peer = session(nodes, {"x0": TensorProto.FLOAT}, {f"x{DEPTH}": TensorProto.FLOAT}, {"w": w})
     x = rng.normal(size=(1, *size, channels)).astype(np.float32)
     theirs = partial(peer.run, None, {"x0": channels_first(x)})
-    packed, start = pack_conv(w, padding=edge, groups=groups), pad_spatial(x, (edge,) * rank)
+    packed, start = pack_conv(w, padding=edge), pad_spatial(x, (edge,) * rank)
     buffers = [fresh(start.shape, zero=True) for _ in range(2)]
 
     def ours() -> np.ndarray:
@@ -58,16 +57,15 @@ def _convolution(channels: int, size: tuple[int, ...], window: int, groups: int)
     inside, last = ours()[(slice(None), *[slice(edge, edge + n) for n in size])], np.moveaxis(theirs()[0], 1, -1)
     if not np.allclose(inside, last, rtol=1e-3, atol=1e-3 * float(np.abs(last).max())):
         raise AssertionError("the two chains disagree: their times cannot be compared")
-    flop = 2.0 * DEPTH * channels * (channels // groups) * window**rank * int(np.prod(size))
-    kind = f"conv{rank}d" + (f" {groups} groups" if groups > 1 else "")
-    name = f"{kind} {'x'.join([str(window)] * rank)}, {channels} x {'x'.join(map(str, size))}, {DEPTH} layers"
+    flop = 2.0 * DEPTH * channels**2 * window**rank * int(np.prod(size))
+    name = f"conv{rank}d {'x'.join([str(window)] * rank)}, {channels} x {'x'.join(map(str, size))}, {DEPTH} layers"
     return (
         name,
         flop,
         "FLOP/s",
         ours,
         {"onnxruntime": theirs},
-        0.8 if window == 3 and rank == 2 and groups == 1 else None,
+        0.8 if window == 3 and rank == 2 else None,
     )
 
 

@@ -1,12 +1,11 @@
 """One answer at every door: a scenario has the same figures wherever it is asked, and no setting is dropped.
 
-More scenarios than `make test` tries: ``INFERSCAPE_SCENARIOS=2000 make test``.
+More scenarios than `make test` tries: ``make soak``.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Iterator
 
@@ -23,9 +22,10 @@ from engine.sweep import price, space_of
 from engine.sweep.goals import FIGURES
 from engine.sweep.pricing.blocks import table_rows
 from engine.traffic.scenario_load import inferences_of, is_decoder, service_table
+from tests.effort import examples
 from tests.laws.cost.test_views_agree import random_scenarios
 
-COUNT = int(os.environ.get("INFERSCAPE_SCENARIOS", "120"))
+COUNT = examples(600)
 
 
 def _scenarios() -> Iterator[Scenario]:

@@ -16,22 +16,18 @@ def embedding_bag(rows, indices, offsets):
     return out
 
 
-def conv(x, w, bias, stride, padding, dilation, groups):
+def conv(x, w, bias, stride, padding):
     """Channels-last convolution of any rank, tap by tap."""
-    rank, per_group, outs = w.ndim - 2, w.shape[1], w.shape[0] // groups
+    rank = w.ndim - 2
     x = np.pad(x.astype(np.float64), [(0, 0), *[(p, p) for p in padding], (0, 0)])
-    spatial = [
-        max(0, (n - d * (k - 1) - 1) // s + 1)
-        for n, k, s, d in zip(x.shape[1:-1], w.shape[2:], stride, dilation, strict=True)
-    ]
+    spatial = [max(0, (n - k) // s + 1) for n, k, s in zip(x.shape[1:-1], w.shape[2:], stride, strict=True)]
     out = np.zeros((x.shape[0], *spatial, w.shape[0])) + bias.astype(np.float64)
     for pixel in product(*map(range, spatial)):
         for tap in product(*map(range, w.shape[2:])):
-            at = tuple(pixel[a] * stride[a] + tap[a] * dilation[a] for a in range(rank))
-            for g in range(groups):
-                seen = x[(slice(None), *at, slice(g * per_group, (g + 1) * per_group))]
-                factor = w[(slice(g * outs, (g + 1) * outs), slice(None), *tap)].astype(np.float64)
-                out[(slice(None), *pixel, slice(g * outs, (g + 1) * outs))] += seen @ factor.T
+            at = tuple(pixel[a] * stride[a] + tap[a] for a in range(rank))
+            out[(slice(None), *pixel)] += (
+                x[(slice(None), *at)] @ w[(slice(None), slice(None), *tap)].astype(np.float64).T
+            )
     return out
 
 

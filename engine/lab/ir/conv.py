@@ -1,7 +1,7 @@
 """The implicit-GEMM tile as IR: a few output pixels times a few vectors of output channels, all in registers.
 
 Each of the ``rows`` pixels has its own base offset, each kernel tap its own displacement, and along a tap the channels
-are contiguous: one tile serves 1-D, 2-D and 3-D convolution with any stride, dilation and grouping, and (one tap,
+are contiguous: one tile serves 1-D, 2-D and 3-D convolution with any stride, and (one tap,
 pixel = sample) the gate products of a recurrent cell. K is walked in one order whatever the tile, so results do not
 depend on how pixels are cut into tiles. [-]
 """

@@ -1,7 +1,7 @@
-"""Convolution of any rank over channels-last float32: implicit GEMM, grouped, strided, dilated, 1-D to 3-D.
+"""Convolution of any rank over channels-last float32: implicit GEMM, strided, 1-D to 3-D.
 
 Channels-last makes a whole kernel row one contiguous run of ``KW * C`` values, so nothing is unfolded: a tile reads
-its pixels where they lie. Padding is one copy into a zeroed border. [FLOP] = 2 * pixels * OC * (C / groups) * taps.
+its pixels where they lie. Padding is one copy into a zeroed border. [FLOP] = 2 * pixels * OC * C * taps.
 """
 
 from __future__ import annotations
@@ -29,19 +29,12 @@ class PackedConv:
     data: np.ndarray
     bias: np.ndarray
     blocks: np.ndarray
-    """``[blocks, 6]``: vectors, first output channel, channels, first weight, first bias, group."""
+    """``[blocks, 5]``: vectors, first output channel, channels, first weight, first bias."""
     channels_in: int
     channels_out: int
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
     padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int
-
-    @property
-    def merged(self) -> bool:
-        """Whether the innermost kernel axis joins the channels into one contiguous run."""
-        return self.groups == 1 and self.dilation[-1] == 1
 
 
 def per_axis(name: str, value: int | Sequence[int], rank: int, least: int) -> tuple[int, ...]:
@@ -58,62 +51,50 @@ def pack_conv(
     *,
     stride: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
 ) -> PackedConv:
-    """Pack ONNX-ordered weights ``[OC, C / groups, *kernel]`` (float32) for :func:`conv`."""
+    """Pack ONNX-ordered weights ``[OC, C, *kernel]`` (float32) for :func:`conv`."""
     require(
         isinstance(weights, np.ndarray) and 3 <= weights.ndim <= 5,
-        "weights must be [OC, C/groups, *kernel] with 1 to 3 spatial axes",
+        "weights must be [OC, C, *kernel] with 1 to 3 spatial axes",
     )
     require(weights.dtype == np.float32, f"weights has type {weights.dtype}; allowed: float32")
-    rank, channels_out, per_group = weights.ndim - 2, weights.shape[0], weights.shape[1]
-    require(
-        groups >= 1 and channels_out % groups == 0,
-        f"groups is {groups}; allowed: divisors of {channels_out} output channels",
-    )
+    rank, channels_out, channels_in = weights.ndim - 2, weights.shape[0], weights.shape[1]
     require(min(weights.shape) >= 1, f"weights has shape {weights.shape}; allowed: every axis 1 or more")
     added = np.zeros(channels_out, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
     require(added.size == channels_out, f"bias has {added.size} values; allowed: {channels_out}")
     shape = tuple(weights.shape[2:])
-    group_out, width = channels_out // groups, lanes()
-    blocks, pieces, shifts, at_weight, at_bias = [], [], [], 0, 0
-    for g in range(groups):
-        done = 0
-        while done < group_out:
-            vectors = next((v for v in BLOCK_VECTORS if v * width <= group_out - done), 1)
-            columns = vectors * width
-            take = min(columns, group_out - done)
-            first = g * group_out + done
-            piece = np.zeros((int(np.prod(shape)) * per_group, columns), np.float32)
-            piece[:, :take] = np.moveaxis(weights[first : first + take], 1, -1).reshape(take, -1).T
-            shift = np.zeros(columns, np.float32)
-            shift[:take] = added[first : first + take]
-            blocks.append((vectors, first, take, at_weight, at_bias, g))
-            pieces.append(piece.reshape(-1))
-            shifts.append(shift)
-            at_weight, at_bias, done = at_weight + piece.size, at_bias + columns, done + take
+    blocks, pieces, shifts, at_weight, at_bias, first = [], [], [], 0, 0, 0
+    while first < channels_out:
+        vectors = next((v for v in BLOCK_VECTORS if v * lanes() <= channels_out - first), 1)
+        columns = vectors * lanes()
+        take = min(columns, channels_out - first)
+        piece = np.zeros((int(np.prod(shape)) * channels_in, columns), np.float32)
+        piece[:, :take] = np.moveaxis(weights[first : first + take], 1, -1).reshape(take, -1).T
+        shift = np.zeros(columns, np.float32)
+        shift[:take] = added[first : first + take]
+        blocks.append((vectors, first, take, at_weight, at_bias))
+        pieces.append(piece.reshape(-1))
+        shifts.append(shift)
+        at_weight, at_bias, first = at_weight + piece.size, at_bias + columns, first + take
     data = fresh((at_weight,))
     np.concatenate(pieces, out=data)
     return PackedConv(
         data,
         np.concatenate(shifts),
         np.array(blocks, np.int64),
-        per_group * groups,
+        channels_in,
         channels_out,
         shape,
         per_axis("stride", stride, rank, 1),
         per_axis("padding", padding, rank, 0),
-        per_axis("dilation", dilation, rank, 1),
-        groups,
     )
 
 
 def conv_shape(spatial: Sequence[int], packed: PackedConv) -> tuple[int, ...]:
     """Spatial output shape. [-]"""
     return tuple(
-        max(0, (n + 2 * p - d * (k - 1) - 1) // s + 1)
-        for n, k, s, p, d in zip(spatial, packed.kernel, packed.stride, packed.padding, packed.dilation, strict=True)
+        max(0, (n + 2 * p - k) // s + 1)
+        for n, k, s, p in zip(spatial, packed.kernel, packed.stride, packed.padding, strict=True)
     )
 
 
@@ -143,14 +124,12 @@ def corner_offsets(
 
 
 def tap_offsets(padded: Sequence[int], channels: int, packed: PackedConv) -> tuple[np.ndarray, int]:
-    """Displacement of each kernel tap and how many contiguous values it multiplies. [elements]"""
-    merged = packed.merged
+    """Displacement of each run of kernel taps, one row of the kernel, and how many values it multiplies. [elements]"""
     offsets, step = np.zeros(1, np.int64), int(np.prod(padded)) * channels
-    for axis, size in enumerate(padded):
+    for count, size in zip(packed.kernel[:-1], padded, strict=False):
         step //= max(1, size)
-        count = 1 if merged and axis == len(padded) - 1 else packed.kernel[axis]
-        offsets = (offsets[:, None] + np.arange(count, dtype=np.int64) * (packed.dilation[axis] * step)).reshape(-1)
-    return offsets, packed.kernel[-1] * channels if merged else channels // packed.groups
+        offsets = (offsets[:, None] + np.arange(count, dtype=np.int64) * step).reshape(-1)
+    return offsets, packed.kernel[-1] * channels
 
 
 def _sweep(vectors: int):
@@ -199,10 +178,10 @@ sweep_wide, _sweep_two, _sweep_lone = (_sweep(vectors) for vectors in BLOCK_VECT
 
 
 @kernel
-def conv_pixels(lo, hi, source, group_in, weights, blocks, segment, floor, target):
+def conv_pixels(lo, hi, source, weights, blocks, segment, floor, target):
     """Output pixels ``[lo, hi)`` of a convolution, every block of output channels.
 
-    ``out[slots[p] + first + c] = max(floor, bias + sum of x[pixels[p] + base + tap + k] * data)`` with source
+    ``out[slots[p] + first + c] = max(floor, bias + sum of x[pixels[p] + tap + k] * data)`` with source
     ``(x, pixels, taps, run)``, weights ``(data, bias)`` and target ``(out, slots)``; as many taps at a time as
     ``segment`` vectors hold. The order of additions of an element is that of the taps whatever the tile.
     """
@@ -211,7 +190,7 @@ def conv_pixels(lo, hi, source, group_in, weights, blocks, segment, floor, targe
     for b in range(blocks.shape[0]):
         vectors, first, take = blocks[b, 0], blocks[b, 1], blocks[b, 2]
         factors, per_pass = (data, blocks[b, 3], bias, blocks[b, 4]), max(1, segment // (vectors * run))
-        inputs = (x, pixels, blocks[b, 5] * group_in, taps, run)
+        inputs = (x, pixels, 0, taps, run)
         if vectors == 4:
             sweep_wide(lo, hi, inputs, per_pass, factors, floor, target, first, take)
         elif vectors == 2:
@@ -277,7 +256,6 @@ def conv(
     taps, run = tap_offsets(edged, x.shape[-1], packed)
     arguments = (
         (padded.reshape(-1), pixels, taps, run),
-        packed.channels_in // packed.groups,
         (packed.data, packed.bias),
         packed.blocks,
         WEIGHT_SEGMENT_BYTES // (4 * lanes()),

@@ -51,7 +51,7 @@ def conv_relu_pool_breadth_first(
 
 
 @kernel
-def conv_pool_rows(lo, hi, source, group_in, weights, blocks, segment, image, pooling, channels, tile_rows, out):
+def conv_pool_rows(lo, hi, source, weights, blocks, segment, image, pooling, channels, tile_rows, out):
     """Pooled rows ``[lo, hi)`` over all images, ``tile_rows`` at a time: convolve what they need, pool it.
 
     ``image`` is height and width of a convolved image, ``pooling`` window and stride, pooled rows and columns.
@@ -72,7 +72,7 @@ def conv_pool_rows(lo, hi, source, group_in, weights, blocks, segment, image, po
         start = (r // pooled * height + line * stride) * wide
         depth = ((count - 1) * stride + window) * wide
         part = (x, pixels[start : start + depth], taps, run)
-        conv_pixels(0, depth, part, group_in, weights, blocks, segment, LINEAR, (hidden, slots))
+        conv_pixels(0, depth, part, weights, blocks, segment, LINEAR, (hidden, slots))
         for i in range(count):
             highest(top, hidden, i * stride * row, row, window, _ZERO)
             at = (r + i) * columns * channels
@@ -108,7 +108,6 @@ def conv_relu_pool_depth_first(
     taps, run = tap_offsets(padded.shape[1:3], x.shape[3], packed)
     arguments = (
         (padded.reshape(-1), pixels, taps, run),
-        packed.channels_in // packed.groups,
         (packed.data, packed.bias),
         packed.blocks,
         WEIGHT_SEGMENT_BYTES // (4 * lanes()),

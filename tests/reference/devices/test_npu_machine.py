@@ -186,7 +186,7 @@ def test_convolutions(size, window):
     x = draw(1, *size, channels)
     w, bias = draw(filters, channels, *window, scale=0.1), draw(filters, scale=0.1)
     rank = len(size)
-    exact = naive.conv(x, w, bias, [1] * rank, [t // 2 for t in window], [1] * rank, 1)
+    exact = naive.conv(x, w, bias, [1] * rank, [t // 2 for t in window])
     wanted = np.maximum(exact, 0).reshape(-1, filters)
     flat = np.moveaxis(w, 1, -1).reshape(filters, -1)
     vectors = {f"x{i}": v for i, v in enumerate(x.reshape(-1, channels))}
