@@ -64,6 +64,7 @@ from engine.devices.common.contract import (
     TableMemory,
 )
 from engine.devices.common.footprint import footprint
+from engine.devices.common.parsing import PARSING, parsed_on_host
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
 from model_zoo import table as T
@@ -387,7 +388,8 @@ FAMILY = DeviceFamily(
     place=place,
     price=price,
     compiled=Compiled(record, _tables, price_points, apart=False),
-    parameters=PARAMETERS,
+    request=parsed_on_host,
+    parameters=(*PARAMETERS, *PARSING),
     assumptions=ASSUMPTIONS,
     knobs=knobs,
     idles=idles,

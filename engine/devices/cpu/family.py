@@ -18,6 +18,7 @@ from engine.devices.common.counts import records
 from engine.devices.common.fabric import turned
 from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
+from engine.devices.common.parsing import raw_features
 from engine.devices.cpu import model as M
 from engine.devices.cpu.flags import flags_of
 from engine.devices.cpu.parameters import ASSUMPTIONS, PARAMETERS, SWITCHES
@@ -161,15 +162,9 @@ def instructions_per_cycle(job: Job) -> float | None:
     return pipeline_use(job.device, float(out[:, M.BUSY].sum()), float(out[:, :6].sum()), job.model)
 
 
-def _features(job: Job) -> float:
-    """Raw features of a sample: all that enters a network that hashes them itself. [-]"""
-    raw = any(op.kind == "Hash" for op in job.ops)
-    return job.graph.input_elements.at() if raw else 0.0
-
-
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:
     """Features the framework parses for a request, as (name, resource, seconds). [s] An estimate."""
-    features = _features(job)
+    features = raw_features(job)
     if not job.switches["framework"] or not features:
         return ()
     seconds = job.batch * (features * job.model["feature_overhead"]) / threads_of(job)

@@ -26,6 +26,7 @@ from engine.devices.common.contract import (
 from engine.devices.common.counts import records
 from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
+from engine.devices.common.parsing import PARSING, parsed_on_host
 from engine.devices.gpu import price as P
 from engine.devices.gpu.flags import lowered
 from engine.devices.gpu.record import (
@@ -128,7 +129,9 @@ FAMILY = DeviceFamily(
     collective=CollectiveWire(wide_format, wired, _ISSUE),
     idles=idles,
     fields={"kv_format": kv_format(activation_bits), "runtime": RUNTIME},
+    request=parsed_on_host,
     parameters=(
+        *PARSING,
         Parameter("matmul_efficiency", 0.80, "1", "published",
                   "Largest matmul rate measured on A100, H100, B200, MI300X, Gaudi over dense peak: 0.72 to 0.87.",
                   source="public matmul-FLOPS finder tables of the ml-engineering handbook; a part's own figure wins",

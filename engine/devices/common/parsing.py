@@ -1,0 +1,40 @@
+"""What a host does before an accelerator can run a network that hashes raw features itself: finds, parses, hashes them.
+
+The same work that the CPU family charges its own cores for. Estimates.
+"""
+
+from __future__ import annotations
+
+from engine.devices.common.contract import Job, Parameter
+
+PARSING: tuple[Parameter, ...] = (
+    Parameter("feature_overhead", 0.29923e-6, "s", "assumed",
+              "Core time of the host for a raw feature of a sample, found in its record, parsed and put into a tensor: "
+              "the CPU family's.", of_host=True),
+    Parameter("feature_hash", 0.12e-6, "s", "assumed",
+              "Core time of the host for a string hashed to a bucket: the CPU family's 300 cycles at 2.5 GHz.",
+              of_host=True),
+    Parameter("parsing_cores", 8.0, "1", "assumed",
+              "Cores of the host that feed a device: 16 devices behind 128 cores, or three behind 24. 2 to 32.",
+              low=1.0),
+)  # fmt: skip
+"""Constants of a device's host; `parsing_cores` of each device."""
+
+
+def raw_features(job: Job) -> float:
+    """Raw features of a sample: all that enters a network that is hashed by this job, else none. [-]"""
+    raw = any(op.kind == "Hash" for op in job.ops)
+    return job.graph.input_elements.at() if raw else 0.0
+
+
+def parsed_on_host(job: Job) -> tuple[tuple[str, str, float], ...]:
+    """Features that the host parses and hashes for a request, as (name, resource, seconds). [s] An estimate.
+
+    A device waits for them: nothing of the next request runs beside.
+    """
+    features = raw_features(job)
+    if not features:
+        return ()
+    hashed = sum(op.writes.at() for op in job.ops if op.kind == "Hash")
+    each = features * job.model["feature_overhead"] + hashed * job.model["feature_hash"]
+    return (("features parsed and hashed by the host", "host", job.batch * each / job.model["parsing_cores"]),)
