@@ -1,9 +1,10 @@
 """Event engine for continuous batching: requests join and leave a running batch between iterations.
 
-One event per iteration of a replica (Yu et al., Orca, OSDI 2022). An iteration runs the prefill of those just
-admitted, which gives their first token, and one decode step of those admitted earlier, which gives their next.
-Admission is first come, first served from one queue, at iteration boundaries, while the batch has a seat and the
+Requests join and leave between iterations of a replica (Yu et al., Orca, OSDI 2022). An iteration runs the prefill of
+those just admitted, which gives their first token, and one decode step of those admitted earlier, which gives their
+next. Admission is first come, first served from one queue, at iteration boundaries, while the batch has a seat and the
 replica's cache has room for the whole of the request (input + output tokens, reserved at once, hence never evicted).
+Iterations between which nobody can join or leave are summed in one go, so work goes by requests, not by tokens.
 An arrival wakes an idle replica at once, so nobody waits beside one. Ties: arrivals, then ends of iterations.
 """
 
@@ -30,6 +31,48 @@ def _cell(grid, x):
         else:
             hi = mid
     return lo, (x - grid[lo]) / (grid[hi] - grid[lo])
+
+
+@kernel
+def _stretch(grid, step, used, running, context, count, until):
+    """Decode steps of a batch that nobody joins or leaves: how many run, and how long [s].
+
+    ``count`` steps at most, and no more than pass ``until`` [s]; their mean context [tokens] grows by one a step, and
+    durations are linear in it within a cell of ``grid``, so each cell is a sum in closed form. ``used`` receives how
+    often each entry of the table was used.
+    """
+    mean = context / running
+    upper = 1 if grid.shape[0] > 1 else 0
+    ran = 0
+    passed = 0.0
+    while ran < count and passed < until:
+        at = mean + ran
+        k, weight = _cell(grid, at)
+        low, high = step[running - 1, k], step[running - 1, k + upper]
+        many = count - ran
+        slope = 0.0
+        if upper and grid[0] < at < grid[-1]:
+            slope = 1.0 / (grid[k + 1] - grid[k])
+            many = min(many, max(1, math.ceil(grid[k + 1] - at)))
+        elif upper and at <= grid[0]:
+            many = min(many, max(1, math.ceil(grid[0] - at)))
+        first = low * (1.0 - weight) + high * weight
+        each = 0.5 * (high - low) * slope
+        if passed + many * (first + each * (many - 1)) >= until:
+            least, most = 0, many  # the fewest steps that reach it
+            while most - least > 1:
+                middle = (least + most) // 2
+                if passed + middle * (first + each * (middle - 1)) >= until:
+                    most = middle
+                else:
+                    least = middle
+            many = most
+        passed += many * (first + each * (many - 1))
+        share = many * weight + 0.5 * slope * many * (many - 1)
+        used[running - 1, k] += many - share
+        used[running - 1, k + upper] += share
+        ran += many
+    return ran, passed
 
 
 @kernel
@@ -75,6 +118,7 @@ def continuous(
     upcoming = 0
     ends = np.full(replicas, math.inf)  # end of the running iteration; inf when idle
     turn = np.zeros(replicas, np.int64)  # iterations run
+    going = np.ones(replicas, np.int64)  # of them, those that end next
     active = np.zeros(replicas, np.int64)
     context = np.zeros(replicas, np.int64)  # tokens in the caches of the active sequences
     reserved = np.zeros(replicas, np.int64)
@@ -112,9 +156,9 @@ def continuous(
         else:
             if now == math.inf:
                 break
-            events += 1
-            turn[r] += 1
-            context[r] += active[r]
+            events += going[r]
+            turn[r] += going[r]
+            context[r] += active[r] * going[r]
             while active[r] > 0 and leave[r, 0] == turn[r]:
                 i = who[r, 0]
                 done[i] = now
@@ -136,14 +180,9 @@ def continuous(
                     hole = child
                 leave[r, hole] = key
                 who[r, hole] = item
-        running = active[r]
-        duration = 0.0
-        if running > 0:
-            k, weight = _cell(grid, context[r] / running)
-            duration = step[running - 1, k] * (1.0 - weight) + step[running - 1, k + upper] * weight
-            steps[running - 1, k] += 1.0 - weight
-            steps[running - 1, k + upper] += weight
+        running, before = active[r], context[r]
         joined = front
+        duration = 0.0
         while front < back and active[r] < max_batch:
             i = queue[front]
             need = inputs[i] + outputs[i]
@@ -169,6 +208,16 @@ def continuous(
             ends[r] = math.inf
             idle += 1
             continue
+        going[r] = 1
+        if running > 0:
+            count, until = 1, math.inf
+            full = active[r] == max_batch or (replicas == 1 and front < back)
+            if joined == front and (full or front == back):
+                count = leave[r, 0] - turn[r]
+                if not full and upcoming < n:
+                    until = arrive[upcoming] - now
+            going[r], seconds = _stretch(grid, step, steps, running, before, count, until)
+            duration += seconds
         busy += duration
         ends[r] = now + duration
         for j in range(joined, front):
