@@ -170,14 +170,6 @@ def load_window(load: Load, qps: float) -> RequestTimeline:
 
 
 @st.cache_resource(max_entries=256, show_spinner=False)
-def batch_inside(token: str, seconds: float, batches: tuple[int, ...]) -> int:
-    """The largest of some batches that a scenario answers in so many seconds."""
-    from engine.traffic.scenario_load import batch_inside as found
-
-    return found(decode(token), seconds, batches)
-
-
-@st.cache_resource(max_entries=256, show_spinner=False)
 def arrangements(token: str) -> dict[str, str | None]:
     """How many queues a scenario can be, with reasons where it can't."""
     from engine.traffic.arrangements import arrangements as found

@@ -69,11 +69,7 @@ def _asked(s: Scenario, knob: Axis) -> Fix | None:
     if len(knob) < 2:
         return None
     known = cached.report(encode(s)).figure
-    limits = tuple(
-        Limit(name, True, value)
-        for name, value in s.limits.model_dump().items()
-        if value is not None and known(name) is not None
-    )
+    limits = tuple(Limit(name, True, value) for name, value in s.limits.of_figures.items() if known(name) is not None)
     try:
         answer = inverse(Space(s, (knob,), limits=limits), {knob.path: now})
     except ScenarioError:

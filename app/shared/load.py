@@ -103,6 +103,7 @@ class Load:
     arrangement: str = "whole"
     services: int = 1
     packet_share: float = 0.1
+    request: str = "batch"  # or item: one of the scenario's, batched with others
     stream: bool = False  # keep a decoder's token times apart even where it does not batch
 
     @property
@@ -152,6 +153,7 @@ class Load:
             wanted,
             "inputs" if tokens else self.differ,
             self.stream,
+            self.request,
         )
 
     def system(self) -> tuple[TandemQueue | DecoderServer, Any, Any]:
@@ -298,7 +300,7 @@ def offers(load: Load, sla: Sla, site: Site, others: Sequence[Group]) -> tuple[O
         {token: decode(token) for token in (load.token, *(token for group in others for token in group))},
         load.serving,
         sla,
-        demand_of(site, inferences_of(scenario)),
+        demand_of(site, inferences_of(scenario, load.request)),
         load.at(1.0),
         site=site_facts(scenario, site),
         headroom=site.headroom,

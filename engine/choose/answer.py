@@ -11,7 +11,7 @@ from typing import Any
 from engine.choose.candidates import Candidate, candidates
 from engine.choose.question import Question, question_of
 from engine.choose.serving import Refusal, Served, served
-from engine.cost.report import NO_BAND, ErrorBand
+from engine.cost.report import NO_BAND, ErrorBand, Report
 from engine.evaluate import evaluate
 from engine.scenario import encode
 from engine.scenario.configuration import configuration
@@ -35,7 +35,7 @@ class Row:
     best: Served | None
     refusal: Refusal | None
     reason: str  # why it loses; empty for the best
-    band: ErrorBand
+    report: Report | None  # of the best arrangement: what opens elsewhere
     front: tuple[Served, ...]  # speed of a user against throughput a device, slowest user first
 
     @property
@@ -43,6 +43,11 @@ class Row:
         """`8x, FP8, TP8, batch 128`; empty where nothing of it was priced."""
         result = self.best or self.refusal
         return configuration(result.scenario) if result is not None else ""
+
+    @property
+    def band(self) -> ErrorBand:
+        """Error band of the best arrangement."""
+        return NO_BAND if self.report is None else self.report.error_band
 
     @property
     def label(self) -> str:
@@ -56,7 +61,7 @@ class Answer:
 
     question: Question
     workload: str
-    unit: str
+    unit: str  # of work; of a decoder's an output token
     rows: tuple[Row, ...]
     what_ifs: tuple[Row, ...]
     sentence: str
@@ -68,6 +73,11 @@ class Answer:
         """What money is ranked by: ``usd_per_hour`` for a demand, else ``usd_per_million``."""
         return "usd_per_hour" if self.question.qps or self.question.users else "usd_per_million"
 
+    @property
+    def priced(self) -> str:
+        """What a cost per million is of: output tokens of a decoder, the reading of their inputs included."""
+        return _priced(self.unit)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data with SI units in the key names; the JSON of the command line."""
         return {
@@ -75,6 +85,7 @@ class Answer:
             "token": self.question.token,
             "workload": self.workload,
             "unit": self.unit,
+            "usd_per_million_of": self.priced,
             "answer": self.sentence,
             "ranked_by": self.by,
             "rows": [_plain(row) for row in self.rows],
@@ -124,12 +135,11 @@ def _row(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -
     refused: list[Refusal] = []
     tried = 0
     causal = zoo.graph(question.workload).causal
-    price = question.prices.get(candidate.system)
     enough: set[str] = set()  # formats whose fewer devices serve already: more would serve no more a device
     for start in candidate.arrangements:
         if start.scheme == "tensor" and not causal and start.precision in enough:
             continue
-        for one in served(question, start, price, catalog, zoo):
+        for one in served(question, start, catalog, zoo):
             tried += 1
             if isinstance(one, Refusal):
                 refused.append(one)
@@ -137,11 +147,11 @@ def _row(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -
                 result.append(one)
                 enough.add(start.precision)
     best = min(result, key=lambda one: _key(one, question), default=None)
-    band = NO_BAND if best is None else evaluate(best.scenario, catalog, zoo).error_band
+    report = None if best is None else evaluate(best.scenario, catalog, zoo)
     refusal = None if best is not None else _nearest(refused)
     return Row(
         candidate.system, candidate.name, candidate.kind, candidate.what_if, None, best, refusal, candidate.reason,
-        band, _front(result),
+        report, _front(result),
     ), tried  # fmt: skip
 
 
@@ -240,6 +250,10 @@ def _times(ratio: float) -> str:
     return f"{ratio:#.2g}×" if ratio >= 0.01 else f"1/{1 / ratio:,.0f}"
 
 
+def _priced(unit: str) -> str:
+    return f"output {unit}" if unit == "token" else unit
+
+
 def _usd(value: float) -> str:
     if value >= 1:
         return f"${amount(value, '').strip()}"
@@ -257,17 +271,19 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
     best = row.best
     assert best is not None
     many = f"{best.instances:,} instances of " if best.instances > 1 else ""
-    if best.tpot_s is not None and best.ttft_s is not None:
-        times = f"TTFT {amount(best.ttft_s, 's')}, TPOT {amount(best.tpot_s, 's')}"
+    if (joined := best.joined) is not None:
+        times = f"under load TTFT {amount(joined.ttft_s, 's')}, TPOT {amount(joined.tpot_s, 's')}"
     else:
         asked = question.users is None and (question.latency_s is not None or question.qps is not None)
-        times = f"{'p99 ' if asked else ''}latency {amount(best.latency_s, 's')}"
+        times = f"{'p99 ' if asked else ''}latency {amount(best.loaded_latency_s, 's')}"
     head = f"{row.name}, {many}{configuration(best.scenario)}"
     if row.rank is None:
         pace = f"{amount(best.rate_per_device, '').strip()} {unit}s/s per device"
         which = f"fastest per device of the {len(able)} systems that meet your limits, none with a price"
         return f"{head}: {which}; {times}, {pace}."
-    cost = _usd(getattr(best, money)) + (" per hour" if money == "total_usd_per_hour" else f" per million {unit}s")
+    cost = _usd(getattr(best, money)) + (
+        " per hour" if money == "total_usd_per_hour" else f" per million {_priced(unit)}s"
+    )
     ranked = [r for r in able if r.rank is not None]
     then = ""
     if len(ranked) > 1 and ranked[1].best is not None:
@@ -277,6 +293,13 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
     return (
         f"{head}: {cost}, cheapest of the {len(ranked)} priced systems that meet your limits; {times}.{then}{unranked}"
     )
+
+
+_FIGURES = (
+    "latency_s", "ttft_s", "tpot_s", "throughput_per_s", "power_w", "energy_per_unit_j", "capex_usd",
+    "usd_per_million", "usd_per_million_input", "usd_per_million_output",
+)  # fmt: skip
+"""Figures of a row that are its report's."""
 
 
 def _plain(row: Row) -> dict[str, Any]:
@@ -295,10 +318,13 @@ def _plain(row: Row) -> dict[str, Any]:
     best = row.best
     if best is None:
         return data
-    names = ("latency_s", "ttft_s", "tpot_s", "rate", "full_rate", "rate_per_device", "devices", "instances")
-    money = ("power_w", "capex_usd", "usd_per_hour", "total_usd_per_hour", "usd_per_million", "input_usd", "output_usd")
-    data |= row.band.ends({name: getattr(best, name) for name in ("latency_s", "ttft_s", "tpot_s")})
-    data |= {("rate_per_s" if n == "rate" else n): getattr(best, n) for n in (*names, *money)}
+    assert row.report is not None
+    figures = {name: row.report.figure(name) for name in _FIGURES}
+    data |= row.band.ends({name: figures[name] for name in ("latency_s", "ttft_s", "tpot_s")}) | figures
+    data |= {"limits": row.report.scenario.limits.model_dump(exclude_none=True)} | row.report.further()
+    data |= {"loaded_latency_s": best.loaded_latency_s, "rate_per_s": best.rate}
+    names = ("full_rate", "rate_per_device", "devices", "instances", "usd_per_hour", "total_usd_per_hour")
+    data |= {name: getattr(best, name) for name in names}
     data["token"] = encode(best.scenario)
     data["front"] = [
         {

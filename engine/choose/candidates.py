@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.choose.question import Question
+from engine.choose.question import Price, Question
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
@@ -17,6 +17,7 @@ from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device, System
 from model_zoo.catalog import Zoo
 
+_YEAR_H = 365.25 * 24.0
 _SPREAD = ("tensor", "clusters", "pipelined", "tables", "pinned", "on-path")
 """Schemes that do on several devices what one can't; whole copies on one each are instances, and a network cut in two
 is the Split page's question."""
@@ -54,7 +55,13 @@ def _candidate(question: Question, id: str, overrides: Mapping[str, Any], catalo
         kind = family(catalog.device(system.devices[0].device).kind).label
         return Candidate(id, system.name, kind, bool(overrides), (), str(error))
     asked = {"inputs": question.inputs, "outputs": question.outputs}
-    base = base.with_(overrides=dict(overrides), **{k: v for k, v in asked.items() if v is not None})
+    price, costs = question.prices.get(id, Price()), question.costs
+    usd = price.usd
+    if price.usd_per_hour is not None:
+        usd, costs = price.usd_per_hour * costs.years * _YEAR_H, costs.model_copy(update={"energy_usd_per_kwh": 0.0})
+    own = {} if usd is None else {"devices.0.price": usd}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    base = base.with_(overrides={**overrides, **own}, costs=costs, **asked)
     bind(base, catalog, zoo)  # a what-if that names nothing, or can't be, is a sentence and no row
     system = catalog.system(id)
     device = catalog.device(system.devices[0].device)

@@ -24,7 +24,10 @@ class _Frozen(BaseModel):
 
 
 class Price(_Frozen):
-    """The user's own price of one device: bought [USD], or rented with its energy [USD/h]."""
+    """The user's own price of one device: bought [USD], or rented with its energy [USD/h].
+
+    A rent counts as what it comes to in the years of use, with energy free.
+    """
 
     usd: float | None = Field(default=None, ge=0, le=1e12)
     usd_per_hour: float | None = Field(default=None, ge=0, le=1e9)
@@ -61,6 +64,11 @@ class Question(_Frozen):
     prices: dict[Id, Price] = Field(default={}, max_length=1000)
     what_ifs: tuple[WhatIf, ...] = Field(default=(), max_length=8)
     costs: Costs = Costs()
+
+    @property
+    def limits(self) -> dict[str, float | None]:
+        """The limits as a scenario has them."""
+        return {name: getattr(self, name) for name in ("latency_s", "ttft_s", "tpot_s", "power_w")}
 
     @property
     def token(self) -> str:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from engine.choose.question import LOAD, Price, Question
+from engine.choose.question import LOAD, Question
 from engine.cost.assemble import Schedule, assemble
 from engine.cost.best_plan import make_plan
+from engine.cost.continuous import Continuous, continuous, first_alone
 from engine.devices.common.contract import Unsupported
-from engine.resolve.bind import bind
+from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, level_name
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-_YEAR_H = 365.25 * 24.0
 _BATCHES = tuple(2**i for i in range(13))
 _TAIL = math.log(100.0)  # of an exponential tail, where 1% is left
 _WORTH = 1.02  # growth of the rate below which a larger batch only waits longer
@@ -40,19 +40,20 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Served:
-    """One instance of an arrangement at one batch.
+    """One instance of an arrangement at one batch: the figures of its report, and what it serves under load.
 
     Attributes
     ----------
-    latency_s : of 99% of requests where a limit or a demand says how they come, else of a batch alone [s]
-    ttft_s, tpot_s : of a decoder at a concurrency of its batch, the prefills of the others included [s]
+    scenario : with the question's limits and prices; its share of time busy is what the demand makes of it
+    latency_s, ttft_s, tpot_s, throughput_per_s, power_w, capex_usd : the scenario's report has the same; None where
+        one does not apply or is not published [s], [1/s], [W], [USD]
+    usd_per_million : units of work at that share of time busy, output tokens of a decoder; None without a price [USD]
+    loaded_latency_s : of 99% of requests where a limit or a demand says how they come, else of one in a busy instance
+        [s]
+    joined : of a decoder a sequence under continuous batching, `engine.cost.continuous`
     rate : units of work a second inside the limits [1/s]
     full_rate : the same when it is busy all the time [1/s]
     devices : in use [-]
-    power_w, capex_usd : of the instance at full load; None where one is not published [W], [USD]
-    usd_per_hour : None where there is no price [USD/h]
-    usd_per_million : units of work; None where there is no price [USD]
-    input_usd, output_usd : the same apart for a decoder's input and output tokens; None elsewhere [USD]
     instances : how many the demand takes; 1 where there is none [-]
     """
 
@@ -60,16 +61,16 @@ class Served:
     latency_s: float
     ttft_s: float | None
     tpot_s: float | None
+    throughput_per_s: float
+    power_w: float | None
+    capex_usd: float | None
+    usd_per_million: float | None
+    loaded_latency_s: float
+    joined: Continuous | None
     rate: float
     full_rate: float
     devices: int
-    power_w: float | None
-    capex_usd: float | None
-    usd_per_hour: float | None
-    usd_per_million: float | None
-    input_usd: float | None
-    output_usd: float | None
-    instances: int
+    instances: int = 1
 
     @property
     def rate_per_device(self) -> float:
@@ -78,8 +79,15 @@ class Served:
 
     @property
     def speed(self) -> float:
-        """What one user sees: tokens a second of a decoder, else answers a second. [1/s]"""
-        return 1.0 / (self.latency_s if self.tpot_s is None else self.tpot_s)
+        """What one user sees under load: tokens a second of a decoder, else answers a second. [1/s]"""
+        return 1.0 / (self.loaded_latency_s if self.joined is None else self.joined.tpot_s)
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Of an instance; None where there is no price. [USD/h]"""
+        if self.usd_per_million is None:
+            return None
+        return self.usd_per_million * 3600.0e-6 * self.throughput_per_s * self.scenario.costs.utilisation
 
     @property
     def total_usd_per_hour(self) -> float | None:
@@ -87,12 +95,11 @@ class Served:
         return None if self.usd_per_hour is None else self.usd_per_hour * self.instances
 
 
-def served(
-    question: Question, start: Scenario, price: Price | None, catalog: Catalog, zoo: Zoo
-) -> Iterator[Served | Refusal]:
+def served(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> Iterator[Served | Refusal]:
     """What an arrangement serves along its batch, until it does not fit, is too slow or gains nothing."""
     alone: Schedule | None = None
     last = 0.0
+    start = start.with_(limits=question.limits)
     for batch in (question.batch,) if question.batch else _BATCHES:
         scenario = start.with_(batch=batch) if batch != start.batch else start
         try:
@@ -106,28 +113,25 @@ def served(
             yield unfit
             return
         if alone is None:
-            alone = times if batch == 1 else _alone(start, catalog, zoo)
-        units = bound.graph.units_per_request.at(scenario.inputs, scenario.outputs)
-        load = _Load.of(question, scenario, times, alone, units)
-        if isinstance(load, Refusal):
-            yield load
-            return
+            alone = times if batch == 1 else first_alone(bound)
         power = times.figure("power_w")
-        if question.power_w is not None and power is not None and power > question.power_w:
-            said = f"{power:.0f} W > {question.power_w:.0f} W"
-            yield Refusal(scenario, "limit", said, power / question.power_w)
+        result = _loaded(question, bound, times, continuous(bound, times, alone), sum(plan.devices_used))
+        if isinstance(result, Served) and question.power_w is not None and (power or 0.0) > question.power_w:
+            result = _missed(scenario, "power", power or 0.0, question.power_w, "W")
+        if not isinstance(result, Served):
+            yield result
             return
         copies = plan.replicas * (len(plan.stages) if plan.pipelined else 1)
-        yield load.paid(question, price, power, times.account.price_usd, sum(plan.devices_used), copies)
-        if load.rate < _WORTH * last or (question.users is not None and batch >= question.users):
+        yield _demanded(question, bound, result, batch * scenario.streams * copies)
+        if result.rate < _WORTH * last or (question.users is not None and batch >= question.users):
             return
-        last = load.rate
+        last = result.rate
 
 
-def _alone(start: Scenario, catalog: Catalog, zoo: Zoo) -> Schedule:
-    """The same arrangement with one request alone."""
-    bound = bind(start.with_(batch=1), catalog, zoo)
-    return assemble(bound, make_plan(bound))
+def units_of(bound: Bound) -> float:
+    """Units of work of a request: its items where it has some, tokens of a decoder, else one. [-]"""
+    s = bound.scenario
+    return float(s.inputs) if bound.graph.items else bound.graph.units_per_request.at(s.inputs, s.outputs)
 
 
 def _unfit(scenario: Scenario, times: Schedule) -> Refusal | None:
@@ -136,42 +140,33 @@ def _unfit(scenario: Scenario, times: Schedule) -> Refusal | None:
     if not short:
         return None
     _, fit = max(short, key=lambda item: item[1].need_bytes / item[1].capacity_bytes)
-    need, held = amount(fit.need_bytes, "B"), amount(fit.capacity_bytes, "B")
-    said = f"{fit.holds} need {need} per device of {held} {level_name(fit.level)}"
+    need, room = amount(fit.need_bytes, "B"), amount(fit.capacity_bytes, "B")
+    said = f"{fit.holds} need {need} per device of {room} {level_name(fit.level)}"
     return Refusal(scenario, "fits", said, fit.need_bytes / fit.capacity_bytes)
 
 
-@dataclass(frozen=True)
-class _Load:
-    """What one instance does under load, before money."""
-
-    scenario: Scenario
-    latency_s: float
-    ttft_s: float | None
-    tpot_s: float | None
-    prefill: float  # share of a request's time that its prompt takes; 0 where there is none
-    units: float  # of work a request
-    rate: float
-    full_rate: float
-    energy_j: float | None  # a unit at full load
-
-    @classmethod
-    def of(
-        cls, question: Question, scenario: Scenario, times: Schedule, alone: Schedule, units: float
-    ) -> _Load | Refusal:
-        """Times and rates at this batch; a refusal where a limit is missed."""
-        rate = times.units_per_s
-        energy = times.figure("energy_per_unit_j")
-        tpot = times.figure("tpot_s")
-        if tpot is not None and units > 1:
-            return cls._decoder(question, scenario, times, alone, units, energy)
+def _loaded(
+    question: Question, bound: Bound, times: Schedule, joined: Continuous | None, devices: int
+) -> Served | Refusal:
+    """Times and rates at this batch, before a demand; a refusal where a limit is missed."""
+    scenario, share, full = bound.scenario, 1.0, times.units_per_s
+    if joined is not None:
+        latency, full = joined.latency_s, joined.throughput_per_s
+        for name, value, limit in (
+            ("TTFT", joined.ttft_s, question.ttft_s),
+            ("TPOT", joined.tpot_s, question.tpot_s),
+            ("latency", max(latency, times.latency_s), question.latency_s),
+        ):
+            if limit is not None and value > limit:
+                return _missed(scenario, name, value, limit)
+        share = LOAD if question.qps is not None else 1.0
+    else:
         batch, servers = scenario.batch, max(1, times.layout.replicas) * scenario.streams
         interval = times.interval_s / servers
         waits = (1.0 - 1.0 / batch) * times.interval_s if question.latency_s is not None else 0.0
         latency = times.latency_s + waits
-        if (missed := _missed(scenario, "latency", latency, question.latency_s)) is not None:
-            return missed
-        share = 1.0
+        if question.latency_s is not None and latency > question.latency_s:
+            return _missed(scenario, "latency", latency, question.latency_s)
         if question.users is None and (question.latency_s is not None or question.qps is not None):
             share = LOAD
             if question.latency_s is not None:
@@ -180,71 +175,29 @@ class _Load:
             latency += _TAIL * interval * share / (2.0 * batch * (1.0 - share))
         if share <= 0.0:
             return Refusal(scenario, "limit", "no load leaves room to wait inside the latency limit", 1.0)
-        return cls(scenario, latency, None, None, 0.0, units, share * rate, rate, energy)
-
-    @classmethod
-    def _decoder(
-        cls, question: Question, scenario: Scenario, times: Schedule, alone: Schedule, units: float,
-        energy: float | None,
-    ) -> _Load | Refusal:  # fmt: skip
-        """Continuous batching in its steady state: every step shares the device with the prompts of newcomers."""
-        one, step = alone.figure("ttft_s") or 0.0, times.figure("tpot_s") or 0.0
-        after = units - 1.0
-        ttft = one + (step if scenario.batch > 1 else 0.0)
-        tpot = step + (scenario.batch - 1) * one / after
-        latency = ttft + after * tpot
-        for name, value, limit in (
-            ("TTFT", ttft, question.ttft_s),
-            ("TPOT", tpot, question.tpot_s),
-            ("latency", latency, question.latency_s),
-        ):
-            if (missed := _missed(scenario, name, value, limit)) is not None:
-                return missed
-        full = times.units_per_s * times.latency_s / latency
-        share = LOAD if question.qps is not None else 1.0
-        prompt = scenario.batch * one / (scenario.batch * one + after * step)
-        return cls(scenario, latency, ttft, tpot, prompt, units, share * full, full, energy)
-
-    def paid(
-        self,
-        question: Question,
-        price: Price | None,
-        power: float | None,
-        capex: float | None,
-        devices: int,
-        copies: int,
-    ) -> Served:
-        """The same with what it costs; `copies` batches are under way in an instance that is busy."""
-        costs, instances, busy = question.costs, 1, question.costs.utilisation
-        if question.qps is not None:
-            need = question.qps * self.units
-            instances = max(1, math.ceil(need / self.rate * (1 - 1e-12)))
-            busy = need / (instances * self.full_rate)
-        elif question.users is not None:
-            at_once = self.scenario.batch * self.scenario.streams * copies
-            instances = math.ceil(question.users / at_once)
-            busy = question.users / (instances * at_once)
-        if price is not None and price.usd is not None:
-            capex = price.usd * devices
-        energy = None if power is None else power * costs.pue * costs.energy_usd_per_kwh / 1000.0 * busy
-        hourly = None if capex is None or energy is None else capex / (costs.years * _YEAR_H) + energy
-        if price is not None and price.usd_per_hour is not None:
-            hourly = price.usd_per_hour * devices
-        million = None if hourly is None else 1e6 * hourly / (3600.0 * self.full_rate * busy)
-        apart: tuple[float | None, float | None] = (None, None)
-        if million is not None and self.tpot_s is not None:
-            request = million * self.units
-            apart = (
-                self.prefill * request / self.scenario.inputs,
-                (1.0 - self.prefill) * request / self.scenario.outputs,
-            )
-        return Served(
-            self.scenario, self.latency_s, self.ttft_s, self.tpot_s, self.rate, self.full_rate, devices, power,
-            capex, hourly, million, *apart, instances,
-        )  # fmt: skip
+    return Served(
+        scenario, times.latency_s, times.figure("ttft_s"), times.figure("tpot_s"), times.units_per_s,
+        times.figure("power_w"), times.account.price_usd, times.figure("usd_per_million"), latency, joined,
+        share * full, full, devices,
+    )  # fmt: skip
 
 
-def _missed(scenario: Scenario, name: str, value: float, limit: float | None) -> Refusal | None:
-    if limit is None or value <= limit:
-        return None
-    return Refusal(scenario, "limit", f"{name} {amount(value, 's')} > {amount(limit, 's')}", value / limit)
+def _demanded(question: Question, bound: Bound, one: Served, under_way: int) -> Served:
+    """As many instances as the demand takes, and their share of time busy; ``under_way`` requests fill one."""
+    usual = one.scenario.costs.utilisation
+    instances, busy = 1, usual
+    if question.qps is not None:
+        need = question.qps * units_of(bound)
+        instances = max(1, math.ceil(need / one.rate * (1 - 1e-12)))
+        busy = need / instances / one.throughput_per_s
+    elif question.users is not None:
+        instances = math.ceil(question.users / under_way)
+        busy = question.users / (instances * under_way) * one.full_rate / one.throughput_per_s
+    busy = min(1.0, busy)
+    scenario = one.scenario.with_(costs=one.scenario.costs.model_copy(update={"utilisation": busy}))
+    million = None if one.usd_per_million is None else one.usd_per_million * usual / busy
+    return replace(one, scenario=scenario, usd_per_million=million, instances=instances)
+
+
+def _missed(scenario: Scenario, name: str, value: float, limit: float, unit: str = "s") -> Refusal:
+    return Refusal(scenario, "limit", f"{name} {amount(value, unit)} > {amount(limit, unit)}", value / limit)

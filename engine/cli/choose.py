@@ -95,7 +95,7 @@ def _choose(args: argparse.Namespace) -> int:
         best = row.best
         figures = ""
         if best is not None:
-            money = "no price" if best.usd_per_million is None else f"${best.usd_per_million:.3g}/M {answer.unit}s"
+            money = "no price" if best.usd_per_million is None else f"${best.usd_per_million:.3g}/M {answer.priced}s"
             pace = f"{amount(best.rate_per_device, '').strip()} {answer.unit}s/s per device"
             figures = f"{amount(1 / best.speed, 's'):>9}  {pace:28} {money:22}"
         lines.append(f"{row.rank or '-':>3} {row.label:28} {row.configuration:34} {figures} {row.reason}".rstrip())

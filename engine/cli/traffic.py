@@ -102,6 +102,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="requests in a launch; of a decoder in its batch, the scenario's where left out",
     )
+    group.add_argument("--request", default="batch", help="what a request is: batch (the scenario's) or item (of one)")
     group.add_argument("--timeout", type=float, default=0.0, help="longest a request waits for its batch [s]")
     group.add_argument("--buckets", type=int, default=1, help="queues by size; a batch is of one")
     group.add_argument("--places", type=int, help="waiting places; who finds them taken is turned away")
@@ -130,6 +131,7 @@ def _loaded(args: argparse.Namespace, qps: float) -> tuple[Serving, Arrivals]:
         given[1] or outputs,
         args.sizes_are,
         True,
+        args.request,
     )
     return serving, arrivals
 
@@ -230,7 +232,7 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
         asked,
         serving,
         sla,
-        Demand(tuple(q * inferences_of(scenario) for q in demand.qps)),
+        Demand(tuple(q * inferences_of(scenario, args.request) for q in demand.qps)),
         arrivals,
         site=site,
         headroom=args.headroom,

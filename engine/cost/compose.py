@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
 from engine.cost.assemble import Schedule
 from engine.cost.best_plan import enough_devices, fewer_devices
+from engine.cost.continuous import Continuous, continuous
 from engine.cost.error_bands import error_band
 from engine.cost.pieces import globals_of
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
@@ -297,7 +298,9 @@ def _times(ratio: float) -> str:
     return f"{100 * ratio:.0f}%" if ratio < 100 else f"{amount(ratio, '').strip()} times"
 
 
-def _problems(bound: Bound, memory: tuple[MemoryRow, ...], times: Schedule) -> tuple[str, ...]:
+def _problems(
+    bound: Bound, memory: tuple[MemoryRow, ...], times: Schedule, joins: Callable[[], Continuous | None]
+) -> tuple[str, ...]:
     problems, latency = [], times.latency_s
     power, price = times.figure("power_w"), times.account.price_usd
     for row in memory:
@@ -310,6 +313,13 @@ def _problems(bound: Bound, memory: tuple[MemoryRow, ...], times: Schedule) -> t
                 f"({_times(row.need_bytes / row.capacity_bytes)})."
             )
     limits = bound.scenario.limits
+    joined = joins() if limits.ttft_s is not None or limits.tpot_s is not None else None
+    for name, limit, reached in (
+        ("TTFT", limits.ttft_s, joined and joined.ttft_s),
+        ("TPOT", limits.tpot_s, joined and joined.tpot_s),
+    ):
+        if limit is not None and reached is not None and reached > limit:
+            problems.append(f"{name} limit missed: {amount(reached, 's')} > {amount(limit, 's')}, continuous batching.")
     if limits.latency_s is not None and latency > limits.latency_s:
         problems.append(f"Latency limit missed: {amount(latency, 's')} > {amount(limits.latency_s, 's')}.")
     if limits.power_w is not None and power is not None and power > limits.power_w:
@@ -342,6 +352,9 @@ def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str
         text += (
             f" {tight.holds[:1].upper()}{tight.holds[1:]} fit, {ratio} {unit} of {level_name(tight.level)} per device."
         )
+    if (joined := report_of["joined"]) is not None:
+        times = f"TTFT {amount(joined.ttft_s, 's')}, TPOT {amount(joined.tpot_s, 's')}"
+        text += f" Under continuous batching {times}, {amount(joined.latency_s, 's')} end to end."
     if report_of["power"] is not None:
         text += f" {amount(report_of['power'], 'W')}{report_of['governed']}."
     if report_of["unlisted"]:
@@ -363,7 +376,8 @@ def compose(
     breakdown = {name: times.figure(f"{name}_s") or 0.0 for name in RESOURCES}
     latency, rate, power = times.latency_s, times.units_per_s, times.figure("power_w")
     memory = _memory(plan, times)
-    problems = _problems(bound, memory, times)
+    joins = cache(lambda: continuous(bound, times))
+    problems = _problems(bound, memory, times, joins)
     bound_by = max(breakdown, key=lambda name: breakdown[name])
     timeline, timeline_of = _timeline(times)
     first = next((p for p in times.priced if p.stage.device is bound.device), times.priced[0])
@@ -396,7 +410,8 @@ def compose(
         limit = helps[0] if helps is not None else RESOURCE_NAMES[bound_by]
         over = any(row.rest and row.need_bytes > row.capacity_bytes for row in memory)
         enough = enough_devices(bound, latency) if over else None
-        return _verdict(facts | {"helps": helps, "enough": enough}, memory, problems), limit
+        more = {"helps": helps, "enough": enough, "joined": joins() if s.batch > 1 else None}
+        return _verdict(facts | more, memory, problems), limit
 
     return Report(
         scenario=s,
@@ -433,6 +448,7 @@ def compose(
         error_band=error_band(s, bound.workload.family, graph, devices, bound_by, moved),
         problems=problems,
         worded=worded,
+        joined=joins,
         energy=energy_of(times),
         power_parts_w=_power_parts(bound, times),
         clock_share=times.drawn("clock"),

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
+from engine.cost.continuous import Continuous
 from engine.devices.common.contract import RESOURCES, Span
 from engine.scenario import Scenario
 from engine.scenario.fields import FIELDS, Field
@@ -194,6 +195,7 @@ class Report:
     error_band: ErrorBand
     problems: tuple[str, ...]
     worded: Callable[[], tuple[str, str]] = field(repr=False, compare=False)  # `verdict` and `limited_by`
+    joined: Callable[[], Continuous | None] = field(repr=False, compare=False)  # `continuous`
     versions: dict[str, str] = field(default_factory=dict)
     power_parts_w: dict[str, float] = field(default_factory=dict)  # devices idle, their work, chassis, host; add up [W]
     clock_share: float = 1.0  # of the devices' clock that their power limit leaves them without pause [-]
@@ -229,6 +231,22 @@ class Report:
     def limited_by(self) -> str:
         """What the verdict names: what would help most where a family tries that, else `bound` in words."""
         return self._words[1]
+
+    @cached_property
+    def continuous(self) -> Continuous | None:
+        """Times of a sequence that joins a running batch; None where no tokens are made one by one."""
+        return self.joined()
+
+    @property
+    def usd_per_million_all_tokens(self) -> float | None:
+        """Cost of a million tokens, read and written alike; None where there is none. [USD]
+
+        `usd_per_million` is of output tokens, the reading of their inputs included.
+        """
+        if self.usd_per_million is None or self.usd_per_million_input is None:
+            return None
+        s = self.scenario
+        return self.usd_per_million * s.outputs / (s.inputs + s.outputs)
 
     @property
     def roofline(self) -> Roofline:
@@ -272,7 +290,8 @@ class Report:
         """Plain data with SI units in the key names; the JSON of the command line and of the app's export."""
         out = asdict(self) | {"assumptions": [asdict(one) for one in self.assumptions]}
         out |= {"verdict": self.verdict, "limited_by": self.limited_by, "without_effect": list(self.without_effect)}
-        del out["stated"], out["fewer"], out["idle"], out["worded"]
+        out |= self.further()
+        del out["stated"], out["fewer"], out["idle"], out["worded"], out["joined"]
         out["scenario"] = self.scenario.model_dump(mode="json")
         for row, op in zip(out["ops"], self.ops, strict=True):
             row["intensity_flop_per_b"] = op.intensity
@@ -280,6 +299,13 @@ class Report:
             row["resources"] = {f"{name}_s": op.resources[name] for name in RESOURCES}
         out["breakdown"] = {f"{name}_s": self.breakdown[name] for name in RESOURCES}
         return out | self.interval()
+
+    def further(self) -> dict[str, float | None]:
+        """Figures of a decoder beside those of its batch: by its other bases. [s], [1/s], [USD]"""
+        names = ("ttft_s", "tpot_s", "latency_s", "throughput_per_s")
+        joined = self.continuous
+        found = {f"continuous_{name}": None if joined is None else getattr(joined, name) for name in names}
+        return found | {"usd_per_million_all_tokens": self.usd_per_million_all_tokens}
 
     def interval(self) -> dict[str, float | None]:
         """Ends of the error band around the times and the rate, by name; None where there is none. [s], [1/s]"""

@@ -115,7 +115,7 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field("costs", "Costs", "Prices and lifetime that turn power and hardware into money.", "record", "costs",
           flag=False, column=False),
-    Field("limits", "Limits", "What will be accepted: latency [s], power [W], capex [USD].", "record", "",
+    Field("limits", "Limits", "What will be accepted: latency, TTFT, TPOT [s], power [W], capex [USD].", "record", "",
           none="none", flag=False, column=False),
 )  # fmt: skip
 """In the order in which a design is thought of, which is the order of the sidebar."""

@@ -56,11 +56,23 @@ class Costs(_Frozen):
 
 
 class Limits(_Frozen):
-    """What the user will accept; a report says which limit is missed and by how much. None = no limit."""
+    """What the user will accept; a report says which limit is missed and by how much. None = no limit.
+
+    `ttft_s` and `tpot_s` hold for a sequence under continuous batching (`engine.cost.continuous`), the rest for the
+    figures of a report.
+    """
 
     latency_s: float | None = Field(default=None, gt=0, le=1e6)
+    ttft_s: float | None = Field(default=None, gt=0, le=1e6)
+    tpot_s: float | None = Field(default=None, gt=0, le=1e6)
     power_w: float | None = Field(default=None, gt=0, le=1e9)
     capex_usd: float | None = Field(default=None, gt=0, le=1e12)
+
+    @property
+    def of_figures(self) -> dict[str, float]:
+        """Those that are set on figures of a report, by name. SI."""
+        limits = self.model_dump(exclude={"ttft_s", "tpot_s"}, exclude_none=True)
+        return {name: float(value) for name, value in limits.items()}
 
 
 class Scenario(_Frozen):
@@ -159,6 +171,9 @@ def _allowed(kind: str, info: Any, message: str) -> str:
 def encode(scenario: Scenario) -> str:
     """Token of a scenario, e.g. ``1z...``."""
     fields = {name: value for name, value in scenario.model_dump(mode="json").items() if value is not None}
+    for name in ("ttft_s", "tpot_s"):  # younger than the other limits
+        if fields["limits"][name] is None:
+            del fields["limits"][name]
     text = json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
     packed = deflated(text)
     kind, body = ("z", packed) if len(packed) < len(text) else ("j", text)

@@ -19,7 +19,7 @@ from engine.cost.report import Report
 from engine.evaluate import evaluate
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, bind
-from engine.scenario import Scenario, ScenarioError
+from engine.scenario import Scenario
 from engine.scenario.overrides import apply
 from engine.traffic.plan import NodeFacts
 from engine.traffic.policies import ContinuousBatching, DecoderServer, Policy, TandemQueue, single
@@ -48,9 +48,14 @@ def is_decoder(scenario: Scenario) -> bool:
     return priced(scenario)[0].graph.causal
 
 
-def inferences_of(scenario: Scenario) -> int:
-    """Inferences that a request holds: a decoder's request is one sequence, another's the items of its batch. [-]"""
-    return 1 if is_decoder(scenario) else scenario.batch
+def inferences_of(scenario: Scenario, request: str = "batch") -> int:
+    """Inferences that a request holds: one where it is an item or a decoder's sequence, else the scenario's batch. [-]
+
+    Of a network whose requests hold items more than its batch, those.
+    """
+    if request == "item" or is_decoder(scenario):
+        return 1
+    return max(scenario.batch, scenario.inputs if priced(scenario)[0].graph.items else 1)
 
 
 def ladder(most: int, least: int = 1) -> list[int]:
@@ -160,7 +165,7 @@ def service_table(
 def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = None) -> DecoderService:
     """Prefill and step times of a decoder scenario, and the tokens its memory holds beside the weights.
 
-    Prefill of c tokens is the latency of a request with one output; a step at context c is what a second output adds,
+    Prefill of c tokens is the TTFT of such a request alone; a step at context c is what a second output adds,
     or where layers see their own chunk alone, what outputs around c add in the mean: as many as a chunk has. Both are
     tabled at powers of two up to ``longest`` (default: twice the scenario's inputs plus outputs; requests may not be
     longer), steps at powers of two of the batch. Devices that a request visits one after the other are as many servers,
@@ -174,7 +179,8 @@ def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = 
     contexts = tuple(sorted({*ladder(max(2, longest)), min(scenario.inputs, longest)}))
     batches = ladder(max_batch)
     base = scenario.with_(batch=1, outputs=1)
-    prefill = np.array([priced(base.with_(inputs=c))[2].latency_s for c in contexts])
+    first = [priced(base.with_(inputs=c, outputs=scenario.outputs))[2].figure("ttft_s") for c in contexts]
+    prefill = np.array(first, np.float64)
     points, chunk = np.empty((len(batches), len(contexts))), _chunk(base)
     for i, b in enumerate(batches):
         for k, c in enumerate(contexts):
@@ -216,21 +222,6 @@ def _cache_tokens(scenario: Scenario, longest: int) -> int | None:
     return max(1, min(room)) if room else None
 
 
-def batch_inside(scenario: Scenario, seconds: float, batches: Sequence[int]) -> int:
-    """Largest of ascending ``batches`` of equal requests that fits and is answered in ``seconds``, up to the first that
-    is not; the first of them where none is. [-] An estimate, as good as the cost model."""
-    best = batches[0]
-    for batch in batches:
-        try:
-            report = evaluate(scenario.with_(batch=batch))
-        except ScenarioError:
-            break
-        if not report.fits or report.latency_s > seconds:
-            break
-        best = batch
-    return best
-
-
 def load_of(
     scenario: Scenario,
     policy: Policy | ContinuousBatching,
@@ -250,7 +241,11 @@ def load_of(
 
 
 def node_facts(
-    scenario: Scenario, carried: Headline, idle_w: float | None = None, capex_usd: float | None = None
+    scenario: Scenario,
+    carried: Headline,
+    idle_w: float | None = None,
+    capex_usd: float | None = None,
+    request: str = "batch",
 ) -> tuple[NodeFacts, tuple[str, ...]]:
     """What a plan needs to know of the scenario's system as one node, and the assumptions behind it.
 
@@ -277,4 +272,4 @@ def node_facts(
         notes += said
     cards = max(1, plan.devices_used[0])
     full = max(carried.qps, carried.capacity_qps)
-    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, inferences_of(scenario)), tuple(notes)
+    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, inferences_of(scenario, request)), tuple(notes)

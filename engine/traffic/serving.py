@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError
@@ -47,6 +47,9 @@ class Serving:
         Of the requests, and tokens they want. None: the scenario's own.
     sizes_are : str
         What a size is: ``inputs``, ``items`` or ``lookups``.
+    request : str
+        What a request is: ``batch`` (the scenario's, as `evaluate` prices it) or ``item`` (one item of it, of which up
+        to the scenario's batch, or ``max_batch`` where that is more than one, are launched together).
     stream : bool
         Keep a decoder's token times apart even where it neither batches nor has requests of several sizes.
     """
@@ -62,8 +65,11 @@ class Serving:
     outputs: Sizes | None = None
     sizes_are: str = "inputs"
     stream: bool = False
+    request: str = "batch"
 
     def __post_init__(self) -> None:
+        if self.request not in ("batch", "item"):
+            raise TrafficError(f"request is {self.request!r}; it must be batch or item")
         whole("max_batch", self.max_batch)
         whole("buckets", self.buckets, 1, 1024)
         whole("services", self.services)
@@ -80,6 +86,9 @@ class Serving:
 
         TrafficError for sizes, outputs or a policy that the arrangement or the network can't have.
         """
+        if self.request == "item" and not is_decoder(scenario):
+            most = self.max_batch if self.max_batch > 1 else scenario.batch
+            return replace(self, request="batch", max_batch=most).of(scenario.with_(batch=1))
         inputs = self.sizes or Fixed(scenario.inputs)
         outputs = self.outputs or Fixed(scenario.outputs)
         several = self.sizes is not None or self.outputs is not None
@@ -159,8 +168,8 @@ def compare(
             system, sizes, outputs = serving.of(scenario)
             best = max_qps(system, sla, arrivals, sizes=sizes, outputs=outputs, requests=requests, seed=seed)
             mine = (idle_w, node_usd) if at == 0 else (None, None)
-            node, notes = node_facts(scenario, best, *mine)
-            load = Demand(tuple(qps / inferences_of(scenario) for qps in demand.qps))
+            node, notes = node_facts(scenario, best, *mine, serving.request)
+            load = Demand(tuple(qps / inferences_of(scenario, serving.request) for qps in demand.qps))
             plan = capacity_plan(load, node, site, headroom=headroom, survives=survives)
         except (ScenarioError, Unsupported) as error:
             result.append(Offer(name, scenario, best, None, str(error)))

@@ -48,33 +48,34 @@ def ranking(answer: Answer, able: list[Row]) -> None:
 
 def detail(answer: Answer, row: Row) -> None:
     """One system at its best, and where to go with it."""
-    best = row.best
+    best, report = row.best, row.report
     assert best is not None
+    assert report is not None
     unit = glossary.rate_unit(answer.unit)
     with parts.card(row.label, row.configuration):
         facts = []
         if best.usd_per_million is not None:
-            facts.append(f"**{fmt.usd(best.usd_per_million)} per million {answer.unit}s** "
+            facts.append(f"**{fmt.usd(best.usd_per_million)} per million {answer.priced}s** "
                          f"({tables.money_range(best.usd_per_million, row.band.relative)})")  # fmt: skip
-        if best.input_usd is not None and best.output_usd is not None:
+        if report.usd_per_million_all_tokens is not None:
             facts.append(
-                texts.TOKEN_PRICES.format(input_usd=fmt.usd(best.input_usd), output_usd=fmt.usd(best.output_usd))
+                texts.TOKEN_PRICES.format(
+                    every=fmt.usd(report.usd_per_million_all_tokens),
+                    input_usd=fmt.usd(report.usd_per_million_input),
+                    output_usd=fmt.usd(report.usd_per_million_output),
+                )
             )
         if best.total_usd_per_hour is not None:
             many = f"{best.instances:,} instances" if best.instances > 1 else "one instance"
             facts.append(
                 texts.PRICE_AN_HOUR.format(
-                    total=fmt.usd(best.total_usd_per_hour), many=many, configuration=row.configuration
+                    total=fmt.usd(best.total_usd_per_hour),
+                    many=many,
+                    configuration=row.configuration,
+                    busy=fmt.percent(best.scenario.costs.utilisation),
                 )
             )
-        if best.tpot_s is not None:
-            facts.append(
-                texts.LATENCIES.format(
-                    ttft=fmt.seconds(best.ttft_s), tpot=fmt.seconds(best.tpot_s), latency=fmt.seconds(best.latency_s)
-                )
-            )
-        else:
-            facts.append(f"Latency {fmt.seconds(best.latency_s)}")
+        facts += tables.times(answer, row)
         each = fmt.si(best.rate_per_device, f"{unit}/s")
         facts.append(texts.RATES.format(rate=fmt.si(best.rate, f"{unit}/s"), each=each))
         if best.power_w is not None:
@@ -89,7 +90,8 @@ def detail(answer: Answer, row: Row) -> None:
                 st.switch_page("views/explore/page.py", query_params=link.address())
             if st.button("Load", key="h.load", help=texts.LOAD_HELP):
                 link.open_scenario(best.scenario)
-                st.switch_page("views/traffic/page.py", query_params=link.address())
+                asked = {"asks": "item"} if best.joined is None and best.scenario.batch > 1 else {}
+                st.switch_page("views/traffic/page.py", query_params=link.address() | asked)
             st.button("Compare", key="h.compare", on_click=comparison.add, args=(Entry(best.scenario),),
                       help=texts.COMPARE_HELP)  # fmt: skip
             st.button("Pin", key="h.pin", on_click=link.pin_scenario, args=(best.scenario,),
@@ -99,7 +101,7 @@ def detail(answer: Answer, row: Row) -> None:
 def curves(answer: Answer, able: list[Row], row: Row) -> None:
     """The front of each system."""
     unit = glossary.rate_unit(answer.unit)
-    decoder = any(r.best is not None and r.best.tpot_s is not None for r in able)
+    decoder = any(r.best is not None and r.best.joined is not None for r in able)
     fast = max(able, key=lambda r: max((one.speed for one in r.front), default=0.0))
     with parts.card(
         texts.FRONT.format(rate="tokens/s" if decoder else "answers/s"), texts.FRONT_ANSWER.format(label=fast.label)
@@ -173,7 +175,11 @@ def show() -> None:
     not_meeting([row for row in answer.rows if row.best is None])
     st.caption(
         texts.METHOD_CAPTION.format(
-            workload=answer.workload, tried=answer.tried, systems=len(answer.rows), seconds=fmt.seconds(answer.seconds)
+            workload=answer.workload,
+            request=tables.request(answer),
+            tried=answer.tried,
+            systems=len(answer.rows),
+            seconds=fmt.seconds(answer.seconds),
         )
     )
     parts.footer(None)

@@ -8,8 +8,10 @@ from statistics import median
 import pandas as pd
 
 from app.shared import formats as fmt
-from app.shared import glossary
+from app.shared import glossary, link
+from app.views.choose import texts
 from engine.choose import Answer, Row
+from model_zoo.catalog import default_zoo
 
 
 def money_range(value: float | None, band: float | None) -> str:
@@ -27,8 +29,9 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     bests = [row.best for row in rows if row.best is not None]
     unit = glossary.rate_unit(answer.unit)
     pace = fmt.scale([one.rate_per_device for one in bests], f"{unit}/s")
-    times = fmt.scale([one.latency_s if one.tpot_s is None else one.tpot_s for one in bests], "s")
-    decoder = any(one.tpot_s is not None for one in bests)
+    waits = [one.loaded_latency_s if one.joined is None else one.joined.tpot_s for one in bests]
+    times = fmt.scale(waits, "s")
+    decoder = any(one.joined is not None for one in bests)
     demand = answer.by == "usd_per_hour"
     columns: dict[str, list] = {
         "System": [row.label for row in rows],
@@ -39,15 +42,15 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
         columns["Instances"] = [one.instances for one in bests]
         columns["Error band"] = [fmt.band(row.band.relative) for row in rows]
     else:
-        columns[f"$/M {unit}"] = [one.usd_per_million for one in bests]
+        priced = unit if answer.priced == answer.unit else "output tokens"
+        columns[f"$/M {priced}"] = [one.usd_per_million for one in bests]
         columns["Range ($)"] = [money_range(row.best.usd_per_million, row.band.relative) for row in rows if row.best]
-    q = answer.question
-    p99 = q.users is None and (q.latency_s is not None or q.qps is not None)
-    name = "TPOT" if decoder else "p99" if p99 else "Latency"
-    columns[f"{name} ({times.unit})"] = [times(one.latency_s if one.tpot_s is None else one.tpot_s) for one in bests]
+    name = "TPOT under load" if decoder else "p99" if _at_random(answer) else "Latency"
+    columns[f"{name} ({times.unit})"] = [times(wait) for wait in waits]
     if decoder:
-        first = fmt.scale([median(one.ttft_s or 0.0 for one in bests)] if bests else [], "s")
-        columns[f"TTFT ({first.unit})"] = [first(one.ttft_s or 0.0) for one in bests]
+        firsts = [0.0 if one.joined is None else one.joined.ttft_s for one in bests]
+        first = fmt.scale([median(firsts)], "s")
+        columns[f"TTFT under load ({first.unit})"] = [first(value) for value in firsts]
     columns[f"{pace.unit} per device"] = [pace(one.rate_per_device) for one in bests]
     watts = [None if one.power_w is None else one.power_w * one.instances for one in bests]
     power = fmt.scale(watts, "W")
@@ -55,6 +58,45 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     columns["vs winner"] = [row.reason for row in rows]
     frame = pd.DataFrame(columns)
     return frame.astype(dict.fromkeys((name for name in frame if name[0] == "$" or "Power" in name), float))
+
+
+def _at_random(answer: Answer) -> bool:
+    """Whether requests come independently of each other, so that a latency is that of 99% of them."""
+    q = answer.question
+    return q.users is None and (q.latency_s is not None or q.qps is not None)
+
+
+def request(answer: Answer) -> str:
+    """What a request holds: `1 image`, `1,024 + 1,024 tokens`, `64 items`."""
+    row = next(row for row in answer.rows if row.best or row.refusal)
+    result = row.best or row.refusal
+    s = result.scenario if result else link.current()
+    graph = default_zoo().graph(s.workload)
+    if graph.causal:
+        return f"{s.inputs:,} input and {s.outputs:,} output tokens"
+    count = s.inputs if graph.items else 1
+    return f"{count:,} {answer.unit}{'' if count == 1 else 's'}"
+
+
+def times(answer: Answer, row: Row) -> list[str]:
+    """Times under load, and those of the scenario that opens elsewhere where they are others."""
+    best = row.best
+    assert best is not None
+    batch = f"a batch of {best.scenario.batch:,}" if best.scenario.batch > 1 else "a request alone"
+    if (joined := best.joined) is not None:
+        named = [(texts.JOINED, joined.ttft_s, joined.tpot_s, joined.latency_s)]
+        if best.scenario.batch > 1:
+            named.append((texts.BATCH_TIMES, best.ttft_s, best.tpot_s, best.latency_s))
+        return [
+            text.format(batch=f"{best.scenario.batch:,}", ttft=fmt.seconds(first), tpot=fmt.seconds(each),
+                        latency=fmt.seconds(whole))
+            for text, first, each, whole in named
+        ]  # fmt: skip
+    said = [texts.BATCH_LATENCY.format(latency=fmt.seconds(best.latency_s), batch=batch)]
+    if _at_random(answer):
+        rate = fmt.si(best.rate, f"{glossary.rate_unit(answer.unit)}/s")
+        said.insert(0, texts.P99_LATENCY.format(latency=fmt.seconds(best.loaded_latency_s), rate=rate))
+    return said
 
 
 def refused(rows: Sequence[Row]) -> pd.DataFrame:

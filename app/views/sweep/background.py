@@ -48,7 +48,7 @@ class SweptDesign:
 
 def limits_of(scenario: Scenario) -> dict[str, float]:
     """The scenario's limits that are set, by figure. SI."""
-    return {name: value for name, value in scenario.limits.model_dump().items() if value is not None}
+    return scenario.limits.of_figures
 
 
 def _with_tile(scenario: Scenario, turned: set[int]) -> Scenario:

@@ -17,6 +17,7 @@ from app.views.traffic import texts
 from engine.cost.report import Report
 from engine.traffic import Sla, TrafficError
 from engine.traffic.plan import DOMAINS
+from engine.traffic.scenario_load import inferences_of
 
 _METRICS = ("p99", "p95", "p50", "mean")
 _TIMES = {"latency": "End to end", "ttft": "TTFT", "tpot": "TPOT"}
@@ -48,23 +49,13 @@ def _pair(report: Report) -> str:
     return f"{report.scenario.system}/{report.scenario.workload}"
 
 
-def _usual_limit(report: Report) -> float:
-    """The limit an agreement starts from. [s]"""
-    return report.scenario.limits.latency_s or nice(_GENEROUS * report.latency_s)
-
-
-def _usual_batch(report: Report) -> int:
-    """How many requests a decoder's batch holds at first: the scenario's, or as many as the limit allows. [-]"""
-    if report.tpot_s is None:
-        return 1
-    if report.scenario.batch in _BATCHES[1:]:
-        return report.scenario.batch
-    return cached.batch_inside(report.token, _usual_limit(report), _BATCHES)
-
-
-def _opening(report: Report) -> tuple[Load, Sla]:
-    """The load and the agreement the page opens with, whatever was set since."""
-    return Load(report.token, max_batch=_usual_batch(report)), Sla(_usual_limit(report))
+def _usual(report: Report) -> Sla:
+    """The agreement that the page starts from: a limit of the scenario, else some times the unloaded latency."""
+    limits = report.scenario.limits.model_dump(exclude_none=True)
+    for time in _TIMES if report.tpot_s is not None else ("latency",):
+        if f"{time}_s" in limits:
+            return Sla(limits[f"{time}_s"], time=time)
+    return Sla(nice(_GENEROUS * report.latency_s))
 
 
 def _agreement(report: Report) -> Sla:
@@ -77,18 +68,28 @@ def _agreement(report: Report) -> Sla:
         key="sla-of",
         help=texts.SLA_HELP,
     )
-    usual = float(f"{fmt.MILLISECOND(_usual_limit(report)):.6g}")
+    usual = _usual(report)
+    shown = float(f"{fmt.MILLISECOND(usual.seconds):.6g}")
     limit = checked(
         two.number_input,
         f"Limit ({fmt.MILLISECOND.unit})",
         min_value=1e-6,
-        value=usual,
+        value=shown,
         key="sla",
-        of=_pair(report),
-        format=whole("sla", usual),
+        of=f"{_pair(report)}/{shown}",
+        format=whole("sla", shown),
     )
-    time = choose("Latency counted", _TIMES, "sla-time") if report.tpot_s is not None else "latency"
+    time = choose("Latency counted", _TIMES, "sla-time", usual.time) if report.tpot_s is not None else "latency"
     return Sla(limit / fmt.MILLISECOND.factor, metric, time)
+
+
+def _request(report: Report) -> str:
+    """What a request is: the scenario's batch, or one item of it that is batched with others."""
+    s = report.scenario
+    if report.tpot_s is not None or s.batch == 1 or inferences_of(s) > s.batch:
+        return "batch"
+    asked = {"batch": f"A batch of {s.batch:,} {report.unit}s", "item": f"One {report.unit}, batched with others"}
+    return choose("A request is", asked, "asks", help=texts.REQUEST_HELP)
 
 
 def _arrivals() -> dict[str, Any]:
@@ -148,18 +149,19 @@ def _arrangement(report: Report) -> dict[str, Any]:
     return arrangement
 
 
-def _batching(report: Report, packets: bool) -> dict[str, Any]:
+def _batching(report: Report, packets: bool, request: str) -> dict[str, Any]:
     """How requests are launched together, and who is let in."""
-    batching: dict[str, Any] = {}
+    batching: dict[str, Any] = {"request": request}
     decoder = report.tpot_s is not None
+    usual = report.scenario.batch if decoder or request == "item" else 1
     if not packets:
         batching["max_batch"] = checked(
             st.select_slider,
             "Max batch size",
-            _BATCHES,
-            value=_usual_batch(report),
+            sorted({*_BATCHES, usual}),
+            value=usual,
             key="together",
-            of=_pair(report),
+            of=f"{_pair(report)}/{usual}",
             help=texts.MAX_BATCH_SIZE_HELP,
         )
         if batching["max_batch"] > 1 and not decoder:
@@ -181,7 +183,7 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
     return batching
 
 
-def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
+def _sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[str, Any]:
     """In what requests differ, and how much; a trace brings its own sizes, if any."""
     scenario, offered = report.scenario, cached.options(report.token)
     decoder = report.tpot_s is not None
@@ -190,7 +192,7 @@ def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
         kinds["inputs"] = (offered.input_label, scenario.inputs)
     if decoder and offered.output_label:
         kinds["outputs"] = (offered.output_label, scenario.outputs)
-    if not decoder:
+    if not decoder and request == "batch":
         kinds["items"] = (texts.ITEMS, scenario.batch)
     for p in offered.params:
         if p.name == "lookups":
@@ -225,11 +227,12 @@ def load_and_sla(report: Report) -> tuple[Load, Sla]:
     """Everything the sidebar says about the load."""
     with st.sidebar:
         sla = _agreement(report)
+        request = _request(report)
         load = _arrivals() | _arrangement(report)
         name = load.get("arrangement", "whole")
-        load |= _batching(report, name == "packets")
+        load |= _batching(report, name == "packets", request)
         if name in ("whole", "stages"):
-            load |= _sizes(report, load.get("max_batch", 1) > 1, traced=load["arrivals"] == "trace")
+            load |= _sizes(report, load.get("max_batch", 1) > 1, load["arrivals"] == "trace", request)
         return Load(report.token, **load, stream=sla.time != "latency"), sla
 
 
@@ -248,8 +251,9 @@ def _asked(label: str, key: str, placeholder: str, of: str, high: float = 1e12) 
 
 
 def site(report: Report) -> Site:
-    """The demand, and where its nodes stand."""
-    opened, of = cached.load_answer(*_opening(report)), _pair(report)
+    """The demand, and where its nodes stand; the demand starts from the load that the page opens with."""
+    batch = 1 if report.tpot_s is None else report.scenario.batch
+    opened, of = cached.load_answer(Load(report.token, max_batch=batch), _usual(report)), _pair(report)
     usual = nice(_DEMAND_NODES * (opened.headline.qps or opened.capacity.qps))
     with st.sidebar, st.expander("Demand and site", key="open.site"):
         given = _asked(texts.DEMAND, "demand", fmt.count(usual) if usual >= 1 else fmt.digits3(usual), of)

@@ -112,7 +112,7 @@ def card(report: Report, load: Load, sla: Sla, where: Site) -> None:
         with st.skeleton(height=180):
             offers = cached.offers(load, sla, where, others)
         names = [parts.short_name(offer.scenario) for offer in offers]
-        frame = tables.offers_frame(offers, names)
+        frame = tables.offers_frame(offers, names, load.request)
         st.markdown(f":gray[{fmt.plain(tables.offers_said(offers, names))}]")
         table(tables.offers_shown(frame), "System", texts.OTHER_SYSTEMS_ALT)
         for name, offer in zip(names, offers, strict=True):

@@ -213,7 +213,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     with bar:  # before what its files hold is known: they are made when they are asked for
         parts.bar(report, "traffic", exports)
     where = site(report)
-    frame, said, notes = tables.plans(report, answer.headline, where)
+    frame, said, notes = tables.plans(report, answer.headline, where, load.request)
     qps = rate(answer)
     spot = cached.load_point(load, sla, qps)
     verdict = st.container()
@@ -228,11 +228,13 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         if job.spot is not None and job.spot.stable and job.qps == qps:
             spot = spot_of(job.spot, sla)
     with verdict:
-        st.markdown(tables.verdict(headline, sla, report, load.arrivals == "day"))
+        st.markdown(tables.verdict(headline, sla, report, load.arrivals == "day", load.request))
         if spot.message:
             st.error(fmt.plain(tables.overload(qps, answer.capacity, spot)), icon=":material/block:")
         else:
             st.markdown(tables.at_this_load(qps, spot, sla, answer.capacity))
+        for sentence in tables.limits(report):
+            st.caption(fmt.plain(sentence))
     shown = Answer(answer.capacity, headline, answer.curve, answer.kind, answer.requests)
     with chart:
         side_by_side(lambda: along_the_load(shown, points, sla, qps, spot, made), lambda: spread(spot, sla))

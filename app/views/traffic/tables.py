@@ -29,7 +29,7 @@ def _promise(sla: Sla) -> str:
     return f"{sla.metric}{_OF[sla.time]} ≤ {fmt.seconds(sla.seconds)}"
 
 
-def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False) -> str:
+def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False, request: str = "batch") -> str:
     """The load inside the agreement, what limits it, and how sure that is; ``daily``: it is a day's mean. Markdown."""
     band = fmt.band(report.error_band.relative)
     said = f":gray[Service times {band}.]"
@@ -44,7 +44,7 @@ def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False) -
         )
         return f"**No load keeps {_promise(sla)}**{text}. {said}"
     low, high = headline.sure_qps, headline.hopeless_qps
-    batch = inferences_of(report.scenario)
+    batch = inferences_of(report.scenario, request)
     each = texts.REQUESTS_S_EACH.format(batch=batch, unit=report.unit) if batch > 1 else ""
     mean = " on average" if daily else ""
     return texts.HEADLINE.format(
@@ -57,6 +57,19 @@ def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False) -
         capacity=fmt.si(headline.capacity_qps, "QPS"),
         said=said,
     )
+
+
+def limits(report: Report) -> list[str]:
+    """The scenario's limits, and which of them it misses without load; empty without any."""
+    asked = report.scenario.limits.model_dump(exclude_none=True)
+    if not asked:
+        return []
+    named = {"latency_s": "latency", "ttft_s": "TTFT", "tpot_s": "TPOT", "power_w": "power", "capex_usd": "price"}
+    shown = [
+        f"{named[name]} ≤ {fmt.usd(value) if name == 'capex_usd' else fmt.si(value, 'W' if name == 'power_w' else 's')}"
+        for name, value in asked.items()
+    ]
+    return [texts.LIMITS.format(limits=", ".join(shown)), *report.problems]
 
 
 _PRECISE, _VAGUE = 0.02, 3.0  # of an interval: its half width that needs no ends; the ratio that says nothing
@@ -205,10 +218,12 @@ def plan_said(plan: CapacityPlan) -> str:
     return f"{said}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} per million inferences"
 
 
-def plans(report: Report, headline: Headline, site: Site) -> tuple[pd.DataFrame | None, str, list[str]]:
+def plans(
+    report: Report, headline: Headline, site: Site, request: str = "batch"
+) -> tuple[pd.DataFrame | None, str, list[str]]:
     """Plans for each failure domain, the chosen one first: table, sentence, assumptions."""
     try:
-        node, notes = node_facts(report.scenario, headline, site.idle_w, site.node_usd)
+        node, notes = node_facts(report.scenario, headline, site.idle_w, site.node_usd, request)
         facts, demand = site_facts(report.scenario, site), demand_of(site)
         order = [site.survives, *(d for d in DOMAINS if d != site.survives)]
         every = {d: capacity_plan(demand, node, facts, headroom=site.headroom, survives=d) for d in order}
@@ -222,11 +237,11 @@ def plans(report: Report, headline: Headline, site: Site) -> tuple[pd.DataFrame 
     return pd.DataFrame({"Failures tolerated": tolerated} | columns(made)), plan_said(made[0]), list(notes)
 
 
-def offers_frame(offers: Sequence[Offer], names: Sequence[str]) -> pd.DataFrame:
+def offers_frame(offers: Sequence[Offer], names: Sequence[str], request: str = "batch") -> pd.DataFrame:
     """Systems at an equal agreement and demand as a table."""
     lines = [offer.headline for offer in offers]
     carried = [
-        None if h is None or not h.qps else h.qps * inferences_of(o.scenario)
+        None if h is None or not h.qps else h.qps * inferences_of(o.scenario, request)
         for h, o in zip(lines, offers, strict=True)
     ]
     scale = fmt.scale([value for value in carried if value] or [1.0], "")

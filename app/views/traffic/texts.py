@@ -2,7 +2,7 @@
 
 # page.py
 NO_LOAD_IN_LINK = "Load (QPS) {given!r} of this link is no load; a number above 0 is allowed"
-LOAD_HELP = "Requests per second offered to one node. A request is the scenario's batch at its lengths."
+LOAD_HELP = "Requests per second offered to one node; of a decoder, a request is one sequence."
 OTHER_PROMISE = "whole answers; the promise is about another time"
 DISTRIBUTION = "How long requests take"
 UTILISATION = "Utilisation of each station"
@@ -30,6 +30,9 @@ ONE_QUEUE = "One queue for everything"
 QUEUE_EACH_STAGE = "A queue for each stage"
 POOL = "A pool behind the network"
 NIC = "A NIC that forwards packets"
+REQUEST_HELP = (
+    "What arrives: a whole batch, launched at once, or single items, up to a batch of them launched together."
+)
 SLA_HELP = "p99: 99% of requests stay under the limit."
 VARIATION = "Variation of the gaps"
 VARIATION_HELP = "Standard deviation over mean; 1 is Poisson."
@@ -75,6 +78,7 @@ OTHER_SYSTEMS_CAPTION = "Choose systems here, pin a baseline or put scenarios on
 OTHER_SYSTEMS_ALT = "Systems at the same promise and demand"
 
 # tables.py
+LIMITS = "Limits of the scenario: {limits}. Set under Costs and limits on Explore, or by a question on Choose."
 FIRST_TOKEN = " of the first token"
 FURTHER_TOKEN = " of a further token"
 NO_LOAD_KEEPS = "**No load keeps {sla}**: requests are turned away even at the lowest load. {said}"

@@ -1,0 +1,56 @@
+"""A decoder that batches continuously, in its steady state: sequences join a batch between steps. Estimates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engine.cost.assemble import Schedule, assemble
+from engine.cost.best_plan import make_plan
+from engine.resolve.bind import Bound
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """What a sequence meets that arrives where as many are under way as the scenario's batch holds, itself included.
+
+    A report's own TTFT and TPOT are of a batch whose sequences all start together; at batch 1 both are the same.
+
+    Attributes
+    ----------
+    ttft_s : its own prefill, behind the step that is under way [s]
+    tpot_s : a step of the batch, with its share of the prefills of those that join [s]
+    latency_s : from its arrival to its last token, waits for a place left out [s]
+    throughput_per_s : output tokens of all replicas and streams together [1/s]
+    """
+
+    ttft_s: float
+    tpot_s: float
+    latency_s: float
+    throughput_per_s: float
+
+
+def continuous(bound: Bound, times: Schedule, alone: Schedule | None = None) -> Continuous | None:
+    """Times of the scenario's sequences under continuous batching; None where it makes no tokens one by one.
+
+    ``alone`` is the schedule at batch 1, priced here where left out. Every sequence that joins holds the others up for
+    its prefill, and each of the batch joins once in the time that one takes: TPOT = step + (batch - 1) prefill / steps.
+    Prefills that run apart are less efficient than a batch of them; chunked prefill is not modelled. An estimate.
+    """
+    s = bound.scenario
+    after = bound.graph.units_per_request.at(s.inputs, s.outputs) - 1.0
+    step = times.figure("tpot_s")
+    if step is None or after <= 0.0:
+        return None
+    if alone is None:
+        alone = times if s.batch == 1 else first_alone(bound)
+    prefill = alone.figure("ttft_s") or 0.0
+    ttft = prefill + (step if s.batch > 1 else 0.0)
+    tpot = step + (s.batch - 1) * prefill / after
+    latency = ttft + after * tpot
+    return Continuous(ttft, tpot, latency, times.units_per_s * times.latency_s / latency)
+
+
+def first_alone(bound: Bound) -> Schedule:
+    """The schedule of the same scenario at batch 1."""
+    alone = replace(bound, scenario=bound.scenario.with_(batch=1))
+    return assemble(alone, make_plan(alone))
