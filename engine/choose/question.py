@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from engine.scenario.scenario import Costs, Finite, Id, Path, Printed, ScenarioError
+from engine.scenario.scenario import Costs, Finite, Id, Path, Printed, ScenarioError, WorkloadId
 from engine.scenario.token import boundary, brief, deflated, pack, unpack
 
 LOAD = 0.8
@@ -49,7 +49,7 @@ class Question(_Frozen):
     tried; a format that the network itself was made for always is.
     """
 
-    workload: Id
+    workload: WorkloadId
     inputs: int | None = Field(default=None, ge=1, le=1_048_576)
     outputs: int | None = Field(default=None, ge=1, le=1_048_576)
     latency_s: float | None = Field(default=None, gt=0, le=1e6)

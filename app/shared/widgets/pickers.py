@@ -72,15 +72,19 @@ def workload(
     *,
     label: str = "Workload",
     missing: Mapping[str, str | None] | None = None,
+    also: str | None = None,
     help: str = "Type to search.",
 ) -> None:
-    """One workload of all; `missing` says of each why the system at hand can't run it, those come last."""
+    """One workload of all, `also` one that a link carries.
+
+    `missing` says of each why the system at hand can't run it, those come last.
+    """
     zoo, missing = default_zoo(), missing or {}
     ids = sorted(
         zoo.ids(),
         key=lambda id: (missing.get(id) is not None, KINDS.get(zoo.workload(id).family, "~"), zoo.workload(id).name),
     )
-    ids = recent("workload", ids if now in ids else [now, *ids])  # a link may carry a network of its own
+    ids = recent("workload", list(dict.fromkeys([*(id for id in (now, also) if id and id not in ids), *ids])))
     labels = {id: workload_label(id, missing.get(id)) for id in ids}
     st.selectbox(
         label, ids, format_func=labels.__getitem__, help=help,

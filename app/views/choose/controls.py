@@ -48,7 +48,7 @@ def questions(ask: PageQuestion) -> None:
 def controls(ask: PageQuestion) -> None:
     """Everything a question holds."""
     with st.sidebar:
-        pickers.workload("h.workload", ask.question.workload, ask.workload)
+        pickers.workload("h.workload", ask.question.workload, ask.workload, also=link.current().workload)
         _request(ask)
         _limits(ask)
         _demand(ask)

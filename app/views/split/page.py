@@ -52,6 +52,8 @@ def cut(scenario: Scenario) -> None:
         return
     except ScenarioError as error:
         schemes = cached.options(encode(scenario)).schemes
+        if "split" not in schemes and link.offers("split"):
+            return  # the page is about a camera or packets here
         ways = ", ".join(glossary.SCHEMES.get(name, name).lower() for name in schemes)
         name = parts.pair_names(scenario)[0]
         elsewhere(str(error) if "split" in schemes else texts.NO_SECOND_DEVICE.format(name=name, ways=ways))

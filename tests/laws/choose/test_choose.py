@@ -23,6 +23,7 @@ from engine.traffic import DecoderServer, DynamicBatching, NoBatching, Poisson, 
 from engine.traffic.scenario_load import load_of
 from engine.traffic.serving import Serving
 from hardware_specs import default_catalog
+from model_zoo.carried import in_link
 from model_zoo.catalog import default_zoo
 
 ANSWERS: dict[str, Answer] = {}
@@ -148,6 +149,17 @@ def test_a_cost_per_million_names_what_it_is_of() -> None:
     assert row["usd_per_million_all_tokens"] == pytest.approx(row["usd_per_million"] * 0.1)
     apart = row["usd_per_million_input"] * 0.9 + row["usd_per_million_output"] * 0.1
     assert row["usd_per_million_all_tokens"] == pytest.approx(apart)
+
+
+def test_a_network_that_its_link_carries_can_be_asked_about() -> None:
+    """As the catalog's own of which it is a copy."""
+    id = in_link(default_zoo().workload("gpt2-1.5b"))
+    mine, own = (choose({"workload": name, "systems": ["l4", "t4"]}) for name in (id, "gpt2-1.5b"))
+    assert question_of(mine.question.token) == mine.question
+    assert [row.best.usd_per_million for row in mine.rows if row.best] == [
+        row.best.usd_per_million for row in own.rows if row.best
+    ]
+    assert mine.rows[0].best is not None
 
 
 def test_every_machine_pays_for_features_that_its_network_hashes() -> None:
