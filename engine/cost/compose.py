@@ -315,8 +315,8 @@ def _problems(
     limits = bound.scenario.limits
     joined = joins() if limits.ttft_s is not None or limits.tpot_s is not None else None
     for name, limit, reached in (
-        ("TTFT", limits.ttft_s, joined and joined.ttft_s),
-        ("TPOT", limits.tpot_s, joined and joined.tpot_s),
+        ("TTFT", limits.ttft_s, joined.ttft_s if joined else None),
+        ("TPOT", limits.tpot_s, joined.tpot_s if joined else None),
     ):
         if limit is not None and reached is not None and reached > limit:
             problems.append(f"{name} limit missed: {amount(reached, 's')} > {amount(limit, 's')}, continuous batching.")
