@@ -177,17 +177,18 @@ def open_pair(system: str, workload: str) -> None:
 def _kept(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
     """What of a scenario may hold beside another system or workload, one change at a time.
 
-    What is asked belongs to the workload, but for a batch that somebody chose; a what-if and a tile, to the part they
-    were made for. A partition and switches that the pair had by itself were nobody's choice.
+    What is asked belongs to the workload; a what-if and a tile, to the part they were made for. A partition and
+    switches that the pair had by itself were nobody's choice.
     """
-    same, own = now.workload == usual.workload, usual_of(now)
+    same = now.workload == usual.workload
     yield {"costs": now.costs}
-    if same or (own is not None and now.batch != own.batch):
+    if same:
         yield {"batch": now.batch}
     yield {"precision": now.precision}
     yield from ({of.path: value} for of in BY_FAMILY if (value := getattr(now, of.path)) is not None)
     if same:
         yield from ({name: getattr(now, name)} for name in ("inputs", "outputs", "params", "limits", "layers"))
+    own = usual_of(now)
     if own is None:
         return
     if (now.scheme, now.devices) != (own.scheme, own.devices):

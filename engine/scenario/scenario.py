@@ -12,7 +12,16 @@ import json
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from engine.scenario.token import ScenarioError, boundary, brief, deflated, pack, unpack
 
@@ -67,6 +76,11 @@ class Limits(_Frozen):
     tpot_s: float | None = Field(default=None, gt=0, le=1e6)
     power_w: float | None = Field(default=None, gt=0, le=1e9)
     capex_usd: float | None = Field(default=None, gt=0, le=1e12)
+
+    @model_serializer(mode="wrap")
+    def _without_younger(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Limits younger than links that were given out are told where they are set alone: their tokens stay."""
+        return {name: v for name, v in dump(self).items() if v is not None or name not in ("ttft_s", "tpot_s")}
 
     @property
     def of_figures(self) -> dict[str, float]:
@@ -171,9 +185,6 @@ def _allowed(kind: str, info: Any, message: str) -> str:
 def encode(scenario: Scenario) -> str:
     """Token of a scenario, e.g. ``1z...``."""
     fields = {name: value for name, value in scenario.model_dump(mode="json").items() if value is not None}
-    for name in ("ttft_s", "tpot_s"):  # younger than the other limits
-        if fields["limits"][name] is None:
-            del fields["limits"][name]
     text = json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
     packed = deflated(text)
     kind, body = ("z", packed) if len(packed) < len(text) else ("j", text)

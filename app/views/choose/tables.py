@@ -73,7 +73,7 @@ def request(answer: Answer) -> str:
     s = result.scenario if result else link.current()
     graph = default_zoo().graph(s.workload)
     if graph.causal:
-        return f"{s.inputs:,} input and {s.outputs:,} output tokens"
+        return texts.LENGTHS.format(inputs=f"{s.inputs:,}", outputs=f"{s.outputs:,}")
     count = s.inputs if graph.items else 1
     return f"{count:,} {answer.unit}{'' if count == 1 else 's'}"
 
@@ -84,14 +84,13 @@ def times(answer: Answer, row: Row) -> list[str]:
     assert best is not None
     batch = f"a batch of {best.scenario.batch:,}" if best.scenario.batch > 1 else "a request alone"
     if (joined := best.joined) is not None:
-        named = [(texts.JOINED, joined.ttft_s, joined.tpot_s, joined.latency_s)]
+        first, each, whole = (fmt.seconds(value) for value in (joined.ttft_s, joined.tpot_s, joined.latency_s))
+        lines = [texts.JOINED.format(ttft=first, tpot=each, latency=whole)]
         if best.scenario.batch > 1:
-            named.append((texts.BATCH_TIMES, best.ttft_s, best.tpot_s, best.latency_s))
-        return [
-            text.format(batch=f"{best.scenario.batch:,}", ttft=fmt.seconds(first), tpot=fmt.seconds(each),
-                        latency=fmt.seconds(whole))
-            for text, first, each, whole in named
-        ]  # fmt: skip
+            first, each, whole = (fmt.seconds(value) for value in (best.ttft_s, best.tpot_s, best.latency_s))
+            count = f"{best.scenario.batch:,}"
+            lines.append(texts.BATCH_TIMES.format(batch=count, ttft=first, tpot=each, latency=whole))
+        return lines
     said = [texts.BATCH_LATENCY.format(latency=fmt.seconds(best.latency_s), batch=batch)]
     if _at_random(answer):
         rate = fmt.si(best.rate, f"{glossary.rate_unit(answer.unit)}/s")

@@ -13,6 +13,7 @@ TOKEN_PRICES = (
 PRICE_AN_HOUR = "{total} per hour for {many} of {configuration}, {busy} of the time busy"
 JOINED = "Under load (continuous batching): TTFT {ttft}, TPOT {tpot}, {latency} end to end"
 BATCH_TIMES = "{batch} started together (as Explore): TTFT {ttft}, TPOT {tpot}, {latency} end to end"
+LENGTHS = "{inputs} input and {outputs} output tokens"
 P99_LATENCY = "p99 latency {latency} at {rate}"
 BATCH_LATENCY = "{latency} for {batch} (as Explore)"
 RATES = "{rate} per instance, {each} per device"

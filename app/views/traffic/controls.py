@@ -88,7 +88,10 @@ def _request(report: Report) -> str:
     s = report.scenario
     if report.tpot_s is not None or s.batch == 1 or inferences_of(s) > s.batch:
         return "batch"
-    asked = {"batch": f"A batch of {s.batch:,} {report.unit}s", "item": f"One {report.unit}, batched with others"}
+    asked = {
+        "batch": texts.BATCH_REQUEST.format(batch=f"{s.batch:,}", unit=report.unit),
+        "item": texts.ITEM_REQUEST.format(unit=report.unit),
+    }
     return choose("A request is", asked, "asks", help=texts.REQUEST_HELP)
 
 

@@ -30,6 +30,8 @@ ONE_QUEUE = "One queue for everything"
 QUEUE_EACH_STAGE = "A queue for each stage"
 POOL = "A pool behind the network"
 NIC = "A NIC that forwards packets"
+BATCH_REQUEST = "A batch of {batch} {unit}s"
+ITEM_REQUEST = "One {unit}, batched with others"
 REQUEST_HELP = (
     "What arrives: a whole batch, launched at once, or single items, up to a batch of them launched together."
 )

@@ -26,7 +26,7 @@ from engine.devices.common.contract import (
 from engine.devices.common.counts import records
 from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
-from engine.devices.common.parsing import PARSING, parsed_on_host
+from engine.devices.common.preprocess import PARSING, parsed_on_host
 from engine.devices.gpu import price as P
 from engine.devices.gpu.flags import lowered
 from engine.devices.gpu.record import (

@@ -25,6 +25,7 @@ from engine.traffic import (
     simulate,
 )
 from engine.traffic.scenario_load import decoder_table, is_decoder, load_of, node_facts, service_table
+from engine.traffic.serving import Serving
 
 pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="statistics need the compiled engine's speed")
 
@@ -247,3 +248,17 @@ def test_a_trace_brings_its_own_sizes(capsys, tmp_path) -> None:
     assert code == 0
     mixed = json.loads(out)["latency_s"]
     assert mixed["p95"]["value"] > 1.02 * mixed["p50"]["low"]
+
+
+@pytest.mark.parametrize("batch", [1, 8, 64])
+def test_a_batched_decoder_carries_what_its_report_says(batch: int) -> None:
+    """Tokens a second of a full node, and so their cost, are those of continuous batching at the scenario's batch."""
+    scenario = default_scenario("h100-sxm", "llama3.1-70b", devices=4, scheme="tensor").with_(
+        batch=batch, inputs=1024, outputs=1024, precision="fp8"
+    )
+    queue, sizes, outputs = Serving().of(scenario)
+    joined = evaluate(scenario).continuous
+    assert joined is not None
+    tokens = capacity(queue, sizes, outputs).qps * scenario.outputs
+    print(f"batch {batch}: {tokens:.0f} tokens/s carried, {joined.throughput_per_s:.0f} reckoned")
+    assert tokens == pytest.approx(joined.throughput_per_s, rel=0.06)
