@@ -64,7 +64,7 @@ from engine.devices.common.contract import (
     TableMemory,
 )
 from engine.devices.common.footprint import footprint
-from engine.devices.common.preprocess import PARSING, parsed_on_host
+from engine.devices.common.host_work import PARSING, parsed_on_host
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
 from model_zoo import table as T

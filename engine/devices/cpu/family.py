@@ -17,8 +17,8 @@ from engine.devices.common.contract import CollectiveWire, Compiled, DeviceFamil
 from engine.devices.common.counts import records
 from engine.devices.common.fabric import turned
 from engine.devices.common.footprint import footprint
+from engine.devices.common.host_work import raw_features
 from engine.devices.common.kv_cache import kv_format
-from engine.devices.common.preprocess import raw_features
 from engine.devices.cpu import model as M
 from engine.devices.cpu.flags import flags_of
 from engine.devices.cpu.parameters import ASSUMPTIONS, PARAMETERS, SWITCHES

@@ -25,8 +25,8 @@ from engine.devices.common.contract import (
 )
 from engine.devices.common.counts import records
 from engine.devices.common.footprint import footprint
+from engine.devices.common.host_work import PARSING, parsed_on_host
 from engine.devices.common.kv_cache import kv_format
-from engine.devices.common.preprocess import PARSING, parsed_on_host
 from engine.devices.gpu import price as P
 from engine.devices.gpu.flags import lowered
 from engine.devices.gpu.record import (

@@ -18,7 +18,7 @@ import numpy as np
 from engine.devices.common.column import as_doubles, exceeds, larger, largest, numbers, one_by_one, smaller
 from engine.devices.common.contract import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
 from engine.devices.common.fabric import POWER, idle_power, scaled_power, turned
-from engine.devices.common.preprocess import PARSING, parsed_on_host
+from engine.devices.common.host_work import PARSING, parsed_on_host
 from engine.devices.npu.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.density import overfull, resized
 from engine.devices.npu.instance import Engine
