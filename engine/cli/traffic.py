@@ -99,7 +99,6 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--max-batch",
         type=int,
-        default=1,
         help="requests in a launch; of a decoder in its batch, the scenario's where left out",
     )
     group.add_argument("--request", default="batch", help="what a request is: batch (the scenario's) or item (of one)")

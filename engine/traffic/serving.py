@@ -36,7 +36,7 @@ class Serving:
         (a NIC that forwards all and looks at some); see `engine.traffic.arrangements`.
     max_batch, timeout_s : int, float
         Requests launched together, and how long the oldest waits for more [s]. A decoder's requests are sequences
-        that batch continuously, as many as the scenario's batch unless ``max_batch`` says more than one.
+        that batch continuously. None: of sequences and items the scenario's batch, of whole batches one.
     places : int or None
         Waiting places; who finds them taken is turned away. None: no limit.
     buckets : int
@@ -49,13 +49,13 @@ class Serving:
         What a size is: ``inputs``, ``items`` or ``lookups``.
     request : str
         What a request is: ``batch`` (the scenario's, as `evaluate` prices it) or ``item`` (one item of it, of which up
-        to the scenario's batch, or ``max_batch`` where that is more than one, are launched together).
+        to ``max_batch`` are launched together).
     stream : bool
         Keep a decoder's token times apart even where it neither batches nor has requests of several sizes.
     """
 
     arrangement: str = "whole"
-    max_batch: int = 1
+    max_batch: int | None = None
     timeout_s: float = 0.0
     places: int | None = None
     buckets: int = 1
@@ -70,7 +70,7 @@ class Serving:
     def __post_init__(self) -> None:
         if self.request not in ("batch", "item"):
             raise TrafficError(f"request is {self.request!r}; it must be batch or item")
-        whole("max_batch", self.max_batch)
+        whole("max_batch", self.max_batch or 1)
         whole("buckets", self.buckets, 1, 1024)
         whole("services", self.services)
         positive("timeout_s", self.timeout_s, zero=True)
@@ -78,7 +78,7 @@ class Serving:
             raise TrafficError(f"share is {self.share!r}; it must be a number from 0 to 1")
         if self.arrangement not in ARRANGEMENTS:
             raise TrafficError(f"arrangement is {self.arrangement!r}; it must be one of {', '.join(ARRANGEMENTS)}")
-        if self.buckets > 1 and (self.sizes is None or self.max_batch == 1):
+        if self.buckets > 1 and (self.sizes is None or self.max_batch in (None, 1)):
             raise TrafficError(f"buckets is {self.buckets}; without batches or sizes that differ it must be 1")
 
     def of(self, scenario: Scenario) -> tuple[TandemQueue | DecoderServer, Sizes, Sizes]:
@@ -87,17 +87,18 @@ class Serving:
         TrafficError for sizes, outputs or a policy that the arrangement or the network can't have.
         """
         if self.request == "item" and not is_decoder(scenario):
-            most = self.max_batch if self.max_batch > 1 else scenario.batch
-            return replace(self, request="batch", max_batch=most).of(scenario.with_(batch=1))
+            return replace(self, request="batch", max_batch=self.max_batch or scenario.batch).of(
+                scenario.with_(batch=1)
+            )
         inputs = self.sizes or Fixed(scenario.inputs)
         outputs = self.outputs or Fixed(scenario.outputs)
         several = self.sizes is not None or self.outputs is not None
         if self.arrangement == "packets":
-            if several or self.max_batch > 1:
+            if several or (self.max_batch or 1) > 1:
                 raise TrafficError("arrangement is 'packets'; its requests are packets, alike and one at a time")
             return *packets(scenario, self.share, self.places), Fixed(1)
         if self.arrangement == "whole" and is_decoder(scenario):
-            most = self.max_batch if self.max_batch > 1 else scenario.batch
+            most = self.max_batch or scenario.batch
             if most > 1 or several or self.stream:
                 if self.buckets > 1 or self.sizes_are != "inputs":
                     raise TrafficError("a decoder's requests have inputs and outputs, and batch without buckets")
@@ -119,7 +120,7 @@ class Serving:
         return load_of(scenario, rule, grid, sizes_are=self.sizes_are), inputs, outputs
 
     def _policy(self, grid: Sequence[int] | None) -> Policy:
-        if self.max_batch == 1:
+        if self.max_batch in (None, 1):
             return NoBatching(self.places)
         if self.buckets > 1 and grid is not None:
             cuts = {grid[len(grid) * i // self.buckets] for i in range(1, self.buckets)} - {grid[-1]}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.shared import formats as fmt
 from app.shared import load as loads
 from app.shared.load import Load
 from app.shared.site import Site
@@ -428,7 +429,7 @@ def test_limits_of_a_scenario_are_the_promise_and_are_said():
     limited = LLAMA.with_(batch=8, limits={"tpot_s": 0.025, "power_w": 9_000.0})
     at = opened(s=encode(limited))
     assert at.number_input(key="sla").value == 25.0
-    assert said(at, "Limits of the scenario: TPOT ≤ 25.0 ms, power ≤ 9.00 kW")
+    assert said(at, fmt.plain("Limits of the scenario: TPOT ≤ 25.0 ms, power ≤ 9.00 kW"))
 
 
 def test_a_request_is_a_batch_or_one_item_of_it():
