@@ -309,7 +309,7 @@ def test_a_simulation_ends_by_itself_and_its_curve_says_so(visit):
     me.page.wait_for_function("old => !document.body.innerText.includes(old)", arg=before)
     me.settled()
     me.page.keyboard.press("ControlOrMeta+Enter")
-    me.page.get_by_text("Simulated, 200 k requests a point").wait_for()
+    me.page.get_by_text("Simulated, 200 k requests per point").wait_for()
     expect(me.page.get_by_role("button", name="Cancel")).to_have_count(0)
 
 

@@ -45,8 +45,8 @@ def test_a_table_is_drawn_listed_and_its_skipped_rows_counted(monkeypatch: pytes
     at = given(monkeypatch, GOOD)
     said = next(m.value for m in at.markdown if "rows predicted" in m.value)
     assert said.startswith("**3 of 4 rows predicted**")
-    assert "the error band held" in said
-    assert "have no evidence" in said
+    assert "figures lie in their error band" in said
+    assert "without an error band" in said
     assert "1 of 4 rows skipped" in at.warning[0].value
     assert "no-such-part" in at.warning[0].value.replace("\\", "")
     table = at.dataframe[0].value

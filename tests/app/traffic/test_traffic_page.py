@@ -384,7 +384,7 @@ def test_a_simulation_runs_on_the_button():
     job.wait(120)
     alive(at.run())
     assert said(at, "Simulated in")
-    assert said(at, "Simulated, 50.0 k requests a point")
+    assert said(at, "Simulated, 50.0 k requests per point")
 
 
 def test_what_cannot_run_or_does_not_fit_says_so():
