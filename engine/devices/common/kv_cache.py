@@ -17,6 +17,8 @@ from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op, Sum
 
+CACHE_BITS = "cache_bits"
+"""Attribute of an operator that reads or writes such a cache: bits of an element."""
 FORMATS = ("fp16", "fp8", "int8")
 """Formats that serving frameworks store keys and values in beside the activations' own."""
 
@@ -32,7 +34,7 @@ def kv_format(moved_bits: Callable[[Device, str], tuple[float, float]]) -> Price
         narrow, wide = moved_bits(device, precision)
         low = 16.0 if precision in WEIGHT_ONLY else BITS[precision]
         kept = wide if graph.state_is_wide else low  # as `footprint` counts it
-        return _recounted(graph, BITS[value] / narrow, BITS[value] / wide, BITS[value] / kept)
+        return _recounted(graph, BITS[value], narrow, wide, kept)
 
     return PricedField(
         needs="KV cache",
@@ -44,16 +46,18 @@ def kv_format(moved_bits: Callable[[Device, str], tuple[float, float]]) -> Price
 
 
 @lru_cache(maxsize=256)
-def _recounted(graph: Graph, narrow: float, wide: float, kept: float) -> Graph:
-    """The graph with elements of its cache times a factor: of operators in the scenario's precision and of others, and
-    of what is kept. State that does not grow with the context (of a recurrence) is no cache and stays as it is. [-]"""
+def _recounted(graph: Graph, bits: float, narrow: float, wide: float, kept: float) -> Graph:
+    """The graph with a cache of so many bits, which its operators name, counted in elements of other bits: those that
+    operators in the scenario's precision move, that others move, and that are kept. [bit] State that does not grow with
+    the context (of a recurrence) is no cache and stays as it is."""
 
     def recounted(op: Op) -> Op:
         if op.state_reads.coef and not op.state_reads.c:
             return op
-        factor = narrow if op.quantisable else wide
-        return replace(op, state_reads=op.state_reads * factor, state_writes=op.state_writes * factor)
+        factor, told = bits / (narrow if op.quantisable else wide), (*op.attributes, (CACHE_BITS, float(bits)))
+        counts = {"state_reads": op.state_reads * factor, "state_writes": op.state_writes * factor}
+        return replace(op, attributes=told, **counts)
 
     phases = tuple(replace(phase, ops=tuple(map(recounted, phase.ops))) for phase in graph.phases)
-    terms = tuple(term * kept if term.c else term for term in graph.state_elements.terms)
+    terms = tuple(term * (bits / kept) if term.c else term for term in graph.state_elements.terms)
     return replace(graph, phases=phases, state_elements=Sum(terms))

@@ -6,15 +6,17 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.devices.common.kv_cache import CACHE_BITS
 from model_zoo import table as T
 from model_zoo.ops import LOOKUPS, Op, Phase
 
-ROLE, RIDES, KERNELS, VALUES, CACHED, EXPERTS, TOPK, HOISTS, TABLES = range(T.COLUMNS, T.COLUMNS + 9)
+ROLE, RIDES, KERNELS, VALUES, CACHED, EXPERTS, TOPK, HOISTS, TABLES, CACHE_BYTES = range(T.COLUMNS, T.COLUMNS + 10)
 """Columns behind those of `model_zoo.table`: what an operator is to its kernel; whether a compiler has it ride in
 another's; kernels an eager framework runs it as; of scores, how wide a value is, and cached elements of values over
 those of keys; of experts, how many and how many a token takes; whether every step's product of a recurrence is known
-before its first step; alike tables that one call reads."""
-COLUMNS = T.COLUMNS + 9
+before its first step; alike tables that one call reads; of scores, bytes of an element of a cache in a format of its
+own."""
+COLUMNS = T.COLUMNS + 10
 STREAM, PRODUCT, SCORES, EXPERT, ROUTER, COMBINE, ATTENDED, LAID = map(float, range(8))
 """Values of ROLE: read and write once; a matrix product; the head of an attention; a product of experts; what picks
 them, and what adds their results up; what the kernel of an attention or of experts does besides; a layout that
@@ -104,7 +106,7 @@ def lowered(phase: Phase) -> np.ndarray:
         row[EXPERTS], row[TOPK] = op.attribute("experts"), op.attribute("top_k")
         if op.name in heads:
             values, _ = heads[op.name]
-            row[VALUES] = values.n.coef
+            row[VALUES], row[CACHE_BYTES] = values.n.coef, op.attribute(CACHE_BITS) / 8.0
             row[CACHED] = values.state_reads.coef / op.state_reads.coef if op.state_reads.coef else 0.0
         elif row[ROLE] == STREAM and _rides(op, by_name, riding, readers):
             row[RIDES] = 1.0

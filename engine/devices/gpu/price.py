@@ -219,7 +219,10 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
         length, causal = queries, False
     kv_heads = q[G] / batch
     heads = kv_heads * larger(queries / length, 1.0)
-    wide = at_least(cached, 1.5 * batch * keys * kv_heads * (depth + values))  # a kernel follows its cache's format
+    stored = q[ACT]
+    if table[j, R.CACHE_BYTES] > 0.0:
+        stored = alike(like, table[j, R.CACHE_BYTES])
+    wide = at_least(stored, 1.5) & above(cached, 0.0)  # a kernel follows its cache's format
     seconds, start, which = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
     far, near, pairs = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
     few = above(cached, 0.0) & at_least(_FEW, length)

@@ -7,8 +7,12 @@ from itertools import pairwise
 import pytest
 
 from engine import default_scenario, evaluate
+from engine.devices.gpu import flags as R
+from engine.devices.gpu.flags import lowered
 from engine.devices.gpu.operators.record import draw_s, fitted, reference
 from engine.published.measured.serving import Engine, mixed_tpot
+from engine.resolve.bind import bind
+from engine.scenario.formats import BITS
 from hardware_specs import default_catalog
 
 
@@ -154,3 +158,16 @@ def test_scales_calibrated_beforehand_cost_an_encoder_nothing():
     encoder = default_scenario("h100-sxm", "bert-large").with_(batch=128, inputs=180)
     eight, sixteen = (evaluate(encoder.with_(precision=p)).latency_s for p in ("fp8", "bf16"))
     assert 1.4 < sixteen / eight < 2.0
+
+
+@pytest.mark.parametrize("value", ["fp16", "fp8"])
+@pytest.mark.parametrize("workload", ["llama3.1-8b", "deepseek-v3.2"])
+def test_an_attention_is_told_the_bits_of_a_cache_in_a_format_of_its_own(workload: str, value: str) -> None:
+    """By a field: read off its bytes an element, a latent cache, whose rows all heads read, never had 16 bits."""
+    usual = default_scenario("h100-sxm", workload, precision="fp8", devices=1)
+    graphs = [bind(usual.with_(kv_format=kv)).graph for kv in (None, value)]
+    plain, own = (lowered(graph.phases[-1]) for graph in graphs)
+    scores = plain[:, R.ROLE] == R.SCORES
+    assert scores.any()
+    assert (plain[:, R.CACHE_BYTES] == 0.0).all()
+    assert (own[scores, R.CACHE_BYTES] == BITS[value] / 8.0).all()

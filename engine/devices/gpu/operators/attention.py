@@ -58,20 +58,21 @@ _OWN_PART = 256.0  # what they keep where a query head has a block of its own, w
 _WHOLE = 4.0  # blocks a sequence where none of them ends at a window: the root of its tokens over this, as measured ...
 _MOST_WHOLE = 8.0  # ... and at most so many on a unit
 
-# a format on a part: seconds a tensor FLOP, bytes a cached or passed element, the kind's three constants and those of a
-# kernel with a block for every query head; where that one runs: with more query heads a KV head than `most_group` or
-# fewer than `least_group`, and where `apart` at a window; the parts a cache is cut into at most, by either; blocks that
-# run on a unit at once, by either; query heads an instruction takes; seconds of copying queries and results where KV
-# heads share a kernel; whether blocks are dealt over all of a cache whatever its window
+# a format on a part: seconds a tensor FLOP, bytes a cached or passed element, the kind's start, seconds to fill a block
+# behind another and bytes a second that a block takes, and those three of a kernel with a block for every query head;
+# where that one runs: with more query heads a KV head than `most_group` or fewer than `least_group`, and where `apart`
+# at a window; the parts a cache is cut into at most, by either; blocks that run on a unit at once, by either; query
+# heads an instruction takes; seconds of copying queries and results where KV heads share a kernel; whether blocks are
+# dealt over all of a cache whatever its window
 FORMAT = (
     "flop_s",
     "bytes",
     "start",
-    "second",
-    "third",
+    "filling",
+    "flow",
     "own_start",
-    "own_second",
-    "own_third",
+    "own_filling",
+    "own_flow",
     "most_group",
     "least_group",
     "apart",
@@ -83,10 +84,11 @@ FORMAT = (
     "copied",
     "whole",
 )
-PROMPT = (*FORMAT[:5], "tile")  # of a prompt's kernel: the last are the queries a tile of it has
-FLOP_S, BYTES, START, SECOND, THIRD, OWN_START, OWN_SECOND, OWN_THIRD, MOST_GROUP, LEAST_GROUP = range(10)
+PROMPT = (*FORMAT[:3], "reached", "passes", "tile")
+"""Of a prompt's kernel: share of the tensor peak it reaches, passes of its operands, and the queries of a tile."""
+FLOP_S, BYTES, START, FILLING, FLOW, OWN_START, OWN_FILLING, OWN_FLOW, MOST_GROUP, LEAST_GROUP = range(10)
 APART, MOST_PARTS, OWN_PARTS, RESIDENT, OWN_RESIDENT, QUERIES, COPIED, WHOLE = range(10, len(FORMAT))
-TILE = 5
+REACHED, PASSES, TILE = range(3, len(PROMPT))
 
 
 @kernel
@@ -115,8 +117,8 @@ def decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, mach
     apart = above(group, form[MOST_GROUP]) | above(form[LEAST_GROUP], group)
     apart |= windowed & above(alike(dram, form[APART]), 0.0)
     start = chosen(apart, alike(dram, form[OWN_START]), form[START])
-    filling = chosen(apart, alike(dram, form[OWN_SECOND]), form[SECOND])
-    flow = chosen(apart, alike(dram, form[OWN_THIRD]), form[THIRD] / larger(1.0, group / form[QUERIES]))
+    filling = chosen(apart, alike(dram, form[OWN_FILLING]), form[FILLING])
+    flow = chosen(apart, alike(dram, form[OWN_FLOW]), form[FLOW] / larger(1.0, group / form[QUERIES]))
     resident = chosen(apart, alike(dram, form[OWN_RESIDENT]), form[RESIDENT])
     copied = ~apart & above(group, 1.0) & above(alike(dram, kv_heads), 1.0) & above(alike(dram, batch), 1.0)
     start = start + chosen(copied, alike(dram, form[COPIED]), 0.0)
@@ -202,7 +204,7 @@ def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causa
     if packs:
         tiles = chosen(lone, smaller(tiles, kv_heads * rounded_up(length * heads / kv_heads / tile)), tiles)
     tiled = chosen(lone, tiled * (tiles * tile / (length * heads)), tiled)  # a tile is full all the same
-    pair = 2.0 * (qk + v) * units * form[FLOP_S] / form[SECOND] + 1.0 / machine[SOFTMAX]
+    pair = 2.0 * (qk + v) * units * form[FLOP_S] / form[REACHED] + 1.0 / machine[SOFTMAX]
     work = batch * heads * tiled * pair
     keys = chosen(above(alike(tile, window), 0.0), smaller(context, window + tile), context) if causal else context
     longest = tile * keys * pair
@@ -212,7 +214,7 @@ def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causa
     busy = chosen(at_least(1.0, waves), larger(work / units, longest), work / units + longest * last)
     own, shared = batch * length * heads * (qk + v), batch * larger(length, keys) * kv_heads * (qk + v)
     rows = own + shared
-    moved = 2.0 * (own + shared * form[THIRD] if paged else rows * form[THIRD])
+    moved = 2.0 * (own + shared * form[PASSES] if paged else rows * form[PASSES])
     near = hit_share(rows * 2.0, machine[L2_SHARE] * machine[L2])
     passing = moved * ((1.0 - near) / (machine[BANDWIDTH] * machine[DRAM_SHARE]) + near / (units * machine[STORE]))
     compute = batch * heads * exact * 2.0 * (qk + v) * form[FLOP_S]
