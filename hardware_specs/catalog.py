@@ -69,17 +69,25 @@ def read_spec(path: Path, schema: type[BaseModel]) -> Any:
     return spec
 
 
+def numbers(node: Any, path: str = "") -> Iterator[tuple[str, Quantity]]:
+    """Every Quantity below a spec with its path, in reading order: an entry of a list by its name."""
+    if isinstance(node, Quantity):
+        yield path, node
+        return
+    entries: Any = ()
+    if isinstance(node, BaseModel):
+        entries = ((name, getattr(node, name)) for name in type(node).model_fields)
+    elif isinstance(node, dict):
+        entries = node.items()
+    elif isinstance(node, tuple | list):
+        entries = ((getattr(entry, "name", at), entry) for at, entry in enumerate(node))
+    for name, entry in entries:
+        yield from numbers(entry, f"{path}.{name}" if path else str(name))
+
+
 def quantities(node: Any) -> list[Quantity]:
     """Every Quantity below a spec, in reading order."""
-    if isinstance(node, Quantity):
-        return [node]
-    if isinstance(node, BaseModel):
-        return [q for name in type(node).model_fields for q in quantities(getattr(node, name))]
-    if isinstance(node, dict):
-        return [q for value in node.values() for q in quantities(value)]
-    if isinstance(node, tuple | list):
-        return [q for value in node for q in quantities(value)]
-    return []
+    return [quantity for _, quantity in numbers(node)]
 
 
 def _named(spec: Any) -> Iterator[tuple[str, str, str]]:

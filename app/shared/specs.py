@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
 from app.shared import formats as fmt
-from engine.resolve.bind import Bound, bind, named
+from engine.resolve.bind import Bound, bind, named, own_model
+from engine.resolve.setting import settable
 from engine.scenario import Scenario
+from hardware_specs.catalog import numbers
 from hardware_specs.quantity import Quantity, SpecError, parse
 
 
@@ -49,7 +51,7 @@ def _where(quantity: Quantity) -> str:
 
 def quantities(spec: BaseModel) -> list[SpecNumber]:
     """Every quantity of a spec, in the order of its schema."""
-    return [_row(path, _label(path), q) for path, q in _walk(spec, ())]
+    return [_row(path, _label(path), q) for path, q in numbers(spec) if not path.startswith("checks.")]
 
 
 def _row(path: str, label: str, q: Quantity) -> SpecNumber:
@@ -58,21 +60,6 @@ def _row(path: str, label: str, q: Quantity) -> SpecNumber:
     if not isinstance(q.value, str) and ("e" in printed or abs(q.value) >= 1e4):  # a year keeps its four digits
         printed = fmt.decimal(q.value)
     return SpecNumber(path, label, printed, q.basis, _where(q), q.si, unit)
-
-
-def _walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Quantity]]:
-    if isinstance(node, Quantity):
-        yield ".".join(path), node
-    elif isinstance(node, BaseModel):
-        for name in type(node).model_fields:
-            if name != "checks":
-                yield from _walk(getattr(node, name), (*path, name))
-    elif isinstance(node, dict):
-        for key, value in node.items():
-            yield from _walk(value, (*path, str(key)))
-    elif isinstance(node, tuple | list):
-        for at, value in enumerate(node):
-            yield from _walk(value, (*path, str(getattr(value, "name", at))))
 
 
 def overridable(scenario: Scenario) -> list[SpecNumber]:
@@ -86,25 +73,20 @@ def at_present(scenario: Scenario, path: str) -> float:
 
 
 def _rows(bound: Bound) -> list[SpecNumber]:
-    rows: list[SpecNumber] = []
-    many = len(bound.devices) > 1
-    for at, device in enumerate(bound.devices):
-        rows += _named(device, f"devices.{at}.", f"{device.name}: " if many else "")
-    if bound.host is not None:
-        rows += _named(bound.host, "host.", "host: ")
-    for wire in bound.wires:
-        rows += _named(wire.link, f"links.{wire.role}.", f"{wire.role} link: ")
+    names = {f"devices.{at}": f"{device.name}: " for at, device in enumerate(bound.devices) if len(bound.devices) > 1}
+    rows = []
+    for part, path, quantity in settable(bound):
+        label = names.get(part, "") if part.startswith("devices.") else f"{part.removeprefix('links.')}: "
+        label = label.replace(":", " link:") if part.startswith("links.") else label
+        rows.append(_row(f"{part}.{path}", label + _label(path), quantity))
+    values = own_model(bound.device, bound.model)
     for p in bound.family.parameters:
-        value, unit = bound.family.model(bound.device, bound.model)[p.name], "" if p.unit == "1" else p.unit
-        text = _amount(value, unit, fmt.digits4)
-        rows.append(SpecNumber(f"model.{p.name}", f"model: {_label(p.name)}", text, p.basis, p.note, value, unit))
+        unit = "" if p.unit == "1" else p.unit
+        text = _amount(values[p.name], unit, fmt.digits4)
+        rows.append(
+            SpecNumber(f"model.{p.name}", f"model: {_label(p.name)}", text, p.basis, p.note, values[p.name], unit)
+        )
     return rows
-
-
-def _named(spec: BaseModel, path: str, label: str) -> list[SpecNumber]:
-    """Quantities of one part of a system that a scenario may override; the year it came out is none of them."""
-    rows = (row for row in quantities(spec) if row.path != "launched")
-    return [replace(row, path=path + row.path, label=label + row.label) for row in rows]
 
 
 def assumed_price(scenario: Scenario) -> bool:

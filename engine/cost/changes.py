@@ -16,6 +16,7 @@ from engine.cost.best_plan import make_plan
 from engine.cost.layout import METRICS
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import Bound, bind
+from engine.resolve.setting import without_reader
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.fields import BY_FAMILY
 from hardware_specs.catalog import Catalog
@@ -68,7 +69,6 @@ def without_effect(bound: Bound, times: Figures, catalog: Catalog | None = None,
     catalog's value or the default, and the scenario priced again. A part that a what-if changes has no price
     (`engine.scenario.overrides.unstated`): that alone is no effect of hardware.
     """
-    same = "is the same without it"
     sentences = []
     for path, value, back in _settings(bound):
         own = path.endswith(".price") or not path.startswith(("devices.", "host.", "links.", "system."))
@@ -79,6 +79,8 @@ def without_effect(bound: Bound, times: Figures, catalog: Catalog | None = None,
         except (ScenarioError, Unsupported):
             continue  # it does not run without
         if all(times.figure(name) == plain.figure(name) for name in names):
+            why = without_reader(bound, path)
+            same = f"is the same without it{f', as this is {why}' if why else ''}"
             sentences.append(f"No effect here: {path} = {value}; every time, rate, power and price {same}.")
     return sentences
 

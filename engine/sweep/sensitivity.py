@@ -5,23 +5,20 @@ Exact differences of the estimates they compare.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, log
-from typing import Any
-
-from pydantic import BaseModel
 
 from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.bind import Bound, bind
+from engine.resolve.setting import settable
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
 from engine.sweep.goals import FIGURES
 from hardware_specs.catalog import Catalog
-from hardware_specs.quantity import Quantity
 from model_zoo.catalog import Zoo
 
 _COSTS = ("energy_usd_per_kwh", "pue", "years", "utilisation")
@@ -45,32 +42,14 @@ class Sensitivity:
         return max(moved, default=0.0) / abs(self.base) if self.base else 0.0
 
 
-def _quantities(spec: Any, path: str) -> Iterator[tuple[str, float]]:
-    """Paths of the quantities of a spec, and their values. [SI]"""
-    if isinstance(spec, Quantity):
-        yield path, spec.si
-    elif isinstance(spec, BaseModel):
-        for name in type(spec).model_fields:
-            yield from _quantities(getattr(spec, name), f"{path}.{name}")
-    elif isinstance(spec, dict):
-        for name, entry in spec.items():
-            yield from _quantities(entry, f"{path}.{name}")
-    elif isinstance(spec, tuple):
-        for i, entry in enumerate(spec):
-            yield from _quantities(entry, f"{path}.{getattr(entry, 'name', i)}")
-
-
 def _numbers(bound: Bound) -> dict[str, float]:
     """Every number of a bound scenario that a setting reaches: specs, links, model parameters, prices. [SI]"""
-    numbers: dict[str, float] = {}
-    for i, device in enumerate(bound.devices):
-        numbers.update(_quantities(device, f"devices.{i}"))
+    found = {f"{part}.{path}": quantity.si for part, path, quantity in settable(bound)}
+    for device in bound.devices:
         for name, value in family(device.kind).model(device, {}).items():
-            numbers.setdefault(f"model.{name}", bound.model.get(name, value))
-    for wire in reversed(bound.wires):
-        numbers.update(_quantities(wire.link, f"links.{wire.role}"))
+            found.setdefault(f"model.{name}", bound.model.get(name, value))
     costs = bound.scenario.costs.model_dump()
-    return numbers | {f"costs.{name}": costs[name] for name in _COSTS}
+    return found | {f"costs.{name}": costs[name] for name in _COSTS}
 
 
 def knobs_of(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> dict[str, float]:

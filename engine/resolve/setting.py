@@ -1,0 +1,63 @@
+"""Numbers of a system's files that a scenario may set: those that a price, a fit or a page of a machine reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.devices import family
+from engine.devices.common.cached import remembered
+from engine.resolve.bind import Bound, set_path
+from hardware_specs.catalog import numbers
+from hardware_specs.quantity import Quantity
+from hardware_specs.schema import Device
+
+_PRINTED = "the use that a source prints; a core's own follows from its tile"
+
+UNREAD = {
+    "launched": "the year in which a part came out",
+    "sparse_peak": "a rate on operands with zeros; operators are priced dense",
+    "peak_low": "the peak at the lowest clock, which follows from that clock",
+    "checks": "what a source derives from the same numbers",
+    "fpga.used.lut": _PRINTED,
+    "fpga.used.ff": _PRINTED,
+    "fpga.used.uram": _PRINTED,
+    "fpga.used.dsp": _PRINTED,
+    "peak": "a printed peak; that of this family follows from its multipliers and its clock",
+}
+"""Paths, or heads of them, that nothing reads, each with why; of ``peak`` those that a device's family derives."""
+
+
+def settable(bound: Bound) -> Iterator[tuple[str, str, Quantity]]:
+    """Part (``devices.0``, ``host``, ``links.peer``), path within it, and quantity of each number that may be set."""
+    devices = [(f"devices.{at}", device) for at, device in enumerate(bound.devices)]
+    for part, device in devices + ([("host", bound.host)] if bound.host is not None else []):
+        yield from ((part, path, quantity) for path, quantity in _read(device))
+    for wire in bound.wires:
+        yield from ((f"links.{wire.role}", path, quantity) for path, quantity in numbers(wire.link))
+
+
+@remembered(id)
+def _read(device: Device) -> tuple[tuple[str, Quantity], ...]:
+    """Numbers of a device's file that something reads."""
+    return tuple((path, quantity) for path, quantity in numbers(device) if not unread(device, path))
+
+
+def unread(device: Device, path: str) -> str | None:
+    """Why nothing reads a number of a device's file; None where something does."""
+    head, _, format = path.partition(".")
+    if head != "peak":
+        return UNREAD.get(head) or UNREAD.get(path)
+    twice = set_path(device, ["peak", format], 2.0 * device.peak[format].si, path)
+    peak = family(device.kind).peak
+    formats = family(device.kind).formats(device)
+    moved = format not in formats or any(peak(device, f) != peak(twice, f) for f in formats)
+    return None if moved else UNREAD["peak"]
+
+
+def without_reader(bound: Bound, path: str) -> str | None:
+    """Why nothing reads the number at a scenario's path, as ``host.launched``; None where something does."""
+    head, _, rest = path.removeprefix("system.").partition(".")
+    at, _, within = rest.partition(".")
+    if head == "devices" and at.isdigit():
+        return unread(bound.devices[int(at)], within)
+    return unread(bound.host, rest) if head == "host" and bound.host is not None else None

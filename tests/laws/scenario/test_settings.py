@@ -1,0 +1,251 @@
+"""Every number that is shown as settable moves something: a figure, what fits, power, what another page says of it.
+
+A setting is turned to half and to twice its value in scenarios that use the part it belongs to. What moves nothing
+in any of them stands in `EXEMPT` with the reason, or is no setting (`engine.resolve.setting.UNREAD`); ``pytest -s``
+prints those found.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from functools import cache
+from typing import Any
+
+import pytest
+
+from app.shared.specs import overridable
+from engine import default_scenario, evaluate
+from engine.analyses.edge import forwarding, nic_of
+from engine.analyses.machine import part_fits, uses
+from engine.cost.assemble import assemble
+from engine.cost.best_plan import make_plan
+from engine.cost.compose import energy_of
+from engine.cost.layout import METRICS
+from engine.cost.power_and_price import waiting
+from engine.devices import FAMILIES, family
+from engine.devices.common.contract import Unsupported
+from engine.resolve.bind import Bound, bind
+from engine.resolve.choices import choices, why_not
+from engine.resolve.setting import UNREAD, settable
+from engine.scenario import Scenario, ScenarioError
+from engine.scenario.overrides import apply
+from hardware_specs import default_catalog
+from hardware_specs.catalog import numbers
+
+EXEMPT = {
+    "*:*.cpu.issue_width": "read for the instructions a cycle that assumptions tell: no figure follows from it",
+    "*:*.cpu.flop_per_cycle.binary": "binary layers are priced by the population counts of a cycle",
+    "*:*.memory.l1.capacity": "products are cut for a core's larger private cache; this one is passed through",
+    "*:*.power.max": "the power measured under load, `power.loaded`, is what the part draws",
+    "*:*.npu.vector_elements": "a bound on written programs: the Program page refuses one whose vectors exceed it",
+    "*:*.npu.queue": "a bound on written programs: the Program page refuses a longer chain",
+    "brainwave-server:devices.1.fpga.*": "the Machine page is of the first device",
+    "dfx-u280:*.memory.bram.capacity": "BRAM is counted in blocks, `fpga.bram36`, of which other logic has its part",
+    "dfx-u280:*.dfx.depths.hbm-write": "a write of the cache is done before the reads of a step are",
+    "edge-*:devices.1.price": "the far edge's part has no published price, so the system has none",
+    "edge-core:devices.1.gpu.op_overhead": "the second executor runs a captured graph: no operator is issued alone",
+    "*:*.gpu.kernel_launch": "a kernel's start was measured for this part's generation, `model.op_latency`",
+    "*:*.gpu.achieved_peak.*": "the matmul rate was measured for this part's generation by shape",
+    "agilio-cx:host.*": "its networks run on the NIC; the host stands behind it, in neither power nor price",
+    "edge-core:devices.1.power.loaded": "the first part has no power at work, so the system has none",
+    "*agilio*:*.power.loaded": "the document counts this part's power without a host or a NIC beside it",
+    "agilio-cx:links.network.*": "requests come by the packet path, whose time is published whole, `model.nic_path`",
+    "*agilio*:*.memory.emem.bandwidth": "threads ask for less than the DRAM behind its cache gives",
+    "*agilio*:*.emem.capacity": "no network of the zoo fills half of it",
+    "*agilio*:*.memory.imem.capacity": "results of a layer, a bit a neuron, fill less than half of it",
+    "*agilio*:*.smartnic.memories.registers.*": "an access to registers is within the cycles of its instruction",
+    "*agilio*:*.smartnic.memories.c*": "the waits for it hide behind other threads, and no layer is near its size",
+}
+"""``system:path`` of what may move nothing, each with why. The first pattern that fits is the reason."""
+
+WORKLOADS = (
+    "resnet50", "dlrm-less-complex", "wide-deep-criteo", "gpt2-345m", "fbnetv3-detection", "resnext3d-101",
+    "mobilenet-v1", "binary-mlp-mnist", "binary-fc-4096", "deepbench-gru-2816", "tp1-lstm", "xlm-r-large",
+    "qwen3-next-80b-a3b", "vgg16-cifar-binary", "llama3.1-8b", "gemv-512",
+    "tp1-gru-cpu", "deepscan-cpu", "rnnt", "deepseek-r1", "mlp-121m",
+)  # fmt: skip
+"""One of each kind of work."""
+
+
+def scenarios(system: str, times: int) -> Iterator[Scenario]:
+    """Each kind of work that the system runs: as it is usually asked, then at random."""
+    draw, usual = random.Random(28), []
+    for workload in WORKLOADS:
+        try:
+            scenario = default_scenario(system, workload)
+            usual.append(scenario.with_(outputs=min(scenario.outputs, 4)))
+        except (ScenarioError, Unsupported):
+            continue
+    yield from usual
+    for _ in range(times):
+        for scenario in usual:
+            offered = choices(scenario)
+            params = {p.name: draw.choice((p.low, min(p.high, 16_384))) for p in offered.params[:1]}
+            changes: dict[str, Any] = {
+                "batch": draw.choice((1, 2, 8, 64)),
+                "precision": draw.choice(offered.formats),
+                "scheme": draw.choice(offered.schemes),
+                "devices": draw.choice(offered.device_counts),
+                "streams": draw.choice(offered.stream_counts),
+                "switches": {s.name: draw.random() < 0.5 for s in offered.switches},
+                "tile": tuple(draw.choice(k.values) for k in offered.knobs),
+                "params": params if offered.params and draw.random() < 0.5 else {},
+            } | {path: draw.choice((None, *values)) for path, values in offered.by_family.items()}
+            if changes["scheme"] == "split":
+                changes["split"] = draw.randrange(len(offered.splits) + 1)
+            try:
+                yield scenario.with_(**changes)
+            except ScenarioError:
+                continue
+
+
+def answers(scenario: Scenario) -> tuple[dict[str, float | None], Any] | str:
+    """Figures of a scenario and what else is said of it, at other doors too; the sentence where it is refused."""
+    try:
+        bound = bind(scenario)
+        plan = make_plan(bound)
+        times = assemble(bound, plan)
+    except (ScenarioError, Unsupported) as error:
+        return str(error)
+    fits = [(fit.level, fit.need_bytes, fit.capacity_bytes, fit.fits) for one in times.priced for fit in one.fits]
+    return {name: times.figure(name) for name in METRICS}, (
+        fits,
+        energy_of(times),
+        waiting(bound, plan, 1e6),
+        _elsewhere(bound),
+    )
+
+
+def _elsewhere(bound: Bound) -> Any:
+    """What forwarding and the Machine page say."""
+    nic, said = nic_of(bound.scenario), []
+    if nic is not None and nic.smartnic is not None:
+        try:
+            said.append(forwarding(nic, int(nic.smartnic.executors.si) // 2, model=bound.model))
+        except Unsupported as error:
+            said.append(str(error))
+    if bound.family.instructions is not None:
+        said += [uses(bound.scenario), part_fits(bound.scenario)]
+    return said
+
+
+def moves(scenario: Scenario, before: Any, path: str, value: float) -> bool:
+    """Whether half or twice a value answers otherwise, or is refused: then it decides what runs. 0 is raised."""
+    for other in (0.5 * value, 2.0 * value) if value else (1e-5, 0.5, 100.0):
+        try:
+            turned = answers(apply(scenario, path, other))
+        except ScenarioError:  # out of the range of its field, which the sentence says
+            continue
+        if isinstance(turned, str):
+            return True
+        figures, said = turned
+        dear = path.endswith(".price")  # that a what-if of hardware has no price is no effect of it
+        if said != before[1] or any(figures[n] != before[0][n] for n in METRICS if dear or "usd" not in n):
+            return True
+    return False
+
+
+@cache
+def dead(system: str, times: int) -> tuple[dict[str, bool], set[str]]:
+    """Hardware paths of a system and whether any scenario moves with each; model parameters that some moved with."""
+    found: dict[str, bool] = {}
+    alive: set[str] = set()
+    for scenario in scenarios(system, times):
+        before = answers(scenario)
+        if isinstance(before, str):
+            continue
+        for row in overridable(scenario):
+            model = row.path.startswith("model.")
+            if (row.path in alive) if model else found.get(row.path):
+                continue
+            moved = moves(scenario, before, row.path, row.si)
+            if not model:
+                found[row.path] = moved
+            elif moved:
+                alive.add(row.path)
+        if found and all(found.values()):
+            break
+    return found, alive
+
+
+def kind_of(system: str) -> str:
+    catalog = default_catalog()
+    return catalog.device(catalog.system(system).devices[0].device).kind
+
+
+ALL = "INFERSCAPE_SCENARIOS" in os.environ
+BY_KIND = {kind: [id for id in default_catalog().ids("systems") if kind_of(id) == kind] for kind in FAMILIES}
+FEW = {id for kind, ids in BY_KIND.items() if kind != "card" for id in (*ids[:2], *ids[-2:])}
+FEW |= {"edge-core", "brainwave-server", "h100-sxm", "tpu-v3"}
+SYSTEMS = [id for ids in BY_KIND.values() for id in ids if ALL or id in FEW]
+"""Some of each family; all, and the node of cards, whose scenarios take minutes, with ``INFERSCAPE_SCENARIOS`` set."""
+KINDS = [kind for kind in FAMILIES if ALL or kind != "card"]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_number_of_hardware_moves_something_or_is_exempt_by_name(system: str) -> None:
+    found, _ = dead(system, 3)
+    idle = [f"{system}:{path}" for path, moved in found.items() if not moved]
+    why = {path: next((text for key, text in EXEMPT.items() if fnmatch(path, key)), None) for path in idle}
+    print(*(f"{path}: {text}" for path, text in why.items()), sep="\n")
+    assert [path for path, text in why.items() if text is None] == []
+    assert len(idle) < max(3, len(found) // 2)
+
+
+EXEMPT_MODEL = {
+    "dfx.interleaved_banks": "at half and at twice its 16, banks still hide a row's cycle; 1 does not",
+}
+"""``kind.parameter`` of what may move nothing, each with why."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_parameter_of_a_family_moves_something_or_is_exempt_by_name(kind: str) -> None:
+    alive: set[str] = set()
+    for system in (id for id in SYSTEMS if kind_of(id) == kind):
+        alive |= dead(system, 3)[1]
+    idle = [p.name for p in family(kind).parameters if f"model.{p.name}" not in alive]
+    print(*(f"{kind}.{name}: {EXEMPT_MODEL.get(f'{kind}.{name}')}" for name in idle), sep="\n")
+    assert [name for name in idle if f"{kind}.{name}" not in EXEMPT_MODEL] == []
+
+
+def test_what_nothing_reads_is_not_shown_and_its_what_if_says_why() -> None:
+    for system in ("xeon-8280l", "h100-sxm", "brainwave-s10", "dfx-u280", "fb-node", "agilio-cx"):
+        scenario = default_scenario(system, next(id for id in WORKLOADS if why_not(system, id) is None))
+        shown = {row.path for row in overridable(scenario)}
+        assert {f"{part}.{path}" for part, path, _ in settable(bind(scenario))} <= shown
+        device = bind(scenario).device
+        gone = [path for path, _ in numbers(device) if f"devices.0.{path}" not in shown]
+        assert gone
+        for path in gone:
+            assert path in UNREAD or path.split(".")[0] in UNREAD, path
+            if path.startswith(("peak.", "sparse_peak.", "fpga.")):
+                value = dict(numbers(device))[path].si
+                told = evaluate(apply(scenario, f"devices.0.{path}", value / 2)).without_effect
+                assert len(told) == 1
+                assert f"devices.0.{path}" in told[0]
+                assert UNREAD.get(path, UNREAD.get(path.split(".")[0])) in told[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_switch_and_field_of_a_family_moves_something(kind: str) -> None:
+    left = {f"switches.{switch.name}" for switch in family(kind).switches} | set(family(kind).fields)
+    left -= {"kv_format"} if kind == "dfx" else set()  # FP16 alone, its own, which is as good as nothing set
+    for system in (id for id in SYSTEMS if kind_of(id) == kind):
+        for scenario in scenarios(system, 3):
+            offered = choices(scenario)
+            turned = {f"switches.{s.name}": not scenario.switches.get(s.name, s.default) for s in offered.switches}
+            turned |= {path: values[-1] for path, values in offered.by_family.items() if values}
+            before = answers(scenario) if left & turned.keys() else ""
+            if isinstance(before, str):
+                continue
+            for path in left & turned.keys():
+                try:
+                    after = answers(apply(scenario, path, turned[path]))
+                except ScenarioError:
+                    continue
+                if not isinstance(after, str) and after != before:
+                    left.discard(path)
+    assert not left
