@@ -96,7 +96,7 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Places the rows of a plan with so many runs (phases of stages), stages and hops lie; fixed facts beside them.
+    """Where the rows of a plan with so many runs (phases of stages), stages and hops lie; fixed facts beside them.
 
     Rows: seconds of each run by resource as its operators add up, and joules, then those of no operator, then what a
     device draws beside its floor while a resource takes the time [W], and joules of a pass; passes; what each stage
