@@ -16,6 +16,7 @@ from engine.scenario.overrides import apply, apply_all
 from engine.sweep import price, space_of
 from engine.sweep.goals import FIGURES
 from hardware_specs import default_catalog
+from tests.each import each
 from tests.laws.scenario.test_pairs import EXERCISED
 
 ONE_OF_EACH = [pair for pairs in EXERCISED.values() for pair in pairs] + [("edge-core", "mobilenet-v1")]
@@ -57,7 +58,7 @@ def test_what_has_no_effect_stands_in_the_report_and_in_plain_data() -> None:
     assert not evaluate(default_scenario("xeon-8280l", "resnet50")).without_effect
 
 
-@pytest.mark.parametrize("system", default_catalog().ids("systems"))
+@each("system", default_catalog().ids("systems"))
 def test_a_cut_is_refused_where_the_scheme_cuts_nothing(system: str) -> None:
     scenario = next(
         default_scenario(system, id) for id in ("resnet50", "gpt2-345m", "binary-fc-4096") if _runs(system, id)
