@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from engine.traffic.service import TrafficError, overloaded, positive, whole
 
+_SUMMED = 0.999  # load of a server up to which the exact law is summed [-]
 _CERTAIN = 1e-12  # a tail this small is taken as none
 
 
@@ -161,8 +162,10 @@ def mgc(rate: float, service_s: float, servers: int, cv: float, arrivals_cv: flo
 
 
 def mdc(rate: float, service_s: float, servers: int) -> Law:
-    """Constant service, c servers: M/D/1 exact for one, else Allen and Cunneen's estimate.
+    """Constant service, c servers: M/D/1 exact for one, else and within a thousandth of capacity Allen and Cunneen's
+    estimate: the exact sum has as many terms as requests wait, without bound.
 
     Rate in [1/s], service in [s].
     """
-    return md1(rate, service_s) if servers == 1 else mgc(rate, service_s, servers, 0.0)
+    exact = servers == 1 and rate * service_s <= _SUMMED
+    return md1(rate, service_s) if exact else mgc(rate, service_s, servers, 0.0)
