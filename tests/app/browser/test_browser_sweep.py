@@ -113,10 +113,13 @@ def test_the_selected_design_is_whole_at_a_zoom_of_200_percent(visit):
     me = visit(sweep_page(FEW))
     run(me.page)
     me.page.wait_for_function(DRAWN)
-    me.page.set_viewport_size({"width": 720, "height": 450})
+    desk = me.page.viewport_size
+    me.page.set_viewport_size({"width": desk["width"] // 2, "height": desk["height"] // 2})
     me.page.wait_for_timeout(700)
     cut = "e => { const c = e.closest('[data-testid=stColumn]'); return c.scrollWidth - c.clientWidth; }"
-    assert me.settled().page.locator(".st-key-pair").evaluate(cut) <= 1
+    missing = me.settled().page.locator(".st-key-pair").evaluate(cut)
+    me.page.set_viewport_size(desk)  # the next test has the same page
+    assert missing <= 1
 
 
 def test_a_clicked_design_opens_as_its_scenario(visit):
