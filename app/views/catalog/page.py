@@ -98,8 +98,8 @@ def _matching(entries: dict[str, Any], wanted: str) -> list[str]:
     if not wanted:
         return list(entries)
     named = [id for id, entry in entries.items() if wanted in f"{id} {entry.name}".lower()]
-    said = [id for id, entry in entries.items() if wanted in entry.model_dump_json().lower()]
-    return list(dict.fromkeys([*named, *said]))
+    matching = [id for id, entry in entries.items() if wanted in entry.model_dump_json().lower()]
+    return list(dict.fromkeys([*named, *matching]))
 
 
 def sources(entry: Any) -> None:
@@ -148,16 +148,16 @@ def parameters(workload: Any) -> list[specs.Row]:
     """A workload's parameters with their evidence."""
     rows = []
     for name, number in workload.params.items():
-        said = "; ".join(text for text in (number.where, number.note) if text)
+        note = "; ".join(text for text in (number.where, number.note) if text)
         listed = number.value if isinstance(number.value, tuple) else (number.value,)
-        value = ", ".join(claims.shown(one) for one in listed)
+        value = ", ".join(claims.shown(v) for v in listed)
         rows.append(
             specs.Row(
                 name,
                 name.replace("_", " "),
                 value,
                 number.basis,
-                f"{said} ({number.source})" if number.source else said,
+                f"{note} ({number.source})" if number.source else note,
             )
         )
     return rows
@@ -190,12 +190,12 @@ def graph(workload: Any) -> None:
         phase.context.at(request.inputs, request.outputs),
     )
     work = net.flops(request.batch, request.inputs, request.outputs)
-    asked = [f"batch {request.batch}", *_lengths(workload)]
+    words = [f"batch {request.batch}", *_lengths(workload)]
     st.markdown(
         texts.NETWORK.format(
             parameters=fmt.parameters(net.parameters),
             work=fmt.si(work, "FLOP"),
-            asked=", ".join(asked),
+            asked=", ".join(words),
             kinds=len(phase.ops),
             phase=phase.name,
         )
@@ -312,10 +312,10 @@ def show() -> None:
         )
     )
     if problems := (*catalog.problems, *zoo.problems):
-        told = [fmt.plain(problem) for problem in problems[:_PROBLEMS]]
-        if len(problems) > len(told):
-            told.append(texts.MORE_FILES.format(count=len(problems) - len(told)))
-        st.warning("\n\n".join(told), icon=":material/edit_off:")
+        lines = [fmt.plain(problem) for problem in problems[:_PROBLEMS]]
+        if len(problems) > len(lines):
+            lines.append(texts.MORE_FILES.format(count=len(problems) - len(lines)))
+        st.warning("\n\n".join(lines), icon=":material/edit_off:")
     own_network()
     left, right = st.columns([2, 3], gap="small")
     with left:

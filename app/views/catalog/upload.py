@@ -48,16 +48,16 @@ def _open(id: str) -> None:
 
 def _configured(files: list[Any]) -> Workload:
     """The network of a config.json, and of what says beside it how its weights are quantised."""
-    told = {}
+    configs = {}
     for file in files:
         if file.size > MAX_BYTES:
             raise WorkloadError(texts.CONFIGURATION_TOO_LONG.format(name=file.name, most=MAX_BYTES))
         try:
-            told[file.name] = plain(file.getvalue())
+            configs[file.name] = plain(file.getvalue())
         except WorkloadError as error:
             raise WorkloadError(f"{file.name}: {error}") from None
-    beside_it = next((data for data in told.values() if "quantization" in data and "model_type" not in data), None)
-    own = [(name, data) for name, data in told.items() if data is not beside_it]
+    beside_it = next((data for data in configs.values() if "quantization" in data and "model_type" not in data), None)
+    own = [(name, data) for name, data in configs.items() if data is not beside_it]
     if len(own) != 1:
         raise WorkloadError(texts.TOO_MANY_CONFIGURATIONS.format(count=len(own)))
     name, data = own[0]
@@ -67,7 +67,7 @@ def _configured(files: list[Any]) -> Workload:
         raise WorkloadError(f"{name}: {error}") from None
 
 
-def _kept(file: Any) -> str:
+def _store(file: Any) -> str:
     """The id of an ONNX file that now lies in the folder of this machine's networks; WorkloadError otherwise."""
     if not _local():
         raise WorkloadError(texts.KEEPS_NO_FILES.format(name=file.name))
@@ -115,7 +115,7 @@ def own_network() -> None:
             return
         try:
             if graphs := [file for file in files if Path(file.name).suffix == ".onnx"]:
-                id, notes = [_kept(file) for file in graphs][-1], ()
+                id, notes = [_store(file) for file in graphs][-1], ()
             else:
                 read = _configured(files)
                 id, notes = in_link(read), read.notes
@@ -125,8 +125,8 @@ def own_network() -> None:
             return
         name = default_zoo().workload(id).name
         cache = sum(term.coef for term in graph.state_elements.terms if term.c)
-        held = texts.KV_CACHE.format(cache=fmt.si(activation_bytes("fp16") * cache, "B")) if cache else ""
-        st.markdown(f"**{fmt.plain(name)}**: {fmt.parameters(graph.parameters)} parameters{held}.")
+        kv = texts.KV_CACHE.format(cache=fmt.si(activation_bytes("fp16") * cache, "B")) if cache else ""
+        st.markdown(f"**{fmt.plain(name)}**: {fmt.parameters(graph.parameters)} parameters{kv}.")
         for note in notes:
             st.caption(fmt.plain(note))
         st.button(texts.OPEN_EXPLORE, type="primary", on_click=_open, args=(id,), key="open.own")

@@ -27,8 +27,8 @@ def front(rows: Sequence[Row], picked: str, unit: str, user: str, dark: bool, ph
     named = {row.system for row in drawn if row is fast or (row.rank is not None and row.rank <= _NAMED)} | {picked}
     order = sorted(drawn, key=lambda row: (row.system == picked, row.system in named))
     for row in order:
-        mine = row.system == picked
-        colour = PICK[dark] if mine else INK[dark] if row.system in named else CLOUD[dark]
+        selected = row.system == picked
+        colour = PICK[dark] if selected else INK[dark] if row.system in named else CLOUD[dark]
         says = [
             texts.FRONT_HOVER.format(
                 label=row.label,
@@ -39,8 +39,8 @@ def front(rows: Sequence[Row], picked: str, unit: str, user: str, dark: bool, ph
             for p in row.front
         ]
         look: Trace = {
-            "width": 2.4 if mine else 1.4,
-            "size": 8 if mine else 5,
+            "width": 2.4 if selected else 1.4,
+            "size": 8 if selected else 5,
             "symbol": "circle" if row.rank else "circle-open",
         }
         plot.data.append(line(*curves[row.system], colour, says, **look))

@@ -32,7 +32,7 @@ _LIMITS = (
 
 def questions(ask: PageQuestion) -> None:
     """Questions worth asking first: a few as pills, all under More."""
-    now = next((id for id, one in QUESTIONS.items() if one.question == ask.question), None)
+    now = next((id for id, preset in QUESTIONS.items() if preset.question == ask.question), None)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.pills(
             "Questions", list(_PILLS), format_func=_PILLS.__getitem__, label_visibility="collapsed",
@@ -61,12 +61,12 @@ def _request(ask: PageQuestion) -> None:
     """Lengths, two in a row."""
     shown = lengths(ask.question)
 
-    def turned(name: str, value: int | None) -> None:
+    def commit(name: str, value: int | None) -> None:
         ask.change(**{name: value})
 
     for column, (name, (label, value)) in zip(st.columns(2), shown.items()):
         column.number_input(
-            label, min_value=1, max_value=1_048_576, step=1, **controlled(f"h.{name}", value, partial(turned, name))
+            label, min_value=1, max_value=1_048_576, step=1, **controlled(f"h.{name}", value, partial(commit, name))
         )
 
 
@@ -75,15 +75,15 @@ def _limits(ask: PageQuestion) -> None:
     decoder = default_zoo().graph(ask.question.workload).causal
     shown = [row for row in _LIMITS if decoder or row[0] not in ("ttft_s", "tpot_s")]
 
-    def turned(name: str, factor: float, value: float | None) -> None:
+    def commit(name: str, factor: float, value: float | None) -> None:
         ask.change(**{name: value / factor if value else None})
 
     st.markdown(":small[Limits]")
-    for name, label, unit, said in shown:
+    for name, label, unit, help in shown:
         value = getattr(ask.question, name)
         st.number_input(
-            f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none", help=said,
-            **controlled(f"h.{name}", None if value is None else unit(value), partial(turned, name, unit.factor)),
+            f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none", help=help,
+            **controlled(f"h.{name}", None if value is None else unit(value), partial(commit, name, unit.factor)),
         )  # fmt: skip
 
 
@@ -135,10 +135,10 @@ def _prices(ask: PageQuestion) -> None:
         prices: dict[str, Any] = {id: price.model_dump(exclude_none=True) for id, price in q.prices.items()}
         for at, change in rows.get("edited_rows", {}).items():
             id, cells = ids[int(at)], {_COLUMNS[k]: v for k, v in change.items() if k in _COLUMNS}
-            kept = {k: v for k, v in (prices.get(id, {}) | cells).items() if v is not None}
+            entry = {k: v for k, v in (prices.get(id, {}) | cells).items() if v is not None}
             prices.pop(id, None)
-            if kept:
-                prices[id] = kept
+            if entry:
+                prices[id] = entry
         ask.change(prices=prices)
 
     def cost(name: str, value: float | None) -> None:
@@ -149,13 +149,13 @@ def _prices(ask: PageQuestion) -> None:
         ids = list(q.systems or catalog.ids("systems"))
         ids.sort(key=lambda id: (id not in q.prices, catalog.system(id).name))
         listed = [catalog.device(catalog.system(id).devices[0].device).price for id in ids]
-        mine = [q.prices.get(id) for id in ids]
+        own = [q.prices.get(id) for id in ids]
         frame = pd.DataFrame(
             {
                 "System": [catalog.system(id).name for id in ids],
                 "List $": [None if price is None else price.si for price in listed],
-                "Yours $": [None if one is None else one.usd for one in mine],
-                "Yours $/h": [None if one is None else one.usd_per_hour for one in mine],
+                "Yours $": [None if price is None else price.usd for price in own],
+                "Yours $/h": [None if price is None else price.usd_per_hour for price in own],
             }
         ).astype({"List $": float, "Yours $": float, "Yours $/h": float})
         key = f"h.prices.{hash((tuple(ids), q.token))}"
@@ -185,12 +185,12 @@ _COLUMNS = {"Yours $": "usd", "Yours $/h": "usd_per_hour"}
 def _what_if(ask: PageQuestion) -> None:
     """The hardware that the scenario at hand changes, as a candidate of its own."""
     now = link.current()
-    asked = bool(ask.question.what_ifs)
-    if not (now.overrides or asked):
+    active = bool(ask.question.what_ifs)
+    if not (now.overrides or active):
         return
-    mine = ({"system": now.system, "overrides": dict(now.overrides)},) if now.overrides else ()
+    own = ({"system": now.system, "overrides": dict(now.overrides)},) if now.overrides else ()
     st.toggle(
         "What-if hardware too",
         help=texts.WHAT_IF_HELP,
-        **controlled("h.whatif", asked, lambda on: ask.change(what_ifs=mine if on else ())),
+        **controlled("h.whatif", active, lambda on: ask.change(what_ifs=own if on else ())),
     )

@@ -90,8 +90,8 @@ def detail(answer: Answer, row: Row) -> None:
                 st.switch_page("views/explore/page.py", query_params=link.address())
             if st.button("Load", key="h.load", help=texts.LOAD_HELP):
                 link.open_scenario(best.scenario)
-                asked = {"asks": "item"} if best.joined is None and best.scenario.batch > 1 else {}
-                st.switch_page("views/traffic/page.py", query_params=link.address() | asked)
+                extra = {"asks": "item"} if best.joined is None and best.scenario.batch > 1 else {}
+                st.switch_page("views/traffic/page.py", query_params=link.address() | extra)
             st.button("Compare", key="h.compare", on_click=comparison.add, args=(Entry(best.scenario),),
                       help=texts.COMPARE_HELP)  # fmt: skip
             st.button("Pin", key="h.pin", on_click=link.pin_scenario, args=(best.scenario,),
@@ -102,7 +102,7 @@ def curves(answer: Answer, able: list[Row], row: Row) -> None:
     """The front of each system."""
     unit = glossary.rate_unit(answer.unit)
     decoder = any(r.best is not None and r.best.joined is not None for r in able)
-    fast = max(able, key=lambda r: max((one.speed for one in r.front), default=0.0))
+    fast = max(able, key=lambda r: max((point.speed for point in r.front), default=0.0))
     with parts.card(
         texts.FRONT.format(rate="tokens/s" if decoder else "answers/s"), texts.FRONT_ANSWER.format(label=fast.label)
     ):
@@ -125,12 +125,12 @@ def what_ifs(answer: Answer) -> None:
     """Hardware that nobody sells, apart."""
     for row in answer.what_ifs:
         unit = f"{glossary.rate_unit(answer.unit)}/s"
-        said = f"{row.configuration}, {fmt.si(row.best.rate_per_device, unit)} per device" if row.best else row.reason
-        with parts.card(f":violet-badge[what-if] {fmt.plain(row.name)}", said, stretch=False):
+        text = f"{row.configuration}, {fmt.si(row.best.rate_per_device, unit)} per device" if row.best else row.reason
+        with parts.card(f":violet-badge[what-if] {fmt.plain(row.name)}", text, stretch=False):
             st.caption(texts.WHAT_IF_CAPTION)
 
 
-def _tools(asked: PageQuestion, answer: Answer) -> None:
+def _tools(question: PageQuestion, answer: Answer) -> None:
     """Share and export, beside the questions."""
     with st.container(horizontal=True, horizontal_alignment="left" if parts.mobile() else "right", gap="small"):
         parts.share()
@@ -139,37 +139,37 @@ def _tools(asked: PageQuestion, answer: Answer) -> None:
                 "Answer, CSV": ("choose", "csv", lambda: tables.csv(answer)),
                 "Answer, JSON": ("choose", "json", lambda: json.dumps(answer.to_dict(), indent=1)),
             },
-            [asked.question.workload],
+            [question.question.workload],
         )
     parts.toolbars(own_files=True)
 
 
 def show() -> None:
     """The page."""
-    asked = ask()
-    controls(asked)
+    question = ask()
+    controls(question)
     left, right = st.columns([3, 1], vertical_alignment="center")
     with left:
-        questions(asked)
+        questions(question)
     try:
         with st.skeleton(height=500):
-            answer = cached.chosen(asked.question.token)
+            answer = cached.chosen(question.question.token)
     except ScenarioError as error:
         parts.refused(error)
         parts.footer(None)
         return
     with right:
-        _tools(asked, answer)
+        _tools(question, answer)
     able = [row for row in answer.rows if row.best is not None]
     head, _, rest = answer.sentence.partition(": ")
     st.markdown(f"**{fmt.plain(head)}:** {fmt.plain(rest)}" if able else f"**{fmt.plain(answer.sentence)}**")
     if able:
         row = _picked(able)
         ranking(answer, able)
-        one, two = st.columns([2, 3], gap="small")
-        with one:
+        narrow, wide = st.columns([2, 3], gap="small")
+        with narrow:
             detail(answer, row)
-        with two:
+        with wide:
             curves(answer, able, row)
     what_ifs(answer)
     not_meeting([row for row in answer.rows if row.best is None])

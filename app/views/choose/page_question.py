@@ -55,7 +55,7 @@ def ask() -> PageQuestion:
         try:
             question = question_of(text)
             default_zoo().workload(question.workload)
-            for id in (*question.systems, *question.prices, *(one.system for one in question.what_ifs)):
+            for id in (*question.systems, *question.prices, *(what_if.system for what_if in question.what_ifs)):
                 default_catalog().system(id)
         except Exception as error:  # whatever an address holds is one sentence
             return usual, texts.SHOWING_FIRST_QUESTION.format(error=str(error).rstrip("."))
@@ -74,14 +74,14 @@ def _written() -> str | None:
     """Token of a question that the address holds in readable parameters, `workload=resnet50&latency=7ms`; they leave
     the address. None where it has none, or they can't be read, which is said.
     """
-    given = {name: st.query_params[name] for name in ("workload", *READABLE) if name in st.query_params}
-    if "workload" not in given or _PARAM in st.query_params:
+    query = {name: st.query_params[name] for name in ("workload", *READABLE) if name in st.query_params}
+    if "workload" not in query or _PARAM in st.query_params:
         return None
-    for name in given:
+    for name in query:
         del st.query_params[name]
     try:
-        workload = given.pop("workload")
-        return question_of({"workload": workload} | read_fields(given)).token
+        workload = query.pop("workload")
+        return question_of({"workload": workload} | read_fields(query)).token
     except ScenarioError as error:
         st.warning(f"{texts.SHOWING_FIRST_QUESTION.format(error=str(error).rstrip('.'))}.", icon=":material/link_off:")
         return None

@@ -28,31 +28,31 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     """Systems that meet the limits."""
     bests = [row.best for row in rows if row.best is not None]
     unit = glossary.rate_unit(answer.unit)
-    pace = fmt.scale([one.rate_per_device for one in bests], f"{unit}/s")
-    waits = [one.loaded_latency_s if one.joined is None else one.joined.tpot_s for one in bests]
+    pace = fmt.scale([best.rate_per_device for best in bests], f"{unit}/s")
+    waits = [best.loaded_latency_s if best.joined is None else best.joined.tpot_s for best in bests]
     times = fmt.scale(waits, "s")
-    decoder = any(one.joined is not None for one in bests)
+    decoder = any(best.joined is not None for best in bests)
     demand = answer.by == "usd_per_hour"
     columns: dict[str, list] = {
         "System": [row.label for row in rows],
         "Configuration": [row.configuration for row in rows],
     }
     if demand:
-        columns["$ per hour"] = [one.total_usd_per_hour for one in bests]
-        columns["Instances"] = [one.instances for one in bests]
+        columns["$ per hour"] = [best.total_usd_per_hour for best in bests]
+        columns["Instances"] = [best.instances for best in bests]
         columns["Error band"] = [fmt.band(row.band.relative) for row in rows]
     else:
         priced = unit if answer.priced == answer.unit else "output tokens"
-        columns[f"$/M {priced}"] = [one.usd_per_million for one in bests]
+        columns[f"$/M {priced}"] = [best.usd_per_million for best in bests]
         columns["Range ($)"] = [money_range(row.best.usd_per_million, row.band.relative) for row in rows if row.best]
     name = "TPOT under load" if decoder else "p99" if _at_random(answer) else "Latency"
     columns[f"{name} ({times.unit})"] = [times(wait) for wait in waits]
     if decoder:
-        firsts = [0.0 if one.joined is None else one.joined.ttft_s for one in bests]
+        firsts = [0.0 if best.joined is None else best.joined.ttft_s for best in bests]
         first = fmt.scale([median(firsts)], "s")
         columns[f"TTFT under load ({first.unit})"] = [first(value) for value in firsts]
-    columns[f"{pace.unit} per device"] = [pace(one.rate_per_device) for one in bests]
-    watts = [None if one.power_w is None else one.power_w * one.instances for one in bests]
+    columns[f"{pace.unit} per device"] = [pace(best.rate_per_device) for best in bests]
+    watts = [None if best.power_w is None else best.power_w * best.instances for best in bests]
     power = fmt.scale(watts, "W")
     columns[f"Power ({power.unit})"] = [None if w is None else power(w) for w in watts]
     columns["vs winner"] = [row.reason for row in rows]
@@ -91,11 +91,11 @@ def times(answer: Answer, row: Row) -> list[str]:
             count = f"{best.scenario.batch:,}"
             lines.append(texts.BATCH_TIMES.format(batch=count, ttft=first, tpot=each, latency=whole))
         return lines
-    said = [texts.BATCH_LATENCY.format(latency=fmt.seconds(best.latency_s), batch=batch)]
+    words = [texts.BATCH_LATENCY.format(latency=fmt.seconds(best.latency_s), batch=batch)]
     if _at_random(answer):
         rate = fmt.si(best.rate, f"{glossary.rate_unit(answer.unit)}/s")
-        said.insert(0, texts.P99_LATENCY.format(latency=fmt.seconds(best.loaded_latency_s), rate=rate))
-    return said
+        words.insert(0, texts.P99_LATENCY.format(latency=fmt.seconds(best.loaded_latency_s), rate=rate))
+    return words
 
 
 def refused(rows: Sequence[Row]) -> pd.DataFrame:

@@ -43,50 +43,50 @@ def _scale(values: Sequence[float], unit: str) -> tuple[fmt.Scale, str]:
 
 
 def metric_bars(
-    found: Sequence[tuple[str, str, float | None, float | None]], base: int, label: str, unit: str, dark: bool
+    scenarios: Sequence[tuple[str, str, float | None, float | None]], base: int, label: str, unit: str, dark: bool
 ) -> Figure:
     """One metric, a bar a scenario, with its error band; the baseline is grey with a line down at its value.
 
     `found` are (letter, name, value [SI], relative half width of the error band) in the order of the comparison.
     """
-    scale, said = _scale([v for _, _, v, _ in found if v is not None], unit)
+    scale, axis_unit = _scale([v for _, _, v, _ in scenarios if v is not None], unit)
     shown = []
-    for at, (letter, name, v, band) in enumerate(found):
+    for at, (letter, name, v, band) in enumerate(scenarios):
         if v is not None:
             ends = None if band is None else (scale(v) * band / (1 + band), scale(v) * band)
-            says = hover(f"{letter} · {name}", f"{scale.text(v)} {said} {fmt.band(band)}")
+            says = hover(f"{letter} · {name}", f"{scale.text(v)} {axis_unit} {fmt.band(band)}")
             shown.append(Bar(at, scale(v), NEUTRAL if at == base else INK[dark], says, band=ends))
     levels = [bar.length for bar in shown if bar.row == base]
-    more = [rule(levels * 2, [-0.5, len(found) - 0.5], NEUTRAL)] if levels else []
+    more = [rule(levels * 2, [-0.5, len(scenarios) - 0.5], NEUTRAL)] if levels else []
     widest = max((bar.length + (bar.band[1] if bar.band else 0.0) for bar in shown), default=0.0)
-    labels = [_name(letter, name, scale.text(v)) for letter, name, v, _ in found]
-    x = span(f"{label} ({said})", 0, widest * 1.05 or 1, grid=True)
+    labels = [_name(letter, name, scale.text(v)) for letter, name, v, _ in scenarios]
+    x = span(f"{label} ({axis_unit})", 0, widest * 1.05 or 1, grid=True)
     return rows(labels, shown, x, dark, least_rows=2, more=more)
 
 
 def breakdowns(
-    found: Sequence[tuple[str, str, dict[str, float]]], dark: bool, phone: bool = False
+    scenarios: Sequence[tuple[str, str, dict[str, float]]], dark: bool, phone: bool = False
 ) -> tuple[Figure, bool]:
     """Where each scenario's time goes: a bar a scenario, a part a resource; whether shares are drawn, not times.
 
     `found` are (letter, name, resource -> time [s]).
     """
-    totals = [sum(parts.values()) for _, _, parts in found]
+    totals = [sum(parts.values()) for _, _, parts in scenarios]
     shares = max(totals, default=0.0) > _APART * min(totals, default=1.0)
     scale = fmt.scale(totals, "s")
-    shown, starts = [], [0.0] * len(found)
+    shown, starts = [], [0.0] * len(scenarios)
     for resource in RESOURCES:
-        times = [parts.get(resource, 0.0) for _, _, parts in found]
-        seen = any(t > 0.005 * total for t, total in zip(times, totals))
+        times = [parts.get(resource, 0.0) for _, _, parts in scenarios]
+        visible = any(t > 0.005 * total for t, total in zip(times, totals))
         for at, (time, total) in enumerate(zip(times, totals)):
             unit, name = 100 / total if shares else scale.factor, RESOURCE_LABELS[resource]
-            says = hover(f"{found[at][0]} · {name}", f"{fmt.seconds(time)}, {fmt.percent(time / total)}")
+            says = hover(f"{scenarios[at][0]} · {name}", f"{fmt.seconds(time)}, {fmt.percent(time / total)}")
             bar = Bar(at, time * unit, PALETTE[resource][dark], says, starts[at] * unit, part=name)
-            shown += [bar] if seen else []
+            shown += [bar] if visible else []
             starts[at] += time
     most = 100 if shares else scale(max(totals, default=1.0)) * 1.02
     x = span("Share of time (%)" if shares else f"Time ({scale.unit})", 0, most, grid=True)
-    labels = [_name(letter, name, fmt.seconds(t)) for (letter, name, _), t in zip(found, totals)]
+    labels = [_name(letter, name, fmt.seconds(t)) for (letter, name, _), t in zip(scenarios, totals)]
     entries = len({bar.part for bar in shown})
     legend_px = _LEGEND_ROW * math.ceil(entries / (1 if phone else 2)) + 8
     place = {"orientation": "h", "x": 0, "xref": "container", "y": 1.0, "yref": "container", "yanchor": "top"}
@@ -99,9 +99,9 @@ def breakdowns(
     return rows(labels, shown, x, dark, least_rows=2, **look), shares
 
 
-def operator_bars(found: Sequence[Difference], base: str, other: str, dark: bool, most: int = 8) -> Figure:
+def operator_bars(differences: Sequence[Difference], base: str, other: str, dark: bool, most: int = 8) -> Figure:
     """Time each operator saves (right) or costs (left) in `other` against `base`, the largest first."""
-    drawn = [d for d in found if d.gained_s][:most]
+    drawn = [d for d in differences if d.gained_s][:most]
     scale = fmt.scale([d.gained_s for d in drawn], "s")
     labels = [two_lines(d.name, scale.text(d.gained_s)) for d in drawn]
     shown = [
@@ -138,18 +138,18 @@ def attribution(
     for _, share in shares:
         reach.append(reach[-1] + share)
     scale = fmt.scale(reach, "" if unit == "$" else unit)
-    said = f"$ {scale.unit}".strip() if unit == "$" else scale.unit
+    shown_unit = f"$ {scale.unit}".strip() if unit == "$" else scale.unit
     totals = [f"{end}  <b>{scale.text(value)}</b>" for end, value in zip(ends, values)]
     labels = [totals[0]]
     shown = [Bar(0, scale(values[0]), NEUTRAL, hover(*ends[:1], scale.text(values[0])))]
     for at, ((name, share), start) in enumerate(zip(shares, reach), 1):
         better, change = (share > 0) == rising, f"{'+' if share > 0 else ''}{scale.text(share)}"
         labels.append(two_lines(name, change))
-        says = hover(name, f"{change} {said}, {'better' if better else 'worse'}")
+        says = hover(name, f"{change} {shown_unit}, {'better' if better else 'worse'}")
         shown.append(Bar(at, scale(share), INK[dark], says, scale(start), hatch="" if better else "/"))
     labels.append(totals[1])
     shown.append(Bar(len(shown), scale(values[1]), NEUTRAL, hover(*ends[1:], scale.text(values[1]))))
     low, high = min(0.0, *map(scale, reach)), max(map(scale, reach))
     pad = 0.04 * (high - low or 1.0)
-    x = span(f"{title} ({said})", low - pad if low < 0 else 0, high + pad, grid=True)
+    x = span(f"{title} ({shown_unit})", low - pad if low < 0 else 0, high + pad, grid=True)
     return rows(labels, shown, x, dark)

@@ -50,8 +50,8 @@ def _on(system: str | None) -> None:
     try:
         comparison.add(Entry(link.on_system(system)[0]))
     except (ScenarioError, Unsupported) as error:
-        said = f"{pickers.system_label(system)} is not added. {str(error)[:1].upper()}{str(error)[1:].rstrip('.')}."
-        st.session_state.compare_problem = said
+        problem = f"{pickers.system_label(system)} is not added. {str(error)[:1].upper()}{str(error)[1:].rstrip('.')}."
+        st.session_state.compare_problem = problem
 
 
 def _pasted(text: str) -> None:
@@ -207,20 +207,20 @@ def _limits(columns: list[ComparedScenario]) -> str:
 
 def _pair(columns: list[ComparedScenario], base: ComparedScenario) -> ComparedScenario | None:
     """The scenario whose gain over the baseline is explained."""
-    others = [c for c in columns if c.report is not None and c.at != base.at]
-    if base.report is None or not others:
+    candidates = [c for c in columns if c.report is not None and c.at != base.at]
+    if base.report is None or not candidates:
         return None
-    if len(others) == 1:
-        return others[0]
+    if len(candidates) == 1:
+        return candidates[0]
     letter = checked(
         st.segmented_control,
         f"Explain against {base.letter}",
-        [c.letter for c in others],
-        default=others[0].letter,
+        [c.letter for c in candidates],
+        default=candidates[0].letter,
         required=True,
         key="to",
     )
-    return next((c for c in others if c.letter == letter), others[0])
+    return next((c for c in candidates if c.letter == letter), candidates[0])
 
 
 def where_gain(base: ComparedScenario, other: ComparedScenario) -> None:
@@ -264,7 +264,7 @@ def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
     assert base.report is not None
     assert other.report is not None
     rows = tables.differences(base.report, other.report)
-    both = [d for d in rows if d.base_s is not None and d.other_s is not None]
+    shared = [d for d in rows if d.base_s is not None and d.other_s is not None]
     moved = [d for d in rows if d.gained_s]
     if moved:
         top = moved[0]
@@ -273,7 +273,7 @@ def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
     else:
         answer = "no operator differs"
     with parts.card(f"Operators of {other.letter} against {base.letter}", answer):
-        if not both:
+        if not shared:
             st.caption(texts.NO_COMMON_OPERATOR)
         if moved:
             fig = charts.operator_bars(rows, base.letter, other.letter, parts.dark())

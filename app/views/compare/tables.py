@@ -98,12 +98,12 @@ def delta(column: ComparedScenario, base: ComparedScenario, metric: ComparedMetr
         return None
     up, down = (metric.better, metric.worse) if metric.rising else (metric.worse, metric.better)
     now, then = value(column, metric), value(base, metric)
-    said = fmt.compared(now, then, up, down)
-    if said is None or now is None or then is None:
+    text = fmt.compared(now, then, up, down)
+    if text is None or now is None or then is None:
         return None
-    if said == "same":
-        return said, "gray"
-    return said, "green" if (now > then) == metric.rising else "red"
+    if text == "same":
+        return text, "gray"
+    return text, "green" if (now > then) == metric.rising else "red"
 
 
 def _best(columns: Sequence[ComparedScenario], metric: ComparedMetric) -> ComparedScenario | None:
@@ -118,8 +118,8 @@ def _best(columns: Sequence[ComparedScenario], metric: ComparedMetric) -> Compar
 
 def shared(columns: Sequence[ComparedScenario]) -> list[str]:
     """Knobs that every scenario has alike."""
-    first, *others = columns
-    return [k for k in first.knobs if all(k in c.knobs for c in others)] if others else list(first.knobs)
+    first, *rest = columns
+    return [k for k in first.knobs if all(k in c.knobs for c in rest)] if rest else list(first.knobs)
 
 
 def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.DataFrame:
@@ -142,9 +142,9 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
             continue
         units = {_unit(c, metric) for c in columns if c.report}
         best = _best(columns, metric)
-        one = next(iter(units)) if len(units) == 1 else None
-        scale = (fmt.dollars(values) if one == "$" else fmt.scale(values, one)) if one else None
-        label = metric.label + (f" ({_headed(one, scale.unit)})" if one and scale else "")
+        unit = next(iter(units)) if len(units) == 1 else None
+        scale = (fmt.dollars(values) if unit == "$" else fmt.scale(values, unit)) if unit else None
+        label = metric.label + (f" ({_headed(unit, scale.unit)})" if unit and scale else "")
         cells = []
         for column, v in zip(columns, values, strict=True):
             text = scale.text(v) if scale else fmt.si(v, _unit(column, metric))

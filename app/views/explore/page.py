@@ -242,10 +242,10 @@ def show() -> None:
             (lambda: where_time(report), lambda: under_roofs(report, against)),
             (lambda: what_fits(report), (lambda: traffic(report)) if report.links else turn_one_knob),
         ):
-            one, two = st.columns(2, gap="small")
-            with one:
+            first, second = st.columns(2, gap="small")
+            with first:
                 left()
-            with two:
+            with second:
                 right()
     timelines(report)
     if report.links:

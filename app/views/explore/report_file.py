@@ -73,11 +73,11 @@ def report_html(report: Report, assumed_price: bool) -> str:
         for at, (question, answer, figure) in enumerate(_figures(report))
     )
     evidence = nearest(report.scenario)
-    said = [
+    lines = [
         f"Error band: {told(report.error_band)}.",
         *([f"Nearest evidence: {evidence.sentence}."] if evidence else ()),
     ]
-    trust = "".join(f"<p class='note'>{escape(line)}</p>" for line in said)
+    trust = "".join(f"<p class='note'>{escape(line)}</p>" for line in lines)
     operators = report_tables.operators(report).rename(columns={"Share of time": "Share of time (%)"})
     rests = pd.DataFrame([{"Assumption": a.text, "Evidence": a.basis} for a in report.assumptions])
     versions = " · ".join(f"{name} {value}" for name, value in report.versions.items())

@@ -22,7 +22,7 @@ _TODAY = ("llama-70b", "dlrm", "resnet-edge", "gru")
 _WORKLOAD = "home.workload"
 
 
-def _asked(token: str) -> None:
+def _show_answer(token: str) -> None:
     """Show the answer to a question."""
     st.switch_page("views/choose/page.py", query_params=link.address() | {"q": token})
 
@@ -42,10 +42,10 @@ def _lengths(workload: str) -> dict[str, Any]:
 
 def _limit(decoder: bool) -> dict[str, float]:
     """The limit that a request's users feel most; empty where there is none."""
-    name, label, said = (
+    name, label, help = (
         ("tpot_s", texts.TPOT, texts.TPOT_HELP) if decoder else ("latency_s", texts.LATENCY, texts.LATENCY_HELP)
     )
-    value = st.number_input(label, min_value=0.0, value=None, placeholder=texts.NO_LIMIT, help=said, key=f"home.{name}")
+    value = st.number_input(label, min_value=0.0, value=None, placeholder=texts.NO_LIMIT, help=help, key=f"home.{name}")
     return {name: value / fmt.MILLISECOND.factor} if value else {}
 
 
@@ -54,15 +54,15 @@ def ask() -> None:
     with st.container(border=True, key="ask"):
         workload = st.session_state.get(_WORKLOAD, _FIRST)
 
-        def turned(id: str) -> None:
+        def store(id: str) -> None:
             st.session_state[_WORKLOAD] = id
 
-        pickers.workload("home.network", workload, turned, label="Network")
+        pickers.workload("home.network", workload, store, label="Network")
         fields = {"workload": workload} | _lengths(workload) | _limit(default_zoo().graph(workload).causal)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             if st.button(texts.FIND, type="primary", key="home.find"):
                 try:
-                    _asked(question_of(fields).token)
+                    _show_answer(question_of(fields).token)
                 except ScenarioError as error:
                     parts.refused(error)
             st.page_link("views/catalog/page.py", label=f":small[{texts.OWN}]", query_params=link.address())
@@ -73,7 +73,7 @@ def today() -> None:
     st.markdown(f"**{texts.TODAY}**")
     for id in _TODAY:
         if st.button(QUESTIONS[id].title, width="stretch", key=f"home.{id}"):
-            _asked(QUESTIONS[id].question.token)
+            _show_answer(QUESTIONS[id].question.token)
 
 
 def papers() -> None:

@@ -55,7 +55,7 @@ def host_roofline(
     for spot in spots:
         plot.mark(intensity, spot.rate)
     draw_roofs(plot, peak, peak_name, levels)
-    for spot in sorted(spots, key=lambda one: list(_SYMBOL).index(one.kind)):
+    for spot in sorted(spots, key=lambda item: list(_SYMBOL).index(item.kind)):
         plot.label(intensity, spot.rate, spot.label, BESIDE)
     for spot in spots:
         colour = PICK[dark] if spot.kind == "measured" else INK[dark]

@@ -26,9 +26,9 @@ def on_this_host() -> None:
         key="k.fused",
         help=texts.RUN_HELP,
     ):
-        kept = st.session_state.setdefault("fused_rows", {})
+        rows = st.session_state.setdefault("fused_rows", {})
         st.session_state.fused_problem = host_runs.one_by_one(
-            "k.fused", list(BLOCKS), kept, lambda name: (block, name, _BOUNDS), lambda name: BLOCKS[name].title
+            "k.fused", list(BLOCKS), rows, lambda name: (block, name, _BOUNDS), lambda name: BLOCKS[name].title
         )
         st.rerun()
     problem = st.session_state.get("fused_problem")

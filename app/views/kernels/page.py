@@ -72,9 +72,9 @@ def controls() -> KernelChoice:
     return KernelChoice(name, tuple(shape), precision, threads)
 
 
-def run(asked: KernelChoice) -> None:
+def run(choice: KernelChoice) -> None:
     """Queue the run and follow it; a click elsewhere gives it up."""
-    job = (kernel, asked.kernel, asked.shape, asked.precision, asked.threads, _REPEATS, _BOUNDS)
+    job = (kernel, choice.kernel, choice.shape, choice.precision, choice.threads, _REPEATS, _BOUNDS)
     with host_runs.line("k") as bar:
         outcome = host_runs.followed(job, bar, lambda share: f"{round(share * _REPEATS)} of {_REPEATS} runs")
     st.session_state.kernel_problem = outcome if isinstance(outcome, str) else None
@@ -90,13 +90,13 @@ def headline(shown: KernelShown) -> None:
     """One sentence and four numbers."""
     run, predicted = shown.run, shown.predicted
     entry = KERNELS[run.kernel]
-    said = f"**{fmt.seconds(run.time.median)}** for a {entry.title.lower()} of {_shape_words(run)}"
-    said += f" in {glossary.format_label(run.precision)} on {run.threads} thread{'s' if run.threads > 1 else ''}"
+    sentence = f"**{fmt.seconds(run.time.median)}** for a {entry.title.lower()} of {_shape_words(run)}"
+    sentence += f" in {glossary.format_label(run.precision)} on {run.threads} thread{'s' if run.threads > 1 else ''}"
     if run.roof_share is not None:
-        said += texts.OF_ROOFS.format(roof_share=fmt.percent(run.roof_share))
+        sentence += texts.OF_ROOFS.format(roof_share=fmt.percent(run.roof_share))
     if predicted is not None:
-        said += f"; the model predicted {fmt.seconds(predicted)} ({fmt.signed(predicted / run.time.median - 1)})"
-    st.markdown(said + ".")
+        sentence += f"; the model predicted {fmt.seconds(predicted)} ({fmt.signed(predicted / run.time.median - 1)})"
+    st.markdown(sentence + ".")
     low, high = run.time.quartiles
     cells = [
         ("Time", fmt.seconds(run.time.median), _between(low, high)),
@@ -211,14 +211,14 @@ def _exports() -> dict[str, tuple[str, str, Callable[[], str]]] | None:
 
 def show() -> None:
     """The page."""
-    asked = controls()
+    choice = controls()
     report = parts.report_now()  # none where the pair can't run: kernels don't need the scenario
     parts.bar(report, "kernels", _exports())
     wanted = st.button("Run", type="primary", icon=":material/play_arrow:", key="k.run", shortcut=parts.run_keys())
     first = not st.session_state.get("kernels_seen")
     st.session_state.kernels_seen = True
     if wanted or (first and _shown() is None):  # no page opens as an empty frame
-        run(asked)
+        run(choice)
     problem = st.session_state.get("kernel_problem")
     if problem:
         parts.refused(problem)
@@ -230,10 +230,10 @@ def show() -> None:
         )
     else:
         if (shown.run.kernel, shown.run.shape, shown.run.precision, shown.run.threads) != (
-            asked.kernel,
-            asked.shape,
-            asked.precision,
-            asked.threads,
+            choice.kernel,
+            choice.shape,
+            choice.precision,
+            choice.threads,
         ):
             st.caption(texts.OTHER_CHOICE)
         headline(shown)

@@ -55,35 +55,35 @@ def sentence(machine: Machine) -> str:
     device = machine.bound.device
     title = machine.bound.family.title
     title = title[0].lower() + title[1:] if title[1].islower() else title
-    said = [f"**{fmt.plain(machine.name)}**, {fmt.plain(title)}"]
+    lines = [f"**{fmt.plain(machine.name)}**, {fmt.plain(title)}"]
     if peak := _peak(device, machine.bound.scenario.precision):
         rate = fmt.si(peak[1], f"{fmt.work(peak[0])}/s")
-        said.append(f"{rate} dense at {glossary.format_label(peak[0])}")
+        lines.append(f"{rate} dense at {glossary.format_label(peak[0])}")
     first = next((level for level in device.memory if level.bandwidth is not None), None)
     if first is not None and first.bandwidth is not None:
-        said.append(
+        lines.append(
             f"{level_name(first.name)} of {fmt.si(first.capacity.si, 'B')} at {fmt.si(first.bandwidth.si, 'B/s')}"
         )
     watts = device.power.loaded or device.power.max
     if watts is not None:
-        said.append(f"{fmt.si(watts.si, 'W')} {'loaded' if device.power.loaded else 'at most'}")
-    return "; ".join(said) + (" per device." if machine.count > 1 else ".")
+        lines.append(f"{fmt.si(watts.si, 'W')} {'loaded' if device.power.loaded else 'at most'}")
+    return "; ".join(lines) + (" per device." if machine.count > 1 else ".")
 
 
 def memory(machine: Machine, report: Report | None) -> pd.DataFrame:
     """Levels of each device: capacity, bandwidth, and the bytes that lie there now."""
-    held = report.memory if report is not None else ()
+    memory = report.memory if report is not None else ()
     rows: list[tuple[str, str, float, float | None, list[MemoryRow]]] = []
     for device in machine.bound.devices:
-        mine = [row for row in held if row.device == device.name] or [r for r in held if device.name in r.device]
+        own = [row for row in memory if row.device == device.name] or [r for r in memory if device.name in r.device]
         named = {level.name for level in device.memory}
         for level in device.memory:
-            here = [row for row in mine if row.level == level.name]
+            here = [row for row in own if row.level == level.name]
             each = level_name(level.name) + (", each core" if level.per == "core" else "")
             rows.append((device.name, each, level.capacity.si, level.bandwidth.si if level.bandwidth else None, here))
-        rest = dict.fromkeys(row.level for row in mine if row.level not in named)
+        rest = dict.fromkeys(row.level for row in own if row.level not in named)
         for name in rest:
-            here = [row for row in mine if row.level == name]
+            here = [row for row in own if row.level == name]
             rows.append((device.name, level_name(name), here[0].capacity_bytes, None, here))
     return pd.DataFrame(
         {
@@ -141,7 +141,7 @@ def _printed(text: str) -> str:
     return fmt.prose(re.sub(r"(?<![\w.-])\d{4,}(?![\d.])", lambda m: f"{int(m[0]):,}", text))
 
 
-def _told(where: str) -> str:
+def _origin(where: str) -> str:
     """Where a number is from, a document by its name: `section VI (DFX appliance)`."""
     return fmt.prose(re.sub(r"\bseed(\d{3})\b", lambda m: TITLES.get(m[1], m[0]), where))
 
@@ -159,7 +159,7 @@ def groups(machine: Machine) -> dict[str, pd.DataFrame]:
                 "Quantity": [_called(row) for row in listed],
                 "Value": [_printed(row.printed) for row in listed],
                 "Evidence": [row.basis for row in listed],
-                "Where": [_told(row.where) for row in listed],
+                "Where": [_origin(row.where) for row in listed],
             }
         )
         for name, listed in rows.items()
@@ -171,15 +171,15 @@ def links(machine: Machine, report: Report | None) -> pd.DataFrame:
     """Wires of the system: what each carries, and how busy the scenario keeps it."""
     busy = {row.name: row for row in report.links} if report is not None else {}
     wires = machine.bound.wires
-    mine = [busy.get(wire.link.name) for wire in wires]
+    shares = [busy.get(wire.link.name) for wire in wires]
     return pd.DataFrame(
         {
             "Link": [wire.link.name for wire in wires],
             "Between": [glossary.BETWEEN[wire.role] for wire in wires],
             "Bandwidth": [fmt.si(wire.link.bandwidth.si, "B/s") for wire in wires],
             "Latency": [fmt.seconds(wire.link.latency.si) for wire in wires],
-            "A request": [fmt.si(row.bytes_per_request, "B") if row else fmt.UNKNOWN for row in mine],
-            "Busy": [fmt.percent(row.utilisation) if row else fmt.UNKNOWN for row in mine],
+            "A request": [fmt.si(row.bytes_per_request, "B") if row else fmt.UNKNOWN for row in shares],
+            "Busy": [fmt.percent(row.utilisation) if row else fmt.UNKNOWN for row in shares],
         }
     )
 

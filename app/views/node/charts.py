@@ -84,8 +84,8 @@ def _ways(topology: Topology, role: str, gap: str) -> str:
             used = fmt.percent(min(1.0, load.utilisation))
             lines.append(f"{arrow} <b>{fmt.si(load.bytes_per_request, 'B')}</b> {used} busy")
     row = topology.links[role]
-    both = f"<b>{fmt.si(row.bytes_per_request, 'B')}</b>{gap}{fmt.percent(row.utilisation)} busy"
-    return "<br>".join(lines) or both
+    text = f"<b>{fmt.si(row.bytes_per_request, 'B')}</b>{gap}{fmt.percent(row.utilisation)} busy"
+    return "<br>".join(lines) or text
 
 
 def topology(topology: Topology, dark: bool, height: int = 330) -> Figure:
@@ -132,12 +132,12 @@ def cores(spans: Sequence[Span], card: int, dark: bool) -> Figure:
     neighbours differ without a hue of their own.
     """
     own = (f"card {card},", f"card {card} ")
-    kept = [s for s in spans if not card or not s.unit.startswith("card ") or s.unit.startswith(own)]
-    units = sorted({s.unit for s in kept}, key=_row)[:_ROWS]
-    end = max((s.start_s + s.duration_s for s in kept), default=1.0)
+    visible = [s for s in spans if not card or not s.unit.startswith("card ") or s.unit.startswith(own)]
+    units = sorted({s.unit for s in visible}, key=_row)[:_ROWS]
+    end = max((s.start_s + s.duration_s for s in visible), default=1.0)
     scale = fmt.scale([end], "s")
     shown = []
-    for s in sorted((s for s in kept if s.unit in units), key=lambda s: RESOURCES.index(s.resource)):
+    for s in sorted((s for s in visible if s.unit in units), key=lambda s: RESOURCES.index(s.resource)):
         number = _number(s)
         text, odd = str(number) if s.duration_s > 0.02 * end else "", number % 2 == 1
         shown.append(

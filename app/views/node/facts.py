@@ -56,13 +56,13 @@ def topology(report: Report) -> Topology:
     bound = bind(report.scenario)
     rows = {row.role: row for row in report.links}
     device = bound.device
-    held = next((m for m in device.memory if m.role == "offchip"), device.memory[0])
+    level = next((m for m in device.memory if m.role == "offchip"), device.memory[0])
     return Topology(
         network="Network" if bound.wire("network") else None,
         host=bound.host.name if bound.host else None,
         switch="Switch" if bound.wire("switch") or bound.wire("peer") else None,
         device=device.name,
-        memory=f"{fmt.si(held.capacity.si, 'B')} {held.name.upper()}",
+        memory=f"{fmt.si(level.capacity.si, 'B')} {level.name.upper()}",
         count=report.scenario.devices,
         links=rows,
         loads={(row.role, row.way): row for row in at_work.links(report.scenario)},
@@ -110,7 +110,7 @@ def gains(scenario: Scenario, name: str) -> tuple[float | None, list[Gain]]:
     return _ratio(_value(scenario, now, name), nothing), rows
 
 
-def told(together: float | None, rows: list[Gain]) -> str:
+def gain_words(together: float | None, rows: list[Gain]) -> str:
     """The gain of all together and the largest single one, in words."""
     if not rows or together is None:
         return texts.NO_SWITCH
@@ -161,11 +161,11 @@ def kinds_table(columns: Sequence[KindColumn]) -> dict[str, list[Any]]:
 
     A row a kind and one for the whole request, in ms.
     """
-    first, *others = columns
+    first, *rest = columns
     kinds = list(dict.fromkeys(kind for column in columns for kind in column.seconds))
     table: dict[str, list[Any]] = {"Operator": ["all", *kinds]}
     table[texts.MS] = [1e3 * first.latency_s, *(1e3 * first.seconds.get(kind, 0.0) for kind in kinds)]
-    for column in others:
+    for column in rest:
         if column.seconds != first.seconds:
             name = f"{column.label} {'on' if column.on else 'off'} (ms)"
             table[name] = [1e3 * column.latency_s, *(1e3 * column.seconds.get(kind, 0.0) for kind in kinds)]

@@ -60,7 +60,7 @@ def switches(report: Report) -> None:
         picked, args = choice("Figure", figures, "figure")
         st.pills("Figure", list(figures), required=True, label_visibility="collapsed", **args)
         together, rows = facts.gains(report.scenario, picked)
-        title.markdown(texts.SPEED_UPS.format(gains=fmt.plain(facts.told(together, rows))))
+        title.markdown(texts.SPEED_UPS.format(gains=fmt.plain(facts.gain_words(together, rows))))
         frame = pd.DataFrame(
             {
                 "Optimisation": [r.label for r in rows],
@@ -155,16 +155,16 @@ def under_load(scenario: Scenario) -> None:
         picked, args = choice("Model", {id: zoo.workload(id).name for id in loads}, "model")
         st.pills("Model", loads, required=True, label_visibility="collapsed", **args)
         limit = limit_of(picked)
-        one = usual(scenario, picked)
-        card, host = cached.node_curves(encode(one), limit)
+        load = usual(scenario, picked)
+        card, host = cached.node_curves(encode(load), limit)
         answer = facts.load_told(card, host, limit)
         title.markdown(f"**Latency against load** :gray[· {fmt.plain(answer)}]")
         if card.qps:
             fig = node_charts.load([("node", card), ("host alone", host)], limit, parts.dark())
             parts.figure(fig, f"Latency against load: {answer}.", "load")
-        told = texts.LOAD_CAPTION.format(batch=one.batch)
+        caption = texts.LOAD_CAPTION.format(batch=load.batch)
         alone = f" The host alone: {host.problem[:1].lower()}{host.problem[1:]}"
-        st.caption(fmt.plain(told if host.qps else told + alone))
+        st.caption(fmt.plain(caption if host.qps else caption + alone))
         if switch("All models", "models"):
             all_models(scenario)
 

@@ -38,12 +38,12 @@ def pool(report: Report) -> None:
     """The pool's knobs and what it carries."""
     own = report.scenario.devices if report.scenario.scheme != "replicas" else 1
     with parts.card("Hardware microservice", texts.POOL, stretch=False):
-        one, two, three, four = st.columns(4)
-        devices = checked(one.number_input, texts.DEVICES, own, 100_000, max(8, own), key="pool.devices")
-        clients = checked(two.number_input, "Clients", 1, 1_000_000, 4, key="pool.clients")
-        cores = checked(three.number_input, texts.CORES, 1, 1024, 16, key="pool.cores")
+        first, second, third, fourth = st.columns(4)
+        devices = checked(first.number_input, texts.DEVICES, own, 100_000, max(8, own), key="pool.devices")
+        clients = checked(second.number_input, "Clients", 1, 1_000_000, 4, key="pool.clients")
+        cores = checked(third.number_input, texts.CORES, 1, 1024, 16, key="pool.cores")
         spent = checked(
-            four.number_input,
+            fourth.number_input,
             texts.CORE_TIME,
             0.001,
             100_000.0,

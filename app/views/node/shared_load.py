@@ -35,7 +35,7 @@ def _rate(name: str, scenario: Scenario, key: str) -> float:
     )
 
 
-def _told(node: SharedNode) -> str:
+def _answer(node: SharedNode) -> str:
     if node.problem:
         return node.problem
     if node.busiest == CARDS:
@@ -57,25 +57,25 @@ def two_networks(scenario: Scenario) -> None:
             if other == _NONE:
                 return
             try:
-                both = scenario, usual(scenario, other)
+                pair = scenario, usual(scenario, other)
                 rates = [
                     _rate(zoo.workload(s.workload).name, s, key)
-                    for s, key in zip(both, ("beside.own", "beside.qps"), strict=True)
+                    for s, key in zip(pair, ("beside.own", "beside.qps"), strict=True)
                 ]
-                node = _shared(tuple((encode(s), rate) for s, rate in zip(both, rates, strict=True)))
+                node = _shared(tuple((encode(s), rate) for s, rate in zip(pair, rates, strict=True)))
             except (ScenarioError, Unsupported) as why:
                 st.info(fmt.plain(str(why)), icon=":material/info:")
                 return
-        title.markdown(f"{texts.TWO} :gray[· {fmt.plain(_told(node))}]")
+        title.markdown(f"{texts.TWO} :gray[· {fmt.plain(_answer(node))}]")
         frame = pd.DataFrame(
             {
-                "Network": [one.name for one in node.networks],
-                "Requests/s": [fmt.si(one.qps) for one in node.networks],
-                "Alone, at most": [fmt.si(one.alone_qps) for one in node.networks],
-                "Cards busy": [fmt.percent(one.use[CARDS]) for one in node.networks],
-                "Idle": [fmt.seconds(one.idle_s) for one in node.networks],
-                "p99": [fmt.UNKNOWN if one.p99_s is None else fmt.seconds(one.p99_s) for one in node.networks],
-                "Limit": [fmt.UNKNOWN if one.limit_s is None else fmt.seconds(one.limit_s) for one in node.networks],
+                "Network": [net.name for net in node.networks],
+                "Requests/s": [fmt.si(net.qps) for net in node.networks],
+                "Alone, at most": [fmt.si(net.alone_qps) for net in node.networks],
+                "Cards busy": [fmt.percent(net.use[CARDS]) for net in node.networks],
+                "Idle": [fmt.seconds(net.idle_s) for net in node.networks],
+                "p99": [fmt.UNKNOWN if net.p99_s is None else fmt.seconds(net.p99_s) for net in node.networks],
+                "Limit": [fmt.UNKNOWN if net.limit_s is None else fmt.seconds(net.limit_s) for net in node.networks],
             }
         )
         text = st.column_config.TextColumn(alignment="right")

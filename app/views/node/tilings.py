@@ -29,8 +29,8 @@ def tilings(scenario: Scenario) -> None:
             st.info(texts.NO_TILE, icon=":material/info:")
             return
         best = tiled.product.best["latency"]
-        told = tiled.product.counted().capitalize()
-        st.markdown(fmt.plain(f"{told}, {fmt.count(tiled.product.tried)} tried. Fastest: {best.words()}."))
+        tilings = tiled.product.counted().capitalize()
+        st.markdown(fmt.plain(f"{tilings}, {fmt.count(tiled.product.tried)} tried. Fastest: {best.words()}."))
         known = [v for row in tiled.bytes for v in row if v is not None]
         moved, least = fmt.si(best.near_bytes, "B"), fmt.si(tiled.product.least[0], "B")
         answer = texts.TILINGS_ANSWER.format(moved=moved, least=least)
@@ -63,4 +63,4 @@ def tilings(scenario: Scenario) -> None:
 
 def _nearest(sizes: tuple[int, ...], size: int) -> int:
     """Place of the smallest block size that holds so many rows or columns."""
-    return next((i for i, one in enumerate(sizes) if one >= size), len(sizes) - 1)
+    return next((i for i, block in enumerate(sizes) if block >= size), len(sizes) - 1)

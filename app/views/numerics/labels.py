@@ -24,8 +24,8 @@ def called(format: str) -> str:
 
 def _tensor(name: str) -> str:
     """A tensor within a sentence; a name in it stays one: `Gaussian weights`."""
-    said = TENSORS[name]
-    return said if said.startswith("Gaussian") else said[:1].lower() + said[1:]
+    label = TENSORS[name]
+    return label if label.startswith("Gaussian") else label[:1].lower() + label[1:]
 
 
 def answer(tensor: str, wanted_db: float, best: FormatLoss | None) -> str:

@@ -93,10 +93,10 @@ def measured() -> None:
             width="stretch",
             help=texts.MEASURE_HELP,
         )
-        asked = st.session_state.setdefault("v.numerics.asked", set())
+        runs = st.session_state.setdefault("v.numerics.asked", set())
         if run:
-            asked.add((kind, bound))
-        if (kind, bound) not in asked:
+            runs.add((kind, bound))
+        if (kind, bound) not in runs:
             title.markdown(texts.NOT_MEASURED)
             return
         with st.spinner("Training, timing, searching"):
@@ -107,14 +107,14 @@ def measured() -> None:
 def planned(result: WorkflowResult, title: DeltaGenerator) -> None:
     """What a measured search ended with, each of its moves, and the way into a scenario."""
     wide = len(result.layers)
-    held = texts.UNTOUCHED.format(loss=100 * result.untouched_loss)
+    outcome = texts.UNTOUCHED.format(loss=100 * result.untouched_loss)
     answer = texts.MEASURED_ANSWER.format(
-        wide=wide, layers=sum(not op.startswith("table") for op in result.plan.precision), outcome=held
+        wide=wide, layers=sum(not op.startswith("table") for op in result.plan.precision), outcome=outcome
     )
     if not result.met:
         answer = texts.NO_MEASURED_PLAN.format(bound=100 * result.bound)
         if result.plan.met:
-            answer += texts.HELD_OUT_MISSED.format(loss=held)
+            answer += texts.HELD_OUT_MISSED.format(loss=outcome)
     title.markdown(texts.MEASURED.format(answer=fmt.plain(answer)))
     rows = pd.DataFrame(
         {

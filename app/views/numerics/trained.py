@@ -18,7 +18,7 @@ from engine.lab.numerics.trained import DigitsStudy, WideDeepStudy
 _ROWS = 50_000  # of training, and as many held out: some seconds of a server that others use too
 
 
-def _asked(key: str, label: str, help: str, job: tuple[Any, ...]) -> Any:
+def _result(key: str, label: str, help: str, job: tuple[Any, ...]) -> Any:
     """The last result of a queued job, if there is one; a button asks for it."""
     slot = f"v.trained.{key}"
     if st.button(label, icon=":material/model_training:", key=f"n.{key}", help=help):
@@ -89,22 +89,22 @@ def _digits(study: DigitsStudy) -> None:
 
 
 def _narrow_floats(costs: tuple[FormatCost, ...]) -> None:
-    own = [one for one in costs if one.format.startswith("ms-fp")]
-    low = min(own, key=lambda one: one.accuracy.bits)
+    own = [cost for cost in costs if cost.format.startswith("ms-fp")]
+    low = min(own, key=lambda cost: cost.accuracy.bits)
     answer = texts.RETRAINED_CONVERTED.format(format=low.format, converted=fmt.percent(low.accuracy.converted))
     answer += texts.RETRAINED_TRAINED.format(trained=fmt.percent(low.accuracy.epochs[-1]))
     answer += f"{fmt.percent(low.accuracy.trained)} in FP32"
     with parts.card(texts.RETRAINED, answer):
         _table(
             {
-                "Machine": [one.machine.rpartition(" on ")[2] for one in costs],
-                "Stored in": [one.format for one in costs],
-                "Bits a weight": [one.accuracy.bits for one in costs],
-                "Weights (kB)": [fmt.KILOBYTE(one.accuracy.weight_bytes) for one in costs],
-                "Peak": [fmt.si(one.peak, "FLOP/s") for one in costs],
-                "State error (%)": [100 * one.error for one in costs],
-                "Converted (%)": [100 * one.accuracy.converted for one in costs],
-                "Retrained (%)": [100 * one.accuracy.epochs[-1] for one in costs],
+                "Machine": [cost.machine.rpartition(" on ")[2] for cost in costs],
+                "Stored in": [cost.format for cost in costs],
+                "Bits a weight": [cost.accuracy.bits for cost in costs],
+                "Weights (kB)": [fmt.KILOBYTE(cost.accuracy.weight_bytes) for cost in costs],
+                "Peak": [fmt.si(cost.peak, "FLOP/s") for cost in costs],
+                "State error (%)": [100 * cost.error for cost in costs],
+                "Converted (%)": [100 * cost.accuracy.converted for cost in costs],
+                "Retrained (%)": [100 * cost.accuracy.epochs[-1] for cost in costs],
             },
             {
                 "Bits a weight": "%.2f",
@@ -148,7 +148,7 @@ def trained_here() -> None:
     )
     for key, label, title, job, show, says in cards:
         slot = st.container()
-        study = _asked(key, label, texts.RUN_HELP, job)
+        study = _result(key, label, texts.RUN_HELP, job)
         with slot:
             if study is None:
                 with parts.card(title, "not run yet"):

@@ -88,17 +88,17 @@ def rows(listing: Listing) -> None:
             "Hazard": [row.hazard for row in listing.rows],
         }
     )
-    said = texts.LISTING_ANSWER.format(count=fmt.count(len(listing.rows)), waits=fmt.count(waits))
-    with parts.card("Listing", texts.LISTING.format(said=said), stretch=False):
+    answer = texts.LISTING_ANSWER.format(count=fmt.count(len(listing.rows)), waits=fmt.count(waits))
+    with parts.card("Listing", texts.LISTING.format(said=answer), stretch=False):
         parts.table(
-            frame, said, {"Unit": st.column_config.TextColumn(width=parts.wide_enough(frame["Unit"]))}, tall=360
+            frame, answer, {"Unit": st.column_config.TextColumn(width=parts.wide_enough(frame["Unit"]))}, tall=360
         )
     for note in listing.notes:
         st.caption(fmt.plain(note))
 
 
 def _table(before: tuple[Values, ...], after: tuple[Values, ...], row: Row) -> pd.DataFrame:
-    def told(values: tuple[float, ...] | None) -> str:
+    def text(values: tuple[float, ...] | None) -> str:
         return " ".join(f"{v:.4g}" for v in values[:_SHOWN]) if values else fmt.UNKNOWN
 
     old, new = {v.register: v for v in before}, {v.register: v for v in after}
@@ -107,8 +107,8 @@ def _table(before: tuple[Values, ...], after: tuple[Values, ...], row: Row) -> p
         {
             "Register": names,
             "Elements": [new[n].elements for n in names],
-            "Before": [told(old[n].after if n in old else new[n].before) for n in names],
-            "After": [told(new[n].after) for n in names],
+            "Before": [text(old[n].after if n in old else new[n].before) for n in names],
+            "After": [text(new[n].after) for n in names],
             "From float64 (%)": [None if (e := new[n].error) is None else 100 * e for n in names],
         }
     )

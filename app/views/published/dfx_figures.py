@@ -21,27 +21,27 @@ def paired(figure: Comparison, dark: bool) -> Figure:
     most = max(max(b.predicted, b.printed or 0.0) for b in figure.bars)
     scale = fmt.scale([most], figure.unit) if figure.unit else fmt.Scale(100.0, "%")
     labels = [two_lines(b.label, _text(figure, b.predicted)) for b in figure.bars]
-    shown, told = [], []
+    shown, printed = [], []
     for at, b in enumerate(figure.bars):
-        said = hover(b.label, f"predicted {_text(figure, b.predicted)}")
+        note = hover(b.label, f"predicted {_text(figure, b.predicted)}")
         if b.printed is not None:
-            said = hover(b.label, f"predicted {_text(figure, b.predicted)}, printed {_text(figure, b.printed)}")
-            told.append((scale(b.printed), at, said))
-        shown.append(Bar(at, scale(b.predicted), PALETTE["compute"][dark], said))
+            note = hover(b.label, f"predicted {_text(figure, b.predicted)}, printed {_text(figure, b.printed)}")
+            printed.append((scale(b.printed), at, note))
+        shown.append(Bar(at, scale(b.predicted), PALETTE["compute"][dark], note))
     x = span(f"{figure.measure} ({scale.unit})", 0, 1.08 * scale(most), nticks=5)
-    xs, ys, says = zip(*told) if told else ((), (), ())
-    marks = [points(xs, ys, INK[dark], says, symbol="diamond", size=11)] if told else []
+    xs, ys, says = zip(*printed) if printed else ((), (), ())
+    marks = [points(xs, ys, INK[dark], says, symbol="diamond", size=11)] if printed else []
     return rows(labels, shown, x, dark, least=200, more=marks)
 
 
 def _answer(figure: Comparison) -> str:
-    told = [(b.label, b.predicted / b.printed - 1) for b in figure.bars if b.printed]
+    errors = [(b.label, b.predicted / b.printed - 1) for b in figure.bars if b.printed]
     if figure.answer:
         return figure.answer
-    if not told:
+    if not errors:
         low = min(figure.bars, key=lambda b: b.predicted)
         return texts.LEAST.format(label=low.label, figure=_text(figure, low.predicted))
-    label, worst = max(told, key=lambda one: abs(one[1]))
+    label, worst = max(errors, key=lambda row: abs(row[1]))
     return texts.FURTHEST_OFF.format(label=label, worst=fmt.signed(worst))
 
 

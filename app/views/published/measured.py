@@ -43,30 +43,28 @@ def section() -> None:
 
 
 def _shown(measured: Measured) -> None:
-    done = [row for row in measured.rows if row.predicted]
+    predicted = [row for row in measured.rows if row.predicted]
     why = skipped(measured.rows)
     if why:
         lines = [f"{count}: {reason.rstrip('.')}." for reason, count in why.most_common(8)]
         lines += [texts.OTHER_REASONS] if len(why) > len(lines) else []
-        told = "  \n".join(map(fmt.plain, lines))
-        st.warning(f"{why.total()} of {len(measured.rows)} rows skipped  \n{told}", icon=":material/edit_off:")
-    if not done:
+        reasons = "  \n".join(map(fmt.plain, lines))
+        st.warning(f"{why.total()} of {len(measured.rows)} rows skipped  \n{reasons}", icon=":material/edit_off:")
+    if not predicted:
         return
-    held, size = coverage(done), spread([error for row in done for error in row.errors.values()])
-    band = (
-        texts.BAND_HELD.format(inside=held["held"], banded=held["banded"]) if held["banded"] else texts.NO_BANDS
-    ) + (
-        texts.WITHOUT_EVIDENCE.format(no_evidence=held["no_evidence"]) if held["banded"] and held["no_evidence"] else ""
+    cov, size = coverage(predicted), spread([error for row in predicted for error in row.errors.values()])
+    band = (texts.BAND_HELD.format(inside=cov["held"], banded=cov["banded"]) if cov["banded"] else texts.NO_BANDS) + (
+        texts.WITHOUT_EVIDENCE.format(no_evidence=cov["no_evidence"]) if cov["banded"] and cov["no_evidence"] else ""
     )
-    said = texts.PREDICTED_ROWS.format(
-        done=len(done),
+    text = texts.PREDICTED_ROWS.format(
+        done=len(predicted),
         rows=len(measured.rows),
         median=fmt.percent(size["median"]),
         p90=fmt.percent(size["p90"]),
         band=band,
     )
-    st.markdown(f"{said}.")
-    spots = [spot for row in done for spot in _spots(row)]
+    st.markdown(f"{text}.")
+    spots = [spot for row in predicted for spot in _spots(row)]
     figures = sorted({spot["metric"] for spot in spots})
     shown = figures[0]
     if len(figures) > 1:
@@ -75,11 +73,11 @@ def _shown(measured: Measured) -> None:
     fig = charts.predicted(
         drawn, parts.dark(), [], 280 if parts.mobile() else 560, f"Measured {shown} ({drawn[0]['unit']})"
     )
-    parts.figure(fig, texts.MEASURED_ALT.format(shown=shown, count=len(drawn), said=said), "v.measured")
+    parts.figure(fig, texts.MEASURED_ALT.format(shown=shown, count=len(drawn), said=text), "v.measured")
     st.caption(texts.MEASURED_CAPTION)
-    parts.table(_table(done), texts.ROWS_ALT)
+    parts.table(_table(predicted), texts.ROWS_ALT)
     with st.expander(texts.GROUPS_ALT, key="open.groups"):
-        parts.table(_grouped(done), "Errors by group", tall=None)
+        parts.table(_grouped(predicted), "Errors by group", tall=None)
 
 
 def _spots(row: Row) -> list[dict[str, Any]]:
@@ -103,9 +101,9 @@ def _spots(row: Row) -> list[dict[str, Any]]:
     ]
 
 
-def _table(done: list[Row]) -> pd.DataFrame:
+def _table(predicted: list[Row]) -> pd.DataFrame:
     rows = []
-    for row in done:
+    for row in predicted:
         assert row.scenario is not None
         for name, error in row.errors.items():
             low, high = row.band.around(row.predicted[name]) if row.band else (None, None)
@@ -129,7 +127,7 @@ def _table(done: list[Row]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _grouped(done: list[Row]) -> pd.DataFrame:
+def _grouped(predicted: list[Row]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "System": group["system"],
@@ -141,5 +139,5 @@ def _grouped(done: list[Row]) -> pd.DataFrame:
             "90% within (%)": round(100 * group["p90"], 1),
             "Bias (%)": round(100 * group["bias"], 1),
         }
-        for group in groups(done)
+        for group in groups(predicted)
     )

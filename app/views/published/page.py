@@ -66,14 +66,14 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
 
 def counters(rows: list[claims.Row]) -> None:
     """Independent timing predictions apart from the rest, and what is not predicted."""
-    told = headline.Headline(rows)
+    head = headline.Headline(rows)
     rest = headline.others(rows)
     with st.grid(4, min_column_width=150):
         parts.metric(
             "Independent :gray[met]",
-            f"{told.count - len(told.missed)} of {told.count}",
-            f"{len(told.missed)} missed",
-            help=texts.INDEPENDENT_MET_HELP.format(missed=", ".join(told.missed) or "none"),
+            f"{head.count - len(head.missed)} of {head.count}",
+            f"{len(head.missed)} missed",
+            help=texts.INDEPENDENT_MET_HELP.format(missed=", ".join(head.missed) or "none"),
         )
         parts.metric(
             "Other figures :gray[met]",
@@ -83,8 +83,8 @@ def counters(rows: list[claims.Row]) -> None:
         )
         parts.metric(
             "Typical error :gray[median]",
-            fmt.band(told.median) if told.median is not None else fmt.UNKNOWN,
-            fmt.band(told.p90) if told.p90 is not None else None,
+            fmt.band(head.median) if head.median is not None else fmt.UNKNOWN,
+            fmt.band(head.p90) if head.p90 is not None else None,
             delta_description=texts.NINE_TEN,
             help=texts.TYPICAL_ERROR_HELP,
         )
@@ -137,8 +137,8 @@ def _pointed() -> None:
     """A point of the chart was clicked (a callback): the last one picked counts, here or in a table."""
     for point in st.session_state["v.claims"]["selection"]["points"]:
         if "customdata" in point:
-            said = point["customdata"]
-            st.session_state["claim.now"] = said[0] if isinstance(said, list) else said
+            data = point["customdata"]
+            st.session_state["claim.now"] = data[0] if isinstance(data, list) else data
 
 
 def _claim() -> str | None:
@@ -174,8 +174,8 @@ def evidence(rows: list[claims.Row]) -> None:
     rest = [row for row in rows if row["kind"] != "timing"]
     with parts.card(texts.TIMES, f"{len(times)} listed", stretch=False):
         table(times, "v.table")
-    said = texts.ELSE_COMPARED.format(count=len(rest))
-    with st.expander(said, expanded=bool(rest) and not times, key="open.rest"):
+    label = texts.ELSE_COMPARED.format(count=len(rest))
+    with st.expander(label, expanded=bool(rest) and not times, key="open.rest"):
         table(rest, "v.rest")
 
 
@@ -218,12 +218,12 @@ def table(rows: list[claims.Row], key: str) -> None:
 def bands() -> None:
     """Every cell of evidence: its band, and what bands found without a row's source hold."""
     cells = error_bands.cells()
-    held, n = (sum(row[name] for row in cells) for name in ("held", "of"))
+    inside, n = (sum(row[name] for row in cells) for name in ("held", "of"))
     having = sum(row["relative"] is not None for row in cells)
-    said = texts.BANDS_ANSWER.format(
-        having=having, kinds=len(cells), inside=held, all=n, share=fmt.percent(held / n) if n else "none"
+    answer = texts.BANDS_ANSWER.format(
+        having=having, kinds=len(cells), inside=inside, all=n, share=fmt.percent(inside / n) if n else "none"
     )
-    with st.expander(f"Error bands: {said}", key="open.bands"):
+    with st.expander(f"Error bands: {answer}", key="open.bands"):
         frame = pd.DataFrame(
             {
                 "Kind of work": row["said"],

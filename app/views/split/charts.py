@@ -51,12 +51,12 @@ def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int
     return style(data, x, y, height, dark, notes=notes, legend=True, barmode="stack", bargap=0.08)
 
 
-def placements(found: Sequence[Placement], limit_s: float | None, dark: bool) -> Figure:
+def placements(places: Sequence[Placement], limit_s: float | None, dark: bool) -> Figure:
     """From frame to answer at each execution point: travel and compute."""
-    end = max(p.latency_s for p in found)
+    end = max(p.latency_s for p in places)
     scale = fmt.scale([end], "s")
     shown, labels = [], []
-    for at, p in enumerate(found):
+    for at, p in enumerate(places):
         cut = f", cut after {p.after}" if p.after else ""
         labels.append(two_lines(f"{p.name}{cut}", fmt.seconds(p.latency_s)))
         for name, value, start, hue in (
@@ -68,7 +68,7 @@ def placements(found: Sequence[Placement], limit_s: float | None, dark: bool) ->
     more, notes = [], []
     if limit_s is not None and limit_s < 2 * end:
         end = max(end, limit_s)
-        more = [limit(scale(limit_s), len(found))]
+        more = [limit(scale(limit_s), len(places))]
         notes = [note(scale(limit_s), -0.6, "limit", "right bottom")]
     x = span(texts.PLACES_AXIS.format(unit=scale.unit), 0, scale(end) * 1.06)
     return rows(labels, shown, x, dark, least=56, more=more, notes=notes, legend=True)

@@ -110,15 +110,15 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
 
 def camera(scenario: Scenario) -> None:
     """The three execution points of a city and cuts between them, for a camera's frames."""
-    one, two, three = st.columns(3)
-    frames = checked(one.number_input, "Frames a second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
-    size = checked(two.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help=texts.FRAME_HELP)
-    asked, args = choice("Latency limit", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
-    three.select_slider("Latency limit", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
-    limit = None if asked == "any" else float(asked)
+    first, second, third = st.columns(3)
+    frames = checked(first.number_input, "Frames a second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
+    size = checked(second.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help=texts.FRAME_HELP)
+    value, args = choice("Latency limit", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
+    third.select_slider("Latency limit", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
+    limit = None if value == "any" else float(value)
     try:
-        seen = Camera(float(frames), fmt.KILOBYTE.si(float(size)))
-        cuts = placements(scenario.workload, seen, limit, scenario.precision, params=scenario.params)
+        camera = Camera(float(frames), fmt.KILOBYTE.si(float(size)))
+        cuts = placements(scenario.workload, camera, limit, scenario.precision, params=scenario.params)
     except (ScenarioError, Unsupported) as error:
         with parts.card("Edge placement", texts.NONE_RUNS):
             st.caption(fmt.plain(str(error)))
@@ -163,14 +163,14 @@ def packets(scenario: Scenario, report: Report | None) -> None:
     chosen = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else path.usual(device)
     counts = sorted({0, chosen, min(360, most), most})
     rates = [forwarding(device, n, model=named(scenario).model) for n in counts]
-    mine = next(one for one in rates if one.executors == chosen)
-    answer = texts.FORWARDING_ANSWER.format(executors=chosen, size=mine.drop_bytes)
+    now = next(r for r in rates if r.executors == chosen)
+    answer = texts.FORWARDING_ANSWER.format(executors=chosen, size=now.drop_bytes)
     with parts.card("Forwarding while inferring", answer):
         fig = charts.forwarding(rates, chosen, parts.dark())
         parts.figure(fig, texts.FORWARDING_ALT.format(answer=answer), "forwarding")
-        held: dict[str, list[str]] = {}
+        by_level: dict[str, list[str]] = {}
         for fit in report.memory if report is not None else ():
-            held.setdefault(fit.level, []).append(f"{fit.holds}, {fmt.si(fit.need_bytes, 'B')}")
+            by_level.setdefault(fit.level, []).append(f"{fit.holds}, {fmt.si(fit.need_bytes, 'B')}")
         frame = pd.DataFrame(
             {
                 "Memory": [m.name.upper().replace("-", " ") for m, _ in memories],
@@ -180,7 +180,7 @@ def packets(scenario: Scenario, report: Report | None) -> None:
                 "Bytes an access": [f"{m.width.si:g}" if m.width is not None else fmt.UNKNOWN for m, _ in memories],
                 texts.WAIT_COLUMN: [wait for _, wait in memories],
                 "Holds": [
-                    ", ".join(held.get(m.name, ())) or ("packets" if m.per == "island" else fmt.UNKNOWN)
+                    ", ".join(by_level.get(m.name, ())) or ("packets" if m.per == "island" else fmt.UNKNOWN)
                     for m, _ in memories
                 ],
             }

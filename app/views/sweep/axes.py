@@ -168,9 +168,9 @@ def _fields(scenario: Scenario) -> list[Candidate]:
         if of.path in _SEVERAL:
             fields += _SEVERAL[of.path](of, scenario, offered)
         elif of.kind == "id":
-            fields += [one] if (one := _pair(of, scenario)) else []
-        elif of.kind in ("count", "choice") and (one := _of_field(of, scenario, offered)):
-            fields.append(one)
+            fields += [axis] if (axis := _pair(of, scenario)) else []
+        elif of.kind in ("count", "choice") and (axis := _of_field(of, scenario, offered)):
+            fields.append(axis)
     return fields
 
 
@@ -196,8 +196,8 @@ def _hardware(scenario: Scenario) -> list[Candidate]:
         if span is None:
             continue
         group = "model" if row.path.startswith("model.") else "hardware"
-        said = f"{row.basis}. {row.where}"
-        result.append(Candidate(row.path, glossary.tidy(row.label), group, (), span, row.printed, str, said, row))
+        help = f"{row.basis}. {row.where}"
+        result.append(Candidate(row.path, glossary.tidy(row.label), group, (), span, row.printed, str, help, row))
     return result
 
 
@@ -287,7 +287,7 @@ def size(axes: Mapping[str, Values]) -> int:
     return math.prod(map(length, axes.values()))
 
 
-def told(candidate: Candidate, values: Values) -> str:
+def axis_words(candidate: Candidate, values: Values) -> str:
     """An axis in a few words: `1 … 128 (8)`, `FP16, INT8`, `115 … 1840 GB/s, 8 steps`."""
     if isinstance(values, AxisRange):
         low_unit, high_unit = values.low.partition(" ")[2], values.high.partition(" ")[2]

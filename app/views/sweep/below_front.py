@@ -86,10 +86,10 @@ def moves(outcome: Outcome, design: SweptDesign) -> None:
             st.caption(texts.NOTHING_MOVES.format(label=metric.label.lower()))
             return
         share = fmt.percent(questions.SHARE)
-        said = f"{rows[0][0]} down by {share}: {fmt.signed(rows[0][1])}; up: {fmt.signed(rows[0][2])}"
-        st.caption(texts.SENSITIVITY_CAPTION.format(share=share, said=fmt.plain(said)))
+        swing = f"{rows[0][0]} down by {share}: {fmt.signed(rows[0][1])}; up: {fmt.signed(rows[0][2])}"
+        st.caption(texts.SENSITIVITY_CAPTION.format(share=share, said=fmt.plain(swing)))
         fig = charts.tornado(rows, questions.SHARE, metric.label.lower(), parts.dark())
-        parts.figure(fig, f"Tornado of {metric.label}: {said}.", "moves")
+        parts.figure(fig, f"Tornado of {metric.label}: {swing}.", "moves")
 
 
 def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> None:
@@ -109,8 +109,8 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
             except (ScenarioError, Unsupported) as error:
                 st.session_state.sweep_change = None
                 parts.refused(error)
-        asked, smallest = st.session_state.get("sweep_change") or ("", None)
-        if smallest is None or asked != key:
+        last, smallest = st.session_state.get("sweep_change") or ("", None)
+        if smallest is None or last != key:
             return
         if not smallest.met:
             st.error(fmt.plain(smallest.sentence), icon=":material/block:")

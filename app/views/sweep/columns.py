@@ -104,18 +104,18 @@ class DesignColumns:
             values, metric = figures[FIGURES.index(name)], metrics[name]
             if name in outcome.objectives or np.isfinite(values).any():
                 columns.append(Column(name, metric.label, metric.unit, values, figure=metric))
-        for path, taken, stride in settings_along(outcome.space):
-            candidate, digits = candidates[path], numbers // stride % len(taken)
+        for path, options, stride in settings_along(outcome.space):
+            candidate, digits = candidates[path], numbers // stride % len(options)
             label = candidate.label[:1].upper() + candidate.label[1:]
             if candidate.row is not None:
-                values = np.array(taken, dtype=np.float64)[digits]
+                values = np.array(options, dtype=np.float64)[digits]
                 columns.append(Column(path, label, candidate.row.unit, values))
             else:
-                names = tuple(map(candidate.shown, taken))
+                names = tuple(map(candidate.shown, options))
                 columns.append(Column(path, label, "", digits.astype(np.float64), names))
         return cls(numbers, tuple(columns), len(outcome.drawn_numbers), len(outcome.objectives))
 
-    def kept(self, ranges: Ranges) -> np.ndarray:
+    def within(self, ranges: Ranges) -> np.ndarray:
         """Which designs lie inside every range, (n,)."""
         inside = np.ones(len(self.numbers), dtype=bool)
         for column in self.columns:
@@ -127,8 +127,8 @@ class DesignColumns:
     def upright(self) -> list[Column]:
         """Axes to draw side by side: the objectives, then settings on which the front's designs differ."""
         last = len(self.numbers) - self.front
-        turned = [c for c in self.columns if c.figure is None and len(set(c.values[last:])) > 1]
-        return [*self.columns[: self.goals], *turned][:_UPRIGHT]
+        settings = [c for c in self.columns if c.figure is None and len(set(c.values[last:])) > 1]
+        return [*self.columns[: self.goals], *settings][:_UPRIGHT]
 
     def says(self, at: int, most: int) -> str:
         """A design under the pointer."""

@@ -76,19 +76,19 @@ def _range(candidate: Candidate, span: AxisRange, names: list[str]) -> None:
 
 
 def _tie(
-    path: str, other: str | None, others: list[str], candidates: Mapping[str, Candidate], names: list[str]
+    path: str, other: str | None, partners: list[str], candidates: Mapping[str, Candidate], names: list[str]
 ) -> None:
     st.selectbox(
         "Set together with",
-        [_NONE, *others],
+        [_NONE, *partners],
         format_func=lambda p: candidates[p].label if p in candidates else p,
         help=texts.TIED_HELP,
-        disabled=not others,
+        disabled=not partners,
         **controlled(
             f"x.tie.{path}",
             other or _NONE,
             lambda chosen: spaces.choose(spaces.shown(names).tied(path, None if chosen == _NONE else chosen), names),
-            tuple(others),
+            tuple(partners),
         ),
     )
 
@@ -97,15 +97,15 @@ def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str
     st.markdown(f"**Axes** :gray[· {fmt.count(space.size)} designs]")
     for path, values in space.axes:
         candidate = candidates[path]
-        others = [other for group in space.groups if path in group for other in group if other != path]
-        tied = f", with {' and '.join(candidates[other].label for other in others)}" if others else ""
-        title = f"{fmt.plain(candidate.label)} :gray[{fmt.plain(axes.told(candidate, values) + tied)}]"
+        partners = [other for group in space.groups if path in group for other in group if other != path]
+        tied = f", with {' and '.join(candidates[other].label for other in partners)}" if partners else ""
+        title = f"{fmt.plain(candidate.label)} :gray[{fmt.plain(axes.axis_words(candidate, values) + tied)}]"
         with st.expander(title, key=f"open.x.{path}"):
             if isinstance(values, AxisRange):
                 _range(candidate, values, names)
             else:
                 _list(candidate, values, names)
-            _tie(path, others[0] if others else None, [p for p, _ in space.axes if p != path], candidates, names)
+            _tie(path, partners[0] if partners else None, [p for p, _ in space.axes if p != path], candidates, names)
             st.button(
                 "Remove axis",
                 key=f"x.remove.{path}",
@@ -142,11 +142,11 @@ def _objectives(space: PageSpace, metrics: Mapping[str, Metric], names: list[str
 
     def picked(at: int, value: str) -> None:
         now = spaces.shown(names)
-        others = [o for i, o in enumerate(now.objectives) if i != at]
-        chosen = others if value == _NONE else [*others[:at], value, *others[at:]]
-        kept = tuple(dict.fromkeys(v for v in chosen if v in known))
-        if len(kept) >= 2:
-            spaces.choose(replace(now, objectives=kept), names)
+        rest = [o for i, o in enumerate(now.objectives) if i != at]
+        chosen = rest if value == _NONE else [*rest[:at], value, *rest[at:]]
+        metrics = tuple(dict.fromkeys(v for v in chosen if v in known))
+        if len(metrics) >= 2:
+            spaces.choose(replace(now, objectives=metrics), names)
 
     def worded(name: str) -> str:
         if name == _NONE:
@@ -154,8 +154,8 @@ def _objectives(space: PageSpace, metrics: Mapping[str, Metric], names: list[str
         return f"{'least' if known[name].less else 'most'} {known[name].label[:1].lower()}{known[name].label[1:]}"
 
     for at, label in enumerate(("X axis", "Y axis", "Third objective")):
-        others = [w for i, w in enumerate(wanted) if i != at]
-        options = [n for n in known if n not in others]
+        rest = [w for i, w in enumerate(wanted) if i != at]
+        options = [n for n in known if n not in rest]
         if at == 2:
             options = [_NONE, *options]
         now = wanted[at] if at < len(wanted) else _NONE

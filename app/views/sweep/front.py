@@ -32,7 +32,7 @@ def chart(
     """The front over its cloud in the first two objectives, coloured by a column; what is left out is faint."""
     x, y = designs.columns[:2]
     column = next((c for c in designs.columns if c.name == colour), None)
-    data = [_stair(designs, dark), *_dots(designs, designs.kept(ranges), column, dark)]
+    data = [_stair(designs, dark), *_dots(designs, designs.within(ranges), column, dark)]
     across, up = [0.0, 1.0], [0.0, 1.0]
     for c, places in ((x, across), (y, up)):
         places.extend([float(c.place(limits[c.name]))] if c.name in limits else [])
@@ -84,15 +84,15 @@ def _dots(designs: DesignColumns, inside: np.ndarray, column: Column | None, dar
         (cloud, CLOUD[dark], 4, _FEW),
         (np.arange(first, len(designs.numbers)), INK[dark], 8, _MANY),
     ):
-        for kept in (False, True):
-            at = group[inside[group] == kept]
+        for within in (False, True):
+            at = group[inside[group] == within]
             says = [designs.says(int(i), most) for i in at]
             xs, ys = (c.place(c.values[at]).tolist() for c in (x, y))
             trace = points(
-                xs, ys, hue if kept else CLOUD[dark], says, size=size, customdata=designs.numbers[at].tolist()
+                xs, ys, hue if within else CLOUD[dark], says, size=size, customdata=designs.numbers[at].tolist()
             )
-            trace["marker"] |= {} if kept else {"opacity": 0.25}
-            trace["marker"] |= _shades(column, at, size > 4) if kept and column else {}
+            trace["marker"] |= {} if within else {"opacity": 0.25}
+            trace["marker"] |= _shades(column, at, size > 4) if within and column else {}
             traces.append(trace | _WHOLE)
     return traces
 
@@ -111,12 +111,12 @@ def upright(designs: DesignColumns, ranges: Ranges, picked: int, dark: bool) -> 
     """The front along all axes at once, a line for each design."""
     shown, first = designs.upright(), len(designs.numbers) - designs.front
     levels = np.array([c.place(c.values[first:]) for c in shown]).T
-    numbers, kept = designs.numbers[first:], designs.kept(ranges)[first:]
+    numbers, within = designs.numbers[first:], designs.within(ranges)[first:]
     corners = len(shown) + 1  # of a design's line, and the gap behind it
     data: list[Trace] = []
     for group, hue, opacity, width in (
-        (np.flatnonzero(~kept), CLOUD[dark], 0.25, 1.0),
-        (np.flatnonzero(kept), INK[dark], 0.6, 1.0),
+        (np.flatnonzero(~within), CLOUD[dark], 0.25, 1.0),
+        (np.flatnonzero(within), INK[dark], 0.6, 1.0),
         (np.flatnonzero(numbers == picked), PICK[dark], 1.0, 2.5),
     ):
         xs = [*range(len(shown)), None] * len(group)
@@ -137,8 +137,8 @@ def upright(designs: DesignColumns, ranges: Ranges, picked: int, dark: bool) -> 
 
 def clicked(event: Mapping[str, Any]) -> int | None:
     """Number of the design that a click picked; None where a box was drawn or nothing hit."""
-    found = event["selection"]
-    return int(found["points"][0]["customdata"]) if found["points"] and not found["box"] else None
+    hit = event["selection"]
+    return int(hit["points"][0]["customdata"]) if hit["points"] and not hit["box"] else None
 
 
 def boxed(event: Mapping[str, Any], columns: Sequence[Column], along: bool) -> dict[str, tuple[float, float]]:

@@ -29,7 +29,7 @@ class Metric:
 
 def metrics(report: Report) -> dict[str, Metric]:
     """The figures that are known for designs like this one, those to minimise first."""
-    made = glossary.rate_unit(report.unit)
+    rate = glossary.rate_unit(report.unit)
     whole = report.latency_per_unit_s != report.latency_s
     rows = [
         Metric("latency_per_unit_s", f"Latency a {report.unit}" if whole else "Latency", "s", True),
@@ -40,9 +40,9 @@ def metrics(report: Report) -> dict[str, Metric]:
         Metric("energy_per_unit_j", f"Energy per {report.unit}", "J", True),
         Metric("capex_usd", "Capital cost", "$", True),
         Metric("usd_per_million", texts.COST_PER_MILLION.format(unit=report.unit), "$", True),
-        Metric("throughput_per_s", "Throughput", f"{made}/s", False),
-        Metric("throughput_per_w", "Perf per watt", f"{made}/J", False),
-        Metric("throughput_per_usd", "Throughput per $", f"{made}/s/$", False),
+        Metric("throughput_per_s", "Throughput", f"{rate}/s", False),
+        Metric("throughput_per_w", "Perf per watt", f"{rate}/J", False),
+        Metric("throughput_per_usd", "Throughput per $", f"{rate}/s/$", False),
     ]
     return {m.name: m for m in rows if getattr(report, m.name) is not None and (whole or m.name != "latency_s")}
 

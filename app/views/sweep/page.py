@@ -62,7 +62,7 @@ def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: st
     stand_in.empty()
 
 
-def held() -> Outcome | None:
+def last_outcome() -> Outcome | None:
     """What the last sweep of this session found, stopped or not."""
     running: sweep_run.RunningSweep | None = st.session_state.get("sweep_run")
     outcome = running.settled() if running else None
@@ -96,7 +96,7 @@ def pareto(outcome: Outcome, metrics: Mapping[str, Metric]) -> np.ndarray:
     x, y = (metrics[name] for name in outcome.objectives[:2])
     better = f"{'left' if x.less else 'right'} and {'down' if y.less else 'up'}"
     answer = texts.FRONT_ANSWER.format(count=len(outcome.front), feasible=fmt.count(outcome.feasible), better=better)
-    inside, dark, phone = designs.kept(ranges), parts.dark(), parts.mobile()
+    inside, dark, phone = designs.within(ranges), parts.dark(), parts.mobile()
     labels = {column.name: column.label for column in designs.columns}
     picked, limits = chosen(outcome).number, sweep_run.limits_of(outcome.scenario)
     with parts.card("Pareto front", answer):
@@ -117,10 +117,10 @@ def pareto(outcome: Outcome, metrics: Mapping[str, Metric]) -> np.ndarray:
         fig = front.chart(designs, ranges, colour, picked, outcome, limits, dark, height)
         alt = texts.FRONT_ALT.format(x=x.label, y=y.label, answer=answer)
         parts.figure(fig, alt, "front", select=callback(lambda: _selected("front")), modes=modes)
-        kept, on_front = int(inside.sum()), int(inside[len(inside) - designs.front :].sum())
-        told = texts.INSIDE.format(inside=kept, count=len(inside), front=on_front)
+        count, on_front = int(inside.sum()), int(inside[len(inside) - designs.front :].sum())
+        caption = texts.INSIDE.format(inside=count, count=len(inside), front=on_front)
         if not phone:
-            st.caption(told if ranges else texts.BRUSH_HELP.format(count=len(inside)))
+            st.caption(caption if ranges else texts.BRUSH_HELP.format(count=len(inside)))
         if len(shown := designs.upright()) > 2 and designs.front > 1 and not phone:
             alt = texts.UPRIGHT_ALT.format(axes=", ".join(column.label for column in shown))
             fig = front.upright(designs, ranges, picked, dark)
@@ -153,12 +153,12 @@ def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
 
 
 def listed(
-    outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate], kept: np.ndarray
+    outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate], inside: np.ndarray
 ) -> None:
     """Designs of the front that are kept, as a table; a row selects its design."""
     shown = list(outcome.front)
     if st.session_state.get("sweep_ranges"):
-        shown = [d for d in shown if d.number in set(kept.tolist())]
+        shown = [d for d in shown if d.number in set(inside.tolist())]
     left = texts.SELECT_ONE.format(count=len(shown)) if len(shown) > 1 else "1 row"
     if len(shown) < len(outcome.front):
         left = texts.BRUSHED.format(shown=len(shown), count=len(outcome.front))
@@ -197,10 +197,10 @@ def results(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping
     """Front and selected design: brushing and opening a design rerun these and nothing else."""
     left, right = st.columns([62, 38], gap="small")
     with left:
-        kept = pareto(outcome, metrics)
+        inside = pareto(outcome, metrics)
     with right:
         card(outcome, metrics)
-    listed(outcome, metrics, candidates, kept)
+    listed(outcome, metrics, candidates, inside)
     below_front.tiles(outcome, chosen(outcome))
     below_front.moves(outcome, chosen(outcome))
 
@@ -225,15 +225,15 @@ def show() -> None:
     space = spaces.shown(names)
     known = objectives.priced(names, (*scenario.overrides, *dict(space.axes)))
     metrics = {name: metrics[name] for name in known}
-    asked = first and message is None and space.size <= axes.room(scenario)
+    usual = first and message is None and space.size <= axes.room(scenario)
     key = f"{spaces.write(space)} {st.session_state.token}"
-    wanted = space_controls.controls(scenario, space, metrics, names) or st.session_state.pop("sweep_wanted", asked)
-    outcome = held()
+    wanted = space_controls.controls(scenario, space, metrics, names) or st.session_state.pop("sweep_wanted", usual)
+    outcome = last_outcome()
     parts.bar(report, "sweep")
     if wanted:
         st.session_state.sweep_design, st.session_state.sweep_ranges = None, {}
         run(report, space, metrics, key)
-        outcome = held()
+        outcome = last_outcome()
     problem = st.session_state.pop("problem", None)
     for text in (
         message,
@@ -256,7 +256,7 @@ def answer(outcome: Outcome, key: str) -> None:
     """What a sweep found, and whether it is what the page asks for now."""
     if outcome.key != key:
         st.caption(texts.OUT_OF_DATE)
-    st.markdown(tables.told(outcome, outcome.metrics))
+    st.markdown(tables.summary(outcome, outcome.metrics))
     if outcome.stopped:
         st.info(
             texts.STOPPED.format(

@@ -29,7 +29,7 @@ SHARE = 0.2  # by which a tornado lowers and raises each number
 _MOST_SWINGS = 10
 _MOST_DESIGNS = 300_000  # of the grid on which the smallest change is looked for
 
-Asked = Callable[[Callable[[], Any]], Any]
+Ask = Callable[[Callable[[], Any]], Any]
 """What runs a call of the engine that takes as long as a sweep, and gives its answer: a page waits for its turn."""
 
 
@@ -93,11 +93,11 @@ def _cost(value: float | None, sign: float) -> float:
     return value if sign > 0 else 1.0 / value
 
 
-def swings(scenario: Scenario, metric: Metric, asked: Asked = _now_and_here) -> list[tuple[str, float, float]]:
+def swings(scenario: Scenario, metric: Metric, ask: Ask = _now_and_here) -> list[tuple[str, float, float]]:
     """(name, change where the number is lowered by `SHARE`, where it is raised), the widest first."""
     candidates = axes.candidates(scenario)
     rows = []
-    for swing in asked(lambda: sensitivity(scenario, (metric.name,), share=SHARE))[metric.name][:_MOST_SWINGS]:
+    for swing in ask(lambda: sensitivity(scenario, (metric.name,), share=SHARE))[metric.name][:_MOST_SWINGS]:
         name = (
             candidates[swing.path].label if swing.path in candidates else glossary.tidy(swing.path.rpartition(".")[2])
         )
@@ -118,7 +118,7 @@ class SmallestChange:
 
 
 def smallest_change(
-    report: Report, space: PageSpace, metrics: Mapping[str, Metric], asked: Asked = _now_and_here
+    report: Report, space: PageSpace, metrics: Mapping[str, Metric], ask: Ask = _now_and_here
 ) -> SmallestChange:
     """Over the space's grid with the scenario's own values put in: fewest axes changed, then least far. Exact on it.
 
@@ -141,7 +141,7 @@ def smallest_change(
         ranged = axis.path in candidates and candidates[axis.path].ranged
         grid.append(Axis(axis.path, tuple(sorted(values)) if ranged else values))
     looked = Designs(designs.base, tuple(grid), designs.objectives, designs.limits)
-    answer = asked(lambda: inverse(looked, start))
+    answer = ask(lambda: inverse(looked, start))
     after = settings_of(looked, answer.number)
     changes = [
         (candidates[path].label, setting(candidates[path], before[path]), setting(candidates[path], value))

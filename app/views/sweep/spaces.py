@@ -72,8 +72,8 @@ def write(space: PageSpace) -> str:
         [path, {"from": v.low, "to": v.high, "steps": v.steps, "log": v.log} if isinstance(v, AxisRange) else list(v)]
         for path, v in space.axes
     ]
-    held = {"axes": plain, "objectives": list(space.objectives)} | ({"ties": space.ties} if space.ties else {})
-    text = json.dumps(held, separators=(",", ":")).encode()
+    data = {"axes": plain, "objectives": list(space.objectives)} | ({"ties": space.ties} if space.ties else {})
+    text = json.dumps(data, separators=(",", ":")).encode()
     return f"{VERSION}z" + pack(text, deflated(text))
 
 
@@ -124,24 +124,24 @@ def _values(plain: Any) -> Values:
 def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[PageSpace, list[str]]:
     """The space as it is beside a scenario: axes and objectives that exist there, and the paths that were left out."""
     candidates = axes.candidates(scenario)
-    kept: list[tuple[str, Values]] = []
+    fits: list[tuple[str, Values]] = []
     lost = []
     for path, values in space.axes:
         candidate = candidates.get(path)
         if candidate is None or candidate.ranged != isinstance(values, AxisRange):
             lost.append(path)
         elif isinstance(values, AxisRange):
-            kept.append((path, values))
+            fits.append((path, values))
         else:
             allowed = tuple(v for v in candidate.options if v in values)
             if allowed:
-                kept.append((path, allowed))
+                fits.append((path, allowed))
             else:
                 lost.append(path)
-    known = objectives.priced(names, (*scenario.overrides, *dict(kept)))
+    known = objectives.priced(names, (*scenario.overrides, *dict(fits)))
     chosen = tuple(o for o in space.objectives if o in known)
     ties = tuple(tie for tie in space.ties if not set(tie) & set(lost))
-    return PageSpace(tuple(kept), chosen if len(chosen) >= 2 else _usual_objectives(known), ties), lost
+    return PageSpace(tuple(fits), chosen if len(chosen) >= 2 else _usual_objectives(known), ties), lost
 
 
 def _usual_objectives(names: list[str]) -> tuple[str, ...]:
@@ -159,11 +159,11 @@ def usual(scenario: Scenario, names: list[str]) -> PageSpace:
 def shown(names: list[str]) -> PageSpace:
     """The space of this session beside its scenario, whose known figures are `names`."""
     scenario = link.current()
-    kept: PageSpace | None = st.session_state.get("space")
+    own: PageSpace | None = st.session_state.get("space")
     pair = (scenario.system, scenario.workload)
-    if kept is None or st.session_state.get("space_pair") != pair:
+    if own is None or st.session_state.get("space_pair") != pair:
         return usual(scenario, names)
-    space, _ = fitting(kept, scenario, names)
+    space, _ = fitting(own, scenario, names)
     return space if space.axes else usual(scenario, names)
 
 
@@ -172,11 +172,11 @@ def sync(names: list[str]) -> str | None:
 
     Returns the sentence to show where the address held something that can't be read or does not exist here.
     """
-    given = st.query_params.get(PARAM, "")
+    token = st.query_params.get(PARAM, "")
     message = None
-    if given and given != write(shown(names)):
+    if token and token != write(shown(names)):
         try:
-            space = read(given)
+            space = read(token)
         except ScenarioError as error:
             message = (
                 f"{str(error).rstrip('.')}. Showing {'your' if st.session_state.get('space') else 'the usual'} axes."

@@ -64,16 +64,16 @@ def frame(
 
 def _settings(outcome: Outcome, shown: Sequence[SweptDesign]) -> Iterator[tuple[str, list[Any]]]:
     """Every axis with its value in each design."""
-    for path, taken, stride in settings_along(outcome.space):
-        yield path, [taken[d.number // stride % len(taken)] for d in shown]
+    for path, options, stride in settings_along(outcome.space):
+        yield path, [options[d.number // stride % len(options)] for d in shown]
 
 
 def alike(outcome: Outcome, shown: Sequence[SweptDesign], candidates: Mapping[str, Candidate]) -> str:
     """Axes on which several designs are one, which take no column: `Precision INT8, Devices 6`; else empty."""
     if len(shown) < 2:
         return ""
-    one = [(candidates[path], values[0]) for path, values in _settings(outcome, shown) if len(set(values)) == 1]
-    return ", ".join(f"{c.label[:1].upper()}{c.label[1:]} {setting(c, value)}" for c, value in one)
+    same = [(candidates[path], values[0]) for path, values in _settings(outcome, shown) if len(set(values)) == 1]
+    return ", ".join(f"{c.label[:1].upper()}{c.label[1:]} {setting(c, value)}" for c, value in same)
 
 
 def pair(outcome: Outcome, design: SweptDesign, chosen: Report) -> list[tuple[str, str, str]]:
@@ -94,12 +94,12 @@ def pair(outcome: Outcome, design: SweptDesign, chosen: Report) -> list[tuple[st
             rows.append((m.label, now_text, m.text(getattr(chosen, name))))
     if chosen.unlisted and "capex_usd" not in outcome.metrics:
         rows.append(("Capital cost", fmt.usd(report.capex_usd), str(chosen.unpriced)))
-    held = [_held(of) if of.fits else fmt.UNKNOWN for of in (report, chosen)]
-    rows.append(("Limited by", held[0], held[1]))
+    limits = [_limit(of) if of.fits else fmt.UNKNOWN for of in (report, chosen)]
+    rows.append(("Limited by", limits[0], limits[1]))
     return rows
 
 
-def _held(report: Report) -> str:
+def _limit(report: Report) -> str:
     """What the verdict names, with its share where most of the time goes to it: `off-chip memory 55%`."""
     largest = RESOURCE_NAMES[report.bound]
     share = f" {fmt.percent(report.breakdown[report.bound] / report.latency_s)}" if report.limited_by == largest else ""
@@ -111,11 +111,11 @@ def start_of(scenario: Scenario, row: specs.SpecNumber) -> float:
     return specs.at_present(scenario, row.path) if row.path in scenario.overrides else row.si
 
 
-def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
+def summary(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
     """The result in words: how many, how fast, how many stand, which limits the rest miss."""
-    done = f"**{fmt.count(outcome.done)} designs in {fmt.seconds(outcome.seconds)}**"
+    tried = f"**{fmt.count(outcome.done)} designs in {fmt.seconds(outcome.seconds)}**"
     if outcome.done < outcome.space.size and not outcome.stopped:
-        done += f" of {fmt.count(outcome.space.size)}, searched"
+        tried += f" of {fmt.count(outcome.space.size)}, searched"
     pricing = outcome.seconds - outcome.setup_s
     rate = (
         texts.PACE.format(setup=fmt.seconds(outcome.setup_s), done=fmt.si(outcome.done / pricing))
@@ -123,7 +123,7 @@ def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
         else ""
     )
     if not outcome.front:
-        return f"{done}{rate}."
+        return f"{tried}{rate}."
     share = fmt.percent(outcome.feasible / outcome.done)
     best = []
     for name in outcome.objectives[:2]:
@@ -133,7 +133,7 @@ def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
             f"{m.label[:1].lower()}{m.label[1:]} {'from' if m.less else 'up to'} "
             f"**{fmt.plain(m.text(min(values) if m.less else max(values)))}**"
         )
-    text = texts.RESULT.format(done=done, rate=rate, share=share, count=len(outcome.front), best=", ".join(best))
+    text = texts.RESULT.format(done=tried, rate=rate, share=share, count=len(outcome.front), best=", ".join(best))
     failed = _failed(outcome)
     return f"{text} The rest fail: {failed}." if failed else text
 

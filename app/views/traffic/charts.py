@@ -41,7 +41,7 @@ def _now(x: float, y: float, left: bool) -> Trace:
 
 
 def curve(
-    found: Sequence[LoadPoint],
+    loads: Sequence[LoadPoint],
     name: str,
     sla_s: float,
     limit_qps: float,
@@ -53,12 +53,12 @@ def curve(
 
     Parameters
     ----------
-    found : by rising load; `low` and `high` may be infinite or None.
+    loads : by rising load; `low` and `high` may be infinite or None.
     now : load [1/s] and its figure [s], None where there is no steady state.
     """
-    kept = [(p, p.figure) for p in found if p.figure is not None and math.isfinite(p.figure)]
-    low = min([p.p50 or figure or sla_s for p, figure in kept] + [sla_s])
-    high = max([sla_s * 1.3, *(figure for _, figure in kept if figure <= _OVER * sla_s)])
+    finite = [(p, p.figure) for p in loads if p.figure is not None and math.isfinite(p.figure)]
+    low = min([p.p50 or figure or sla_s for p, figure in finite] + [sla_s])
+    high = max([sla_s * 1.3, *(figure for _, figure in finite if figure <= _OVER * sla_s)])
     x, y, log = fmt.scale([capacity_qps], "QPS"), fmt.scale([high], "s"), high > _STEEP * low
     right = x(capacity_qps) * 1.12
     bottom, top = (y(low) / 1.6, y(high) * 1.25) if log else (0.0, y(high) * 1.08)
@@ -70,11 +70,11 @@ def curve(
         says = [hover(word, f"{fmt.seconds(s)} at {fmt.si(q, 'QPS')}") for q, s in values]
         return line([x(q) for q, _ in values], [y(s) for _, s in values], colour, says, width=width, size=size)
 
-    banded = [(x(p.qps), p.low, p.high) for p, _ in kept if p.low is not None and p.high is not None]
+    banded = [(x(p.qps), p.low, p.high) for p, _ in finite if p.low is not None and p.high is not None]
     lows, highs = [y(max(a, low / 2)) for _, a, _ in banded], [y(min(b, 10 * high)) for *_, b in banded]
     data = area([at for at, *_ in banded], lows, highs, SHADE) if banded else []
-    data.append(drawn("p50", [(p.qps, p.p50) for p, _ in kept if p.p50 is not None], NEUTRAL, 1.4))
-    data.append(drawn(name, [(p.qps, figure) for p, figure in kept], INK[dark], 2, 4))
+    data.append(drawn("p50", [(p.qps, p.p50) for p, _ in finite if p.p50 is not None], NEUTRAL, 1.4))
+    data.append(drawn(name, [(p.qps, figure) for p, figure in finite], INK[dark], 2, 4))
     data.append(rule([0, right], [y(sla_s)] * 2, NEUTRAL))
     data.append(rule([x(capacity_qps)] * 2, [bottom, top], NEUTRAL))
     foot = height(bottom * 1.1 if log else top * 0.04)
@@ -136,35 +136,35 @@ def _time_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
     return [math.log10(v) for v in values], [fmt.seconds(v).replace(".00 ", " ").replace(".0 ", " ") for v in values]
 
 
-def use(found: dict[str, float], dark: bool, least: int = 140, over: bool = False) -> Figure:
+def use(busy: dict[str, float], dark: bool, least: int = 140, over: bool = False) -> Figure:
     """How busy each resource is at one load; at least so many pixels tall. Full ones stand out where load is `over`
     capacity: below it, one that batches is at work all the time and still has room."""
     drawn = [
         Share(_upper(name), share, f"{fmt.percent(share)} busy", hue=PICK[dark] if over and share >= 1.0 else None)
-        for name, share in sorted(found.items(), key=lambda item: -item[1])
+        for name, share in sorted(busy.items(), key=lambda item: -item[1])
     ]
-    return shares(drawn, INK[dark], texts.SHARE_TIME_BUSY, dark, use_height(found, least))
+    return shares(drawn, INK[dark], texts.SHARE_TIME_BUSY, dark, use_height(busy, least))
 
 
-def use_height(found: dict[str, float], least: int = 140) -> int:
+def use_height(shares: dict[str, float], least: int = 140) -> int:
     """Pixels that `use` takes for its rows."""
-    return rows_height([two_lines(name, fmt.percent(share)) for name, share in found.items()], least)
+    return rows_height([two_lines(name, fmt.percent(share)) for name, share in shares.items()], least)
 
 
 def _upper(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def along(found: Sequence[LoadPoint], qps: float, dark: bool, height: int = 300, *, named: int = 4) -> Figure:
+def along(points: Sequence[LoadPoint], qps: float, dark: bool, height: int = 300, *, named: int = 4) -> Figure:
     """Share of time each resource is busy along the load; the ``named`` busiest are named, ``qps`` is now. [1/s]"""
-    last = found[-1]
+    last = points[-1]
     names = sorted(last.use, key=lambda name: -last.use[name])
     x = fmt.scale([last.qps], "QPS")
     data, notes, floor = [], [], math.inf
     for at, name in reversed(list(enumerate(names))):
-        says = [hover(_upper(name), f"{fmt.percent(p.use.get(name))} busy at {fmt.si(p.qps, 'QPS')}") for p in found]
+        says = [hover(_upper(name), f"{fmt.percent(p.use.get(name))} busy at {fmt.si(p.qps, 'QPS')}") for p in points]
         look: Trace = {"width": 1.3 if at else 2, "dash": ("solid", "dash", "dot", "dashdot")[at % 4]}
-        ends = [x(p.qps) for p in found], [100 * p.use.get(name, 0.0) for p in found]
+        ends = [x(p.qps) for p in points], [100 * p.use.get(name, 0.0) for p in points]
         data.append(line(*ends, NEUTRAL if at else INK[dark], says, **look))
     for name in names[:named]:  # from the busiest down; a label keeps clear of the one above it
         text = textwrap.wrap(_upper(name), 13)
@@ -177,34 +177,34 @@ def along(found: Sequence[LoadPoint], qps: float, dark: bool, height: int = 300,
     return style(data, across, share_axis(texts.SHARE_TIME_BUSY) | {"showgrid": True}, height, dark, notes=notes)
 
 
-def _segments(seen: RequestTimeline, most: int) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
+def _segments(requests: RequestTimeline, most: int) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
     """What requests spend their time on, as (kind, name, begin, end) [s]; kind: wait, wire or serve."""
-    if seen.first is not None:
-        first = seen.first[:most]
+    if requests.first is not None:
+        first = requests.first[:most]
         return [
-            ("wait", texts.UNTIL_FIRST, seen.arrive[:most], first),
-            ("serve", "further tokens", first, seen.done[:most]),
+            ("wait", texts.UNTIL_FIRST, requests.arrive[:most], first),
+            ("serve", "further tokens", first, requests.done[:most]),
         ]
     segments = []
-    for name, start in seen.start.items():
-        kind = "wire" if name in seen.wires else "serve"
-        segments.append(("wait", f"waiting for {name}", seen.came[name][:most], start[:most]))
-        segments.append((kind, f"in {name}", start[:most], seen.left[name][:most]))
+    for name, start in requests.start.items():
+        kind = "wire" if name in requests.wires else "serve"
+        segments.append(("wait", f"waiting for {name}", requests.came[name][:most], start[:most]))
+        segments.append((kind, f"in {name}", start[:most], requests.left[name][:most]))
     return segments
 
 
-def window(seen: RequestTimeline, dark: bool, most: int = 40) -> Figure:
+def window(requests: RequestTimeline, dark: bool, most: int = 40) -> Figure:
     """A window of requests on their way through the resources: one row each.
 
     Grey while it waits, narrow and violet on a wire, ink while it is served, the second and further stations hatched.
     Where the first token is known (a decoder), grey lasts to it and ink from it to the last.
     """
-    origin, last = float(seen.arrive[0]), seen.arrive[:most].size
-    end = float(np.nanmax(seen.done[:most])) - origin
+    origin, last = float(requests.arrive[0]), requests.arrive[:most].size
+    end = float(np.nanmax(requests.done[:most])) - origin
     scale = fmt.scale([end], "s")
     looks = {"wait": CLOUD[dark], "wire": PALETTE["links"][dark], "serve": INK[dark]}
     data, served = [], 0
-    for kind, name, begin, until in _segments(seen, most):
+    for kind, name, begin, until in _segments(requests, most):
         hatch = ("", "/", "x")[served % 3] if kind == "serve" else ""
         served += kind == "serve"
         spans = until - begin

@@ -60,9 +60,9 @@ def _usual(report: Report) -> Sla:
 
 def _agreement(report: Report) -> Sla:
     """The figure that is promised."""
-    one, two = st.columns(2)
+    first, second = st.columns(2)
     metric = checked(
-        one.selectbox,
+        first.selectbox,
         "SLA",
         _METRICS,
         key="sla-of",
@@ -71,7 +71,7 @@ def _agreement(report: Report) -> Sla:
     usual = _usual(report)
     shown = float(f"{fmt.MILLISECOND(usual.seconds):.6g}")
     limit = checked(
-        two.number_input,
+        second.number_input,
         f"Limit ({fmt.MILLISECOND.unit})",
         min_value=1e-6,
         value=shown,
@@ -88,11 +88,11 @@ def _request(report: Report) -> str:
     s = report.scenario
     if report.tpot_s is not None or s.batch == 1 or inferences_of(s) > s.batch:
         return "batch"
-    asked = {
+    options = {
         "batch": texts.BATCH_REQUEST.format(batch=f"{s.batch:,}", unit=report.unit),
         "item": texts.ITEM_REQUEST.format(unit=report.unit),
     }
-    return choose("A request is", asked, "asks", help=texts.REQUEST_HELP)
+    return choose("A request is", options, "asks", help=texts.REQUEST_HELP)
 
 
 def _arrivals() -> dict[str, Any]:
@@ -239,7 +239,7 @@ def load_and_sla(report: Report) -> tuple[Load, Sla]:
         return Load(report.token, **load, stream=sla.time != "latency"), sla
 
 
-def _asked(label: str, key: str, placeholder: str, of: str, high: float = 1e12) -> float | None:
+def _optional(label: str, key: str, placeholder: str, of: str, high: float = 1e12) -> float | None:
     return checked(
         st.number_input,
         label,
@@ -259,13 +259,13 @@ def site(report: Report) -> Site:
     opened, of = cached.load_answer(Load(report.token, max_batch=batch), _usual(report)), _pair(report)
     usual = nice(_DEMAND_NODES * (opened.headline.qps or opened.capacity.qps))
     with st.sidebar, st.expander("Demand and site", key="open.site"):
-        given = _asked(texts.DEMAND, "demand", fmt.count(usual) if usual >= 1 else fmt.digits3(usual), of)
+        demand = _optional(texts.DEMAND, "demand", fmt.count(usual) if usual >= 1 else fmt.digits3(usual), of)
         mean = _number(texts.MEAN_OVER_PEAK, 60.0, 1.0, 100.0, "mean-load")
         headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
         survives = checked(st.selectbox, "Failures tolerated (one)", DOMAINS, index=2, key="survives")
         slots = checked(st.number_input, texts.RACK_NODES, 1, 1000, 20, key="slots")
         rack_w = _number(texts.RACK_POWER, 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
         listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else str(report.unpriced)
-        price = _asked(texts.NODE_PRICE, "node-usd", listed, of)
-        idle = _asked(texts.IDLE_POWER, "idle-w", texts.IDLE_POWER_PLACEHOLDER, of, 1e7)
-        return Site(given or usual, mean / 100, headroom / 100, survives, int(slots), rack_w, price, idle)
+        price = _optional(texts.NODE_PRICE, "node-usd", listed, of)
+        idle = _optional(texts.IDLE_POWER, "idle-w", texts.IDLE_POWER_PLACEHOLDER, of, 1e7)
+        return Site(demand or usual, mean / 100, headroom / 100, survives, int(slots), rack_w, price, idle)

@@ -55,11 +55,11 @@ def _picked() -> tuple[list[str], Callable[[list[str]], None]]:
     able = _able()
 
     def read(text: str) -> tuple[list[str], str | None]:
-        asked = list(dict.fromkeys(filter(None, text.split(","))))
-        stray = [id for id in asked if id not in able]
+        ids = list(dict.fromkeys(filter(None, text.split(","))))
+        stray = [id for id in ids if id not in able]
         name = default_zoo().workload(link.current().workload).name
         wrong = texts.LEFT_OUT.format(name=name, stray=", ".join(stray)[:80])
-        return [id for id in asked if id in able], wrong if stray else None
+        return [id for id in ids if id in able], wrong if stray else None
 
     return kept(_ALSO, [], read, ",".join)
 
@@ -103,18 +103,18 @@ def card(report: Report, load: Load, sla: Sla, where: Site) -> None:
             help=texts.OTHER_SYSTEMS_HELP,
         )
         groups, refused = _on(picked)
-        others = rivals(report, groups)
-        for said in refused:
-            st.caption(fmt.plain(said))
-        if not others:
+        systems = rivals(report, groups)
+        for note in refused:
+            st.caption(fmt.plain(note))
+        if not systems:
             st.caption(texts.OTHER_SYSTEMS_CAPTION)
             return
         with st.skeleton(height=180):
-            offers = cached.offers(load, sla, where, others)
+            offers = cached.offers(load, sla, where, systems)
         names = [parts.short_name(offer.scenario) for offer in offers]
         frame = tables.offers_frame(offers, names, load.request)
         st.markdown(f":gray[{fmt.plain(tables.offers_said(offers, names))}]")
         table(tables.offers_shown(frame), "System", texts.OTHER_SYSTEMS_ALT)
         for name, offer in zip(names, offers, strict=True):
-            for said in [offer.problem] if offer.problem else offer.notes:
-                st.caption(fmt.plain(f"{name}: {said}"))
+            for note in [offer.problem] if offer.problem else offer.notes:
+                st.caption(fmt.plain(f"{name}: {note}"))

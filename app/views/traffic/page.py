@@ -30,26 +30,26 @@ _ALWAYS = 0.995  # of the time: told as 100%
 _TALL = (380, 300)  # height of the figure beside the curve, on a wide window and on a phone [px]
 
 
-def asked() -> float | None:
+def load_set() -> float | None:
     """The load somebody set for this scenario: by the slider, or in the address, which wins. [1/s]"""
     ss, token = st.session_state, st.session_state.token
-    given = st.query_params.get(_RATE)
-    if given is not None:
+    text = st.query_params.get(_RATE)
+    if text is not None:
         try:
-            qps = float(given)
+            qps = float(text)
         except ValueError:
             qps = math.nan
         if 0 < qps < math.inf:
             ss[_KEPT] = (token, qps)
         else:
-            say(_RATE, texts.NO_LOAD_IN_LINK.format(given=given[:40]))
+            say(_RATE, texts.NO_LOAD_IN_LINK.format(given=text[:40]))
             del st.query_params[_RATE]
-    kept = ss.get(_KEPT)
-    if kept is None or kept[0] != token:
+    last = ss.get(_KEPT)
+    if last is None or last[0] != token:
         return None
-    if given is None:  # a page switch left it out
-        st.query_params[_RATE] = f"{kept[1]:.12g}"
-    return float(kept[1])
+    if text is None:  # a page switch left it out
+        st.query_params[_RATE] = f"{last[1]:.12g}"
+    return float(last[1])
 
 
 def rate(answer: Answer) -> float:
@@ -58,7 +58,7 @@ def rate(answer: Answer) -> float:
     step = nice(top / 200)
     decimals = max(0, -math.floor(math.log10(step)))
     count = max(2, math.ceil(top / step))
-    wanted = asked() or 0.8 * answer.headline.qps or 0.4 * top
+    wanted = load_set() or 0.8 * answer.headline.qps or 0.4 * top
     now = round(min(count, max(1, round(wanted / step))) * step, decimals)
 
     def moved(qps: float) -> None:
@@ -78,22 +78,22 @@ def rate(answer: Answer) -> float:
 
 def side_by_side(left: Callable[[], None], right: Callable[[], None]) -> None:
     """Two cards in a row."""
-    one, two = st.columns(2, gap="small")
-    with one:
+    first, second = st.columns(2, gap="small")
+    with first:
         left()
-    with two:
+    with second:
         right()
 
 
-def along_the_load(answer: Answer, points: list[LoadPoint], sla: Sla, qps: float, spot: LoadDetail, made: str) -> None:
+def along_the_load(answer: Answer, points: list[LoadPoint], sla: Sla, qps: float, spot: LoadDetail, how: str) -> None:
     """Latency along the load."""
     title = f"{sla.metric} along the load"
-    said = tables.knee(points, sla)
-    with parts.card(title, said):
+    knee = tables.knee(points, sla)
+    with parts.card(title, knee):
         now = (qps, spot.figures.get(sla.metric))
         fig = charts.curve(points, sla.metric, sla.seconds, answer.headline.qps, answer.capacity.qps, now, parts.dark())
-        parts.figure(fig, f"{title}: {said}.", "t.curve")
-        st.caption(made)
+        parts.figure(fig, f"{title}: {knee}.", "t.curve")
+        st.caption(how)
 
 
 def spread(spot: LoadDetail, sla: Sla) -> None:
@@ -103,10 +103,10 @@ def spread(spot: LoadDetail, sla: Sla) -> None:
         return
     promised = sla.metric if sla.time == "latency" else None
     ratio = spot.figures["p99"] / spot.figures["p50"]
-    said = f"p99 is {fmt.times(ratio)} p50" if promised else texts.OTHER_PROMISE
-    with parts.card(texts.DISTRIBUTION, said):
+    answer = f"p99 is {fmt.times(ratio)} p50" if promised else texts.OTHER_PROMISE
+    with parts.card(texts.DISTRIBUTION, answer):
         fig = charts.distribution(spot, sla.seconds, promised, parts.dark(), _TALL[parts.mobile()])
-        parts.figure(fig, f"Distribution of latency: {said}.", "t.spread")
+        parts.figure(fig, f"Distribution of latency: {answer}.", "t.spread")
         for note in spot.report.notes if spot.report else ():
             st.caption(fmt.plain(note))
 
@@ -114,9 +114,9 @@ def spread(spot: LoadDetail, sla: Sla) -> None:
 def busy(spot: LoadDetail, least: int = 140) -> None:
     """How busy each resource is."""
     most = max(spot.use, key=lambda name: spot.use[name])
-    said = f"{most} is {fmt.percent(spot.use[most])} busy"
-    with parts.card(texts.UTILISATION, said):
-        parts.figure(charts.use(spot.use, parts.dark(), least, spot.message is not None), f"Use: {said}.", "t.use")
+    answer = f"{most} is {fmt.percent(spot.use[most])} busy"
+    with parts.card(texts.UTILISATION, answer):
+        parts.figure(charts.use(spot.use, parts.dark(), least, spot.message is not None), f"Use: {answer}.", "t.use")
         if "server" in spot.use and len(spot.use) > 1:
             st.caption(texts.SERVER_CAPTION)
         if spot.message is None and spot.use[most] >= _ALWAYS:
@@ -129,32 +129,32 @@ def busy_along(points: list[LoadPoint], qps: float, height: int, limit: str) -> 
     if not last.use:
         return
     most = max(last.use, key=lambda name: last.use[name])
-    said = f"first to saturate: {most}" + (f", mostly {limit}" if most == "server" != limit else "")
-    with parts.card(texts.UTILISATION_ALONG_LOAD, said):
+    answer = f"first to saturate: {most}" + (f", mostly {limit}" if most == "server" != limit else "")
+    with parts.card(texts.UTILISATION_ALONG_LOAD, answer):
         parts.figure(
             charts.along(points, qps, parts.dark(), height),
-            texts.UTILISATION_ALT.format(said=said),
+            texts.UTILISATION_ALT.format(said=answer),
             "t.along",
         )
 
 
 def window(load: Load, qps: float) -> None:
     """A few requests on their way."""
-    seen = cached.load_window(load, qps)
-    wait, stay = tables.waits(seen)
-    said = "nobody waits" if wait < 0.005 else texts.WAITING.format(wait=fmt.percent(wait))
-    if seen.first is not None:
-        said = texts.PREFILL.format(wait=fmt.percent(wait))
-    with parts.card("Timeline of 40 requests", said):
-        parts.figure(charts.window(seen, parts.dark()), f"Timeline: {said}.", "t.window")
-        st.caption(tables.window_key(seen))
+    window = cached.load_window(load, qps)
+    wait, stay = tables.waits(window)
+    answer = "nobody waits" if wait < 0.005 else texts.WAITING.format(wait=fmt.percent(wait))
+    if window.first is not None:
+        answer = texts.PREFILL.format(wait=fmt.percent(wait))
+    with parts.card("Timeline of 40 requests", answer):
+        parts.figure(charts.window(window, parts.dark()), f"Timeline: {answer}.", "t.window")
+        st.caption(tables.window_key(window))
         if not math.isfinite(stay):
             st.caption(texts.ALL_TURNED_AWAY)
 
 
-def capacity_card(frame: pd.DataFrame | None, said: str, notes: list[str], peak_qps: float) -> None:
+def capacity_card(frame: pd.DataFrame | None, answer: str, notes: list[str], peak_qps: float) -> None:
     """Nodes, racks, power and money for the demand."""
-    with parts.card(texts.NODES.format(peak=fmt.si(peak_qps, "QPS")), said):
+    with parts.card(texts.NODES.format(peak=fmt.si(peak_qps, "QPS")), answer):
         if frame is not None:
             other_systems.table(frame.dropna(axis=1, how="all"), "Failures tolerated", texts.NODES_ALT)
         for note in notes:
@@ -168,18 +168,18 @@ def progress(job: Simulation) -> None:
     if not job.running:
         st.rerun()
     now = job.progress
-    done, total = fmt.of(now.done, now.total, "requests"), now.total
+    progress, total = fmt.of(now.done, now.total, "requests"), now.total
     speed = now.done / now.elapsed_s if now.elapsed_s > 0 else 0.0
     left = f" · {fmt.seconds((total - now.done) / speed)} left" if speed > 0 else ""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(min(1.0, now.done / total), text=f"{done} · {fmt.si(speed, 'requests/s')}{left}")
+        st.progress(min(1.0, now.done / total), text=f"{progress} · {fmt.si(speed, 'requests/s')}{left}")
         st.button("Cancel", on_click=job.cancel, key="t.cancel")
 
 
 def simulated(load: Load, sla: Sla, qps: float) -> Simulation | None:
     """The button, and the simulation of these settings if there is one."""
     job: Simulation | None = st.session_state.get("t.job")
-    mine = job if job is not None and (job.load, job.sla) == (load, sla) else None
+    own = job if job is not None and (job.load, job.sla) == (load, sla) else None
     with st.container(horizontal=True, vertical_alignment="bottom"):
         counts = {str(count): name for count, name in _REQUESTS.items()}
         requests = int(choose("Requests a point", counts, "requests", "200000", width=140))
@@ -189,12 +189,12 @@ def simulated(load: Load, sla: Sla, qps: float) -> Simulation | None:
                 job.cancel()
             st.session_state["t.job"] = Simulation(load, sla, qps, requests)
 
-        running = mine is not None and mine.running
+        running = own is not None and own.running
         st.button("Simulate", type="primary", on_click=run, disabled=running, key="t.run", shortcut=parts.run_keys())
-        st.caption(tables.job_said(mine, qps))
-    if mine is not None and mine.running:
-        progress(mine)
-    return mine
+        st.caption(tables.job_said(own, qps))
+    if own is not None and own.running:
+        progress(own)
+    return own
 
 
 def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
@@ -213,18 +213,18 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     with bar:  # before what its files hold is known: they are made when they are asked for
         parts.bar(report, "traffic", exports)
     where = site(report)
-    frame, said, notes = tables.plans(report, answer.headline, where, load.request)
+    frame, nodes, notes = tables.plans(report, answer.headline, where, load.request)
     qps = rate(answer)
     spot = cached.load_point(load, sla, qps)
     verdict = st.container()
     chart = st.container()
     job = simulated(load, sla, qps)
     points, headline = list(answer.curve), answer.headline
-    made = tables.made_by(answer)
+    origin = tables.made_by(answer)
     if job is not None and not job.running and job.curve:
         points = [point_of(r, sla) for r in job.curve if r.stable]
         headline = job.headline or headline
-        made = tables.simulated_by(job)
+        origin = tables.simulated_by(job)
         if job.spot is not None and job.spot.stable and job.qps == qps:
             spot = spot_of(job.spot, sla)
     with verdict:
@@ -237,8 +237,8 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
             st.caption(fmt.plain(sentence))
     shown = Answer(answer.capacity, headline, answer.curve, answer.kind, answer.requests)
     with chart:
-        side_by_side(lambda: along_the_load(shown, points, sla, qps, spot, made), lambda: spread(spot, sla))
-    capacity_card(frame, said, notes, where.peak_qps)
+        side_by_side(lambda: along_the_load(shown, points, sla, qps, spot, origin), lambda: spread(spot, sla))
+    capacity_card(frame, nodes, notes, where.peak_qps)
     other_systems.card(report, load, sla, where)
     if spot.shares.size:
         tall = charts.use_height(spot.use, _SHORT)

@@ -32,17 +32,17 @@ def _promise(sla: Sla) -> str:
 def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False, request: str = "batch") -> str:
     """The load inside the agreement, what limits it, and how sure that is; ``daily``: it is a day's mean. Markdown."""
     band = fmt.band(report.error_band.relative)
-    said = f":gray[Service times {band}.]"
+    times = f":gray[Service times {band}.]"
     if headline.qps <= 0:
         if headline.limit == "drops":
-            return texts.NO_LOAD_KEEPS.format(sla=_promise(sla), said=said)
+            return texts.NO_LOAD_KEEPS.format(sla=_promise(sla), said=times)
         idle = sla.figure(headline.report)
         text = (
             ""
             if idle is None
             else texts.AT_CAPACITY.format(rho=fmt.percent(headline.report.rho), idle=fmt.seconds(idle))
         )
-        return f"**No load keeps {_promise(sla)}**{text}. {said}"
+        return f"**No load keeps {_promise(sla)}**{text}. {times}"
     low, high = headline.sure_qps, headline.hopeless_qps
     batch = inferences_of(report.scenario, request)
     each = texts.REQUESTS_S_EACH.format(batch=batch, unit=report.unit) if batch > 1 else ""
@@ -55,19 +55,19 @@ def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False, r
         limit=fmt.plain(headline.limit),
         low=_sure(low, headline.qps, high),
         capacity=fmt.si(headline.capacity_qps, "QPS"),
-        said=said,
+        said=times,
     )
 
 
 def limits(report: Report) -> list[str]:
     """The scenario's limits, and which of them it misses without load; empty without any."""
-    asked = report.scenario.limits.model_dump(exclude_none=True)
-    if not asked:
+    limits = report.scenario.limits.model_dump(exclude_none=True)
+    if not limits:
         return []
     named = {"latency_s": "latency", "ttft_s": "TTFT", "tpot_s": "TPOT", "power_w": "power", "capex_usd": "price"}
     shown = [
         f"{named[name]} ≤ {fmt.usd(value) if name == 'capex_usd' else fmt.si(value, 'W' if name == 'power_w' else 's')}"
-        for name, value in asked.items()
+        for name, value in limits.items()
     ]
     return [texts.LIMITS.format(limits=", ".join(shown)), *report.problems]
 
@@ -84,17 +84,17 @@ def _sure(low: float, value: float, high: float) -> str:
     off = max(high - value, value - low) / value
     if off < _PRECISE:
         return f"simulated to within {'1%' if off < 0.01 else '2%'}"
-    both = fmt.scale([low, high], "QPS")
-    return f"99% confidence: {both.text(low)} to {both.text(high)} {both.unit}"
+    scale = fmt.scale([low, high], "QPS")
+    return f"99% confidence: {scale.text(low)} to {scale.text(high)} {scale.unit}"
 
 
 def overload(qps: float, top: Capacity, spot: LoadDetail | None = None) -> str:
     """Why there is no tail at this load."""
     if spot is not None and spot.report is not None:  # a mean load that is below capacity, with a peak that is not
         return spot.report.message
-    both = fmt.scale([qps, top.breaks_qps], "QPS")
+    scale = fmt.scale([qps, top.breaks_qps], "QPS")
     return texts.ABOVE_CAPACITY.format(
-        qps=both.text(qps), unit=both.unit, capacity=both.text(top.breaks_qps), breaks=top.breaks
+        qps=scale.text(qps), unit=scale.unit, capacity=scale.text(top.breaks_qps), breaks=top.breaks
     )
 
 
@@ -103,10 +103,10 @@ def at_this_load(qps: float, spot: LoadDetail, sla: Sla, top: Capacity) -> str:
     figure = spot.figures.get(sla.metric)
     if figure is None:
         return texts.AT_NOBODY_SERVED.format(qps=fmt.si(qps, "QPS"))
-    kept = "inside the limit" if figure <= sla.seconds else f"**{fmt.times(figure / sla.seconds)} the limit**"
+    outcome = "inside the limit" if figure <= sla.seconds else f"**{fmt.times(figure / sla.seconds)} the limit**"
     text = (
         f"At {fmt.si(qps, 'QPS')}, {fmt.percent(qps / top.qps)} of capacity: {sla.metric}{_OF[sla.time]} "
-        f"**{fmt.seconds(figure)}**, {kept}; p50 {fmt.seconds(spot.figures['p50'])}."
+        f"**{fmt.seconds(figure)}**, {outcome}; p50 {fmt.seconds(spot.figures['p50'])}."
     )
     return text + (f" {fmt.percent(spot.dropped)} are turned away." if spot.dropped > 0 else "")
 
@@ -138,10 +138,10 @@ def made_by(answer: Answer) -> str:
 def simulated_by(job: Simulation) -> str:
     """Where a simulated curve comes from."""
     wide = [r for r in job.curve if r.stable and not r.tight]
-    said = texts.SIMULATED.format(requests=fmt.count(job.requests))
+    text = texts.SIMULATED.format(requests=fmt.count(job.requests))
     if job.cancelled:
-        said = texts.CANCELLED_AFTER.format(count=len(job.curve), said=said)
-    return said + (texts.WIDER.format(wide=len(wide), count=len(job.curve)) if wide else "")
+        text = texts.CANCELLED_AFTER.format(count=len(job.curve), said=text)
+    return text + (texts.WIDER.format(wide=len(wide), count=len(job.curve)) if wide else "")
 
 
 def job_said(job: Simulation | None, qps: float) -> str:
@@ -158,13 +158,13 @@ def job_said(job: Simulation | None, qps: float) -> str:
     return text if job.qps == qps else texts.QUICK_DISTRIBUTION.format(text=text)
 
 
-def waits(seen: RequestTimeline) -> tuple[float, float]:
+def waits(window: RequestTimeline) -> tuple[float, float]:
     """Share of their time the requests of a window wait (to the first token where known), and their mean stay. [s]"""
-    stay = seen.done - seen.arrive
-    if seen.first is not None:
-        waited = seen.first - seen.arrive
+    stay = window.done - window.arrive
+    if window.first is not None:
+        waited = window.first - window.arrive
     else:
-        waited = np.sum([seen.start[name] - came for name, came in seen.came.items()], axis=0)
+        waited = np.sum([window.start[name] - came for name, came in window.came.items()], axis=0)
     served = np.isfinite(stay)
     if not served.any():
         return 0.0, float("nan")
@@ -172,14 +172,14 @@ def waits(seen: RequestTimeline) -> tuple[float, float]:
     return (float(waited[served].mean()) / mean if mean > 0 else 0.0), mean
 
 
-def window_key(seen: RequestTimeline) -> str:
+def window_key(window: RequestTimeline) -> str:
     """What the colours of a window mean."""
-    if seen.first is not None:
+    if window.first is not None:
         return texts.TIMELINE_HUES
-    served = [name for name in seen.start if name not in seen.wires]
+    served = [name for name in window.start if name not in window.wires]
     looks = zip(served, ("ink", "hatched", "crossed"), strict=False)
-    said = ", ".join(f"{look} in {name}" for name, look in looks) if len(served) > 1 else "ink is served"
-    return f"Grey waits, {'narrow travels, ' if seen.wires else ''}{said}."
+    legend = ", ".join(f"{look} in {name}" for name, look in looks) if len(served) > 1 else "ink is served"
+    return f"Grey waits, {'narrow travels, ' if window.wires else ''}{legend}."
 
 
 def columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
@@ -212,10 +212,10 @@ def columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
 def plan_said(plan: CapacityPlan) -> str:
     """A plan in a few numbers."""
     plural = ["s" if n > 1 else "" for n in (plan.nodes, plan.racks)]
-    said = f"{plan.nodes:,} node{plural[0]} in {plan.racks:,} rack{plural[1]}, {fmt.si(plan.peak_w, 'W')}"
+    text = f"{plan.nodes:,} node{plural[0]} in {plan.racks:,} rack{plural[1]}, {fmt.si(plan.peak_w, 'W')}"
     if plan.capex_usd is None or plan.usd_per_million is None:
-        return said
-    return f"{said}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} per million inferences"
+        return text
+    return f"{text}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} per million inferences"
 
 
 def plans(
@@ -233,8 +233,8 @@ def plans(
     for domain, plan in every.items():
         same.setdefault(plan.nodes, []).append(domain)
     tolerated = [" or ".join("none" if d == "none" else f"one {d}" for d in domains) for domains in same.values()]
-    made = [every[domains[0]] for domains in same.values()]
-    return pd.DataFrame({"Failures tolerated": tolerated} | columns(made)), plan_said(made[0]), list(notes)
+    plans = [every[domains[0]] for domains in same.values()]
+    return pd.DataFrame({"Failures tolerated": tolerated} | columns(plans)), plan_said(plans[0]), list(notes)
 
 
 def offers_frame(offers: Sequence[Offer], names: Sequence[str], request: str = "batch") -> pd.DataFrame:

@@ -190,7 +190,7 @@ def test_a_box_in_either_chart_keeps_designs_in_both_and_counts_all_of_them(dark
     middle = float(np.median(x.place(x.values)))
     box = {"selection": {"points": [], "box": [{"x": [1.1, middle], "y": [-0.1, 1.1]}]}}
     ranges = front.boxed(box, designs.columns, along=False)
-    inside = designs.kept(ranges)
+    inside = designs.within(ranges)
     assert (inside == (x.values >= np.median(x.values) * (1 - 1e-9))).all()
     assert 0 < inside.sum() < len(inside)
     shown = designs.upright()
@@ -198,7 +198,7 @@ def test_a_box_in_either_chart_keeps_designs_in_both_and_counts_all_of_them(dark
     upright = {"selection": {"points": [], "box": [{"x": [len(shown) - 1.3, len(shown) - 0.8], "y": [0.4, 1.2]}]}}
     along = front.boxed(upright, shown, along=True)
     assert along == {last.name: (0.4, 1.2)}
-    both = designs.kept(ranges | along)
+    both = designs.within(ranges | along)
     assert (both == (inside & (last.place(last.values) >= 0.4 - 1e-9))).all()
     limits = {x.name: float(np.median(x.values))}
     fig = valid(front.chart(designs, ranges | along, last.name, int(designs.numbers[-1]), found, limits, dark, 500))
