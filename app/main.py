@@ -9,7 +9,7 @@ from streamlit.navigation.page import Page
 from app.shared import boundary, cached, compiling, link, parts
 from app.shared import formats as fmt
 from app.shared.legible import legible
-from app.shared.widgets.choices import said
+from app.shared.widgets.choices import sentences
 from engine.scenario import encode
 
 HERE = Path(__file__).parent
@@ -107,7 +107,7 @@ def _show() -> None:
     try:
         page.run()
     finally:
-        for text in said():
+        for text in sentences():
             slot.warning(fmt.plain(f"{text}."), icon=":material/link_off:")
         cached.keep_modules()
     cached.warm_up(encode(link.home()))  # after what somebody waits for

@@ -68,13 +68,13 @@ def read(token: str) -> tuple[Comparison, str | None]:
         raise ScenarioError("This comparison is damaged: it does not begin like one")
     version, baseline = int(head[0]), int(head[1])
     if version != VERSION:
-        made = "a newer version" if version > VERSION else "no version that exists"
-        raise ScenarioError(f"This comparison was made by {made} ({version}; this server reads {VERSION})")
-    given = rest.split("~", _PARTS_MAX)
+        origin = "a newer version" if version > VERSION else "no version that exists"
+        raise ScenarioError(f"This comparison was made by {origin} ({version}; this server reads {VERSION})")
+    pieces = rest.split("~", _PARTS_MAX)
     entries: list[Entry] = []
     lost: list[tuple[int, str]] = []
     kept_baseline = None
-    for at, part in enumerate(given[:MOST]):
+    for at, part in enumerate(pieces[:MOST]):
         scenario_token, _, note = part.partition(".")
         try:
             scenario = _named(scenario_token)
@@ -86,7 +86,7 @@ def read(token: str) -> tuple[Comparison, str | None]:
         entries.append(Entry(scenario, _note(note)))
     if not entries:
         raise ScenarioError(f"This comparison has no scenario that can be read. {lost[0][1]}")
-    return Comparison(tuple(entries), kept_baseline or 0), _left_out(lost, len(given), kept_baseline is None)
+    return Comparison(tuple(entries), kept_baseline or 0), _left_out(lost, len(pieces), kept_baseline is None)
 
 
 def _named(token: str) -> Scenario:
@@ -105,20 +105,20 @@ def _note(text: str) -> str:
         return ""
 
 
-def _left_out(lost: list[tuple[int, str]], given: int, rebased: bool) -> str | None:
+def _left_out(lost: list[tuple[int, str]], count: int, rebased: bool) -> str | None:
     """One sentence on everything a link held and the comparison does not."""
-    said = []
+    says = []
     if lost:
         places = " and ".join(str(at + 1) for at, _ in lost[-2:])
         places = ", ".join([*(str(at + 1) for at, _ in lost[:-2]), places])
         plural = "s" if len(lost) > 1 else ""
-        said.append(f"scenario{plural} {places} of this comparison {'are' if plural else 'is'} left out ({lost[0][1]})")
-    if given > MOST:
-        said.append(f"only the first {MOST} scenarios of this comparison are read")
+        says.append(f"scenario{plural} {places} of this comparison {'are' if plural else 'is'} left out ({lost[0][1]})")
+    if count > MOST:
+        says.append(f"only the first {MOST} scenarios of this comparison are read")
     if rebased:
-        said.append("the first one is the baseline")
-    text = "; ".join(said)
-    return f"{text[:1].upper()}{text[1:]}." if said else None
+        says.append("the first one is the baseline")
+    text = "; ".join(says)
+    return f"{text[:1].upper()}{text[1:]}." if says else None
 
 
 def _derived() -> Comparison:
@@ -144,11 +144,11 @@ def sync() -> str | None:
     Returns the sentence to show where the address held something that can't be read.
     """
     ss = st.session_state
-    given = st.query_params.get(PARAM, "")
+    token = st.query_params.get(PARAM, "")
     message = None
-    if given and given != write(shown()):
+    if token and token != write(shown()):
         try:
-            ss.comparison, message = read(given)
+            ss.comparison, message = read(token)
         except ScenarioError as error:
             message = f"{str(error).rstrip('.')}. Showing {'your' if ss.get('comparison') else 'the usual'} comparison."
     _mirror()

@@ -50,8 +50,8 @@ def _knobs(s: Scenario) -> Iterator[Axis]:
 
     yield axis("devices", offered.device_counts)
     shared = [c for c in ("tensor", "tables", "pinned") if c in offered.schemes and c != s.scheme]
-    both = [{"devices": n, "scheme": c} for c in shared for n in offered.device_counts if n != s.devices]
-    yield Axis("both", ({"devices": s.devices, "scheme": s.scheme}, *both))
+    pairs = [{"devices": n, "scheme": c} for c in shared for n in offered.device_counts if n != s.devices]
+    yield Axis("both", ({"devices": s.devices, "scheme": s.scheme}, *pairs))
     fewer = sorted((f for f in offered.formats if BITS[f] < BITS[s.precision]), key=lambda f: -BITS[f])
     yield Axis("precision", (s.precision, *fewer))
     for path, values in offered.by_family.items():
@@ -63,7 +63,7 @@ def _knobs(s: Scenario) -> Iterator[Axis]:
         yield axis("inputs", (s.inputs >> i for i in range(1, s.inputs.bit_length())))
 
 
-def _asked(s: Scenario, knob: Axis) -> Fix | None:
+def _smallest(s: Scenario, knob: Axis) -> Fix | None:
     """The smallest change of one knob that keeps every limit: the question that the Sweep page asks of many."""
     now = {"devices": s.devices, "scheme": s.scheme} if knob.path == "both" else getattr(s, knob.path)
     if len(knob) < 2:
@@ -78,34 +78,34 @@ def _asked(s: Scenario, knob: Axis) -> Fix | None:
         return None
     _, to = answer.changes[knob.path]
     change = dict(to) if isinstance(to, Mapping) else {knob.path: to}
-    return Fix(_said(s, change), answer.scenario, _BINDS.get(answer.binding.split(" ")[0], ""))
+    return Fix(_words(s, change), answer.scenario, _BINDS.get(answer.binding.split(" ")[0], ""))
 
 
-def _said(s: Scenario, change: dict) -> str:
+def _words(s: Scenario, change: dict) -> str:
     if change.keys() == {"overrides"}:
         return "Catalog values instead of yours"
     if change.keys() == {"tile"}:
         return f"Best {field('tile').label.lower()} instead of yours"
-    said = []
+    words = []
     for name, value in change.items():
         to, was = (glossary.value_label(field(name).shown(v)) for v in (value, getattr(s, name)))
         if name == "devices":
-            said.append(f"{to} device{'s' if value > 1 else ''} instead of {was}")
+            words.append(f"{to} device{'s' if value > 1 else ''} instead of {was}")
         elif name == "scheme":
-            said[-1:] = [f"{change['devices']} devices, {to.lower()}"]
+            words[-1:] = [f"{change['devices']} devices, {to.lower()}"]
         elif name == "precision":
-            said.append(f"{to} instead of {was}")
+            words.append(f"{to} instead of {was}")
         else:
             label = getattr(cached.options(encode(s)), field(name).called) if field(name).called else field(name).label
-            said.append(f"{label} {to} instead of {was}")
-    return ", ".join(said)
+            words.append(f"{label} {to} instead of {was}")
+    return ", ".join(words)
 
 
 def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
     """Up to `most` smallest changes of one knob after which no limit is violated; estimates, each one evaluated."""
     result = []
     for knob in _knobs(scenario):
-        fix = _asked(scenario, knob)
+        fix = _smallest(scenario, knob)
         if fix is not None and _works(fix.scenario):
             result.append(fix)
         if len(result) == most:
@@ -113,7 +113,7 @@ def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
     for change in ({"overrides": {}}, {"tile": ()}):  # back to what the catalog and the family choose
         (name,) = change
         if getattr(scenario, name) and _works(changed := scenario.with_(**change)):
-            result.append(Fix(_said(scenario, change), changed))
+            result.append(Fix(_words(scenario, change), changed))
     return result[:most]
 
 

@@ -107,8 +107,8 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
         formats = " or ".join(sorted({format_label(format) for format in scenario.layers.values()}))
         parts.append(f"{len(scenario.layers)} layer{'s' if len(scenario.layers) > 1 else ''} in {formats}")
     unset = (f for f in FIELDS if f.kind in ("choice", "tile") and f.none is not None)
-    parts += [f"{_in_text(f.label)} {_said(f, scenario)}" for f in unset if getattr(scenario, f.path)]
-    parts.append(_said(field("scheme"), scenario))
+    parts += [f"{_in_text(f.label)} {_shown(f, scenario)}" for f in unset if getattr(scenario, f.path)]
+    parts.append(_shown(field("scheme"), scenario))
     if scenario.streams > 1:
         parts.append(f"{scenario.streams} {_in_text(field('streams').label)}")
     if scenario.scheme == "split":
@@ -129,7 +129,7 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
     return parts
 
 
-def _said(of: Field, scenario: Scenario) -> str:
+def _shown(of: Field, scenario: Scenario) -> str:
     """A field's value amid a line: `FP16`, `tensor on 4`, `6 × 16`, how many are set by name, or that none is."""
     value = getattr(scenario, of.path)
     if of.shown(value) == of.none:
@@ -157,9 +157,9 @@ def changed(was: Scenario, now: Scenario, own: Scenario | None) -> list[str]:
 
     owned = ("inputs", "outputs", "params") if was.workload != now.workload else ()
     skip = ("devices", "split", "switches", *owned)  # devices are told with the partition, switches below
-    told = [f for f in FIELDS if f.kind not in ("id", "record") and f.path not in skip]
-    both = ((_in_text(f.label), _said(f, was), _said(f, now)) for f in told)
-    rows = [f"{name} {new}, not {old}" for name, old, new in both if old != new]
+    fields = [f for f in FIELDS if f.kind not in ("id", "record") and f.path not in skip]
+    pairs = ((_in_text(f.label), _shown(f, was), _shown(f, now)) for f in fields)
+    rows = [f"{name} {new}, not {old}" for name, old, new in pairs if old != new]
     normal = own.switches if own else {}
     lost = [name for name, on in was.switches.items() if name not in now.switches and on != normal.get(name, on)]
     labels = {s.name: _in_text(s.label) for s in named(was.with_(overrides={})).family.switches}
@@ -193,12 +193,12 @@ def answer_fits(report: Report) -> str:
         return f"{names} {'is' if len(over) == 1 else 'are'} over capacity" + (
             f"; the other {rest} fit" if rest else ""
         )
-    held = [row for row in report.memory if row.required or row.need_bytes <= row.capacity_bytes]
-    full = max(held or rows, key=lambda row: row.need_bytes / row.capacity_bytes)
+    fit = [row for row in report.memory if row.required or row.need_bytes <= row.capacity_bytes]
+    full = max(fit or rows, key=lambda row: row.need_bytes / row.capacity_bytes)
     part = list(dict.fromkeys(level_name(row.level) for row in report.memory if not row.required and _spills(row)))
-    said = f"all that must fit does, {' and '.join(part)} {'hold' if len(part) > 1 else 'holds'} a part" if part else ""
+    text = f"all that must fit does, {' and '.join(part)} {'hold' if len(part) > 1 else 'holds'} a part" if part else ""
     used = fmt.percent(full.need_bytes / full.capacity_bytes)
-    return f"{said or 'everything fits'}; {level_name(full.level)} is {used} full"
+    return f"{text or 'everything fits'}; {level_name(full.level)} is {used} full"
 
 
 def _spills(row: MemoryRow) -> bool:

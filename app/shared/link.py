@@ -61,14 +61,14 @@ def sync() -> str | None:
         _spell_out()
     except ScenarioError as error:
         message = f"{str(error).rstrip('.')}. Showing {'the default' if first else 'your previous'} scenario."
-    given, pinned = st.query_params.get(PARAM, ""), st.query_params.get(BASELINE, "")
-    if given and given != ss.token:
+    token, pinned = st.query_params.get(PARAM, ""), st.query_params.get(BASELINE, "")
+    if token and token != ss.token:
         try:
-            ss.scenario = read(given)
+            ss.scenario = read(token)
             ss.token = encode(ss.scenario)
         except ScenarioError as error:
             message = f"{str(error).rstrip('.')}. Showing {'the default' if first else 'your previous'} scenario."
-    if given and pinned != ss.baseline:  # an address without `s` lost both to a page switch
+    if token and pinned != ss.baseline:  # an address without `s` lost both to a page switch
         try:
             ss.baseline = encode(read(pinned)) if pinned else ""
         except ScenarioError as error:
@@ -83,19 +83,19 @@ def _spell_out() -> None:
     the Choose page's.
     """
     query = st.query_params
-    given = {f.path: query[f.path] for f in FIELDS if f.path in query}
-    if PARAM in query or "system" not in given:
+    values = {f.path: query[f.path] for f in FIELDS if f.path in query}
+    if PARAM in query or "system" not in values:
         return
-    for name in given:
+    for name in values:
         del query[name]
-    system, workload = (given.pop(name, getattr(current(), name)) for name in ("system", "workload"))
-    count = given.get("devices", "") if "scheme" not in given else ""
+    system, workload = (values.pop(name, getattr(current(), name)) for name in ("system", "workload"))
+    count = values.get("devices", "") if "scheme" not in values else ""
     devices: dict[str, Any] = {"devices": int(count)} if count.isdecimal() and len(count) < 9 else {}
     try:
         scenario = default_scenario(system, workload, **devices)
     except Unsupported as error:
         raise ScenarioError(str(error)) from None
-    query[PARAM] = encode(read(encode(apply_all(scenario, [f"{path}={text}" for path, text in given.items()]))))
+    query[PARAM] = encode(read(encode(apply_all(scenario, [f"{path}={text}" for path, text in values.items()]))))
 
 
 def mirror() -> None:
@@ -162,11 +162,11 @@ def open_pair(system: str, workload: str) -> None:
         )
         return
     fits = cached.report(encode(scenario)).fits
-    for change in _kept(now, scenario):
+    for change in _carried(now, scenario):
         try:
-            kept = scenario.with_(**change)
-            if cached.report(encode(kept)).fits or not fits:  # what fits in no way is asked as it was
-                scenario = kept
+            trial = scenario.with_(**change)
+            if cached.report(encode(trial)).fits or not fits:  # what fits in no way is asked as it was
+                scenario = trial
         except (ScenarioError, Unsupported):
             continue  # not offered there: its own default stays
     open_scenario(scenario)
@@ -174,7 +174,7 @@ def open_pair(system: str, workload: str) -> None:
         st.session_state.moved = (scenario, "; ".join(rows))
 
 
-def _kept(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
+def _carried(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
     """What of a scenario may hold beside another system or workload, one change at a time.
 
     What is asked belongs to the workload; a what-if and a tile, to the part they were made for. A partition and
@@ -195,8 +195,8 @@ def _kept(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
         yield {"devices": now.devices}
         yield {"scheme": now.scheme, "devices": now.devices, "split": now.split}
     yield {"streams": now.streams}
-    turned = {name: on for name, on in now.switches.items() if on != own.switches.get(name, on)}
-    yield {"switches": usual.switches | {name: turned[name] for name in usual.switches.keys() & turned}}
+    own_switches = {name: on for name, on in now.switches.items() if on != own.switches.get(name, on)}
+    yield {"switches": usual.switches | {name: own_switches[name] for name in usual.switches.keys() & own_switches}}
     if _parts(now) == _parts(usual):
         yield from ({name: getattr(now, name)} for name in ("overrides", "tile"))
 
@@ -324,11 +324,11 @@ def on_system(system: str) -> tuple[Scenario, ...]:
 
 def _asked_the_same(other: Scenario) -> Scenario:
     """Another scenario with what the session's asks; an error where that is not offered or does not fit."""
-    asked = other.with_(**{name: getattr(current(), name) for name in _ASKED})
-    report = cached.report(encode(asked))
+    alike = other.with_(**{name: getattr(current(), name) for name in _ASKED})
+    report = cached.report(encode(alike))
     if not report.fits:
         raise ScenarioError(report.problems[0])
-    return asked
+    return alike
 
 
 def baseline() -> str | None:

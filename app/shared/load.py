@@ -292,12 +292,12 @@ def site_facts(scenario: Scenario, site: Site) -> SiteFacts:
     return SiteFacts(site.slots, site.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
 
 
-def offers(load: Load, sla: Sla, site: Site, others: Sequence[Group]) -> tuple[Offer, ...]:
+def offers(load: Load, sla: Sla, site: Site, groups: Sequence[Group]) -> tuple[Offer, ...]:
     """The load's demand on its own system and on others at an equal agreement: of each group the one that carries it
     for least."""
     scenario = load.scenario
     comparison = compare(
-        {token: decode(token) for token in (load.token, *(token for group in others for token in group))},
+        {token: decode(token) for token in (load.token, *(token for group in groups for token in group))},
         load.serving,
         sla,
         demand_of(site, inferences_of(scenario, load.request)),
@@ -309,8 +309,8 @@ def offers(load: Load, sla: Sla, site: Site, others: Sequence[Group]) -> tuple[O
         node_usd=site.node_usd,
         requests=requests_of(load.system()[0]),
     )
-    made = {offer.name: offer for offer in comparison}
-    return made[load.token], *(cheapest([made[token] for token in group]) for group in others)
+    priced = {offer.name: offer for offer in comparison}
+    return priced[load.token], *(cheapest([priced[token] for token in group]) for group in groups)
 
 
 def log_edges(low: float, high: float) -> NDArray[np.float64]:

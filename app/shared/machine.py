@@ -26,8 +26,8 @@ def precisions(device: Device) -> None:
     if not by_logic:
         return
     listed = [PeakOfPart(g.name, [(d.format, d.flops_per_s) for d in g.held], g.printed) for g in by_logic]
-    mine = by_logic[0]
-    low, high = mine.held[0], mine.held[-1]
+    first = by_logic[0]
+    low, high = first.held[0], first.held[-1]
     answer = (
         f"{fmt.si(low.flops_per_s, 'FLOP/s')} at {low.format}, {fmt.si(high.flops_per_s, 'FLOP/s')} at {high.format}"
     )

@@ -95,7 +95,7 @@ def presets() -> None:
     """One pill a document, and all presets under More."""
     heads = [p.id for p in PRESETS.values() if p.headline]
     matching = link.matching(link.current())
-    head, one = matching.id if matching and matching.headline else None, matching.id if matching else None
+    head, preset = matching.id if matching and matching.headline else None, matching.id if matching else None
 
     def picked(id: str | None) -> None:
         if id:
@@ -117,7 +117,7 @@ def presets() -> None:
                 index=None,
                 format_func=lambda id: f"{TITLES[PRESETS[id].document]} · {PRESETS[id].title}",
                 placeholder="Choose a preset",
-                **controlled("w.more", one, picked),
+                **controlled("w.more", preset, picked),
             )
             if near and not matching:
                 st.button(
@@ -176,19 +176,19 @@ def trust(report: Report) -> None:
     """How far a report can be trusted: its error band, or that it is unvalidated, and the nearest evidence with the way
     to it.
     """
-    band, found = report.error_band, nearest(report.scenario)
+    band, evidence = report.error_band, nearest(report.scenario)
     with st.container(gap=None, key="trust"):
         badge = "" if band.relative is not None else ":orange-badge[unvalidated] "
         st.caption(badge + fmt.plain(f"Error band: {told(band)}."))
-        if found is None:
+        if evidence is None:
             return
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption(fmt.plain(f"Nearest evidence: {found.sentence}."), width="content")
-            if found.distance:
-                args = (decode(found.token),)
+            st.caption(fmt.plain(f"Nearest evidence: {evidence.sentence}."), width="content")
+            if evidence.distance:
+                args = (decode(evidence.token),)
                 st.button("Open it", on_click=link.open_scenario, args=args, type="tertiary", key="nearest")
             else:
-                query = link.address() | {"claim": found.id}
+                query = link.address() | {"claim": evidence.id}
                 st.page_link("views/published/page.py", label=":small[See it]", query_params=query)
 
 

@@ -45,8 +45,8 @@ def _label(path: str) -> str:
 
 def _where(quantity: Quantity) -> str:
     """Place and note, then the key of the source that the entry lists: `table II (seed004)`."""
-    said = "; ".join(text for text in (quantity.where, quantity.note) if text)
-    return f"{said} ({quantity.source})" if quantity.source else said
+    words = "; ".join(text for text in (quantity.where, quantity.note) if text)
+    return f"{words} ({quantity.source})" if quantity.source else words
 
 
 def quantities(spec: BaseModel) -> list[SpecNumber]:

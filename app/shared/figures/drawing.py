@@ -134,9 +134,9 @@ def line(
 ) -> Trace:
     """A line through points, which are marked where they have a size; silent where it says nothing."""
     marks = {"marker": {"color": colour, "size": size, "symbol": symbol}} if size else {}
-    said = {"hovertemplate": says} if says else {"hoverinfo": "skip", "showlegend": False}
+    tips = {"hovertemplate": says} if says else {"hoverinfo": "skip", "showlegend": False}
     shape = {"mode": "lines+markers" if size else "lines", "line": {"color": colour, "width": width, "dash": dash}}
-    return {"type": "scatter", "x": list(x), "y": list(y)} | shape | marks | said | more
+    return {"type": "scatter", "x": list(x), "y": list(y)} | shape | marks | tips | more
 
 
 def rule(x: Sequence[float], y: Sequence[float], colour: str, width: float = 1.4, dash: str = "dash") -> Trace:
@@ -164,8 +164,8 @@ def points(
     """Points without a line; silent where they say nothing; `edge` is the width of a hollow one's line. [px]"""
     marker: Trace = {"symbol": symbol, "size": size, "color": colour, "opacity": 0.92}
     marker |= {"line": {"width": edge, "color": colour}}
-    said = {"hovertemplate": says} if says else {"hoverinfo": "skip", "showlegend": False}
-    return {"type": "scatter", "mode": "markers", "x": list(x), "y": list(y), "marker": marker} | said | more
+    tips = {"hovertemplate": says} if says else {"hoverinfo": "skip", "showlegend": False}
+    return {"type": "scatter", "mode": "markers", "x": list(x), "y": list(y), "marker": marker} | tips | more
 
 
 def ring(x: float, y: float, dark: bool) -> Trace:

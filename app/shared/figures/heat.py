@@ -31,10 +31,10 @@ def heat(
     """
     across, up = ([f"{v:,}" if isinstance(v, int) else str(v) for v in names] for names in (columns, rows))
     shown = [[None if v is None else scale(v) for v in row] for row in values]
-    told = [["does not fit" if v is None else f"{label} {scale.text(v)} {scale.unit}" for v in row] for row in values]
+    cells = [["does not fit" if v is None else f"{label} {scale.text(v)} {scale.unit}" for v in row] for row in values]
     says = [
-        [f"<b>{titles[0]} {c} × {titles[1]} {r}</b><br>{said}" for c, said in zip(across, row)]
-        for r, row in zip(up, told)
+        [f"<b>{titles[0]} {c} × {titles[1]} {r}</b><br>{cell}" for c, cell in zip(across, row)]
+        for r, row in zip(up, cells)
     ]
     known = [v for row in shown for v in row if v is not None]
     small = {"size": 12}

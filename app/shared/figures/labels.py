@@ -39,7 +39,7 @@ class Plot:
     narrow: float | None = None
     data: list[dict[str, Any]] = field(default_factory=list)
     notes: list[dict[str, Any]] = field(default_factory=list)
-    taken: list[Box] = field(default_factory=list)
+    boxes: list[Box] = field(default_factory=list)
     crossed: list[tuple[float, float]] = field(default_factory=list)
 
     def pixel(self, x: float, y: float) -> tuple[float, float]:
@@ -51,13 +51,13 @@ class Plot:
     def free(self, box: Box) -> bool:
         """Whether a box lies inside the plot and on nothing."""
         inside = box[0] >= 0 and box[2] <= self.width and box[1] >= 0 and box[3] <= self.height
-        apart = all(box[0] >= t[2] or box[2] <= t[0] or box[1] >= t[3] or box[3] <= t[1] for t in self.taken)
+        apart = all(box[0] >= t[2] or box[2] <= t[0] or box[1] >= t[3] or box[3] <= t[1] for t in self.boxes)
         return inside and apart and not any(box[0] < x < box[2] and box[1] < y < box[3] for x, y in self.crossed)
 
     def mark(self, x: float, y: float) -> None:
         """Keep labels off a point."""
         px, py = self.pixel(x, y)
-        self.taken.append((px - 6, py - 6, px + 6, py + 6))
+        self.boxes.append((px - 6, py - 6, px + 6, py + 6))
 
     def line(self, xs: Sequence[float], ys: Sequence[float], solid: bool) -> None:
         """Draw a bent line, solid or dotted, and keep labels off it."""
@@ -83,7 +83,7 @@ class Plot:
             narrow = self.narrow or self.width
             near = left + px * (narrow / self.width - 1.0)  # shifts are px at any width
             if self.free(box) and near >= 0 and near + width <= narrow:
-                self.taken.append(box)
+                self.boxes.append(box)
                 self.notes.append(note(math.log10(x), math.log10(y), text, f"{xanchor} {yanchor}", (dx, dy)))
                 return True
         return False

@@ -16,27 +16,27 @@ class PeakOfPart:
     """Peaks of one part by format, as (format, FLOP/s), and the instance's own format and peak."""
 
     name: str
-    held: Sequence[tuple[str, float]]
+    rates: Sequence[tuple[str, float]]
     printed: tuple[str, float] | None
 
 
 def peaks(parts: Sequence[PeakOfPart], dark: bool) -> Figure:
     """Peak against precision: a line a part, told apart by marker and name; a star where its instance stands."""
-    formats = [name for name, _ in parts[0].held]
-    most = max(rate for part in parts for _, rate in part.held)
+    formats = [name for name, _ in parts[0].rates]
+    most = max(rate for part in parts for _, rate in part.rates)
     scale = fmt.scale([most], "FLOP/s")
     looks = (("circle", "solid"), ("square", "dash"), ("diamond", "dot"))
     data = []
     for part, (symbol, dash) in zip(parts, looks):
-        says = [hover(part.name, f"{name}: {fmt.si(rate, 'FLOP/s')} would fit") for name, rate in part.held]
-        ys = [scale(rate) for _, rate in part.held]
+        says = [hover(part.name, f"{name}: {fmt.si(rate, 'FLOP/s')} would fit") for name, rate in part.rates]
+        ys = [scale(rate) for _, rate in part.rates]
         drawn = line(range(len(formats)), ys, INK[dark], says, width=1.6, dash=dash, size=8, symbol=symbol)
         text = {"text": [""] * (len(ys) - 1) + [part.name], "textposition": "top left", "cliponaxis": False}
         data.append(drawn | text | {"mode": "lines+markers+text"})
         if part.printed and part.printed[0] in formats:
             name, rate = part.printed
-            said = hover(f"{part.name}, its instance", f"{name}: {fmt.si(rate, 'FLOP/s')}")
-            data.append(points([formats.index(name)], [scale(rate)], NEUTRAL, said, symbol="star", size=13))
+            tip = hover(f"{part.name}, its instance", f"{name}: {fmt.si(rate, 'FLOP/s')}")
+            data.append(points([formats.index(name)], [scale(rate)], NEUTRAL, tip, symbol="star", size=13))
     x = names_axis([LABELS.get(name, name.upper()) for name in formats], 0.4)
     return style(data, x, span(f"Peak ({scale.unit})", 0, 1.22 * scale(most), grid=True, nticks=5), 300, dark)
 

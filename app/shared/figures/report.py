@@ -88,24 +88,24 @@ class Share(NamedTuple):
     hue: str | None = None
 
 
-def shares(found: Sequence[Share], hue: str, title: str, dark: bool, least: int = 180) -> Figure:
+def shares(use: Sequence[Share], hue: str, title: str, dark: bool, least: int = 180) -> Figure:
     """Bars from 0 to 100%."""
-    labels = [two_lines(name, fmt.percent(share)) for name, share, *_ in found]
+    labels = [two_lines(name, fmt.percent(share)) for name, share, *_ in use]
     shown = [
         Bar(at, 100 * s.share, s.hue or hue, hover(s.name, s.says), hatch="/" if s.weak else "")
-        for at, s in enumerate(found)
+        for at, s in enumerate(use)
     ]
     return rows(labels, shown, share_axis(title), dark, tracked=True, least=least)
 
 
 def links(wires: Sequence[LinkRow], dark: bool) -> Figure:
     """How busy each wire is at the reported throughput."""
-    found = []
+    rows = []
     for row in wires:
         moved = f"{fmt.si(row.bytes_per_request, 'B')} a request at {fmt.si(row.bandwidth, 'B/s')}"
         busy = f"{fmt.seconds(row.time_s)}, {fmt.percent(row.utilisation)} busy"
-        found.append(Share(row.name, row.utilisation, f"{moved}<br>{busy}"))
-    return shares(found, PALETTE["links"][dark], "Share of usable bandwidth", dark, 220)
+        rows.append(Share(row.name, row.utilisation, f"{moved}<br>{busy}"))
+    return shares(rows, PALETTE["links"][dark], "Share of usable bandwidth", dark, 220)
 
 
 def timeline(spans: Sequence[Span], dark: bool) -> Figure:
@@ -144,7 +144,7 @@ def knob(values: Sequence[str], metric: Sequence[float], now: int | None, axis: 
 
 
 def predicted(
-    found: Sequence[dict[str, Any]],
+    claims: Sequence[dict[str, Any]],
     dark: bool,
     named: Sequence[str] = (),
     width: float = 560.0,
@@ -156,8 +156,8 @@ def predicted(
     `found` are rows of `validate` whose `published` and `predicted` are positive numbers; those `named` carry their id
     where there is room. `width` is the plot area labels are laid out for [px], `title` the horizontal axis's.
     """
-    said = title.split(maxsplit=1)[0].strip(",").lower()
-    values = [v for row in found for v in (row["published"], row["predicted"])]
+    verb = title.split(maxsplit=1)[0].strip(",").lower()
+    values = [v for row in claims for v in (row["published"], row["predicted"])]
     low, high = min(values, default=0.1) / 3, max(values, default=10.0) * 3
     ends = [low, high]
     data = area(ends, [v / 1.1 for v in ends], [v * 1.1 for v in ends], SHADE)
@@ -165,13 +165,13 @@ def predicted(
     roles = ("validation", "calibration")
     for role, hollow in (("", ""), (roles[0], ""), (roles[1], "-open")):
         for met in (True, False):
-            known = [row for row in found if row["within"] is met]
+            known = [row for row in claims if row["within"] is met]
             group = [row for row in known if (row["role"] if row["role"] in roles else "") == role]
             says = [
                 hover(
                     row["id"],
                     str(row.get("evidence", row["role"])),
-                    f"{said} {fmt.digits4(row['published'])} {row['unit'] or ''}",
+                    f"{verb} {fmt.digits4(row['published'])} {row['unit'] or ''}",
                     f"predicted {fmt.digits4(row['predicted'])}, {fmt.signed(row['error'])}",
                 )
                 for row in group
@@ -182,9 +182,9 @@ def predicted(
             if group:
                 data.append(points(xs, ys, colour, says, customdata=[row["id"] for row in group], **look))
     plot = Plot((low, high), (low, high), width, 300.0)
-    for row in found:
+    for row in claims:
         plot.mark(row["published"], row["predicted"])
-    for row in found:
+    for row in claims:
         if row["id"] in named:
             plot.label(row["published"], row["predicted"], row["id"], BESIDE)
     x = log_axis(low, high, title) | {"showgrid": False}

@@ -25,7 +25,7 @@ class Level:
 def draw_roofs(plot: Plot, peak: float, name: str, levels: Sequence[Level], unit: str = "FLOP") -> None:
     """Draw and name the roofs under a peak rate [FLOP/s, or OP/s by `unit`], after all points were marked. A bound."""
     far, slopes = plot.x[1], []
-    for level in sorted(levels, key=lambda one: one.bandwidth):
+    for level in sorted(levels, key=lambda item: item.bandwidth):
         start, ridge = max(plot.x[0], plot.y[0] / level.bandwidth), min(peak / level.bandwidth, far)
         top = min(peak, far * level.bandwidth)
         plot.line((start, ridge, far), (start * level.bandwidth, min(peak, ridge * level.bandwidth), top), level.main)

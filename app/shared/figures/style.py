@@ -90,7 +90,7 @@ def style(
     """
     font = {"size": 12} | ({} if dark else {"color": CHART_TEXT})
 
-    def axis(given: dict[str, Any]) -> dict[str, Any]:
+    def axis(own: dict[str, Any]) -> dict[str, Any]:
         shared: dict[str, Any] = {
             "zeroline": False,
             "showline": False,
@@ -101,8 +101,8 @@ def style(
             "fixedrange": True,
             "tickfont": font,
         }
-        title = {"title": {"text": given["title"], "font": font, "standoff": 10}} if "title" in given else {}
-        return shared | given | title
+        title = {"title": {"text": own["title"], "font": font, "standoff": 10}} if "title" in own else {}
+        return shared | own | title
 
     layout = {
         "height": height,

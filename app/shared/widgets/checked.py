@@ -26,18 +26,18 @@ def checked(widget: Callable[..., Any], label: str, *args: Any, key: str, of: st
     A value that is neither is said and leaves the address; Streamlit is not asked to read it, as an infinite one ends
     its script. ``of`` is what the value is set for: with another, the default comes back, unless the address differs.
     """
-    ss, given = st.session_state, st.query_params.get(key)
+    ss, text = st.session_state, st.query_params.get(key)
     wrong = None
-    if given is not None:
-        asked, name = (
+    if text is not None:
+        limits, name = (
             inspect.signature(widget).bind_partial(label, *args, **more).arguments,
             label[:1].upper() + label[1:],
         )
-        wrong = _strange(name, given, asked) if "options" in asked else _outside(name, given, asked)
+        wrong = _strange(name, text, limits) if "options" in limits else _outside(name, text, limits)
         if wrong:
             say(key, wrong)
     owners = ss.setdefault(_OWNERS, {})
-    stale = of is not None and owners.setdefault(key, of) != of and given in (None, str(ss.get(key)))
+    stale = of is not None and owners.setdefault(key, of) != of and text in (None, str(ss.get(key)))
     owners[key] = of
     if stale:
         ss.pop(key, None)
@@ -50,20 +50,20 @@ def checked(widget: Callable[..., Any], label: str, *args: Any, key: str, of: st
 
 def whole(key: str, usual: float = 0.0) -> str:
     """The format in which a number input shows all of the value it holds, without a power of ten or trailing zeros."""
-    held = st.session_state.get(key)
+    state = st.session_state.get(key)
     try:
-        value = float(st.query_params.get(key, usual) if held is None else held)
+        value = float(st.query_params.get(key, usual) if state is None else state)
         places = -int(Decimal(f"{value:.9g}").normalize().as_tuple().exponent)
     except (ValueError, ArithmeticError):  # the address holds no number: `checked` says so
         places = 0
     return f"%.{min(max(places, 0), 9)}f"
 
 
-def _strange(name: str, given: str, asked: dict[str, Any]) -> str | None:
+def _strange(name: str, text: str, limits: dict[str, Any]) -> str | None:
     """What is wrong with a text that should be one of ``options``, as Streamlit shows and therefore writes them."""
-    shown = asked.get("format_func", str)
-    names = [str(shown(option)) for option in asked["options"]]
-    return None if given in names else stray(name, names, given)
+    shown = limits.get("format_func", str)
+    names = [str(shown(option)) for option in limits["options"]]
+    return None if text in names else stray(name, names, text)
 
 
 def _plain(limit: float) -> str:
@@ -71,15 +71,15 @@ def _plain(limit: float) -> str:
     return f"{Decimal(f'{limit:.15g}'):,f}"
 
 
-def _outside(name: str, given: str, asked: dict[str, Any]) -> str | None:
+def _outside(name: str, text: str, limits: dict[str, Any]) -> str | None:
     """What is wrong with a text that should be a number from ``min_value`` to ``max_value``, each where it is given."""
-    low, high = asked.get("min_value"), asked.get("max_value")
+    low, high = limits.get("min_value"), limits.get("max_value")
     low, high = -math.inf if low is None else low, math.inf if high is None else high
-    whole = all(isinstance(asked.get(limit, 0) or 0, int) for limit in ("min_value", "max_value", "value", "step"))
+    whole = all(isinstance(limits.get(limit, 0) or 0, int) for limit in ("min_value", "max_value", "value", "step"))
     allowed = f"{_plain(low)} or more is allowed" if high == math.inf else f"{_plain(low)} to {_plain(high)} is allowed"
     try:
-        value = int(given) if whole else float(given)
+        value = int(text) if whole else float(text)
         wrong = None if low <= value <= high and math.isfinite(value) else "is out of range"
     except ValueError:
         wrong = "is no whole number" if whole else "is no number"
-    return wrong and f"{name} {given[:40]!r} of this link {wrong}; {allowed}"
+    return wrong and f"{name} {text[:40]!r} of this link {wrong}; {allowed}"

@@ -20,14 +20,14 @@ T = TypeVar("T")
 K = TypeVar("K", bound=str)
 
 
-def kept(
+def remember(
     key: str, default: T, read: Callable[[str], tuple[T, str | None]], write: Callable[[T], str] = str
 ) -> tuple[T, Callable[[T], None]]:
     """A value of the address, and what sets it (in a callback).
 
     ``read`` makes it of text: the value, and what is wrong with the text, if anything.
     """
-    ss, given = st.session_state, st.query_params.get(key)
+    ss, text = st.session_state, st.query_params.get(key)
 
     def mirror(value: T) -> None:
         if value == default:
@@ -39,10 +39,10 @@ def kept(
         ss[_KEPT + key] = value
         mirror(value)
 
-    value, wrong = read(given if given is not None else write(ss.get(_KEPT + key, default)))
-    if given is not None and wrong:
+    value, wrong = read(text if text is not None else write(ss.get(_KEPT + key, default)))
+    if text is not None and wrong:
         say(key, wrong)
-    if given != (None if value == default else write(value)):
+    if text != (None if value == default else write(value)):
         mirror(value)
     ss[_KEPT + key] = value
     return value, put
@@ -53,7 +53,7 @@ def say(key: str, wrong: str) -> None:
     st.session_state.setdefault(_SAID, {})[key] = wrong
 
 
-def said() -> list[str]:
+def sentences() -> list[str]:
     """Sentences about what the address held and nobody could take, each once."""
     return list(st.session_state.pop(_SAID, {}).values())
 
@@ -66,7 +66,7 @@ def choice(label: str, options: Mapping[K, str], key: str, default: K | None = N
         result = _named(text, options)
         return (result, None) if result is not None else (usual, stray(label, options, text))
 
-    value, put = kept(key, usual, read)
+    value, put = remember(key, usual, read)
     shown = options.__getitem__
     return value, {"format_func": shown, **controlled(f"w.{key}", value, put, tuple(options.items()))}
 
@@ -84,27 +84,27 @@ def switch(label: str, key: str, **more: Any) -> bool:
     def read(text: str) -> tuple[bool, str | None]:
         return text == "on", None if text in ("on", "off") else stray(label, ("on", "off"), text)
 
-    value, put = kept(key, False, read, lambda on: "on" if on else "off")
+    value, put = remember(key, False, read, lambda on: "on" if on else "off")
     st.toggle(label, **controlled(f"w.{key}", value, put), **more)
     return value
 
 
 def unknown(label: str, options: Mapping[K, str], key: str) -> str | None:
     """The sentence about a value of the address that `choice` would drop, for a page that says it itself."""
-    given = st.query_params.get(key)
-    if given is None or _named(given, options) is not None:
+    text = st.query_params.get(key)
+    if text is None or _named(text, options) is not None:
         return None
     del st.query_params[key]
-    return stray(label, options, given)
+    return stray(label, options, text)
 
 
-def stray(label: str, options: Iterable[str], given: str) -> str:
+def stray(label: str, options: Iterable[str], text: str) -> str:
     """The sentence about a value that is none of the ``options``."""
-    *others, last = options
-    known = f"{', '.join(others)} and {last} are" if others else f"{last} is"
-    return f"{label} {given[:40]!r} of this link is not known; {known}"
+    *rest, last = options
+    known = f"{', '.join(rest)} and {last} are" if rest else f"{last} is"
+    return f"{label} {text[:40]!r} of this link is not known; {known}"
 
 
-def _named(given: str, options: Mapping[K, str]) -> K | None:
+def _named(text: str, options: Mapping[K, str]) -> K | None:
     """The id that a value of the address means: itself, or the one of its label, as older links have it."""
-    return next((id for id, label in options.items() if given in (id, label)), None)
+    return next((id for id, label in options.items() if text in (id, label)), None)

@@ -30,8 +30,8 @@ class _Widget:
     holds: dict[str, Any] = field(default_factory=dict)
 
 
-def controlled(name: str, value: Any, turned: Callable[[Any], None], looks: Hashable = None) -> dict[str, Any]:
-    """Arguments of a widget that shows ``value`` and hands what its reader makes of it to ``turned`` (in a callback).
+def controlled(name: str, value: Any, commit: Callable[[Any], None], looks: Hashable = None) -> dict[str, Any]:
+    """Arguments of a widget that shows ``value`` and hands what its reader makes of it to ``commit`` (in a callback).
 
     ``looks`` is what else has to be the same for the same widget: the options whose labels the browser sends.
     """
@@ -47,7 +47,7 @@ def controlled(name: str, value: Any, turned: Callable[[Any], None], looks: Hash
     widget.looks = looks
     if not (_drawn(key) and key in ss and _same(ss[key], widget.holds[key])):
         ss[key] = widget.holds[key]
-    return {"key": key, "on_change": _sent, "args": (name, key, turned)}
+    return {"key": key, "on_change": _sent, "args": (name, key, commit)}
 
 
 def _drawn(key: str) -> bool:
@@ -64,18 +64,18 @@ def _drawn(key: str) -> bool:
 
 
 @callback
-def _sent(name: str, key: str, turned: Callable[[Any], None]) -> None:
+def _sent(name: str, key: str, commit: Callable[[Any], None]) -> None:
     """A browser sent what a widget holds: an edit only where that is not what it was given to draw."""
     widget: _Widget = st.session_state["drawn"][name]
     value = st.session_state.get(key)
     if key in widget.holds and not _same(widget.holds[key], value):
         widget.holds[key] = value
         widget.looks = None  # whatever it changes of its own options, the reader's hand stays on it
-        turned(value)
+        commit(value)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(shown: Any, other: Any) -> bool:
     """Whether two values look alike; a number may have gone through a unit and back."""
-    if isinstance(one, float) and isinstance(other, int | float):
-        return math.isclose(one, other, rel_tol=1e-12)
-    return one == other
+    if isinstance(shown, float) and isinstance(other, int | float):
+        return math.isclose(shown, other, rel_tol=1e-12)
+    return shown == other

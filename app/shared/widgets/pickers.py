@@ -47,8 +47,8 @@ def kind_of(id: str) -> str:
 def system_label(id: str) -> str:
     """`FPGA · DFX appliance`; the name alone where both would be cut."""
     name = default_catalog().system(id).name
-    both = f"{kind_of(id)} · {name}"
-    return both if len(both) <= _LONGEST else name
+    long = f"{kind_of(id)} · {name}"
+    return long if len(long) <= _LONGEST else name
 
 
 def workload_label(id: str, reason: str | None = None) -> str:
@@ -68,7 +68,7 @@ def recent(what: str, ids: list[str]) -> list[str]:
 def workload(
     key: str,
     now: str,
-    turned: Callable[[str], None],
+    commit: Callable[[str], None],
     *,
     label: str = "Workload",
     missing: Mapping[str, str | None] | None = None,
@@ -88,25 +88,25 @@ def workload(
     labels = {id: workload_label(id, missing.get(id)) for id in ids}
     st.selectbox(
         label, ids, format_func=labels.__getitem__, help=help,
-        **controlled(key, now, _remembered("workload", turned), tuple(labels.values())),
+        **controlled(key, now, _remembered("workload", commit), tuple(labels.values())),
     )  # fmt: skip
 
 
-def system(key: str, label: str, now: str, turned: Callable[[str], None], help: str) -> None:
+def system(key: str, label: str, now: str, commit: Callable[[str], None], help: str) -> None:
     """One system of all."""
     st.selectbox(
         label, recent("system", all_systems()), format_func=system_label, help=help,
-        **controlled(key, now, _remembered("system", turned)),
+        **controlled(key, now, _remembered("system", commit)),
     )  # fmt: skip
 
 
-def _remembered(what: str, turned: Callable[[str], None]) -> Callable[[str], None]:
+def _remembered(what: str, commit: Callable[[str], None]) -> Callable[[str], None]:
     """What is done with a pick, after it is kept among those last used."""
 
     def picked(id: str) -> None:
-        kept = st.session_state.setdefault(_USED, {})
-        kept[what] = [id, *(other for other in kept.get(what, []) if other != id)][:_RECENT]
-        turned(id)
+        used = st.session_state.setdefault(_USED, {})
+        used[what] = [id, *(other for other in used.get(what, []) if other != id)][:_RECENT]
+        commit(id)
 
     return picked
 
@@ -117,10 +117,10 @@ def all_systems() -> list[str]:
     return sorted(catalog.ids("systems"), key=lambda id: (kind_of(id), catalog.system(id).name))
 
 
-def systems(key: str, now: list[str], turned: Callable[[Any], None]) -> None:
+def systems(key: str, now: list[str], commit: Callable[[Any], None]) -> None:
     """Some systems, or all where none is picked."""
     ids = all_systems()
     st.multiselect(
         "Systems", ids, format_func=system_label, placeholder=f"all {len(ids)}",
-        help="Candidates; all where none is picked.", **controlled(key, now, turned),
+        help="Candidates; all where none is picked.", **controlled(key, now, commit),
     )  # fmt: skip

@@ -29,11 +29,11 @@ _AUTO = 0  # no tile has a side of 0
 def _commit(of: Field) -> Callable[[Any], None]:
     """What sets a field of the scenario, nothing where that is picked by its name; an emptied widget leaves it."""
 
-    def turned(value: Any) -> None:
+    def commit(value: Any) -> None:
         if value is not None:
             link.commit(**{of.path: of.meant(value)})
 
-    return turned
+    return commit
 
 
 def _label(of: Field, text: str = "") -> str:
@@ -90,10 +90,10 @@ def _param(p: Any, scenario: Scenario) -> None:
     cast: Callable[[float], float] = int if whole else float
     value = cast(scenario.params.get(p.name, p.default))
 
-    def turned(given: float | None) -> None:
-        if given is not None:
+    def commit(number: float | None) -> None:
+        if number is not None:
             rest = {k: v for k, v in link.current().params.items() if k != p.name}
-            link.commit(params=rest if given == cast(p.default) else rest | {p.name: given})
+            link.commit(params=rest if number == cast(p.default) else rest | {p.name: number})
 
     low, high = (min(p.low, value), max(p.high, value))
     st.number_input(
@@ -101,7 +101,7 @@ def _param(p: Any, scenario: Scenario) -> None:
         min_value=cast(low),
         max_value=cast(high),
         step=cast(1) if whole else None,
-        **controlled(f"w.params.{p.name}", value, turned),
+        **controlled(f"w.params.{p.name}", value, commit),
     )
 
 
@@ -200,13 +200,13 @@ def _switches(scenario: Scenario, offered: Choices) -> None:
         return
     on = {s.name: scenario.switches.get(s.name, s.default) for s in offered.switches}
 
-    def turned(name: str, value: bool) -> None:
+    def commit(name: str, value: bool) -> None:
         link.commit(switches={**link.current().switches, name: value})
 
     with st.expander(f"{field('switches').label} · {sum(on.values())} of {len(on)} on", key="open.switches"):
         for switch in offered.switches:
             name = switch.name
-            st.toggle(switch.label, help=switch.help, **controlled(f"w.switch.{name}", on[name], partial(turned, name)))
+            st.toggle(switch.label, help=switch.help, **controlled(f"w.switch.{name}", on[name], partial(commit, name)))
 
 
 def _overrides(scenario: Scenario, _: Choices) -> None:
@@ -218,9 +218,9 @@ def _overrides(scenario: Scenario, _: Choices) -> None:
 
     def picked(paths: list[str]) -> None:
         st.session_state.opened = list(paths)
-        kept = {p: v for p, v in link.current().overrides.items() if p in st.session_state.opened}
-        if kept != link.current().overrides:
-            link.commit(overrides=kept)
+        rest = {p: v for p, v in link.current().overrides.items() if p in st.session_state.opened}
+        if rest != link.current().overrides:
+            link.commit(overrides=rest)
 
     def typed(path: str, text: str) -> None:
         rest = {p: v for p, v in link.current().overrides.items() if p != path}

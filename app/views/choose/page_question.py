@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app.shared.boundary import callback
-from app.shared.widgets.choices import kept
+from app.shared.widgets.choices import remember
 from app.views.choose import texts
 from engine.choose import READABLE, Question, question_of, read_fields
 from engine.choose.presets import QUESTIONS
@@ -64,7 +64,7 @@ def ask() -> PageQuestion:
     written = _written()
     if written is not None:
         st.query_params[_PARAM] = written
-    token, put = kept(_PARAM, usual, read)
+    token, put = remember(_PARAM, usual, read)
     if problem := st.session_state.pop(_PROBLEM, None):
         st.warning(f"{problem.rstrip('.')}. Nothing was changed.", icon=":material/edit_off:")
     return PageQuestion(question_of(token), put)

@@ -13,7 +13,7 @@ from app.shared import formats as fmt
 from app.shared.load import Group, Load
 from app.shared.site import Site
 from app.shared.widgets import pickers
-from app.shared.widgets.choices import kept
+from app.shared.widgets.choices import remember
 from app.shared.widgets.controlled import controlled
 from app.views.traffic import tables, texts
 from engine.cost.report import Report
@@ -61,7 +61,7 @@ def _picked() -> tuple[list[str], Callable[[list[str]], None]]:
         wrong = texts.LEFT_OUT.format(name=name, stray=", ".join(stray)[:80])
         return [id for id in ids if id in able], wrong if stray else None
 
-    return kept(_ALSO, [], read, ",".join)
+    return remember(_ALSO, [], read, ",".join)
 
 
 def _on(systems: list[str]) -> tuple[list[Group], list[str]]:
