@@ -139,14 +139,14 @@ def _row(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -
     for start in candidate.arrangements:
         if start.scheme == "tensor" and not causal and start.precision in enough:
             continue
-        for one in served(question, start, catalog, zoo):
+        for offer in served(question, start, catalog, zoo):
             tried += 1
-            if isinstance(one, Refusal):
-                refused.append(one)
+            if isinstance(offer, Refusal):
+                refused.append(offer)
             else:
-                result.append(one)
+                result.append(offer)
                 enough.add(start.precision)
-    best = min(result, key=lambda one: _key(one, question), default=None)
+    best = min(result, key=lambda point: _key(point, question), default=None)
     report = None if best is None else evaluate(best.scenario, catalog, zoo)
     refusal = None if best is not None else _nearest(refused)
     return Row(
@@ -155,35 +155,35 @@ def _row(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -
     ), tried  # fmt: skip
 
 
-def _key(one: Served, question: Question) -> tuple[float, ...]:
+def _key(point: Served, question: Question) -> tuple[float, ...]:
     """What is least in the best arrangement of a system: money, then devices, then what a user waits for.
 
     For a demand money counts in steps of 2%, so that nobody waits longer for a thousandth of a cent.
     """
     demand = question.qps is not None or question.users is not None
-    money = one.total_usd_per_hour if demand else one.usd_per_million
-    unpriced = one.devices * one.instances if demand else 1.0 / one.rate_per_device
-    more = (-one.speed, -one.rate) if demand else (-one.rate, -one.speed)
+    money = point.total_usd_per_hour if demand else point.usd_per_million
+    unpriced = point.devices * point.instances if demand else 1.0 / point.rate_per_device
+    more = (-point.speed, -point.rate) if demand else (-point.rate, -point.speed)
     if money is not None and demand:
         money = float(round(50.0 * log(max(money, 1e-30))))
-    return (unpriced if money is None else money, one.devices * one.instances, *more)
+    return (unpriced if money is None else money, point.devices * point.instances, *more)
 
 
 def _nearest(refused: Sequence[Refusal]) -> Refusal | None:
     """Of what was refused, what came nearest: a missed limit before a memory that is short, before what never ran."""
     order = {"limit": 0, "fits": 1, "runs": 2}
-    return min(refused, key=lambda one: (order[one.kind], one.over), default=None)
+    return min(refused, key=lambda point: (order[point.kind], point.over), default=None)
 
 
 def _front(served: Sequence[Served]) -> tuple[Served, ...]:
     """Arrangements that no other beats in both the speed of a user and throughput a device."""
-    kept: list[Served] = []
+    front: list[Served] = []
     most = 0.0
-    for one in sorted(served, key=lambda one: (-one.speed, -one.rate_per_device)):
-        if one.rate_per_device > most:
-            kept.append(one)
-            most = one.rate_per_device
-    return tuple(reversed(kept))
+    for point in sorted(served, key=lambda point: (-point.speed, -point.rate_per_device)):
+        if point.rate_per_device > most:
+            front.append(point)
+            most = point.rate_per_device
+    return tuple(reversed(front))
 
 
 def _ordered(rows: Sequence[Row], money: str) -> tuple[Row, ...]:
@@ -217,12 +217,12 @@ def _loses(row: Row, first: Row | None, money: str) -> str:
     """Why a priced system is not the first: price and throughput of one of its devices against one of the first's."""
     if first is None or row is first or row.best is None or first.best is None:
         return ""
-    mine, theirs = row.best, first.best
+    own, best = row.best, first.best
     demand = money == "total_usd_per_hour"
-    if demand and mine.instances == 1 and mine.rate > 2.0 * theirs.rate * theirs.instances:
+    if demand and own.instances == 1 and own.rate > 2.0 * best.rate * best.instances:
         return "one instance does far more than is asked"
-    hour = (mine.usd_per_hour or 0.0) / mine.devices / max((theirs.usd_per_hour or 0.0) / theirs.devices, 1e-300)
-    pace = mine.rate_per_device / theirs.rate_per_device
+    hour = (own.usd_per_hour or 0.0) / own.devices / max((best.usd_per_hour or 0.0) / best.devices, 1e-300)
+    pace = own.rate_per_device / best.rate_per_device
     return f"{_times(hour)} price for {_times(pace)} throughput"
 
 
@@ -236,11 +236,11 @@ def _no_price(row: Row) -> str:
 def _refused(row: Row) -> str:
     if row.refusal is None:
         return row.reason.rstrip(".")
-    said = row.refusal.sentence.rstrip(".")
+    sentence = row.refusal.sentence.rstrip(".")
     return {
-        "fits": f"does not fit on {row.refusal.scenario.devices}: {said}",
-        "limit": f"too slow at best: {said}" if "W >" not in said else f"too much power: {said}",
-    }.get(row.refusal.kind, said)
+        "fits": f"does not fit on {row.refusal.scenario.devices}: {sentence}",
+        "limit": f"too slow at best: {sentence}" if "W >" not in sentence else f"too much power: {sentence}",
+    }.get(row.refusal.kind, sentence)
 
 
 def _times(ratio: float) -> str:
@@ -274,8 +274,8 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
     if (joined := best.joined) is not None:
         times = f"under load TTFT {amount(joined.ttft_s, 's')}, TPOT {amount(joined.tpot_s, 's')}"
     else:
-        asked = question.users is None and (question.latency_s is not None or question.qps is not None)
-        times = f"{'p99 ' if asked else ''}latency {amount(best.loaded_latency_s, 's')}"
+        limited = question.users is None and (question.latency_s is not None or question.qps is not None)
+        times = f"{'p99 ' if limited else ''}latency {amount(best.loaded_latency_s, 's')}"
     head = f"{row.name}, {many}{configuration(best.scenario)}"
     if row.rank is None:
         pace = f"{amount(best.rate_per_device, '').strip()} {unit}s/s per device"
@@ -328,11 +328,11 @@ def _plain(row: Row) -> dict[str, Any]:
     data["token"] = encode(best.scenario)
     data["front"] = [
         {
-            "configuration": configuration(one.scenario),
-            "speed_per_s": one.speed,
-            "rate_per_device": one.rate_per_device,
-            "token": encode(one.scenario),
+            "configuration": configuration(point.scenario),
+            "speed_per_s": point.speed,
+            "rate_per_device": point.rate_per_device,
+            "token": encode(point.scenario),
         }
-        for one in row.front
+        for point in row.front
     ]
     return data

@@ -54,14 +54,14 @@ def _candidate(question: Question, id: str, overrides: Mapping[str, Any], catalo
         system = catalog.system(id)
         kind = family(catalog.device(system.devices[0].device).kind).label
         return Candidate(id, system.name, kind, bool(overrides), (), str(error))
-    asked = {"inputs": question.inputs, "outputs": question.outputs}
+    lengths = {"inputs": question.inputs, "outputs": question.outputs}
     price, costs = question.prices.get(id, Price()), question.costs
     usd = price.usd
     if price.usd_per_hour is not None:
         usd, costs = price.usd_per_hour * costs.years * _YEAR_H, costs.model_copy(update={"energy_usd_per_kwh": 0.0})
     own = {} if usd is None else {"devices.0.price": usd}
-    asked = {name: value for name, value in asked.items() if value is not None}
-    base = base.with_(overrides={**overrides, **own}, costs=costs, **asked)
+    lengths = {name: value for name, value in lengths.items() if value is not None}
+    base = base.with_(overrides={**overrides, **own}, costs=costs, **lengths)
     bind(base, catalog, zoo)  # a what-if that names nothing, or can't be, is a sentence and no row
     system = catalog.system(id)
     device = catalog.device(system.devices[0].device)
@@ -77,9 +77,9 @@ def _arrangements(question: Question, base: Scenario, system: System, device: De
     streams = sorted({1, fam.max_streams(device) if fam.max_streams else 1})
     for count, scheme in _layouts(system, base, zoo):
         for format in formats:
-            for several in streams:
+            for parallel in streams:
                 try:
-                    yield base.with_(devices=count, scheme=scheme, precision=format, streams=several)
+                    yield base.with_(devices=count, scheme=scheme, precision=format, streams=parallel)
                 except ScenarioError:
                     continue
 
@@ -96,8 +96,8 @@ def _layouts(system: System, base: Scenario, zoo: Zoo) -> Iterator[tuple[int, st
     for count in counts:
         for scheme in _SPREAD:
             copies = system.clusters if scheme == "clusters" else 1
-            several = count > copies or scheme == "on-path" or "single" not in system.schemes
-            if scheme in system.schemes and several and (scheme != "tables" or lookups):
+            spread = count > copies or scheme == "on-path" or "single" not in system.schemes
+            if scheme in system.schemes and spread and (scheme != "tables" or lookups):
                 yield count, scheme
     shared = system.extra_power or system.extra_price or system.host_power_counted
     if "replicas" in system.schemes and shared and max(counts) > 1:

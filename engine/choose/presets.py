@@ -26,8 +26,8 @@ class PresetQuestion:
         return question_of(self.fields)
 
 
-def _listed(*asked: PresetQuestion) -> Mapping[str, PresetQuestion]:
-    return MappingProxyType({one.id: one for one in asked})
+def _listed(*presets: PresetQuestion) -> Mapping[str, PresetQuestion]:
+    return MappingProxyType({preset.id: preset for preset in presets})
 
 
 QUESTIONS = _listed(

@@ -120,22 +120,22 @@ def read_fields(texts: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def question_of(given: Any) -> Question:
+def question_of(fields: Any) -> Question:
     """A question from a mapping or a token; ScenarioError names the field, the value and what is allowed."""
     with boundary("a question that can't be read: a mapping of its fields or a token is needed"):
-        if isinstance(given, Question):
-            return given
-        if isinstance(given, str):
-            if len(given) > _TOKEN_LIMIT or given[:2] != _TOKEN:
+        if isinstance(fields, Question):
+            return fields
+        if isinstance(fields, str):
+            if len(fields) > _TOKEN_LIMIT or fields[:2] != _TOKEN:
                 raise ScenarioError(f"this is not a question: a token that begins with {_TOKEN} is needed")
-            given = unpack(given[2:], "question", _JSON_LIMIT)
-        if not isinstance(given, Mapping):
+            fields = unpack(fields[2:], "question", _JSON_LIMIT)
+        if not isinstance(fields, Mapping):
             raise ScenarioError("a question is a mapping with a workload")
         for name in ("qps", "users", "latency_s", "ttft_s", "tpot_s", "power_w", "inputs", "outputs", "batch", "bits"):
-            if isinstance(given.get(name), bool):
-                raise ScenarioError(f"{name} is {str(given[name]).lower()}: a number is needed")
+            if isinstance(fields.get(name), bool):
+                raise ScenarioError(f"{name} is {str(fields[name]).lower()}: a number is needed")
         try:
-            result = Question.model_validate(dict(given))
+            result = Question.model_validate(dict(fields))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))[:80]

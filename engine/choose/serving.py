@@ -141,8 +141,8 @@ def _unfit(scenario: Scenario, times: Schedule) -> Refusal | None:
         return None
     _, fit = max(short, key=lambda item: item[1].need_bytes / item[1].capacity_bytes)
     need, room = amount(fit.need_bytes, "B"), amount(fit.capacity_bytes, "B")
-    said = f"{fit.holds} need {need} per device of {room} {level_name(fit.level)}"
-    return Refusal(scenario, "fits", said, fit.need_bytes / fit.capacity_bytes)
+    sentence = f"{fit.holds} need {need} per device of {room} {level_name(fit.level)}"
+    return Refusal(scenario, "fits", sentence, fit.need_bytes / fit.capacity_bytes)
 
 
 def _loaded(
@@ -182,21 +182,21 @@ def _loaded(
     )  # fmt: skip
 
 
-def _demanded(question: Question, bound: Bound, one: Served, under_way: int) -> Served:
+def _demanded(question: Question, bound: Bound, point: Served, under_way: int) -> Served:
     """As many instances as the demand takes, and their share of time busy; ``under_way`` requests fill one."""
-    usual = one.scenario.costs.utilisation
+    usual = point.scenario.costs.utilisation
     instances, busy = 1, usual
     if question.qps is not None:
         need = question.qps * units_of(bound)
-        instances = max(1, math.ceil(need / one.rate * (1 - 1e-12)))
-        busy = need / instances / one.throughput_per_s
+        instances = max(1, math.ceil(need / point.rate * (1 - 1e-12)))
+        busy = need / instances / point.throughput_per_s
     elif question.users is not None:
         instances = math.ceil(question.users / under_way)
-        busy = question.users / (instances * under_way) * one.full_rate / one.throughput_per_s
+        busy = question.users / (instances * under_way) * point.full_rate / point.throughput_per_s
     busy = min(1.0, busy)
-    scenario = one.scenario.with_(costs=one.scenario.costs.model_copy(update={"utilisation": busy}))
-    million = None if one.usd_per_million is None else one.usd_per_million * usual / busy
-    return replace(one, scenario=scenario, usd_per_million=million, instances=instances)
+    scenario = point.scenario.with_(costs=point.scenario.costs.model_copy(update={"utilisation": busy}))
+    million = None if point.usd_per_million is None else point.usd_per_million * usual / busy
+    return replace(point, scenario=scenario, usd_per_million=million, instances=instances)
 
 
 def _missed(scenario: Scenario, name: str, value: float, limit: float, unit: str = "s") -> Refusal:

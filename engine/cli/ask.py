@@ -1,6 +1,6 @@
 """``python -m engine ask ANALYSIS ...``: one question about a scenario, a node or a network.
 
-An analysis answers with plain data, SI units in the keys, and the sentences to begin with; `output.told` writes the
+An analysis answers with plain data, SI units in the keys, and the sentences to begin with; `output.lines_of` writes the
 rest for people. Each is a command by its own name too, for one version more.
 """
 
@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from engine.cli import edge, machine, node
-from engine.cli.output import emit, told
+from engine.cli.output import emit, lines_of
 from engine.cli.scenario import add_scenario
 
 Answer = Callable[[argparse.Namespace], tuple[Any, Iterable[str]]]
@@ -88,15 +88,15 @@ ANALYSES: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Answer
 
 def _answered(answer: Answer, args: argparse.Namespace) -> int:
     data, sentences = answer(args)
-    return emit(data, args.json, () if args.json else [*sentences, *told(data)])
+    return emit(data, args.json, () if args.json else [*sentences, *lines_of(data)])
 
 
 def add_ask(commands: Any) -> Any:
     """Register `ask` and, unlisted, the names by themselves; returns the parsers of the analyses."""
     p = commands.add_parser("ask", help=f"one analysis: {', '.join(ANALYSES)}")
-    asked = p.add_subparsers(dest="analysis", required=True, metavar="ANALYSIS")
-    for name, (said, arguments, answer) in ANALYSES.items():
-        for parser in (asked.add_parser(name, help=said, description=said), commands.add_parser(name)):
+    names = p.add_subparsers(dest="analysis", required=True, metavar="ANALYSIS")
+    for name, (help, arguments, answer) in ANALYSES.items():
+        for parser in (names.add_parser(name, help=help, description=help), commands.add_parser(name)):
             arguments(parser)
             parser.set_defaults(run=partial(_answered, answer))
-    return asked
+    return names

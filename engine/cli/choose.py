@@ -34,14 +34,14 @@ def add_choose(commands: Any) -> None:
         "--what-if", action="append", default=[], metavar="SYSTEM:PATH=VALUE",
         help="hardware of your own, told apart: h100-sxm:devices.0.memory.hbm.bandwidth=5 TB/s",
     )  # fmt: skip
-    for name, said in (("years", "lifetime [a]"), ("pue", "facility over machine power"), ("kwh", "energy [USD/kWh]")):
-        p.add_argument(f"--{name}", help=said)
+    for name, help in (("years", "lifetime [a]"), ("pue", "facility over machine power"), ("kwh", "energy [USD/kWh]")):
+        p.add_argument(f"--{name}", help=help)
     p.set_defaults(run=_choose)
 
 
-def _prices(given: list[str]) -> dict[str, dict[str, float]]:
+def _prices(texts: list[str]) -> dict[str, dict[str, float]]:
     prices = {}
-    for text in given:
+    for text in texts:
         system, _, value = text.partition("=")
         hourly = value.endswith("/h")
         number = read_number(f"price of {system[:40]}", value.removesuffix("/h"))
@@ -49,10 +49,10 @@ def _prices(given: list[str]) -> dict[str, dict[str, float]]:
     return prices
 
 
-def _what_ifs(given: list[str]) -> list[dict[str, Any]]:
+def _what_ifs(texts: list[str]) -> list[dict[str, Any]]:
     """One what-if a system, with all that is changed of it."""
     by_part: dict[str, dict[str, str]] = {}
-    for text in given:
+    for text in texts:
         system, _, change = text.partition(":")
         path, equals, value = change.partition("=")
         if not equals:
@@ -75,7 +75,7 @@ def _question(args: argparse.Namespace) -> Any:
         fields = question_of(target).model_dump(exclude_defaults=True)
     else:
         fields = {"workload": target}
-    fields |= read_fields({name: given for name in READABLE if (given := getattr(args, name, None)) is not None})
+    fields |= read_fields({name: text for name in READABLE if (text := getattr(args, name, None)) is not None})
     if args.systems:
         fields["systems"] = [id.strip() for id in args.systems.split(",") if id.strip()]
     fields["prices"] = {**fields.get("prices", {}), **_prices(args.price)}

@@ -43,40 +43,40 @@ def _compare_measured(args: argparse.Namespace) -> int:
     if args.out is not None:
         with beside(args.out) as fresh:
             write_back(fresh, measured)
-    done = [row for row in measured.rows if row.predicted]
+    predicted = [row for row in measured.rows if row.predicted]
     why = skipped(measured.rows)
-    if not done:
+    if not predicted:
         reason, count = why.most_common(1)[0]
         raise ScenarioError(
             f"{measured.name}: none of {len(measured.rows)} rows could be predicted; of {count}: {reason}"
         )
-    errors = [error for row in done for error in row.errors.values()]
-    held, all_ = coverage(done), spread(errors)
+    errors = [error for row in predicted for error in row.errors.values()]
+    inside, all_ = coverage(predicted), spread(errors)
     without: dict[str, int] = {}
-    for row in done:
+    for row in predicted:
         for name in row.missing:
             without[name] = without.get(name, 0) + 1
     data: dict[str, Any] = {
         "file": measured.name,
         "rows": len(measured.rows),
-        "predicted": len(done),
+        "predicted": len(predicted),
         "skipped": dict(why),
         "figures_without_prediction": without,
         "summary": all_,
-        "groups": groups(done),
-        "workloads": groups(done, "workload"),
-        "band": held,
+        "groups": groups(predicted),
+        "workloads": groups(predicted, "workload"),
+        "band": inside,
         "errors": [
             {"row": row.number, "measured": dict(row.measured), "predicted": dict(row.predicted), "errors": row.errors}
-            for row in done
+            for row in predicted
         ],
     }
-    lines = [f"{measured.name}: {len(done)} of {len(measured.rows)} rows predicted"]
+    lines = [f"{measured.name}: {len(predicted)} of {len(measured.rows)} rows predicted"]
     lines += [f"  {count} skipped: {reason}" for reason, count in why.most_common()]
     lines += [
         f"  {count} {name} beside those: no closed-loop scheduler, or none here" for name, count in without.items()
     ]
-    lines += _row_lines(done)
+    lines += _row_lines(predicted)
     for by, title in (("groups", "kind of network"), ("workloads", "network")):
         lines += [
             "",
@@ -85,16 +85,16 @@ def _compare_measured(args: argparse.Namespace) -> int:
         lines += [_group_line(group) for group in data[by]]
     lines += ["", f"all: half within {percent(all_['median'])}, 90% within {percent(all_['p90'])}"]
     lines.append(
-        f"error band: held {held['held']} of the {held['banded']} figures that have one; "
-        f"{held['no_evidence']} have no evidence for any"
+        f"error band: held {inside['held']} of the {inside['banded']} figures that have one; "
+        f"{inside['no_evidence']} have no evidence for any"
     )
-    if any(row.concurrency is not None for row in done):
+    if any(row.concurrency is not None for row in predicted):
         lines.append(
             f"under load: continuous batching in steady state, at most {known()['budget']} tokens an iteration"
         )
     if args.fit:
-        data["fit"], told = _fitted(args, done, default_catalog())
-        lines += told
+        data["fit"], fits = _fitted(args, predicted, default_catalog())
+        lines += fits
     return emit(data, args.json, lines)
 
 
@@ -110,8 +110,8 @@ def _operators(path: Path) -> bool:
 
 def _as_op(args: argparse.Namespace) -> int:
     """The same answer from `op`, whose tables these are."""
-    for name, given in (("--fit", args.fit), ("--set", bool(args.set))):
-        if given:
+    for name, present in (("--fit", args.fit), ("--set", bool(args.set))):
+        if present:
             raise ScenarioError(f"{name} is given for {args.file.name}, a table of operators: only --out is allowed")
     parser = argparse.ArgumentParser()
     add_op(parser.add_subparsers())
@@ -139,13 +139,13 @@ def _group_line(group: dict[str, Any]) -> str:
     )
 
 
-def _fitted(args: argparse.Namespace, done: list[Any], catalog: Any) -> tuple[list[dict[str, Any]], list[str]]:
+def _fitted(args: argparse.Namespace, predicted: list[Any], catalog: Any) -> tuple[list[dict[str, Any]], list[str]]:
     """Every part with enough rows fitted, and written where that helps on rows left out."""
     from engine.published.measured.calibration import files_of, write_fit
     from engine.published.measured.fit import enough, fit
     from hardware_specs.catalog import user_root
 
-    parts = enough(done, catalog)
+    parts = enough(predicted, catalog)
     for system, device, _ in parts:
         for path in files_of(system, device.id, user_root()):
             if path.exists():

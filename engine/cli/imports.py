@@ -73,4 +73,4 @@ def _billions(count: float) -> str:
 def _cache(graph: Graph) -> tuple[float, float]:
     """What a sequence keeps however short it is, and what a token adds as long as no window is full. [elements]"""
     terms = graph.state_elements.terms
-    return sum(one.coef for one in terms if not one.c), sum(one.coef for one in terms if one.c)
+    return sum(term.coef for term in terms if not term.c), sum(term.coef for term in terms if term.c)

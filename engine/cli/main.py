@@ -91,7 +91,7 @@ def _evaluate(args: argparse.Namespace) -> int:
         writer.writeheader()
         writer.writerow(row)
         return 0
-    emit(data_of(report), args.json, () if args.json else _told(report))
+    emit(data_of(report), args.json, () if args.json else _lines(report))
     return 0
 
 
@@ -107,7 +107,7 @@ def _tokens(report: Any) -> list[str]:
     return tokens
 
 
-def _told(report: Any) -> list[str]:
+def _lines(report: Any) -> list[str]:
     from engine.cost.error_bands import told
     from engine.published.nearest import nearest
     from engine.scenario.sentences import amount, percent
@@ -168,7 +168,7 @@ def build_parser() -> argparse.ArgumentParser:
     p.add_argument("--trace", metavar="FILE", help="also write the timeline there, for Perfetto or chrome://tracing")
     p.add_argument("--force", action="store_true", help="replace a file that is there")
     p.set_defaults(run=_evaluate)
-    asked = add_ask(commands)
+    analyses = add_ask(commands)
     add_traffic(commands)
     add_sweep(commands)
     add_choose(commands)
@@ -184,7 +184,7 @@ def build_parser() -> argparse.ArgumentParser:
     p.add_argument("--only", help="benchmark files whose name holds this")
     p.add_argument("--markdown", metavar="FILE", help="also write the table there")
     p.set_defaults(run=_bench)
-    for sub in {*commands.choices.values(), *asked.choices.values()}:
+    for sub in {*commands.choices.values(), *analyses.choices.values()}:
         sub.add_argument("--json", action="store_true", help="machine-readable, SI units in the keys")
     return parser
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engine.cli.output import emit, told
+from engine.cli.output import emit, lines_of
 from engine.cli.trained import STUDIES, study
 from engine.scenario.sentences import amount, percent
 
@@ -27,13 +27,13 @@ def add_measure(commands: Any) -> None:
     p.add_argument("--repeats", type=int, default=15)
     p.add_argument("--seconds", type=float, default=2.0, help="longest time spent sampling (default 2)")
     p.add_argument("--memory-gb", type=float, default=4.0, help="most memory its buffers may take (default 4)")
-    p.set_defaults(run=_said(_measure))
+    p.set_defaults(run=_plain(_measure))
     p = commands.add_parser("calibrate", help="probe this host and write it into your catalog as `this-host`")
     p.add_argument("--out", type=Path, help="catalog folder instead of INFERSCAPE_CATALOG or ~/.inferscape/catalog")
-    p.set_defaults(run=_said(_calibrate))
+    p.set_defaults(run=_plain(_calibrate))
 
 
-def _said(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+def _plain(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
     """The command with an operator's refusal as the one sentence that every other mistake gets."""
 
     def run(args: argparse.Namespace) -> int:
@@ -80,7 +80,7 @@ def _measure(args: argparse.Namespace) -> int:
             for k in KERNELS.values()
         ]
         studies = [f"{name:14} {title}" for name, title in STUDIES.items()]
-        return emit(rows, args.json, [*told(rows), *studies])
+        return emit(rows, args.json, [*lines_of(rows), *studies])
     if args.batch is not None:
         raise MeasureError(f"batch is {args.batch} beside a kernel, which has a --shape; only networks have a batch")
     if not args.kernel:
@@ -102,7 +102,7 @@ def _measure(args: argparse.Namespace) -> int:
         sentences.append(f"{percent(measured.roof_share)} of what the probed roofs allow")
     if measured.library is not None:
         sentences.append(f"numpy FP32: {measured.library.median / measured.time.median:.3g} times our time")
-    return emit(data, args.json, [*sentences, *told(data)])
+    return emit(data, args.json, [*sentences, *lines_of(data)])
 
 
 def _network(args: argparse.Namespace, bounds: Any) -> int:
@@ -111,7 +111,7 @@ def _network(args: argparse.Namespace, bounds: Any) -> int:
     run = measure_workload(
         args.workload, args.precision or "fp32", args.batch, args.threads, repeats=args.repeats, bounds=bounds
     )
-    return emit(run.to_dict(), args.json, told(run.to_dict()))
+    return emit(run.to_dict(), args.json, lines_of(run.to_dict()))
 
 
 def _zoo(args: argparse.Namespace, bounds: Any) -> int:
@@ -150,7 +150,7 @@ def _zoo(args: argparse.Namespace, bounds: Any) -> int:
         f"{len(errors)} networks: median error {percent(median(errors))}" if errors else "No network was compared."
     )
     data = {"summary": summary, "rows": [run.to_dict() for run in runs], "not_measured": reasons}
-    return emit(data, args.json, told(data))
+    return emit(data, args.json, lines_of(data))
 
 
 def _calibrate(args: argparse.Namespace) -> int:

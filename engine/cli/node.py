@@ -57,8 +57,8 @@ def node(args: argparse.Namespace) -> _Answer:
     ]
     for network in shared.networks:
         if network.limit_s is not None:
-            kept = "met" if network.met else "missed"
-            sentences.append(f"{network.name}: limit {amount(network.limit_s, 's')} {kept}")
+            state = "met" if network.met else "missed"
+            sentences.append(f"{network.name}: limit {amount(network.limit_s, 's')} {state}")
     need, room = shared.together
     data = {
         "networks": [_row(network) for network in shared.networks],
@@ -79,12 +79,12 @@ def kinds(args: argparse.Namespace) -> _Answer:
     """Time by kind of operator, before and after each optimisation. An estimate. [s]"""
     from engine.analyses.node.operator_kinds import by_kind
 
-    first, *others = by_kind(changed(args))
+    first, *rest = by_kind(changed(args))
     sentences = [f"{amount(first.latency_s, 's')} a request, by kind of operator"]
     sentences += [
         f"  {kind:24} {amount(t, 's'):>10}  {percent(first.share(kind)):>5}" for kind, t in first.seconds.items()
     ]
-    for column in others:
+    for column in rest:
         changes = {
             kind: column.seconds.get(kind, 0.0) - first.seconds.get(kind, 0.0)
             for kind in {**first.seconds, **column.seconds}
@@ -93,7 +93,7 @@ def kinds(args: argparse.Namespace) -> _Answer:
         by = ", ".join(f"{kind} {'+' if by > 0 else '-'}{amount(abs(by), 's')}" for kind, by in most)
         if by:
             sentences.append(f"{column.label} {'on' if column.on else 'off'}: {amount(column.latency_s, 's')} ({by})")
-    return {"columns": [vars(column) | {"seconds": dict(column.seconds)} for column in (first, *others)]}, sentences
+    return {"columns": [vars(column) | {"seconds": dict(column.seconds)} for column in (first, *rest)]}, sentences
 
 
 def _sides(text: str, name: str, many: int) -> tuple[int, ...]:
@@ -123,9 +123,9 @@ def tile(args: argparse.Namespace) -> _Answer:
             sentences.append(f"{op.name}: {amount(own.seconds, 's')} (best {amount(best.seconds, 's')})")
             rows.append({"name": op.name, "pinned": vars(own) | {"words": own.words()}, "best": vars(best)})
         return {"products": rows}, sentences
-    found = [tiled(job, op, side) for job, op, side in named]
+    tilings = [tiled(job, op, side) for job, op, side in named]
     sentences = []
-    for product in found:
+    for product in tilings:
         if (best := product.best.get("latency")) is None:
             sentences.append(f"{product.name}: no tile of it fits a core")
             continue
@@ -133,4 +133,4 @@ def tile(args: argparse.Namespace) -> _Answer:
         (near, far), most = product.least, (best.near_bytes, best.far_bytes)
         into, off = (f"{amount(b, 'B')} (at least {amount(a, 'B')})" for a, b in zip((near, far), most, strict=True))
         sentences.append(f"    into cores {into}, LPDDR {off}, {amount(best.joules, 'J')}")
-    return {"products": [product.to_dict() for product in found]}, sentences
+    return {"products": [product.to_dict() for product in tilings]}, sentences

@@ -40,12 +40,12 @@ def _op(args: argparse.Namespace) -> int:
     from engine.devices.gpu.operators.rows import RowsError
 
     try:
-        return _table(args) if args.source is not None else _one(args)
+        return _table(args) if args.source is not None else _operator(args)
     except RowsError as error:
         raise ScenarioError(str(error)) from None
 
 
-def _one(args: argparse.Namespace) -> int:
+def _operator(args: argparse.Namespace) -> int:
     from engine.devices.gpu.operators.predict import predict
     from engine.devices.gpu.operators.rows import RowsError, checked, kind_named
 
@@ -114,13 +114,13 @@ def _table(args: argparse.Namespace) -> int:
     if args.out is not None:
         with beside(args.out) as fresh:
             write_rows(fresh, table, answers)
-    done = answers.why == 0
-    data: dict[str, Any] = {"kind": kind.name, "rows": len(table.lines), "predicted": int(done.sum())}
+    priced = answers.why == 0
+    data: dict[str, Any] = {"kind": kind.name, "rows": len(table.lines), "predicted": int(priced.sum())}
     data["skipped"] = {why: int((answers.why == i).sum()) for i, why in enumerate(answers.reasons) if i}
     lines = [f"{kind.name}: {data['predicted']} of {data['rows']} rows predicted"]
     lines += [f"  {count} skipped: {why}" for why, count in data["skipped"].items()]
-    if "time_us" in table.columns and done.any():
-        data |= _errors(answers, floats(table.columns["time_us"]) * 1e-6, done)
+    if "time_us" in table.columns and priced.any():
+        data |= _errors(answers, floats(table.columns["time_us"]) * 1e-6, priced)
         lines += [
             f"  error       half within {percent(data['error_median'])}, 90% within {percent(data['error_p90'])}",
             f"  bias        {data['bias']:+.1%}; {percent(data['in_band'])} of the measurements lie in the band",
@@ -128,16 +128,16 @@ def _table(args: argparse.Namespace) -> int:
     return emit(data, args.json, lines)
 
 
-def _errors(answers: Any, measured: np.ndarray, done: np.ndarray) -> dict[str, float]:
+def _errors(answers: Any, measured: np.ndarray, priced: np.ndarray) -> dict[str, float]:
     """How far predictions are from figures measured above zero: |predicted / measured - 1|."""
-    use = done & (measured > 0.0)
+    use = priced & (measured > 0.0)
     if not use.any():
         return {"error_median": 0.0, "error_p90": 0.0, "bias": 0.0, "in_band": 0.0}
     error = answers.seconds[use] / measured[use] - 1.0
-    held = (answers.low[use] <= measured[use]) & (measured[use] <= answers.high[use])
+    inside = (answers.low[use] <= measured[use]) & (measured[use] <= answers.high[use])
     return {
         "error_median": float(np.median(np.abs(error))),
         "error_p90": float(np.quantile(np.abs(error), 0.9)),
         "bias": float(np.median(error)),
-        "in_band": float(held.mean()),
+        "in_band": float(inside.mean()),
     }

@@ -64,7 +64,7 @@ def _flat(value: Any) -> bool:
     return not isinstance(value, dict)
 
 
-def told(data: Any, indent: str = "") -> Iterator[str]:
+def lines_of(data: Any, indent: str = "") -> Iterator[str]:
     """Plain data with SI units in its keys as lines: figures by name, rows of alike records as a table."""
     rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list | tuple) else []
     if rows:
@@ -84,6 +84,6 @@ def told(data: Any, indent: str = "") -> Iterator[str]:
                 continue
             if _flat(value):
                 yield f"{indent}{_label(key):26} {_cell(key, value)}"
-            elif lines := [*told(value, indent + "  ")]:
+            elif lines := [*lines_of(value, indent + "  ")]:
                 yield indent + _label(key)
                 yield from lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from engine.cli.output import emit, told
+from engine.cli.output import emit, lines_of
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.sentences import amount
 
@@ -70,4 +70,4 @@ def _plan(args: argparse.Namespace) -> int:
         f"{report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
         f"error band: {band_told(report.error_band)}",
     ]
-    return emit(data, args.json, [*sentences, *told(data)])
+    return emit(data, args.json, [*sentences, *lines_of(data)])

@@ -25,8 +25,8 @@ def _executor(kind: str) -> Iterator[Executor | None]:
     """Where chunks run; None is the pool of this process. Dask joins the cluster of DASK_SCHEDULER_ADDRESS, or
     starts one on this machine."""
     if kind == "serial":
-        with ThreadPoolExecutor(1) as one:
-            yield one
+        with ThreadPoolExecutor(1) as pool:
+            yield pool
     elif kind == "processes":
         with ProcessPoolExecutor(pool_size(), mp_context=get_context("spawn")) as processes:
             yield processes
@@ -93,8 +93,8 @@ def _sweep(args: argparse.Namespace) -> int:
         f"front       {len(result.front):,} of {counts.kept:,}{f', written to {args.out}' if args.out else ''}",
     ]
     for row in document["front"][: 0 if args.out else 20]:
-        told = {k: v for k, v in row.items() if k != "error_band" and not k.endswith("_version")}
-        lines.append("  " + "  ".join(f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in told.items()))
+        main = {k: v for k, v in row.items() if k != "error_band" and not k.endswith("_version")}
+        lines.append("  " + "  ".join(f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in main.items()))
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 

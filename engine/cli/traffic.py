@@ -117,7 +117,7 @@ def _loaded(args: argparse.Namespace, qps: float) -> tuple[Serving, Arrivals]:
     from engine.traffic.serving import Serving
 
     arrivals, sizes, outputs = _arrivals(args.arrivals, qps)
-    given = _law("sizes", args.sizes), _law("output-sizes", args.output_sizes)
+    laws = _law("sizes", args.sizes), _law("output-sizes", args.output_sizes)
     serving = Serving(
         args.arrangement,
         args.max_batch,
@@ -126,8 +126,8 @@ def _loaded(args: argparse.Namespace, qps: float) -> tuple[Serving, Arrivals]:
         args.buckets,
         args.services,
         args.share,
-        given[0] or sizes,
-        given[1] or outputs,
+        laws[0] or sizes,
+        laws[1] or outputs,
         args.sizes_are,
         True,
         args.request,
@@ -226,9 +226,9 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
         serving = replace(serving, stream=False)
     costs = scenario.costs
     site = SiteFacts(args.rack_slots, args.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
-    asked = {"this": scenario} | {target: scenario_of(target) for target in args.against}
-    first, *others = compare(
-        asked,
+    scenarios = {"this": scenario} | {target: scenario_of(target) for target in args.against}
+    first, *rest = compare(
+        scenarios,
         serving,
         sla,
         Demand(tuple(q * inferences_of(scenario, args.request) for q in demand.qps)),
@@ -244,10 +244,10 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
     if first.plan is None or first.headline is None:
         raise ScenarioError(first.problem)
     if args.json:
-        document = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, others)]}
+        document = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, rest)]}
         return emit(_offer(first) | document, True, ())
     lines = [f"a node: {first.headline.message}", *_plan(first)]
-    for offer in others:
+    for offer in rest:
         if offer.headline is None or offer.plan is None:
             lines += ["", f"against {offer.name}: {offer.problem}"]
         else:

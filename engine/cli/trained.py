@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from engine.cli.output import told
+from engine.cli.output import lines_of
 from engine.numerics.formats import NumericsError
 from engine.scenario import ScenarioError
 
@@ -47,7 +47,7 @@ def _wide_deep(args: argparse.Namespace) -> tuple[Any, list[str]]:
             for s in study.speed
         ],
     }
-    return data, ["Wide & Deep; the rows are synthetic: this is no evidence about Criteo's data.", *told(data)]
+    return data, ["Wide & Deep; the rows are synthetic: this is no evidence about Criteo's data.", *lines_of(data)]
 
 
 def _binary() -> tuple[Any, list[str]]:
@@ -56,7 +56,7 @@ def _binary() -> tuple[Any, list[str]]:
     data = asdict(digits_study())
     return data, [
         "A perceptron on handwritten digits in FP32 and one bit; time of an image, one thread",
-        *told(data),
+        *lines_of(data),
     ]
 
 
@@ -68,5 +68,5 @@ def _narrow() -> tuple[Any, list[str]]:
     return costs, [
         "A perceptron on handwritten digits: in FP32, converted, and after each epoch of going on in the format.",
         "Error: state of a drawn GRU after 16 steps, or logits of a drawn GPT-2, run on the machine's arithmetic.",
-        *told(rows),
+        *lines_of(rows),
     ]

@@ -29,7 +29,7 @@ def arrangements(scenario: Scenario) -> dict[str, str | None]:
     bound, plan, _ = priced(scenario)
     refusals: dict[str, str | None] = dict.fromkeys(ARRANGEMENTS)
     together = not plan.pipelined or any(stage.turns for stage in plan.stages)
-    one = together or (len(plan.stages) == 1 and plan.stages[0].copies == 1)
+    joint = together or (len(plan.stages) == 1 and plan.stages[0].copies == 1)
     if any(stage.beside for stage in plan.stages):
         refusals["stages"] = (
             f"host_tables is {scenario.host_tables!r}: host and cards look up at once, which is no row of stations"
@@ -38,9 +38,9 @@ def arrangements(scenario: Scenario) -> dict[str, str | None]:
         refusals["stages"] = (
             "devices hand a sequence on step by step: several work on one at once, which is no row of stations"
         )
-    elif one or bound.graph.causal:
+    elif joint or bound.graph.causal:
         refusals["stages"] = f"scheme is {scenario.scheme!r}: its parts do not overlap, so they make one station"
-    if bound.graph.causal or not any(hop.wire.role == "network" for hop in plan.hops) or not one:
+    if bound.graph.causal or not any(hop.wire.role == "network" for hop in plan.hops) or not joint:
         refusals["pool"] = (
             f"{bound.system.name}: a request of this scenario does not come over the network to one station"
         )
@@ -60,10 +60,10 @@ def _require(scenario: Scenario, name: str) -> None:
 def wires(plan: Plan, times: Schedule) -> list[tuple[str, str, float, float]]:
     """Wires of a plan as (link, way, time a request holds it, time it adds to the latency). [s]"""
     layout = times.layout
-    held = times.rows[layout.hop_times.stop : layout.hop_times.stop + len(layout.wire_of), 0]
+    occupied = times.rows[layout.hop_times.stop : layout.hop_times.stop + len(layout.wire_of), 0]
     result: dict[int, tuple[str, str, float, float]] = {}
     for at, (hop, seconds) in zip(layout.wire_of, times.hops, strict=True):
-        link, way, hold, adds = result.get(at, (hop.wire.link.name, hop.way, float(held[at]), 0.0))
+        link, way, hold, adds = result.get(at, (hop.wire.link.name, hop.way, float(occupied[at]), 0.0))
         result[at] = (link, way, hold, adds + seconds)
     return list(result.values())
 
@@ -136,14 +136,14 @@ def pool(scenario: Scenario, policy: Policy = PLAIN, services: int = 1) -> Tande
     ways: dict[str, tuple[float, float]] = {}
     for hop, seconds in times.hops:
         if hop.wire.role == "network":
-            held, adds = ways.get(hop.way, (0.0, 0.0))
+            busy, adds = ways.get(hop.way, (0.0, 0.0))
             wire_s = hop.bytes_per_message * hop.messages / hop.alike / hop.wire.link.usable
-            ways[hop.way] = (held + wire_s, adds + seconds)
+            ways[hop.way] = (busy + wire_s, adds + seconds)
     devices = Service.from_points(counts, service_s, servers=copies * scenario.streams)
     row = [Station(devices, policy, name="pool")]
-    held, adds = ways.get("in", (0.0, 0.0))
-    if held > 0 and adds > 0:
-        row.insert(0, Station(Service(np.array([[held]]), np.array([[adds]]), servers=copies), name="NIC", wire=True))
+    busy, adds = ways.get("in", (0.0, 0.0))
+    if busy > 0 and adds > 0:
+        row.insert(0, Station(Service(np.array([[busy]]), np.array([[adds]]), servers=copies), name="NIC", wire=True))
     return TandemQueue(tuple(row), ways.get("out", (0.0, 0.0))[1])
 
 

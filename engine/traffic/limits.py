@@ -91,8 +91,8 @@ def _station(station: Station, sizes: Sizes, outputs: Sizes, seed: int) -> tuple
         shares = np.diff(below)
         if below[-1] < 1.0 - 1e-9:
             raise TrafficError(f"sizes go above the largest in the service table, {service.sizes[-1]}")
-    held = float(shares @ service.hold_s[batch - 1])
-    rate = service.servers * batch / held if held > 0 else math.inf  # everybody passes by
+    hold = float(shares @ service.hold_s[batch - 1])
+    rate = service.servers * batch / hold if hold > 0 else math.inf  # everybody passes by
     busy = {station.name: 1.0 / rate}
     for name, resource in service.resources.items():
         busy[name] = float(shares @ np.asarray(resource.busy_s)[batch - 1]) / batch / resource.copies

@@ -183,8 +183,8 @@ def capacity_plan(
     capex = None if node.capex_usd is None else nodes * node.capex_usd + racks * site.rack_usd
     energy = mean_w * _YEAR / _JOULES_PER_KWH * site.usd_per_kwh
     yearly = None if capex is None else capex / site.years + energy
-    made = demand.mean * node.inferences
-    joules = mean_w / made
+    answers = demand.mean * node.inferences
+    joules = mean_w / answers
     degraded = (nodes - lost) * node.qps
     return CapacityPlan(
         nodes=nodes,
@@ -200,7 +200,7 @@ def capacity_plan(
         capex_usd=capex,
         energy_usd_per_year=energy,
         usd_per_year=yearly,
-        usd_per_million=None if yearly is None else yearly / (made * _YEAR) * _MILLION,
+        usd_per_million=None if yearly is None else yearly / (answers * _YEAR) * _MILLION,
         energy_j_per_inference=joules,
         inferences_per_joule=1.0 / joules,
         message=(

@@ -28,7 +28,7 @@ class RawRun:
 
     arrive: NDArray[np.float64]
     first: NDArray[np.float64] | None
-    done: NDArray[np.float64]
+    finish: NDArray[np.float64]
     busy: dict[str, float]  # per copy
     events: int
     engine: str
@@ -104,28 +104,28 @@ def _recursion(
     """Answers and launches of a lone station without buckets."""
     hold, latency = launch_tables(station, columns)
     policy, servers = station.policy, station.service.servers
-    done = np.empty(arrive.size)
+    finish = np.empty(arrive.size)
     launches = np.zeros(hold.shape, np.int64)
     if isinstance(policy, DynamicBatching):
         args = (arrive, rows, scale, hold, latency, servers, policy.max_batch, policy.timeout_s)
-        batched(*args, launches, done)
-        return done, launches
+        batched(*args, launches, finish)
+        return finish, launches
     if columns == 1 and scale.size == 0 and policy.places is None:
-        fifo_constant(arrive, hold[0, 0], latency[0, 0], servers, done)
+        fifo_constant(arrive, hold[0, 0], latency[0, 0], servers, finish)
         launches[0, 0] = arrive.size
-        return done, launches
+        return finish, launches
     factor = scale if scale.size else 1.0
     holds = hold[0, rows] * factor if rows.size else np.full(arrive.size, hold[0, 0]) * factor
     same = station.service.latency_s is station.service.hold_s
     answers = holds if same else (latency[0, rows] if rows.size else np.full(arrive.size, latency[0, 0])) * factor
     if policy.places is None:
-        fifo(arrive, holds, answers, servers, done)
-        kept = slice(None)
+        fifo(arrive, holds, answers, servers, finish)
+        served = slice(None)
     else:
-        fifo_finite(arrive, holds, answers, servers, policy.places, done)
-        kept = ~np.isnan(done)
-    launches[0] = np.bincount(rows[kept], minlength=columns) if rows.size else int(np.sum(~np.isnan(done)))
-    return done, launches
+        fifo_finite(arrive, holds, answers, servers, policy.places, finish)
+        served = ~np.isnan(finish)
+    launches[0] = np.bincount(rows[served], minlength=columns) if rows.size else int(np.sum(~np.isnan(finish)))
+    return finish, launches
 
 
 def _has_recursion(station: Station) -> bool:
@@ -202,7 +202,7 @@ def run_stations(
             scale[i] = factors
     launches = np.zeros(hold.shape, np.int64)
     came, start = np.full((count, n if traced else 0), np.nan), np.full((count, n), np.nan)
-    done = np.empty(n)
+    finish = np.empty(n)
     events = run_chain(
         arrive,
         rows,
@@ -219,13 +219,13 @@ def run_stations(
         launches,
         came,
         start,
-        done,
+        finish,
     )
     busy: dict[str, float] = {}
     for i, station in enumerate(stations):
         for name, seconds in _busy(station, launches[i, : station.policy.max_batch]).items():
             busy[name] = busy.get(name, 0.0) + seconds
-    return RawRun(arrive, None, done, busy, int(events), "events", start, came if traced else None)
+    return RawRun(arrive, None, finish, busy, int(events), "events", start, came if traced else None)
 
 
 def run_decoder(
@@ -241,7 +241,7 @@ def run_decoder(
         raise TrafficError(f"a request of {longest} tokens is above the longest context tabled, {service.contexts[-1]}")
     step = np.ascontiguousarray(service.step_s[: policy.max_batch])
     prefills, steps = np.zeros(service.prefill_s.shape), np.zeros(step.shape)
-    first, done = np.empty(arrive.size), np.empty(arrive.size)
+    first, finish = np.empty(arrive.size), np.empty(arrive.size)
     events, busy = run_continuous(
         arrive,
         inputs,
@@ -256,13 +256,13 @@ def run_decoder(
         prefills,
         steps,
         first,
-        done,
+        finish,
     )
     used = {"server": busy / service.replicas}
     for name, (prefill_busy, step_busy, copies) in service.resources.items():
         total = (prefills * np.asarray(prefill_busy)).sum()
         used[name] = float(total + (steps * np.asarray(step_busy)[: policy.max_batch]).sum()) / copies
-    return RawRun(arrive, first, done, used, int(events), "events")
+    return RawRun(arrive, first, finish, used, int(events), "events")
 
 
 def run(
@@ -286,18 +286,18 @@ def run(
     else:
         raw = run_stations(system, arrive, size, seed=seed, replication=replication, events_only=events_only)
     latency = np.empty(n - skip)
-    answered, dropped, total, area, last = measure(arrive, raw.done, skip, latency)
+    answered, dropped, total, area, last = measure(arrive, raw.finish, skip, latency)
     ttft = tpot = passed = None
     counted = latency[:answered]
     if isinstance(system, TandemQueue) and system.judged:
-        asked = size[skip:][~np.isnan(raw.done[skip:])] >= system.judged
-        counted, passed = counted[asked], counted[~asked]
+        judged = size[skip:][~np.isnan(raw.finish[skip:])] >= system.judged
+        counted, passed = counted[judged], counted[~judged]
     if raw.first is not None:
         served = slice(skip, None)
-        kept = ~np.isnan(raw.done[served])
-        ttft = (raw.first[served] - arrive[served])[kept]
-        several = kept & (want[served] > 1)
-        tpot = ((raw.done[served] - raw.first[served]) / np.maximum(want[served] - 1, 1))[several]
+        ended = ~np.isnan(raw.finish[served])
+        ttft = (raw.first[served] - arrive[served])[ended]
+        longer = ended & (want[served] > 1)
+        tpot = ((raw.finish[served] - raw.first[served]) / np.maximum(want[served] - 1, 1))[longer]
     span = max(last - arrive[0], 1e-300)
     return SimulatedRun(
         latency=counted,
@@ -331,7 +331,7 @@ def saturated(
     else:
         stations = tuple(replace(s, policy=replace(s.policy, places=None)) for s in system.stations)
         raw = run_stations(replace(system, stations=stations), arrive, size, varied=False)
-    ends = np.sort(raw.done[~np.isnan(raw.done)])
+    ends = np.sort(raw.finish[~np.isnan(raw.finish)])
     if ends.size == 0:
         raise TrafficError("no request fits the system: each needs more cache tokens than a replica has")
     lo, hi = ends.size // 10, ends.size - 1 - ends.size // 10

@@ -106,13 +106,13 @@ def sizes_of(sizes_are: str, sizes: Sequence[int] | None) -> tuple[int | None, .
 
 def sized(scenario: Scenario, sizes_are: str, size: int | None, requests: int = 1) -> Scenario:
     """The scenario of so many requests of a size in one launch; None: the size it has."""
-    one = scenario
+    result = scenario
     if size is not None:
-        several = sizes_are == "items" and batches_of(bind(scenario)) > 1.0
-        one = apply(scenario, "inputs" if several else SIZES[sizes_are], size)
-    if batches_of(bind(one)) > 1.0:  # of a size of their own: more requests are more of them
-        return one.with_(inputs=requests * one.inputs)
-    return one.with_(batch=requests * one.batch)
+        items = sizes_are == "items" and batches_of(bind(scenario)) > 1.0
+        result = apply(scenario, "inputs" if items else SIZES[sizes_are], size)
+    if batches_of(bind(result)) > 1.0:  # of a size of their own: more requests are more of them
+        return result.with_(inputs=requests * result.inputs)
+    return result.with_(batch=requests * result.batch)
 
 
 def service_table(
@@ -186,8 +186,8 @@ def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = 
         for k, c in enumerate(contexts):
             many = min(chunk, 2 * c - 1)
             at = base.with_(batch=b, inputs=c - many // 2)
-            one, more = (priced(at.with_(outputs=o))[2].latency_s for o in (1, 1 + many))
-            points[i, k] = (more - one) / many
+            short, more = (priced(at.with_(outputs=o))[2].latency_s for o in (1, 1 + many))
+            points[i, k] = (more - short) / many
     every = np.arange(1, max_batch + 1)
     step = np.stack([np.interp(every, batches, column) for column in points.T], axis=1)
     _, plan, times = priced(base)
@@ -264,12 +264,12 @@ def node_facts(
         raise TrafficError(f"{report.system_name} has no published power; a plan needs one")
     price = capex_usd if capex_usd is not None else report.capex_usd
     if price is None:
-        said = str(report.unpriced)
-        notes.append(f"{said[:1].upper()}{said[1:]} ({report.system_name}): there is no money until one is given.")
+        reason = str(report.unpriced)
+        notes.append(f"{reason[:1].upper()}{reason[1:]} ({report.system_name}): there is no money until one is given.")
     if idle_w is None:
-        drawn, said = waiting(bound, plan, busy)
+        drawn, extra = waiting(bound, plan, busy)
         idle_w = min(busy, drawn)
-        notes += said
+        notes += extra
     cards = max(1, plan.devices_used[0])
     full = max(carried.qps, carried.capacity_qps)
     return NodeFacts(carried.qps, full, idle_w, busy, price, cards, inferences_of(scenario, request)), tuple(notes)

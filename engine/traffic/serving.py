@@ -92,14 +92,14 @@ class Serving:
             )
         inputs = self.sizes or Fixed(scenario.inputs)
         outputs = self.outputs or Fixed(scenario.outputs)
-        several = self.sizes is not None or self.outputs is not None
+        varied = self.sizes is not None or self.outputs is not None
         if self.arrangement == "packets":
-            if several or (self.max_batch or 1) > 1:
+            if varied or (self.max_batch or 1) > 1:
                 raise TrafficError("arrangement is 'packets'; its requests are packets, alike and one at a time")
             return *packets(scenario, self.share, self.places), Fixed(1)
         if self.arrangement == "whole" and is_decoder(scenario):
             most = self.max_batch or scenario.batch
-            if most > 1 or several or self.stream:
+            if most > 1 or varied or self.stream:
                 if self.buckets > 1 or self.sizes_are != "inputs":
                     raise TrafficError("a decoder's requests have inputs and outputs, and batch without buckets")
                 policy = ContinuousBatching(most, self.places)
@@ -112,7 +112,7 @@ class Serving:
         if self.arrangement == "stages":
             return stages(scenario, rule, grid, self.sizes_are), self.sizes or alike, alike
         if self.arrangement == "pool":
-            if several:
+            if varied:
                 raise TrafficError("arrangement is 'pool'; its requests are alike")
             return pool(scenario, rule, self.services), alike, alike
         if self.sizes is None:
@@ -168,8 +168,8 @@ def compare(
         try:
             system, sizes, outputs = serving.of(scenario)
             best = max_qps(system, sla, arrivals, sizes=sizes, outputs=outputs, requests=requests, seed=seed)
-            mine = (idle_w, node_usd) if at == 0 else (None, None)
-            node, notes = node_facts(scenario, best, *mine, serving.request)
+            facts = (idle_w, node_usd) if at == 0 else (None, None)
+            node, notes = node_facts(scenario, best, *facts, serving.request)
             load = Demand(tuple(qps / inferences_of(scenario, serving.request) for qps in demand.qps))
             plan = capacity_plan(load, node, site, headroom=headroom, survives=survives)
         except (ScenarioError, Unsupported) as error:

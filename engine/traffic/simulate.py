@@ -157,14 +157,14 @@ def simulate(
         else:
             length = skip + whole_days
 
-    def one(replication: int) -> SimulatedRun:
+    def replicate(replication: int) -> SimulatedRun:
         return run(system, arrivals, sizes, outputs, length, skip, seed, replication, drained=drained)
 
     runs: list[SimulatedRun] = []
     limit = max(most or requests, requests)
     while True:
         wanted = range(len(runs), len(runs) + (1 if once else replications))
-        runs += list(run_chunks(one, wanted, executor)) if parallel and not once else map(one, wanted)
+        runs += list(run_chunks(replicate, wanted, executor)) if parallel and not once else map(replicate, wanted)
         report = _report(runs, arrivals, rho, top, replications, length, seed, once, keep_samples, notes)
         if report.tight or once or (len(runs) + replications) * length > limit:
             return report
@@ -348,14 +348,14 @@ def latency_curve(
     whole("points", points, 2)
     top = capacity(system, sizes, outputs, seed)
 
-    def one(share: float) -> LoadReport:
+    def point(share: float) -> LoadReport:
         at = arrivals.at(share * top.qps)
         return simulate(
             system, at, sizes=sizes, outputs=outputs, requests=requests, seed=seed, ceiling=top, parallel=False
         )
 
     reports = []
-    for report in run_chunks(one, np.linspace(low, high, points).tolist(), executor):
+    for report in run_chunks(point, np.linspace(low, high, points).tolist(), executor):
         reports.append(report)
         if until is not None and until(report):
             break
@@ -376,7 +376,7 @@ class RequestTimeline:
     start: dict[str, NDArray[np.float64]]
     left: dict[str, NDArray[np.float64]]
     first: NDArray[np.float64] | None
-    done: NDArray[np.float64]
+    finish: NDArray[np.float64]
     size: NDArray[np.int64]
     wires: frozenset[str] = frozenset()
 
@@ -400,14 +400,14 @@ def timeline(
     if isinstance(system, DecoderServer):
         raw = run_decoder(system, arrive, size, outputs.draw(drain, seed, OUTPUT_STREAM, 0))
         assert raw.first is not None
-        return RequestTimeline(arrive[window], {}, {}, {}, raw.first[window], raw.done[window], size[window])
+        return RequestTimeline(arrive[window], {}, {}, {}, raw.first[window], raw.finish[window], size[window])
     raw = run_stations(system, arrive, size, seed=seed, events_only=True, traced=True)
     assert raw.start is not None
     assert raw.came is not None
     names = [station.name for station in system.stations]
     came, start = ({name: rows[i, window] for i, name in enumerate(names)} for rows in (raw.came, raw.start))
     hops = [*(station.hop_s for station in system.stations[1:]), system.return_s]
-    ends = [*(came[name] for name in names[1:]), raw.done[window]]
+    ends = [*(came[name] for name in names[1:]), raw.finish[window]]
     left = {name: end - hop for name, end, hop in zip(names, ends, hops, strict=True)}
     wires = frozenset(station.name for station in system.stations if station.wire)
-    return RequestTimeline(arrive[window], came, start, left, None, raw.done[window], size[window], wires)
+    return RequestTimeline(arrive[window], came, start, left, None, raw.finish[window], size[window], wires)

@@ -136,7 +136,7 @@ def max_qps(
         seed=seed,
         executor=executor,
     )
-    seen = {report.qps: report for report in scanned}
+    by_rate = {report.qps: report for report in scanned}
     passing = [i for i, report in enumerate(scanned) if sla.met(report)]
     if not passing:
         idle = scanned[0]
@@ -146,8 +146,8 @@ def max_qps(
             f"No load keeps {sla.metric} <= {sla.seconds:.4g} s: "
             f"at {idle.rho:.0%} of capacity it is {'unknown' if figure is None else f'{figure:.4g} s'}."
         )
-        hopeless = min((q for q, r in seen.items() if not sla.met(r, "low")), default=top.qps)
-        return Headline(0.0, 0.0, hopeless, top.qps, limit, text, idle, len(seen))
+        hopeless = min((q for q, r in by_rate.items() if not sla.met(r, "low")), default=top.qps)
+        return Headline(0.0, 0.0, hopeless, top.qps, limit, text, idle, len(by_rate))
     best = scanned[passing[-1]]
     above = scanned[passing[-1] + 1] if passing[-1] + 1 < len(scanned) else None
     steps = 0
@@ -162,14 +162,14 @@ def max_qps(
             ceiling=top,
             executor=executor,
         )
-        seen[middle.qps] = middle
+        by_rate[middle.qps] = middle
         best, above = (middle, above) if sla.met(middle) else (best, middle)
         steps += 1
     limit = _limit(sla, best, above)
-    sure = max((q for q, r in seen.items() if q <= best.qps and sla.met(r, "high")), default=0.0)
-    hopeless = min((q for q, r in seen.items() if q > best.qps and not sla.met(r, "low")), default=reach * top.qps)
+    sure = max((q for q, r in by_rate.items() if q <= best.qps and sla.met(r, "high")), default=0.0)
+    hopeless = min((q for q, r in by_rate.items() if q > best.qps and not sla.met(r, "low")), default=reach * top.qps)
     text = f"max {best.qps:.4g} QPS at {sla.metric} <= {sla.seconds:.4g} s, limited by {limit}"
-    return Headline(best.qps, sure, hopeless, top.qps, limit, text, best, len(seen))
+    return Headline(best.qps, sure, hopeless, top.qps, limit, text, best, len(by_rate))
 
 
 def _only_drops(sla: Sla, report: LoadReport) -> bool:

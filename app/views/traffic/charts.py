@@ -183,7 +183,7 @@ def _segments(requests: RequestTimeline, most: int) -> list[tuple[str, str, np.n
         first = requests.first[:most]
         return [
             ("wait", texts.UNTIL_FIRST, requests.arrive[:most], first),
-            ("serve", "further tokens", first, requests.done[:most]),
+            ("serve", "further tokens", first, requests.finish[:most]),
         ]
     segments = []
     for name, start in requests.start.items():
@@ -200,7 +200,7 @@ def window(requests: RequestTimeline, dark: bool, most: int = 40) -> Figure:
     Where the first token is known (a decoder), grey lasts to it and ink from it to the last.
     """
     origin, last = float(requests.arrive[0]), requests.arrive[:most].size
-    end = float(np.nanmax(requests.done[:most])) - origin
+    end = float(np.nanmax(requests.finish[:most])) - origin
     scale = fmt.scale([end], "s")
     looks = {"wait": CLOUD[dark], "wire": PALETTE["links"][dark], "serve": INK[dark]}
     data, served = [], 0

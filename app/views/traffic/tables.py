@@ -160,7 +160,7 @@ def job_said(job: Simulation | None, qps: float) -> str:
 
 def waits(window: RequestTimeline) -> tuple[float, float]:
     """Share of their time the requests of a window wait (to the first token where known), and their mean stay. [s]"""
-    stay = window.done - window.arrive
+    stay = window.finish - window.arrive
     if window.first is not None:
         waited = window.first - window.arrive
     else:

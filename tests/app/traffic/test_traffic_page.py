@@ -297,7 +297,7 @@ def test_a_window_of_several_stations_shows_waits_wires_and_services():
     assert looks == {charts.CLOUD[False], charts.PALETTE["links"][False], charts.INK[False]}
     assert {bars.width for bars in fig.data} == {0.35, 0.8}
     drawn = sum(sum(t.x) for t in fig.data)
-    assert drawn == pytest.approx(1e3 * (seen.done - seen.arrive)[:40].sum(), rel=1e-9)
+    assert drawn == pytest.approx(1e3 * (seen.finish - seen.arrive)[:40].sum(), rel=1e-9)
     assert "narrow travels" in tables.window_key(seen)
     assert "hatched in Agilio" in tables.window_key(seen)
 

@@ -307,10 +307,10 @@ def test_timeline_is_in_order() -> None:
     window = timeline(two, Deterministic(9_000.0), show=100)
     assert (window.arrive <= window.start["sparse"]).all()
     assert (window.start["sparse"] < window.start["dense"]).all()
-    assert (window.start["dense"] < window.done).all()
+    assert (window.start["dense"] < window.finish).all()
     np.testing.assert_array_equal(window.came["sparse"], window.arrive)
     np.testing.assert_array_equal(window.left["sparse"], window.came["dense"])
-    np.testing.assert_array_equal(window.left["dense"], window.done)
+    np.testing.assert_array_equal(window.left["dense"], window.finish)
     held = window.left["dense"] - window.start["dense"]
     assert held.min() >= 1e-4 + 2e-5 - 1e-12
     assert held.max() <= 1e-4 + 8 * 2e-5 + 1e-12
@@ -318,7 +318,7 @@ def test_timeline_is_in_order() -> None:
     assert behind.wires == {"NIC"}
     np.testing.assert_allclose(behind.left["NIC"] - behind.start["NIC"], 1e-4)
     np.testing.assert_allclose(behind.came["pool"] - behind.left["NIC"], 2e-4)
-    np.testing.assert_allclose(behind.done - behind.left["pool"], 2e-4)
+    np.testing.assert_allclose(behind.finish - behind.left["pool"], 2e-4)
 
 
 @pytest.mark.parametrize("dof", [1, 2, 7, 15, 64])

@@ -149,9 +149,9 @@ def test_policy_equals_simpy_twin(name: str) -> None:
     ours = run_stations(chain, arrive, sizes, seed=7)
     again = run_stations(chain, arrive, sizes, seed=7, events_only=True)
     twin = simpy_chain(arrive, rows.tolist(), scale, twin_of(chain), chain.return_s)
-    np.testing.assert_array_equal(np.isnan(ours.done), np.isnan(twin))
-    np.testing.assert_allclose(ours.done, twin, rtol=0, atol=SAME)
-    np.testing.assert_array_equal(ours.done, again.done)
+    np.testing.assert_array_equal(np.isnan(ours.finish), np.isnan(twin))
+    np.testing.assert_allclose(ours.finish, twin, rtol=0, atol=SAME)
+    np.testing.assert_array_equal(ours.finish, again.finish)
     assert ours.busy == pytest.approx(again.busy)
     assert ours.engine == ("recursion" if name in RECURSIVE else "events")
 
@@ -176,7 +176,7 @@ def test_continuous_batching_equals_simpy_twin(replicas, batch, cache, places, q
     args = (CONTEXTS, DECODER.prefill_s, DECODER.step_s)
     first, done = simpy_continuous(arrive, inputs, outputs, replicas, batch, cache, places, *args)
     assert np.isnan(done).any() == (places is not None or bool((inputs + outputs > (cache or np.inf)).any()))
-    np.testing.assert_allclose(ours.done, done, rtol=0, atol=SAME)
+    np.testing.assert_allclose(ours.finish, done, rtol=0, atol=SAME)
     np.testing.assert_allclose(ours.first, first, rtol=0, atol=SAME)
 
 
@@ -218,7 +218,7 @@ def test_finite_recursion_and_event_engine_agree_on_ties(servers: int, places: i
     arrive = np.round(Poisson(1100.0).times(n, 3, 0), 3)
     system = single(Service(np.array([[servers * 1e-3]]), servers=servers), NoBatching(places))
     a, b = (run_stations(system, arrive, np.ones(n, np.int64), events_only=e) for e in (False, True))
-    np.testing.assert_array_equal(a.done, b.done)
+    np.testing.assert_array_equal(a.finish, b.done)
 
 
 @pytest.mark.parametrize("servers", [1, 2, 3, 4, 5, 7, 8, 12, 32, 33, 100])
@@ -237,5 +237,5 @@ def test_simultaneous_arrivals_share_a_batch_in_both_engines() -> None:
     system = single(affine(1e-3, 1e-4, 8, servers=2), DynamicBatching(8, 0.0))
     sizes = np.ones(arrive.size, np.int64)
     a, b = (run_stations(system, arrive, sizes, events_only=e) for e in (False, True))
-    np.testing.assert_array_equal(a.done, b.done)
-    assert np.unique(a.done[:3]).size == 1
+    np.testing.assert_array_equal(a.finish, b.done)
+    assert np.unique(a.finish[:3]).size == 1
