@@ -100,12 +100,12 @@ def shares(use: Sequence[Share], hue: str, title: str, dark: bool, least: int = 
 
 def links(wires: Sequence[LinkRow], dark: bool) -> Figure:
     """How busy each wire is at the reported throughput."""
-    rows = []
+    uses = []
     for row in wires:
         moved = f"{fmt.si(row.bytes_per_request, 'B')} a request at {fmt.si(row.bandwidth, 'B/s')}"
         busy = f"{fmt.seconds(row.time_s)}, {fmt.percent(row.utilisation)} busy"
-        rows.append(Share(row.name, row.utilisation, f"{moved}<br>{busy}"))
-    return shares(rows, PALETTE["links"][dark], "Share of usable bandwidth", dark, 220)
+        uses.append(Share(row.name, row.utilisation, f"{moved}<br>{busy}"))
+    return shares(uses, PALETTE["links"][dark], "Share of usable bandwidth", dark, 220)
 
 
 def timeline(spans: Sequence[Span], dark: bool) -> Figure:

@@ -146,9 +146,9 @@ def use(busy: dict[str, float], dark: bool, least: int = 140, over: bool = False
     return shares(drawn, INK[dark], texts.SHARE_TIME_BUSY, dark, use_height(busy, least))
 
 
-def use_height(shares: dict[str, float], least: int = 140) -> int:
+def use_height(busy: dict[str, float], least: int = 140) -> int:
     """Pixels that `use` takes for its rows."""
-    return rows_height([two_lines(name, fmt.percent(share)) for name, share in shares.items()], least)
+    return rows_height([two_lines(name, fmt.percent(share)) for name, share in busy.items()], least)
 
 
 def _upper(name: str) -> str:

@@ -51,10 +51,10 @@ def device_of(roofline: MeasuredRoofline, profile: HostProfile) -> Device:
     """The host as a spec: every figure measured by the probe, or said to be an assumption."""
     cores = roofline.threads
 
-    def seen(value: float, unit: str, where: str) -> dict[str, Any]:
+    def fact(value: float, unit: str, where: str) -> dict[str, Any]:
         return {"value": f"{value:.6g} {unit}".strip(), "basis": "measured", "source": "probe", "where": where}
 
-    def said(value: float, unit: str, note: str) -> dict[str, Any]:
+    def guess(value: float, unit: str, note: str) -> dict[str, Any]:
         return {"value": f"{value:.6g} {unit}".strip(), "basis": "assumed", "note": note}
 
     rates = {"fp32": roofline.fp32, "int8": roofline.int8}
@@ -79,83 +79,83 @@ def device_of(roofline: MeasuredRoofline, profile: HostProfile) -> Device:
             }
         },
         "peak": {
-            name: seen(cores * rate, f"{unit[name]}/s", f"products in registers, one thread, times {cores} cores")
+            name: fact(cores * rate, f"{unit[name]}/s", f"products in registers, one thread, times {cores} cores")
             for name, rate in rates.items()
         },
         "memory": [
             {
                 "name": "dram",
                 "role": "offchip",
-                "capacity": seen(_memory_bytes(), "B", "physical pages of the operating system"),
-                "bandwidth": seen(stream, "B/s", f"reading 8 x the last-level cache, 1 and {cores} threads, the best"),
-                "latency": seen(_MISSES / roofline.gather, "s", "random lines a second, 10 of them under way at once"),
+                "capacity": fact(_memory_bytes(), "B", "physical pages of the operating system"),
+                "bandwidth": fact(stream, "B/s", f"reading 8 x the last-level cache, 1 and {cores} threads, the best"),
+                "latency": fact(_MISSES / roofline.gather, "s", "random lines a second, 10 of them under way at once"),
             },
             {
                 "name": "l3",
                 "role": "onchip",
-                "capacity": seen(
-                    profile.kept, "B", f"read again and again; the system lists {caches.l3 / 2**20:.1f} MiB"
+                "capacity": fact(
+                    profile.resident, "B", f"read again and again; the system lists {caches.l3 / 2**20:.1f} MiB"
                 ),
-                "bandwidth": seen(cores * roofline.l3, "B/s", f"reading a part of it, one thread, times {cores} cores"),
+                "bandwidth": fact(cores * roofline.l3, "B/s", f"reading a part of it, one thread, times {cores} cores"),
             },
             {
                 "name": "l2",
                 "role": "onchip",
                 "per": "core",
-                "capacity": seen(caches.l2, "B", "operating system's list of caches"),
+                "capacity": fact(caches.l2, "B", "operating system's list of caches"),
             },
         ],
         "power": {},
         "cpu": {
-            "cores": seen(cores, "", "threads this process may use"),
-            "clock": seen(profile.clock, "Hz", "dependent shifts and exclusive ors, a cycle each"),
+            "cores": fact(cores, "", "threads this process may use"),
+            "clock": fact(profile.clock, "Hz", "dependent shifts and exclusive ors, a cycle each"),
             "flop_per_cycle": {
-                name: seen(rate / profile.clock, f"{unit[name]}/cycle", "peak over clock")
+                name: fact(rate / profile.clock, f"{unit[name]}/cycle", "peak over clock")
                 for name, rate in rates.items()
             },
-            "popcount_bits_per_cycle": seen(
+            "popcount_bits_per_cycle": fact(
                 profile.popcount / 2 / profile.clock, "", "binary product of 16 x 4096 x 4096"
             ),
-            "core_bandwidth": seen(profile.far_stream, "B/s", "matrix of 8 x the last-level cache times a vector"),
+            "core_bandwidth": fact(profile.far_stream, "B/s", "matrix of 8 x the last-level cache times a vector"),
         },
         "model": {
-            "gemm_efficiency": seen(profile.gemm, "", "FP32 product of 512 x 512 x 512 over the peak"),
-            "conv_efficiency": seen(profile.gemm, "", "as gemm_efficiency: one kernel runs both"),
-            "requantise_cycles": said(0.0, "cycle", "within the measured shares of convolutions"),
-            "efficiency_ceiling": said(1.0, "", "the efficiency is measured here, so no ceiling is put on it"),
-            "width_exponent": said(0.0, "", "the efficiency is measured at this width, so it is not carried over"),
-            "binary_efficiency": said(1.0, "", "the rate above is a measured product, so nothing is left to take off"),
-            "feature_overhead": said(0.0, "s", "operators are called directly: no framework parses records"),
-            "op_overhead": seen(profile.call, "s", "median of six operators on a handful of numbers"),
-            "barrier": seen(roofline.dispatch, "s", "an empty operator over the thread pool"),
-            "dram_efficiency": said(1.0, "", "the bandwidth above is a measured stream"),
-            "private_bytes_per_cycle": seen(
+            "gemm_efficiency": fact(profile.gemm, "", "FP32 product of 512 x 512 x 512 over the peak"),
+            "conv_efficiency": fact(profile.gemm, "", "as gemm_efficiency: one kernel runs both"),
+            "requantise_cycles": guess(0.0, "cycle", "within the measured shares of convolutions"),
+            "efficiency_ceiling": guess(1.0, "", "the efficiency is measured here, so no ceiling is put on it"),
+            "width_exponent": guess(0.0, "", "the efficiency is measured at this width, so it is not carried over"),
+            "binary_efficiency": guess(1.0, "", "the rate above is a measured product, so nothing is left to take off"),
+            "feature_overhead": guess(0.0, "s", "operators are called directly: no framework parses records"),
+            "op_overhead": fact(profile.call, "s", "median of six operators on a handful of numbers"),
+            "barrier": fact(roofline.dispatch, "s", "an empty operator over the thread pool"),
+            "dram_efficiency": guess(1.0, "", "the bandwidth above is a measured stream"),
+            "private_bytes_per_cycle": fact(
                 roofline.l2 / profile.clock, "", "B a cycle: reading half of L2, one thread"
             ),
-            "shared_bytes_per_cycle": seen(
+            "shared_bytes_per_cycle": fact(
                 roofline.l3 / profile.clock, "", "B a cycle: reading a part of L3, one thread"
             ),
-            "window_overhead": seen(
+            "window_overhead": fact(
                 profile.window_call, "s", "convolutions and a pool of a few pixels, less the above"
             ),
-            "step_overhead": seen(profile.step_call, "s", "LSTM and GRU steps of 16 units, less op_overhead"),
-            "tile_rows": said(float(tile_rows(BLOCK_VECTORS[0])), "", "pixels of a register tile of our convolution"),
-            "tile_columns": said(float(NC), "", "columns of a packed panel of our matrix product"),
-            "lone_vector": seen(
+            "step_overhead": fact(profile.step_call, "s", "LSTM and GRU steps of 16 units, less op_overhead"),
+            "tile_rows": guess(float(tile_rows(BLOCK_VECTORS[0])), "", "pixels of a register tile of our convolution"),
+            "tile_columns": guess(float(NC), "", "columns of a packed panel of our matrix product"),
+            "lone_vector": fact(
                 profile.lone_vector, "", "3 x 3 convolution to one vector of channels over one to four"
             ),
-            "exposed": seen(profile.exposed, "", "pointwise convolution of 112 x 112 x 16 against one of 28 x 28"),
-            "weight_stream": seen(
+            "exposed": fact(profile.exposed, "", "pointwise convolution of 112 x 112 x 16 against one of 28 x 28"),
+            "weight_stream": fact(
                 profile.near_stream, "", "a matrix and an LSTM cell of 10 MB past one vector, over reading"
             ),
-            "pool_cycles": seen(profile.pool, "cycle", "3 x 3 pool of 56 x 56 x 64"),
-            "hash_cycles": seen(profile.hash, "cycle", "26 fields of 512 samples"),
-            "special_cycles": seen(profile.special, "cycle", "sigmoid of 65,536 values"),
-            "row_cycles": seen(
+            "pool_cycles": fact(profile.pool, "cycle", "3 x 3 pool of 56 x 56 x 64"),
+            "hash_cycles": fact(profile.hash, "cycle", "26 fields of 512 samples"),
+            "special_cycles": fact(profile.special, "cycle", "sigmoid of 65,536 values"),
+            "row_cycles": fact(
                 profile.row, "cycle", "embedding bags and lookups of 2,048 rows, which lie in the caches"
             ),
-            "short_row": seen(profile.short_row, "", "3 x 3 convolutions of 14, 28 and 56 pixels a side, the median"),
-            "thin_input": seen(profile.thin_input, "", "7 x 7 convolution of 3 channels"),
+            "short_row": fact(profile.short_row, "", "3 x 3 convolutions of 14, 28 and 56 pixels a side, the median"),
+            "thin_input": fact(profile.thin_input, "", "7 x 7 convolution of 3 channels"),
         },
         "notes": [
             "Measured while whatever else ran on this machine ran; probe again when it is quiet.",
@@ -187,7 +187,7 @@ def write_spec(device: Device, root: Path | None = None) -> Path:
     return path
 
 
-def seen() -> tuple[MeasuredRoofline, HostProfile]:
+def probe_host() -> tuple[MeasuredRoofline, HostProfile]:
     """Roofs and profile of this host, about two seconds once compiled. A measurement.
 
     The roofs are taken before and after the profile and of the two each figure keeps the better one: others share the
@@ -202,7 +202,7 @@ def seen() -> tuple[MeasuredRoofline, HostProfile]:
 def calibrate(root: Path | None = None) -> tuple[Device, Path, MeasuredRoofline, HostProfile]:
     """Probe the host and write it into a catalog folder. A measurement."""
     _folder(root)
-    roofline, profile = seen()
+    roofline, profile = probe_host()
     device = device_of(roofline, profile)
     return device, write_spec(device, root), roofline, profile
 
@@ -210,16 +210,16 @@ def calibrate(root: Path | None = None) -> tuple[Device, Path, MeasuredRoofline,
 @cache
 def host() -> tuple[MeasuredRoofline, HostProfile]:
     """Roofs and profile of this host, taken once a process; nothing is written. A measurement."""
-    return seen()
+    return probe_host()
 
 
 def _better(a: MeasuredRoofline, b: MeasuredRoofline) -> MeasuredRoofline:
     """Higher rates and shorter times of two probes."""
     rates = ("fp32", "int8", "l1", "l2", "l3", "dram", "dram_all", "triad", "gather")
-    kept: dict[str, Any] = {name: max(getattr(a, name), getattr(b, name)) for name in rates}
-    kept |= {name: min(getattr(a, name), getattr(b, name)) for name in ("launch", "dispatch")}
+    better: dict[str, Any] = {name: max(getattr(a, name), getattr(b, name)) for name in rates}
+    better |= {name: min(getattr(a, name), getattr(b, name)) for name in ("launch", "dispatch")}
     for name in ("bf16", "binary"):
         first, second = getattr(a, name), getattr(b, name)
         if first is not None and second is not None:
-            kept[name] = max(first, second)
-    return replace(a, **kept)
+            better[name] = max(first, second)
+    return replace(a, **better)

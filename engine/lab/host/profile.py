@@ -55,7 +55,7 @@ class HostProfile:
     pool : cycles a vector of a pooling window takes for each element. [cycle]
     row, hash : cycles around the copy of a table row (in bags and singly, the mean), and of a hashed id. [cycle]
     popcount : binary operations of a core. [OP/s]
-    kept : bytes read over and over that still come faster than from DRAM: the last-level cache as far as other
+    resident : bytes read over and over that still come faster than from DRAM: the last-level cache as far as other
         tenants of the machine leave it. [B]
     near_stream : rate of weights past one vector from the last-level cache, over that of plain reading. [-]
     far_stream : rate at which a matrix times a vector draws its weights from DRAM. [B/s]
@@ -75,7 +75,7 @@ class HostProfile:
     row: float
     hash: float
     popcount: float
-    kept: float
+    resident: float
     near_stream: float
     far_stream: float
 
@@ -188,7 +188,7 @@ def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> HostProfile:
         row=max(1.0, (_timed(bags) + _timed(single) - 2.0 * call) / 2.0 * clock / 2560),
         hash=max(0.1, (_timed(ids) - call) * clock / (512 * 26)),
         popcount=bits.flops / _timed(bits),
-        kept=_last_level(roofline),
+        resident=_last_level(roofline),
         near_stream=near,
         far_stream=far,
     )

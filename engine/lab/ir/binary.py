@@ -49,13 +49,13 @@ def _ternary(builder: Any, a: Any, b: Any, c: Any, table: int) -> Any:
     return builder.call(function, [a, b, c, _I32(table)])
 
 
-def _pair(builder: Any, ones: Any, a: Any, w: Any, x: Any) -> tuple[Any, Any]:
-    """IR: (carry, sum) of ``ones``, ``a`` and the b for which ``a ^ b == w ^ x``."""
+def _pair(builder: Any, carry: Any, a: Any, w: Any, x: Any) -> tuple[Any, Any]:
+    """IR: (carry, sum) of ``carry``, ``a`` and the b for which ``a ^ b == w ^ x``."""
     if _TERNARY:
-        total = _ternary(builder, ones, w, x, _SUM)
-        return _ternary(builder, total, ones, a, _CARRY), total
+        total = _ternary(builder, carry, w, x, _SUM)
+        return _ternary(builder, total, carry, a, _CARRY), total
     differ = builder.xor(w, x)
-    return builder.xor(a, builder.and_(differ, builder.xor(ones, a))), builder.xor(ones, differ)
+    return builder.xor(a, builder.and_(differ, builder.xor(carry, a))), builder.xor(carry, differ)
 
 
 def _adder(builder: Any, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
@@ -75,8 +75,8 @@ def _counted(builder: Any, total: Any, value: Any) -> Any:
     function = declared(builder, f"llvm.ctpop.v{4 * VL}i8", part, [part])
     counts = builder.call(function, [builder.bitcast(value, part)])  # nibble look-up, 0 to 8 a byte
     if INT_KIND == "u8s8":
-        ones = ir.Constant(part, [1] * (4 * VL))
-        return multiply_add(builder, "u8s8", total, builder.bitcast(counts, value.type), ones)
+        unit = ir.Constant(part, [1] * (4 * VL))
+        return multiply_add(builder, "u8s8", total, builder.bitcast(counts, value.type), unit)
     words = builder.bitcast(counts, value.type)
     for shift in (8, 16):  # no byte exceeds 32, so no carry crosses into the lowest byte
         words = builder.add(words, builder.lshr(words, ir.Constant(value.type, [shift] * VL)))
@@ -101,8 +101,8 @@ def _generate(height: int) -> Any:
             def array(index: int) -> Any:
                 return context.make_array(signature.args[index])(context, builder, args[index])
 
-            def start(held: Any) -> Any:
-                return builder.bitcast(held.data, _I8.as_pointer())
+            def start(array: Any) -> Any:
+                return builder.bitcast(array.data, _I8.as_pointer())
 
             inputs, weights, row, col = array(0), start(array(2)), args[1], args[7]
             pairs = builder.extract_value(inputs.shape, 1)
@@ -114,9 +114,9 @@ def _generate(height: int) -> Any:
             ]
             cells = [(r, j) for r in range(height) for j in range(VECTORS)]
             count = {cell: cgutils.alloca_once(builder, vector) for cell in cells}
-            ones = {cell: [cgutils.alloca_once(builder, vector) for _ in range(_LEVELS)] for cell in cells}
+            levels = {cell: [cgutils.alloca_once(builder, vector) for _ in range(_LEVELS)] for cell in cells}
             for cell in cells:
-                for place in (count[cell], *ones[cell]):
+                for place in (count[cell], *levels[cell]):
                     builder.store(zero, place)
             hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
             lines = 8 * ACROSS // LINE if height == 1 else 1
@@ -130,11 +130,11 @@ def _generate(height: int) -> Any:
                 w = [[load(builder, at, _I64(4 * VL * (2 * j + i)), vector) for i in (0, 1)] for j in range(VECTORS)]
                 result, offset = {}, builder.mul(pair, _I64(8))
                 for r in range(height):
-                    word, both = (load(builder, row_at[r], builder.add(offset, _I64(i)), _I32) for i in (0, 4))
-                    word, both = splat(builder, word, VL), splat(builder, both, VL)
+                    word, second = (load(builder, row_at[r], builder.add(offset, _I64(i)), _I32) for i in (0, 4))
+                    word, second = splat(builder, word, VL), splat(builder, second, VL)
                     for j in range(VECTORS):
-                        place, a = ones[r, j][0], builder.xor(w[j][0], word)
-                        result[r, j], total = _pair(builder, builder.load(place), a, w[j][1], both)
+                        place, a = levels[r, j][0], builder.xor(w[j][0], word)
+                        result[r, j], total = _pair(builder, builder.load(place), a, w[j][1], second)
                         builder.store(total, place)
                 return result
 
@@ -154,7 +154,7 @@ def _generate(height: int) -> Any:
                     low, high = (carries(level - 1, pair + i * 2 ** (level - 1)) for i in (0, 1))
                     result = {}
                     for cell in cells:
-                        place = ones[cell][level]
+                        place = levels[cell][level]
                         result[cell], total = _adder(builder, builder.load(place), low[cell], high[cell])
                         builder.store(total, place)
                     return result
@@ -162,17 +162,17 @@ def _generate(height: int) -> Any:
                 add_counts(carries(_LEVELS - 1, 0))
             for cell in cells:  # from here on in units of a first carry, two bits
                 total = times(builder, builder.load(count[cell]), _LEVELS - 1)
-                for level, place in enumerate(ones[cell][1:]):
+                for level, place in enumerate(levels[cell][1:]):
                     more = _counted(builder, zero, builder.load(place))
                     total = builder.add(total, times(builder, more, level))
                 builder.store(total, count[cell])
-            done = builder.mul(turns, _I64(each))
-            with cgutils.for_range(builder, builder.sub(pairs, done)) as loop:
-                add_counts(first_carries(builder.add(done, loop.index)))
+            walked = builder.mul(turns, _I64(each))
+            with cgutils.for_range(builder, builder.sub(pairs, walked)) as loop:
+                add_counts(first_carries(builder.add(walked, loop.index)))
             totals = {}
             for cell in cells:
                 twice = times(builder, builder.load(count[cell]), 1)
-                totals[cell] = _counted(builder, twice, builder.load(ones[cell][0]))
+                totals[cell] = _counted(builder, twice, builder.load(levels[cell][0]))
 
             output, limits_of, size = array(6), array(5), 1 if bits else 4
             ldo = builder.extract_value(output.shape, 1)

@@ -69,8 +69,8 @@ def _emit(rows: int, vectors: int, context: Any, builder: Any, kinds: Any, args:
 
     def splat(value: Any) -> Any:
         undefined = ir.Constant(floats, ir.Undefined)
-        one = builder.insert_element(undefined, value, _I32(0))
-        return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(_I32, width), [0] * width))
+        scalar = builder.insert_element(undefined, value, _I32(0))
+        return builder.shuffle_vector(scalar, undefined, ir.Constant(ir.VectorType(_I32, width), [0] * width))
 
     source, where, base, steps, run = parts(0)
     tap, tap_end = parts(2)
@@ -89,8 +89,8 @@ def _emit(rows: int, vectors: int, context: Any, builder: Any, kinds: Any, args:
                     start = builder.load(vector_at(shifts, builder.add(at_bias, _I64(v * width))), align=1, typ=floats)
                     builder.store(start, sums[m][v])
                 with resumed:
-                    held = builder.load(vector_at(result, builder.add(target[m], _I64(v * width))), align=1, typ=floats)
-                    builder.store(held, sums[m][v])
+                    part = builder.load(vector_at(result, builder.add(target[m], _I64(v * width))), align=1, typ=floats)
+                    builder.store(part, sums[m][v])
     builder.store(at_weight, cursor)
 
     def multiply(inputs: list[Any], k: Any, count: int) -> None:
@@ -115,8 +115,8 @@ def _emit(rows: int, vectors: int, context: Any, builder: Any, kinds: Any, args:
         inputs = [builder.gep(source, [builder.add(pixel[m], displacement)]) for m in range(rows)]
         whole = builder.sdiv(run, _I64(UNROLL))
         _loop(builder, "unrolled", whole, lambda j: multiply(inputs, builder.mul(j, _I64(UNROLL)), UNROLL))
-        done = builder.mul(whole, _I64(UNROLL))
-        _loop(builder, "rest", builder.sub(run, done), lambda j: multiply(inputs, builder.add(done, j), 1))
+        walked = builder.mul(whole, _I64(UNROLL))
+        _loop(builder, "rest", builder.sub(run, walked), lambda j: multiply(inputs, builder.add(walked, j), 1))
 
     _loop(builder, "taps", builder.sub(tap_end, tap), along_tap)
     least = splat(floor)

@@ -49,9 +49,9 @@ def _at(builder: Any, pointer: Any, offset: Any) -> Any:
 
 
 def _splat(builder: Any, value: Any, floats: Any) -> Any:
-    one = builder.insert_element(ir.Constant(floats, ir.Undefined), value, _I32(0))
+    scalar = builder.insert_element(ir.Constant(floats, ir.Undefined), value, _I32(0))
     everywhere = ir.Constant(ir.VectorType(_I32, floats.count), [0] * floats.count)
-    return builder.shuffle_vector(one, ir.Constant(floats, ir.Undefined), everywhere)
+    return builder.shuffle_vector(scalar, ir.Constant(floats, ir.Undefined), everywhere)
 
 
 _BYTES = _I8.as_pointer()
@@ -131,9 +131,9 @@ class _Loop:
             elif self.fmt == "int8":
                 result.append(builder.sitofp(builder.zext(_load(builder, step, bytes_type), ints), self.floats))
             else:
-                both = builder.zext(_load(builder, step, bytes_type), ints)
-                low = builder.and_(both, ir.Constant(ints, [15] * self.width))
-                high = builder.lshr(both, ir.Constant(ints, [4] * self.width))
+                nibbles = builder.zext(_load(builder, step, bytes_type), ints)
+                low = builder.and_(nibbles, ir.Constant(ints, [15] * self.width))
+                high = builder.lshr(nibbles, ir.Constant(ints, [4] * self.width))
                 result += [builder.sitofp(low, self.floats), builder.sitofp(high, self.floats)]
         return result
 
@@ -144,7 +144,7 @@ class _Loop:
         none = builder.icmp_signed("==", self.distance, _I64(0))
         hinted = builder.select(none, self.first, builder.sub(self.total, self.distance))  # lookups below this one
         entry = builder.block
-        head, body, read, following, done = (
+        head, body, read, following, end = (
             builder.append_basic_block(name) for name in ("bag", "lookup", "read", "next", "bagged")
         )
         builder.branch(head)
@@ -153,12 +153,12 @@ class _Loop:
         sums = [builder.phi(self.floats) for _ in range(self.vectors * self.per_byte)]
         for value, start in [(t, self.first), (shift, _F32(0.0)), (missed, _I8(0)), *((v, zeros) for v in sums)]:
             value.add_incoming(start, entry)
-        builder.cbranch(builder.icmp_signed("<", t, self.last), body, done)
+        builder.cbranch(builder.icmp_signed("<", t, self.last), body, end)
 
         builder.position_at_end(body)
         with builder.if_then(builder.icmp_signed("<", t, hinted)):
             self._request(builder.add(t, self.distance))
-        (offset, wanted), asked = self._offset_of(t), builder.block
+        (offset, wanted), block = self._offset_of(t), builder.block
         builder.cbranch(builder.icmp_unsigned("<", wanted, self.rows), read, following)  # never read outside the table
 
         builder.position_at_end(read)
@@ -173,13 +173,13 @@ class _Loop:
         builder.position_at_end(following)
         for so_far, value in zip([*sums, shift, missed], [*added, next_shift, missed], strict=True):
             carried = builder.phi(so_far.type)
-            carried.add_incoming(_I8(1) if so_far is missed else so_far, asked)
+            carried.add_incoming(_I8(1) if so_far is missed else so_far, block)
             carried.add_incoming(value, read)
             so_far.add_incoming(carried, following)
         t.add_incoming(builder.add(t, _I64(1)), following)
         builder.branch(head)
 
-        builder.position_at_end(done)
+        builder.position_at_end(end)
         with builder.if_then(builder.icmp_unsigned("!=", missed, _I8(0)), likely=False):
             builder.store(_I8(1), self.bad)
         self._store([builder.fadd(v, _splat(builder, shift, self.floats)) for v in sums] if self.quantised else sums)
@@ -205,15 +205,15 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signat
     table, indices, first, last, total, distance, column, out, slot, bad = args
 
     def data(array: Any, position: int) -> Any:
-        made = context.make_array(signature.args[position])(context, builder, array)
-        return builder.bitcast(made.data, _I8.as_pointer())
+        struct = context.make_array(signature.args[position])(context, builder, array)
+        return builder.bitcast(struct.data, _I8.as_pointer())
 
     array = context.make_array(signature.args[0])(context, builder, table)
     rows, stride = builder.extract_value(array.shape, 0), builder.extract_value(array.strides, 0)
     eighths = builder.mul(column, _I64(int(4 * _BYTES_PER_COLUMN[fmt] * 2)))  # of a byte: int4 stays whole
     begin, target = builder.lshr(eighths, _I64(3)), _at(builder, data(out, 7), builder.shl(slot, _I64(2)))
-    given = (data(table, 0), rows, stride, data(indices, 1), first, last, total, distance, begin)
-    builder.call(_Loop(fmt, width, vectors, builder.module).function, [*given, target, data(bad, 9)])
+    operands = (data(table, 0), rows, stride, data(indices, 1), first, last, total, distance, begin)
+    builder.call(_Loop(fmt, width, vectors, builder.module).function, [*operands, target, data(bad, 9)])
     return context.get_dummy_value()
 
 

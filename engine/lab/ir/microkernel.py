@@ -160,12 +160,12 @@ def _generate(height: int) -> Any:
     def generated(
         typingctx: Any, left: Any, right: Any, start: Any, clamp: Any, target: Any, edge: Any, resume: Any
     ) -> Any:
-        given, made = left.types[0].dtype, target.types[0].dtype
-        kind, epilogue = _KIND[str(given)], "u8" if str(made) == "uint8" else "raw"
+        left_type, out_type = left.types[0].dtype, target.types[0].dtype
+        kind, epilogue = _KIND[str(left_type)], "u8" if str(out_type) == "uint8" else "raw"
         real = kind in ("f32", "bf16")
         vector = ir.VectorType(_F32 if real else _I32, VL)
         word = _F32 if kind == "f32" else _I32
-        a_size, size = given.bitwidth // 8, made.bitwidth // 8
+        a_size, size = left_type.bitwidth // 8, out_type.bitwidth // 8
         step = VL * size  # bytes stored of one vector of sums
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -213,9 +213,9 @@ def _generate(height: int) -> Any:
                 wide = builder.select(builder.icmp_signed("<", cols, across), cols, across)
                 high_row = builder.select(builder.icmp_signed("<", rows, _I64(height)), rows, _I64(height))
                 with cgutils.for_range(builder, high_row) as line:
-                    held = builder.gep(spill, [builder.mul(line.index, _I64(NV * step))])
+                    spilled = builder.gep(spill, [builder.mul(line.index, _I64(NV * step))])
                     stored = builder.gep(out_at, [builder.mul(builder.mul(line.index, ldc), _I64(size))])
-                    target, source = (held, stored) if inwards else (stored, held)
+                    target, source = (spilled, stored) if inwards else (stored, spilled)
                     cgutils.raw_memcpy(builder, target, source, wide, size)
 
             begin = [init_at] * height
@@ -237,9 +237,9 @@ def _generate(height: int) -> Any:
                         builder.call(hint, [builder.gep(b_step, [_I64(_AHEAD + line)]), _I32(0), _I32(3), _I32(1)])
                 bs = [load(builder, b_step, _I64(4 * VL * j), ir.VectorType(word, VL)) for j in range(NV)]
                 for r in range(height):
-                    one = splat(builder, word_of_a(r), VL)
+                    lanes = splat(builder, word_of_a(r), VL)
                     for j in range(NV):
-                        total = multiply_add(builder, kind, builder.load(sums[r][j]), one, bs[j])
+                        total = multiply_add(builder, kind, builder.load(sums[r][j]), lanes, bs[j])
                         builder.store(total, sums[r][j])
 
             split = (
@@ -293,10 +293,10 @@ def _interpreted(height: int) -> Any:
         rows, cols = min(rows, height), min(cols, NC)
         tall = as_strided(a.reshape(-1)[a_off:], (rows, k), (lda * a.itemsize, a.itemsize))
         across = b.reshape(-1)[b_off * 4 // b.itemsize :][: words * NC * group].reshape(words, NC, group)
-        held = as_strided(c.reshape(-1)[c_off:], (rows, cols), (ldc * c.itemsize, c.itemsize))
+        tile = as_strided(c.reshape(-1)[c_off:], (rows, cols), (ldc * c.itemsize, c.itemsize))
         total = np.repeat(init[None, col : col + NC], rows, 0)
         if resume:
-            total[:, :cols] = held
+            total[:, :cols] = tile
         with np.errstate(invalid="ignore", over="ignore"):  # silent, as compiled code is
             for word in range(words):
                 at = min(word * group, k - group)
@@ -307,7 +307,7 @@ def _interpreted(height: int) -> Any:
             total = (np.rint(value) + zero).astype(np.uint8)
         elif kind == "f32":
             total = np.where(total < low, np.float32(low), total)
-        held[:] = total[:, :cols]
+        tile[:] = total[:, :cols]
 
     return tile_in_python
 

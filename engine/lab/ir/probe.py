@@ -34,12 +34,12 @@ def compute_ir(kind: str) -> Any:
                 builder.store(load(builder, base, _I64(4 * (i % VL)), vector), place)
             with cgutils.for_range(builder, args[1]):
                 for place in sums:
-                    held = builder.load(place)
+                    value = builder.load(place)
                     if kind == "xnor":  # of two constants the bits would be counted once, before the loop
                         count = declared(builder, f"llvm.ctpop.v{VL}i32", vector, [vector])
-                        total = builder.add(held, builder.call(count, [builder.xor(held, b)]))
+                        total = builder.add(value, builder.call(count, [builder.xor(value, b)]))
                     else:
-                        total = multiply_add(builder, kind, held, a, b)
+                        total = multiply_add(builder, kind, value, a, b)
                     builder.store(total, place)
             add = builder.fadd if real else builder.add
             total = builder.load(sums[0])

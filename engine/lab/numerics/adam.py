@@ -26,12 +26,12 @@ class Adam:
     def __init__(self, values: Sequence[np.ndarray]) -> None:
         self._values = [v.reshape(-1) for v in values]
         self._moments = [(np.zeros_like(v), np.zeros_like(v)) for v in self._values]
-        self.done = 0
+        self.steps = 0
 
     def step(self, gradients: Sequence[np.ndarray], rate: float) -> None:
         """One update at a learning rate. The rate in [-]."""
-        self.done += 1
-        now = np.float32(rate * np.sqrt(1 - _BETA_2**self.done) / (1 - _BETA_1**self.done))
+        self.steps += 1
+        now = np.float32(rate * np.sqrt(1 - _BETA_2**self.steps) / (1 - _BETA_1**self.steps))
         constants = (now, np.float32(_BETA_1), np.float32(_BETA_2), np.float32(_TINY))
         for value, gradient, moments in zip(self._values, gradients, self._moments, strict=True):
             _update(value, np.ascontiguousarray(gradient, np.float32).reshape(-1), *moments, *constants)

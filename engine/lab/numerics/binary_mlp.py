@@ -49,9 +49,9 @@ def digits(seed: int = 0, share: float = 0.25) -> Images:
     with gzip.open(_DIGITS, "rt") as text:
         rows = np.loadtxt(text, delimiter=",")
     order = np.random.default_rng(seed).permutation(len(rows))
-    held = round(share * len(rows))
+    count = round(share * len(rows))
     pixels, labels = rows[order, :-1].astype(np.uint8), rows[order, -1].astype(np.int64)
-    return Images(pixels[held:], labels[held:], pixels[:held], labels[:held])
+    return Images(pixels[count:], labels[count:], pixels[:count], labels[:count])
 
 
 def thermometer(pixels: np.ndarray) -> np.ndarray:
@@ -130,8 +130,8 @@ def train_binary(
     adam = Adam([*weights, *shifts])
     turns = epochs * (len(bits) // _BATCH)
     for turn in range(turns):
-        mine = rng.choice(len(bits), _BATCH, replace=False)
-        inputs, normal, deviation = [signs[mine]], [], []
+        picks = rng.choice(len(bits), _BATCH, replace=False)
+        inputs, normal, deviation = [signs[picks]], [], []
         for i, w in enumerate(weights):
             s = inputs[-1] @ np.where(w >= 0, np.float32(1), np.float32(-1))
             mean, spread = s.mean(axis=0), np.sqrt(s.var(axis=0) + _EPSILON)
@@ -143,7 +143,7 @@ def train_binary(
         # the last layer's scores share one scale, so that counts alone rank the classes
         common = deviation[-1].mean()
         score = inputs[-2] @ np.where(weights[-1] >= 0, np.float32(1), np.float32(-1)) / common + shifts[-1]
-        back = softmax_slope(score, labels[mine]).astype(np.float32)
+        back = softmax_slope(score, labels[picks]).astype(np.float32)
         slopes_w, slopes_b = [np.empty(0)] * len(weights), [np.empty(0)] * len(weights)
         for i in range(len(weights) - 1, -1, -1):
             if i == len(weights) - 1:
@@ -189,9 +189,9 @@ def train_float(
     adam = Adam([p for layer in layers for p in layer])
     turns = epochs * (len(values) // _BATCH)
     for turn in range(turns):
-        mine = rng.choice(len(values), _BATCH, replace=False)
-        given = forward(layers, values[mine])
-        slopes, _ = backward(layers, given, softmax_slope(given[-1], labels[mine]).astype(np.float32))
+        picks = rng.choice(len(values), _BATCH, replace=False)
+        outputs = forward(layers, values[picks])
+        slopes, _ = backward(layers, outputs, softmax_slope(outputs[-1], labels[picks]).astype(np.float32))
         adam.step(slopes, _FLOAT_RATE * (1 - 0.95 * turn / turns))
     return layers
 

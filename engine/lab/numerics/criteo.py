@@ -72,12 +72,12 @@ def clicks(rows: int, seed: int = 0) -> Clicks:
     for field in range(FIELDS):
         score += weight[field] * _effect(ranks[:, field], field)
     for pair in range(_PAIRS):
-        one, other = world.choice(FIELDS, 2, replace=False)
-        both = np.zeros(rows)
+        first, second = world.choice(FIELDS, 2, replace=False)
+        effect = np.zeros(rows)
         for factor in range(_FACTORS):
             salt = 1000 + 10 * pair + factor
-            both += _effect(ranks[:, one] % 64, salt) * _effect(ranks[:, other] % 64, salt + 500_000)
-        score += 0.2 / np.sqrt(_FACTORS) * both
+            effect += _effect(ranks[:, first] % 64, salt) * _effect(ranks[:, second] % 64, salt + 500_000)
+        score += 0.2 / np.sqrt(_FACTORS) * effect
     bent = np.log1p(counts)
     for column in range(NUMERIC):
         middle = world.uniform(1, 4)

@@ -115,11 +115,11 @@ def search(
 
     def record(operator: str, error: float | None) -> bool:
         tuning = loss(plan, "tuning")
-        held = loss(plan, "held_out") if tuning <= bound else None
+        test = loss(plan, "held_out") if tuning <= bound else None
         spent = sum(times[name][plan[name]] for name in times)
         precision = "/".join(dict.fromkeys(rungs[n][0] for n in chosen)) if operator == "*" else plan[operator]
-        steps.append(Step(operator, precision, error, tuning, held, spent))
-        return held is not None and held <= bound
+        steps.append(Step(operator, precision, error, tuning, test, spent))
+        return test is not None and test <= bound
 
     met = record("*", None)
     errors: dict[tuple[str, str], float] = {}

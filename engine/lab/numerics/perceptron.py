@@ -23,20 +23,20 @@ def forward(
     layers: Layers, x: np.ndarray, narrow: Callable[[np.ndarray], np.ndarray] = lambda v: v
 ) -> list[np.ndarray]:
     """What each layer is given ``[n, inputs]``, rounded by ``narrow``, and what the last answers, without a ReLU."""
-    given = [narrow(x)]
+    inputs = [narrow(x)]
     for w, b in layers[:-1]:
-        given.append(narrow(np.maximum(given[-1] @ w + b, 0)))
-    return [*given, given[-1] @ layers[-1][0] + layers[-1][1]]
+        inputs.append(narrow(np.maximum(inputs[-1] @ w + b, 0)))
+    return [*inputs, inputs[-1] @ layers[-1][0] + layers[-1][1]]
 
 
-def backward(layers: Layers, given: Sequence[np.ndarray], slope: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+def backward(layers: Layers, inputs: Sequence[np.ndarray], slope: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     """Gradients of every weight and bias in their order, and of the chain's input, from those of its answer."""
     slopes: list[np.ndarray] = []
     for at in range(len(layers) - 1, -1, -1):
-        slopes = [given[at].T @ slope, slope.sum(axis=0), *slopes]
+        slopes = [inputs[at].T @ slope, slope.sum(axis=0), *slopes]
         slope = slope @ layers[at][0].T
         if at:
-            slope *= given[at] > 0
+            slope *= inputs[at] > 0
     return slopes, slope
 
 

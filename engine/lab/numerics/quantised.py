@@ -87,7 +87,7 @@ class QuantisedTables:
         self.values = np.ascontiguousarray(values, np.float32)
         self._stored: dict[tuple[int, str], RowTable] = {}
 
-    def one(self, table: int, indices: np.ndarray, format: str) -> np.ndarray:
+    def bags(self, table: int, indices: np.ndarray, format: str) -> np.ndarray:
         """Sums of rows of one table: int64 ``[items, lookups]`` -> float32 ``[items, width]``.
 
         NumericsError for an unknown format.

@@ -79,10 +79,10 @@ def retrained(format: str, block: int = 64, epochs: int = 3, seed: int = 0) -> R
     adam, result = Adam([v for layer in layers for v in layer]), []
     for epoch in range(epochs):
         order = rng.permutation(len(x))
-        for some in np.split(order, range(BATCH, len(order), BATCH)):
-            seen = rounded(layers, narrow)
-            given = forward(seen, x[some], _activations(narrow))
-            slopes, _ = backward(seen, given, softmax_slope(given[-1], labels[some]).astype(np.float32))
+        for picks in np.split(order, range(BATCH, len(order), BATCH)):
+            net = rounded(layers, narrow)
+            acts = forward(net, x[picks], _activations(narrow))
+            slopes, _ = backward(net, acts, softmax_slope(acts[-1], labels[picks]).astype(np.float32))
             adam.step(slopes, _RATE * (1 - epoch / epochs))
         result.append(_accuracy(layers, test, wanted, narrow))
     shapes = [w.T.shape for w, _ in base]

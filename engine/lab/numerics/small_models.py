@@ -37,12 +37,12 @@ class Recommender:
         self.bags = tuple(f"table{t + 1}" for t in range(tables.values.shape[0]))
         self.names = (*self.bags, *self.bottom, *self.top)
 
-    def run(self, data: Data, plan: Plan, seen: dict[str, np.ndarray] | None = None) -> np.ndarray:
-        """Probabilities float64 [items]; `seen` collects each layer's inputs."""
+    def run(self, data: Data, plan: Plan, inputs: dict[str, np.ndarray] | None = None) -> np.ndarray:
+        """Probabilities float64 [items]; `inputs` collects each layer's inputs."""
 
         def apply(name: str, x: np.ndarray) -> np.ndarray:
-            if seen is not None:
-                seen[name] = x
+            if inputs is not None:
+                inputs[name] = x
             return self.layers[name].run(x, plan.get(name, "fp32"))
 
         x = data.inputs["dense"]
@@ -51,9 +51,9 @@ class Recommender:
         parts = [x]
         for at, name in enumerate(self.bags):
             index = data.inputs["sparse"][:, at]
-            if seen is not None:
-                seen[name] = index
-            parts.append(self.tables.one(at, index, plan.get(name, "fp32")))
+            if inputs is not None:
+                inputs[name] = index
+            parts.append(self.tables.bags(at, index, plan.get(name, "fp32")))
         joined = np.stack(parts, axis=1)
         products = np.einsum("nik,njk->nij", joined, joined)
         low = np.tril_indices(joined.shape[1], -1)
@@ -77,8 +77,8 @@ class Encoder:
         centred = x - x.mean(-1, keepdims=True)
         return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * self.gains
 
-    def run(self, data: Data, plan: Plan, seen: dict[str, np.ndarray] | None = None) -> np.ndarray:
-        """Embeddings float32 [sentences, hidden]; `seen` collects the first layer's inputs by name."""
+    def run(self, data: Data, plan: Plan, inputs: dict[str, np.ndarray] | None = None) -> np.ndarray:
+        """Embeddings float32 [sentences, hidden]; `inputs` collects the first layer's inputs by name."""
         tokens = data.inputs["tokens"]
         n, s = tokens.shape
         x = self._norm(self.vocabulary[tokens])
@@ -87,8 +87,8 @@ class Encoder:
         for stack in self.stacks:
 
             def apply(name: str, value: np.ndarray, stack: dict[str, QuantisedLayer] = stack) -> np.ndarray:
-                if seen is not None:
-                    seen.setdefault(name, value)
+                if inputs is not None:
+                    inputs.setdefault(name, value)
                 return stack[name].run(value, plan.get(name, "fp32"))
 
             flat = x.reshape(n * s, hidden)

@@ -81,7 +81,7 @@ def _model(rows: int) -> WideDeep:
     return train(clicks(rows))
 
 
-def _told(progress: Progress | None, done: int, of: int) -> None:
+def _report(progress: Progress | None, done: int, of: int) -> None:
     if progress is not None and progress(done, of) is False:
         raise MeasurementCancelled
 
@@ -107,33 +107,33 @@ def wide_deep_study(
         raise NumericsError(f"threads is {threads}; allowed: 1 to 64")
     steps = 1 + len(_SERVERS) * (1 + len(batches))
     model, done = _model(rows), 1
-    _told(progress, done, steps)
+    _report(progress, done, steps)
     raw = clicks(held_out, seed=1)
-    held = prepare(raw, model.top)
-    exact = probabilities(model, held)
+    test = prepare(raw, model.top)
+    exact = probabilities(model, test)
     quality, speed, plain = [], [], []
     for name, make in _SERVERS.items():
         server = make(model, min(_CALIBRATION, rows))
-        p = server(raw.ids, held.numbers)
-        right = float(((p > 0.5) == held.clicked).mean())
+        p = server(raw.ids, test.numbers)
+        right = float(((p > 0.5) == test.clicked).mean())
         changed = float(((p > 0.5) != (exact > 0.5)).mean())
-        given = server.inside(raw.ids, held.numbers)
-        plain = plain or given
-        kept = tuple(sqnr_db(a, b) for a, b in zip(plain, given, strict=True)) if quality else ()
-        quality.append(Quality(name, right, auc(held.clicked, p), log_loss(held.clicked, p), changed, kept))
+        inputs = server.inside(raw.ids, test.numbers)
+        plain = plain or inputs
+        ratios = tuple(sqnr_db(a, b) for a, b in zip(plain, inputs, strict=True)) if quality else ()
+        quality.append(Quality(name, right, auc(test.clicked, p), log_loss(test.clicked, p), changed, ratios))
         done += 1
-        _told(progress, done, steps)
+        _report(progress, done, steps)
         for batch in batches:
-            some = np.arange(batch) % held_out
-            ids, numbers = raw.ids[some], held.numbers[some]
+            picks = np.arange(batch) % held_out
+            ids, numbers = raw.ids[picks], test.numbers[picks]
 
             def once(server: Server = server, ids: np.ndarray = ids, numbers: np.ndarray = numbers) -> object:
                 return server(ids, numbers, threads=threads)
 
             speed.append(Speed(name, batch, threads, sample(once, clock_for(threads), seconds=0.5)))
             done += 1
-            _told(progress, done, steps)
-    return WideDeepStudy(rows, held_out, float(1 - held.clicked.mean()), tuple(quality), tuple(speed))
+            _report(progress, done, steps)
+    return WideDeepStudy(rows, held_out, float(1 - test.clicked.mean()), tuple(quality), tuple(speed))
 
 
 @dataclass(frozen=True)
@@ -152,16 +152,16 @@ def digits_study(hidden: tuple[int, int] = (512, 512), seed: int = 0, progress: 
     images = digits(seed)
     values = [(x / 16).astype(np.float32) for x in (images.train, images.test)]
     layers = train_float(values[0], images.train_labels, hidden, seed=seed)
-    _told(progress, 1, 3)
+    _report(progress, 1, 3)
     binary = train_binary(thermometer(images.train), images.train_labels, hidden, seed=seed)
-    _told(progress, 2, 3)
+    _report(progress, 2, 3)
     bits, clock = thermometer(images.test), clock_for(1)
     answers = (float_classes(layers, values[1]), binary.classes(bits))
     times = (
         sample(lambda: float_classes(layers, values[1]), clock, seconds=0.5),
         sample(lambda: binary.classes(bits, threads=1), clock, seconds=0.5),
     )
-    _told(progress, 3, 3)
+    _report(progress, 3, 3)
     return DigitsStudy(
         hidden=hidden,
         held_out=len(bits),

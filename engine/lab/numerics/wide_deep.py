@@ -74,15 +74,15 @@ def _wide_sum(picked, wide, out):
 
 
 @kernel
-def _adagrad(picked, gradient, slope, tables, seen, wide, wide_seen, rate):
+def _adagrad(picked, gradient, slope, tables, sums, wide, wide_sums, rate):
     """Adagrad on the rows that a batch looked up, sample by sample."""
     width = tables.shape[2]
     for b in range(picked.shape[0]):
         for f in range(picked.shape[1]):
             row = picked[b, f]
-            wide_seen[f, row] += slope[b] * slope[b]
-            wide[f, row] -= rate * slope[b] / np.sqrt(wide_seen[f, row])
-            source, to, past = gradient[b, f * width : (f + 1) * width], tables[f, row], seen[f, row]
+            wide_sums[f, row] += slope[b] * slope[b]
+            wide[f, row] -= rate * slope[b] / np.sqrt(wide_sums[f, row])
+            source, to, past = gradient[b, f * width : (f + 1) * width], tables[f, row], sums[f, row]
             for c in range(width):
                 past[c] += source[c] * source[c]
                 to[c] -= rate * source[c] / np.sqrt(past[c])
@@ -135,7 +135,7 @@ def train(
         raise NumericsError(f"rows is {len(rows.clicked)}; allowed: at least one batch, {batch}")
     rng, single = np.random.default_rng(seed), np.float32
     top = rows.counts.max(axis=0)
-    given = prepare(rows, top, buckets)
+    data = prepare(rows, top, buckets)
     sizes = (FIELDS * width + NUMERIC, *hidden, 1)
     tables = (rng.standard_normal((FIELDS, buckets, width)) * 0.05).astype(single)
     layers = drawn(rng, sizes)
@@ -147,19 +147,19 @@ def train(
         weights=tuple(w for w, _ in layers),
         biases=tuple(b for _, b in layers),
     )
-    seen, wide_seen = np.full_like(model.tables, 1e-6), np.full_like(model.wide, 1e-6)
+    sums, wide_sums = np.full_like(model.tables, 1e-6), np.full_like(model.wide, 1e-6)
     adam = Adam((*(value for layer in layers for value in layer), model.wide_numeric))
     steps = epochs * (len(rows.clicked) // batch)
     for _ in range(epochs):
         order = rng.permutation(len(rows.clicked))
         for at in range(0, len(order) - batch + 1, batch):
-            mine = order[at : at + batch]
-            picked, numbers = given.buckets[mine], given.numbers[mine]
+            picks = order[at : at + batch]
+            picked, numbers = data.buckets[picks], data.numbers[picks]
             inputs, logit = _forward(model, picked, numbers)
-            slope = ((sigmoid(logit) - given.clicked[mine]) / batch).astype(single)
+            slope = ((sigmoid(logit) - data.clicked[picks]) / batch).astype(single)
             slopes, back = backward(layers, inputs, slope[:, None])
-            adam.step((*slopes, numbers.T @ slope), rate * (1 - 0.9 * adam.done / steps))
+            adam.step((*slopes, numbers.T @ slope), rate * (1 - 0.9 * adam.steps / steps))
             _adagrad(
-                picked, np.ascontiguousarray(back), slope, model.tables, seen, model.wide, wide_seen, single(table_rate)
+                picked, np.ascontiguousarray(back), slope, model.tables, sums, model.wide, wide_sums, single(table_rate)
             )
     return model

@@ -90,10 +90,10 @@ class _Parts:
     def inside(self, ids: np.ndarray, numbers: np.ndarray) -> list[np.ndarray]:
         """Inputs of every deep layer as its product meets them, float32 ``[samples, inputs]``; at most a block."""
         count = min(len(ids), _BLOCK)
-        mine = tuple(b[:count] for b in self._make())
-        given = (ids[:count].view(np.uint64), numbers[:count])
-        self._rows(count, *given, np.empty(count, np.float32), mine)
-        return [self._read(layer, value) for layer, value in enumerate(mine[1:])]
+        own = tuple(b[:count] for b in self._make())
+        args = (ids[:count].view(np.uint64), numbers[:count])
+        self._rows(count, *args, np.empty(count, np.float32), own)
+        return [self._read(layer, value) for layer, value in enumerate(own[1:])]
 
     def _block(self, lo: int, hi: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray) -> None:
         try:
@@ -103,8 +103,8 @@ class _Parts:
         try:
             for first in range(lo, hi, _BLOCK):
                 last = min(first + _BLOCK, hi)
-                mine = tuple(b[: last - first] for b in buffers)
-                self._rows(last - first, ids[first:last], numbers[first:last], out[first:last], mine)
+                own = tuple(b[: last - first] for b in buffers)
+                self._rows(last - first, ids[first:last], numbers[first:last], out[first:last], own)
         finally:
             self._free.put(buffers)
 
@@ -118,8 +118,8 @@ def serve_fp32(model: WideDeep) -> Server:
     packed = [pack_f32(w) for w in model.weights[:-1]]
     head, bias = np.ascontiguousarray(model.weights[-1][:, 0]), np.float32(model.biases[-1][0])
 
-    def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, mine: tuple[np.ndarray, ...]) -> None:
-        wide, value, *hidden = mine
+    def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, own: tuple[np.ndarray, ...]) -> None:
+        wide, value, *hidden = own
         gather_range(0, count, ids, numbers, model.tables, model.wide, value, wide)
         for p, b, to in zip(packed, model.biases[:-1], hidden, strict=True):
             value = gemm_f32(value, p, b, True, to, 1)
@@ -187,8 +187,8 @@ def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHE
     tables = np.clip(np.rint(steps[0] * (model.tables.astype(np.float64) - low)), 0, 255).astype(np.uint8)
     numeric, shift = (steps[0] * gain[-NUMERIC:]).astype(np.float32), np.float32(steps[0] * low)
 
-    def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, mine: tuple[np.ndarray, ...]) -> None:
-        wide, value, *hidden = mine
+    def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, own: tuple[np.ndarray, ...]) -> None:
+        wide, value, *hidden = own
         gather_codes_range(0, count, ids, numbers, numeric, shift, tables, model.wide, value, wide)
         for layer, to in zip(layers, hidden, strict=True):
             value = gemm_u8(value, layer.packed, layer.scale, 0, layer.bias, 0, True, to, 1)

@@ -98,16 +98,16 @@ def study(name: str, bound: float | None = None, wide: str = "fp16", repeats: in
     if not 0 < bound < 1:
         raise NumericsError(f"bound is {bound}; allowed: above 0, below 1")
     model, splits = kind.build()
-    seen: dict[str, np.ndarray] = {}
-    exact = {split: model.run(data, {}, seen if split == "tuning" else None) for split, data in splits.items()}
+    inputs: dict[str, np.ndarray] = {}
+    exact = {split: model.run(data, {}, inputs if split == "tuning" else None) for split, data in splits.items()}
     ladders = {op: _TABLES if op.startswith("table") else ("int8", wide) for op in model.names}
     stacks = model.stacks if hasattr(model, "stacks") else [getattr(model, "layers", {})]
     for layers in stacks:
         for op, layer in layers.items():
             layer.limits = None
             if len(stacks) == 1:
-                layer.observe(seen[op])  # static ranges; layers that share a name take each batch's own
-    times = {op: _times(model, op, seen[op], ladders[op], repeats) for op in model.names}
+                layer.observe(inputs[op])  # static ranges; layers that share a name take each batch's own
+    times = {op: _times(model, op, inputs[op], ladders[op], repeats) for op in model.names}
 
     def loss(plan: Mapping[str, str], split: str) -> float:
         return kind.loss(splits[split], exact[split], model.run(splits[split], plan))
@@ -118,16 +118,16 @@ def study(name: str, bound: float | None = None, wide: str = "fp16", repeats: in
 
     tables = [op for op in model.names if op.startswith("table")]
     plan = search(times, loss, alone, ladder=ladders, bound=bound, always=tables)
-    kept = {op: wide for op, format in plan.precision.items() if not op.startswith("table") and format != "int8"}
+    wider = {op: wide for op, format in plan.precision.items() if not op.startswith("table") and format != "int8"}
     bits = [_BITS[format] for op, format in plan.precision.items() if op.startswith("table")]
     mean = sum(bits) / len(bits) if bits else None
-    return WorkflowResult(name, plan, bound, loss(plan.precision, "untouched"), kept, mean)
+    return WorkflowResult(name, plan, bound, loss(plan.precision, "untouched"), wider, mean)
 
 
 def _times(model: Any, op: str, x: np.ndarray, ladder: tuple[str, ...], repeats: int) -> dict[str, float]:
     """Seconds of an operator on some rows in each format, on this host."""
     if op.startswith("table"):
-        runs = {format: partial(model.tables.one, int(op[5:]) - 1, x[:_ROWS], format) for format in ladder}
+        runs = {format: partial(model.tables.bags, int(op[5:]) - 1, x[:_ROWS], format) for format in ladder}
     else:
         layers = [stack[op] for stack in model.stacks] if hasattr(model, "stacks") else [model.layers[op]]
         rows = np.ascontiguousarray(x[:_ROWS])

@@ -77,7 +77,7 @@ def stream(lo, hi, q, keys, values, length, out):
 
 
 @kernel
-def lay_out(lo, hi, keys, values, length, turned, panels):
+def lay_out(lo, hi, keys, values, length, columns, panels):
     """Jobs ``[lo, hi)`` of (head, block of rows): keys turned to ``[D, columns]``, values in panels of as many."""
     depth = keys.shape[2]
     blocks = (length + _WIDE - 1) // _WIDE
@@ -91,10 +91,10 @@ def lay_out(lo, hi, keys, values, length, turned, panels):
             if s < count:
                 row = keys[kv, first + s]
                 for d in range(depth):
-                    turned[at + d * _WIDE + s] = row[d]
+                    columns[at + d * _WIDE + s] = row[d]
             else:
                 for d in range(depth):
-                    turned[at + d * _WIDE + s] = _ZERO
+                    columns[at + d * _WIDE + s] = _ZERO
         for part in range(across):
             width = min(_WIDE, depth - part * _WIDE)
             for s in range(count):
@@ -105,7 +105,7 @@ def lay_out(lo, hi, keys, values, length, turned, panels):
 
 
 @kernel
-def prefill(lo, hi, q, turned, panels, length, shared, depth, tokens, out):
+def prefill(lo, hi, q, columns, panels, length, shared, depth, tokens, out):
     """Jobs ``[lo, hi)`` of (head, block of queries); ``q`` flat ``[heads, tokens, depth]``, ``out`` ``[T, H, D]``."""
     heads = out.shape[1]
     parts = (tokens + _QUERIES - 1) // _QUERIES
@@ -119,19 +119,19 @@ def prefill(lo, hi, q, turned, panels, length, shared, depth, tokens, out):
         count = min(_QUERIES, tokens - first)
         kv = head // (heads // shared)
         before = length - tokens + first
-        seen = before + count
-        for block in range((seen + _WIDE - 1) // _WIDE):
+        past = before + count
+        for block in range((past + _WIDE - 1) // _WIDE):
             inputs = (q, rows, (head * tokens + first) * depth, taps, depth)
-            weights = (turned, (kv * blocks + block) * depth * _WIDE, zero, 0)
+            weights = (columns, (kv * blocks + block) * depth * _WIDE, zero, 0)
             sweep_wide(0, count, inputs, 1, weights, LINEAR, (scores, places), block * _WIDE, _WIDE)
         for i in range(count):
             visible = before + i + 1
             shares[i] = _softmax(scores[i * pitch : i * pitch + visible])
-            for s in range(visible, seen):
+            for s in range(visible, past):
                 scores[i * pitch + s] = _ZERO
         for part in range(across):
             width = min(_WIDE, depth - part * _WIDE)
-            inputs, weights = (scores, places, 0, taps, seen), (panels, (kv * across + part) * length * _WIDE, zero, 0)
+            inputs, weights = (scores, places, 0, taps, past), (panels, (kv * across + part) * length * _WIDE, zero, 0)
             sweep_wide(0, count, inputs, 1, weights, LINEAR, (sums, finals), part * _WIDE, width)
         for i in range(count):
             to = out[first + i, head]
@@ -168,14 +168,14 @@ def attention(
     if out.size == 0:
         return out
     rate = np.float32(1 / math.sqrt(depth) if scale is None else scale)
-    turned = fresh((heads, tokens, depth))
-    np.multiply(q.transpose(1, 0, 2), rate, out=turned)
+    scaled = fresh((heads, tokens, depth))
+    np.multiply(q.transpose(1, 0, 2), rate, out=scaled)
     if tokens < PREFILL:
-        over_range(stream, heads * tokens, turned, keys, values, length, out, threads=threads)
+        over_range(stream, heads * tokens, scaled, keys, values, length, out, threads=threads)
         return out
     blocks, across = -(-length // _WIDE), -(-depth // _WIDE)
     laid, panels = fresh((shared * blocks * depth * _WIDE,)), fresh((shared * across * length * _WIDE,), zero=True)
     over_range(lay_out, shared * blocks, keys, values, length, laid, panels, threads=threads)
-    arguments = (turned.reshape(-1), laid, panels, length, shared, depth, tokens, out)
+    arguments = (scaled.reshape(-1), laid, panels, length, shared, depth, tokens, out)
     over_range(prefill, heads * -(-tokens // _QUERIES), *arguments, threads=threads)
     return out

@@ -46,8 +46,8 @@ def conv_relu_pool_breadth_first(
 
     ``hidden`` may hold what lies between them, as an allocator that keeps its memory would give it.
     """
-    made = conv(x, packed, out=hidden[0], threads=threads)
-    return relu_pool_breadth_first(made, window, stride, hidden=hidden[1], out=out, threads=threads)
+    image = conv(x, packed, out=hidden[0], threads=threads)
+    return relu_pool_breadth_first(image, window, stride, hidden=hidden[1], out=out, threads=threads)
 
 
 @kernel
@@ -142,19 +142,19 @@ def _affine_highest(line, flat, start, row, count, gain, shift):
     """As ``highest`` from zero on, of values normalised as they are read."""
     size = line.size
     if count == 2:
-        one, two = flat[start : start + size], flat[start + row : start + row + size]
+        first, second = flat[start : start + size], flat[start + row : start + row + size]
         for i in range(size):
-            v = np.float32(one[i] * gain[i]) + shift[i]
+            v = np.float32(first[i] * gain[i]) + shift[i]
             best = v if v > _ZERO else _ZERO
-            v = np.float32(two[i] * gain[i]) + shift[i]
+            v = np.float32(second[i] * gain[i]) + shift[i]
             line[i] = v if v > best else best
     elif count == 3:
-        one, two = flat[start : start + size], flat[start + row : start + row + size]
+        first, second = flat[start : start + size], flat[start + row : start + row + size]
         three = flat[start + 2 * row : start + 2 * row + size]
         for i in range(size):
-            v = np.float32(one[i] * gain[i]) + shift[i]
+            v = np.float32(first[i] * gain[i]) + shift[i]
             best = v if v > _ZERO else _ZERO
-            v = np.float32(two[i] * gain[i]) + shift[i]
+            v = np.float32(second[i] * gain[i]) + shift[i]
             best = v if v > best else best
             v = np.float32(three[i] * gain[i]) + shift[i]
             line[i] = v if v > best else best

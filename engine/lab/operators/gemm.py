@@ -68,27 +68,27 @@ def pack_f32(b: np.ndarray) -> Packed:
 
 
 @kernel
-def panel_rows(a, first, last, right, done, start, clamp, c):
-    """Rows ``first:last`` of ``a``, K elements from ``done`` on, times a panel, tuples as the tile has them.
+def panel_rows(a, first, last, right, walked, start, clamp, c):
+    """Rows ``first:last`` of ``a``, K elements from ``walked`` on, times a panel, tuples as the tile has them.
 
-    Into the panel's columns of ``c``; where ``done``, on top of the sums already there.
+    Into the panel's columns of ``c``; where ``walked``, on top of the sums already there.
     """
     lda, ldc, col = a.shape[1], c.shape[1], start[2]
     row = first
     while row + MR <= last:
         target = (c, row * ldc + col, ldc)
-        _tall((a, row * lda + done, lda), right, start, clamp, target, (MR, ldc - col), done > 0)
+        _tall((a, row * lda + walked, lda), right, start, clamp, target, (MR, ldc - col), walked > 0)
         row += MR
     while row < last:
         target = (c, row * ldc + col, ldc)
-        _edge((a, row * lda + done, lda), right, start, clamp, target, (last - row, ldc - col), done > 0)
+        _edge((a, row * lda + walked, lda), right, start, clamp, target, (last - row, ldc - col), walked > 0)
         row += EDGE
 
 
 @kernel
-def piece(k, done, depth, group):
-    """Elements of K from ``done`` to walk before the sums are put down: ``depth``, none left shorter than a word."""
-    return depth if k - done >= depth + group else k - done
+def piece(k, walked, depth, group):
+    """Elements of K from ``walked`` to walk before the sums are put down: ``depth``, none left shorter than a word."""
+    return depth if k - walked >= depth + group else k - walked
 
 
 @kernel
@@ -105,16 +105,16 @@ def _range(lo, hi, a, b, words, k, depth, init, scale, zero, low, high, c, block
     while lo < hi:
         first, last = rows_of(lo // across, blocks, a.shape[0])
         stop = min(hi, (lo // across + 1) * across)
-        done = 0
+        walked = 0
         while True:
-            count = piece(k, done, depth, group)
-            floor = low if done + count == k else _FLOOR
+            count = piece(k, walked, depth, group)
+            floor = low if walked + count == k else _FLOOR
             for job in range(lo, stop):
                 panel = job % across
-                right = (b, (panel * words + done // group) * NC, count)
-                panel_rows(a, first, last, right, done, (init, scale, panel * NC), (zero, floor, high), c)
-            done += count
-            if done == k:
+                right = (b, (panel * words + walked // group) * NC, count)
+                panel_rows(a, first, last, right, walked, (init, scale, panel * NC), (zero, floor, high), c)
+            walked += count
+            if walked == k:
                 break
         lo = stop
 

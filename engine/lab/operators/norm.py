@@ -34,9 +34,9 @@ def batch_norm_rows(lo, hi, x, gain, shift, out):
     flat, to = x.reshape(-1), out.reshape(-1)
     for start in range(lo * width, end, gain.size):
         past = min(start + gain.size, end)
-        values, made = flat[start:past], to[start:past]
+        values, result = flat[start:past], to[start:past]
         for c in range(values.size):
-            made[c] = np.float32(values[c] * gain[c]) + shift[c]
+            result[c] = np.float32(values[c] * gain[c]) + shift[c]
 
 
 def _rows(x: np.ndarray, gain: np.ndarray, shift: np.ndarray, out: np.ndarray | None):

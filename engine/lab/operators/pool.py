@@ -28,16 +28,16 @@ def highest(line, flat, start, row, count, lowest):
     """
     size = line.size
     if count == 2:
-        one, two = flat[start : start + size], flat[start + row : start + row + size]
+        first, second = flat[start : start + size], flat[start + row : start + row + size]
         for i in range(size):
-            best = one[i] if one[i] > lowest else lowest
-            line[i] = two[i] if two[i] > best else best
+            best = first[i] if first[i] > lowest else lowest
+            line[i] = second[i] if second[i] > best else best
     elif count == 3:
-        one, two = flat[start : start + size], flat[start + row : start + row + size]
+        first, second = flat[start : start + size], flat[start + row : start + row + size]
         three = flat[start + 2 * row : start + 2 * row + size]
         for i in range(size):
-            best = one[i] if one[i] > lowest else lowest
-            best = two[i] if two[i] > best else best
+            best = first[i] if first[i] > lowest else lowest
+            best = second[i] if second[i] > best else best
             line[i] = three[i] if three[i] > best else best
     else:
         line[:] = lowest
@@ -53,27 +53,27 @@ def across(line, left, right, base, channels, lowest, out):
     """
     span = np.uintp(channels)
     for ow in range(left.size):
-        to, one = np.uintp(ow) * span, np.uintp(left[ow] - base) * span
-        two, three, count = one + span, one + span + span, right[ow] - left[ow]
+        to, first = np.uintp(ow) * span, np.uintp(left[ow] - base) * span
+        second, three, count = first + span, first + span + span, right[ow] - left[ow]
         if count == 3:
             for c in range(span):
-                value = line[one + c]
+                value = line[first + c]
                 best = value if value > lowest else lowest
-                value = line[two + c]
+                value = line[second + c]
                 best = value if value > best else best
                 value = line[three + c]
                 out[to + c] = value if value > best else best
         elif count == 2:
             for c in range(span):
-                value = line[one + c]
+                value = line[first + c]
                 best = value if value > lowest else lowest
-                value = line[two + c]
+                value = line[second + c]
                 out[to + c] = value if value > best else best
         else:
             for c in range(span):
                 out[to + c] = lowest
             for _ in range(count):
                 for c in range(span):
-                    value, best = line[one + c], out[to + c]
+                    value, best = line[first + c], out[to + c]
                     out[to + c] = value if value > best else best
-                one += span
+                first += span

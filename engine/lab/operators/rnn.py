@@ -57,10 +57,10 @@ def pack_cell(kind: Literal["lstm", "gru"], w: np.ndarray, r: np.ndarray, bias: 
     require(hidden >= 1, "r must have at least one hidden unit")
     for name, array, shape in (("w", w, (gates * hidden, inputs)), ("r", r, (gates * hidden, hidden))):
         require(array.shape == shape, f"{name} is {array.shape}; a {kind} of {hidden} units needs {shape}")
-    both = np.zeros(2 * gates * hidden, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
-    require(both.size == 2 * gates * hidden, f"bias has {both.size} values; allowed: {2 * gates * hidden}")
+    biases = np.zeros(2 * gates * hidden, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
+    require(biases.size == 2 * gates * hidden, f"bias has {biases.size} values; allowed: {2 * gates * hidden}")
     weight = np.concatenate([w.reshape(gates, hidden, inputs), r.reshape(gates, hidden, hidden)], axis=2)
-    shift = both.reshape(2, gates, hidden)
+    shift = biases.reshape(2, gates, hidden)
     shift = shift.sum(axis=0, keepdims=True) if kind == "lstm" else shift
     blocks = -(-hidden // _WIDTH)
     padded = np.zeros((gates, blocks * _WIDTH, inputs + hidden), np.float32)
@@ -132,8 +132,8 @@ def gru_blocks(lo, hi, x, h, weights, bias, h_out, from_x, from_h, slots):
                     update = sigmoid32(np.float32(a[j] + b[j]))
                     reset = sigmoid32(np.float32(a[_WIDTH + j] + b[_WIDTH + j]))
                     candidate = tanh32(np.float32(a[2 * _WIDTH + j] + np.float32(reset * b[2 * _WIDTH + j])))
-                    kept = np.float32(update * h[n + m, unit])
-                    h_out[n + m, unit] = np.float32(np.float32(np.float32(1) - update) * candidate) + kept
+                    carry = np.float32(update * h[n + m, unit])
+                    h_out[n + m, unit] = np.float32(np.float32(np.float32(1) - update) * candidate) + carry
             n += rows
 
 

@@ -10,7 +10,7 @@ import pytest
 from engine.cli.main import main
 from engine.evaluate import evaluate
 from engine.kernels.jit import JIT_ENABLED
-from engine.lab.host.calibrate import HOST, device_of, seen, write_spec
+from engine.lab.host.calibrate import HOST, device_of, probe_host, write_spec
 from engine.lab.host.measure.kernels import KERNELS
 from engine.lab.host.measure.predict import predict_op
 from engine.lab.host.profile import HostProfile
@@ -41,7 +41,7 @@ ROOFLINE = MeasuredRoofline(
 )
 HABITS = HostProfile(
     clock=2.5e9, gemm=0.8, short_row=3.0, thin_input=0.8, lone_vector=0.7, exposed=0.5, call=1e-5,
-    window_call=5e-6, step_call=4e-6, special=20.0, pool=5.0, row=50.0, hash=6.0, popcount=6e11, kept=16e6,
+    window_call=5e-6, step_call=4e-6, special=20.0, pool=5.0, row=50.0, hash=6.0, popcount=6e11, resident=16e6,
     near_stream=0.7, far_stream=8e9,
 )  # fmt: skip
 
@@ -159,7 +159,7 @@ def test_calibrate_writes_this_host_and_takes_seconds(tmp_path, capsys):
     device = Catalog().with_guest(tmp_path).device(HOST)
     assert data["spec"]["peak"]["fp32"]["value"] == device.peak["fp32"].value
     started = thread_time()
-    seen()
+    probe_host()
     assert thread_time() - started < 10.0  # about two seconds of probing once compiled; the first call compiles
 
 

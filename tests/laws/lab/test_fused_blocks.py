@@ -33,7 +33,7 @@ SEEN = MeasuredRoofline(
 )
 HABITS = HostProfile(
     clock=3e9, gemm=0.95, short_row=0.5, thin_input=0.9, lone_vector=1.0, exposed=0.2, call=3e-6,
-    window_call=1e-5, step_call=8e-6, special=11.0, pool=2.0, row=34.0, hash=0.7, popcount=1e12, kept=2.5e7,
+    window_call=1e-5, step_call=8e-6, special=11.0, pool=2.0, row=34.0, hash=0.7, popcount=1e12, resident=2.5e7,
     near_stream=0.9, far_stream=1.2e10,
 )  # fmt: skip
 DEVICE = device_of(SEEN, HABITS)

@@ -159,8 +159,8 @@ def predicted_times(device: Device, block: FusedBlock, rates: Rates) -> tuple[fl
     if not block.conv:
         return wide, deep + max(rates.stream(plain[0].reads.at(batch), writes) - near, 0.0)
     product = replace(ops[0], inputs=())
-    kept = replace(product, flops=product.flops * again, writes=ZERO)
-    return wide + _product(device, product, batch), deep + rates.stream(0.0, writes) + _product(device, kept, batch)
+    again_op = replace(product, flops=product.flops * again, writes=ZERO)
+    return wide + _product(device, product, batch), deep + rates.stream(0.0, writes) + _product(device, again_op, batch)
 
 
 def _product(device: Device, op: Op, batch: int) -> float:
@@ -177,35 +177,35 @@ def _calls(block: FusedBlock, device: Device) -> tuple[tuple[Callable[[], Any], 
     rng = np.random.default_rng(0)
 
     def like(*shape: int) -> np.ndarray:
-        made = fresh(shape)
-        made[:] = rng.standard_normal(shape, dtype=np.float32)
-        return made
+        noise = fresh(shape)
+        noise[:] = rng.standard_normal(shape, dtype=np.float32)
+        return noise
 
     x = like(block.batch, block.side, block.side, block.channels)
     pooled: dict[str, Any] = {"window": block.window, "stride": block.stride, "threads": 1}
     if block.conv:
         filters, kernel, stride, pad = block.conv
         packed = pack_conv(like(filters, block.channels, kernel, kernel), stride=stride, padding=pad)
-        made = conv(x, packed, threads=1)
-        hidden = (like(*made.shape), like(*made.shape))
-        out = fused.relu_pool_depth_first(made, **pooled)
+        wide_in = conv(x, packed, threads=1)
+        hidden = (like(*wide_in.shape), like(*wide_in.shape))
+        out = fused.relu_pool_depth_first(wide_in, **pooled)
         rows = tile_rows(_ops(block), tile_cache(device))
         wide = partial(fused.conv_relu_pool_breadth_first, x, packed, hidden=hidden, out=out.copy(), **pooled)
         deep = partial(fused.conv_relu_pool_depth_first, x, packed, tile_rows=rows, out=out, **pooled)
     elif block.normalised:
-        made, hidden = x, (like(*x.shape), like(*x.shape))
+        wide_in, hidden = x, (like(*x.shape), like(*x.shape))
         out = fused.relu_pool_depth_first(x, **pooled)
-        both = (x, like(block.channels), like(block.channels))
-        wide = partial(fused.affine_relu_pool_breadth_first, *both, hidden=hidden, out=out.copy(), **pooled)
-        deep = partial(fused.affine_relu_pool_depth_first, *both, out=out, **pooled)
+        args = (x, like(block.channels), like(block.channels))
+        wide = partial(fused.affine_relu_pool_breadth_first, *args, hidden=hidden, out=out.copy(), **pooled)
+        deep = partial(fused.affine_relu_pool_depth_first, *args, out=out, **pooled)
     else:
-        made, hidden = x, (like(*x.shape),)
+        wide_in, hidden = x, (like(*x.shape),)
         out = fused.relu_pool_depth_first(x, **pooled)
         wide = partial(fused.relu_pool_breadth_first, x, hidden=hidden[0], out=out.copy(), **pooled)
         deep = partial(fused.relu_pool_depth_first, x, out=out, **pooled)
     if not np.array_equal(wide(), deep()):
         raise AssertionError(f"{block.title}: depth first and breadth first differ")
-    return (wide, deep, partial(read_once, made), partial(copy_once, made, hidden[-1])), made.size
+    return (wide, deep, partial(read_once, wide_in), partial(copy_once, wide_in, hidden[-1])), wide_in.size
 
 
 def measure_block(

@@ -72,13 +72,13 @@ def files() -> dict[str, Path]:
 
 
 def _file(workload: str) -> Path:
-    found = files().get(workload)
-    if found is None:
+    path = files().get(workload)
+    if path is None:
         raise MeasureError(
             f"workload is {workload[:60]!r}, counts without weights, which nothing can run; allowed: a network whose "
             f"ONNX file lies in {own_folder()} ({', '.join(files()) or 'none does'})"
         )
-    return found
+    return path
 
 
 def _session(path: Path, threads: int) -> tuple[Any, str]:
@@ -92,10 +92,10 @@ def _session(path: Path, threads: int) -> tuple[Any, str]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 4
     try:
-        made = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # whatever the file holds
         raise MeasureError(f"{path.name} can't be run by onnxruntime: {_line(error)}") from None
-    return made, f"onnxruntime {onnxruntime.__version__}"
+    return session, f"onnxruntime {onnxruntime.__version__}"
 
 
 def _line(error: Exception) -> str:
@@ -105,19 +105,19 @@ def _line(error: Exception) -> str:
 def _feeds(session: Any, batch: int, length: int) -> dict[str, np.ndarray]:
     """Noise for every input, 0 for whole numbers; an open axis is the batch by its name or place, else the length."""
     rng, feeds = np.random.default_rng(7), {}
-    given = session.get_inputs()
-    for asked in given:
-        named = any(str(axis).lower() in _BATCH for other in given for axis in other.shape)
+    inputs = session.get_inputs()
+    for feed in inputs:
+        named = any(str(axis).lower() in _BATCH for other in inputs for axis in other.shape)
         shape = [
             axis if isinstance(axis, int) else batch if _is_batch(axis, at, named) else length
-            for at, axis in enumerate(asked.shape)
+            for at, axis in enumerate(feed.shape)
         ]
-        if asked.type in _FLOATS:
-            feeds[asked.name] = rng.standard_normal(shape).astype(_FLOATS[asked.type])
-        elif asked.type in _WHOLE:
-            feeds[asked.name] = np.zeros(shape, _WHOLE[asked.type])
+        if feed.type in _FLOATS:
+            feeds[feed.name] = rng.standard_normal(shape).astype(_FLOATS[feed.type])
+        elif feed.type in _WHOLE:
+            feeds[feed.name] = np.zeros(shape, _WHOLE[feed.type])
         else:
-            raise MeasureError(f"input {asked.name[:40]!r} is a {asked.type}; allowed: {', '.join(_FLOATS | _WHOLE)}")
+            raise MeasureError(f"input {feed.name[:40]!r} is a {feed.type}; allowed: {', '.join(_FLOATS | _WHOLE)}")
     return feeds
 
 

@@ -125,8 +125,8 @@ def binary(m: int, k: int, n: int, threads: int) -> Case:
 
     def beside(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first rows of a result, and what they should be: made only for who compares."""
-        given, held = (np.unpackbits(v, axis=1).astype(np.float64) for v in (x[:rows], weights))
-        return y[:rows], given @ (1 - held).T + (1 - given) @ held.T
+        left, right = (np.unpackbits(v, axis=1).astype(np.float64) for v in (x[:rows], weights))
+        return y[:rows], left @ (1 - right).T + (1 - left) @ right.T
 
     return Case(
         "binary_fc",

@@ -127,8 +127,8 @@ def _bounded(entry: NamedKernel, shape: tuple[int, ...], bounds: Bounds) -> None
         ("work", entry.work(shape), bounds.flops, "GFLOP"),
     ):
         if value > most:
-            given, limit = f"{value / 1e9:,.3g} {unit}", f"{most / 1e9:,.3g} {unit}"
-            raise MeasureError(f"shape {'x'.join(map(str, shape))} needs {given} of {what}; allowed: {limit}")
+            need, limit = f"{value / 1e9:,.3g} {unit}", f"{most / 1e9:,.3g} {unit}"
+            raise MeasureError(f"shape {'x'.join(map(str, shape))} needs {need} of {what}; allowed: {limit}")
 
 
 def measure_kernel(

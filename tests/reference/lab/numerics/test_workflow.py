@@ -56,7 +56,7 @@ def test_a_static_range_clips_what_was_not_seen():
 def test_tables_sum_the_rows_they_store(format):
     values = RNG.standard_normal((2, 50, 16)).astype(np.float32)
     index = RNG.integers(0, 50, (7, 3))
-    found = QuantisedTables(values).one(1, index, format)
+    found = QuantisedTables(values).bags(1, index, format)
     bound = {"int4": 0.4, "int8": 0.03, "fp16": 2e-3, "fp32": 1e-6}[format] * 3
     assert np.abs(found - values[1][index].sum(1)).max() <= bound
 
