@@ -12,6 +12,7 @@ from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.figures.style import RESOURCE_LABELS
 from engine.cost.report import OpRow, Other, Report
+from engine.cost.timeline import TRACED
 from engine.cost.trace import trace
 from engine.published.nearest import data_of, row_of
 
@@ -109,7 +110,7 @@ def files(report: Report, page: str) -> dict[str, tuple[str, str, Callable[[], s
         result["Whole request, Perfetto trace"] = (
             f"{page}-request-trace",
             "json",
-            lambda: trace(report.lanes, "one request", **of),
+            lambda: trace(report.in_order(TRACED), "one request", **of),
         )
     return result
 

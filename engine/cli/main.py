@@ -73,15 +73,14 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace) -> int:
+    from engine.cost.timeline import TRACED
     from engine.cost.trace import trace
     from engine.evaluate import evaluate
     from engine.published.nearest import data_of, row_of
 
     report = evaluate(changed(args))
     if args.trace:
-        if not report.timeline:
-            raise ScenarioError(f"--trace {args.trace}: {report.system_name} has no timeline to write")
-        text = trace(report.timeline, report.timeline_of, token=report.token, **report.versions)
+        text = trace(report.in_order(TRACED), "one request", token=report.token, **report.versions)
         writable(Path(args.trace), args.force)
         with beside(Path(args.trace)) as fresh:
             fresh.write_text(text)

@@ -14,6 +14,7 @@ from engine.cost.continuous import Continuous, continuous
 from engine.cost.error_bands import error_band
 from engine.cost.pieces import globals_of
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
+from engine.cost.timeline import SHOWN, request
 from engine.cost.token_costs import token_costs
 from engine.devices.common.cached import remembered
 from engine.devices.common.contract import RESOURCES, Fit, Job, Parameter, Span
@@ -449,6 +450,7 @@ def compose(
         problems=problems,
         worded=worded,
         joined=joins,
+        in_order=lambda most: request(times, most or SHOWN),
         energy=energy_of(times),
         power_parts_w=_power_parts(bound, times),
         clock_share=times.drawn("clock"),

@@ -196,6 +196,7 @@ class Report:
     problems: tuple[str, ...]
     worded: Callable[[], tuple[str, str]] = field(repr=False, compare=False)  # `verdict` and `limited_by`
     joined: Callable[[], Continuous | None] = field(repr=False, compare=False)  # `continuous`
+    in_order: Callable[[int | None], tuple[Span, ...]] = field(repr=False, compare=False)  # of so many bars at most
     versions: dict[str, str] = field(default_factory=dict)
     power_parts_w: dict[str, float] = field(default_factory=dict)  # devices idle, their work, chassis, host; add up [W]
     clock_share: float = 1.0  # of the devices' clock that their power limit leaves them without pause [-]
@@ -253,19 +254,10 @@ class Report:
         """Roofs of the device that spends most of the time."""
         return self.rooflines[0]
 
-    @property
+    @cached_property
     def lanes(self) -> tuple[Span, ...]:
-        """A request from first to last: one span an operator and resource, all its executions together, then times that
-        belong to no operator. Spans of a resource add up to the breakdown, and the last ends at the latency. [s]
-        """
-        parts = [(op.name, name, op.resources[name]) for op in self.ops for name in RESOURCES]
-        parts += [(row.name, row.resource, row.time_s) for row in self.other]
-        spans, clock = [], 0.0
-        for name, resource, seconds in parts:
-            if seconds > 0.0:
-                spans.append(Span(RESOURCE_NAMES[resource], name, clock, seconds, resource))
-                clock += seconds
-        return tuple(spans)
+        """A request from first to last, as `engine.cost.timeline.request` lays it out for a page. [s]"""
+        return self.in_order(None)
 
     @property
     def unlisted(self) -> bool:

@@ -66,6 +66,10 @@ _OP_OF = {
     "norm1", "rotary", "kv-append", "scores", "softmax", "context", "attention-out", "residual1", "norm2", "fc1", "fc2",
     "down", "residual2", "final-norm", "lm-head",
 )}  # fmt: skip
+_SENT = {  # operators whose results a synchronisation carries
+    "sync-attention": ("context",), "sync-projection": ("attention-out",), "sync-fc1": ("fc1", "gate"),
+    "sync-fc2": ("fc2", "down"),
+}  # fmt: skip
 _GATED = frozenset(("rotary", "gate-up", "silu", "gate", "down"))
 _GPT2 = frozenset(("position-embedding", "add-embedding", "fc1", "gelu", "fc2"))
 _BOTH = frozenset(_OP_OF.values()) - _GATED - _GPT2
@@ -235,10 +239,12 @@ class _Pass:
             if op is not None and op in rows:
                 seconds[rows[op]] += roles[r]
             elif roles[r, _LINKS]:
-                other.append((f"ring {name}", "links", roles[r, _LINKS]))
+                carried = next((before for before in _SENT.get(name, ()) if before in rows), job.ops[-1].name)
+                told = f"ring {name.partition('-')[0]} after {carried}"
+                other.append((told, "links", roles[r, _LINKS]))
                 unknown = smaller(sent if r == isa.HANDOVER else synced, roles[r, _OVERHEAD])  # some hides behind loads
-                other.append((f"ring {name}", "overhead", roles[r, _OVERHEAD] - unknown))
-                other.append(("ring sync, unexplained", "overhead", unknown))
+                other.append((told, "overhead", roles[r, _OVERHEAD] - unknown))
+                other.append((f"{told}, unexplained", "overhead", unknown))
         return as_doubles(seconds), tuple(other)
 
 

@@ -1,0 +1,138 @@
+"""A request in the order in which it happens: messages between stages, passes, layers and steps. Estimates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.cost.assemble import PhaseRun, Schedule
+from engine.cost.report import RESOURCE_NAMES
+from engine.devices.common.contract import RESOURCES, Span
+from model_zoo.ops import LOOKUPS
+
+SHOWN = 2_000
+"""Bars of a page's timeline; a trace file has `TRACED`. Where a request has more, steps are put together."""
+TRACED = 200_000
+_AFTER = re.compile(r" (?:after|for) ([\w.-]+)")
+_Bar = tuple[str, str, float]  # name, resource, seconds
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """One pass of a run: bars before what it repeats, of one repetition, and behind. [s]"""
+
+    before: list[_Bar]
+    repeated: list[_Bar]
+    behind: list[_Bar]
+    layers: int
+    steps: int
+
+
+def _placed(run: PhaseRun, charged: float) -> _Pass:
+    """Operators in their order, each exchange behind the operator whose result it carries, by what repeats together."""
+    job, ops = run.job, run.job.ops
+    counts = [
+        (1 if op.kind in LOOKUPS else op.layers, max(1, round(op.steps.at(job.batch, job.length, job.context))))
+        for op in ops
+    ]
+    layers, steps = max(counts, key=lambda count: count[0] * count[1])
+    same = [at for at, count in enumerate(counts) if count == (layers, steps)]
+    first, last = same[0], same[-1] + 1
+    rows: list[list[_Bar]] = [[] for _ in range(len(ops) + 1)]  # the first: what comes before all operators
+    for at, (op, seconds) in enumerate(zip(ops, (run.cost.seconds * charged).tolist(), strict=True)):
+        rows[at + 1] += [(op.name, RESOURCES[r], s) for r, s in enumerate(seconds) if s > 0.0]
+    places = {op.name: at + 1 for at, op in enumerate(ops)}
+    for name, resource, seconds in run.cost.other:
+        found = _AFTER.search(name)
+        if seconds > 0.0:
+            rows[places.get(found[1], 0) if found else 0].append((name, resource, float(seconds) * charged))
+    parts = [
+        [bar for row in rows[a:b] for bar in row] for a, b in ((0, first + 1), (first + 1, last + 1), (last + 1, None))
+    ]
+    repeats = layers * steps
+    return _Pass(parts[0], [(n, r, s / repeats) for n, r, s in parts[1]], parts[2], layers, steps)
+
+
+def _together(bars: list[_Bar], times: float, name: str = "") -> Iterator[_Bar]:
+    """Bars that happen so many times, by their own name, or as one bar for each resource."""
+    if not name:
+        yield from ((n, r, s * times) for n, r, s in bars)
+        return
+    spent: dict[str, float] = {}
+    for _, resource, seconds in bars:
+        spent[resource] = spent.get(resource, 0.0) + seconds * times
+    yield from ((name, resource, seconds) for resource, seconds in spent.items())
+
+
+def _passes(run: PhaseRun, charged: float, most: int) -> Iterator[_Bar]:
+    """Bars of a run, as fine as they are at most so many."""
+    one, count = _placed(run, charged), max(1, round(run.passes))
+    times, repeats = run.passes / count, one.layers * one.steps
+    around, inside = len(one.before) + len(one.behind), len(one.repeated)
+    fine = count * (around + repeats * inside) <= most
+    coarse = not fine and count * (around + repeats * len(RESOURCES)) <= most
+    whole = not fine and not coarse and count * (around + inside) <= most
+    if not (fine or coarse or whole):
+        bars = [*one.before, *_together(one.repeated, repeats), *one.behind]
+        if count * len(RESOURCES) > most:
+            yield from _together(bars, run.passes)
+            return
+    for at in range(count):
+        said = f"{run.job.phase.name} {at + 1}" if count > 1 else ""
+        if not (fine or coarse or whole):
+            yield from _together(bars, times, said)
+            continue
+        yield from _said(one.before, times, said)
+        for r in range(repeats if fine or coarse else 1):
+            layer, step = divmod(r, one.steps)
+            named = [f"layer {layer + 1}"] * (one.layers > 1) + [f"step {step + 1}"] * (one.steps > 1)
+            here = ", ".join([said] * bool(said) + named * (fine or coarse))
+            if fine or not coarse:
+                yield from _said(one.repeated, times if fine else times * repeats, here)
+            else:
+                yield from _together(one.repeated, times, here)
+        yield from _said(one.behind, times, said)
+
+
+def _said(bars: list[_Bar], times: float, where: str) -> Iterator[_Bar]:
+    yield from ((f"{where}, {name}" if where else name, resource, seconds * times) for name, resource, seconds in bars)
+
+
+def _bars(times: Schedule, most: int) -> Iterator[_Bar]:
+    share = most // max(1, sum(len(stage.runs) for stage in times.priced))
+    for at in range(len(times.priced) + 1):
+        last = at == len(times.priced)
+        yield from (
+            (hop.name, "links", seconds)
+            for hop, seconds in times.hops
+            if (hop.after == at or (last and hop.after > at)) and seconds > 0.0
+        )
+        if last:
+            break
+        stage = times.priced[at]
+        yield from ((name, resource, float(s) * stage.charged) for name, resource, s in stage.fixed if s > 0.0)
+        for run in stage.runs:
+            yield from _passes(run, stage.charged, share)
+    if times.batches > 1.0:
+        waited = (1.0 - 1.0 / times.batches) * times.interval_s / times.latency_s
+        behind = ((name, waited * (times.figure(f"{name}_s") or 0.0)) for name in RESOURCES)
+        yield from (("batches that follow", name, seconds) for name, seconds in behind if seconds)
+
+
+def request(times: Schedule, most: int = SHOWN) -> tuple[Span, ...]:
+    """Bars of one request one after the other, in the unit of their resource; the last ends at the latency. [s]
+
+    Each token step and layer by operator where those are at most so many bars; else layers, steps or the passes of a
+    phase are put together. Stages that go on beside each other have the part of their time that a request is charged.
+    Steps of a phase are alike: each takes the mean of them.
+    """
+    bars = list(_bars(times, most))
+    ends = np.cumsum([seconds for _, _, seconds in bars]).tolist()
+    begins = [0.0, *ends[:-1]]
+    return tuple(
+        Span(RESOURCE_NAMES[resource], name, begin, end - begin, resource)
+        for (name, resource, _), begin, end in zip(bars, begins, ends, strict=True)
+    )
