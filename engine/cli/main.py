@@ -123,6 +123,7 @@ def _lines(report: Any) -> list[str]:
         f"error band  {told(report.error_band)}",
         *([] if evidence is None else [f"nearest     {evidence.sentence}"]),
         *report.without_effect,
+        *report.better,
     ]
     for op in sorted(report.ops, key=lambda o: -o.time_s)[:12]:
         lines.append(f"  {op.name[:34]:34} {amount(op.time_s, 's'):>10} {percent(op.share):>5}  {op.bound}")

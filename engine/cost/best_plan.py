@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
-from engine.cost.assemble import assemble, paces
+from engine.cost.assemble import Figures, Schedule, assemble, figures_of, paces
+from engine.cost.report import RESOURCE_NAMES
+from engine.devices.common.contract import RESOURCES, Unsupported
 from engine.plan.plan import Plan
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import Bound
+from engine.scenario import ScenarioError
 
 
 def make_plan(bound: Bound) -> Plan:
@@ -67,3 +70,40 @@ def fewer_devices(bound: Bound, latency_s: float) -> str | None:
         f"{them} would answer in {best / latency_s:.0%} of the time of {s.devices}: what these exchange takes longer "
         "than sharing the work saves."
     )
+
+
+_WORTH = 1.05  # times the rate from which another count of streams is offered
+_NEARER = 1.01  # times the rate from which one further off is
+_SOONER = 0.8  # of the time up to which what takes longer is told
+
+
+def better_streams(bound: Bound, times: Schedule) -> str | None:
+    """A sentence where another count of streams answers more a second, with what the present one waits for.
+
+    Tried are the powers of two, and the shares of the most streams that leave none of a device idle.
+    """
+    s = bound.scenario
+    most = bound.family.max_streams(bound.device) if bound.family.max_streams else 1
+    counts = {2**power for power in range(most.bit_length())} | {most // share for share in range(1, 7)}
+    best: Figures = times
+    count = 0
+    for streams in sorted(counts - {0, s.streams}, key=lambda n: abs(n - s.streams)):
+        other = replace(bound, scenario=s.with_(streams=streams))
+        try:
+            plan = make_plan(other)
+            found, ((lacks, _, _),) = figures_of(other, plan), paces(other, [plan])
+        except (ScenarioError, Unsupported):
+            continue
+        if not lacks and found.units_per_s > best.units_per_s * (_WORTH if best is times else _NEARER):
+            best, count = found, streams
+    if not count:
+        return None
+    more, sooner = best.units_per_s / times.units_per_s, best.latency_s / times.latency_s
+    them, now = (f"{n} stream{'s' if n > 1 else ''}" for n in (count, s.streams))
+    told = f"{them} would answer {more:.1f} times as many a second, each in {sooner:.0%} of the time"
+    spent = {r: (times.figure(f"{r}_s") or 0.0) - (best.figure(f"{r}_s") or 0.0) for r in RESOURCES}
+    slower = max(spent, key=lambda r: spent[r])
+    if sooner > _SOONER:
+        return f"{told}: with {now} cores of the device or of its host stay idle."
+    part = spent[slower] / (times.latency_s - best.latency_s)
+    return f"{told}: of what a request takes longer with {now}, {min(part, 1.0):.0%} is {RESOURCE_NAMES[slower]}."

@@ -9,8 +9,8 @@ from functools import cache, lru_cache
 import numpy as np
 
 from engine.cost.assemble import Schedule
-from engine.cost.best_plan import enough_devices, fewer_devices
 from engine.cost.continuous import Continuous, continuous
+from engine.cost.best_plan import better_streams, enough_devices, fewer_devices
 from engine.cost.error_bands import error_band
 from engine.cost.pieces import globals_of
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
@@ -444,7 +444,7 @@ def compose(
         tile=tuple((k.name, v) for k, v in zip(knobs, tile)),
         devices_used=sum(plan.devices_used),
         stated=_assumptions(bound, plan, times),
-        fewer=lambda: fewer_devices(bound, latency),
+        deals=lambda: tuple(filter(None, (fewer_devices(bound, latency), better_streams(bound, times)))),
         idle=idle,
         error_band=error_band(s, bound.workload.family, graph, devices, bound_by, moved),
         problems=problems,

@@ -190,7 +190,7 @@ class Report:
     tile: tuple[tuple[str, int], ...]
     devices_used: int
     stated: tuple[Assumption, ...]  # `assumptions` but for what is tried when they are read
-    fewer: Callable[[], str | None] = field(repr=False, compare=False)  # the sentence that fewer devices answer sooner
+    deals: Callable[[], tuple[str, ...]] = field(repr=False, compare=False)  # `better` when they are read
     idle: Callable[[], Sequence[str]] = field(repr=False, compare=False)  # of settings that move no figure
     error_band: ErrorBand
     problems: tuple[str, ...]
@@ -208,10 +208,13 @@ class Report:
 
     @cached_property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """Sentences that figures rest on. Fewer devices are tried when they are read: it takes as long as the rest."""
-        fewer = self.fewer()
-        tried = (*self.without_effect, *((fewer,) if fewer else ()))
-        return (*self.stated, *(Assumption(text, "derived") for text in tried))
+        """Sentences that figures rest on. Other counts are tried when they are read: it takes as long as the rest."""
+        return (*self.stated, *(Assumption(text, "derived") for text in (*self.without_effect, *self.better)))
+
+    @cached_property
+    def better(self) -> tuple[str, ...]:
+        """Sentences on other counts of devices or streams that answer sooner, or more, and why."""
+        return self.deals()
 
     @cached_property
     def without_effect(self) -> tuple[str, ...]:
@@ -283,7 +286,8 @@ class Report:
         out = asdict(self) | {"assumptions": [asdict(one) for one in self.assumptions]}
         out |= {"verdict": self.verdict, "limited_by": self.limited_by, "without_effect": list(self.without_effect)}
         out |= self.further()
-        del out["stated"], out["fewer"], out["idle"], out["worded"], out["joined"]
+        out["better"] = list(self.better)
+        del out["stated"], out["deals"], out["idle"], out["worded"], out["joined"], out["in_order"]
         out["scenario"] = self.scenario.model_dump(mode="json")
         for row, op in zip(out["ops"], self.ops, strict=True):
             row["intensity_flop_per_b"] = op.intensity

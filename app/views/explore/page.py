@@ -235,6 +235,8 @@ def show() -> None:
         return
     if not report.problems:
         st.markdown(report.verdict)
+    for text in report.better:
+        st.caption(fmt.plain(text))
     against = parts.baseline_report()
     headline(report, against)
     with st.container(horizontal=False, gap="small"):

@@ -1,0 +1,44 @@
+"""A report offers the count of streams that answers more, and what it says is what an evaluation finds."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from engine.cli.main import main
+from engine.evaluate import evaluate
+from engine.resolve.choices import default_scenario
+from engine.resolve.presets import preset
+from engine.scenario import Scenario, encode
+
+OFFER = re.compile(r"(\d+) streams? would answer ([\d.]+) times as many a second, each in (\d+)% of the time")
+MANY = {
+    "tables": preset("node-dlrm").scenario.with_(streams=6),
+    "images": default_scenario("fb-node", "resnet50", devices=6, streams=8),
+    "clips": preset("node-video").scenario.with_(streams=12),
+}
+
+
+def _offer(scenario: Scenario) -> re.Match[str] | None:
+    return next((found for text in evaluate(scenario).better if (found := OFFER.match(text))), None)
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_too_many_streams_are_told_of_fewer(name, capsys):
+    scenario, now = MANY[name], evaluate(MANY[name])
+    offer = _offer(scenario)
+    assert offer is not None
+    assert int(offer[1]) < scenario.streams
+    better = evaluate(scenario.with_(streams=int(offer[1])))
+    assert better.throughput_per_s / now.throughput_per_s == pytest.approx(float(offer[2]), abs=0.05)
+    assert 100 * better.latency_s / now.latency_s == pytest.approx(float(offer[3]), abs=0.5)
+    assert _offer(scenario.with_(streams=int(offer[1]))) is None or name == "images"
+    assert any(offer[0] in one.text for one in now.assumptions)
+    assert main(["evaluate", encode(scenario)]) == 0
+    assert offer[0] in capsys.readouterr().out
+
+
+def test_what_runs_best_is_offered_nothing():
+    assert evaluate(preset("node-dlrm").scenario.with_(streams=4)).better == ()
+    assert evaluate(default_scenario("h100-sxm", "bert-large")).better == ()
