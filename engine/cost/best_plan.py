@@ -104,6 +104,6 @@ def better_streams(bound: Bound, times: Schedule) -> str | None:
     spent = {r: (times.figure(f"{r}_s") or 0.0) - (best.figure(f"{r}_s") or 0.0) for r in RESOURCES}
     slower = max(spent, key=lambda r: spent[r])
     if sooner > _SOONER:
-        return f"{told}: with {now} cores of the device or of its host stay idle."
+        return f"{told}: beside {now}, cores of the device or of its host stay idle."
     part = spent[slower] / (times.latency_s - best.latency_s)
     return f"{told}: of what a request takes longer with {now}, {min(part, 1.0):.0%} is {RESOURCE_NAMES[slower]}."
