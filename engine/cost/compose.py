@@ -9,8 +9,8 @@ from functools import cache, lru_cache
 import numpy as np
 
 from engine.cost.assemble import Schedule
-from engine.cost.continuous import Continuous, continuous
 from engine.cost.best_plan import better_streams, enough_devices, fewer_devices
+from engine.cost.continuous import Continuous, continuous
 from engine.cost.error_bands import error_band
 from engine.cost.pieces import globals_of
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
