@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby
 
 from engine.cost.assemble import Figures, Schedule, assemble, figures_of, paces
-from engine.cost.report import RESOURCE_NAMES
 from engine.devices.common.contract import RESOURCES, Unsupported
 from engine.plan.plan import Plan
 from engine.plan.schemes import open_plan
@@ -77,7 +77,7 @@ _NEARER = 1.01  # times the rate from which one further off is
 _SOONER = 0.8  # of the time up to which what takes longer is told
 
 
-def better_streams(bound: Bound, times: Schedule) -> str | None:
+def better_streams(bound: Bound, times: Schedule, names: Mapping[str, str]) -> str | None:
     """A sentence where another count of streams answers more a second, with what the present one waits for.
 
     Tried are the powers of two, and the shares of the most streams that leave none of a device idle.
@@ -106,4 +106,4 @@ def better_streams(bound: Bound, times: Schedule) -> str | None:
     if sooner > _SOONER:
         return f"{told}: beside {now}, cores of the device or of its host stay idle."
     part = spent[slower] / (times.latency_s - best.latency_s)
-    return f"{told}: of what a request takes longer with {now}, {min(part, 1.0):.0%} is {RESOURCE_NAMES[slower]}."
+    return f"{told}: of what a request takes longer with {now}, {min(part, 1.0):.0%} is {names[slower]}."

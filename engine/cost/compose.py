@@ -444,7 +444,9 @@ def compose(
         tile=tuple((k.name, v) for k, v in zip(knobs, tile)),
         devices_used=sum(plan.devices_used),
         stated=_assumptions(bound, plan, times),
-        deals=lambda: tuple(filter(None, (fewer_devices(bound, latency), better_streams(bound, times)))),
+        deals=lambda: tuple(
+            filter(None, (fewer_devices(bound, latency), better_streams(bound, times, RESOURCE_NAMES)))
+        ),
         idle=idle,
         error_band=error_band(s, bound.workload.family, graph, devices, bound_by, moved),
         problems=problems,
