@@ -470,12 +470,12 @@ def price_points(
 ) -> None:
     """Times of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]"""
     *tables, _, sizes, record, totals = given
-    rooms, out = _rooms(len(tables[0])), np.zeros((0, 6))
+    rooms, out, search = _rooms(len(tables[0])), np.zeros((0, 6)), _search(record)
     if hi - lo > _FEW:
-        _fill(lo, hi, *tables, sizes, record, totals, *rooms, out, _search(record))
+        _fill(lo, hi, *tables, sizes, record, totals, *rooms, out, search)
     else:
         for at in range(lo, hi):
-            _alone(at, tables, sizes, record, totals, rooms, out)
+            _alone(at, tables, sizes, record, totals, rooms, out, search)
 
 
 def _search(record: tuple[np.ndarray, np.ndarray, np.ndarray]) -> bool | None:
@@ -491,20 +491,22 @@ def _alone(
     totals: np.ndarray,
     rooms: tuple[np.ndarray, np.ndarray, np.ndarray],
     out: np.ndarray,
+    search: bool | None,
 ) -> None:
     """`_fill` of one design: what puts many together is not compiled."""
     (table, traits, first, needs, *lists), (start, fields, values), (asked, sides, room) = tables, record, rooms
-    every = start.copy()
+    every, size = start.copy(), sizes[:, at].copy()
     every[fields] = values[:, at]
-    rec, supply = np.split(every, [len(every) - R.SUPPLIES])
-    body_of(D.ask)(table, traits, *lists, sizes[:, at].copy(), rec, asked[0], sides, _search(record))
-    cores, ranked, own = int(rec[D.CORES]), bool(rec[D.RANKED] > 0.0), np.ascontiguousarray(totals[:, at : at + 1])
-    supply_block(0, 1, asked[:1], first, needs, cores, ranked, supply[:, None], own, room, out)
+    rec, supply = every[: -R.SUPPLIES], every[-R.SUPPLIES :, None]
+    body_of(D.ask)(table, traits, *lists, size, rec, asked[0], sides, search)
+    cores, ranked, own = int(rec[D.CORES]), bool(rec[D.RANKED] > 0.0), totals[:, at : at + 1].copy()
+    supply_block(0, 1, asked[:1], first, needs, cores, ranked, supply, own, room, out)
     if len(own) > len(RESOURCES):
-        spent = np.empty(len(table))
+        spent, total = np.empty(len(table)), float(own[-1, 0])
         spend(asked[0], rec, spent)
-        for joules in spent:  # one after the other, as `_fill` adds them
-            own[len(RESOURCES)] += joules
+        for joules in spent.tolist():  # one after the other, as `_fill` adds them
+            total += joules
+        own[-1] = total
     totals[:, at] = own[:, 0]
 
 
@@ -543,6 +545,7 @@ def placed(tables: tuple[np.ndarray, ...], sizes: tuple[float, ...], record: Seq
     """The pass of one design, of `Compiled.tables` and `Compiled.record`. An estimate."""
     seconds, (asked, sides, room) = np.zeros((len(tables[0]), 6)), _rooms(len(tables[0]))
     at = np.array(sizes, dtype=np.float64).reshape(-1, 1)
-    _alone(0, tables, at, records([record]), np.zeros((6, 1)), (asked, sides, room), seconds)
+    design = records([record])
+    _alone(0, tables, at, design, np.zeros((6, 1)), (asked, sides, room), seconds, _search(design))
     own = room[:, LANES - 1 :: LANES]
     return CoreSchedule(asked[0], sides, seconds, *own[[PIECE, FAR, START, RANK, HELD, BEGIN, END]])
