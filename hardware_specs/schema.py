@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -65,6 +65,17 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    ordered: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Pairs of its numbers of which the first never exceeds the second."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        for low, high in self.ordered:
+            least, most = getattr(self, low), getattr(self, high)
+            if least is not None and most is not None and least.si > most.si:
+                raise SpecError(f"`{low}` is {least.value} and exceeds `{high}`, which is {most.value}")
+        return self
+
 
 class Source(Record):
     title: Text
@@ -97,6 +108,8 @@ class MemoryLevel(Record):
 
 
 class Power(Record):
+    ordered = (("idle", "max"), ("idle", "loaded"))
+
     max: Watts | None = None  # board or package limit
     idle: Watts | None = None
     loaded: Watts | None = None  # measured on the workload `loaded.where` names
@@ -104,6 +117,8 @@ class Power(Record):
 
 
 class Clock(Record):
+    ordered = (("min", "max"),)
+
     max: Hertz
     min: Hertz | None = None
 
@@ -178,6 +193,8 @@ class Dfx(Record):
 class NicMemory(Record):
     """A memory of a network processor as one of its threads sees it: how long an access takes, how much it brings."""
 
+    ordered = (("nearest", "farthest"),)
+
     name: Id
     per: Literal["engine", "island", "chip"]
     capacity: Bytes
@@ -199,16 +216,13 @@ class SmartNic(Record):
     memories: tuple[NicMemory, ...] = ()
     depths: dict[str, Cycles] = {}  # named cycle costs
 
-    @model_validator(mode="after")
-    def _latencies(self) -> SmartNic:
-        wrong = next((m for m in self.memories if m.nearest.si > m.farthest.si), None)
-        if wrong is not None:
-            raise SpecError(f"memory {wrong.name!r}: `nearest` {wrong.nearest.value!r} exceeds `farthest`")
-        return self
-
     def memory(self, name: str) -> NicMemory | None:
         """The memory of that name, if the part lists it."""
         return next((m for m in self.memories if m.name == name), None)
+
+
+PAIRED = frozenset(name for record in (Power, Clock, NicMemory) for pair in record.ordered for name in pair)
+"""Fields of which another of the same record bounds what they may be."""
 
 
 class Fpga(Record):

@@ -24,6 +24,7 @@ from engine.scenario.overrides import HARDWARE
 from engine.sweep.pricing.setting import between, head_of, number_of, read_setting, restated
 from engine.sweep.space import Space, apply_settings
 from hardware_specs.quantity import Quantity
+from hardware_specs.schema import PAIRED
 
 Beat = Callable[[int, int], None]
 """Called with (pieces made, pieces in all) while a structure is set up; what it raises ends that."""
@@ -169,9 +170,10 @@ class Structure:
         return _Settings(range(len(values)), {}, [(low[0], np.array(values, dtype=np.float64))])
 
     def _joint(self) -> None:
-        """Structural where a value that is refused on its own may hold beside another axis of the same part."""
+        """Structural where what a value may be depends on another axis of the same part."""
         parents = [{path.rpartition(".")[0] for path in axis.paths if "." in path} for axis in self.space.axes]
-        for axis in {axis for axis, _ in self.refused}:
+        paired = {i for i, axis in enumerate(self.space.axes) if {p.rpartition(".")[2] for p in axis.paths} & PAIRED}
+        for axis in {axis for axis, _ in self.refused} | (paired & self._settings.keys()):
             beside = {i for i, others in enumerate(parents) if i != axis and others & parents[axis]}
             if beside and any(head_of(path)[0] in HARDWARE[:3] for path in self.space.axes[axis].paths):
                 raise Structural({axis} | beside)

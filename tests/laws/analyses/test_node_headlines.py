@@ -130,4 +130,5 @@ def test_limits_are_met_by_the_card_and_not_by_any_card(workload, limit_s):
     def slow(set_: Overrides) -> float:
         return evaluate(_card(workload, set_)).latency_s
 
-    assert slow({}) < limit_s < slow({LPDDR: 0.2e9, "devices.0.card.clock.max": 2e6})
+    clock = {f"devices.0.card.clock.{end}": 2e6 for end in ("min", "max")}
+    assert slow({}) < limit_s < slow({LPDDR: 0.2e9, **clock})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
 import weakref
 from dataclasses import replace
 
@@ -488,11 +489,11 @@ def test_states_nobody_reads_do_not_cross():
     assert other["outputs of rnn1"] > 400 * 8 * 500 / 2 * 2 / 5e9  # half of all states at 40 Gbit/s
 
 
-COUNTS = (1, 2, 4, 8)
+COUNTS = range(1, 9)
 
 
 def over(system, workload, **changes):
-    """Inferences a second over 1, 2, 4 and 8 devices."""
+    """Inferences per second over 1 to 8 devices."""
     return [pinned(system, workload, n, **changes) for n in COUNTS]
 
 
@@ -552,13 +553,14 @@ def test_more_devices_never_give_less_of_any_recurrent_network(
 
 @pytest.mark.parametrize("layers", COUNTS)
 def test_layers_are_pieces_and_pipeline_over_devices(layers):
-    """A layer a device: k layers over k devices start a request as often as one layer on one device does."""
+    """Whole layers lie on devices: the one with most sets the rate, and a device that would not lessen it is left."""
     alone, *_ = over("brainwave-s10", "deepbench-gru-1024")
     reports = over("brainwave-s10", "deepbench-gru-1024", params={"layers": layers})
     for report, devices in zip(reports, COUNTS, strict=True):
-        used = min(devices, layers)
+        most = math.ceil(layers / devices)
+        used = math.ceil(layers / most)
         assert report.devices_used == used
-        assert report.throughput_per_s == pytest.approx(alone.throughput_per_s * used / layers, rel=0.01)
+        assert report.throughput_per_s == pytest.approx(alone.throughput_per_s / most, rel=0.01)
         crossing = sum(link.bytes_per_request for link in report.links)
         assert crossing == pytest.approx((used * 1500 + 1) * 2048)  # every step's input, every cut, the last state
 
@@ -579,7 +581,7 @@ def test_interleaved_cells_hide_each_others_floor():
 def test_a_pass_over_several_devices_does_the_same_work():
     for workload in ("tp1-lstm", "gru-3200x2400"):
         one, four = (pinned("brainwave-a10", workload, n) for n in (1, 4))
-        assert 4 * sum(op.flops for op in four.ops) == pytest.approx(sum(op.flops for op in one.ops))
+        assert four.devices_used * sum(op.flops for op in four.ops) == pytest.approx(sum(op.flops for op in one.ops))
         assert all(op.peak_used <= 1 + 1e-9 for op in four.ops)
 
 

@@ -61,7 +61,7 @@ CARDS = {
     "axes": {
         "batch": [16, 64],
         "devices.0.memory.lpddr.bandwidth": {"from": 3e10, "to": 1.2e11, "steps": 5},
-        "devices.0.card.clock.max": {"from": 2e8, "to": 8e8, "steps": 5},
+        "devices.0.card.clock.max": {"from": 3.2e8, "to": 8e8, "steps": 5},
         "links.peer.bandwidth": {"from": 1e9, "to": 16e9, "steps": 3},
     },
     "objectives": ["latency_s:min", "throughput_per_s:max"],
