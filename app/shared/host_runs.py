@@ -1,20 +1,20 @@
-"""Runs on the machine that serves the page: queued, followed, given up."""
+"""Runs on the machine that serves the page, in a process of their own: one at a time, followed, cancelled."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
 
-from app.shared import priority
+from app.shared import jobs
+from app.shared.jobs import Job
 from engine.lab.host.measure import MeasureError, MeasurementCancelled
-from engine.lab.host.measure.queue import QueuedRun, queued
+from engine.lab.host.measure.process import MeasuringProcess
 from engine.lab.ranges import KernelError
+from engine.scenario import ScenarioError
 
-_LOOK_S = 0.15  # between two looks at a run
+_APART = MeasuringProcess()  # of this server: the queue asks it for one run at a time
 _STOPPED = "The run was stopped; nothing was measured"
 
 
@@ -24,43 +24,28 @@ def last() -> dict[str, Any]:
     return {}
 
 
-@contextmanager
-def line(key: str) -> Iterator[Any]:
-    """A progress bar with a button that stops the run, gone afterwards."""
-    place = st.empty()
-    with place.container(horizontal=True, vertical_alignment="center", gap="small"):
-        bar = st.progress(0.0, "Queued")
-        st.button("Cancel", key=f"{key}.cancel", icon=":material/stop_circle:")
-    yield bar
-    place.empty()
-
-
-def _told(ticket: QueuedRun, said: Callable[[float], str]) -> str:
-    if ticket.ahead:
-        return f"Waiting: {ticket.ahead} run{'s' if ticket.ahead > 1 else ''} ahead of yours"
-    return said(ticket.share) if ticket.share else "Compiling and preparing"
+def measuring(job: tuple[Any, ...], words: Callable[[float], str] = str) -> Job:
+    """A module's function and its arguments as a job: `function(*arguments, progress=...)` in the measuring process."""
+    function, *arguments = job
+    return Job(
+        jobs.RUNS,
+        lambda run: _APART.run(function, *arguments, progress=run.note),
+        lambda done: words(done) if done else "Compiling and preparing",
+    )
 
 
 def followed(
-    job: tuple[Any, ...], bar: Any, said: Callable[[float], str], share: Callable[[float], float] = lambda done: done
+    job: tuple[Any, ...], bar: Any, words: Callable[[float], str], share: Callable[[float], float] = lambda done: done
 ) -> Any:
-    """Result of a queued job, or the sentence that says why there is none; whatever leaves the page gives it up."""
+    """Result of a run, or the sentence that says why there is none."""
+    run = measuring(job, words)
     try:
-        ticket = queued(*job)
-    except MeasureError as error:
-        return str(error)
-    try:
-        with priority.patient():
-            while not ticket.done:
-                time.sleep(_LOOK_S)
-                bar.progress(min(share(ticket.share), 1.0), _told(ticket, said))
-        return ticket.result()
-    except (MeasureError, KernelError) as error:
+        jobs.followed(run, bar, share)
+        return _STOPPED if run.cancelled else run.result()
+    except (ScenarioError, MeasureError, KernelError) as error:
         return str(error)
     except MeasurementCancelled:
         return _STOPPED
-    finally:
-        ticket.give_up()
 
 
 def one_by_one(
@@ -78,7 +63,7 @@ def one_by_one(
     if left == wanted:
         runs.clear()
     known = len(wanted) - len(left)
-    with line(key) as bar:
+    with jobs.line(key) as bar:
         for at, name in enumerate(left, known):
             row = followed(
                 job(name),

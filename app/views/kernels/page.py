@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from app.shared import formats as fmt
-from app.shared import glossary, host_runs, parts
+from app.shared import glossary, host_runs, jobs, parts
 from app.shared.figures.roofs import Level
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choose
@@ -75,7 +75,7 @@ def controls() -> KernelChoice:
 def run(choice: KernelChoice) -> None:
     """Queue the run and follow it; a click elsewhere gives it up."""
     job = (kernel, choice.kernel, choice.shape, choice.precision, choice.threads, _REPEATS, _BOUNDS)
-    with host_runs.line("k") as bar:
+    with jobs.line("k") as bar:
         outcome = host_runs.followed(job, bar, lambda share: f"{round(share * _REPEATS)} of {_REPEATS} runs")
     st.session_state.kernel_problem = outcome if isinstance(outcome, str) else None
     if isinstance(outcome, KernelShown):

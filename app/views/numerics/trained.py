@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from app.shared import formats as fmt
-from app.shared import host_runs, parts
+from app.shared import host_runs, jobs, parts
 from app.views.numerics import charts, texts
 from engine.lab.host.measure.jobs import digits, narrow_floats, wide_deep
 from engine.lab.numerics.format_costs import FormatCost
@@ -22,7 +22,7 @@ def _result(key: str, label: str, help: str, job: tuple[Any, ...]) -> Any:
     """The last result of a queued job, if there is one; a button asks for it."""
     slot = f"v.trained.{key}"
     if st.button(label, icon=":material/model_training:", key=f"n.{key}", help=help):
-        with host_runs.line(f"n.{key}") as bar:
+        with jobs.line(f"n.{key}") as bar:
             outcome = host_runs.followed(job, bar, lambda share: f"Training, judging, timing: {fmt.percent(share)}")
         st.session_state[f"{slot}.problem"] = outcome if isinstance(outcome, str) else None
         if not isinstance(outcome, str):

@@ -6,7 +6,6 @@ The thread never calls Streamlit. A sweep that is left keeps what it has.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from app.shared import cached, priority
+from app.shared import cached, jobs, priority
 from app.shared import formats as fmt
-from app.views.sweep import axes, queued, texts
+from app.shared.jobs import Job
+from app.views.sweep import axes, texts
 from app.views.sweep.axes import Candidate
 from app.views.sweep.columns import DesignColumns
 from app.views.sweep.objectives import Metric
-from app.views.sweep.queued import QueuedWork
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.resolve.choices import choices
@@ -236,19 +235,18 @@ class Outcome:
         return self.design(int(self.cloud_numbers[int(np.argmin(over))]))
 
 
-class RunningSweep(QueuedWork):
+class RunningSweep(Job):
     """One sweep under way."""
 
     def __init__(
         self, report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str, searched: bool = False
     ) -> None:
         """`searched`: a part of the designs is tried, picked on the way."""
-        super().__init__()
+        super().__init__(jobs.SWEEPS, lambda _: self._sweep(), self._progress)
         self._designs, self._searched = designs_of(report.scenario, space, metrics), searched
         self._made = (key, report, metrics, axes.candidates(report.scenario))
         self._done = 0
         self._prepared = (0, 0)
-        self._over = ""
         self.outcome: Outcome | None = None
 
     @property
@@ -256,54 +254,39 @@ class RunningSweep(QueuedWork):
         """Designs to try."""
         return min(self._designs.size, axes.EVALUATIONS) if self._searched else self._designs.size
 
-    @property
-    def stopped(self) -> bool:
-        """Whether somebody left before the end, or it is over."""
-        return self._stop.is_set()
-
     def settled(self) -> Outcome | None:
         """What it found, after a moment for the last chunks of one that is still under way, which ends.
 
         Whoever asks has left the loop over it: a rerun may come before Python has closed that loop's iterator.
         """
-        self._stop.set()
-        if self.outcome is None and self._thread is not None:
-            self._thread.join(_LAST_CHUNKS_S)
+        self.cancel()
+        if self.outcome is None:
+            self.wait(_LAST_CHUNKS_S)
         return self.outcome
 
-    def told(self) -> str:
-        """`0.52 of 1.05 M designs · 10.4 M/s · 0.1 s left`; before the first of them, what they are priced from.
-
-        Before its turn, how many are before it.
-        """
-        if waits := super().told():
-            return waits
+    def _progress(self, _: float) -> str:
+        """`0.52 of 1.05 M designs · 10.4 M/s · 0.1 s left`; before the first of them, what they are priced from."""
         text = f"{fmt.of(self._done, self.size, '')} designs".replace("  ", " ")
-        spent = time.monotonic() - self._began
+        spent = self.seconds
         if not self._done or spent <= 0:
             at, of = self._prepared
             return f"{text} · {at:,} of {of:,} prices made" if of >= _TOLD else text
         rate = self._done / spent
         return f"{text} · {fmt.si(rate)}/s · {fmt.seconds((self.size - self._done) / rate)} left"
 
-    @property
-    def share(self) -> float:
-        """What of it is done. [-]"""
-        return self._done / self.size
-
-    def _do(self) -> None:
+    def _sweep(self) -> None:
         try:
             result = self._result()
             stopped = False
         except SweepCancelled as cancelled:
             result, stopped = cancelled.result, True
         if result is not None:
-            outcome = Outcome(*self._made, result, stopped, self._over)
+            outcome = Outcome(*self._made, result, stopped, self.why)
             _ = outcome.designs  # here, where nobody's click waits for them
             self.outcome = outcome
 
     def _result(self) -> SweepResult:
-        watched: dict[str, Any] = {"progress": self._note, "cancelled": self._asked}
+        watched: dict[str, Any] = {"progress": self._note, "cancelled": self.over}
         if self._searched:
             return priority.background().submit(search, self._designs, self.size, cloud=_CLOUD, **watched).result()
         return sweep(
@@ -314,17 +297,9 @@ class RunningSweep(QueuedWork):
             **watched,
         )
 
-    def _asked(self) -> bool:
-        """Whether to stop; other sessions' pages go first."""
-        if self._stop.is_set() or self._over:
-            return True
-        self._over = queued.QUEUE.over(self) or ""
-        if not self._over:
-            priority.give_way()
-        return bool(self._over) or self._stop.is_set()
-
     def _note(self, done: int, size: int) -> None:
         self._done = done
+        self.note(done, self.size)
 
     def _prepare(self, at: int, of: int) -> None:
         self._prepared = at, of

@@ -7,15 +7,15 @@ from typing import Any
 
 import streamlit as st
 
-from app.shared import comparison, link, parts
+from app.shared import comparison, jobs, link, parts, priority
 from app.shared import formats as fmt
 from app.shared.comparison import Entry
 from app.shared.figures.heat import heat
+from app.shared.jobs import Job
 from app.views.sweep import background as sweep_run
 from app.views.sweep import charts, objectives, questions, spaces, texts
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.objectives import Metric
-from app.views.sweep.queued import Question
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
@@ -63,11 +63,12 @@ def tiles(outcome: Outcome, design: SweptDesign) -> None:
 
 def _in_turn(ask: Callable[[], Any]) -> Any:
     """The answer of a call that takes as long as a sweep, once its turn has come; a click elsewhere leaves it."""
-    question, line = Question(ask), st.empty()
+    question = Job(jobs.SWEEPS, lambda _: priority.background().submit(ask).result(), lambda _: texts.ASKED)
+    line = st.empty()
     for _ in question:
-        line.caption(question.told())
+        line.caption(question.said())
     line.empty()
-    return question.answer
+    return question.result()
 
 
 def moves(outcome: Outcome, design: SweptDesign) -> None:

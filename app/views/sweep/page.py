@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import numpy as np
 import streamlit as st
 
-from app.shared import boundary, cached, fixes, link, parts
+from app.shared import boundary, cached, fixes, jobs, link, parts
 from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.views.sweep import axes, below_front, front, objectives, spaces, tables, texts
@@ -24,16 +23,11 @@ from engine.devices.common.contract import Unsupported
 from engine.scenario import ScenarioError, encode
 
 _HEIGHT = 500  # px of the front, and of what stands in its place
-_LOOK_S = 0.1  # between two looks at the progress
 
 
 def _want() -> None:
     """Ask for a run (a callback)."""
     st.session_state.sweep_wanted = True
-
-
-def _stop() -> None:
-    """The rerun that a click causes ends the run, which keeps what it has (a callback)."""
 
 
 def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str) -> None:
@@ -45,21 +39,11 @@ def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: st
         st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was run."
         return
     st.session_state.sweep_run = running
-    line, stand_in = st.empty(), st.empty()
-    with line.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        bar = st.progress(0.0, running.told())
-        st.button("Cancel", key="sweep.cancel", on_click=_stop, icon=":material/stop_circle:")
-    stand_in.skeleton(height=_HEIGHT)
-    shown = time.monotonic()
     try:
-        for share in running:  # a click on Cancel, or on anything else, ends the loop at the next line drawn
-            if time.monotonic() - shown > _LOOK_S:
-                shown = time.monotonic()
-                bar.progress(min(share, 1.0), running.told())
+        with jobs.line("sweep") as bar, st.skeleton(height=_HEIGHT):
+            jobs.followed(running, bar)
     except (ScenarioError, Unsupported) as error:
         st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was run."
-    line.empty()
-    stand_in.empty()
 
 
 def last_outcome() -> Outcome | None:
@@ -243,7 +227,7 @@ def show() -> None:
         if text:
             st.warning(fmt.plain(text), icon=":material/edit_off:")
     if outcome is None:
-        if "sweep_run" in st.session_state and st.session_state.sweep_run.stopped:
+        if "sweep_run" in st.session_state:
             st.info(texts.STOPPED_BEFORE_ANY)
         empty(space)
     else:

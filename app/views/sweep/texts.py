@@ -27,7 +27,6 @@ READY_ALONG = "{ready}, along {axes}. Change the axes on the left."
 
 # background.py
 TIED_LENGTHS = "Axes that are set together need equally many values: {counts}"
-WAITING = "Waiting: {ahead} sweep{plural} ahead of yours"
 ASKED = "Working it out"
 
 # below_front.py

@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.shared import cached, fixes, link, parts
 from app.shared import formats as fmt
+from app.shared.boundary import callback
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_of
 from app.shared.widgets.choices import choose, say
 from app.shared.widgets.controlled import controlled
@@ -167,12 +168,12 @@ def progress(job: Simulation) -> None:
     """How far a simulation is, with Cancel beside it."""
     if not job.running:
         st.rerun()
-    now = job.progress
+    now, waits = job.progress, job.said()
     progress, total = fmt.of(now.done, now.total, "requests"), now.total
     speed = now.done / now.elapsed_s if now.elapsed_s > 0 else 0.0
     left = f" · {fmt.seconds((total - now.done) / speed)} left" if speed > 0 else ""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(min(1.0, now.done / total), text=f"{progress} · {fmt.si(speed, 'requests/s')}{left}")
+        st.progress(min(1.0, now.done / total), text=waits or f"{progress} · {fmt.si(speed, 'requests/s')}{left}")
         st.button("Cancel", on_click=job.cancel, key="t.cancel")
 
 
@@ -187,10 +188,14 @@ def simulated(load: Load, sla: Sla, qps: float) -> Simulation | None:
         def run() -> None:
             if job is not None:
                 job.cancel()
-            st.session_state["t.job"] = Simulation(load, sla, qps, requests)
+            new = Simulation(load, sla, qps, requests)
+            new.submit()
+            st.session_state["t.job"] = new
 
         running = own is not None and own.running
-        st.button("Simulate", type="primary", on_click=run, disabled=running, key="t.run", shortcut=parts.run_keys())
+        st.button(
+            "Simulate", type="primary", on_click=callback(run), disabled=running, key="t.run", shortcut=parts.run_keys()
+        )
         st.caption(tables.job_said(own, qps))
     if own is not None and own.running:
         progress(own)

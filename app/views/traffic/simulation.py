@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass
 from typing import Any
 
+from app.shared import jobs, priority
+from app.shared.jobs import Job
 from app.shared.load import Load
-from engine.kernels.jit import pool
 from engine.traffic import Headline, LoadReport, Sla, capacity, latency_curve, max_qps, simulate
 from engine.traffic.service import TrafficError
 
@@ -20,21 +19,21 @@ _REPLICATIONS = 16
 
 
 class _Counted(Executor):
-    """The process's pool, with each piece of work counted, and none begun after a cancel."""
+    """The server's background threads, with each piece of a job's work counted, and none begun after a cancel."""
 
-    def __init__(self, stop: threading.Event) -> None:
-        self.stop = stop
+    def __init__(self, job: Job) -> None:
+        self.job = job
         self.done = 0
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         def work() -> Any:
-            if self.stop.is_set():
+            if self.job.over():
                 raise CancelledError
             result = fn(*args, **kwargs)
             self.done += 1
             return result
 
-        return pool().submit(work)
+        return priority.background().submit(work)
 
 
 @dataclass(frozen=True)
@@ -46,34 +45,26 @@ class Progress:
     elapsed_s: float
 
 
-class Simulation:
-    """Curve, load inside the agreement, and one load in full; started on a thread of its own."""
+class Simulation(Job):
+    """Curve, load inside the agreement, and one load in full."""
 
     def __init__(self, load: Load, sla: Sla, qps: float, requests: int) -> None:
+        super().__init__(jobs.SIMULATIONS, lambda _: self._simulate())
         self.load, self.sla, self.qps, self.requests = load, sla, qps, requests
         self.curve: list[LoadReport] = []
         self.headline: Headline | None = None
         self.spot: LoadReport | None = None
-        self.problem: str | None = None
-        self.cancelled = False
-        self._stop = threading.Event()
-        self._scan, self._search, self._last = (_Counted(self._stop) for _ in range(3))
-        self._began = time.monotonic()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
+        self._scan, self._search, self._last = (_Counted(self) for _ in range(3))
 
     @property
-    def running(self) -> bool:
-        """Whether it still works."""
-        return self._thread.is_alive()
-
-    def cancel(self) -> None:
-        """Stop at the next piece of work; what is done stays."""
-        self._stop.set()
-
-    def wait(self, seconds: float) -> None:
-        """Wait for the end, at most so long. [s]"""
-        self._thread.join(seconds)
+    def problem(self) -> str | None:
+        """Why the load can't be simulated, once that is known; raises what nobody expected."""
+        if not self.done or self.cancelled:
+            return None
+        try:
+            return self.result()
+        except TrafficError as error:
+            return str(error)
 
     @property
     def progress(self) -> Progress:
@@ -82,15 +73,7 @@ class Simulation:
         parts = max(0, self._search.done - _SCAN) + self._last.done
         total = _POINTS + _SCAN + _STEPS + 1
         done = min(total, whole + parts / _REPLICATIONS)
-        return Progress(done * self.requests, total * self.requests, time.monotonic() - self._began)
-
-    def _work(self) -> None:
-        try:
-            self._simulate()
-        except CancelledError:
-            self.cancelled = True
-        except TrafficError as error:
-            self.problem = str(error)
+        return Progress(done * self.requests, total * self.requests, self.seconds)
 
     def _simulate(self) -> None:
         system, sizes, outputs = self.load.system()
@@ -100,12 +83,12 @@ class Simulation:
 
         def kept(report: LoadReport) -> bool:
             self.curve.append(report)
-            return self._stop.is_set()
+            return self.cancelled
 
         latency_curve(
             system, arrivals, points=_POINTS, requests=self.requests, executor=self._scan, until=kept, **common
         )
-        if self._stop.is_set():
+        if self.cancelled:
             raise CancelledError
         self.headline = max_qps(system, self.sla, arrivals, requests=self.requests, executor=self._search, **common)
         self.spot = simulate(

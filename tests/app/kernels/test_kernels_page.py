@@ -17,7 +17,6 @@ from app.views.kernels.charts import KernelPoint
 from engine.kernels.jit import JIT_ENABLED
 from engine.lab.host.measure import KERNELS, Spread
 from engine.lab.host.measure.fused import BLOCKS, FusedRun, Rates
-from engine.lab.host.measure.queue import queued
 from tests.app.valid import valid
 
 VIEW = str(Path(__file__).parents[3] / "app" / "views" / "kernels" / "page.py")
@@ -191,9 +190,10 @@ def _slow(seconds: float, progress) -> None:
 
 def test_another_reader_s_page_answers_while_a_run_goes_on():
     """The queue and the process are the server's: another reader's page neither waits for them nor for each other."""
-    ticket = queued(_slow, 3600.0)  # who waited for it would not answer in time
+    run = host_runs.measuring((_slow, 3600.0))  # who waited for it would not answer in time
+    run.submit()
     try:
         opened()
-        assert not ticket.done
+        assert run.running
     finally:
-        ticket.give_up()
+        run.cancel()

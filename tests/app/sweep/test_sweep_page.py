@@ -3,6 +3,7 @@
 import csv
 import io
 import sys
+from concurrent.futures import Future
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
@@ -11,9 +12,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.shared import cached, specs
-from app.shared.sweep_queue import SweepQueue
-from app.views.sweep import axes, background, front, objectives, questions, queued, spaces, tables
+from app.shared import cached, jobs, specs
+from app.shared.jobs import Job, Queue
+from app.views.sweep import axes, background, front, objectives, questions, spaces, tables
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.columns import settings_of
 from app.views.sweep.spaces import PageSpace
@@ -353,19 +354,19 @@ def test_what_takes_as_long_as_a_sweep_is_asked_in_its_turn_and_once(monkeypatch
     """The tornado and the smallest change: under the sweep's own rules, and not again with every click."""
     came: list[object] = []
 
-    class Counting(SweepQueue):
-        def queue(self, who: object) -> None:
-            came.append(type(who).__name__)
-            super().queue(who)
+    class Counting(Queue):
+        def submit(self, job: Job) -> Future:
+            came.append(type(job).__name__)
+            return super().submit(job)
 
-    monkeypatch.setattr(queued, "QUEUE", Counting())
+    monkeypatch.setattr(jobs, "SWEEPS", Counting("sweep"))
     at = opened(GPU.with_(limits={"latency_s": 10.0}))
     at.session_state["open.moves"] = at.session_state["open.change"] = True
     alive(at.run().run())
-    assert came == ["RunningSweep", "Question"]
+    assert came == ["RunningSweep", "Job"]
     at.button(key="sweep.change").click().run()
     assert "Nothing has to change" in said(alive(at))
-    assert came == ["RunningSweep", "Question", "Question"]
+    assert came == ["RunningSweep", "Job", "Job"]
 
 
 def test_former_results_say_so():

@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
 from app.shared import formats as fmt
@@ -129,6 +131,7 @@ def test_every_way_to_load_it_has_an_answer(load):
 def test_a_long_simulation_counts_stops_and_narrows(gru):
     load, sla, found = gru
     job = Simulation(load, sla, 0.5 * found.capacity.qps, 50_000)
+    job.submit()
     job.wait(120)
     assert not job.running
     assert not job.cancelled
@@ -139,6 +142,7 @@ def test_a_long_simulation_counts_stops_and_narrows(gru):
     tokens = Load(encode(PRESETS["dfx-345m"].scenario), max_batch=8, stream=True)
     capacity(*tokens.system())  # compiled, tables priced: what is left can be cancelled
     slow = Simulation(tokens, Sla(5.0), 1.0, 1_000_000)
+    slow.submit()
     slow.cancel()
     slow.wait(240)
     assert slow.cancelled
@@ -385,6 +389,21 @@ def test_a_simulation_runs_on_the_button():
     alive(at.run())
     assert said(at, "Simulated in")
     assert said(at, "Simulated, 50.0 k requests per point")
+
+
+def test_a_simulation_ends_when_its_session_leaves():
+    at = opened(s=encode(PRESETS["dfx-345m"].scenario))
+    at.selectbox(key="w.requests").set_value("1000000").run()
+    at.button(key="t.run").click().run()
+    job = at.session_state["t.job"]
+    assert job.running
+    clear_session_resource_cache("test session id")  # what Streamlit does where a browser is gone
+    job.wait(60)
+    assert not job.running
+    assert job.cancelled
+    taken = job.progress.elapsed_s
+    time.sleep(0.05)
+    assert job.progress.elapsed_s == taken, "the time it took ends with it"
 
 
 def test_what_cannot_run_or_does_not_fit_says_so():

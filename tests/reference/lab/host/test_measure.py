@@ -21,7 +21,6 @@ from engine.lab.host.measure import (
 )
 from engine.lab.host.measure.cases import relative_error
 from engine.lab.host.measure.process import MeasuringProcess
-from engine.lab.host.measure.queue import RunQueue, queued
 from engine.lab.timing import Spread, sample
 
 pytestmark = pytest.mark.timeout(300)  # the first call of a kernel compiles it
@@ -101,53 +100,16 @@ def test_shapes_are_read_and_refused():
         shape_of(gemm, "3x4x0")
 
 
-def test_runs_take_turns_and_know_their_place():
-    turns, gate, order = RunQueue(), threading.Event(), []
-
-    def first(progress):
-        gate.wait(20)
-        order.append("first")
-        return 1
-
-    tickets = [turns.submit(first)] + [turns.submit(lambda p, i=i: order.append(i) or i) for i in range(3)]
-    assert [t.ahead for t in tickets] == [0, 1, 2, 3]
-    tickets[2].give_up()
-    assert [tickets[i].ahead for i in (1, 3)] == [1, 2]
-    gate.set()
-    assert tickets[0].result() == 1
-    assert tickets[3].result() == 2
-    assert order == ["first", 0, 2]
-    assert all(t.ahead == 0 for t in tickets)
-
-
-def test_too_many_waiting_runs_are_refused():
-    turns, gate = RunQueue(), threading.Event()
-    tickets = [turns.submit(lambda p: gate.wait(20)) for _ in range(16)]
-    with pytest.raises(MeasureError, match="runs waiting are 16; allowed: 16"):
-        turns.submit(lambda p: None)
-    gate.set()
-    for ticket in tickets:
-        ticket.result()
-
-
 def test_a_run_given_up_stops_at_its_next_sample():
-    turns = RunQueue()
-    started = threading.Event()
+    samples = []
 
-    def run(progress):
-        def told(done, of):
-            started.set()
-            return progress(done, of)
+    def progress(done, of):
+        samples.append(done)
+        return len(samples) < 3
 
-        return measure_kernel(
-            "gemm", (256, 256, 256), "fp32", repeats=100_000, bounds=Bounds(seconds=120), progress=told
-        )
-
-    ticket = turns.submit(run)
-    assert started.wait(240)
-    ticket.give_up()
     with pytest.raises(MeasurementCancelled):
-        ticket.result()
+        measure_kernel("gemm", (256, 256, 256), "fp32", repeats=100_000, bounds=Bounds(seconds=120), progress=progress)
+    assert len(samples) == 3
 
 
 def _napping(seconds: float, progress) -> str:
@@ -208,20 +170,23 @@ def test_an_event_loop_beats_on_while_a_kernel_runs():
             await asyncio.sleep(0.01)
             beats.append(running.is_set())
 
-    running = threading.Event()
+    running, apart = threading.Event(), MeasuringProcess()
     thread = threading.Thread(target=lambda: asyncio.run(heart()))
     thread.start()
     try:
         bounds = Bounds(bytes=5e8, flops=2e10, seconds=3.0)
-        queued(jobs.kernel, "gemm", (8, 8, 8), "fp32", 1, 3, bounds).result()  # its process has started
+        apart.run(
+            jobs.kernel, "gemm", (8, 8, 8), "fp32", 1, 3, bounds, progress=lambda *_: True
+        )  # its process has started
         used, heard = time.process_time(), len(beats)
         running.set()
-        found = queued(jobs.kernel, "gemm", (1024, 2048, 2048), "fp32", 2, 1000, bounds).result()
+        found = apart.run(jobs.kernel, "gemm", (1024, 2048, 2048), "fp32", 2, 1000, bounds, progress=lambda *_: True)
         running.clear()
         used, heard = time.process_time() - used, len(beats) - heard
     finally:
         stop.set()
         thread.join()
+        apart.stop()
     kernels = sum(found.run.time.samples)
     print(f"{heard} beats and {used:.2f} s of this process in {kernels:.2f} s of kernels")
     assert heard > 30 * kernels

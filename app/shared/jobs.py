@@ -1,0 +1,246 @@
+"""Background work: a page submits a job, shows its place in the queue and its progress, and takes its result.
+
+Jobs of one kind share a queue of this server: few work at once, the others wait in the order they came, none takes all
+memory or all day. Whatever leaves a job cancels it: the loop over it, a click, the session. Its thread never calls
+Streamlit.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from app.shared import priority
+from engine.scenario import ScenarioError
+
+_MOST = 16  # jobs that wait: beyond, the last would wait for minutes
+_MEMORY_S = 0.1  # between two looks at the memory
+_POLL_S = 0.03  # between two looks at a job
+_SHOW_S = 0.1  # between two drawings of its progress
+_PATIENCE_S = 0.3  # that a page waits for a job it cancelled
+
+
+def resident() -> float:
+    """Memory of this process; 0 where the system does not say. [byte]"""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * float(os.sysconf("SC_PAGE_SIZE"))
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+class Queue:
+    """Which jobs of one kind work and which wait.
+
+    Parameters
+    ----------
+    noun : what a job of it is called.
+    at_once : jobs that work at the same time. [-]
+    share_s : that one works on while others wait. [s]
+    room : that all of them may add to the memory of the process. [byte]
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        at_once: int = 2,  # a short one passes a long one
+        share_s: float = math.inf,
+        room: float = math.inf,
+        memory: Callable[[], float] = resident,
+    ) -> None:
+        self.noun, self._share_s, self._room, self._memory = noun, share_s, room, memory
+        self._workers = ThreadPoolExecutor(at_once, thread_name_prefix=noun)
+        self._lock = threading.Lock()
+        self._waiting: list[Job] = []
+        self._working: dict[Job, float] = {}  # since when
+        self._before = self._now = self._looked = 0.0
+
+    def ahead(self, job: Job) -> int:
+        """Jobs that work or wait before one that waits; 0 where it does not wait. [-]"""
+        with self._lock:
+            return len(self._working) + self._waiting.index(job) if job in self._waiting else 0
+
+    def submit(self, job: Job) -> Future[Any]:
+        """Queue a job; ScenarioError where too many wait already."""
+        with self._lock:
+            if len(self._waiting) >= _MOST:
+                raise ScenarioError(f"{_MOST} {self.noun}s wait on this server already; try again in a minute")
+            self._waiting.append(job)
+        future = self._workers.submit(self._turn, job)
+        future.add_done_callback(lambda _: self._leave(job))
+        return future
+
+    def over(self, job: Job) -> str:
+        """Why a job that works should stop now, keeping what it has; empty where it may go on."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._looked >= _MEMORY_S:
+                self._looked, self._now = now, self._memory()
+            if self._now - self._before > self._room:
+                return f"{self.noun}s may take {self._room / 1e6:,.0f} MB of this server together, and that is taken"
+            if self._waiting and now - self._working.get(job, now) > self._share_s:
+                return f"others wait, and it had {self._share_s:.0f} s"
+        return ""
+
+    def _turn(self, job: Job) -> Any:
+        with self._lock:
+            self._waiting.remove(job)
+            if not self._working:
+                self._before = self._memory()
+            self._working[job] = time.monotonic()
+        return job.run()
+
+    def _leave(self, job: Job) -> None:
+        with self._lock:
+            if job in self._waiting:
+                self._waiting.remove(job)
+            self._working.pop(job, None)
+
+
+SWEEPS = Queue("sweep", share_s=60.0, room=float(os.environ.get("INFERSCAPE_SWEEP_MB", "800")) * 1e6)
+SIMULATIONS = Queue("simulation")
+RUNS = Queue("run", at_once=1)  # two measurements at once would measure each other
+"""Of this process: every session of a server shares them."""
+
+
+class Job:
+    """Work that waits for its turn, goes on or is over.
+
+    Whoever iterates it sees the share that is done; leaving the loop, by an exception too, cancels it.
+    """
+
+    def __init__(self, queue: Queue, work: Callable[[Job], Any], words: Callable[[float], str] = lambda _: "") -> None:
+        """`work` gets the job, to note its progress; `words` say what is done of it, of the share that is."""
+        self.queue, self._work, self._words = queue, work, words
+        self.share = 0.0  # that is done
+        self.why = ""  # the server stopped it, not its reader
+        self._stop = threading.Event()
+        self._future: Future[Any] | None = None
+        self._began, self._ended = time.monotonic(), math.inf
+
+    def submit(self) -> None:
+        """Queue it; the session that did so cancels it by leaving. ScenarioError where too many wait already."""
+        self._future = self.queue.submit(self)
+        if get_script_run_ctx() is not None:
+            _of_session().add(self)
+
+    def run(self) -> Any:
+        """Do the work, on the queue's thread."""
+        if self._stop.is_set():
+            raise CancelledError
+        self._began = time.monotonic()
+        try:
+            return self._work(self)
+        finally:
+            self._ended = time.monotonic()
+
+    @property
+    def done(self) -> bool:
+        """Whether there is a result, or a reason why not."""
+        return self._future is not None and self._future.done()
+
+    @property
+    def running(self) -> bool:
+        """Whether it waits or works."""
+        return self._future is not None and not self._future.done()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether whoever asked for it left before its end."""
+        return self._stop.is_set()
+
+    @property
+    def seconds(self) -> float:
+        """Since its turn came, or until it was over. [s]"""
+        return min(self._ended, time.monotonic()) - self._began
+
+    def said(self) -> str:
+        """Before its turn, how many are ahead of it; then what is done of it."""
+        ahead = self.queue.ahead(self)
+        if ahead:
+            return f"Waiting: {ahead} {self.queue.noun}{'s' if ahead > 1 else ''} ahead of yours"
+        return self._words(self.share)
+
+    def note(self, done: float, of: float) -> bool:
+        """Progress of the work; False once it is cancelled."""
+        self.share = done / max(of, 1)
+        return not self._stop.is_set()
+
+    def over(self) -> bool:
+        """Whether the work has to stop. Where it may go on, pages of other sessions go first."""
+        if not self._stop.is_set() and not self.why:
+            self.why = self.queue.over(self)
+            if not self.why:
+                priority.give_way()
+        return bool(self.why) or self._stop.is_set()
+
+    def cancel(self) -> None:
+        """Stop at the next look, or never start; what is over stays as it is."""
+        if not self.done:
+            self._stop.set()
+        if self._future is not None:
+            self._future.cancel()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for its end, at most so long. [s]"""
+        if self._future is not None:
+            wait([self._future], seconds)
+
+    def result(self) -> Any:
+        """What the work returned; raises what it raised, CancelledError where it never began."""
+        assert self._future is not None, "a job is submitted first"
+        return self._future.result()
+
+    def __iter__(self) -> Iterator[float]:
+        self.submit()
+        try:
+            with priority.patient():
+                while not self.done:
+                    self.wait(_POLL_S)
+                    yield self.share
+        finally:
+            self.cancel()
+            self.wait(_PATIENCE_S)
+        if not self.cancelled:
+            self.result()
+
+
+def _cancel(jobs: WeakSet[Job]) -> None:
+    for job in jobs:
+        job.cancel()
+
+
+@st.cache_resource(scope="session", show_spinner=False, on_release=_cancel)
+def _of_session() -> WeakSet[Job]:
+    """Jobs of this session, cancelled when it disconnects."""
+    return WeakSet()
+
+
+@contextmanager
+def line(key: str) -> Iterator[Any]:
+    """A progress bar with a button that cancels, gone afterwards: the rerun that a click causes leaves the loop."""
+    place = st.empty()
+    with place.container(horizontal=True, vertical_alignment="center", gap="small"):
+        bar = st.progress(0.0, "Queued")
+        st.button("Cancel", key=f"{key}.cancel", icon=":material/stop_circle:")
+    yield bar
+    place.empty()
+
+
+def followed(job: Job, bar: Any, share: Callable[[float], float] = lambda done: done) -> None:
+    """Submit a job and draw its progress in `bar` until it is over; raises what it raised."""
+    shown = -math.inf
+    for done in job:  # a click on anything ends the loop at the next line drawn
+        if time.monotonic() - shown > _SHOW_S:
+            shown = time.monotonic()
+            bar.progress(min(share(done), 1.0), job.said())
