@@ -247,6 +247,13 @@ class Check(Record):
     explained: Text | None = None
 
 
+class HostCpu(Record):
+    """Processor of an accelerator that is a whole computer, on the same board: it needs no host."""
+
+    cores: Cores
+    clock: Hertz  # sustained on all of them
+
+
 class Device(Record):
     schema_version: Literal[1]
     id: Id
@@ -263,6 +270,7 @@ class Device(Record):
     power: Power
     price: Usd | None = None
     host_link: Id | None = None
+    own_cpu: HostCpu | None = None
     cpu: Cpu | None = None
     gpu: Gpu | None = None
     card: Card | None = None

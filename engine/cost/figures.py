@@ -101,6 +101,12 @@ def _add(row, more, n):
 
 
 @kernel
+def _take(row, less, n):
+    for p in range(n):
+        row[p] -= less[p]
+
+
+@kernel
 def _weigh(total, other, clock, clocked, watts, passes, ways, stage, pass_s, joules, n):
     """A run's seconds of one resource, at its clock: into its stage, all passes; into the time of its pass, one.
 
@@ -208,17 +214,28 @@ def _hop(rows, a, busy, hop_s, wire, alike, shared, n):
 
 
 @kernel
-def _slower(pace, stage_s, copies, turns, n):
+def _slower(pace, stage_s, parsed_s, copies, turns, n):
+    """What a host parses for a stage goes on beside the device's work on the request before."""
     for p in range(n):
-        own = stage_s[p] / copies
+        own = (stage_s[p] - parsed_s[p]) / copies
         pace[p] = pace[p] + own if turns else max(pace[p], own)
 
 
 @kernel
-def _busier(pace, wire_s, streams, n):
-    """Every stream's requests cross the wires: a request of one stream may start only when all others' have passed."""
+def _busier(pace, wire_s, streams, copies, n):
+    """Every stream's requests cross the wires, or are parsed by the same cores: one may start when all others' have."""
     for p in range(n):
-        pace[p] = max(pace[p], wire_s[p] * streams[p])
+        pace[p] = max(pace[p], wire_s[p] * streams[p] / copies)
+
+
+@kernel
+def _parsing(rows, pace, where, copies, n):
+    """What hosts parse for devices takes no time of the pace, unless their cores are slower than the devices."""
+    for s in range(copies.shape[0]):
+        parsed = rows[where.fixed + N * s + HOST_ROW]
+        if not where.pipelined:
+            _take(pace, parsed, n)
+        _busier(pace, parsed, rows[where.globals + STREAMS], float(copies[s]), n)
 
 
 @kernel
@@ -253,7 +270,8 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     loads its wire. When pipelined, the
     slowest stage or wire sets the interval between requests, else the latency does. Stages that take turns on the same
     devices count together. Of stages that go on beside each other a request waits for the slowest, and for one piece of
-    each other one where they hand on pieces; each is charged the same part of its time.
+    each other one where they hand on pieces; each is charged the same part of its time. What a host parses for a
+    device only loads its cores, as the device works on the request before.
     """
     runs, stages, hops = of_runs.shape[1], of_stages.shape[1], of_hops.shape[1]
     copies, beside, governed = of_stages[0], of_stages[1], of_stages[2]
@@ -304,14 +322,15 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     if where.pipelined:
         for s in range(stages):
             if beside[s] == 0:
-                _slower(interval, rows[stage_t + s], float(copies[s]), where.turns, n)
+                _slower(interval, rows[stage_t + s], rows[fixed + N * s + HOST_ROW], float(copies[s]), where.turns, n)
         for s in range(stages):
             if beside[s] != 0:
-                _slower(interval, rows[stage_t + s], float(copies[s]), False, n)
+                _slower(interval, rows[stage_t + s], rows[fixed + N * s + HOST_ROW], float(copies[s]), False, n)
         for h in range(hops):
-            _busier(interval, rows[wire_t + h], rows[glob + STREAMS], n)
+            _busier(interval, rows[wire_t + h], rows[glob + STREAMS], 1.0, n)
     else:
         _add(interval, latency, n)
+    _parsing(rows, interval, where, copies, n)
     _on_host(rows, stage_t, spent, hops, hop0, glob, of_stages[3], where.replicas, interval, host_s, n)
     _repeat(latency, interval, drawn, rows[metrics + BREAKDOWN : metrics + BREAKDOWN + N], rows[glob + BATCHES], n)
     _rates(rows, where, decode_s, n)

@@ -6,6 +6,9 @@ The same work that the CPU family charges its own cores for. Estimates.
 from __future__ import annotations
 
 from engine.devices.common.contract import Job, Parameter
+from hardware_specs.schema import Device
+
+_CLOCK = 2.5e9  # of the host whose times these are [Hz]
 
 PARSING: tuple[Parameter, ...] = (
     Parameter("feature_overhead", 0.29923e-6, "s", "assumed",
@@ -21,6 +24,16 @@ PARSING: tuple[Parameter, ...] = (
 """Constants of a device's host; `parsing_cores` of each device."""
 
 
+def own_parsing(device: Device) -> dict[str, float]:
+    """`PARSING` of a device with a processor of its own: as many cycles on those cores. [s], [-] An estimate."""
+    own = device.own_cpu
+    if own is None:
+        return {}
+    slower = _CLOCK / own.clock.si
+    times = {p.name: p.value * slower for p in PARSING if p.unit == "s"}
+    return times | {"parsing_cores": own.cores.si}
+
+
 def raw_features(job: Job) -> float:
     """Raw features of a sample: all that enters a network that is hashed by this job, else none. [-]"""
     raw = any(op.kind == "Hash" for op in job.ops)
@@ -30,7 +43,7 @@ def raw_features(job: Job) -> float:
 def parsed_on_host(job: Job) -> tuple[tuple[str, str, float], ...]:
     """Features that the host parses and hashes for a request, as (name, resource, seconds). [s] An estimate.
 
-    A device waits for them: nothing of the next request runs beside.
+    A request waits for them; meanwhile the device works on the one before.
     """
     features = raw_features(job)
     if not features:

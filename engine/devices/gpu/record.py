@@ -14,6 +14,7 @@ from typing import Any
 from engine.devices.common.cached import once, remembered
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Job
+from engine.devices.common.host_work import own_parsing
 from engine.devices.gpu.operators.attention import FORMAT as TOKEN
 from engine.devices.gpu.operators.gemm import FORMAT as PRODUCT
 from engine.devices.gpu.operators.kinds import decode_way, prefill_heads, prefill_tile
@@ -84,12 +85,17 @@ def own_constants(device: Device) -> dict[str, float]:
     generation = device.gpu.generation if device.gpu else None
     constants = fitted().get(facts()["kin"].get(generation, generation))
     if constants is None:
-        return {}
+        return own_parsing(device)
     machine = constants["machine"]
     start = {}
     if generation in fitted():
         start = {"op_latency": machine["start"], "collective_latency": start_of(generation)}
-    return {**start, "memory_efficiency": machine["dram_share"], "cache_share": machine["l2_share"]}
+    return {
+        **own_parsing(device),
+        **start,
+        "memory_efficiency": machine["dram_share"],
+        "cache_share": machine["l2_share"],
+    }
 
 
 def achieved(job: Job, format: str) -> float | None:

@@ -1,0 +1,42 @@
+"""Work of a host before an accelerator can begin: whose cores do it, and what goes on meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.evaluate import evaluate
+from engine.resolve.choices import default_scenario, why_not
+from hardware_specs.catalog import default_catalog
+
+WORKLOAD = "wide-deep-criteo"
+SYSTEMS = [id for id in default_catalog().ids("systems") if why_not(id, WORKLOAD) is None]
+BOARDS = [id for id in SYSTEMS if default_catalog().device(default_catalog().system(id).devices[0].device).own_cpu]
+
+
+def _parsed_s(report) -> float:
+    return sum(row.time_s for row in report.other if row.name == "features parsed and hashed by the host")
+
+
+@pytest.mark.parametrize("id", SYSTEMS)
+def test_a_host_parses_while_its_device_works(id: str) -> None:
+    """The slower of the two sets the rate, their sum the latency; streams share the cores that parse."""
+    report = evaluate(default_scenario(id, WORKLOAD, batch=512))
+    scenario = report.scenario
+    parsed = _parsed_s(report)
+    device, interval = report.latency_s - parsed, 512 * scenario.streams / report.throughput_per_s
+    pipelined = report.breakdown["links"]  # where transfers go on beside the device too
+    assert interval <= max(device, parsed * scenario.streams) * (1 + 1e-9)
+    assert interval >= max(device - pipelined, parsed * scenario.streams) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("id", BOARDS)
+def test_a_board_parses_on_its_own_cores(id: str) -> None:
+    """As many cycles a feature as any host's, on as many cores as it has: half the cores or clock, twice the time."""
+    base = default_scenario(id, WORKLOAD, batch=512)
+    own = default_catalog().device(default_catalog().system(id).devices[0].device).own_cpu
+    spent = _parsed_s(evaluate(base))
+    assert spent == pytest.approx(_parsed_s(evaluate(default_scenario("l4", WORKLOAD, batch=512)))
+                                  * 8 * 2.5e9 / (own.cores.si * own.clock.si))  # fmt: skip
+    for path, value in (("cores", own.cores.si / 2), ("clock", own.clock.si / 2)):
+        half = base.with_(overrides={f"devices.0.own_cpu.{path}": value})
+        assert _parsed_s(evaluate(half)) == pytest.approx(2 * spent)
