@@ -28,22 +28,22 @@ class _Account(threading.local):
     beside = 0.0  # computed by others for this thread, less what does not count
 
 
-_mine = _Account()
+_account = _Account()
 _BEGAN: dict[threading.Thread, float] = {}  # read by another thread, in one step
 
 
 @contextmanager
 def allowance(seconds: float = LIMIT_S) -> Iterator[None]:
     """Inside, `beat` raises once this thread has computed for so long; one inside another only shortens it. [s]"""
-    before, me = (_mine.limit, _mine.until), threading.current_thread()
+    before, me = (_account.limit, _account.until), threading.current_thread()
     first = _BEGAN.setdefault(me, time.thread_time()) if before[1] == math.inf else None
-    until = time.thread_time() + _mine.beside + seconds
-    if until < _mine.until:
-        _mine.limit, _mine.until = seconds, until
+    until = time.thread_time() + _account.beside + seconds
+    if until < _account.until:
+        _account.limit, _account.until = seconds, until
     try:
         yield
     finally:
-        _mine.limit, _mine.until = before
+        _account.limit, _account.until = before
         if first is not None:
             _BEGAN.pop(me, None)
 
@@ -53,9 +53,9 @@ def beat(spent: float = 0.0) -> None:
 
     ``spent`` is what other threads computed for this one since the last time, negative for what does not count. [s]
     """
-    _mine.beside += spent
-    if spent >= 0.0 and _mine.until < math.inf and time.thread_time() + _mine.beside > _mine.until:
-        raise Overdue(_mine.limit)
+    _account.beside += spent
+    if spent >= 0.0 and _account.until < math.inf and time.thread_time() + _account.beside > _account.until:
+        raise Overdue(_account.limit)
 
 
 def began() -> list[tuple[threading.Thread, float]]:

@@ -89,18 +89,18 @@ class _Compiling(event.Listener):
     """Takes out of a thread's computing what it compiles, waits for who does, or reads of compiled code."""
 
     def __init__(self) -> None:
-        self._mine = threading.local()
+        self._threads = threading.local()
 
     def on_start(self, event: Any) -> None:
         """A thread wants the compiler."""
-        me = self._mine
+        me = self._threads
         me.depth = getattr(me, "depth", 0) + 1
         if me.depth == 1:
             me.spent = time.thread_time()
 
     def on_end(self, event: Any) -> None:
         """It has left it."""
-        me = self._mine
+        me = self._threads
         me.depth -= 1
         if me.depth == 0:
             beat(me.spent - time.thread_time())
@@ -121,13 +121,11 @@ def _instructions(dispatcher: Any, seen: dict[Any, int]) -> int:
     if function not in seen:
         names = function.__code__.co_names
         seen[function] = sum(1 for _ in dis.get_instructions(function))
-        found = [function.__globals__[name] for name in names if name in function.__globals__]
-        found += [
-            vars(one)[name] for one in found if isinstance(one, ModuleType) for name in names if name in vars(one)
-        ]
-        for one in found:
-            if isinstance(one, registry.CPUDispatcher):
-                _instructions(one, seen)
+        values = [function.__globals__[name] for name in names if name in function.__globals__]
+        values += [vars(m)[name] for m in values if isinstance(m, ModuleType) for name in names if name in vars(m)]
+        for value in values:
+            if isinstance(value, registry.CPUDispatcher):
+                _instructions(value, seen)
     return sum(seen.values())
 
 
@@ -174,8 +172,8 @@ os.register_at_fork(after_in_child=_number_apart)
 
 def _cache_base() -> Path:
     """Where compiled code of all versions lies: NUMBA_CACHE_DIR, or the user's cache. RuntimeError without a home."""
-    if given := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(given)
+    if path := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(path)
     caches = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (caches if caches.is_absolute() else Path.home() / ".cache") / "inferscape"
 
@@ -196,8 +194,8 @@ def _cache_dir() -> Path | None:
             (staging / name).rename(target)
             staging.rmdir()
         target.mkdir(exist_ok=True, mode=0o700)
-        for mine in (base.stat(), target.stat()):  # entries are pickles: never read what another user could write
-            if mine.st_uid != os.getuid() or mine.st_mode & 0o002:
+        for status in (base.stat(), target.stat()):  # entries are pickles: never read what another user could write
+            if status.st_uid != os.getuid() or status.st_mode & 0o002:
                 return None
         with tempfile.TemporaryFile(dir=target):
             return target
@@ -268,8 +266,8 @@ class _SealedFile(caching.IndexDataCacheFile):
             raise OSError(f"{path} is damaged")
         return pickle.loads(body)
 
-    def _write(self, path: str, held: Any) -> None:
-        body = self._dump(held)
+    def _write(self, path: str, content: Any) -> None:
+        body = self._dump(content)
         with self._open_for_write(path) as file:
             file.write(hashlib.sha256(body).digest() + body)
 
@@ -319,8 +317,8 @@ class _Kernel(registry.CPUDispatcher):
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """What calls from compiled code are typed by."""
         args = self.fold_argument_types(tuple(map(_any_int, args)), {name: _any_int(kws[name]) for name in kws})[1]
-        made = super() if tuple(args) in self.overloads else self.within
-        return made.get_call_template(args, {})
+        target = super() if tuple(args) in self.overloads else self.within
+        return target.get_call_template(args, {})
 
     def get_overload(self, sig: Any) -> Any:
         """What such a call is lowered to."""

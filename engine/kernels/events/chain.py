@@ -82,7 +82,7 @@ def chain(
     launches,
     came,
     start,
-    done,
+    finish,
 ):
     """Run the chain to the last answer; returns the number of events processed.
 
@@ -108,7 +108,7 @@ def chain(
         Receives the arrival at each station, where wanted. [s]
     start : (stages, n)
         Receives the start of service at each station, nan if never reached. [s]
-    done : (n,)
+    finish : (n,)
         Receives the instant of the answer, nan if dropped. [s]
     """
     n = arrive.shape[0]
@@ -137,7 +137,7 @@ def chain(
     upcoming = 0
     stirred = False
     for i in range(n):
-        done[i] = math.nan
+        finish[i] = math.nan
     while True:
         first = math.inf
         if pending > 0:
@@ -171,7 +171,7 @@ def chain(
                 if sized and hold[s, 0, size[i]] == 0.0:
                     start[s, i] = now
                     if s + 1 == stages:
-                        done[i] = now + hop[s + 1]
+                        finish[i] = now + hop[s + 1]
                     else:
                         members[i] = 1
                         _push(times, codes, pending, now + hop[s + 1], ((s + 1) << _STAGE_BIT) | i)
@@ -243,7 +243,7 @@ def chain(
             for _ in range(count):
                 start[s, i] = now
                 if last:
-                    done[i] = out
+                    finish[i] = out
                 i = link[i]
             head[s, chosen] = i
             queued[s, chosen] -= count

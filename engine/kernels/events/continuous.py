@@ -90,7 +90,7 @@ def continuous(
     prefills,
     steps,
     first,
-    done,
+    finish,
 ):
     """Run to the last token; returns (events processed, busy seconds summed over replicas).
 
@@ -108,7 +108,7 @@ def continuous(
         Seconds of one decode step of b+1 sequences at that mean context.
     prefills, steps
         Receive how often each table entry was used (interpolation weights), in the tables' shapes.
-    first, done : (n,)
+    first, finish : (n,)
         Receive the instants of the first and the last token, nan if dropped. [s]
     """
     n = arrive.shape[0]
@@ -129,7 +129,7 @@ def continuous(
     busy = 0.0
     upper = 1 if grid.shape[0] > 1 else 0
     for i in range(n):
-        done[i] = math.nan
+        finish[i] = math.nan
         first[i] = math.nan
     while True:
         r = 0
@@ -161,7 +161,7 @@ def continuous(
             context[r] += active[r] * going[r]
             while active[r] > 0 and leave[r, 0] == turn[r]:
                 i = who[r, 0]
-                done[i] = now
+                finish[i] = now
                 context[r] -= inputs[i] + outputs[i]
                 reserved[r] -= inputs[i] + outputs[i]
                 active[r] -= 1

@@ -6,7 +6,7 @@ from engine.kernels.jit import kernel
 
 
 @kernel
-def measure(arrive, done, skip, latency):
+def measure(arrive, finish, skip, latency):
     """Latencies of the requests from index ``skip`` on that were answered, and the window's totals.
 
     The window opens with the arrival of request ``skip`` and closes with the last arrival. The area under the
@@ -28,11 +28,11 @@ def measure(arrive, done, skip, latency):
     area = 0.0
     last = closes
     for i in range(skip):
-        out = done[i]
+        out = finish[i]
         if out > opens:
             area += min(out, closes) - opens
     for i in range(skip, n):
-        out = done[i]
+        out = finish[i]
         if not math.isnan(out):
             stay = out - arrive[i]
             latency[answered] = stay

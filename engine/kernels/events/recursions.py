@@ -1,6 +1,6 @@
 """Exact recursions for first-come-first-served queues of identical servers: no event list at all.
 
-All take arrival instants in increasing order and write ``done``, the instant [s] at which each request's answer is
+All take arrival instants in increasing order and write ``finish``, the instant [s] at which each request's answer is
 out. A server is held for ``hold`` and answers after ``latency``: the two differ on pipelined hardware, where the
 next request enters before the last one has left. Conventions shared with the event engine and its twin:
 an arrival at the very instant a server frees is seen before that server frees.
@@ -56,7 +56,7 @@ def _exchange(free, value):
 
 
 @kernel
-def _fifo_to_4(arrive, hold, latency, servers, done):
+def _fifo_to_4(arrive, hold, latency, servers, finish):
     """At most four servers, their free times in registers in order; absent ones are never free."""
     a = -math.inf
     b = -math.inf if servers > 1 else math.inf
@@ -64,54 +64,54 @@ def _fifo_to_4(arrive, hold, latency, servers, done):
     d = -math.inf if servers > 3 else math.inf
     for i in range(arrive.shape[0]):
         start = a if a > arrive[i] else arrive[i]
-        done[i] = start + latency[i]
+        finish[i] = start + latency[i]
         a, rest = _exchange(b, start + hold[i])
         b, rest = _exchange(c, rest)
         c, d = _exchange(d, rest)
 
 
 @kernel
-def fifo(arrive, hold, latency, servers, done):
+def fifo(arrive, hold, latency, servers, finish):
     """Kiefer-Wolfowitz (Lindley for one server): start = max(arrival, earliest free server). Exact."""
     if servers == 1:
         at = -math.inf
         for i in range(arrive.shape[0]):
             start = max(at, arrive[i])
             at = start + hold[i]
-            done[i] = start + latency[i]
+            finish[i] = start + latency[i]
         return
     if servers <= 4:
-        _fifo_to_4(arrive, hold, latency, servers, done)
+        _fifo_to_4(arrive, hold, latency, servers, finish)
         return
     free = np.full(servers, -math.inf)
     for i in range(arrive.shape[0]):
         start = max(free[0], arrive[i])
-        done[i] = start + latency[i]
+        finish[i] = start + latency[i]
         _replace_least(free, start + hold[i])
 
 
 @kernel
-def fifo_constant(arrive, hold, latency, servers, done):
+def fifo_constant(arrive, hold, latency, servers, finish):
     """As ``fifo`` where all hold their server equally long: servers free in order, so request i meets i - servers."""
     n = arrive.shape[0]
     for i in range(min(servers, n)):
-        done[i] = arrive[i]
+        finish[i] = arrive[i]
     if servers == 1:
         at = -math.inf
         for i in range(n):
             start = max(at, arrive[i])
             at = start + hold
-            done[i] = start
+            finish[i] = start
     else:
         for i in range(servers, n):
-            done[i] = max(done[i - servers] + hold, arrive[i])
+            finish[i] = max(finish[i - servers] + hold, arrive[i])
     for i in range(n):
-        done[i] += latency
+        finish[i] += latency
 
 
 @kernel
-def fifo_finite(arrive, hold, latency, servers, places, done):
-    """As ``fifo`` with ``places`` waiting places: who finds them taken is dropped (``done`` is nan).
+def fifo_finite(arrive, hold, latency, servers, places, finish):
+    """As ``fifo`` with ``places`` waiting places: who finds them taken is dropped (``finish`` is nan).
 
     Starts are in order of arrival, hence all places are taken just when the request admitted ``places`` before still
     waits. A ring of a power of two above ``places`` entries holds the starts of those who had to wait, each ``places``
@@ -131,18 +131,18 @@ def fifo_finite(arrive, hold, latency, servers, places, done):
         now = arrive[i]
         waits = free[0] >= now
         if waits and waited[admitted & (room - 1)] >= now:
-            done[i] = math.nan
+            finish[i] = math.nan
             continue
         start = max(free[0], now)
         waited[(admitted + places) & (room - 1)] = start if waits else never
         admitted += 1
-        done[i] = start + latency[i]
+        finish[i] = start + latency[i]
         _replace_least(free, start + hold[i])
     return n - admitted
 
 
 @kernel
-def batched(arrive, size, scale, hold, latency, servers, max_batch, timeout, launches, done):
+def batched(arrive, size, scale, hold, latency, servers, max_batch, timeout, launches, finish):
     """Dynamic batching: a free server takes the queue's head when ``max_batch`` wait or the head is ``timeout`` old.
 
     Launch = max(earliest free server, min(arrival of the batch's last member, head's arrival + timeout)); it takes
@@ -181,7 +181,7 @@ def batched(arrive, size, scale, hold, latency, servers, max_batch, timeout, lau
         count = stop - head - 1
         out = launch + latency[count, row] * factor
         for i in range(head, stop):
-            done[i] = out
+            finish[i] = out
         launches[count, row] += 1
         _replace_least(free, launch + hold[count, row] * factor)
         head = stop

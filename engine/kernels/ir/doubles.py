@@ -78,8 +78,8 @@ def _first_of(typingctx: Any, value: Any) -> Any:
 def _spread(typingctx: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         unset = ir.Constant(_VECTOR, ir.Undefined)
-        one = builder.insert_element(unset, args[0], _I32(0))
-        return builder.shuffle_vector(one, unset, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))
+        scalar = builder.insert_element(unset, args[0], _I32(0))
+        return builder.shuffle_vector(scalar, unset, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))
 
     return _doubles(types.float64), codegen
 
@@ -88,13 +88,13 @@ def _of_two(emit: Callable[..., Any], result: Any = _doubles) -> Any:
     """An operation on two vectors: ``emit(builder, a, b)`` is its IR."""
 
     @intrinsic
-    def found(typingctx: Any, a: Any, b: Any) -> Any:
+    def operation(typingctx: Any, a: Any, b: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return emit(builder, *args)
 
         return result(_doubles, _doubles), codegen
 
-    return found
+    return operation
 
 
 def _arithmetic(name: str) -> Any:
@@ -120,7 +120,7 @@ def _of_one(name: str) -> Any:
     """An intrinsic function of LLVM on a vector."""
 
     @intrinsic
-    def found(typingctx: Any, value: Any) -> Any:
+    def operation(typingctx: Any, value: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             kind = ir.FunctionType(_VECTOR, [_VECTOR])
             of = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f64")
@@ -128,7 +128,7 @@ def _of_one(name: str) -> Any:
 
         return _doubles(_doubles), codegen
 
-    return found
+    return operation
 
 
 @intrinsic
@@ -161,7 +161,7 @@ def _offer(of: Any, of_vectors: Any, of_numbers: Any = None) -> None:
     """Compiles a function of two for vectors, for a vector beside a number and, where one is given, for numbers."""
 
     @overload(of, strict=False)
-    def found(a: Any, b: Any) -> Any:
+    def resolve(a: Any, b: Any) -> Any:
         if not all(isinstance(kind, _Doubles | types.Number) for kind in (a, b)):
             return None
         if isinstance(a, _Doubles) and isinstance(b, _Doubles):
@@ -177,7 +177,7 @@ def _offer_one(of: Any, of_vector: Any, of_number: Any) -> None:
     """The same of a function of one."""
 
     @overload(of, strict=False)
-    def found(a: Any) -> Any:
+    def resolve(a: Any) -> Any:
         return _plain(of_vector if isinstance(a, _Doubles) else of_number)
 
 
@@ -246,13 +246,13 @@ def chosen(mask: int, a: Any, b: Any) -> Any:
     return np.where([mask >> lane & 1 for lane in range(LANES)], a, b)
 
 
-def taken(like: Any, array: Any, at: int) -> Any:
+def entry(like: Any, array: Any, at: int) -> Any:
     """Entry ``at`` of an array whose entries have as many lanes as ``like``."""
     return array[at] if np.ndim(like) == 0 else load(array, at * LANES)
 
 
 def put(array: Any, at: int, value: Any) -> None:
-    """Puts a value where `taken` finds it."""
+    """Puts a value where `entry` finds it."""
     if np.ndim(value) == 0:
         array[at] = value
     else:
@@ -301,8 +301,8 @@ def _chosen_of(mask: Any, a: Any, b: Any) -> Any:
     return lambda mask, a, b: a if mask & 1 else b
 
 
-@overload(taken, strict=False)
-def _taken(like: Any, array: Any, at: Any) -> Any:
+@overload(entry, strict=False)
+def _entry_of(like: Any, array: Any, at: Any) -> Any:
     if isinstance(like, _Doubles):
         return lambda like, array, at: load(array, at * LANES)
     return lambda like, array, at: array[at]
@@ -313,7 +313,7 @@ def _put_of(array: Any, at: Any, value: Any) -> Any:
     if isinstance(value, _Doubles):
         return lambda array, at, value: store(array, at * LANES, value)
 
-    def one(array: Any, at: Any, value: Any) -> None:
+    def single(array: Any, at: Any, value: Any) -> None:
         array[at] = value
 
-    return one
+    return single

@@ -143,7 +143,7 @@ def _stairs(x, y, z, front):
 def _against_front(values, front):
     """Front of points in lexicographic order, any number of objectives: each against the front so far, in blocks."""
     k, n = values.shape
-    kept = np.empty((k, n))
+    front_values = np.empty((k, n))
     count = 0
     for i in range(n):
         same = i > 0
@@ -159,7 +159,7 @@ def _against_front(values, front):
             for q in range(lo, hi):  # an earlier point differs, so no worse everywhere is enough
                 below = True
                 for r in range(1, k):
-                    below &= kept[r, q] <= values[r, i]
+                    below &= front_values[r, q] <= values[r, i]
                 hits += below
             if hits > 0:
                 beaten = True
@@ -167,7 +167,7 @@ def _against_front(values, front):
         front[i] = not beaten
         if not beaten:
             for r in range(k):
-                kept[r, count] = values[r, i]
+                front_values[r, count] = values[r, i]
             count += 1
 
 
@@ -189,13 +189,13 @@ def _sorted_front(values: np.ndarray) -> np.ndarray:
 
 def _killers(values: np.ndarray, picks: np.ndarray) -> np.ndarray:
     """Points of a sample that dominate the most of it, each counted after those before it."""
-    seen = np.ascontiguousarray(values[:, picks])
-    seen = np.ascontiguousarray(seen[:, ~np.isnan(seen).any(axis=0)])
-    if not seen.shape[1]:
-        return seen
-    sample = seen[:, _sorted_front(seen)]
-    over: np.ndarray = np.asarray((seen[:, None, :] >= sample[:, :, None]).all(axis=0))
-    left = np.ones(seen.shape[1], dtype=bool)
+    points = np.ascontiguousarray(values[:, picks])
+    points = np.ascontiguousarray(points[:, ~np.isnan(points).any(axis=0)])
+    if not points.shape[1]:
+        return points
+    sample = points[:, _sorted_front(points)]
+    over: np.ndarray = np.asarray((points[:, None, :] >= sample[:, :, None]).all(axis=0))
+    left = np.ones(points.shape[1], dtype=bool)
     chosen: list[int] = []
     for _ in range(min(_KILLERS, sample.shape[1])):
         gains = (over & left).sum(axis=1)

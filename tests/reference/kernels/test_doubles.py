@@ -18,6 +18,7 @@ from engine.kernels.ir.doubles import (
     alike,
     at_least,
     chosen,
+    entry,
     larger,
     load,
     put,
@@ -25,7 +26,6 @@ from engine.kernels.ir.doubles import (
     rounded_down,
     rounded_up,
     smaller,
-    taken,
 )
 from engine.kernels.jit import JIT_ENABLED, kernel
 
@@ -39,7 +39,7 @@ def _formula(x, y, out):
     a += smaller(2.0, y)
     mask = above(a, y) & ~at_least(1.0, x)
     put(out, 0, chosen(mask, root(a), rounded_up(y)) - chosen(ALL & ~mask, rounded_down(a), 0.5))
-    put(out, 1, taken(x, out, 0) * a)
+    put(out, 1, entry(x, out, 0) * a)
 
 
 @kernel

@@ -39,6 +39,7 @@ from engine.kernels.ir.doubles import (
     alike,
     at_least,
     chosen,
+    entry,
     larger,
     load,
     put,
@@ -48,7 +49,6 @@ from engine.kernels.ir.doubles import (
     smaller,
     spread,
     store,
-    taken,
 )
 from engine.kernels.jit import kernel
 
@@ -206,14 +206,14 @@ def _way(menu, c, flops):
     """A way on a menu that has as many lanes as ``flops``."""
     one = menu[c]
     return (
-        taken(flops, one, _COMPUTE),
-        taken(flops, one, _FEEDS),
-        taken(flops, one, _WIDENS),
-        taken(flops, one, _DEEPS),
-        taken(flops, one, _STORES),
-        taken(flops, one, _JOINS),
-        taken(flops, one, _PARTS),
-        taken(flops, one, _FAR),
+        entry(flops, one, _COMPUTE),
+        entry(flops, one, _FEEDS),
+        entry(flops, one, _WIDENS),
+        entry(flops, one, _DEEPS),
+        entry(flops, one, _STORES),
+        entry(flops, one, _JOINS),
+        entry(flops, one, _PARTS),
+        entry(flops, one, _FAR),
     )
 
 
