@@ -13,6 +13,7 @@ from engine.cost.best_plan import better_streams, enough_devices, fewer_devices
 from engine.cost.continuous import Continuous, continuous
 from engine.cost.error_bands import error_band
 from engine.cost.pieces import globals_of
+from engine.cost.power_and_price import contents
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
 from engine.cost.timeline import SHOWN, request
 from engine.cost.token_costs import token_costs
@@ -433,6 +434,7 @@ def compose(
         energy_per_unit_j=times.figure("energy_per_unit_j"),
         throughput_per_w=times.figure("throughput_per_w"),
         capex_usd=times.account.price_usd,
+        price_contains=contents(bound, plan),
         throughput_per_usd=times.figure("throughput_per_usd"),
         usd_per_million=times.figure("usd_per_million"),
         bound=bound_by,

@@ -217,6 +217,16 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
     return None, [(f"no price: a what-if, {_few(turned)}; no list has it, so a price has to be set too", "assumed")]
 
 
+def contents(bound: Bound, plan: Plan) -> tuple[str, ...]:
+    """What a price contains, in words: devices in use, then what the system counts beside them. Empty without one."""
+    if purchase(bound, plan)[0] is None:
+        return ()
+    counts = zip(bound.devices, plan.devices_used, strict=False)
+    devices = (f"{count} × {device.name}" for device, count in counts if count)
+    chassis = ("chassis",) if bound.system.extra_price is not None else ()
+    return (*devices, *(name for name, _ in _beside(bound)), *chassis)
+
+
 def account(bound: Bound, plan: Plan) -> Account:
     """Power and price of the devices in use; limits of boards make the power an upper bound. Estimates."""
     drawn, (price, bought) = draw(bound, plan), purchase(bound, plan)

@@ -175,6 +175,7 @@ class Report:
     energy_per_unit_j: float | None
     throughput_per_w: float | None
     capex_usd: float | None
+    price_contains: tuple[str, ...]  # parts that `capex_usd` pays for; empty without a price
     throughput_per_usd: float | None
     usd_per_million: float | None
     bound: str

@@ -55,6 +55,7 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     watts = [None if best.power_w is None else best.power_w * best.instances for best in bests]
     power = fmt.scale(watts, "W")
     columns[f"Power ({power.unit})"] = [None if w is None else power(w) for w in watts]
+    columns["Price contains"] = [", ".join(row.report.price_contains) if row.report else "" for row in rows]
     columns["vs winner"] = [row.reason for row in rows]
     frame = pd.DataFrame(columns)
     return frame.astype(dict.fromkeys((name for name in frame if name[0] == "$" or "Power" in name), float))
