@@ -113,5 +113,7 @@ def refused(rows: Sequence[Row]) -> pd.DataFrame:
 def csv(answer: Answer) -> str:
     """Every row, SI units in the headers."""
     plain = answer.to_dict()
-    rows = [{k: v for k, v in row.items() if k != "front"} for row in (*plain["rows"], *plain["what_ifs"])]
+    said = {"price_contains": ", ".join}
+    rows = [{k: said.get(k, lambda v: v)(v) for k, v in row.items() if k != "front"}
+            for row in (*plain["rows"], *plain["what_ifs"])]  # fmt: skip
     return fmt.csv_text([row | {"question": plain["token"]} for row in rows])
