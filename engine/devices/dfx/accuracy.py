@@ -40,10 +40,10 @@ def accuracy(
     """
     model = random_decoder(heads=heads, layers=layers, seed=seed)
     machine = DfxMachine(model, record, format)
-    made = machine.generate(list(PROMPT), tokens)
+    output = machine.generate(list(PROMPT), tokens)
     wanted = generate(model, list(PROMPT), tokens)
-    exact = reference_logits(model, [*PROMPT, *made[:-1]])[-1]
+    exact = reference_logits(model, [*PROMPT, *output[:-1]])[-1]
     apart = float(np.abs(machine.logits.astype(np.float64) - exact).max() / exact.std())
     ranked = np.sort(reference_logits(model, [*PROMPT, *wanted[:-1]])[len(PROMPT) - 1 :], axis=1)
     lead = float(((ranked[:, -1] - ranked[:, -2]) / ranked.std(axis=1)).min())
-    return Accuracy(tuple(made), tuple(wanted), apart, lead)
+    return Accuracy(tuple(output), tuple(wanted), apart, lead)

@@ -74,10 +74,10 @@ def _uses(machine: BoundMachine) -> tuple[Use, ...]:
 
 def _errors(machine: BoundMachine) -> tuple[Error, ...]:
     """A GPT-2 of two layers on the core's cards."""
-    made = accuracy(_record(machine), machine.scenario.precision)
-    said = f"{made.agreed} of {len(made.tokens)} tokens are those of float32; "
-    said += f"each leads the next likely one by {made.lead:.1%} or more"
-    return (Error("Logits of a 2-layer GPT-2", made.deviation, said),)
+    result = accuracy(_record(machine), machine.scenario.precision)
+    note = f"{result.agreed} of {len(result.tokens)} tokens are those of float32; "
+    note += f"each leads the next likely one by {result.lead:.1%} or more"
+    return (Error("Logits of a 2-layer GPT-2", result.deviation, note),)
 
 
 def _record(machine: BoundMachine) -> tuple[float, ...]:
@@ -94,8 +94,8 @@ def _shipped(machine: BoundMachine, part: str) -> str:
     if reason:
         raise Unsupported(reason)
     layer = LayerSizes.of(machine.graph.phases[0])
-    made = program_of(part, _record(machine), layer, float(machine.scenario.inputs))
-    return assembly.disassemble(assembly.DfxProgram(tuple(made)))
+    program = program_of(part, _record(machine), layer, float(machine.scenario.inputs))
+    return assembly.disassemble(assembly.DfxProgram(tuple(program)))
 
 
 def _listing(machine: BoundMachine, text: str) -> Listing:
@@ -105,30 +105,30 @@ def _listing(machine: BoundMachine, text: str) -> Listing:
     record = _record(machine)
     timed = run_code(isa.encode(program.instructions, record), s.switches.get("chaining", True), record)
     rows, bars = [], []
-    for i, one in enumerate(program.instructions):
-        unit, start, done = isa.UNITS[int(timed.code[i, isa.UNIT])], float(timed.start[i]), float(timed.done[i])
+    for i, instr in enumerate(program.instructions):
+        unit, start, valid = isa.UNITS[int(timed.code[i, isa.UNIT])], float(timed.start[i]), float(timed.valid[i])
         busy = float(timed.code[i, isa.OCCUPY])
         bars.append((unit, i, start, busy))
         last, hazard = _waited(program.instructions, timed, i)
-        reads = tuple(isa.REGISTERS[r] for r in (one.src1, one.src2) if r)
-        writes = (isa.REGISTERS[one.dst],) if one.dst else ()
-        said = assembly.disassemble(assembly.DfxProgram((one,))).strip()
-        rows.append(Row(i, program.lines[i], said, unit, start, start + busy, done, reads, writes, last, hazard))
+        reads = tuple(isa.REGISTERS[r] for r in (instr.src1, instr.src2) if r)
+        writes = (isa.REGISTERS[instr.dst],) if instr.dst else ()
+        words = assembly.disassemble(assembly.DfxProgram((instr,))).strip()
+        rows.append(Row(i, program.lines[i], words, unit, start, start + busy, valid, reads, writes, last, hazard))
     return Listing(text, timed.cycles, _core(machine.device).clock.si, tuple(rows), tuple(bars))
 
 
 def _waited(program: Sequence[isa.Instruction], timed: Any, i: int) -> tuple[int | None, str]:
     """The instruction before number i that let it go last, and what kind of hazard that was."""
-    one, hazards = program[i], []
+    instr, hazards = program[i], []
     unit = timed.code[:, isa.UNIT]
-    for source in {one.src1, one.src2} - {isa.NONE}:
+    for source in {instr.src1, instr.src2} - {isa.NONE}:
         writers = [j for j in range(i) if program[j].dst == source][-1:]
-        hazards += [(timed.done[j], j, "read after write") for j in writers]
-    if one.dst != isa.NONE:
-        others = [j for j in range(i) if unit[j] != unit[i]]
+        hazards += [(timed.valid[j], j, "read after write") for j in writers]
+    if instr.dst != isa.NONE:
+        rivals = [j for j in range(i) if unit[j] != unit[i]]
         ends = timed.start + timed.code[:, isa.OCCUPY]
-        hazards += [(ends[j], j, "write after read") for j in others if one.dst in (program[j].src1, program[j].src2)]
-        hazards += [(timed.done[j], j, "write after write") for j in others if program[j].dst == one.dst]
+        hazards += [(ends[j], j, "write after read") for j in rivals if instr.dst in (program[j].src1, program[j].src2)]
+        hazards += [(timed.valid[j], j, "write after write") for j in rivals if program[j].dst == instr.dst]
     if not hazards:
         return None, ""
     _, last, hazard = max(hazards, key=lambda f: (f[0], f[2] == "read after write"))
@@ -139,7 +139,7 @@ def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tu
     program = assembly.assemble(text)
     assembly.checked(program, _own(machine))
     s = machine.scenario
-    cards = machine.cards if any(one.op == isa.SYNC for one in program.instructions) else 1
+    cards = machine.cards if any(instr.op == isa.SYNC for instr in program.instructions) else 1
     width, context = _sizes(program)
     if width % 64 or width > 2048:
         raise ScenarioError(f"the width is {width:,}: a multiple of 64 up to 2,048 runs on numbers here")
@@ -148,7 +148,7 @@ def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tu
     core = DfxMachine(model, record, s.precision)
     rng = np.random.default_rng(seed)
     x = rng.normal(0, 1, width).astype(np.float16)
-    stores = sum(one.op == isa.STORE_KEY for one in program.instructions)
+    stores = sum(instr.op == isa.STORE_KEY for instr in program.instructions)
     cached = (max(0, context - stores), width // model.shared)
     keys, values = (rng.normal(0, 1, cached).astype(np.float16) for _ in range(2))
     registers = {isa.X: x}
@@ -167,12 +167,12 @@ def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tu
 
 def _drawn(program: assembly.DfxProgram, width: int, context: int, cards: int, seed: int) -> Decoder:
     """A layer of the sizes that a program's products have, weights drawn."""
-    products = [one for one in program.instructions if one.op in isa.PROJECTIONS]
-    columns = {int(one.arg): int(one.columns) for one in products}
+    products = [instr for instr in program.instructions if instr.op in isa.PROJECTIONS]
+    columns = {int(instr.arg): int(instr.columns) for instr in products}
     ffn = max((columns[r] * cards for r in (isa.FC1, isa.GATE) if r in columns), default=4 * width)
-    gated = any(one.arg in (isa.GATE, isa.UP, isa.DOWN) for one in products)
+    gated = any(instr.arg in (isa.GATE, isa.UP, isa.DOWN) for instr in products)
     shared = max(1, round(columns.get(isa.QUERY, 1) / columns.get(isa.KEY, columns.get(isa.QUERY, 1))))
-    head = next((int(one.rows) for one in program.instructions if one.op in (isa.MASKED_MM, isa.ROTATE)), 64)
+    head = next((int(instr.rows) for instr in program.instructions if instr.op in (isa.MASKED_MM, isa.ROTATE)), 64)
     if width % (head * shared):
         raise ScenarioError(f"the width is {width:,}: no whole number of {shared} heads of {head} elements")
     return random_decoder(width // head, 1, 512, context + 1, head, seed, ffn, shared, gated)
@@ -182,11 +182,11 @@ def _sizes(program: assembly.DfxProgram) -> tuple[int, int]:
     """Width and context a program is written for, read off its instructions."""
     attention = (isa.MASKED_MM, isa.EXP_OP, isa.SUB_MAXIMUM, isa.RECIPROCAL_OP)
     widths = [
-        int(one.rows if one.op in isa.MATRIX else one.columns)
-        for one in program.instructions
-        if isa.X in (one.src1, one.dst) or one.op in (isa.LOAD_GAMMA, isa.LOAD_BETA)
+        int(instr.rows if instr.op in isa.MATRIX else instr.columns)
+        for instr in program.instructions
+        if isa.X in (instr.src1, instr.dst) or instr.op in (isa.LOAD_GAMMA, isa.LOAD_BETA)
     ]
-    contexts = [int(one.columns) for one in program.instructions if one.op in attention]
+    contexts = [int(instr.columns) for instr in program.instructions if instr.op in attention]
     return max(widths, default=64), max(contexts, default=1)
 
 

@@ -113,50 +113,50 @@ def assemble(text: str) -> DfxProgram:
     return DfxProgram(tuple(_instruction(line) for line in lines), tuple(line.head.line for line in lines))
 
 
-def _line(one: Instruction) -> str:
-    names = ", ".join(isa.REGISTERS[r] for r in (one.src1, one.src2, one.dst))
-    sizes = [f"rows={one.rows:.0f}"] if one.op in isa.SIZED else []
-    sizes += [f"n={one.columns:.0f}"] if one.op != isa.STORE_TOKEN else []
-    if one.op in _WEIGHED:
-        sizes.append(f"w={isa.ROLES[int(one.arg)]}")
-    if one.op in _HEADED and one.arg:
-        sizes.append(f"head={one.arg:.0f}")
-    return f"{MNEMONICS[one.op]:<14} {names:<28} {' '.join(sizes):<28} @{isa.ROLES[one.role]}"
+def _line(instr: Instruction) -> str:
+    names = ", ".join(isa.REGISTERS[r] for r in (instr.src1, instr.src2, instr.dst))
+    sizes = [f"rows={instr.rows:.0f}"] if instr.op in isa.SIZED else []
+    sizes += [f"n={instr.columns:.0f}"] if instr.op != isa.STORE_TOKEN else []
+    if instr.op in _WEIGHED:
+        sizes.append(f"w={isa.ROLES[int(instr.arg)]}")
+    if instr.op in _HEADED and instr.arg:
+        sizes.append(f"head={instr.arg:.0f}")
+    return f"{MNEMONICS[instr.op]:<14} {names:<28} {' '.join(sizes):<28} @{isa.ROLES[instr.role]}"
 
 
 def disassemble(program: DfxProgram) -> str:
     """A program as text, from which `assemble` makes it again."""
-    return "\n".join(_line(one) for one in program.instructions) + "\n"
+    return "\n".join(_line(instr) for instr in program.instructions) + "\n"
 
 
 _GIVEN = frozenset((isa.NONE, isa.X, isa.KEYS, isa.VALUES))
 
 
-def _result(one: Instruction, held: float) -> float | None:
+def _result(instr: Instruction, elements: float) -> float | None:
     """Elements of an instruction's result; None where the cards' shares make it longer."""
-    if one.op == isa.SYNC:
+    if instr.op == isa.SYNC:
         return None
-    if one.op in isa.SCALAR or one.op == isa.ACCUMULATE:
+    if instr.op in isa.SCALAR or instr.op == isa.ACCUMULATE:
         return 1.0
-    return one.columns + (held if one.op == isa.MM and one.arg else 0.0)
+    return instr.columns + (elements if instr.op == isa.MM and instr.arg else 0.0)
 
 
 _ANY_LENGTH = isa.SCALAR | isa.SYNC_OPS | {isa.MASKED_MM, isa.STORE_TOKEN}
 
 
-def _buffered(one: Instruction, line: int, loaded: dict[int, Instruction], tile: tuple[float, float]) -> None:
+def _buffered(instr: Instruction, line: int, loaded: dict[int, Instruction], tile: tuple[float, float]) -> None:
     """Refuses a load that its buffer does not hold and a product of weights that are not in its buffer."""
-    if one.op == isa.LOAD_WEIGHTS:
-        beats = ceil(one.rows / tile[0]) * ceil(one.columns / tile[1])
+    if instr.op == isa.LOAD_WEIGHTS:
+        beats = ceil(instr.rows / tile[0]) * ceil(instr.columns / tile[1])
         if beats > isa.BUFFER:
-            said = f"load.weights takes {beats:,} beats of {tile[0]:.0f} x {tile[1]:.0f} weights"
-            raise ProgramError(line, 1, f"{said}; half of the DMA's buffer holds {isa.BUFFER:,.0f}")
-        loaded[one.dst] = one
-    there = loaded.get(one.src2)
-    if there is not None and (there.arg, there.rows) != (one.arg, one.rows):
-        said = f"{isa.REGISTERS[one.src2]!r} holds {there.rows:,.0f} rows of {isa.ROLES[int(there.arg)]}"
-        wanted = f"{MNEMONICS[one.op]} works on {one.rows:,.0f} rows of {isa.ROLES[int(one.arg)]}"
-        raise ProgramError(line, 1, f"{wanted}; {said}")
+            stored = f"load.weights takes {beats:,} beats of {tile[0]:.0f} x {tile[1]:.0f} weights"
+            raise ProgramError(line, 1, f"{stored}; half of the DMA's buffer holds {isa.BUFFER:,.0f}")
+        loaded[instr.dst] = instr
+    there = loaded.get(instr.src2)
+    if there is not None and (there.arg, there.rows) != (instr.arg, instr.rows):
+        stored = f"{isa.REGISTERS[instr.src2]!r} holds {there.rows:,.0f} rows of {isa.ROLES[int(there.arg)]}"
+        wanted = f"{MNEMONICS[instr.op]} works on {instr.rows:,.0f} rows of {isa.ROLES[int(instr.arg)]}"
+        raise ProgramError(line, 1, f"{wanted}; {stored}")
 
 
 def checked(program: DfxProgram, tile: tuple[float, float] = (64.0, 16.0)) -> dict[str, float]:
@@ -166,18 +166,18 @@ def checked(program: DfxProgram, tile: tuple[float, float] = (64.0, 16.0)) -> di
     """
     sizes: dict[int, float | None] = dict.fromkeys(_GIVEN)
     loaded: dict[int, Instruction] = {}
-    for line, one in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):
-        _buffered(one, line, loaded, tile)
-        for source in (one.src1, one.src2):
+    for line, instr in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):
+        _buffered(instr, line, loaded, tile)
+        for source in (instr.src1, instr.src2):
             if source not in sizes:
                 name = isa.REGISTERS[source]
                 raise ProgramError(line, 1, f"register {name!r} is read before anything is written to it")
-        wanted = one.rows if one.op in isa.MATRIX else one.columns
-        held = sizes[one.src1]
-        part = one.op == isa.SEND and held is not None and wanted <= held
-        if held not in (None, wanted) and one.op not in _ANY_LENGTH and not part:
-            said = f"{MNEMONICS[one.op]} works on {wanted:,.0f} elements; {isa.REGISTERS[one.src1]!r} has {held:,.0f}"
-            raise ProgramError(line, 1, said)
-        if one.dst not in (isa.NONE, isa.KEYS, isa.VALUES):
-            sizes[one.dst] = _result(one, sizes.get(one.dst) or 0.0)
+        wanted = instr.rows if instr.op in isa.MATRIX else instr.columns
+        length = sizes[instr.src1]
+        part = instr.op == isa.SEND and length is not None and wanted <= length
+        if length not in (None, wanted) and instr.op not in _ANY_LENGTH and not part:
+            why = f"{MNEMONICS[instr.op]} works on {wanted:,.0f} elements; {isa.REGISTERS[instr.src1]!r} has {length:,.0f}"
+            raise ProgramError(line, 1, why)
+        if instr.dst not in (isa.NONE, isa.KEYS, isa.VALUES):
+            sizes[instr.dst] = _result(instr, sizes.get(instr.dst) or 0.0)
     return {isa.REGISTERS[r]: n for r, n in sizes.items() if n is not None}

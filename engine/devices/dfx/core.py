@@ -74,7 +74,7 @@ class Timed:
     busy: np.ndarray  # (units,) cycles occupied
     code: np.ndarray
     start: np.ndarray
-    done: np.ndarray
+    valid: np.ndarray
 
 
 def vector_lanes(dfx: Dfx) -> float:
@@ -110,7 +110,7 @@ def paces(device: Device, tile: tuple[int, ...], model: Mapping[str, float]) -> 
         LATENCY: (model["hbm_access"] * clock + burst * word) / (burst * model["reads_in_flight"]),
         ROWS: model["row_cycle"] * clock / (burst * model["interleaved_banks"]),
     }
-    return {name: words * one / (1.0 - model["refresh"]) for name, one in cycles.items()}
+    return {name: words * cycle / (1.0 - model["refresh"]) for name, cycle in cycles.items()}
 
 
 def weight_memory(device: Device) -> MemoryLevel:
@@ -185,11 +185,11 @@ def run_code(code: np.ndarray, chaining: bool, record: Sequence[float]) -> Timed
 
 def _summarise(code: np.ndarray, chaining: bool, fill: float) -> Timed:
     """Run a program and book its cycles; `fill` is the share of the memory port that a beat uses."""
-    start, done, push = np.zeros(len(code)), np.zeros(len(code)), np.zeros(len(code))
+    start, valid, push = np.zeros(len(code)), np.zeros(len(code)), np.zeros(len(code))
     busy, roles = np.zeros(N_UNITS), np.zeros((len(isa.ROLES), len(RESOURCES)))
-    cycles = book(code, chaining, fill, start, done, push, busy, roles)
+    cycles = book(code, chaining, fill, start, valid, push, busy, roles)
     hbm = np.bincount(code[:, isa.ROLE].astype(int), code[:, isa.HBM], len(isa.ROLES))
-    return Timed(cycles, roles, hbm, float(code[:, isa.SENT].sum()), busy, code, start, done)
+    return Timed(cycles, roles, hbm, float(code[:, isa.SENT].sum()), busy, code, start, valid)
 
 
 def _program(part: str, record: Sequence[Any], layer: LayerSizes, context: Any) -> np.ndarray:
@@ -205,11 +205,11 @@ def program_of(part: str, record: Sequence[Any], layer: LayerSizes, context: Any
     """
     of, _, sends = part.partition("-")
     if of == "layer":
-        made = isa.layer_program(record, layer, context)
-        return isa.sent(made, isa.X, layer.width) if sends else made
+        program = isa.layer_program(record, layer, context)
+        return isa.sent(program, isa.X, layer.width) if sends else program
     if of == "head":
-        made = isa.head_program(record[isa.CARDS], layer)
-        return isa.sent(made, isa.NEXT, 1.0) if sends else made
+        program = isa.head_program(record[isa.CARDS], layer)
+        return isa.sent(program, isa.NEXT, 1.0) if sends else program
     return isa.token_program(layer)
 
 
@@ -229,25 +229,25 @@ def role_cycles(part: str, record: tuple[Any, ...], layer: LayerSizes, context: 
     """
     with suppress(NotAlike):  # no column has a hash to be found by
         return time_program(part, record, layer, context, chaining).by_role
-    if isinstance(context, Column) and not any(isinstance(one, Column) for one in record):
+    if isinstance(context, Column) and not any(isinstance(value, Column) for value in record):
         values, which = np.unique(context.values, return_inverse=True)
         if len(values) < which.size:  # contexts that occur are fewer than the designs that have them
             varying = role_cycles(part, record, layer, Column(values), chaining)
             which = which.reshape(context.values.shape)
-            spread = [Column(one.values[which]) if isinstance(one, Column) else one for one in varying.flat]
+            spread = [Column(value.values[which]) if isinstance(value, Column) else value for value in varying.flat]
             return columns_as(varying, spread)
     code, fill = _program(part, record, layer, context), record[isa.FILL]
     varying = [(i, c, code[i, c]) for i, c in np.ndindex(code.shape) if c in _TIMING and isinstance(code[i, c], Column)]
     varying += [(-1, 0, fill)] if isinstance(fill, Column) else []
     if not varying:
         return _summarise(code.astype(np.float64), chaining, fill).by_role
-    shape = np.broadcast_shapes(*(one.values.shape for _, _, one in varying))
-    fixed = np.array([[0.0 if isinstance(one, Column) else float(one) for one in row] for row in code])
+    shape = np.broadcast_shapes(*(value.values.shape for _, _, value in varying))
+    fixed = np.array([[0.0 if isinstance(value, Column) else float(value) for value in row] for row in code])
     strides = [
         [math.prod(v.shape[d + 1 :]) if v.shape[d] > 1 else 0 for d in range(len(shape))]
-        for v in (one.values for _, _, one in varying)
+        for v in (value.values for _, _, value in varying)
     ]
-    sizes = [one.values.size for _, _, one in varying]
+    sizes = [value.values.size for _, _, value in varying]
     out = np.zeros((len(isa.ROLES), len(RESOURCES), math.prod(shape)))
     book_many(
         fixed,
@@ -255,7 +255,7 @@ def role_cycles(part: str, record: tuple[Any, ...], layer: LayerSizes, context: 
         np.array([c for _, c, _ in varying]),
         np.cumsum([0, *sizes[:-1]]),
         np.array(strides),
-        np.concatenate([one.values.ravel() for _, _, one in varying]),
+        np.concatenate([value.values.ravel() for _, _, value in varying]),
         0.0 if isinstance(fill, Column) else float(fill),
         np.array(shape),
         chaining,

@@ -41,6 +41,6 @@ def costs(part: str, rec: tuple[float, ...], layer: LayerSizes, context: float) 
     return reads * word, max((isa.kept_beats(rec, i.columns) for i in products), default=0.0)
 
 
-def blocks(rec: Sequence[float], kept: float) -> float:
+def blocks(rec: Sequence[float], sums: float) -> float:
     """Blocks of BRAM in which the lanes keep so many partial sums each. [-]"""
-    return rec[isa.L] * ceil(kept / _DEPTH)
+    return rec[isa.L] * ceil(sums / _DEPTH)

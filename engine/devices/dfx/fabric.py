@@ -61,7 +61,7 @@ def _counted(device: Device, tile: tuple[float, float], format: str) -> dict[str
     mac = ("int-mul", "int-add") if format == "int8" else ("mul", "add")
     ports = smaller(dfx.channels.si, ceil(d * lanes * BYTES * 8 / bits))
     here = {
-        "matrix function unit": tuple((one, d * lanes) for one in mac),  # (d - 1) x l of the trees, l accumulators
+        "matrix function unit": tuple((unit, d * lanes) for unit in mac),  # (d - 1) x l of the trees, l accumulators
         "vector function unit": (("alu", vector),),
         "matrix special function unit": (("lane", lanes),),
         "vector special function unit": (("sum", vector - 1.0), ("mul", 2.0), ("add", 2.0)),

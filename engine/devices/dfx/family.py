@@ -164,10 +164,10 @@ def _sums(job: Job) -> list[Fit]:
     part = job.device.fpga
     if part is None or part.bram36 is None:
         return []
-    one = _Pass.of(job)
-    kept = max(kept for _, kept in one.directed())
+    forward = _Pass.of(job)
+    sums = max(sums for _, sums in forward.directed())
     left = part.bram36.si * (1.0 - (part.used["bram36"].si if "bram36" in part.used else 0.0))
-    need = blocks(one.record, kept) * BLOCK
+    need = blocks(forward.record, sums) * BLOCK
     return [Fit("bram", "onchip", need, left * BLOCK, "partial sums of the widest product")]
 
 
@@ -270,16 +270,16 @@ _TRIED: dict[str, tuple[int, ...]] = {
 
 def helps(job: Job) -> tuple[tuple[str, float], ...]:
     """What each of `_TRIED` brings where it takes a tenth less. [-] Found by running the programs again."""
-    one = _Pass.of(job)
+    forward = _Pass.of(job)
 
-    def cycles(record: tuple[float, ...]) -> float:
-        return sum(time_program(p, record, one.sizes, at, one.chaining).cycles * n for p, at, n in one.parts)
+    def cycles(core: tuple[float, ...]) -> float:
+        return sum(time_program(p, core, forward.sizes, at, forward.chaining).cycles * n for p, at, n in forward.parts)
 
-    now, result = cycles(one.record), []
+    now, result = cycles(forward.record), []
     stream = paces(job.device, job.tile, job.model)
     beats = {name: max(0.9 * own if other == name else own for other, own in stream.items()) for name in stream}
     for name, places in (_TRIED | {pace: (isa.ACCESS,) if pace == LATENCY else () for pace in stream}).items():
-        less = [0.9 * v if i in places else v for i, v in enumerate(one.record)]
+        less = [0.9 * v if i in places else v for i, v in enumerate(forward.record)]
         less[isa.BEAT] = beats.get(name, less[isa.BEAT])
         result.append((name, 10.0 * (1.0 - cycles(tuple(less)) / now)))
     return tuple(result)
@@ -287,13 +287,13 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
 
 def price(job: Job, detail: bool = True) -> PhaseCost:
     """Cost of one pass on one of `ways` cards: `length` tokens of each of `batch` requests, one after the other."""
-    device, one = job.device, _Pass.of(job)
+    device, forward = job.device, _Pass.of(job)
     assert device.dfx is not None
     clock = device.dfx.clock.si
-    seconds, other = one.times(job)
+    seconds, other = forward.times(job)
     if not detail:
         return PhaseCost(seconds, other=other)
-    timed = one.timed()
+    timed = forward.timed()
     hbm = np.sum([t.hbm * times for t, times in timed], axis=0)
     rows = {op.name: i for i, op in enumerate(job.ops)}
     n = len(job.ops)
@@ -301,7 +301,7 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
     for r, name in enumerate(isa.ROLES):
         if _OP_OF.get(name) in rows:
             offchip[rows[_OP_OF[name]]] += hbm[r]
-    flops = np.array([_flops(op, job, one.heads_run) for op in job.ops])
+    flops = np.array([_flops(op, job, forward.heads_run) for op in job.ops])
     d, lanes, _, _ = _slices(job)
     return PhaseCost(
         seconds,
@@ -311,8 +311,8 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
         np.zeros(n),
         other=other,
         link_bytes=sum(t.sent * times for t, times in timed),
-        timeline=_spans(one.record, one.sizes, one.context, job.switches["chaining"], clock),
-        timeline_of=f"one of {one.layer.layers} layers of one token, {job.phase.name}",
+        timeline=_spans(forward.record, forward.sizes, forward.context, job.switches["chaining"], clock),
+        timeline_of=f"one of {forward.layer.layers} layers of one token, {job.phase.name}",
         notes=_notes(job),
     )
 
@@ -349,9 +349,9 @@ def _slices(job: Job) -> tuple[float, float, float, float | None]:
 def _notes(job: Job) -> tuple[str, ...]:
     """What a reader must know about this pass."""
     assert job.device.dfx is not None
-    d, lanes, taken, there = _slices(job)
-    share = f" of {there:,.0f} ({100 * taken / there:.0f}%)" if there else ""
-    notes = [f"A tile of {d:.0f} x {lanes:.0f} takes {taken:,.0f}{share} DSP slices."]
+    d, lanes, slices, there = _slices(job)
+    share = f" of {there:,.0f} ({100 * slices / there:.0f}%)" if there else ""
+    notes = [f"A tile of {d:.0f} x {lanes:.0f} takes {slices:,.0f}{share} DSP slices."]
     hbm, stream = weight_memory(job.device), paces(job.device, job.tile, job.model)
     if hbm.bandwidth:
         rate = d * lanes * BYTES * job.device.dfx.clock.si / max(stream.values())
@@ -366,10 +366,10 @@ def _notes(job: Job) -> tuple[str, ...]:
         )
     if job.length > 1 and not job.switches["skip_head"]:
         notes.append("The LM head runs for input tokens too.")
-    one = _Pass.of(job)
-    reads, kept = one.directed()[0]
+    forward = _Pass.of(job)
+    reads, sums = forward.directed()[0]
     notes.append(
-        f"Products of a layer read {reads:,.0f} words of vector registers and keep {kept:,.0f} partial sums a lane."
+        f"Products of a layer read {reads:,.0f} words of vector registers and keep {sums:,.0f} partial sums a lane."
     )
     guessed = [n for n in DEPTHS if n not in job.device.dfx.depths and (job.format == "int8" or "int8" not in n)]
     if guessed:
@@ -384,11 +384,11 @@ def _spans(
     """One layer as bars: a unit is busy with an instruction; bars of one role without a gap are joined."""
     resource = ("offchip", "compute", "links", "offchip", "offchip")
     timed = time_program("layer", record, layer, context, chaining)
-    rows = zip(timed.code.tolist(), timed.start.tolist(), timed.done.tolist(), strict=True)
+    rows = zip(timed.code.tolist(), timed.start.tolist(), timed.valid.tolist(), strict=True)
     bars: dict[int, list[list]] = {unit: [] for unit in range(N_UNITS)}
-    for row, start, done in rows:
+    for row, start, valid in rows:
         unit, role = int(row[isa.UNIT]), int(row[isa.ROLE])
-        end = done if unit == isa.ROUTER else start + row[isa.OCCUPY]
+        end = valid if unit == isa.ROUTER else start + row[isa.OCCUPY]
         lane = bars[unit]
         if lane and lane[-1][0] == role and start <= lane[-1][2]:
             lane[-1][2] = max(lane[-1][2], end)

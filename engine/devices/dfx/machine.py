@@ -21,7 +21,7 @@ from engine.devices.dfx.arithmetic import (
     silu_table,
     whole_product,
 )
-from engine.devices.dfx.model import EPSILON, Decoder, columns, held, rotary
+from engine.devices.dfx.model import EPSILON, Decoder, columns, rotary, shards
 from engine.numerics.formats import GroupInteger
 
 
@@ -83,7 +83,7 @@ class DfxMachine:
         shares = [
             {
                 role: (_pack(w, self.format), _half(bias))
-                for role, (w, bias) in held(self.model, layer, self.cards, card).items()
+                for role, (w, bias) in shards(self.model, layer, self.cards, card).items()
             }
             for layer in self.model.layers
         ]
@@ -103,13 +103,13 @@ class DfxMachine:
         for core in self.cores:
             core.keys = [[] for _ in self.model.layers]
             core.values = [[] for _ in self.model.layers]
-        made: list[int] = []
+        tokens: list[int] = []
         for position in range(len(prompt) + count - 1):
-            token = prompt[position] if position < len(prompt) else made[-1]
+            token = prompt[position] if position < len(prompt) else tokens[-1]
             best = self.step(token, position)
             if position >= len(prompt) - 1:
-                made.append(best)
-        return made
+                tokens.append(best)
+        return tokens
 
     def step(self, token: int, position: int) -> int:
         """One token through embedding, layers and LM head; returns the likeliest next one."""
@@ -137,10 +137,10 @@ class DfxMachine:
         [elements]
         """
         for card, core in enumerate(self.cores):
-            mine = columns(self.model.heads // self.model.shared, self.cards, card)
-            mine = slice(mine.start * self.head, mine.stop * self.head)
+            share = columns(self.model.heads // self.model.shared, self.cards, card)
+            share = slice(share.start * self.head, share.stop * self.head)
             core.vector = {r: np.asarray(v, HALF) for r, v in registers.items()}
-            core.keys[0], core.values[0] = [k[mine] for k in keys], [v[mine] for v in values]
+            core.keys[0], core.values[0] = [k[share] for k in keys], [v[share] for v in values]
         self._layer, self._token, self._position = 0, 0, len(keys)
         self._run(code)
         return self.cores[0].vector

@@ -70,7 +70,7 @@ def columns(total: int, cards: int, card: int) -> slice:
     return slice(min(total, card * part), min(total, (card + 1) * part))
 
 
-def held(model: Decoder, layer: DecoderLayer, cards: int, card: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+def shards(model: Decoder, layer: DecoderLayer, cards: int, card: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """Weights and biases of a layer that a card holds, by role: whole key heads with theirs, columns of the others."""
     keys = columns(model.heads // model.shared, cards, card)
     cut = slice(keys.start * model.head, keys.stop * model.head)
@@ -136,7 +136,7 @@ def _gelu(x: np.ndarray) -> np.ndarray:
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
-def _turned(x: np.ndarray) -> np.ndarray:
+def _rotated(x: np.ndarray) -> np.ndarray:
     """Heads [heads, tokens, head] at their positions."""
     half, turns = x.shape[-1] // 2, [rotary(at, x.shape[-1]) for at in range(x.shape[1])]
     cosine, sine = (np.array([t[i] for t in turns], np.float32) for i in (0, 1))
@@ -154,8 +154,8 @@ def reference_logits(model: Decoder, tokens: list[int]) -> np.ndarray:
             (normed @ w + b).reshape(n, -1, model.head).transpose(1, 0, 2)
             for w, b in (layer.query, layer.key, layer.value)
         )
-        q, k = (_turned(q), _turned(k)) if model.gated else (q, k)
-        k, v = (one.repeat(heads // len(one), axis=0) for one in (k, v))
+        q, k = (_rotated(q), _rotated(k)) if model.gated else (q, k)
+        k, v = (t.repeat(heads // len(t), axis=0) for t in (k, v))
         scores = q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1]) + mask
         powers = np.exp(scores - scores.max(-1, keepdims=True))
         mixed = powers / powers.sum(-1, keepdims=True) @ v

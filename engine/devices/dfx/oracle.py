@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.model import EPSILON, Decoder, columns, held, rotary
+from engine.devices.dfx.model import EPSILON, Decoder, columns, rotary, shards
 
 
 class Oracle:
@@ -20,16 +20,16 @@ class Oracle:
 
     def run(self, program: Iterable[isa.Instruction]) -> dict[int, np.ndarray]:
         """Registers of the first core after the program."""
-        for one in program:
-            if one.op == isa.SYNC:
-                whole = np.concatenate([core.registers[one.src1] for core in self.cores])
+        for instr in program:
+            if instr.op == isa.SYNC:
+                whole = np.concatenate([core.registers[instr.src1] for core in self.cores])
                 for core in self.cores:
-                    core.registers[one.dst] = whole
+                    core.registers[instr.dst] = whole
                 continue
             for core in self.cores:
-                values = core.work(one)
+                values = core.work(instr)
                 if values is not None:
-                    core.registers[one.dst] = np.atleast_1d(values)
+                    core.registers[instr.dst] = np.atleast_1d(values)
         return self.cores[0].registers
 
 
@@ -47,23 +47,23 @@ class _Core:
     ) -> None:
         self.model, self.layer, self.head, self.position = model, model.layers[0], model.head, len(keys)
         self.registers = {r: np.asarray(v, np.float64) for r, v in registers.items()}
-        mine = columns(model.heads // model.shared, cards, card)
-        mine = slice(mine.start * self.head, mine.stop * self.head)
-        self.keys, self.values = keys[:, mine].astype(np.float64), values[:, mine].astype(np.float64)
+        share = columns(model.heads // model.shared, cards, card)
+        share = slice(share.start * self.head, share.stop * self.head)
+        self.keys, self.values = keys[:, share].astype(np.float64), values[:, share].astype(np.float64)
         self.weights = {
             role: (matrix.astype(np.float64), bias.astype(np.float64))
-            for role, (matrix, bias) in held(model, self.layer, cards, card).items()
+            for role, (matrix, bias) in shards(model, self.layer, cards, card).items()
         }
 
-    def work(self, one: isa.Instruction) -> np.ndarray | None:
+    def work(self, instr: isa.Instruction) -> np.ndarray | None:
         """What an instruction writes to its target, if anything."""
-        a = self.registers.get(one.src1, np.zeros(1))
-        b = self.registers.get(one.src2, np.zeros(1))
+        a = self.registers.get(instr.src1, np.zeros(1))
+        b = self.registers.get(instr.src2, np.zeros(1))
         gamma, beta = {
             isa.NORM1: (self.layer.gamma1, self.layer.beta1),
             isa.NORM2: (self.layer.gamma2, self.layer.beta2),
-        }.get(one.role, (self.model.gamma, self.model.beta))
-        half = int(one.rows) // 2
+        }.get(instr.role, (self.model.gamma, self.model.beta))
+        half = int(instr.rows) // 2
         simple = {
             isa.ADD_OP: lambda: a + b,
             isa.SUB_SCALAR: lambda: a - b,
@@ -84,30 +84,30 @@ class _Core:
             isa.LOAD_TOKEN: lambda: self.model.tokens[0].astype(np.float64),
             isa.LOAD_POSITION: lambda: self.model.positions[self.position].astype(np.float64),
         }
-        return simple[one.op]() if one.op in simple else self._matrix(one, a)
+        return simple[instr.op]() if instr.op in simple else self._matrix(instr, a)
 
-    def _matrix(self, one: isa.Instruction, a: np.ndarray) -> np.ndarray | None:
-        mine, at = (
-            slice(h * self.head, (h + 1) * self.head) for h in (int(one.arg), int(one.arg) // self.model.shared)
+    def _matrix(self, instr: isa.Instruction, a: np.ndarray) -> np.ndarray | None:
+        query, at = (
+            slice(h * self.head, (h + 1) * self.head) for h in (int(instr.arg), int(instr.arg) // self.model.shared)
         )
-        if one.op in isa.PROJECTIONS:
-            matrix, bias = self.weights[int(one.arg)]
+        if instr.op in isa.PROJECTIONS:
+            matrix, bias = self.weights[int(instr.arg)]
             x = a @ matrix + bias
-            if one.op == isa.CONV1D:
+            if instr.op == isa.CONV1D:
                 return x
-            if one.op == isa.CONV1D_SILU:
+            if instr.op == isa.CONV1D_SILU:
                 return x / (1 + np.exp(-x))
             return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-        if one.op == isa.MASKED_MM:
-            return self.keys[:, at] @ a[mine] / np.sqrt(self.head)
-        if one.op == isa.MM:
-            before = self.registers.get(isa.MIXED, np.zeros(0)) if one.arg else np.zeros(0)
+        if instr.op == isa.MASKED_MM:
+            return self.keys[:, at] @ a[query] / np.sqrt(self.head)
+        if instr.op == isa.MM:
+            before = self.registers.get(isa.MIXED, np.zeros(0)) if instr.arg else np.zeros(0)
             return np.concatenate([before, a @ self.values[:, at]])
-        if one.op == isa.STORE_KEY:
+        if instr.op == isa.STORE_KEY:
             self.keys = np.vstack([self.keys, a])
-        elif one.op == isa.STORE_VALUE:
+        elif instr.op == isa.STORE_VALUE:
             self.values = np.vstack([self.values, a])
-        elif one.op == isa.MM_ARGMAX:
+        elif instr.op == isa.MM_ARGMAX:
             logits = a @ self.model.tokens.astype(np.float64).T
             return np.concatenate([[logits.max(), float(logits.argmax())], logits])
         return None

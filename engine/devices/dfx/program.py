@@ -237,16 +237,16 @@ def _quantised(rec: Sequence[Any], i: Instruction) -> Any:
 
 def encode(program: Iterable[Instruction], rec: Sequence[Any]) -> np.ndarray:
     """Rows of numbers of a program on the core of a record, (n, COLUMNS); of columns where the record holds some."""
-    rows, held, known = [], {NONE: None}, {}
+    rows, tiles, known = [], {NONE: None}, {}
     program = list(program)  # whose sizes live as long as their `id` is a key: each head is the last one again
     for i in program:
-        loaded = held.get(i.src2) if i.op in PROJECTIONS else None
+        loaded = tiles.get(i.src2) if i.op in PROJECTIONS else None
         key = i.op, id(i.rows), id(i.columns), id(loaded), i.src2 in (TILE, TILE1)
         if key not in known:
             known[key] = _timing(rec, i, loaded)
         unit, occupy, latency, wait, chain, *moved = known[key]
         if i.op == LOAD_WEIGHTS:
-            held[i.dst] = i.columns
+            tiles[i.dst] = i.columns
         word = (i.op, i.dst, i.src1, i.src2, i.arg, i.rows if i.op == ROTATE else i.columns)
         rows.append([unit, occupy, latency, wait, chain, i.role, *moved, *word])
     return np.array(rows)

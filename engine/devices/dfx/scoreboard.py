@@ -37,36 +37,36 @@ _COMPUTE, _OFFCHIP, _LINKS, _OVERHEAD = (RESOURCES.index(r) for r in ("compute",
 
 
 @kernel
-def _written(code, count, done, push, frontier):
+def _written(code, count, valid, push, frontier):
     """When the last write to HBM is done too; one that others hide takes none of their time. [cycle]"""
     for i in range(count):
-        if int(code[i, UNIT]) == WRITE and done[i] > frontier:
-            push[i] = done[i] - frontier
-            frontier = done[i]
+        if int(code[i, UNIT]) == WRITE and valid[i] > frontier:
+            push[i] = valid[i] - frontier
+            frontier = valid[i]
     return frontier
 
 
 @kernel
-def _free_of(code, i, writer, reader, read_until, done):
+def _free_of(code, i, writer, reader, read_until, valid):
     """From when on instruction i may write its target: nobody on another unit reads or writes it. [cycle]"""
     target, unit = int(code[i, DST]), int(code[i, UNIT])
     ready = 0.0
     if target > 0 and writer[target] >= 0 and int(code[writer[target], UNIT]) != unit:
-        ready = done[writer[target]]
+        ready = valid[writer[target]]
     if target > 0 and reader[target] >= 0 and int(code[reader[target], UNIT]) != unit:
         ready = max(ready, read_until[target])
     return ready
 
 
 @kernel
-def run(code, count, chaining, start, done, push, busy):
+def run(code, count, chaining, start, valid, push, busy):
     """Run ``count`` instructions; returns the cycle at which the last result is valid. [cycle]
 
     Parameters
     ----------
     code : (n, COLUMNS)
     chaining : whether dependent vector instructions follow element by element.
-    start, done, push : (n,) outputs
+    start, valid, push : (n,) outputs
         Start of the occupancy, cycle the result is valid, and by how much the instruction moved the end of the
         program: these add up to the total. [cycle]
     busy : (N_UNITS,) output
@@ -80,7 +80,7 @@ def run(code, count, chaining, start, done, push, busy):
     frontier = 0.0
     for i in range(count):
         unit, target = int(code[i, UNIT]), int(code[i, DST])
-        ready = _free_of(code, i, writer, reader, read_until, done)
+        ready = _free_of(code, i, writer, reader, read_until, valid)
         floor = 0.0
         follow = chaining and code[i, CHAIN] > 0.0
         for column in (SRC1, SRC2):
@@ -89,33 +89,33 @@ def run(code, count, chaining, start, done, push, busy):
                 continue
             if follow and code[dep, CHAIN] > 0.0 and int(code[dep, UNIT]) == unit:
                 ready = max(ready, start[dep] + code[dep, LATENCY])
-                floor = max(floor, done[dep])
+                floor = max(floor, valid[dep])
             else:
-                ready = max(ready, done[dep] + code[i, WAIT])
+                ready = max(ready, valid[dep] + code[i, WAIT])
         begin = max(free[unit], ready)
         start[i] = begin
         free[unit] = begin + code[i, OCCUPY]
         busy[unit] += code[i, OCCUPY]
-        done[i] = max(begin + code[i, OCCUPY], floor) + code[i, LATENCY]
+        valid[i] = max(begin + code[i, OCCUPY], floor) + code[i, LATENCY]
         for column in (SRC1, SRC2):
             source = int(code[i, column])
             if source > 0 and free[unit] >= read_until[source]:
                 reader[source], read_until[source] = i, free[unit]
         if target > 0:
             writer[target] = i
-        push[i] = max(done[i] - frontier, 0.0) if unit != WRITE else 0.0
+        push[i] = max(valid[i] - frontier, 0.0) if unit != WRITE else 0.0
         frontier += push[i]
-    return _written(code, count, done, push, frontier)
+    return _written(code, count, valid, push, frontier)
 
 
 @kernel
-def book(code, chaining, fill, start, done, push, busy, roles):
+def book(code, chaining, fill, start, valid, push, busy, roles):
     """`run` a program and book its cycles in ``roles`` (roles, resources); returns all cycles. [cycle]
 
     ``fill`` is the share of the memory port that a beat uses. A tile narrower than the port, or a memory faster than
     a beat: the matrix unit is what the stream waits for.
     """
-    cycles = run(code, code.shape[0], chaining, start, done, push, busy)
+    cycles = run(code, code.shape[0], chaining, start, valid, push, busy)
     roles[:] = 0.0
     for i in range(code.shape[0]):
         role, unit, ahead = int(code[i, ROLE]), int(code[i, UNIT]), push[i]
@@ -139,7 +139,7 @@ def book_many(code, rows, columns, first, strides, values, fills, shape, chainin
     ``code[rows[v], columns[v]]`` and is found at ``values[first[v]:]`` by ``strides[v]``; a row of -1 is the fill.
     """
     n, varying = code.shape[0], rows.shape[0]
-    start, done, push, busy = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(N_UNITS)
+    start, valid, push, busy = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(N_UNITS)
     roles = np.zeros(out.shape[:2])
     digits = np.zeros(shape.shape[0], dtype=np.int64)
     for p in range(out.shape[2]):
@@ -156,7 +156,7 @@ def book_many(code, rows, columns, first, strides, values, fills, shape, chainin
                 fill = values[at]
             else:
                 code[rows[v], columns[v]] = values[at]
-        book(code, chaining, fill, start, done, push, busy, roles)
+        book(code, chaining, fill, start, valid, push, busy, roles)
         for role in range(out.shape[0]):
             for r in range(out.shape[1]):
                 out[role, r, p] = roles[role, r]
