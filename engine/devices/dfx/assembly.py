@@ -172,11 +172,11 @@ def checked(program: DfxProgram, tile: tuple[float, float] = (64.0, 16.0)) -> di
             if source not in sizes:
                 name = isa.REGISTERS[source]
                 raise ProgramError(line, 1, f"register {name!r} is read before anything is written to it")
-        wanted = instr.rows if instr.op in isa.MATRIX else instr.columns
-        length = sizes[instr.src1]
-        part = instr.op == isa.SEND and length is not None and wanted <= length
-        if length not in (None, wanted) and instr.op not in _ANY_LENGTH and not part:
-            why = f"{MNEMONICS[instr.op]} works on {wanted:,.0f} elements; {isa.REGISTERS[instr.src1]!r} has {length:,.0f}"
+        need = instr.rows if instr.op in isa.MATRIX else instr.columns
+        size = sizes[instr.src1]
+        part = instr.op == isa.SEND and size is not None and need <= size
+        if size not in (None, need) and instr.op not in _ANY_LENGTH and not part:
+            why = f"{MNEMONICS[instr.op]} works on {need:,.0f} elements; {isa.REGISTERS[instr.src1]!r} has {size:,.0f}"
             raise ProgramError(line, 1, why)
         if instr.dst not in (isa.NONE, isa.KEYS, isa.VALUES):
             sizes[instr.dst] = _result(instr, sizes.get(instr.dst) or 0.0)

@@ -1,4 +1,4 @@
-"""What a narrow format costs a recurrent network: the processor's program beside float64."""
+"""What a narrow format costs a recurrent network: the output's program beside float64."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _step(cell: str, w: dict[str, np.ndarray], x: np.ndarray, h: np.ndarray, c: 
         return 1 / (1 + np.exp(-v))
 
     if cell == "gru":
-        kept = sigmoid(gate("z"))
+        update = sigmoid(gate("z"))
         new = np.tanh(gate("n", sigmoid(gate("r"))))
-        return kept * new + (1 - kept) * h, c
+        return update * new + (1 - update) * h, c
     memory = sigmoid(gate("f")) * c + sigmoid(gate("i")) * np.tanh(gate("g"))
     return sigmoid(gate("o")) * np.tanh(memory), memory
 
@@ -48,10 +48,10 @@ def accuracy(
     vectors = {f"x{t}": x for t, x in enumerate(xs)} | {f"0.0.{k}": v for k, v in w.items() if k[0] == "b"}
     vectors |= {f"0.0.{state}": np.zeros(hidden, np.float32) for state in ("h@", "c@")}
     matrices = {f"0.0.{k}": v for k, v in w.items() if k[0] != "b"}
-    made = Processor(arithmetic(format, native), matrices, vectors).run(recurrent(cell, steps))
+    output = Processor(arithmetic(format, native), matrices, vectors).run(recurrent(cell, steps))
     h = c = np.zeros(hidden)
     errors = []
     for t, x in enumerate(xs):
         h, c = _step(cell, {k: v.astype(np.float64) for k, v in w.items()}, x, h, c)
-        errors.append(relative_error(made[f"y{t}"], h))
+        errors.append(relative_error(output[f"y{t}"], h))
     return tuple(errors)

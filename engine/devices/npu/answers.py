@@ -37,15 +37,15 @@ def _demand(machine: BoundMachine) -> Demand:
 
 def _uses(machine: BoundMachine) -> tuple[Use, ...]:
     device, format = machine.device, machine.scenario.precision
-    npu, held = resized(device, format).npu, next((d for d in densities(device) if d.format == format), None)
+    npu, density = resized(device, format).npu, next((d for d in densities(device) if d.format == format), None)
     assert npu is not None
     units = npu.native_dim.si * npu.lanes.si * npu.tiles.si
     basis = "fitted to the 80,000 units printed for a Stratix 10 280"
-    rows = [Use(f"multiply-accumulators, {format}", units, held.hard + held.soft if held else None, basis)]
-    for resource, taken in _demand(machine).items():
+    rows = [Use(f"multiply-accumulators, {format}", units, density.hard + density.soft if density else None, basis)]
+    for resource, used in _demand(machine).items():
         there = getattr(device.fpga, resource, None)
         most = there.si if there is not None else None
-        rows.append(Use(LABELS[resource].removesuffix(" slices"), sum(taken.values()), most, "derived"))
+        rows.append(Use(LABELS[resource].removesuffix(" slices"), sum(used.values()), most, "derived"))
     return tuple(rows)
 
 
@@ -57,11 +57,11 @@ def _errors(machine: BoundMachine) -> tuple[Error, ...]:
     native = round((npu.block or npu.native_dim).si)
     rows = []
     for format in formats(machine.device):
-        for block, said in ((0, "an exponent a value"), (native, f"an exponent for {native} values")):
+        for block, label in ((0, "an exponent a value"), (native, f"an exponent for {native} values")):
             if block and not format.startswith("ms-fp"):
                 continue
             error = accuracy(cell, format, block)[-1]
-            rows.append(Error(f"{cell.upper()} state after 16 steps, {format}", error, said))
+            rows.append(Error(f"{cell.upper()} state after 16 steps, {format}", error, label))
     return tuple(rows)
 
 
@@ -102,9 +102,9 @@ def _cell_program(ops: Sequence[Op], in_order: bool) -> assembly.NpuProgram:
     recurrent = next(op for op in ops if op.contraction and op.sequential)
     hidden, width = round(recurrent.k.coef), round(ops[0].k.coef)
     chains = (CELLS_IN_ORDER if in_order else CELLS)[cell_of(ops)]
-    made = {c.target for c in chains} | {v.tap for c in chains for v in c.ops}
+    results = {c.target for c in chains} | {v.tap for c in chains for v in c.ops}
     operands = [c.source for c in chains] + [v.operand for c in chains for v in c.ops if v.operand]
-    vectors = {name: width if name == "x" else hidden for name in operands if name not in made}
+    vectors = {name: width if name == "x" else hidden for name in operands if name not in results}
     matrices = {c.matrix: (hidden, width if c.matrix[0] == "W" else hidden) for c in chains if c.matrix}
     return assembly.NpuProgram(chains, vectors, matrices)
 
@@ -132,50 +132,50 @@ def _shipped(machine: BoundMachine, part: str) -> str:
     return assembly.disassemble(_built(machine, part) if part in _PARTS else _program(machine))
 
 
-def _held(machine: BoundMachine, program: assembly.NpuProgram) -> dict[str, int]:
+def _register_lengths(machine: BoundMachine, program: assembly.NpuProgram) -> dict[str, int]:
     """Lengths of all registers, the instance's register files and queue checked. [elements]"""
     npu = machine.device.npu
     assert npu is not None
-    most, queue = (one.si if one else None for one in (npu.vector_elements, npu.queue))
+    most, queue = (limit.si if limit else None for limit in (npu.vector_elements, npu.queue))
     limits = {"most": most, "queue": queue}
     return assembly.checked(program, **{name: value for name, value in limits.items() if value is not None})
 
 
-def _told(one: Instruction) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+def _line(instr: Instruction) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
     """An instruction in a line, its unit, and what it reads and writes."""
-    if isinstance(one, HostOperator):
-        return f"{one.source} -> {one.op} on the host -> {one.target}", HOST, (one.source,), (one.target,)
-    if isinstance(one, MatrixWrite):
-        side = "columns" if one.transposed else "rows"
-        return f"{', '.join(one.rows)} -> {side} of {one.matrix}", MEMORY, one.rows, (one.matrix,)
-    reads = (*one.source.split("+"), *(v.operand for v in one.ops if v.operand), *((one.matrix,) if one.matrix else ()))
-    words = [one.matrix and f"mv_mul {one.matrix}", *(f"{v.op} {v.operand}".strip() for v in one.ops)]
-    said = f"{one.source} -> {' -> '.join(w for w in words if w)}{' -> ' if any(words) else ''}{one.target}"
-    return said, UNITS[0] if one.matrix else UNITS[1], reads, (*(v.tap for v in one.ops if v.tap), one.target)
+    if isinstance(instr, HostOperator):
+        return f"{instr.source} -> {instr.op} on the host -> {instr.target}", HOST, (instr.source,), (instr.target,)
+    if isinstance(instr, MatrixWrite):
+        side = "columns" if instr.transposed else "rows"
+        return f"{', '.join(instr.rows)} -> {side} of {instr.matrix}", MEMORY, instr.rows, (instr.matrix,)
+    reads = (*instr.source.split("+"), *filter(None, (*(v.operand for v in instr.ops), instr.matrix)))
+    words = [instr.matrix and f"mv_mul {instr.matrix}", *(f"{v.op} {v.operand}".strip() for v in instr.ops)]
+    text = f"{instr.source} -> {' -> '.join(w for w in words if w)}{' -> ' if any(words) else ''}{instr.target}"
+    return text, UNITS[0] if instr.matrix else UNITS[1], reads, (*(v.tap for v in instr.ops if v.tap), instr.target)
 
 
 def _listing(machine: BoundMachine, text: str) -> Listing:
     program, engine = assembly.assemble(text), Engine.of(machine.device, machine.scenario.precision)
-    _held(machine, program)
+    _register_lengths(machine, program)
     visit = machine.model["host_visit"] * engine.clock
     timed = time_chains(program.instructions, engine, program.vectors, program.matrices, visit)
     bars = tuple((bar.unit, bar.chain, bar.start, bar.duration) for bar in timed.bars)
     rows = []
     written: dict[str, int] = {}
-    for at, one in enumerate(program.instructions):
-        mine = [bar for bar in timed.bars if bar.chain == at]
-        said, unit, reads, writes = _told(one)
+    for at, instr in enumerate(program.instructions):
+        spans = [bar for bar in timed.bars if bar.chain == at]
+        line, unit, reads, writes = _line(instr)
         last = max((written[name] for name in reads if name in written), key=lambda n: timed.valid[n], default=None)
-        start, end = min(bar.start for bar in mine), max(bar.start + bar.duration for bar in mine)
+        start, end = min(bar.start for bar in spans), max(bar.start + bar.duration for bar in spans)
         hazard = "read after write" if last is not None else ""
-        rows.append(Row(at, program.lines[at], said, unit, start, end, timed.valid[at], reads, writes, last, hazard))
+        rows.append(Row(at, program.lines[at], line, unit, start, end, timed.valid[at], reads, writes, last, hazard))
         written.update(dict.fromkeys(writes, at))
     return Listing(text, timed.cycles, engine.clock, tuple(rows), bars)
 
 
 def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
     program = assembly.assemble(text)
-    _held(machine, program)
+    _register_lengths(machine, program)
     rng = np.random.default_rng(seed)
     if sum(n * k for n, k in program.matrices.values()) > 50_000_000:
         raise ScenarioError("the matrices have over 50,000,000 weights: a smaller network runs on numbers here")

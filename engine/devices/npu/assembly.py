@@ -166,13 +166,13 @@ def disassemble(program: NpuProgram) -> str:
     """A program as text, from which `assemble` makes it again."""
     lines = [f".vector {name} {size}" for name, size in program.vectors.items()]
     lines += [f".matrix {name} {n} {k}" for name, (n, k) in program.matrices.items()]
-    for one in program.instructions:
-        if isinstance(one, InstructionChain):
-            lines += _chain_lines(one)
-        elif isinstance(one, MatrixWrite):
-            lines.append(f"m_wr{'_t' if one.transposed else ''}  {one.matrix}, {', '.join(one.rows)}")
+    for instr in program.instructions:
+        if isinstance(instr, InstructionChain):
+            lines += _chain_lines(instr)
+        elif isinstance(instr, MatrixWrite):
+            lines.append(f"m_wr{'_t' if instr.transposed else ''}  {instr.matrix}, {', '.join(instr.rows)}")
         else:
-            lines.append(f"host       {one.op}, {one.source}, {one.target}")
+            lines.append(f"host       {instr.op}, {instr.source}, {instr.target}")
     return "\n".join(lines) + "\n"
 
 
@@ -192,41 +192,41 @@ class _Sizes:
                 raise self.wrong(f"register {part!r} is read before anything is written to it")
         return sum(self.lengths[part] for part in name.split("+"))
 
-    def take(self, line: int, one: Instruction) -> None:
+    def take(self, line: int, instr: Instruction) -> None:
         """One instruction."""
         self.line = line
-        if isinstance(one, InstructionChain):
-            self._chain(one)
-        elif isinstance(one, MatrixWrite):
-            sizes = {self.length(row) for row in one.rows}
+        if isinstance(instr, InstructionChain):
+            self._chain(instr)
+        elif isinstance(instr, MatrixWrite):
+            sizes = {self.length(row) for row in instr.rows}
             if len(sizes) > 1:
-                raise self.wrong(f"rows of matrix {one.matrix!r} have different lengths: {sorted(sizes)}")
-            shape = len(one.rows), sizes.pop()
-            self.shapes[one.matrix] = (shape[1], shape[0]) if one.transposed else shape
+                raise self.wrong(f"rows of matrix {instr.matrix!r} have different lengths: {sorted(sizes)}")
+            shape = len(instr.rows), sizes.pop()
+            self.shapes[instr.matrix] = (shape[1], shape[0]) if instr.transposed else shape
         else:
-            self.lengths[one.target] = self.length(one.source)
-        held = sum(self.lengths.values())
-        if held > self.most:
-            raise self.wrong(f"the program has {held:,} elements here; the vector register files hold {self.most:,.0f}")
+            self.lengths[instr.target] = self.length(instr.source)
+        size = sum(self.lengths.values())
+        if size > self.most:
+            raise self.wrong(f"the program has {size:,} elements here; the vector register files hold {self.most:,.0f}")
 
-    def _chain(self, one: InstructionChain) -> None:
-        size = self.length(one.source)
-        if one.instructions > self.queue:
-            raise self.wrong(f"the chain has {one.instructions:,} instructions; the queue holds {self.queue:,.0f}")
-        if one.matrix:
-            if one.matrix not in self.shapes:
-                raise self.wrong(f"matrix {one.matrix!r} is not declared; .matrix {one.matrix} N K is needed")
-            n, k = self.shapes[one.matrix]
+    def _chain(self, chain: InstructionChain) -> None:
+        size = self.length(chain.source)
+        if chain.instructions > self.queue:
+            raise self.wrong(f"the chain has {chain.instructions:,} instructions; the queue holds {self.queue:,.0f}")
+        if chain.matrix:
+            if chain.matrix not in self.shapes:
+                raise self.wrong(f"matrix {chain.matrix!r} is not declared; .matrix {chain.matrix} N K is needed")
+            n, k = self.shapes[chain.matrix]
             if k != size:
-                raise self.wrong(f"matrix {one.matrix!r} takes {k:,} inputs; {one.source!r} has {size:,}")
+                raise self.wrong(f"matrix {chain.matrix!r} takes {k:,} inputs; {chain.source!r} has {size:,}")
             size = n
-        for op in one.ops:
+        for op in chain.ops:
             other = self.length(op.operand) if op.operand else size
             if other != size:
                 raise self.wrong(f"{_NAMES[op.op]} meets {size:,} elements; {op.operand!r} has {other:,}")
             if op.tap:
                 self.lengths[op.tap] = size
-        self.lengths[one.target] = size
+        self.lengths[chain.target] = size
 
 
 def checked(program: NpuProgram, most: float = 8 * LONGEST, queue: float = inf) -> dict[str, int]:
@@ -235,6 +235,6 @@ def checked(program: NpuProgram, most: float = 8 * LONGEST, queue: float = inf) 
     [elements] A bound: what its sizes say. ``most`` elements fit the register files, ``queue`` instructions a chain.
     """
     sizes = _Sizes(program, most, queue)
-    for line, one in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):
-        sizes.take(line, one)
+    for line, instr in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):
+        sizes.take(line, instr)
     return sizes.lengths

@@ -219,9 +219,9 @@ def cut(
         if unit in used or (in_order and any(_ORDER.index(u) > _ORDER.index(unit) for u in used)):
             at, used = at + 1, set()
         if at >= mfus:
-            held = f"{chain.target}.{len(pieces)}"
-            pieces.append((InstructionChain(source, tuple(ops), held, matrix), tuple(places)))
-            source, matrix, ops, places, at, used = held, "", [], [], 0, set()
+            target = f"{chain.target}.{len(pieces)}"
+            pieces.append((InstructionChain(source, tuple(ops), target, matrix), tuple(places)))
+            source, matrix, ops, places, at, used = target, "", [], [], 0, set()
         used.add(unit)
         ops.append(op)
         places.append(at)

@@ -50,8 +50,8 @@ def packed(bits: int, side: int = SIDE) -> int:
     for r in range(1, side + 1):
         if 2 * bits * (r - 1) + bits > side:
             break
-        others = (side - bits) // (2 * bits * r) + 1
-        most = max(most, r * others)
+        rest = (side - bits) // (2 * bits * r) + 1
+        most = max(most, r * rest)
     return most
 
 
@@ -85,10 +85,10 @@ def resized(device: Device, format: str) -> Device:
 
     One at least, which `overfull` then refuses. A format of its `peak` leaves it as it is. An estimate.
     """
-    npu, held = device.npu, next((d for d in densities(device) if d.format == format), None)
-    if npu is None or held is None or format in device.peak:
+    npu, density = device.npu, next((d for d in densities(device) if d.format == format), None)
+    if npu is None or density is None or format in device.peak:
         return device
-    fit = max(1.0, math.floor((held.hard + held.soft) / (npu.native_dim.si * npu.lanes.si)))
+    fit = max(1.0, math.floor((density.hard + density.soft) / (npu.native_dim.si * npu.lanes.si)))
     if fit >= npu.tiles.si:
         return device
     tiles = npu.tiles.model_copy(update={"value": f"{fit:.0f}", "si": fit, "basis": "derived"})
@@ -124,10 +124,10 @@ def fabric(device: Device, format: str) -> Demand:
 
 def overfull(device: Device, format: str) -> str | None:
     """Why the part can't hold the instance with dot products in that format, or None; also where it is not known."""
-    npu, held = device.npu, next((d for d in densities(device) if d.format == format), None)
-    if npu is None or held is None:
+    npu, density = device.npu, next((d for d in densities(device) if d.format == format), None)
+    if npu is None or density is None:
         return None
-    units, most = npu.native_dim.si * npu.lanes.si * npu.tiles.si, MOST * (held.hard + held.soft)
+    units, most = npu.native_dim.si * npu.lanes.si * npu.tiles.si, MOST * (density.hard + density.soft)
     if units <= most:
         engines = f"{npu.tiles.si:.0f} tile engines of {npu.native_dim.si:.0f} x {npu.lanes.si:.0f} in {format}"
         return shortage(engines, fabric(device, format), device.fpga, device.name)

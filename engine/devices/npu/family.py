@@ -65,7 +65,7 @@ def _side(device: Device) -> float:
     return (npu.batch_lanes.si if npu.batch_lanes else 1.0) * (npu.cores.si if npu.cores else 1.0)
 
 
-def _turned(device: Device) -> tuple[Any, Quantity]:
+def _what_if(device: Device) -> tuple[Any, Quantity]:
     """By how much what-ifs move its multipliers, [-], and its clock."""
     npu = device.npu
     assert npu is not None
@@ -74,12 +74,12 @@ def _turned(device: Device) -> tuple[Any, Quantity]:
 
 def draws(device: Device, model: Mapping[str, float]) -> float:
     """Power of an instance over that of the catalog's. [-] Its multipliers, clock and on-chip bandwidth are its own."""
-    return scaled_power(*_turned(device), pinned_memory(device).bandwidth, model)
+    return scaled_power(*_what_if(device), pinned_memory(device).bandwidth, model)
 
 
 def idles(device: Device, model: Mapping[str, float]) -> float | None:
     """What an instance draws while no unit works. [W] An estimate."""
-    return idle_power(device, *_turned(device), model)
+    return idle_power(device, *_what_if(device), model)
 
 
 def activity(job: Job, watts: float) -> list[float]:
@@ -170,7 +170,7 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
     guessed = [name for name in DEPTHS if job.device.npu is not None and name not in job.device.npu.depths]
     if guessed:
         notes.append(f"Pipeline depths taken from the Stratix 10 instance: {', '.join(guessed)}.")
-    tiles = [one.npu.tiles.si for one in (resized(job.device, job.format), job.device) if one.npu is not None]
+    tiles = [device.npu.tiles.si for device in (resized(job.device, job.format), job.device) if device.npu is not None]
     if tiles[0] < tiles[1]:
         notes.append(f"In {job.format} the part holds {tiles[0]:.0f} of the instance's {tiles[1]:.0f} tile engines.")
     if sheet.hosted:
@@ -247,21 +247,21 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     kind = cell_of(ops)
     parallel = recurrent.attribute("parallel", 1.0)
     apart = min(job.ways, parallel)
-    held = math.ceil(parallel / apart)  # copies on one device
+    copies = math.ceil(parallel / apart)  # copies on one device
     peers = max(1, job.ways // int(apart))  # devices that share a matrix
     rows = math.ceil(hidden / peers)
-    together = held if job.switches["interleave"] else 1
+    together = copies if job.switches["interleave"] else 1
     steps = recurrent.steps.at(1, job.length, job.context)
-    rounds = recurrent.layers / parallel * held / together * math.ceil(job.batch / engine.side)
+    rounds = recurrent.layers / parallel * copies / together * math.ceil(job.batch / engine.side)
     executions = steps * rounds
-    multiplied, occupied = (_occupied(ops, one, rows, hidden, together) for one in (replace(engine, fetch=0.0), engine))
+    multiplied, occupied = (_occupied(ops, npu, rows, hidden, together) for npu in (replace(engine, fetch=0.0), engine))
     streamed = stream[at : at + count] / executions * engine.clock  # cycles a step has weights come from DRAM
-    waits = np.array([larger(one, 0.0) for one in streamed - occupied], dtype=object)
+    waits = np.array([larger(wait, 0.0) for wait in streamed - occupied], dtype=object)
     ahead = any(op.contraction and not op.sequential for op in ops)  # the inputs' products are here too
     chains = sum(len(cut(c, engine.pipe.mfus)) for c in CELLS[kind] if ahead or c.source != "x")
     mfu = together * chains * engine.vectors(rows) * engine.vector_beats
     handed = sum(op.contraction and op.sequential for op in ops)  # times a step that the parts must come together
-    wire_s, sent = (handed * one for one in _exchange(job, peers, hidden * together))
+    wire_s, sent = (handed * cost for cost in _exchange(job, peers, hidden * together))
     busy = occupied.sum() + waits.sum()
     if engine.in_order:
         sizes = rows, hidden, ops[0].k.coef if ahead else 0.0
@@ -330,7 +330,7 @@ def _step_spans(
     def span(unit: str, resource: str, name: str, start: float, lasts: float) -> None:
         spans.append(Span(unit, name, start / clock, lasts / clock, resource))
 
-    for op, multiplied, occupied, streamed in zip(ops, *(one.tolist() for one in cycles), strict=True):
+    for op, multiplied, occupied, streamed in zip(ops, *(column.tolist() for column in cycles), strict=True):
         if op.contraction:
             span("matrix-vector unit", "compute", op.name, begin, multiplied)
             if exceeds(occupied, multiplied):

@@ -46,7 +46,7 @@ class Engine:
         beats = 1 if in_order else math.ceil(native / lanes)  # in order, a pass is native x lanes of every engine
         vector = math.ceil(native / npu.mfu_lanes.si) if npu.mfu_lanes else beats
         pipe = Pipeline.of(depths, native, lanes, built.tiles.si, npu.mfus.si)
-        batch, cores = (one.si if one else 1.0 for one in (npu.batch_lanes, npu.cores))
+        batch, cores = (size.si if size else 1.0 for size in (npu.batch_lanes, npu.cores))
         side, gives = (batch * cores, batch), pinned_memory(device).bandwidth
         bits = stored_bits(device, format or formats(device)[0])
         fetch = native * native * cores * bits / 8 * npu.clock.si / gives.si if gives else 0.0

@@ -100,22 +100,22 @@ def exact(
         "sigmoid": lambda a, _: 1 / (1 + np.exp(-a)),
         "tanh": lambda a, _: np.tanh(a),
     }
-    for one in program:
-        if isinstance(one, MatrixWrite):
-            rows = np.stack([registers[name] for name in one.rows])
-            stored[one.matrix] = rows.T if one.transposed else rows
+    for instr in program:
+        if isinstance(instr, MatrixWrite):
+            rows = np.stack([registers[name] for name in instr.rows])
+            stored[instr.matrix] = rows.T if instr.transposed else rows
             continue
-        value = read(one.source)
-        if isinstance(one, HostOperator):
+        value = read(instr.source)
+        if isinstance(instr, HostOperator):
             powers = np.exp(value - value.max())
-            registers[one.target] = powers / powers.sum()
+            registers[instr.target] = powers / powers.sum()
             continue
-        value = stored[one.matrix] @ value if one.matrix else value
-        for step in one.ops:
+        value = stored[instr.matrix] @ value if instr.matrix else value
+        for step in instr.ops:
             value = functions[step.op](value, read(step.operand) if step.operand else value)
             if step.tap:
                 registers[step.tap] = value
-        registers[one.target] = value
+        registers[instr.target] = value
     return registers
 
 

@@ -106,7 +106,7 @@ def spills(job: Job, bits: float) -> dict[str, float]:
             if op.name not in here or op.name in spilled or op.stored == 0 or op.kind in HOST_KINDS:
                 continue
             size = op.stored * op.layers * bits / 8 / (1 if op.shard == "none" else job.ways)
-            held = smaller(room, size)
-            room -= held
-            spilled[op.name] = 1.0 - held / size
+            pinned = smaller(room, size)
+            room -= pinned
+            spilled[op.name] = 1.0 - pinned / size
     return spilled

@@ -96,8 +96,8 @@ def convolution(size: tuple[int, ...], window: tuple[int, ...], activation: str 
     program = []
     for at, place in enumerate(product(*map(range, size))):
         taps = product(*map(range, window))
-        seen = [register(tuple(p + t - w // 2 for p, t, w in zip(place, tap, window, strict=True))) for tap in taps]
-        program.append(InstructionChain("+".join(seen), (VectorOp("add", "b"), VectorOp(activation)), f"y{at}", "W"))
+        inputs = [register(tuple(p + t - w // 2 for p, t, w in zip(place, tap, window, strict=True))) for tap in taps]
+        program.append(InstructionChain("+".join(inputs), (VectorOp("add", "b"), VectorOp(activation)), f"y{at}", "W"))
     return tuple(program)
 
 

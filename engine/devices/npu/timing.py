@@ -67,19 +67,19 @@ class _Clock:
         """When a register is whole, and a matrix it is multiplied by. [cycle]"""
         return max(self.filled.get(matrix, 0.0), *(self.ready[part] for part in source.split("+")))
 
-    def outside(self, number: int, one: MatrixWrite | HostOperator, host: float) -> float:
+    def outside(self, number: int, instr: MatrixWrite | HostOperator, host: float) -> float:
         """A matrix written row by row, or a call to the host; returns when what it makes is whole. [cycle]"""
-        if isinstance(one, HostOperator):
-            start, cycles, unit = max(self.at(one.source), self.away), host, HOST
+        if isinstance(instr, HostOperator):
+            start, cycles, unit = max(self.at(instr.source), self.away), host, HOST
             self.away = start + cycles
-            self.lengths[one.target], self.ready[one.target] = self.length(one.source), start + cycles
+            self.lengths[instr.target], self.ready[instr.target] = self.length(instr.source), start + cycles
         else:
-            start, unit = max(self.ready[row] for row in one.rows), MEMORY
-            width = self.length(one.rows[0])
-            cycles = len(one.rows) * self.engine.vectors(width) * self.engine.vector_beats
-            self.filled[one.matrix] = start + cycles
-            shape = len(one.rows), width
-            self.shapes[one.matrix] = shape[::-1] if one.transposed else shape
+            start, unit = max(self.ready[row] for row in instr.rows), MEMORY
+            width = self.length(instr.rows[0])
+            cycles = len(instr.rows) * self.engine.vectors(width) * self.engine.vector_beats
+            self.filled[instr.matrix] = start + cycles
+            shape = len(instr.rows), width
+            self.shapes[instr.matrix] = shape[::-1] if instr.transposed else shape
         self.bars.append(Bar(unit, number, start, cycles))
         return start + cycles
 
@@ -162,13 +162,13 @@ def time_chains(
     """
     clock = (_InOrder if engine.in_order else _Decoupled)(engine, lengths, shapes)
     valid = []
-    for number, one in enumerate(program):
-        if not isinstance(one, InstructionChain):
-            valid.append(clock.outside(number, one, host))
+    for number, instr in enumerate(program):
+        if not isinstance(instr, InstructionChain):
+            valid.append(clock.outside(number, instr, host))
             continue
-        for piece, places in cut(one, engine.pipe.mfus, engine.in_order):
+        for piece, places in cut(instr, engine.pipe.mfus, engine.in_order):
             clock.run(number, piece, places)
-        valid.append(clock.ready[one.target])
+        valid.append(clock.ready[instr.target])
     end = max(valid, default=0.0)
     if isinstance(clock, _Decoupled):
         end = max(end, clock.spent, clock.vector)
@@ -179,12 +179,12 @@ def _sequence(cell: str, steps: int, together: int, apart: bool) -> tuple[Instru
     """So many steps of cells side by side, issued in turn; `apart`: products of the inputs come from elsewhere."""
     program = []
     for t in range(steps):
-        for one in range(together):
+        for request in range(together):
 
-            def name(register: str, t: int = t, one: int = one) -> str:
+            def name(register: str, t: int = t, request: int = request) -> str:
                 if register.endswith("@"):
-                    return f"{register[:-1]}{t}.{one}"
-                return f"{register}{t + 1 if register in ('h', 'c') else ''}.{one}" if register else ""
+                    return f"{register[:-1]}{t}.{request}"
+                return f"{register}{t + 1 if register in ('h', 'c') else ''}.{request}" if register else ""
 
             for chain in CELLS_IN_ORDER[cell]:
                 if apart and chain.source == "x":
@@ -229,7 +229,7 @@ def sequence_cycles(
     ends = _ends(cell, engine, rows, hidden, width, min(steps, _LOOK), together)
     if steps <= _LOOK:
         return ends[-1]
-    taken = {after - before for before, after in pairwise(ends[-_ALIKE - 1 :])}
-    if len(taken) > 1:
+    gaps = {after - before for before, after in pairwise(ends[-_ALIKE - 1 :])}
+    if len(gaps) > 1:
         return _ends(cell, engine, rows, hidden, width, steps, together)[-1]
-    return ends[-1] + (steps - _LOOK) * taken.pop()
+    return ends[-1] + (steps - _LOOK) * gaps.pop()

@@ -233,19 +233,19 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
     roofs = np.full(size, peak(device, "binary"))
     spans: list[Span] = []
     clock = 0.0
-    for i, (op, one) in enumerate(zip(job.ops, layers, strict=True)):
+    for i, (op, layer) in enumerate(zip(job.ops, layers, strict=True)):
         flops[i] = op.flops.at(*at) * op.layers * op.steps.at(*at)
         if op.kind != "BinaryGemm":  # the compare that ends a neuron: one cycle of its executor's turn
             alone = compare_s(device, op.writes.at(1, job.length, job.context), executors, model)
             spans.append(Span("executors", op.name, clock, alone, "compute"))
             clock += alone
             continue
-        off[i], on[i] = one.rows * home.dram * one.bits / 8.0, one.rows * (1.0 - home.dram) * one.bits / 8.0
+        off[i], on[i] = layer.rows * home.dram * layer.bits / 8.0, layer.rows * (1.0 - home.dram) * layer.bits / 8.0
         if op.layers == 1 and len(spans) < 96:
             for unit, name, length, resource in (
-                ("dispatcher", f"{op.name} start", one.wire / 2.0, "overhead"),
-                ("executors", op.name, one.work + (one.waited + one.late), "compute"),
-                ("dispatcher", f"{op.name} end", one.wire / 2.0, "overhead"),
+                ("dispatcher", f"{op.name} start", layer.wire / 2.0, "overhead"),
+                ("executors", op.name, layer.work + (layer.waited + layer.late), "compute"),
+                ("dispatcher", f"{op.name} end", layer.wire / 2.0, "overhead"),
             ):
                 spans.append(Span(unit, name, clock, length, resource))
                 clock += length
@@ -254,12 +254,12 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
     notes = (
         f"While {executors:.0f} executors infer, {rate * 8e-9:.1f} Gbit/s of {packet:.0f} B packets pass; "
         f"line rate from {drop_point(device, executors, model):.0f} B on",
-        *_told(device, home, model),
+        *_trade_offs(device, home, model),
     )
     return PhaseCost(seconds, flops, roofs, off, on, timeline=tuple(spans), timeline_of="one inference", notes=notes)
 
 
-def _told(device: Device, home: WeightPlacement, model) -> tuple[str, ...]:
+def _trade_offs(device: Device, home: WeightPlacement, model) -> tuple[str, ...]:
     """What packets give up for weights kept near, and what a burst of weights gains by it."""
     size = model["burst_words"] * WORD_BITS / 8.0
     cycles, usual = home.cycles(device, size), read_cycles(device, "emem-cache", size)
@@ -303,10 +303,10 @@ def _priced(job: Job) -> tuple[WeightPlacement, list[_Layer]]:
 def _seconds(home: WeightPlacement, layers: list[_Layer]) -> np.ndarray:
     """Seconds of a pass by operator and resource. [s]"""
     seconds = numbers((len(layers), 6))
-    for row, one in zip(seconds, layers, strict=True):
-        row[0], row[5] = one.rows * one.work, one.rows * one.wire
-        row[1] = one.rows * (home.dram * one.waited + one.late)
-        row[2] = one.rows * (1.0 - home.dram) * one.waited
+    for row, layer in zip(seconds, layers, strict=True):
+        row[0], row[5] = layer.rows * layer.work, layer.rows * layer.wire
+        row[1] = layer.rows * (home.dram * layer.waited + layer.late)
+        row[2] = layer.rows * (1.0 - home.dram) * layer.waited
     return as_doubles(seconds)
 
 

@@ -72,8 +72,8 @@ def home_of(device: Device, size: float, near: bool = False) -> WeightPlacement:
             if memory is not None and size <= capacity_of(device, memory):
                 return WeightPlacement({name: 1.0})
     cache = nic.memory("emem-cache")
-    held = smaller(1.0, larger(0.0, 2.0 - size / cache.capacity.si)) if cache is not None else 0.0
-    return WeightPlacement({name: share for name, share in (("emem-cache", held), ("emem", 1.0 - held)) if share > 0.0})
+    hit = smaller(1.0, larger(0.0, 2.0 - size / cache.capacity.si)) if cache is not None else 0.0
+    return WeightPlacement({name: share for name, share in (("emem-cache", hit), ("emem", 1.0 - hit)) if share > 0.0})
 
 
 def input_cycles(device: Device, inputs: float, threads: float) -> tuple[float, float]:
