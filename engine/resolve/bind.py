@@ -92,8 +92,8 @@ def set_paths(spec: Any, changes: list[tuple[list[str], str | float, str]]) -> A
         return type(spec).model_validate(data) if changes else spec
     except ValidationError as error:
         message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        given = " and ".join(f"{shown} = {str(value)[:40]}" for _, value, shown in changes[:3])
-        raise ScenarioError(f"{given}: {message}") from None
+        settings = " and ".join(f"{shown} = {str(value)[:40]}" for _, value, shown in changes[:3])
+        raise ScenarioError(f"{settings}: {message}") from None
 
 
 def _replacement(spec: Any, path: list[str], value: str | float, shown: str) -> dict[str, Any]:
@@ -103,11 +103,11 @@ def _replacement(spec: Any, path: list[str], value: str | float, shown: str) -> 
         node, quantity = quantity, _enter(quantity, step, shown)
     if not isinstance(quantity, Quantity) or isinstance(node, tuple):
         raise ScenarioError(f"{shown} is not a number of the specification: name one of its quantities")
-    said = quantity.note if quantity is _unlisted() else f"the catalog says {quantity.value}"
+    note = quantity.note if quantity is _unlisted() else f"the catalog says {quantity.value}"
     return {
         "value": value if isinstance(value, str) else told_as(quantity, value),
         "basis": "assumed",
-        "note": f"what-if of the scenario; {said}",
+        "note": f"what-if of the scenario; {note}",
         "before": quantity.value if quantity.before is None else quantity.before,
     }
 
@@ -205,9 +205,9 @@ def _parameter(shown: str, name: str, value: str | float, device: Device) -> flo
     if not isinstance(value, str):
         return value
     unit = next((p.unit for p in family(device.kind).parameters if p.name == name), "1")
-    number, _, given = value.strip().rpartition(" ")
+    number, _, suffix = value.strip().rpartition(" ")
     with suppress(ValueError):
-        return float((number if given == unit else value).replace(",", ""))
+        return float((number if suffix == unit else value).replace(",", ""))
     with suppress(SpecError):
         result, dimension = parse(value)
         if dimension == unit:
@@ -319,13 +319,13 @@ def _raised(scenario: Scenario, device: Device, graph: Graph) -> Graph:
     names = {op.name for phase in graph.phases for op in phase.ops if op.contraction and op.stored}
     for name, format in scenario.layers.items():
         if name not in names:
-            some = ", ".join(sorted(names)[:8])
-            raise ScenarioError(f"layers.{name}: no layer with weights has that name; there are {some} and so on")
+            examples = ", ".join(sorted(names)[:8])
+            raise ScenarioError(f"layers.{name}: no layer with weights has that name; there are {examples} and so on")
         if format not in (wide, scenario.precision):
             allowed = " or ".join(dict.fromkeys((scenario.precision, wide)))
             raise ScenarioError(f"layers.{name} is {format!r}: {allowed} is allowed beside {scenario.precision}")
-    kept = frozenset(name for name, format in scenario.layers.items() if format != scenario.precision)
-    return _widened(graph, kept)
+    wider = frozenset(name for name, format in scenario.layers.items() if format != scenario.precision)
+    return _widened(graph, wider)
 
 
 @lru_cache(maxsize=256)

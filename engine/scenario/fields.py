@@ -36,7 +36,7 @@ class Field:
         """A value as a user meets it: what it is called where nothing is set, else itself."""
         return self.none if self.none is not None and value in (None, (), {}) else value
 
-    def meant(self, shown: Any) -> Any:
+    def value_of(self, shown: Any) -> Any:
         """The other way for one value: None where it is called what it is when nothing is set."""
         return None if self.none is not None and shown in (self.none, "none", "", None) else shown
 

@@ -22,7 +22,7 @@ def unstated(paths: Iterable[str], figure: str) -> tuple[str, ...]:
     makes no other part. Paths alone decide, whatever they set.
     """
     changed: dict[str, list[str]] = {}
-    said = set()
+    stated = set()
     for path in paths:
         head, _, rest = path.removeprefix("system.").partition(".")
         if head in ("devices", "links"):
@@ -30,13 +30,13 @@ def unstated(paths: Iterable[str], figure: str) -> tuple[str, ...]:
             head = f"{head}.{at}"
         field = rest.partition(".")[0]
         if field == figure:
-            said |= {head} if head.startswith("links.") else {head, "links"}
+            stated |= {head} if head.startswith("links.") else {head, "links"}
         elif field not in ("", "price", "model") and head.startswith(("devices.", "host", "links.")):
             changed.setdefault(head, []).append(path.removeprefix("system."))
     return tuple(
         path
         for head, rows in changed.items()
-        if head not in said and not (head.startswith("links.") and "links" in said)
+        if head not in stated and not (head.startswith("links.") and "links" in stated)
         for path in rows
     )
 
@@ -77,7 +77,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     if path.startswith("system.") or (head in HARDWARE and rest):
         fields["overrides"] = fields["overrides"] | {path.removeprefix("system."): _printed(path, value)}
     elif path in _PLAIN:
-        fields[path] = field(path).meant(value)
+        fields[path] = field(path).value_of(value)
         if path == "scheme" and value != "split":
             fields["split"] = 0  # another scheme cuts nothing
     elif path in _WHOLE:

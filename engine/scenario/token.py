@@ -39,11 +39,11 @@ def brief(value: object, most: int = 40) -> str:
 
 
 @contextmanager
-def boundary(refusal: str, *ours: type[Exception]) -> Iterator[None]:
-    """Around a decoder: ScenarioError and `ours` pass, anything else that what is read provokes is that refusal."""
+def boundary(refusal: str, *passing: type[Exception]) -> Iterator[None]:
+    """Around a decoder: ScenarioError and `passing` pass, anything else that what is read provokes is that refusal."""
     try:
         yield
-    except (ScenarioError, *ours):
+    except (ScenarioError, *passing):
         raise
     except Exception:  # what is read was written by anybody: a list of types is never whole
         raise ScenarioError(refusal) from None

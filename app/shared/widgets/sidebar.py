@@ -31,7 +31,7 @@ def _commit(of: Field) -> Callable[[Any], None]:
 
     def commit(value: Any) -> None:
         if value is not None:
-            link.commit(**{of.path: of.meant(value)})
+            link.commit(**{of.path: of.value_of(value)})
 
     return commit
 

@@ -33,7 +33,7 @@ def test_a_row_names_what_exists(of):
     assert of.group in (*GROUPS, "")
     assert of.label[0].isupper()
     assert of.help.endswith(".")
-    assert of.none is None or of.meant(of.none) is None
+    assert of.none is None or of.value_of(of.none) is None
     assert of.none is None or of.shown(None) == of.none
 
 
