@@ -101,8 +101,8 @@ def lines_of(text: str) -> list[Line]:
                 raise line.head.wrong("end closes no loop")
             head, turns, before = open_loops.pop()
             if len(before) + turns * len(body) > MOST_INSTRUCTIONS:
-                asked = f"the loop makes {turns * len(body):,} instructions; {MOST_INSTRUCTIONS:,} are allowed"
-                raise head.wrong(asked)
+                limit = f"the loop makes {turns * len(body):,} instructions; {MOST_INSTRUCTIONS:,} are allowed"
+                raise head.wrong(limit)
             body = before + turns * body
         else:
             body.append(line)

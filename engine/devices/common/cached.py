@@ -24,21 +24,21 @@ def remembered(key: Callable[[Any], Hashable]) -> Callable[[Callable[[Any], Any]
         known: dict[Hashable, tuple[Any, Any]] = {}
 
         @wraps(work)
-        def found(one: Any) -> Any:
-            at = key(one)
+        def cached(subject: Any) -> Any:
+            at = key(subject)
             try:
                 hit = known.get(at)
             except NotAlike:
-                return work(one)
+                return work(subject)
             if hit is None:
                 if len(known) >= _MOST:
                     known.clear()
-                hit = known[at] = work(one), None if key is id else one
+                hit = known[at] = work(subject), None if key is id else subject
                 if key is id:
-                    finalize(one, known.pop, at, None).atexit = False
+                    finalize(subject, known.pop, at, None).atexit = False
             return hit[0]
 
-        return found
+        return cached
 
     return of
 
@@ -50,10 +50,10 @@ def once(work: FunctionType) -> Callable[..., Any]:
     """
 
     @wraps(work)
-    def found(one: Any, *names: str) -> Any:
-        kept, at = vars(one), " ".join((work.__module__, work.__name__, *names))
-        if at not in kept:
-            kept[at] = work(one, *names)
-        return kept[at]
+    def cached(subject: Any, *names: str) -> Any:
+        fields, at = vars(subject), " ".join((work.__module__, work.__name__, *names))
+        if at not in fields:
+            fields[at] = work(subject, *names)
+        return fields[at]
 
-    return found
+    return cached

@@ -64,15 +64,15 @@ def pipelined(wire, latency):
 @kernel
 def _round(op, gpus, size):
     """A ring among devices: bytes that its time goes by, bytes a device sends, and steps."""
-    others = gpus - 1.0
+    peers = gpus - 1.0
     if op == SEND:
         return size, size, 1.0
-    if others <= 0.0:
+    if peers <= 0.0:
         return 0.0, 0.0, 0.0
-    sent = others / gpus * size
+    sent = peers / gpus * size
     if op != ALL_REDUCE:
-        return sent, sent, others
-    return 2.0 * sent + RECEIVED * size / gpus, 2.0 * sent, 2.0 * others
+        return sent, sent, peers
+    return 2.0 * sent + RECEIVED * size / gpus, 2.0 * sent, 2.0 * peers
 
 
 @kernel
@@ -82,12 +82,12 @@ def _ring(op, gpus, nodes, size, rate, form):
     A device's part of what its node adds up, or of all that is gathered, goes to its peers of other nodes while the
     next chunk goes round its own: the slower of both wires sets the pace, and all steps are taken.
     """
-    turned, sent, steps = _round(op, gpus, size)
+    ring, sent, steps = _round(op, gpus, size)
     around, passed, far = _round(op, nodes, size if op == ALL_TO_ALL else size / gpus)
     away, late = (around / form[BEYOND], far * form[BEYOND_HOP]) if nodes > 1.0 else (0.0, 0.0)
     passed = passed if nodes > 1.0 else 0.0
     hop = form[RING_HOP]
-    result = pipelined(max(turned / rate, away), steps * hop + late)
+    result = pipelined(max(ring / rate, away), steps * hop + late)
     if op == ALL_REDUCE and form[ADDS] > 0.0 and gpus > 1.0:
         added = (1.0 + 1.0 / gpus) * size
         in_switch = pipelined(max(added / (rate * form[ADDS]), away), 4.0 * hop + late)
@@ -114,8 +114,8 @@ def collective_seconds(op, gpus, size, form):
         return form[RING_START] + seconds, sent
     once, twice = (gpus - 1.0) * size, 2.0 * (gpus - 1.0) / gpus * size
     rate *= form[SHARE]
-    one, two = once / rate + form[HOP], twice / rate + 2.0 * form[HOP]
-    return form[START] + min(one, two), once if one <= two else twice
+    direct, staged = once / rate + form[HOP], twice / rate + 2.0 * form[HOP]
+    return form[START] + min(direct, staged), once if direct <= staged else twice
 
 
 @kernel
@@ -127,12 +127,12 @@ def collective_points(op, gpus, sizes, forms, out):
 
 def collective_time(op: int, devices: float, size: Any, form: Sequence[Any]) -> tuple[Any, Any]:
     """`collective_seconds` of numbers or columns. [s], [B]"""
-    if not any(isinstance(one, Column) for one in (size, *form)):
+    if not any(isinstance(value, Column) for value in (size, *form)):
         seconds, sent = collective_seconds(op, devices, float(size), np.array(form, dtype=np.float64))
         return float(seconds), float(sent)
     sizes, *forms = together(size, *form)
     out = np.empty((2, sizes.size))
-    collective_points(op, devices, sizes.ravel(), np.stack([one.ravel() for one in forms], axis=-1), out)
+    collective_points(op, devices, sizes.ravel(), np.stack([value.ravel() for value in forms], axis=-1), out)
     return Column(out[0].reshape(sizes.shape)), Column(out[1].reshape(sizes.shape))
 
 

@@ -59,7 +59,7 @@ def _arithmetic(of: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Colum
     divides, times = of in _DIVIDES, of is operator.mul
     same = _SAME.get(of) if not swapped or of in (operator.add, operator.mul) else None
 
-    def found(self: Column, other: Any) -> Any:
+    def result_of(self: Column, other: Any) -> Any:
         if isinstance(other, np.ndarray):
             return NotImplemented  # its entries meet the column one by one
         own, other = self.values, other if type(other) is float else _operand(other)
@@ -73,11 +73,11 @@ def _arithmetic(of: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Colum
         result = of(a, b)
         return _alike(result) if type(other) is float and other == 0.0 and (times or divides) else Column(result)
 
-    return found
+    return result_of
 
 
 def _compared(of: Callable[[Any, Any], Any]) -> Callable[[Column, Any], bool]:
-    def found(self: Column, other: Any) -> bool:
+    def comparison(self: Column, other: Any) -> bool:
         answers = of(self.values, _operand(other))
         if answers.all():
             return True
@@ -85,7 +85,7 @@ def _compared(of: Callable[[Any, Any], Any]) -> Callable[[Column, Any], bool]:
             raise NotAlike(_varying(answers))
         return False
 
-    return found
+    return comparison
 
 
 def _varying(answers: np.ndarray) -> tuple[int, ...]:
@@ -184,37 +184,37 @@ def numbers(shape: tuple[int, ...]) -> np.ndarray:
 
 def as_doubles(values: np.ndarray) -> np.ndarray:
     """The same as doubles, where no entry is a column."""
-    columns = values.dtype == object and any(isinstance(one, Column) for one in values.flat)
+    columns = values.dtype == object and any(isinstance(value, Column) for value in values.flat)
     return values if columns else values.astype(np.float64, copy=False)
 
 
-def one_by_one(work: Callable[..., float], *given: Any) -> Any:
+def one_by_one(work: Callable[..., float], *inputs: Any) -> Any:
     """``work(*given)``, a number; of columns, the number of each of their values."""
-    if not any(isinstance(one, Column) for one in given):
-        return work(*given)
-    if len(given) == 1:  # many values of one column are the same
-        values, which = np.unique(given[0].values, return_inverse=True)
+    if not any(isinstance(value, Column) for value in inputs):
+        return work(*inputs)
+    if len(inputs) == 1:  # many values of one column are the same
+        values, which = np.unique(inputs[0].values, return_inverse=True)
         return Column(np.array([work(value) for value in values.tolist()], dtype=np.float64)[which])
-    return each(lambda *one: np.array(work(*one)), *given)[()]
+    return each(lambda *row: np.array(work(*row)), *inputs)[()]
 
 
-def each(work: Callable[..., np.ndarray], *given: Any) -> np.ndarray:
+def each(work: Callable[..., np.ndarray], *inputs: Any) -> np.ndarray:
     """``work(*given)``, an array; of columns, the array once for each of their values as an array of columns."""
-    if not any(isinstance(one, Column) for one in given):
-        return work(*given)
-    spread = together(*given)
+    if not any(isinstance(value, Column) for value in inputs):
+        return work(*inputs)
+    spread = together(*inputs)
     shape = spread[0].shape
-    result = [work(*one) for one in zip(*(s.ravel().tolist() for s in spread), strict=True)]
+    result = [work(*row) for row in zip(*(s.ravel().tolist() for s in spread), strict=True)]
     return columns_of(np.stack(result, axis=-1), shape)
 
 
-def together(*given: Any) -> list[np.ndarray]:
+def together(*inputs: Any) -> list[np.ndarray]:
     """Numbers and columns as arrays of one shape: an entry for each design; NotAlike where those are too many."""
-    values = [np.asarray(_operand(one)) for one in given]
-    shape = np.broadcast_shapes(*(one.shape for one in values))
+    values = [np.asarray(_operand(value)) for value in inputs]
+    shape = np.broadcast_shapes(*(value.shape for value in values))
     if prod(shape) > _TOGETHER:
         raise NotAlike([d for d, size in enumerate(shape) if size > 1], many=True)
-    return [np.broadcast_to(one, shape) for one in values]
+    return [np.broadcast_to(value, shape) for value in values]
 
 
 def columns_of(every: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -235,5 +235,5 @@ def columns_as(shape: np.ndarray, values: Sequence[Any]) -> np.ndarray:
 
 def arrays_of(value: Iterable[Any]) -> list[Any]:
     """What a function of designs returned: of a column of several values its array, of anything else a double."""
-    values = (one if type(one) is float else _operand(one) for one in value)
-    return [one if type(one) is float or one.size > 1 else float(one.flat[0]) for one in values]
+    values = (item if type(item) is float else _operand(item) for item in value)
+    return [item if type(item) is float or item.size > 1 else float(item.flat[0]) for item in values]

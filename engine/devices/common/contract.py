@@ -176,9 +176,9 @@ class Job:
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """What a job like it in all but batch and lengths has too; objects by their `id`."""
-        told = (self.ways, self.streams, self.format, self.tile, self.link_hops, self.link_direct, self.link_joins)
+        scalars = (self.ways, self.streams, self.format, self.tile, self.link_hops, self.link_direct, self.link_joins)
         named = (self.device, self.phase, self.ops, self.graph, self.link, self.link_beyond)
-        return (*map(id, named), *told, *self.switches.values(), *self.model.values())
+        return (*map(id, named), *scalars, *self.switches.values(), *self.model.values())
 
     @cached_property
     def whole_key(self) -> tuple[Any, ...]:
@@ -482,14 +482,14 @@ class DeviceFamily:
         is out of range, or (a file) in another unit.
         """
         values = {p.name: p.value for p in self.parameters} | dict(self.own(device) if self.own else {})
-        for name, given in device.model.items():
-            unit = self._parameter(f"{device.id}: model.{name}", name, given.si).unit
+        for name, quantity in device.model.items():
+            unit = self._parameter(f"{device.id}: model.{name}", name, quantity.si).unit
             needs = unit if unit in ("s", "J", "W", "B", "B/s") else "1"
-            if given.dimension not in (needs, unit):
+            if quantity.dimension not in (needs, unit):
                 raise ScenarioError(
-                    f"{device.id}: model.{name} is '{given.value}': it needs {needs.replace('1', 'no unit')}"
+                    f"{device.id}: model.{name} is '{quantity.value}': it needs {needs.replace('1', 'no unit')}"
                 )
-            values[name] = given.si
+            values[name] = quantity.si
         for name, value in (overrides or {}).items():
             self._parameter(f"model.{name}", name, value)
             values[name] = value

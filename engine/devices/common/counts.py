@@ -45,17 +45,17 @@ def groups_of(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, 
 def _groups(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ...]:
     table = tables[0][rows]
     counts = table[:, : T.KIND].reshape(len(rows), -1, 4)
-    told = ((counts[:, :, :1] != 0.0) & (counts[:, :, 1:] != 0.0)).any(axis=1) @ np.array([1, 2, 4])
-    told = np.where(told == 0, 7, told)  # carries none: a family may still read one
-    told += 8 * ((told & 4 > 0) & np.isfinite(table[:, T.CAP]))
+    marks = ((counts[:, :, :1] != 0.0) & (counts[:, :, 1:] != 0.0)).any(axis=1) @ np.array([1, 2, 4])
+    marks = np.where(marks == 0, 7, marks)  # carries none: a family may still read one
+    marks += 8 * ((marks & 4 > 0) & np.isfinite(table[:, T.CAP]))
     once = (table[:, T.STEPS] == 1.0) & ~table[:, T.STEPS + 1 : T.STEPS + 4].any(axis=1)
     own = np.where(once, -1, np.arange(len(rows)))  # what runs step by step belongs to what stands beside it
-    whole = np.column_stack([*(one[rows].reshape(len(rows), -1) for one in tables), own])
+    whole = np.column_stack([*(table[rows].reshape(len(rows), -1) for table in tables), own])
     _, first, many = np.unique(whole, axis=0, return_index=True, return_counts=True)
     order = np.argsort(first)
-    first, times, told = first[order], many[order].astype(np.float64), told[first[order]]
-    some = ((tuple(k for k in range(SIZES) if kind >> k & 1), told == kind) for kind in sorted(set(told.tolist())))
-    return tuple(Group(carried, rows[first[own]], times[own]) for carried, own in some)
+    first, times, marks = first[order], many[order].astype(np.float64), marks[first[order]]
+    kinds = ((tuple(k for k in range(SIZES) if kind >> k & 1), marks == kind) for kind in sorted(set(marks.tolist())))
+    return tuple(Group(carried, rows[first[own]], times[own]) for carried, own in kinds)
 
 
 def records(each: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -92,13 +92,13 @@ def seen(table, j, context, span):
     cap, most = table[j, T.CAP], smaller(context, table[j, T.CAP])
     if cap == np.inf:
         return most
-    one = larger(span, 1.0)
-    last = context + (one - 1.0) / 2.0
+    tokens = larger(span, 1.0)
+    last = context + (tokens - 1.0) / 2.0
     if table[j, T.ANEW] > 0.0:
-        mean = (in_chunks(last, cap) - in_chunks(last - one, cap)) / one
+        mean = (in_chunks(last, cap) - in_chunks(last - tokens, cap)) / tokens
     else:
-        past = smaller(larger(last - cap, 0.0), one)
-        mean = chosen(at_least(past, one), cap, context - past * (past + 1.0) / (2.0 * one))
+        past = smaller(larger(last - cap, 0.0), tokens)
+        mean = chosen(at_least(past, tokens), cap, context - past * (past + 1.0) / (2.0 * tokens))
     return chosen(above(span, 0.0), mean, most)
 
 

@@ -29,10 +29,10 @@ def shortage(what: str, demand: Demand, fabric: Fpga | None, name: str) -> str |
     """Why a design does not fit a part's fabric, or None; also where a part does not say what it has."""
     for resource, units in demand.items():
         there = getattr(fabric, resource, None)
-        taken, share = sum(units.values()), ROUTABLE.get(resource, 1.0)
-        if there is not None and taken > share * there.si:
-            routed = f", {100 * share:.0f}% of which can be routed" if taken <= there.si else ""
-            return f"{what} takes {taken:,.0f} {LABELS[resource]}; {name} has {there.si:,.0f}{routed}."
+        used, share = sum(units.values()), ROUTABLE.get(resource, 1.0)
+        if there is not None and used > share * there.si:
+            routed = f", {100 * share:.0f}% of which can be routed" if used <= there.si else ""
+            return f"{what} takes {used:,.0f} {LABELS[resource]}; {name} has {there.si:,.0f}{routed}."
     return None
 
 
@@ -48,11 +48,11 @@ POWER = (
 )  # fmt: skip
 
 
-def turned(quantities: Iterable[Quantity | None]) -> Any:
+def what_if_ratio(quantities: Iterable[Quantity | None]) -> Any:
     """By how much what-ifs move the product of some numbers of the catalog. [-]"""
     result: Any = 1.0
-    for one in quantities:
-        result = result if one is None else result * (one.si / one.catalog_si)
+    for quantity in quantities:
+        result = result if quantity is None else result * (quantity.si / quantity.catalog_si)
     return result
 
 
@@ -64,7 +64,7 @@ def idle_power(device: Device, units: Any, clock: Quantity, model: Mapping[str, 
     listed = device.power.loaded or device.power.max
     if listed is None:
         return None
-    switched = units * turned((clock,)) if listed.before is None else 1.0
+    switched = units * what_if_ratio((clock,)) if listed.before is None else 1.0
     apart = 1.0 - model["switched_share"] - model["memory_share"]
     return listed.si * (apart + model["switched_share"] * model["clock_tree"] * switched)
 
@@ -72,4 +72,4 @@ def idle_power(device: Device, units: Any, clock: Quantity, model: Mapping[str, 
 def scaled_power(units: Any, clock: Quantity, memory: Quantity | None, model: Mapping[str, float]) -> Any:
     """Power of a what-if, with so many times the units, over that of the catalog's image. [-] An estimate."""
     switched, moved = model["switched_share"], model["memory_share"]
-    return 1.0 + switched * (units * turned((clock,)) - 1.0) + moved * (turned((memory,)) - 1.0)
+    return 1.0 + switched * (units * what_if_ratio((clock,)) - 1.0) + moved * (what_if_ratio((memory,)) - 1.0)

@@ -60,28 +60,28 @@ def _kind(dim: Dim) -> tuple[float, ...]:
 @lru_cache(maxsize=512)
 def _share(graph: Graph, phase: Phase, rows: bytes, ways: float, fused: bool) -> _Share:
     """Share of the operators at those places of a phase, and of their like in the other phases."""
-    mine = {phase.ops[i].name for i in np.frombuffer(rows, dtype=np.int64)}
-    parameters, seen = np.zeros((2, 2)), set()
+    names = {phase.ops[i].name for i in np.frombuffer(rows, dtype=np.int64)}
+    parameters, counted = np.zeros((2, 2)), set()
     most: dict[tuple, list[tuple[Dim, Dim]]] = {}
-    for one in graph.phases:
-        for op in one.ops:
-            if op.name not in mine:
+    for run in graph.phases:
+        for op in run.ops:
+            if op.name not in names:
                 continue
             reads, writes = _activity(op, ways, fused)
-            known = most.setdefault((bool(op.quantisable), one is phase, _kind(reads), _kind(writes)), [])
+            known = most.setdefault((bool(op.quantisable), run is phase, _kind(reads), _kind(writes)), [])
             if not any(r.coef >= reads.coef and w.coef >= writes.coef for r, w in known):
                 known[:] = [(r, w) for r, w in known if r.coef > reads.coef or w.coef > writes.coef]
                 known.append((reads, writes))
-            if op.name not in seen and op.stored:
-                seen.add(op.name)
+            if op.name not in counted and op.stored:
+                counted.add(op.name)
                 size = op.stored * op.layers / (1 if op.shard == "none" else ways)
                 parameters[int(op.kind in ("Gather", "EmbeddingBag")), int(not op.quantisable)] += size
-    kept = [(op, dealt(op.g.coef, op.m.coef, ways)[0]) for op in phase.ops if op.state_writes.coef and op.shard == "g"]
-    most_heads = max((part for op, part in kept if op.state_writes.s), default=1.0 / ways)
+    state = [(op, dealt(op.g.coef, op.m.coef, ways)[0]) for op in phase.ops if op.state_writes.coef and op.shard == "g"]
+    most_heads = max((part for op, part in state if op.state_writes.s), default=1.0 / ways)
     fixed = np.zeros(2)
-    for op, part in kept:
+    for op, part in state:
         fixed[int(not op.quantisable)] += (not op.state_writes.s) * op.state_writes.coef * op.layers * part
-    whole = sum(op.state_writes.coef * op.layers for op, _ in kept if not op.state_writes.s)
+    whole = sum(op.state_writes.coef * op.layers for op, _ in state if not op.state_writes.s)
     fixed = fixed / whole if whole else np.array([most_heads, 0.0])
     busiest = tuple((low, own, reads, writes) for (low, own, *_), split in most.items() for reads, writes in split)
     weights, tables = parameters.tolist()

@@ -33,8 +33,8 @@ def kv_format(moved_bits: Callable[[Device, str], tuple[float, float]]) -> Price
     def lower(device: Device, graph: Graph, precision: str, value: str) -> Graph:
         narrow, wide = moved_bits(device, precision)
         low = 16.0 if precision in WEIGHT_ONLY else BITS[precision]
-        kept = wide if graph.state_is_wide else low  # as `footprint` counts it
-        return _recounted(graph, BITS[value], narrow, wide, kept)
+        store = wide if graph.state_is_wide else low  # as `footprint` counts it
+        return _recounted(graph, BITS[value], narrow, wide, store)
 
     return PricedField(
         needs="KV cache",
@@ -46,7 +46,7 @@ def kv_format(moved_bits: Callable[[Device, str], tuple[float, float]]) -> Price
 
 
 @lru_cache(maxsize=256)
-def _recounted(graph: Graph, bits: float, narrow: float, wide: float, kept: float) -> Graph:
+def _recounted(graph: Graph, bits: float, narrow: float, wide: float, store: float) -> Graph:
     """The graph with a cache of so many bits, which its operators name, counted in elements of other bits: those that
     operators in the scenario's precision move, that others move, and that are kept. [bit] State that does not grow with
     the context (of a recurrence) is no cache and stays as it is."""
@@ -54,10 +54,10 @@ def _recounted(graph: Graph, bits: float, narrow: float, wide: float, kept: floa
     def recounted(op: Op) -> Op:
         if op.state_reads.coef and not op.state_reads.c:
             return op
-        factor, told = bits / (narrow if op.quantisable else wide), (*op.attributes, (CACHE_BITS, float(bits)))
+        factor, attributes = bits / (narrow if op.quantisable else wide), (*op.attributes, (CACHE_BITS, float(bits)))
         counts = {"state_reads": op.state_reads * factor, "state_writes": op.state_writes * factor}
-        return replace(op, attributes=told, **counts)
+        return replace(op, attributes=attributes, **counts)
 
     phases = tuple(replace(phase, ops=tuple(map(recounted, phase.ops))) for phase in graph.phases)
-    terms = tuple(term * (bits / kept) if term.c else term for term in graph.state_elements.terms)
+    terms = tuple(term * (bits / store) if term.c else term for term in graph.state_elements.terms)
     return replace(graph, phases=phases, state_elements=Sum(terms))

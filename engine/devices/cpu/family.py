@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.devices.common.contract import CollectiveWire, Compiled, DeviceFamily, Fit, Job, Knob, PhaseCost
 from engine.devices.common.counts import records
-from engine.devices.common.fabric import turned
+from engine.devices.common.fabric import what_if_ratio
 from engine.devices.common.footprint import footprint
 from engine.devices.common.host_work import raw_features
 from engine.devices.common.kv_cache import kv_format
@@ -101,8 +101,8 @@ def lowered(phase: Phase) -> _Lowered:
 
 def _handed_over(job: Job, flat: _Lowered) -> float:
     """Bytes that another executor produced and this part reads first: none of them is in its caches. [B]"""
-    mine = {op.name for op in job.ops}
-    needed = {name for op in job.ops for name in op.inputs if name in flat.rows and name not in mine}
+    names = {op.name for op in job.ops}
+    needed = {name for op in job.ops for name in op.inputs if name in flat.rows and name not in names}
     size = 0.0
     for name in needed:
         op = job.phase.ops[flat.rows[name]]
@@ -173,7 +173,7 @@ def request(job: Job) -> tuple[tuple[str, str, float], ...]:
 
 def draws(device: Device, model: Mapping[str, float]) -> float:
     """Power of a what-if over that of the catalog's part: cores leak alike, and switch with their clock. [-]"""
-    cores, clock = turned((cpu_of(device).cores,)), turned((cpu_of(device).clock,))
+    cores, clock = what_if_ratio((cpu_of(device).cores,)), what_if_ratio((cpu_of(device).clock,))
     return cores * (model["idle_share"] + (1.0 - model["idle_share"]) * clock)
 
 
@@ -182,7 +182,7 @@ def idles(device: Device, model: Mapping[str, float]) -> float | None:
     listed = device.power.loaded or device.power.max
     if listed is None:
         return None
-    return model["idle_share"] * listed.si * (turned((cpu_of(device).cores,)) if listed.before is None else 1.0)
+    return model["idle_share"] * listed.si * (what_if_ratio((cpu_of(device).cores,)) if listed.before is None else 1.0)
 
 
 def activity(job: Job, watts: float) -> list[float]:

@@ -41,12 +41,12 @@ def flags_of(phase: Phase) -> np.ndarray:
             row[INLINE] = 1.0
             riding.add(op.name)
         low = op.contraction and op.quantisable and op.stored > 0
-        held = bool(producers) and all(p.name in narrow for p in producers)
-        if low or (held and op.kind in _STAY_NARROW):
+        narrow_in = bool(producers) and all(p.name in narrow for p in producers)
+        if low or (narrow_in and op.kind in _STAY_NARROW):
             narrow.add(op.name)
             row[NARROW] = not low
         if low and not produced:
-            row[QUANTISE] = STORED_NARROW if held else WIDE_INPUT
+            row[QUANTISE] = STORED_NARROW if narrow_in else WIDE_INPUT
         row[CONVOLVES] = op.kind == "Conv"
         row[PREPARED] = op.group == "preprocess"
         row[BINARY] = op.kind == "BinaryGemm"

@@ -209,7 +209,7 @@ def _thread_share(g, m, n, threads, rows):
 
 
 @kernel
-def _cell_bytes(table, j, size, ways, some, rec):
+def _cell_bytes(table, j, size, ways, mask, rec):
     """Weights that one step of op j's recurrence reads, all ops of the cell together, at designs of a mask. [B]
 
     A cell begins with the product that needs no step before it, its input's, and its steps take turns over all of it:
@@ -218,7 +218,7 @@ def _cell_bytes(table, j, size, ways, some, rec):
     first = j
     while first > 0 and table[first, T.SEQUENTIAL] > 0.0:
         first -= 1
-    total, i, inside = spread(0.0), first, some
+    total, i, inside = spread(0.0), first, mask
     while i < table.shape[0] and inside != 0:
         inside &= above(_at(table, i, T.STEPS, size[0], size[1], size[2]), 1.0)
         if i > first and table[i, T.STORED] > 0.0 and table[i, T.SEQUENTIAL] == 0.0:
@@ -259,39 +259,39 @@ def _priced(rows, table, flags, size, ways, rec, room, out):
 
     Where threads are fitted, each op runs on as many of the stream's as make it fastest: they are forked and joined
     along a tree, so a power of two or all of them is best. An op is done when the fewer threads of the next lower level
-    take longer even without their barrier. ``done`` of an op is the mask of the designs that are done with it.
+    take longer even without their barrier. ``priced`` of an op is the mask of the designs that are done with it.
     """
-    part, tried, done, threads = room
+    part, tried, priced, threads = room
     store(threads, 0, _of(rec, R.threads))
-    done[:] = 0
+    priced[:] = 0
     _on_threads(threads, rec, part)
-    _price_ops(rows, table, flags, size, ways, part, done, out)
+    _price_ops(rows, table, flags, size, ways, part, priced, out)
     left = above(_of(part, R.barrier) * _of(rec, R.fit_threads), 0.0) & above(load(threads, 0), 1.0)
     while left != 0:
         for lane in range(LANES):
             if left >> lane & 1:
                 threads[lane] = 2.0 ** (np.ceil(np.log2(threads[lane])) - 1.0)
         for j in rows:
-            done[j] |= ALL & ~left
+            priced[j] |= ALL & ~left
         _on_threads(threads, rec, part)
-        _price_ops(rows, table, flags, size, ways, part, done, tried)
+        _price_ops(rows, table, flags, size, ways, part, priced, tried)
         left = 0
         for j in rows:
-            if done[j] == ALL:
+            if priced[j] == ALL:
                 continue
             best, time = _summed(out, j, OVERHEAD + 1), _summed(tried, j, OVERHEAD + 1)
-            less = above(best, time) & ~done[j]
+            less = above(best, time) & ~priced[j]
             for r in range(WIDTH):
                 at = (j * WIDTH + r) * LANES
                 store(out, at, chosen(less, load(tried, at), load(out, at)))
-            done[j] |= at_least(_summed(tried, j, OVERHEAD), best)
-            left |= ALL & ~done[j]
+            priced[j] |= at_least(_summed(tried, j, OVERHEAD), best)
+            left |= ALL & ~priced[j]
         left &= above(load(threads, 0), 1.0)
 
 
 @kernel
-def _price_ops(rows, table, flags, size, ways, rec, done, out):
-    """`_priced` of the ops that some design is not ``done`` with, on the threads of a record.
+def _price_ops(rows, table, flags, size, ways, rec, priced, out):
+    """`_priced` of the ops that some design is not ``priced`` for, on the threads of a record.
 
     Formats and switches are those of the first design.
     """
@@ -307,7 +307,7 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
     table_private = _share(private, _of(rec, R.tables_total))
     table_near = _share(cached, _of(rec, R.tables_total))
     for j in rows:
-        if done[j] == ALL:
+        if priced[j] == ALL:
             continue
         context = _seen(table, j, size[2], size[3])
         g = _at(table, j, T.G, batch, length, context)
@@ -347,36 +347,36 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
         # beside the product or in a pass of its own
         apart = spread(0.0)
         if binary:
-            held = (reads + writes) / 8.0
+            resident = (reads + writes) / 8.0
             moved = (reads + stores * writes) / 8.0
         elif low:
-            held, moved = reads * weight_size, reads * weight_size
+            resident, moved = reads * weight_size, reads * weight_size
             stored_wide = flags[j, QUANTISE] == STORED_NARROW and not requantised
             if flags[j, QUANTISE] == WIDE_INPUT or stored_wide:  # measured, scaled, rounded in a pass of its own
-                held += reads * (wide_size + weight_size)
+                resident += reads * (wide_size + weight_size)
                 apart += reads * (wide_size + stores * weight_size)
                 ranged += reads
                 extra_ops += 1.0
-            held += writes * weight_size
+            resident += writes * weight_size
             moved += stores * writes * weight_size
             if not requantised:  # 32-bit sums stored, read for their range, read again to requantise
-                held += writes * 4.0
+                resident += writes * 4.0
                 moved += stores * writes * 4.0
                 apart += writes * (4.0 + 4.0)
                 ranged += writes
                 extra_ops += 2.0
         else:
-            held = (reads + writes) * element
+            resident = (reads + writes) * element
             moved = (reads + stores * writes) * element
         if inline:
-            held = larger(reads - writes, 0.0) * element
-            moved = held
+            resident = larger(reads - writes, 0.0) * element
+            moved = resident
         if flags[j, FREE] > 0.0:
             moved = spread(0.0)
         state_bytes = state * wide_size
         if klass == T.LOOKUP:
-            held = writes * wide_size
-            moved = stores * held
+            resident = writes * wide_size
+            moved = stores * resident
             weight_bytes = spread(0.0)
         elif binary:
             weight_bytes = weights / 8.0
@@ -386,15 +386,15 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
             weight_bytes = weights * wide_size
 
         # where they lie
-        act_private = _cycle_share(private, held)
-        act_near = _cycle_share(private + shared_share, held)
+        act_private = _cycle_share(private, resident)
+        act_near = _cycle_share(private + shared_share, resident)
         kept_w, kept_private = weight_near, weight_private
-        some = above(steps, 1.0) & above(weight_bytes, 0.0)
-        if some != 0:  # a step finds what the step before it read
+        reread = above(steps, 1.0) & above(weight_bytes, 0.0)
+        if reread != 0:  # a step finds what the step before it read
             again = (steps - 1.0) / steps
-            cell = _cell_bytes(table, j, size, ways, some, rec)
-            kept_w = chosen(some, larger(kept_w, again * _cycle_share(cached, cell)), kept_w)
-            kept_private = chosen(some, larger(kept_private, again * _cycle_share(private, cell)), kept_private)
+            cell = _cell_bytes(table, j, size, ways, reread, rec)
+            kept_w = chosen(reread, larger(kept_w, again * _cycle_share(cached, cell)), kept_w)
+            kept_private = chosen(reread, larger(kept_private, again * _cycle_share(private, cell)), kept_private)
         state_near = _cycle_share(shared_share + private, state_bytes * table[j, T.LAYERS])
         dram_w = weight_bytes * (1.0 - kept_w) + state_bytes * (1.0 - state_near)
         dram_a = moved * (1.0 - act_near)
@@ -516,7 +516,7 @@ def _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals):
     """Adds the times of the ops ``rows`` at the designs lo..hi; ``out``, flat (n_ops, WIDTH, LANES), has the last's."""
     first, fields, values = record
     rec, sums, at_once = np.empty(first.shape[0] * LANES), np.empty(6 * LANES), np.empty(SIZES * LANES)
-    part, tried, done, threads = (
+    part, tried, priced, threads = (
         np.empty(rec.shape),
         np.empty(out.shape),
         np.empty(table.shape[0], np.int64),
@@ -534,7 +534,7 @@ def _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals):
             for r in range(6):
                 sums[r * LANES + lane] = totals[r, point]
         size = load(at_once, 0), load(at_once, LANES), load(at_once, 2 * LANES), load(at_once, 3 * LANES)
-        _priced(rows, table, flags, size, ways, rec, (part, tried, done, threads), out)
+        _priced(rows, table, flags, size, ways, rec, (part, tried, priced, threads), out)
         for i in range(rows.shape[0]):
             for r in range(6):
                 own = times[i] * load(out, (rows[i] * WIDTH + r) * LANES)

@@ -221,10 +221,10 @@ class StreamView:
     def core_dram(self) -> float:
         """Rate at which DRAM streams to one core. [B/s]"""
         model = self.model
-        one = self.cpu.core_bandwidth.si if self.cpu.core_bandwidth is not None else model["core_bandwidth"]
+        rate = self.cpu.core_bandwidth.si if self.cpu.core_bandwidth is not None else model["core_bandwidth"]
         if self.job.switches["cold"]:  # each page first costs a walk and the accesses before the prefetcher follows
-            one = PAGE / (PAGE / one + model["cold_page_misses"] * model["dram_latency"])
-        return one
+            rate = PAGE / (PAGE / rate + model["cold_page_misses"] * model["dram_latency"])
+        return rate
 
     @property
     def dram(self) -> float:
@@ -271,47 +271,47 @@ class StreamView:
 
 
 def _constant(name: str) -> Callable[[StreamView], float]:
-    return lambda seen: seen.model[name]
+    return lambda view: view.model[name]
 
 
 def _switch(name: str) -> Callable[[StreamView], float]:
-    return lambda seen: float(seen.job.switches[name])
+    return lambda view: float(view.job.switches[name])
 
 
 FIELD_OF: dict[str, Callable[[StreamView], float]] = {
-    "threads": lambda seen: seen.threads,
-    "low_peak": lambda seen: seen.share_of_peak(seen.low),
-    "wide_peak": lambda seen: seen.share_of_peak(seen.wide),
-    "binary_peak": lambda seen: seen.share_of_peak("binary"),
-    "vector_rate": lambda seen: seen.vector_rate,
-    "lanes_rate": lambda seen: seen.vector_rate,
-    "clock": lambda seen: seen.clock,
-    "low_gemm": lambda seen: seen.efficiency("gemm_efficiency", seen.low),
-    "low_conv": lambda seen: seen.efficiency("conv_efficiency", seen.low),
-    "wide_gemm": lambda seen: seen.efficiency("gemm_efficiency", seen.wide),
-    "wide_conv": lambda seen: seen.efficiency("conv_efficiency", seen.wide),
-    "lanes": lambda seen: seen.width / 4.0,
-    "low_lanes": lambda seen: seen.width_of(seen.low) / 4.0,
-    "wide_lanes": lambda seen: seen.width_of(seen.wide) / 4.0,
-    "dram": lambda seen: seen.dram,
-    "core_dram": lambda seen: seen.core_dram,
-    "shared_rate": lambda seen: seen.shared_rate,
-    "private_rate": lambda seen: seen.private_rate,
-    "private": lambda seen: seen.threads * seen.levels.private,
-    "shared_share": lambda seen: seen.shared / seen.sharing,
-    "shared": lambda seen: seen.shared,
-    "weights_total": lambda seen: seen.parameters(0),
-    "tables_total": lambda seen: seen.parameters(1),
-    "weight_bytes": lambda seen: BITS[seen.low] / 8,
-    "wide_bytes": lambda seen: BITS[seen.wide] / 8,
-    "quantised": lambda seen: float(BITS[seen.low] < BITS[seen.wide]),
-    "private_latency": lambda seen: _printed(seen.levels.own, "latency") or seen.model["private_latency"],
-    "shared_latency": lambda seen: _printed(seen.levels.last, "latency") or seen.model["shared_latency"],
-    "dram_latency": lambda seen: seen.dram_latency,
+    "threads": lambda view: view.threads,
+    "low_peak": lambda view: view.share_of_peak(view.low),
+    "wide_peak": lambda view: view.share_of_peak(view.wide),
+    "binary_peak": lambda view: view.share_of_peak("binary"),
+    "vector_rate": lambda view: view.vector_rate,
+    "lanes_rate": lambda view: view.vector_rate,
+    "clock": lambda view: view.clock,
+    "low_gemm": lambda view: view.efficiency("gemm_efficiency", view.low),
+    "low_conv": lambda view: view.efficiency("conv_efficiency", view.low),
+    "wide_gemm": lambda view: view.efficiency("gemm_efficiency", view.wide),
+    "wide_conv": lambda view: view.efficiency("conv_efficiency", view.wide),
+    "lanes": lambda view: view.width / 4.0,
+    "low_lanes": lambda view: view.width_of(view.low) / 4.0,
+    "wide_lanes": lambda view: view.width_of(view.wide) / 4.0,
+    "dram": lambda view: view.dram,
+    "core_dram": lambda view: view.core_dram,
+    "shared_rate": lambda view: view.shared_rate,
+    "private_rate": lambda view: view.private_rate,
+    "private": lambda view: view.threads * view.levels.private,
+    "shared_share": lambda view: view.shared / view.sharing,
+    "shared": lambda view: view.shared,
+    "weights_total": lambda view: view.parameters(0),
+    "tables_total": lambda view: view.parameters(1),
+    "weight_bytes": lambda view: BITS[view.low] / 8,
+    "wide_bytes": lambda view: BITS[view.wide] / 8,
+    "quantised": lambda view: float(BITS[view.low] < BITS[view.wide]),
+    "private_latency": lambda view: _printed(view.levels.own, "latency") or view.model["private_latency"],
+    "shared_latency": lambda view: _printed(view.levels.last, "latency") or view.model["shared_latency"],
+    "dram_latency": lambda view: view.dram_latency,
     "misses": _constant("misses_in_flight"),
-    "op_overhead": lambda seen: seen.model["op_overhead"] if seen.framework else 0.0,
-    "window_overhead": lambda seen: seen.model["window_overhead"] if seen.framework else 0.0,
-    "step_overhead": lambda seen: seen.model["step_overhead"] if seen.framework else 0.0,
+    "op_overhead": lambda view: view.model["op_overhead"] if view.framework else 0.0,
+    "window_overhead": lambda view: view.model["window_overhead"] if view.framework else 0.0,
+    "step_overhead": lambda view: view.model["step_overhead"] if view.framework else 0.0,
     "fit_threads": _switch("fit-threads"),
     "fuse": _switch("fuse"),
     "fuse_requantise": _switch("fuse-requantise"),
@@ -326,5 +326,5 @@ _FIELDS = tuple(FIELD_OF.get(name) or _constant(name) for name in M.R._fields)
 @remembered(lambda job: job.key)
 def record(job: Job) -> list[float]:
     """Flat record of a stream's share of the device, in the order of `cpu.model.Record`. [B], [B/s], [FLOP/s], [s]"""
-    seen = StreamView(job)
-    return [field(seen) for field in _FIELDS]
+    view = StreamView(job)
+    return [field(view) for field in _FIELDS]

@@ -29,7 +29,7 @@ from engine.devices.common.contract import (
     Switch,
     Unsupported,
 )
-from engine.devices.common.fabric import POWER, idle_power, scaled_power, shortage, turned
+from engine.devices.common.fabric import POWER, idle_power, scaled_power, shortage, what_if_ratio
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.cache import KV_FORMAT
 from engine.devices.dfx.core import (
@@ -90,7 +90,7 @@ def peak(device: Device, format: str) -> float:
 def idles(device: Device, model: Mapping[str, float]) -> float | None:
     """What a card draws while its core waits for a request. [W] An estimate."""
     assert device.dfx is not None
-    return idle_power(device, turned((device.dfx.d, device.dfx.l)), device.dfx.clock, model)
+    return idle_power(device, what_if_ratio((device.dfx.d, device.dfx.l)), device.dfx.clock, model)
 
 
 def activity(job: Job, watts: float) -> list[float]:
@@ -102,7 +102,7 @@ def draws(device: Device, model: Mapping[str, float]) -> float:
     """Power of a core over that of the catalog's. [-] Its multipliers, clock and memory's bandwidth are its own."""
     dfx = device.dfx
     assert dfx is not None
-    return scaled_power(turned((dfx.d, dfx.l)), dfx.clock, weight_memory(device).bandwidth, model)
+    return scaled_power(what_if_ratio((dfx.d, dfx.l)), dfx.clock, weight_memory(device).bandwidth, model)
 
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:

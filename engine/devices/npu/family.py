@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.devices.common.column import as_doubles, exceeds, larger, largest, numbers, one_by_one, smaller
 from engine.devices.common.contract import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
-from engine.devices.common.fabric import POWER, idle_power, scaled_power, turned
+from engine.devices.common.fabric import POWER, idle_power, scaled_power, what_if_ratio
 from engine.devices.common.host_work import PARSING, parsed_on_host
 from engine.devices.npu.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.density import overfull, resized
@@ -69,7 +69,7 @@ def _what_if(device: Device) -> tuple[Any, Quantity]:
     """By how much what-ifs move its multipliers, [-], and its clock."""
     npu = device.npu
     assert npu is not None
-    return turned((npu.native_dim, npu.lanes, npu.tiles, npu.cores, npu.batch_lanes)), npu.clock
+    return what_if_ratio((npu.native_dim, npu.lanes, npu.tiles, npu.cores, npu.batch_lanes)), npu.clock
 
 
 def draws(device: Device, model: Mapping[str, float]) -> float:

@@ -85,7 +85,7 @@ def test_no_instruction_reads_early_or_overwrites_what_is_still_read(layer, card
     t = timed("layer", layer, cards, context=float(context), chaining=False)
     read_until: dict[int, list[tuple[int, float]]] = {}
     valid: dict[int, float] = {}
-    for row, start, done in zip(t.code, t.start, t.done, strict=True):
+    for row, start, done in zip(t.code, t.start, t.valid, strict=True):
         unit, target, sources = int(row[isa.UNIT]), int(row[isa.DST]), {int(row[c]) for c in (isa.SRC1, isa.SRC2)}
         for source in sources - {isa.NONE}:
             assert start >= valid.get(source, 0.0) - 1e-9
