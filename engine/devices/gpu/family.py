@@ -88,9 +88,9 @@ def idles(device: Device, model: Mapping[str, float]) -> float | None:
     return None if device.power.max is None else model["idle_share"] * device.power.max.si
 
 
-def points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, table: np.ndarray, *given: Any) -> None:
+def points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, table: np.ndarray, *designs: Any) -> None:
     """`Compiled.points`."""
-    P.price_points(lo, hi, rows, times, table, *given, np.empty((len(table), P.WIDTH)))
+    P.price_points(lo, hi, rows, times, table, *designs, np.empty((len(table), P.WIDTH)))
 
 
 def price(job: Job) -> PhaseCost:

@@ -98,10 +98,10 @@ def lowered(phase: Phase) -> np.ndarray:
             readers.setdefault(name, []).append(op)
     heads = _attentions(phase.ops)
     inside = set().union(*(inside for _, inside in heads.values())) if heads else set()
-    done = inside | _between_experts(phase.ops, by_name)
+    inner = inside | _between_experts(phase.ops, by_name)
     riding: set[str] = set()
     for row, op in zip(table, phase.ops, strict=True):
-        row[ROLE] = SCORES if op.name in heads else ATTENDED if op.name in done else _role(op, by_name, readers)
+        row[ROLE] = SCORES if op.name in heads else ATTENDED if op.name in inner else _role(op, by_name, readers)
         row[KERNELS] = _EAGER.get(op.kind, 1.0)
         row[EXPERTS], row[TOPK] = op.attribute("experts"), op.attribute("top_k")
         if op.name in heads:

@@ -96,9 +96,9 @@ def _count(table, j, size, ways, rec):
     weights = _at(table, j, T.WEIGHTS, batch, length, context)
     if table[j, T.STORED] > 0.0:  # what many items choose is read once
         weights = smaller(weights, table[j, T.STORED])
-    state, kept = _at(table, j, T.STATE_READS, batch, length, context), alike(n, 0.0)
+    state, cache = _at(table, j, T.STATE_READS, batch, length, context), alike(n, 0.0)
     if table[j, R.ROLE] != R.SCORES:
-        kept = _at(table, j, T.STATE_WRITES, batch, length, context)
+        cache = _at(table, j, T.STATE_WRITES, batch, length, context)
     owned = part_n * part_g * part_k * part_e
     steps = _at(table, j, T.STEPS, batch, length, context)
     return (
@@ -107,8 +107,8 @@ def _count(table, j, size, ways, rec):
         _at(table, j, T.READS, batch, length, context) * part_g * part_m * part_k * part_e,
         _at(table, j, T.WRITES, batch, length, context) * part_n * part_g * part_m * part_e,
         weights * owned,
-        (state + kept) * owned,
-        kept * owned,
+        (state + cache) * owned,
+        cache * owned,
         _at(table, j, T.G, batch, length, context) * part_g,
         _at(table, j, T.M, batch, length, context) * part_m,
         n * part_n,
@@ -166,20 +166,20 @@ def _machine(block, point):
 @kernel
 def _field(block, wide, at, point):
     """A field of a format of attention: in the lanes of a mask of 16 bits, in others of the scenario's."""
-    one, other = at
-    return chosen(wide, load(block, other * STRIDE + point), load(block, one * STRIDE + point))
+    own, other = at
+    return chosen(wide, load(block, other * STRIDE + point), load(block, own * STRIDE + point))
 
 
 @kernel
 def _fields(block, wide, at, first, point):
     """Five fields of an attention's kernels at ``at``, from the one numbered ``first``: a prompt's are the first."""
-    one, other = at[0] + first, at[1] + first
+    own, other = at[0] + first, at[1] + first
     return (
-        _field(block, wide, (one, other), point),
-        _field(block, wide, (one + 1, other + 1), point),
-        _field(block, wide, (one + 2, other + 2), point),
-        _field(block, wide, (one + 3, other + 3), point),
-        _field(block, wide, (one + 4, other + 4), point),
+        _field(block, wide, (own, other), point),
+        _field(block, wide, (own + 1, other + 1), point),
+        _field(block, wide, (own + 2, other + 2), point),
+        _field(block, wide, (own + 3, other + 3), point),
+        _field(block, wide, (own + 4, other + 4), point),
     )
 
 
@@ -205,8 +205,8 @@ def _prompt_form(block, wide, at, point):
 @kernel
 def _latent(form, many):
     """`attention.FORMAT` of a token whose rows are latent: every query head reads the same ones, in one kernel."""
-    none, kept = 0.0 * many, form[attention.MOST_PARTS : attention.COPIED]
-    return (*form[: attention.MOST_GROUP], many, none, none, *kept, none, none)
+    none, costs = 0.0 * many, form[attention.MOST_PARTS : attention.COPIED]
+    return (*form[: attention.MOST_GROUP], many, none, none, *costs, none, none)
 
 
 @kernel
@@ -228,12 +228,12 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
     few = above(cached, 0.0) & at_least(_FEW, length)
     grows = causal and table[j, T.N + 3] > 0.0
     if few:
-        form, seen = _token_form(block, wide, (L.decode, L.decode16), point), larger(context, keys) if grows else keys
+        form, span = _token_form(block, wide, (L.decode, L.decode16), point), larger(context, keys) if grows else keys
         if table[j, R.CACHED] == 0.0:
             form = _latent(form, alike(like, 1e9))
         row, pair = cached / (batch * keys * kv_heads * 2.0), 2.0 * (depth + values) * length
         seconds, start, which, _, _ = attention.decoded(
-            batch, keys, seen, heads, kv_heads, row, pair, True, machine, form
+            batch, keys, span, heads, kv_heads, row, pair, True, machine, form
         )
         far, pairs = alike(like, q[RUNS] * cached), alike(like, length * keys)
     if few != ALL:
@@ -314,39 +314,39 @@ def _experts(table, j, q, machine, rec, out, answer):
 def _laid(table, j, q, rec):
     """Where a product's operands lie: executions, rows, bytes in, read, passing and missed, share of weights held."""
     at, room = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, rec[slots.L2_SHARE] * rec[slots.L2]
-    m, runs, again, inside, made = q[M], q[RUNS], q[STEPS], q[READS] * q[ACT], q[WRITES] * q[ACT]
+    m, runs, again, inside, output = q[M], q[RUNS], q[STEPS], q[READS] * q[ACT], q[WRITES] * q[ACT]
     if rec[FUSE] > 0.0 and table[j, R.HOISTS] > 0.0:  # every step's input is known: one product of them all
-        m, inside, made, runs, again = m * again, inside * again, made * again, runs / again, alike(again, 1.0)
+        m, inside, output, runs, again = m * again, inside * again, output * again, runs / again, alike(again, 1.0)
     weights, state = q[WEIGHTS] * rec[at + gemm.WEIGHT_BYTES], (q[STATE] - q[KEPT]) * q[ACT]
     read = weights + state
     step = (1.0 - 1.0 / again) * hit_share(read, room)  # a step finds what the step before it read
-    kept = weights * larger(step, hit_share(rec[HELD], room)) + state * step  # and a pass weights, but no state
-    kept = chosen(above(read, 0.0), kept / read, 0.0)
-    stays = weights + made  # a cache of keys and values streams past, evicted first
-    missed = inside * (1.0 - left_share(inside, stays, room)) + made * (1.0 - left_share(made, made, room))
+    hit = weights * larger(step, hit_share(rec[HELD], room)) + state * step  # and a pass weights, but no state
+    hit = chosen(above(read, 0.0), hit / read, 0.0)
+    stays = weights + output  # a cache of keys and values streams past, evicted first
+    missed = inside * (1.0 - left_share(inside, stays, room)) + output * (1.0 - left_share(output, output, room))
     missed = missed + q[KEPT] * q[ACT]  # what it keeps for later streams out
-    return runs, m, inside, read, inside + read + made + q[KEPT] * q[ACT], missed, kept
+    return runs, m, inside, read, inside + read + output + q[KEPT] * q[ACT], missed, hit
 
 
 @kernel
-def _products(table, j, times, q, launches, places, some, rec, room, search, out):
+def _products(table, j, times, q, launches, places, mask, rec, room, search, out):
     """Books a matrix product: where its operands lie, the fastest tile, what quantising its input takes."""
     (block, gain, sums), (menus, wide, counts, tried, best, every_way, ways, ends) = room, search
-    first, upto, one = places
+    first, upto, same = places
     used = upto > first + LANES  # else there are too few designs for what many of them have in common
     at, menu = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, menus[j % len(menus)]
-    runs, m, inside, read, every, missed, kept = _laid(table, j, q, rec)
+    runs, m, inside, read, every, missed, hit = _laid(table, j, q, rec)
     flops, count, machine, form = (
         2.0 * q[G] * m * q[N] * q[K],
         counts[j],
         rec[L.machine : L.low],
         rec[at : at + L.wide - L.low],
     )
-    if not one:
-        count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, missed, kept, machine, form, wide)
+    if not same:
+        count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, missed, hit, machine, form, wide)
     elif count == 0:
-        extents, held = (first_of(q[G]), first_of(m), first_of(q[N]), first_of(q[K])), first_of(kept)
-        count = gemm.menu_of(*extents, first_of(inside), first_of(read), first_of(missed), held, machine, form, menu)
+        extents, share = (first_of(q[G]), first_of(m), first_of(q[N]), first_of(q[K])), first_of(hit)
+        count = gemm.menu_of(*extents, first_of(inside), first_of(read), first_of(missed), share, machine, form, menu)
         if used:
             count = gemm.thinned(menu, count)
         if len(menus) > 1:
@@ -360,7 +360,7 @@ def _products(table, j, times, q, launches, places, some, rec, room, search, out
         count, way = gemm.in_question(menu, count, first_of(flops), own, bits, way, ways), -1
     for point in range(first, upto, LANES):
         guess, bit = -1 if used else way, 1 << point // gemm.SPAN if used else ALL
-        if one:
+        if same:
             way = gemm.best_of(
                 menu, count, first_of(flops), block, point, L.machine, at, FIELDS, some_ways, bit, guess, best
             )
@@ -375,7 +375,7 @@ def _products(table, j, times, q, launches, places, some, rec, room, search, out
         busy, which = load(best, gemm.BUSY_S * LANES), load(best, gemm.LARGEST * LANES)
         issue = load(block, ISSUE * STRIDE + point)
         _spend(gain, runs, busy, which, start, launches, rec[GRAPH] > 0.0, issue)
-        _tally(gain, some, q[RUNS] * q[FLOPS], times, block, out, j, point, sums)
+        _tally(gain, mask, q[RUNS] * q[FLOPS], times, block, out, j, point, sums)
     tried[j] = way
 
 
@@ -430,8 +430,8 @@ def _energy(rate):
 
 
 @kernel
-def _tally(gain, some, work, times, block, out, j, point, sums):
-    """Adds what the designs ``some`` of `LANES` spend on so many operators to ``sums``; keeps the detail of
+def _tally(gain, mask, work, times, block, out, j, point, sums):
+    """Adds what the designs ``mask`` of `LANES` spend on so many operators to ``sums``; keeps the detail of
     the one at place 0."""
     work = alike(load(gain, 0), work)
     store(gain, WORK * LANES, work)
@@ -442,14 +442,14 @@ def _tally(gain, some, work, times, block, out, j, point, sums):
     for r in range(sums.shape[0] // STRIDE):
         at = r * STRIDE + point
         if r != LINKS:  # operators send nothing
-            store(sums, at, load(sums, at) + times * chosen(some, load(gain, r * LANES), 0.0))
-    for r in range(WIDTH if point == 0 and some & 1 else 0):
+            store(sums, at, load(sums, at) + times * chosen(mask, load(gain, r * LANES), 0.0))
+    for r in range(WIDTH if point == 0 and mask & 1 else 0):
         if r != RATE:
             out[j, r] = gain[r * LANES]
 
 
 @kernel
-def _together(table, j, times, q, size, launches, kind, places, some, rec, room, out):
+def _together(table, j, times, q, size, launches, kind, places, mask, rec, room, out):
     """Books what is kept for later, an attention, or what reads and writes once, alone or in a kernel of another."""
     (block, gain, sums), (first, upto, _) = room, places
     for point in range(first, upto, LANES):
@@ -464,7 +464,7 @@ def _together(table, j, times, q, size, launches, kind, places, some, rec, room,
             _riding(q, rec, bus, load(block, LANES_S * STRIDE + point), issue, gain)
         else:
             _stream(table, j, q, launches, rec, block, point, gain)
-        _tally(gain, some, work, times, block, out, j, point, sums)
+        _tally(gain, mask, work, times, block, out, j, point, sums)
 
 
 @kernel
@@ -487,10 +487,10 @@ def _apart(table, j, times, q, count, varying, places, rec, room, shares, answer
 
 
 @kernel
-def _priced(rows, times, table, ways, sizes, count, upto, one, varying, rec, room, out):
+def _priced(rows, times, table, ways, sizes, count, upto, same, varying, rec, room, out):
     """Adds up the times of the ops ``rows`` at ``count`` designs of ``block``, which have `STEADY` in common.
 
-    ``sizes`` are batch, pass length, context and span, a row of `STRIDE` each; ``one``: all have those of the first.
+    ``sizes`` are batch, pass length, context and span, a row of `STRIDE` each; ``same``: all have those of the first.
     Places ``upto`` a multiple of `LANES` are filled.
     """
     fused = rec[FUSE] > 0.0
@@ -505,8 +505,8 @@ def _priced(rows, times, table, ways, sizes, count, upto, one, varying, rec, roo
             out[j, RATE] = LANES_RATE if not product else LOW if table[j, T.QUANTISABLE] > 0.0 else WIDE
         launches = table[j, R.KERNELS] if rec[SPLIT] > 0.0 else 1.0
         kind = _LATER if attended else _SCORES if fused and role == R.SCORES else _PASSING
-        for at in range(0, upto, upto if one else LANES):
-            places = at, upto if one else at + LANES, one
+        for at in range(0, upto, upto if same else LANES):
+            places = at, upto if same else at + LANES, same
             size = _sizes_at(sizes, at)
             q = _count(table, j, size, ways, rec)
             if R.EXPERT <= role < R.ATTENDED:
@@ -530,15 +530,15 @@ def _sizes_at(sizes, at):
 @kernel
 def _upto(start, hi, steady, values, sizes):
     """Where designs end that have those fields in common with the one at ``start``, and whether their sizes too."""
-    end, more, one = start, True, True
+    end, more, same = start, True, True
     while more:
         for r in range(SIZES):
-            one &= sizes[r, start] == sizes[r, end]
+            same &= sizes[r, start] == sizes[r, end]
         end += 1
         more = end < hi and end - start < STRIDE
         for i in steady:
             more = more and values[i, start] == values[i, end]
-    return end, one
+    return end, same
 
 
 @kernel
@@ -554,10 +554,10 @@ def _put(fields, values, start, end, places, block):
 
 
 @kernel
-def _taken_in(start, end, places, given, rec, here):
+def _taken_in(start, end, places, designs, rec, here):
     """Puts what the designs start..end have in common, and their sizes, into ``rec`` and ``here``: whether it is other
     than what was there of the first."""
-    (steady, varying, values, sizes), other = given, False
+    (steady, varying, values, sizes), other = designs, False
     for i in steady:
         other |= rec[varying[i]] != values[i, start]
         rec[varying[i]] = values[i, start]
@@ -593,16 +593,16 @@ def price_points(lo, hi, rows, times, table, ways, sizes, record, totals, out):
     _put(varying, values, lo, lo + 1, every, block)
     start = lo
     while start < hi:
-        end, one = _upto(start, hi, steady, values, sizes)
+        end, same = _upto(start, hi, steady, values, sizes)
         count, places = end - start, -(-(end - start) // LANES) * LANES
         if len(varying):
             _put(varying, values, start, end, places, block)
-        if _taken_in(start, end, places, (steady, varying, values, sizes), rec, here) or start == lo or not one:
+        if _taken_in(start, end, places, (steady, varying, values, sizes), rec, here) or start == lo or not same:
             counts[:] = 0  # else the menus of the block before are as good
         sums[:], ends[:, 0, 0] = 0.0, np.nan  # nothing is known of the rates of this block
-        _priced(rows, times, table, ways, here, count, places, one, varying, rec, room, out)
+        _priced(rows, times, table, ways, here, count, places, same, varying, rec, room, out)
         for r in range(totals.shape[0]):
-            into, found = totals[r, start:end], sums[r * STRIDE :]
+            into, source = totals[r, start:end], sums[r * STRIDE :]
             for i in range(count):
-                into[i] += found[i]
+                into[i] += source[i]
         start = end

@@ -149,11 +149,11 @@ def _vector_peak(job: Job) -> float:
 def _measured(name: str, otherwise: Callable[[Job], float]) -> Callable[[Job], float]:
     """A constant of the generation, or what follows without one."""
 
-    def found(job: Job) -> float:
+    def constant(job: Job) -> float:
         own = _of(job)
         return own["machine"][name] if own is not None else otherwise(job)
 
-    return found
+    return constant
 
 
 def _launch(job: Job) -> float:
@@ -244,8 +244,8 @@ def _draw_s(job: Job, format: str) -> float:
             energy = next(iter(draw.values()))["energy"]
             of = reference(own["parts"][0])
             like = shape if shape in of.peak else facts()["formats"][_NAMED[shape]]["peak"]  # its clock is the same
-            held = draw_s(energy, device.power.max.si, peak(device, like), (of.power, of.peak[like]))
-            return held * (peak(device, like) / peak(device, shape))
+            limited = draw_s(energy, device.power.max.si, peak(device, like), (of.power, of.peak[like]))
+            return limited * (peak(device, like) / peak(device, shape))
     share = achieved(job, shape)
     return 1.0 / (peak(device, format) * (job.model["matmul_efficiency"] if share is None else share))
 
@@ -292,10 +292,10 @@ def _rate(job: Job, format: str) -> float:
 def _side(job: Job, format: str) -> float:
     """Least rows and columns a matmul's tile is filled up to: plain fp32 has no matrix units to fill."""
     assert job.device.gpu is not None
-    given = job.device.gpu.tile_side
+    side = job.device.gpu.tile_side
     if compute_format(job.device, format) == "fp32":
         return 1.0
-    return given.si if given else job.model["tile_side"]
+    return side.si if side else job.model["tile_side"]
 
 
 def _product(wide: bool) -> dict[str, Callable[[Job], float]]:
@@ -334,11 +334,11 @@ def _attends(wide: bool) -> tuple[tuple[Callable[[Job], float], ...], tuple[Call
     """Constants of a token's attention and of a prompt's, as `attention.FORMAT` and its first five."""
 
     def of(kind: str, name: str) -> Callable[[Job], float]:
-        def found(job: Job) -> float:
+        def constant(job: Job) -> float:
             own = "encoder_attention" if kind == "attention_prefill" and not job.graph.causal else kind
             return _constants(job, own, _NAMED.get(_attention_format(job, wide), "bfloat16"))[name]
 
-        return found
+        return constant
 
     def start(alone: Callable[[Job], float]) -> Callable[[Job], float]:
         """Measured alone in its graph, it holds the gap between two replays; in a network there is none."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from engine.devices.common.collective import beyond, link_form
 from engine.devices.common.contract import Job
+from engine.devices.common.fabric import what_if_ratio
 from engine.devices.gpu.operators.collective import form_of
 from engine.devices.gpu.operators.record import facts, fitted
-from hardware_specs.quantity import Quantity
 
 
 def _own(generation: str) -> Mapping[str, float]:
@@ -21,11 +21,6 @@ def _own(generation: str) -> Mapping[str, float]:
 def start_of(generation: str) -> float:
     """What such an all-reduce starts with. [s] Fitted."""
     return _own(generation)["start"]
-
-
-def _turned(quantity: Quantity | None) -> Any:
-    """By how much a what-if moves a number of the catalog. [-]"""
-    return 1.0 if quantity is None else quantity.si / quantity.catalog_si
 
 
 def wired(job: Job, kind: str) -> tuple[Any, ...]:
@@ -40,7 +35,8 @@ def wired(job: Job, kind: str) -> tuple[Any, ...]:
     if measured is None:
         return link_form(job)
     own, ring = _own(measured["as"]), fitted()[measured["as"]]["collectives"][kind]["nccl"]
-    start, rate, late = job.model["collective_latency"], _turned(link.payload), _turned(link.latency) * job.link_hops
+    rate, late = what_if_ratio([link.payload]), what_if_ratio([link.latency]) * job.link_hops
+    start = job.model["collective_latency"]
 
     def here(values: Mapping[str, float]) -> dict[str, Any]:
         return {

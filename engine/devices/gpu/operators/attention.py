@@ -110,8 +110,8 @@ def decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, mach
     units = machine[UNITS]
     row_bytes = row * form[BYTES]
     cached = alike(units, batch * tokens * kv_heads * row_bytes)
-    kept = cached * 0.0 if cold else hit_share(cached, machine[L2_SHARE] * machine[L2])
-    dram = cached * (1.0 - kept) / (machine[BANDWIDTH] * machine[STREAM])
+    hit = cached * 0.0 if cold else hit_share(cached, machine[L2_SHARE] * machine[L2])
+    dram = cached * (1.0 - hit) / (machine[BANDWIDTH] * machine[STREAM])
     group, shared = alike(dram, heads / kv_heads), alike(dram, batch * kv_heads)
     windowed = above(alike(dram, context), alike(dram, tokens))
     apart = above(group, form[MOST_GROUP]) | above(form[LEAST_GROUP], group)

@@ -113,15 +113,15 @@ SPAN = STRIDE // LANES  # parts side by side of which `spans` finds the least an
 
 
 @kernel
-def menu_of(g, m, n, k, inputs, weights, missed, kept, machine, form, menu):
+def menu_of(g, m, n, k, inputs, weights, missed, hit, machine, form, menu):
     """Ways to ``g`` products ``(m, k) x (k, n)`` of so many bytes: fills ``menu`` (MOST, MENU), returns how many.
 
     Tiles and splits: what of a part's data they depend on is its units and its L2. ``missed`` are bytes of inputs and
-    outputs that the L2 does not hold, ``kept`` is the share of the weights that it does. Of `LANES` products side by
+    outputs that the L2 does not hold, ``hit`` is the share of the weights that it does. Of `LANES` products side by
     side every entry is as many; a way that one of them lacks takes it forever.
     """
     units, room = machine[UNITS], machine[L2_SHARE] * machine[L2]
-    missed = missed + weights * (1.0 - kept)
+    missed = missed + weights * (1.0 - hit)
     most, count = smaller(form[MOST_SPLITS], k / _LEAST_K), 0
     for t in range(TILES.shape[0]):
         rows, columns = alike(m, TILES[t, 0]), alike(n, TILES[t, 1])
@@ -156,15 +156,15 @@ def menu_of(g, m, n, k, inputs, weights, missed, kept, machine, form, menu):
                     continue
             deep = rounded_up(k / split / _DEEP) * _DEEP
             waves = rounded_up(tiles * split / units)
-            one = menu[count]
-            put(one, _COMPUTE, chosen(lacking, alike(waves, np.inf), waves * 2.0 * rows * columns * deep))
-            put(one, _FEEDS, waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep)
-            put(one, _WIDENS, waves * columns * deep)
-            put(one, _DEEPS, deep)
-            put(one, _STORES, waves * rows * columns * form[OUT_BYTES])
-            put(one, _JOINS, alike(split, _JOIN if turn > 0 else 0.0))
-            put(one, _PARTS, split * g * m * n * 8.0 if turn > 0 else alike(split, 0.0))
-            put(one, _FAR, far)
+            row = menu[count]
+            put(row, _COMPUTE, chosen(lacking, alike(waves, np.inf), waves * 2.0 * rows * columns * deep))
+            put(row, _FEEDS, waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep)
+            put(row, _WIDENS, waves * columns * deep)
+            put(row, _DEEPS, deep)
+            put(row, _STORES, waves * rows * columns * form[OUT_BYTES])
+            put(row, _JOINS, alike(split, _JOIN if turn > 0 else 0.0))
+            put(row, _PARTS, split * g * m * n * 8.0 if turn > 0 else alike(split, 0.0))
+            put(row, _FAR, far)
             count += 1
     return count
 
@@ -172,10 +172,10 @@ def menu_of(g, m, n, k, inputs, weights, missed, kept, machine, form, menu):
 @kernel
 def thinned(menu, count):
     """Leaves out of a menu what takes no less of anything than a way before it, so never wins; how many stay."""
-    kept = 0
+    size = 0
     for c in range(count):
         better = False
-        for d in range(kept):
+        for d in range(size):
             col = 0
             while col < len(MENU) and menu[d, col] <= menu[c, col]:
                 col += 1
@@ -183,9 +183,9 @@ def thinned(menu, count):
                 better = True
                 break
         if not better:
-            menu[kept] = menu[c]
-            kept += 1
-    return kept
+            menu[size] = menu[c]
+            size += 1
+    return size
 
 
 @kernel
@@ -204,28 +204,28 @@ def follow(block, machine, more, places):
 @kernel
 def _way(menu, c, flops):
     """A way on a menu that has as many lanes as ``flops``."""
-    one = menu[c]
+    row = menu[c]
     return (
-        entry(flops, one, _COMPUTE),
-        entry(flops, one, _FEEDS),
-        entry(flops, one, _WIDENS),
-        entry(flops, one, _DEEPS),
-        entry(flops, one, _STORES),
-        entry(flops, one, _JOINS),
-        entry(flops, one, _PARTS),
-        entry(flops, one, _FAR),
+        entry(flops, row, _COMPUTE),
+        entry(flops, row, _FEEDS),
+        entry(flops, row, _WIDENS),
+        entry(flops, row, _DEEPS),
+        entry(flops, row, _STORES),
+        entry(flops, row, _JOINS),
+        entry(flops, row, _PARTS),
+        entry(flops, row, _FAR),
     )
 
 
 @kernel
-def _terms(one, rates, drawn):
+def _terms(way, rates, drawn):
     """Of a way on the menu: seconds computing, being fed and of DRAM, the fourth power of what they overlap in with a
     power limit's, and seconds that do not overlap."""
     computes, per_fed, widen_s, per_bus, step, per_stored, start, per_joined, _ = rates
-    compute, dram = one[_COMPUTE] * computes, one[_FAR] * per_bus
-    feed = one[_FEEDS] * per_fed + one[_WIDENS] * widen_s
-    rest = one[_DEEPS] * step + one[_STORES] * per_stored
-    rest = rest + (one[_JOINS] * start + one[_PARTS] * per_joined)
+    compute, dram = way[_COMPUTE] * computes, way[_FAR] * per_bus
+    feed = way[_FEEDS] * per_fed + way[_WIDENS] * widen_s
+    rest = way[_DEEPS] * step + way[_STORES] * per_stored
+    rest = rest + (way[_JOINS] * start + way[_PARTS] * per_joined)
     a, b, c = compute * compute, feed * feed, dram * dram
     return compute, feed, dram, a * a + b * b + c * c + drawn, rest
 
@@ -285,7 +285,7 @@ def in_question(menu, count, flops, ends, used, guess, ways):
     Of each its place on the menu and a bit for each of the ``used`` spans where its least time is no more than what
     the ``guess`` takes at most: at higher rates no term takes less.
     """
-    least, most, kept = _end(ends[0]), _end(ends[1]), 0
+    least, most, size = _end(ends[0]), _end(ends[1]), 0
     draw, drawn = flops * least[8], flops * most[8]
     draw, drawn = draw * draw, drawn * drawn
     _, _, _, fourth, rest = _terms(_way(menu, guess, flops), most, drawn * drawn)
@@ -296,9 +296,9 @@ def in_question(menu, count, flops, ends, used, guess, ways):
         room = left * left
         beaten = above(0.0, left) | above(fourth, room * room)
         if used & ~beaten:
-            ways[kept, 0], ways[kept, 1] = c, used & ~beaten
-            kept += 1
-    return kept
+            ways[size, 0], ways[size, 1] = c, used & ~beaten
+            size += 1
+    return size
 
 
 @kernel
@@ -325,8 +325,8 @@ def best_of(menu, count, flops, block, at, machine, form, more, ways, span, gues
         c = ways[i, 0]
         if ways[i, 1] & span == 0:
             continue
-        one = _way(menu, c, flops)
-        compute, feed, dram, fourth, rest = _terms(one, rates, drawn)
+        row = _way(menu, c, flops)
+        compute, feed, dram, fourth, rest = _terms(row, rates, drawn)
         left = limit * SLACK - rest  # first whether it may be the best at all, without a root
         room = left * left
         if at_least(left, 0.0) & at_least(room * room, fourth) == 0:
@@ -345,7 +345,7 @@ def best_of(menu, count, flops, block, at, machine, form, more, ways, span, gues
         which = chosen(at_least(compute, most), float(AT_COMPUTE), which)
         store(fastest, BUSY_S * LANES, chosen(less, busy, load(fastest, BUSY_S * LANES)))
         store(fastest, REST_S * LANES, chosen(less, rest, load(fastest, REST_S * LANES)))
-        store(fastest, MISSED * LANES, chosen(less, one[_FAR], load(fastest, MISSED * LANES)))
+        store(fastest, MISSED * LANES, chosen(less, row[_FAR], load(fastest, MISSED * LANES)))
         store(fastest, LARGEST * LANES, chosen(less, which, load(fastest, LARGEST * LANES)))
     return way
 
@@ -359,9 +359,9 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, ways, guess, be
     """
     weights, inputs, outputs = n * k * form[WEIGHT_BYTES], m * k * form[IN_BYTES], m * n * form[OUT_BYTES]
     room = machine[L2_SHARE] * machine[L2]
-    kept = 0.0 if layers == 0.0 else hit_share(layers * weights + inputs + outputs, room)
+    hit = 0.0 if layers == 0.0 else hit_share(layers * weights + inputs + outputs, room)
     missed = (inputs + outputs) * (1.0 - hit_share(inputs + weights + outputs, room))
-    count = menu_of(1.0, m, n, k, inputs, weights, missed, kept, machine, form, menu)
+    count = menu_of(1.0, m, n, k, inputs, weights, missed, hit, machine, form, menu)
     form_row = len(MACHINE)
     flops = 2.0 * m * n * k
     more, guess = form_row + len(FORMAT), min(guess, count - 1)

@@ -46,13 +46,13 @@ class Kind:
     blanks: frozenset[str] = frozenset()  # numbers that may be blank, for 0: other variants of the kind have them
 
 
-def constants_of(part: Part, kind: str, format: str, runtime: str, given: Mapping[str, Any] | None = None) -> Any:
+def constants_of(part: Part, kind: str, format: str, runtime: str, trial: Mapping[str, Any] | None = None) -> Any:
     """Constants of a kind and format on a part's generation: the runtime's own, else trtllm's, else any there are.
 
     NoModel where none was measured.
     """
-    if given is not None:
-        return given["kind"]
+    if trial is not None:
+        return trial["kind"]
     table = fitted()[part.generation].get(kind, {}).get(format) or _widened(part.generation, kind, format)
     if table is None:
         raise NoModel(f"no {kind} in {format} was measured on generation {part.generation}")
@@ -62,8 +62,8 @@ def constants_of(part: Part, kind: str, format: str, runtime: str, given: Mappin
 def _widened(generation: str, kind: str, format: str) -> Mapping[str, Any] | None:
     """Products of weights that alone are narrow, where none were measured on a generation: its own 16-bit arithmetic,
     weights widened as fast a unit as on another one. None where there are none. An assumption, without a band."""
-    found = (table[kind][format] for table in fitted().values() if format in table.get(kind, {}))
-    other, own = next(found, None), fitted()[generation].get(kind, {}).get("bfloat16")
+    formats = (table[kind][format] for table in fitted().values() if format in table.get(kind, {}))
+    other, own = next(formats, None), fitted()[generation].get(kind, {}).get("bfloat16")
     if kind != "gemm" or other is None or own is None or not format.endswith("_wo"):
         return None
     return {name: {**values, "energy": own[_nearest(own, name)]["energy"]} for name, values in other.items()}
@@ -91,8 +91,8 @@ def format_key(kind: Kind, texts: Texts) -> str:
     return own if own == other else f"{other}-{own}"
 
 
-def _machine(part: Part, given: Mapping[str, Any] | None) -> np.ndarray:
-    return machine(part, given["machine"] if given is not None else None)
+def _machine(part: Part, trial: Mapping[str, Any] | None) -> np.ndarray:
+    return machine(part, trial["machine"] if trial is not None else None)
 
 
 def spread(rows: int, work: Callable[[int, int], None]) -> None:
@@ -105,14 +105,14 @@ def spread(rows: int, work: Callable[[int, int], None]) -> None:
         pass
 
 
-def _gemm(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+def _gemm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
     format, runtime = format_named(texts["dtype"]), runtime_of(texts)
-    form = format_record(part, format, constants_of(part, "gemm", format, runtime, given))
+    form = format_record(part, format, constants_of(part, "gemm", format, runtime, trial))
     m, n, k = (numbers[name] for name in ("m", "n", "k"))
-    held = layers(n * k * form[gemm.WEIGHT_BYTES], part.l2, runtime, texts.get("version", ""), format)
-    held = np.zeros_like(m) if cold else held
-    out, rig = np.zeros((m.shape[0], ANSWER)), _machine(part, given)
-    spread(m.shape[0], lambda lo, hi: gemm.product_rows(lo, hi, m, n, k, held, rig, form, out))
+    layer_count = layers(n * k * form[gemm.WEIGHT_BYTES], part.l2, runtime, texts.get("version", ""), format)
+    layer_count = np.zeros_like(m) if cold else layer_count
+    out, rig = np.zeros((m.shape[0], ANSWER)), _machine(part, trial)
+    spread(m.shape[0], lambda lo, hi: gemm.product_rows(lo, hi, m, n, k, layer_count, rig, form, out))
     return out
 
 
@@ -124,9 +124,9 @@ def _peak(part: Part, format: str) -> float:
     return part.peak[name]
 
 
-def _triple(kind: str, part: Part, format: str, runtime: str, given: Mapping[str, Any] | None) -> list[float]:
+def _triple(kind: str, part: Part, format: str, runtime: str, trial: Mapping[str, Any] | None) -> list[float]:
     """A kind's three constants in the order `facts.yaml` lists them."""
-    constants = constants_of(part, kind, format, runtime, given)
+    constants = constants_of(part, kind, format, runtime, trial)
     return [constants[name] for name in facts()["kinds"][kind]]
 
 
@@ -155,26 +155,26 @@ def decode_way(generation: str, format: str, runtime: str) -> dict[str, float]:
 
     Counts and switches; what copying queries takes is an estimate.
     """
-    given = dict(facts()["decode_kernels"].get(f"{generation} {format} {runtime}", {}))
-    found = {"own_resident": 1.0} if given.pop("own", False) else {}
-    found["copied"] = given.pop("copies", 0) * facts()["usual_launch"]
-    return _WAY | found | {name: float(value) for name, value in given.items()}
+    row = dict(facts()["decode_kernels"].get(f"{generation} {format} {runtime}", {}))
+    way = {"own_resident": 1.0} if row.pop("own", False) else {}
+    way["copied"] = row.pop("copies", 0) * facts()["usual_launch"]
+    return _WAY | way | {name: float(value) for name, value in row.items()}
 
 
 def _decode(kind: str, row: float, pair_flops: float) -> Model:
     """Model of a kind that reads ``row`` elements and computes ``pair_flops`` a cached token; 0: by head width."""
 
-    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
         format, runtime = format_named(texts["kv_dtype"]), runtime_of(texts)
-        constants = _triple(kind, part, format, runtime, given)
-        runtime = runtime if given else _nearest(fitted()[part.generation][kind][format], runtime)
+        constants = _triple(kind, part, format, runtime, trial)
+        runtime = runtime if trial else _nearest(fitted()[part.generation][kind][format], runtime)
         peak = _peak(part, format if facts()["formats"][format]["peak"] in part.peak else "bfloat16")
         own, way = constants, decode_way(part.generation, format, runtime)
         if row > 0.0:  # latent rows fill a unit's memory
             parts = 1.0 if texts.get("version") in facts()["unsplit_mla"] else np.inf
             way = decode_way("", "", "") | {"resident": 1.0, "most_parts": parts}
         elif has_own(part.generation, format, runtime):
-            own = _triple(kind, part, format, f"{runtime}-own", {**given, "kind": given["own"]} if given else None)
+            own = _triple(kind, part, format, f"{runtime}-own", {**trial, "kind": trial["own"]} if trial else None)
         form = np.array([1.0 / peak, facts()["formats"][format]["in"], *constants, *own, *way.values()])
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads = numbers.get("kv_heads", np.ones_like(heads))
@@ -183,7 +183,7 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
         tokens = np.where(window > 0, np.minimum(context, window), context)
         wide = 2.0 * numbers["head_dim"] if row == 0.0 else np.full_like(heads, row)
         flops = 2.0 * wide if row == 0.0 else np.full_like(heads, pair_flops)
-        out, rig = np.zeros((batch.shape[0], ANSWER)), _machine(part, given)
+        out, rig = np.zeros((batch.shape[0], ANSWER)), _machine(part, trial)
         spread(
             batch.shape[0],
             lambda lo, hi: attention.decode_rows(
@@ -219,33 +219,33 @@ def _prompts(
 def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) -> Model:
     """Model of a kind whose queries and keys, and values, are ``widths`` wide; 0: as its rows say."""
 
-    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
         format, runtime = format_named(texts[column]), runtime_of(texts)
         mixed = format_named(texts.get("attn_dtype") or format) + "-" + format
-        known = given is None and mixed in fitted()[part.generation].get(kind, {})
-        constants = _triple(kind, part, mixed if known else format, runtime, given)
+        known = trial is None and mixed in fitted()[part.generation].get(kind, {})
+        constants = _triple(kind, part, mixed if known else format, runtime, trial)
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads, window = numbers.get("kv_heads", heads), numbers.get("window", np.zeros_like(heads))
         qk, v = (np.full_like(heads, width) if width else numbers["head_dim"] for width in widths)
-        out, rig, length = np.zeros((batch.shape[0], ANSWER)), _machine(part, given), numbers["seq_len"]
+        out, rig, length = np.zeros((batch.shape[0], ANSWER)), _machine(part, trial), numbers["seq_len"]
         least, most = prefill_heads(part.generation, mixed)
         has = (qk >= least) & (qk <= most)
         tile = prefill_tile(part.generation)
         way = f"{part.generation} {runtime}" in facts()["prefill_packs"], causal and runtime in facts()["prefill_pages"]
-        for some, runs_in in ((has, format), (~has, "bfloat16")):
-            if some.any():
-                taken = constants if runs_in == format else _triple(kind, part, runs_in, runtime, None)
-                form = np.array([1.0 / _peak(part, runs_in), facts()["formats"][runs_in]["in"], *taken, tile])
-                columns = [c[some] for c in (batch, length, heads, kv_heads, qk, v, window)]
-                out[some] = _prompts(columns, causal, way, rig, form)
+        for rows, runs_in in ((has, format), (~has, "bfloat16")):
+            if rows.any():
+                three = constants if runs_in == format else _triple(kind, part, runs_in, runtime, None)
+                form = np.array([1.0 / _peak(part, runs_in), facts()["formats"][runs_in]["in"], *three, tile])
+                columns = [c[rows] for c in (batch, length, heads, kv_heads, qk, v, window)]
+                out[rows] = _prompts(columns, causal, way, rig, form)
         return out
 
     return model
 
 
-def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
     format, runtime = format_named(texts["dtype"]), runtime_of(texts)
-    constants = _triple("moe", part, format, runtime, given)
+    constants = _triple("moe", part, format, runtime, trial)
     shape = facts()["formats"][format]
     form = np.array([1.0 / _peak(part, format), shape["in"], shape["weight"], *constants])
     law = texts["distribution"]
@@ -260,7 +260,7 @@ def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[
     tokens, hidden, inter, topk, experts, tensor, ranks, gated = (
         numbers[name] for name in ("tokens", "hidden", "inter", "topk", "experts", "moe_tp", "moe_ep", "gated")
     )
-    out, rig = np.zeros((tokens.shape[0], ANSWER)), _machine(part, given)
+    out, rig = np.zeros((tokens.shape[0], ANSWER)), _machine(part, trial)
     spread(
         tokens.shape[0],
         lambda lo, hi: moe.block_rows(
@@ -270,14 +270,14 @@ def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[
     return out
 
 
-def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
     format, runtime = format_named(texts["dtype"]), runtime_of(texts)
-    constants = _triple("mla_bmm", part, format, runtime, given)
+    constants = _triple("mla_bmm", part, format, runtime, trial)
     known = facts()["formats"]
     form = np.array([1.0 / _peak(part, format), known[format]["in"], known[format]["weight"], *constants])
     n, k = _chosen("op", texts["op"], facts()["mla_products"])
     tokens, heads = numbers["tokens"], numbers["heads"]
-    out, rig = np.zeros((tokens.shape[0], ANSWER)), _machine(part, given)
+    out, rig = np.zeros((tokens.shape[0], ANSWER)), _machine(part, trial)
     spread(tokens.shape[0], lambda lo, hi: moe.batched_rows(lo, hi, tokens, heads, n, k, cold, rig, form, out))
     return out
 
@@ -291,7 +291,7 @@ def _chosen(name: str, value: str, known: Mapping[str, Any]) -> Any:
 def _collective(kind: str, op: str | None) -> Model:
     """Model of a kind whose rows are all one operation, or name it."""
 
-    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
         chosen = op or texts["op"]
         code = _chosen("op", chosen, OPS)
         key = texts[next(k.format for k in _KINDS if k.name == kind)]
@@ -300,7 +300,7 @@ def _collective(kind: str, op: str | None) -> Model:
         runtime = runtime_of(texts)
         part = replace(part, generation=facts()["wires"].get(part.link, {}).get("as", part.generation))
         own, key = None, format_named(key) if kind == "all_reduce" else key
-        ring = constants_of(part, kind, key, runtime, given)
+        ring = constants_of(part, kind, key, runtime, trial)
         if kind == "all_reduce":
             own, ring = ring, constants_of(part, "collectives", "all_reduce", "nccl")
         size = numbers["bytes"]
@@ -318,10 +318,10 @@ def _collective(kind: str, op: str | None) -> Model:
 def _stream(kind: str, moved: Callable[[Texts, Numbers], np.ndarray]) -> Model:
     """Model of a kind that moves ``moved`` bytes a row."""
 
-    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
-        form = np.array(_triple(kind, part, texts["op"], runtime_of(texts), given))
+    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
+        form = np.array(_triple(kind, part, texts["op"], runtime_of(texts), trial))
         size = np.ascontiguousarray(moved(texts, numbers))
-        out, rig = np.zeros((size.shape[0], ANSWER)), _machine(part, given)
+        out, rig = np.zeros((size.shape[0], ANSWER)), _machine(part, trial)
         spread(size.shape[0], lambda lo, hi: stream.stream_rows(lo, hi, size, rig, form, out))
         return out
 
@@ -336,8 +336,8 @@ _ALONE = 0.25  # of a unit's share of heads that one head's chunks take at least
 _WRITTEN = 7.0  # arrays as large as the values that chunks write and read: w, u, new values, results, states (twice)
 
 
-def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
-    form = np.array(_triple("linear_attention", part, f"{texts['kernel']}.{texts['op']}", runtime_of(texts), given))
+def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
+    form = np.array(_triple("linear_attention", part, f"{texts['kernel']}.{texts['op']}", runtime_of(texts), trial))
     keys, values = (numbers[f"num_{x}_heads"] * numbers[f"head_{x}_dim"] for x in "kv")
     if "conv" in texts["kernel"]:
         channels = keys
@@ -351,7 +351,7 @@ def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: M
             moved += (_WRITTEN - 1.0) * numbers["tokens"] * values * 4.0
             shared = np.maximum(numbers["batch"] * numbers["num_v_heads"] / part.units, _ALONE)
             state = shared * np.ceil(numbers["seq_len"] / 64.0)
-    out, rig = np.zeros((moved.shape[0], ANSWER)), _machine(part, given)
+    out, rig = np.zeros((moved.shape[0], ANSWER)), _machine(part, trial)
     spread(moved.shape[0], lambda lo, hi: stream.recurrent_rows(lo, hi, moved, state, rig, form, out))
     return out
 

@@ -47,7 +47,7 @@ def expert_loads(tokens, topk, experts, ranks, exponent, counts, loads):
     and the number of tokens, scaled to what is routed, and the rank holds the largest.
     """
     routed = tokens * topk
-    held = experts / ranks
+    local = experts / ranks
     for c in range(CLASSES):
         counts[c], loads[c] = 0.0, 0.0
     if exponent <= 0.0:
@@ -62,18 +62,18 @@ def expert_loads(tokens, topk, experts, ranks, exponent, counts, loads):
         mean = (exponent - 1.0) / (exponent - 2.0) * (1.0 - reach * far) / (1.0 - far)
     scale = routed / (experts * mean)
     top = min(tokens, max(reach * scale, 1.0))  # what has all others wait has a token
-    others = max(held - 1.0, 0.0) if ranks > 1.0 else held
+    rest = max(local - 1.0, 0.0) if ranks > 1.0 else local
     # loads are whole: below half a token none, and what rounding leaves over goes to any expert, a token each
     none = min(max((1.0 - max(0.5 / scale, 1.0) ** (1.0 - exponent)) / (1.0 - far), 0.0), 1.0)
     mean = 0.0
     for c in range(CLASSES):
         u = none + (1.0 - none) * (c + 0.5) / CLASSES
         x = (1.0 + u * (far - 1.0)) ** (1.0 / (1.0 - exponent)) * scale
-        counts[c], loads[c] = others * (1.0 - none) / CLASSES, max(min(x, tokens), 1.0)
+        counts[c], loads[c] = rest * (1.0 - none) / CLASSES, max(min(x, tokens), 1.0)
         mean += (1.0 - none) / CLASSES * loads[c]
     over, total = routed / experts - mean, 0.0
-    single = others * none * min(max(over, 0.0), 1.0)
-    spare = others * max(-over, 0.0)  # what rounding adds too much is taken from those with least
+    single = rest * none * min(max(over, 0.0), 1.0)
+    spare = rest * max(-over, 0.0)  # what rounding adds too much is taken from those with least
     for c in range(CLASSES):
         loads[c] = min(loads[c] + max(over, 0.0), tokens)
         lost = min(counts[c], spare / loads[c])
@@ -86,9 +86,9 @@ def expert_loads(tokens, topk, experts, ranks, exponent, counts, loads):
         total += counts[c] * loads[c]
     if ranks > 1.0:
         # the largest of all joins the class it is nearest to: the last one, which quantiles leave below it
-        both = counts[CLASSES - 1] + 1.0
-        loads[CLASSES - 1] = (counts[CLASSES - 1] * loads[CLASSES - 1] + top) / both
-        counts[CLASSES - 1] = both
+        members = counts[CLASSES - 1] + 1.0
+        loads[CLASSES - 1] = (counts[CLASSES - 1] * loads[CLASSES - 1] + top) / members
+        counts[CLASSES - 1] = members
         total += top
     return total
 
@@ -104,7 +104,7 @@ def spread_loads(tokens, topk, experts, counts, loads):
 
 
 @kernel
-def grouped_seconds(counts, loads, n, k, kept, machine, form, out):
+def grouped_seconds(counts, loads, n, k, hit, machine, form, out):
     """Seconds of one product of every expert's tokens with its own ``(k, n)`` weights; its regime into ``out``."""
     units = machine[UNITS]
     room = machine[L2_SHARE] * machine[L2]
@@ -115,7 +115,7 @@ def grouped_seconds(counts, loads, n, k, kept, machine, form, out):
         total += counts[c] * loads[c]
     weights, inputs, outputs = active * n * k * form[WEIGHT_BYTES], total * k * form[IN_BYTES], total * n * 2.0
     near = hit_share(inputs + outputs, room)
-    missed = weights * (1.0 - kept) + (inputs + outputs) * (1.0 - near)
+    missed = weights * (1.0 - hit) + (inputs + outputs) * (1.0 - near)
     dram = missed / (machine[BANDWIDTH] * machine[DRAM_SHARE])
     for t in range(TILES.shape[0]):
         rows, columns = TILES[t, 0], TILES[t, 1]
@@ -151,9 +151,9 @@ def block_seconds(tokens, hidden, inter, topk, experts, tensor, ranks, gated, ex
     matrices = 2.0 + gated
     weights = active * matrices * hidden * width * form[WEIGHT_BYTES]
     warm = not cold
-    kept = hit_share(weights, machine[L2_SHARE] * machine[L2]) if warm else 0.0
-    first = grouped_seconds(counts, loads, width * (1.0 + gated), hidden, kept, machine, form, out)
-    second = grouped_seconds(counts, loads, hidden, width, kept, machine, form, out)
+    hit = hit_share(weights, machine[L2_SHARE] * machine[L2]) if warm else 0.0
+    first = grouped_seconds(counts, loads, width * (1.0 + gated), hidden, hit, machine, form, out)
+    second = grouped_seconds(counts, loads, hidden, width, hit, machine, form, out)
     rows = total * (2.0 * hidden + (2.0 + gated) * width) + 2.0 * tokens * hidden  # every token is joined
     rows *= 2.0 * form[PASSES]
     near = hit_share(rows, 2.0 * machine[L2])
@@ -195,8 +195,8 @@ def batched_seconds(tokens, heads, n, k, cold, machine, form, out):
     counts, loads = np.zeros(CLASSES), np.zeros(CLASSES)
     counts[0], loads[0] = heads, tokens
     weights, rows = heads * n * k * form[WEIGHT_BYTES], heads * tokens * (k * form[IN_BYTES] + n * 2.0)
-    kept = 0.0 if cold else hit_share(weights + rows, machine[L2_SHARE] * machine[L2])
-    product = grouped_seconds(counts, loads, n, k, kept, machine, form, out)
+    hit = 0.0 if cold else hit_share(weights + rows, machine[L2_SHARE] * machine[L2])
+    product = grouped_seconds(counts, loads, n, k, hit, machine, form, out)
     passing = rows * form[PASSES] / (machine[BANDWIDTH] * machine[DRAM_SHARE])
     compute = 2.0 * heads * tokens * n * k * form[FLOP_S]
     memory = max(weights + rows - machine[L2], 0.0) / machine[BANDWIDTH]

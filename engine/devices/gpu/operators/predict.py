@@ -63,10 +63,10 @@ def _band(kind: Kind, part: Part, texts: Mapping[str, str], regime: np.ndarray) 
     if part.kin or (kind.name == "gemm" and format_key(kind, texts) not in fitted()[part.generation]["gemm"]):
         return np.full(regime.shape, np.nan), np.full(regime.shape, np.nan)
     table = bands().get(kind.name, {})
-    mine = table.get(f"{part.generation} {variant_of(kind, texts)}", {})
+    cell = table.get(f"{part.generation} {variant_of(kind, texts)}", {})
     pairs = []
     for name in REGIMES:
-        low, high = mine.get(name) or mine.get("all") or table.get("all") or (np.nan, np.nan)
+        low, high = cell.get(name) or cell.get("all") or table.get("all") or (np.nan, np.nan)
         wide = 1.0 if part.measured else _OUTSIDE
         pairs.append((low**wide, high**wide))
     chosen = np.array(pairs)[regime]
@@ -79,26 +79,26 @@ def predict(
     """Answers to every row: ``texts`` and ``numbers`` are columns of one length, ``device`` among the texts."""
     names = list(texts)
     rows = len(texts["device"])
-    group, seen = groups(list(texts.values()))
+    group, keys = groups(list(texts.values()))
     order = np.argsort(group, kind="stable")
-    ends = np.cumsum(np.bincount(group, minlength=len(seen)))
+    ends = np.cumsum(np.bincount(group, minlength=len(keys)))
     answers = np.full((rows, ANSWER), np.nan)
     low, high = np.full(rows, np.nan), np.full(rows, np.nan)
     why = np.zeros(rows, dtype=np.int64)
     reasons: dict[str, int] = {"": 0}
-    for index, key in enumerate(seen):
+    for index, key in enumerate(keys):
         at = order[ends[index - 1] if index else 0 : ends[index]]
-        said = dict(zip(names, key, strict=True))
+        row = dict(zip(names, key, strict=True))
         try:
-            part = named_part(said["device"])
+            part = named_part(row["device"])
             figures = kind.model(
-                part, said, {name: np.ascontiguousarray(v[at]) for name, v in numbers.items()}, cold, None
+                part, row, {name: np.ascontiguousarray(v[at]) for name, v in numbers.items()}, cold, None
             )
         except NoModel as error:
             why[at] = reasons.setdefault(str(error), len(reasons))
             continue
         answers[at] = figures
-        small, large = _band(kind, part, said, figures[:, REGIME].astype(np.int64))
+        small, large = _band(kind, part, row, figures[:, REGIME].astype(np.int64))
         low[at], high[at] = figures[:, SECONDS] * small, figures[:, SECONDS] * large
         unseen = at[numbers["gpus"][at] > part.beyond[0]] if "gpus" in numbers else at[:0]
         low[unseen] = high[unseen] = np.nan  # no evidence between nodes

@@ -97,8 +97,8 @@ def part_of(device: Device, catalog: Catalog) -> Part:
 def _wires(device: Device, catalog: Catalog) -> tuple[float, str, tuple[float, float, float]]:
     """Rate and name of the wire to a part's peers [B/s], and what lies beyond, of the first system made of it."""
     wire, name, (joins, *far) = 0.0, "", ALONE
-    made = (one for one in map(catalog.system, catalog.ids("systems")) if one.devices[0].device == device.id)
-    system = catalog.system(device.id) if device.id in catalog.ids("systems") else next(made, None)
+    systems = (s for s in map(catalog.system, catalog.ids("systems")) if s.devices[0].device == device.id)
+    system = catalog.system(device.id) if device.id in catalog.ids("systems") else next(systems, None)
     for use in system.links if system is not None else ():
         link = catalog.link(use.link)
         if use.role == "peer":
@@ -144,8 +144,8 @@ def draw_s(energy: float, power: Any, peak: Any, measured: tuple[float, float]) 
     u^3 P energy / u0^2 = power, down to the least voltage, below which power is the clock's alone.
     """
     watts, printed = measured
-    held = watts / energy / printed  # above 1 where the largest products meet no limit
-    room = power * held**2 / (energy * peak)
+    ratio = watts / energy / printed  # above 1 where the largest products meet no limit
+    room = power * ratio**2 / (energy * peak)
     clock = smaller(one_by_one(_cube_root, room), room / LEAST_VOLTAGE**2)
     return 1.0 / (clock * peak)
 

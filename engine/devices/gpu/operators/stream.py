@@ -65,11 +65,11 @@ def recurrent_seconds(moved, state, machine, form, out):
     """
     near = hit_share(moved, 2.0 * machine[L2_SHARE] * machine[L2])
     dram = moved * (1.0 - near) / (machine[BANDWIDTH] * form[SHARE])
-    held = state * form[RATE] + moved * near / (machine[UNITS] * machine[FEED])
+    onchip = state * form[RATE] + moved * near / (machine[UNITS] * machine[FEED])
     out[BOUND] = max(moved - 2.0 * machine[L2], 0.0) / machine[BANDWIDTH]
     out[BOUND_BY] = MEMORY
-    out[SECONDS] = max(dram + held + form[START], out[BOUND])
-    out[REGIME] = AT_START if form[START] >= max(dram, held) else AT_MEMORY if dram >= held else AT_CHIP
+    out[SECONDS] = max(dram + onchip + form[START], out[BOUND])
+    out[REGIME] = AT_START if form[START] >= max(dram, onchip) else AT_MEMORY if dram >= onchip else AT_CHIP
 
 
 @kernel

@@ -28,14 +28,14 @@ def hit_share(footprint, capacity):
 
 
 @kernel
-def left_share(made, others, capacity):
-    """Share of ``made`` bytes that their reader still finds while ``others`` pass beside them. [-]
+def left_share(output, passing, capacity):
+    """Share of ``output`` bytes that their reader still finds while ``passing`` ones pass beside them. [-]
 
     Between the writing of a byte and its reading lie the bytes written after it, those read before it, and its share of
     the others: all that was made, and more the later it is read. What a capacity below all of both holds is a part.
     """
-    part = chosen(above(others, 0.0), larger((capacity - made) / others, 0.0), 0.0)
-    return chosen(at_least(capacity, made + others), alike(part, 1.0), part)
+    part = chosen(above(passing, 0.0), larger((capacity - output) / passing, 0.0), 0.0)
+    return chosen(at_least(capacity, output + passing), alike(part, 1.0), part)
 
 
 @kernel
