@@ -40,12 +40,12 @@ class Attribution:
 
 
 def _between(
-    base: Scenario, other: Scenario, taken: frozenset[str], catalog: Catalog | None, zoo: Zoo | None
+    base: Scenario, other: Scenario, groups: frozenset[str], catalog: Catalog | None, zoo: Zoo | None
 ) -> Report:
     """The base with some groups of the other. What the resulting pair does not offer comes from the other scenario,
     then from the base, then from the pair's defaults, so that every mixture is a scenario that can run."""
-    taken |= {"workload", "hardware"} if _BOTH in taken else set()
-    source = {field: (other if group in taken else base) for group, fields in GROUPS.items() for field in fields}
+    groups |= {"workload", "hardware"} if _BOTH in groups else set()
+    source = {field: (other if group in groups else base) for group, fields in GROUPS.items() for field in fields}
     fields = {field: getattr(s, field) for field, s in source.items()}
     mixed = make(base.model_dump() | {k: v.model_dump() if hasattr(v, "model_dump") else v for k, v in fields.items()})
     try:
@@ -122,12 +122,12 @@ def attribute(
         groups = [_BOTH, *(g for g in groups if g not in ("workload", "hardware"))]
     values: dict[frozenset[str], Fraction] = {}
     for size in range(len(groups) + 1):
-        for some in combinations(groups, size):
-            report = _between(base, other, frozenset(some), catalog, zoo)
+        for subset in combinations(groups, size):
+            report = _between(base, other, frozenset(subset), catalog, zoo)
             value = report.figure(figure)
             if value is None:
                 raise ScenarioError(f"{figure} is not known for {report.system_name}: it can't be attributed")
-            values[frozenset(some)] = Fraction(value)
+            values[frozenset(subset)] = Fraction(value)
     n = len(groups)
     shares: dict[str, Fraction] = {}
     for group in groups:
@@ -135,9 +135,9 @@ def attribute(
         shares[group] = sum(
             (
                 Fraction(factorial(size) * factorial(n - size - 1), factorial(n))
-                * (values[frozenset((*some, group))] - values[frozenset(some)])
+                * (values[frozenset((*subset, group))] - values[frozenset(subset)])
                 for size in range(n)
-                for some in combinations(rest, size)
+                for subset in combinations(rest, size)
             ),
             Fraction(0),
         )

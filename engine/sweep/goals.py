@@ -56,16 +56,16 @@ def _figure(name: Any, where: str) -> str:
     return str(name)
 
 
-def objectives_of(given: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objective, ...]:
+def objectives_of(stated: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objective, ...]:
     """Objectives from ``latency_s:min,throughput_per_w:max``, a list of such parts, or a mapping figure -> min|max.
 
     ScenarioError for a list that is none, an unknown figure or goal, or more than 4.
     """
-    if isinstance(given, Mapping):
-        given = [f"{k}:{v}" for k, v in given.items()]
-    if not isinstance(given, str | list | tuple):
-        raise ScenarioError(f"objectives is {brief(given)}: a list such as [latency_s:min, capex_usd:min] is needed")
-    parts: Sequence[Any] = given.split(",") if isinstance(given, str) else given
+    if isinstance(stated, Mapping):
+        stated = [f"{k}:{v}" for k, v in stated.items()]
+    if not isinstance(stated, str | list | tuple):
+        raise ScenarioError(f"objectives is {brief(stated)}: a list such as [latency_s:min, capex_usd:min] is needed")
+    parts: Sequence[Any] = stated.split(",") if isinstance(stated, str) else stated
     objectives = []
     for part in parts:
         if isinstance(part, Objective):
@@ -82,14 +82,14 @@ def objectives_of(given: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objec
     return tuple(objectives)
 
 
-def limits_of(given: Any) -> tuple[bool, tuple[Limit, ...]]:
+def limits_of(stated: Any) -> tuple[bool, tuple[Limit, ...]]:
     """(whether a design must fit, limits) from parts such as ``fits`` or ``latency_s <= 0.02``.
 
     ScenarioError for a list or a limit that is none.
     """
-    if not isinstance(given, str | list | tuple | None):
-        raise ScenarioError(f"constraints is {brief(given)}: a list such as [fits, latency_s <= 0.02] is needed")
-    parts: Sequence[Any] = [p for p in given.split(",") if p.strip()] if isinstance(given, str) else given or ()
+    if not isinstance(stated, str | list | tuple | None):
+        raise ScenarioError(f"constraints is {brief(stated)}: a list such as [fits, latency_s <= 0.02] is needed")
+    parts: Sequence[Any] = [p for p in stated.split(",") if p.strip()] if isinstance(stated, str) else stated or ()
     fits, limits = False, []
     for part in parts:
         if isinstance(part, Limit):

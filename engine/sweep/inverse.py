@@ -57,7 +57,7 @@ def _distance(axis: Axis, start: int) -> np.ndarray:
 
 def _worst(space: Space, figures: Mapping[str, np.ndarray], unfit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Largest relative excess of each design over its limits, and which limit: len(limits) stands for fitting."""
-    rows = [one.excess(figures[one.figure]) for one in space.limits]
+    rows = [limit.excess(figures[limit.figure]) for limit in space.limits]
     rows = [np.where(np.isnan(row), np.inf, row) for row in rows]
     if space.fits:
         rows.append(np.where(unfit, np.inf, -np.inf))
@@ -85,7 +85,7 @@ def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = No
     space = space.within(catalog, zoo)
     space.priced()
     at = _start(space, start)
-    names = list(dict.fromkeys(one.figure for one in space.limits)) or ["latency_s"]
+    names = list(dict.fromkeys(limit.figure for limit in space.limits)) or ["latency_s"]
     values, bad, unfit = price(space, names, catalog, zoo)
     if bad.all():
         raise ScenarioError("no design of this grid runs: every one is refused by its system")
@@ -100,15 +100,15 @@ def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = No
         distance = _distance(axis, at[i]).reshape(shape)
         moved, far = moved + (np.arange(len(axis)) != at[i]).reshape(shape), far + distance
     moved, far = moved.reshape(-1), np.round(far.reshape(-1), 9)
-    kept = np.flatnonzero(worst <= 0)
-    if not len(kept):
+    within = np.flatnonzero(worst <= 0)
+    if not len(within):
         return _missed(space, at, figures, worst, which, moved, far, bad)
-    number = int(kept[np.lexsort((kept, far[kept], moved[kept]))[0]])
+    number = int(within[np.lexsort((within, far[within], moved[within]))[0]])
     binding, gap = _binding(space, at, number, worst, which)
     changes = _changes(space, at, number)
-    told = ", ".join(f"{path} {a} -> {b}" for path, (a, b) in changes.items()) or "nothing has to change"
+    text = ", ".join(f"{path} {a} -> {b}" for path, (a, b) in changes.items()) or "nothing has to change"
     stopped = f"; {binding} binds" if binding else ""
-    return _answer(space, number, True, changes, figures, binding, gap, f"{told}{stopped}.")
+    return _answer(space, number, True, changes, figures, binding, gap, f"{text}{stopped}.")
 
 
 def _answer(

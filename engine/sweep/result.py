@@ -195,9 +195,9 @@ def write_rows(rows: Iterator[dict[str, Any]], path: Path) -> int:
             import pyarrow.parquet as pq
         except ImportError:
             raise ScenarioError(f"{path.name}: Parquet needs pyarrow, which is not installed; use .csv") from None
-        kept = [first, *rows] if first is not None else []
-        pq.write_table(pa.Table.from_pylist(kept), path)
-        return len(kept)
+        table = [first, *rows] if first is not None else []
+        pq.write_table(pa.Table.from_pylist(table), path)
+        return len(table)
     if path.suffix != ".csv":
         raise ScenarioError(f"{path.name}: .csv and .parquet can be written")
     count = 0

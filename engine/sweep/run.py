@@ -74,8 +74,8 @@ class _Cloud:
     @property
     def reached(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Numbers, figures and states of those whose chunk was done. [SI]"""
-        done = self.state != _NOT_DRAWN
-        return self.numbers[done], self.figures[:, done], self.state[done]
+        priced = self.state != _NOT_DRAWN
+        return self.numbers[priced], self.figures[:, priced], self.state[priced]
 
 
 class _Archive:
@@ -165,7 +165,7 @@ def sweep(
     space = space_of(space, catalog, zoo)
     space.enumerable()
     space.priced()
-    wanted = tuple(dict.fromkeys([*(o.figure for o in space.objectives), *(one.figure for one in space.limits)]))
+    wanted = tuple(dict.fromkeys([*(o.figure for o in space.objectives), *(limit.figure for limit in space.limits)]))
     wish = ChunkRequest(space.objectives, space.limits, space.fits, wanted, bins, top)
 
     def beat(at: int, of: int) -> None:
@@ -193,10 +193,10 @@ def sweep(
                     if cancelled is not None and cancelled():
                         raise SweepCancelled
                     hi = min(lo + step, block.size)
-                    some = slice(*np.searchsorted(places, (lo, hi)))
-                    archive.cloud.waiting.append(which[some])
+                    within = slice(*np.searchsorted(places, (lo, hi)))
+                    archive.cloud.waiting.append(which[within])
                     own = (token, block.digits) if remote and block.program is not None else block
-                    yield own, lo, hi, places[some]
+                    yield own, lo, hi, places[within]
         except SweepCancelled:  # what has begun is still waited for
             halted = True
 

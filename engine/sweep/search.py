@@ -95,15 +95,15 @@ class Genetic:
             eliminate_duplicates=True,
         )
         self._algorithm.setup(self._problem, termination=("n_gen", 10**9), seed=seed, verbose=False)
-        self._asked: Any = None
+        self._offspring: Any = None
 
     def ask(self) -> np.ndarray:
         """Digits of designs to try next, (n, axes); none where every offspring repeats a parent."""
-        self._asked = self._algorithm.ask() if self._algorithm.has_next() else None
-        if self._asked is None or not len(self._asked):
+        self._offspring = self._algorithm.ask() if self._algorithm.has_next() else None
+        if self._offspring is None or not len(self._offspring):
             return np.zeros((0, self._axes), dtype=np.int64)
-        digits = np.zeros((len(self._asked), self._axes), dtype=np.int64)
-        digits[:, self._open] = self._asked.get("X")
+        digits = np.zeros((len(self._offspring), self._axes), dtype=np.int64)
+        digits[:, self._open] = self._offspring.get("X")
         return digits
 
     def tell(self, cost: np.ndarray, excess: np.ndarray) -> None:
@@ -112,8 +112,8 @@ class Genetic:
         from pymoo.problems.static import StaticProblem
 
         known = StaticProblem(self._problem, F=cost, G=excess[:, None])
-        Evaluator().eval(known, self._asked)
-        self._algorithm.tell(infills=self._asked)
+        Evaluator().eval(known, self._offspring)
+        self._algorithm.tell(infills=self._offspring)
 
 
 class _TooLong(Exception):
@@ -138,14 +138,14 @@ class Figures:
         sizes = [i for i in numeric if space.axes[i].paths & SIZES]
         values = sum(len(space.axes[i]) for i in numeric)
         self._small = max(values, prod(len(space.axes[i]) for i in sizes)) <= _TABLED
-        self._asked: Counter[tuple[int, ...]] = Counter()
+        self._requests: Counter[tuple[int, ...]] = Counter()
         self._blocks: dict[tuple[int, ...], DesignBlock | None] = {}
 
     def _block(self, number: int) -> DesignBlock | None:
         """The tables that price a design; None where too few have asked for them."""
         key = tuple(number // self.space.strides[i] % len(self.space.axes[i]) for i in self._fixed)
-        self._asked[key] += 1
-        if self._small and self._asked[key] == _MANY:
+        self._requests[key] += 1
+        if self._small and self._requests[key] == _MANY:
             self._until = time.monotonic() + _SETUP_S
             try:
                 self._blocks[key] = self.programs.block(tuple(zip(self._fixed, key, strict=True)))
@@ -238,10 +238,10 @@ class _Tried:
         )
 
 
-def _generation(tried: _Tried, asked: np.ndarray, beat: Callable[[], None]) -> np.ndarray | None:
+def _generation(tried: _Tried, generation: np.ndarray, beat: Callable[[], None]) -> np.ndarray | None:
     """Places of the designs that were asked for, the new ones priced; None where no evaluations are left for them."""
     places = []
-    for digits in asked:
+    for digits in generation:
         number = tried.number(digits)
         if number not in tried.place:
             if len(tried.place) == tried.most:
@@ -256,9 +256,9 @@ def _led(tried: _Tried, leaders: Iterator[Optimiser], beat: Callable[[], None]) 
     """Tries designs until all evaluations are spent: one leader after the other, each until it finds nothing new."""
     for leader in leaders:
         idle = 0
-        while idle < _IDLE and len(asked := leader.ask()):
+        while idle < _IDLE and len(offspring := leader.ask()):
             before = len(tried.place)
-            places = _generation(tried, asked, beat)
+            places = _generation(tried, offspring, beat)
             if places is None:
                 return
             leader.tell(*tried.costs(places)[:2])
@@ -319,8 +319,8 @@ def search(
     try:
         _led(tried, (optimiser(radix, len(space.objectives), seed + start) for start in count()), beat)
         beat()
-    except SweepCancelled as found:
-        stopped = found
+    except SweepCancelled as error:
+        stopped = error
     result = tried.result(cloud, top, time.perf_counter() - began)
     if stopped is not None:
         stopped.result = result

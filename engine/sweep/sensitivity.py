@@ -44,12 +44,12 @@ class Sensitivity:
 
 def _numbers(bound: Bound) -> dict[str, float]:
     """Every number of a bound scenario that a setting reaches: specs, links, model parameters, prices. [SI]"""
-    found = {f"{part}.{path}": quantity.si for part, path, quantity in settable(bound)}
+    numbers = {f"{part}.{path}": quantity.si for part, path, quantity in settable(bound)}
     for device in bound.devices:
         for name, value in family(device.kind).model(device, {}).items():
-            found.setdefault(f"model.{name}", bound.model.get(name, value))
+            numbers.setdefault(f"model.{name}", bound.model.get(name, value))
     costs = bound.scenario.costs.model_dump()
-    return found | {f"costs.{name}": costs[name] for name in _COSTS}
+    return numbers | {f"costs.{name}": costs[name] for name in _COSTS}
 
 
 def knobs_of(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> dict[str, float]:

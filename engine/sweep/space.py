@@ -92,35 +92,35 @@ def steps(low: float, high: float, count: int, scale: str = "linear") -> tuple[f
     return (float(low), *inside, float(high))
 
 
-def _values(path: str, given: Any) -> tuple[Any, ...]:
+def _values(path: str, stated: Any) -> tuple[Any, ...]:
     """Values of an axis from a list, one value, or a mapping {from, to, steps | by, scale}."""
-    if not isinstance(given, Mapping):
-        values = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not isinstance(stated, Mapping):
+        values = tuple(stated) if isinstance(stated, list | tuple) else (stated,)
     else:
         if (
-            set(given) - {"from", "to", "steps", "by", "scale", "whole"}
-            or not {"from", "to"} <= set(given)
-            or ("steps" in given) == ("by" in given)
+            set(stated) - {"from", "to", "steps", "by", "scale", "whole"}
+            or not {"from", "to"} <= set(stated)
+            or ("steps" in stated) == ("by" in stated)
         ):
             raise ScenarioError(f"axis {path[:60]}: a range has from, to, steps (or by) and scale (linear or log)")
-        scale = given.get("scale", "linear")
+        scale = stated.get("scale", "linear")
         if scale not in ("linear", "log"):
             raise ScenarioError(f"axis {path[:60]}: scale is {brief(scale, 20)}; linear or log is allowed")
         with boundary(f"axis {path[:60]}: from, to, steps and by are finite numbers, and by is not 0"):
-            low, high = float(given["from"]), float(given["to"])
+            low, high = float(stated["from"]), float(stated["to"])
             wrong = next((name for name, v in (("from", low), ("to", high)) if not isfinite(v)), None)
             if wrong is not None:
-                raise ScenarioError(f"axis {path[:60]}: {wrong} is {brief(given[wrong])}: a finite number is needed")
-            count = int(given["steps"] if "steps" in given else (high - low) / float(given["by"]) + 1 + 1e-9)
+                raise ScenarioError(f"axis {path[:60]}: {wrong} is {brief(stated[wrong])}: a finite number is needed")
+            count = int(stated["steps"] if "steps" in stated else (high - low) / float(stated["by"]) + 1 + 1e-9)
         if not 1 <= count <= VALUES_LIMIT:
             raise ScenarioError(f"axis {path[:60]} has {count} values: 1 to {VALUES_LIMIT} are allowed")
-        high = low + float(given["by"]) * (count - 1) if "by" in given else high
+        high = low + float(stated["by"]) * (count - 1) if "by" in stated else high
         values = steps(low, high, count, str(scale))
-        if given.get("whole"):
+        if stated.get("whole"):
             values = tuple(dict.fromkeys(round(v) for v in values))
     if not 1 <= len(values) <= VALUES_LIMIT:
         raise ScenarioError(f"axis {path[:60]} has {len(values)} values: 1 to {VALUES_LIMIT} are allowed")
-    for value in (one for one in values if type(one) is not int):
+    for value in (item for item in values if type(item) is not int):
         together = isinstance(value, Mapping) and value and all(isinstance(key, str) for key in value)
         for part in value.values() if together else (value,):
             if isinstance(part, float) and not isfinite(part):
@@ -153,13 +153,13 @@ class Space:
     def __post_init__(self) -> None:
         if len(self.axes) > AXES_LIMIT:
             raise ScenarioError(f"a space has {len(self.axes)} axes: at most {AXES_LIMIT} are allowed")
-        seen: set[str] = set()
+        paths: set[str] = set()
         for axis in self.axes:
             for path in axis.paths:
-                others = (p for p in seen if "devices" not in (p, path))  # the count is no part of a device's spec
-                if path in seen or any(p.startswith(path + ".") or path.startswith(p + ".") for p in others):
+                rivals = (p for p in paths if "devices" not in (p, path))  # the count is no part of a device's spec
+                if path in paths or any(p.startswith(path + ".") or path.startswith(p + ".") for p in rivals):
                     raise ScenarioError(f"axis {path[:60]}: another axis already sets it")
-                seen.add(path)
+                paths.add(path)
         if self.size > POINTS_LIMIT:
             raise ScenarioError(f"a space has {self.size:.2e} designs: at most {POINTS_LIMIT:.0e} are allowed")
 
@@ -182,7 +182,7 @@ class Space:
 
     def priced(self) -> None:
         """ScenarioError where a goal is a figure of money and no design has one."""
-        goals = [("objective", o.figure) for o in self.objectives] + [("limit", one.figure) for one in self.limits]
+        goals = [("objective", o.figure) for o in self.objectives] + [("limit", limit.figure) for limit in self.limits]
         for what, figure in goals:
             if "usd" in figure and self.unpriced:
                 raise ScenarioError(
@@ -359,24 +359,24 @@ def _plain(value: Any) -> Any:
     return value.model_dump() if hasattr(value, "model_dump") else value
 
 
-def _base(given: Any, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
-    if isinstance(given, Scenario):
-        return given
-    if isinstance(given, str):
+def _base(basis: Any, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
+    if isinstance(basis, Scenario):
+        return basis
+    if isinstance(basis, str):
         from engine.resolve.presets import preset
 
-        if given.startswith("preset:"):
-            return preset(given.removeprefix("preset:")).scenario
-        return decode(token_in(given))
-    if isinstance(given, Mapping) and {"system", "workload"} <= set(given):
-        changes = {k: v for k, v in given.items() if k not in ("system", "workload", "set")}
+        if basis.startswith("preset:"):
+            return preset(basis.removeprefix("preset:")).scenario
+        return decode(token_in(basis))
+    if isinstance(basis, Mapping) and {"system", "workload"} <= set(basis):
+        changes = {k: v for k, v in basis.items() if k not in ("system", "workload", "set")}
         strange = sorted(map(str, set(changes) - set(Scenario.model_fields)))
         if strange:
             raise ScenarioError(f"scenario: {brief(strange[0])} is not a field; use set for other paths")
-        settings = given.get("set") or {}
+        settings = basis.get("set") or {}
         if not isinstance(settings, Mapping):
             raise ScenarioError(f"scenario: set is {brief(settings)}: a mapping of paths to values is needed")
-        scenario = default_scenario(str(given["system"]), str(given["workload"]), catalog, zoo)
+        scenario = default_scenario(str(basis["system"]), str(basis["workload"]), catalog, zoo)
         for path, value in changes.items():
             scenario = make(scenario.model_dump() | {path: value})
         for path, value in settings.items():
@@ -385,39 +385,39 @@ def _base(given: Any, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
     raise ScenarioError("scenario: a token, preset:ID, or a mapping with system and workload is needed")
 
 
-def space_of(given: Any, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Space:
+def space_of(source: Any, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Space:
     """A space from a mapping {scenario, axes, constraints, objectives}, a YAML file's path, a token, or a `Space`.
 
     `catalog`, `zoo`: of one's own; without them what ships and what lies in the user's folder.
     """
-    if isinstance(given, Space):
-        return given.within(catalog, zoo)
+    if isinstance(source, Space):
+        return source.within(catalog, zoo)
     with boundary("a space that can't be read: its axes, constraints or objectives are none", *_REFUSALS):
-        if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json"))):
-            given = read_plain(Path(given), _JSON_LIMIT)
-        elif isinstance(given, str):
-            given = _unpack(given)
-        return _space(given, catalog, zoo)
+        if isinstance(source, Path) or (isinstance(source, str) and source.endswith((".yaml", ".yml", ".json"))):
+            source = read_plain(Path(source), _JSON_LIMIT)
+        elif isinstance(source, str):
+            source = _unpack(source)
+        return _space(source, catalog, zoo)
 
 
-def _space(given: Any, catalog: Catalog | None, zoo: Zoo | None) -> Space:
+def _space(data: Any, catalog: Catalog | None, zoo: Zoo | None) -> Space:
     """The space of plain data."""
-    if not isinstance(given, Mapping):
+    if not isinstance(data, Mapping):
         raise ScenarioError("a space is a mapping with scenario and axes")
-    strange = sorted(map(str, set(given) - {"scenario", "axes", "constraints", "objectives"}))
-    if strange or not {"scenario", "axes"} <= set(given) or not isinstance(given["axes"], Mapping):
+    strange = sorted(map(str, set(data) - {"scenario", "axes", "constraints", "objectives"}))
+    if strange or not {"scenario", "axes"} <= set(data) or not isinstance(data["axes"], Mapping):
         raise ScenarioError(
             f"a space has scenario, axes (path: values), constraints and objectives; "
             f"{f'{brief(strange[0])} is none of them' if strange else 'scenario or axes is missing'}"
         )
-    unnamed = next((path for path in given["axes"] if not isinstance(path, str)), None)
+    unnamed = next((path for path in data["axes"] if not isinstance(path, str)), None)
     if unnamed is not None:
         raise ScenarioError(f"axes has {brief(unnamed)}: a path such as batch or devices.0.npu.tiles is needed")
-    axes = tuple(Axis(path, _values(path, values)) for path, values in given["axes"].items())
-    fits, limits = limits_of(given.get("constraints", ["fits"]))
-    usual = objectives_of(given.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
-    space = Space(_base(given["scenario"], catalog, zoo), axes, usual, limits, fits, catalog=catalog, zoo=zoo)
-    if given.get("objectives"):
+    axes = tuple(Axis(path, _values(path, values)) for path, values in data["axes"].items())
+    fits, limits = limits_of(data.get("constraints", ["fits"]))
+    usual = objectives_of(data.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
+    space = Space(_base(data["scenario"], catalog, zoo), axes, usual, limits, fits, catalog=catalog, zoo=zoo)
+    if data.get("objectives"):
         return space
     return replace(space, objectives=usual[:2]) if space.unpriced else space
 

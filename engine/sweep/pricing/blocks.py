@@ -82,8 +82,8 @@ class Programs:
     def _split(self, digits: dict[int, int], numeric: set[int]) -> Iterator[DesignBlock]:
         try:
             yield self.block(tuple(sorted(digits.items())))
-        except Structural as found:
-            axes = sorted(found.axes & numeric)
+        except Structural as error:
+            axes = sorted(error.axes & numeric)
             for more in product(*(range(len(self.space.axes[i])) for i in axes)):
                 yield from self._split(digits | dict(zip(axes, more, strict=True)), numeric - set(axes))
 

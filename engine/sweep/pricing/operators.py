@@ -51,19 +51,19 @@ def _distinct(sizes: Sequence[tuple[int, np.ndarray]]) -> list[tuple[list[int], 
     """Sizes that vary, those along a common axis together: which they are, (sizes, n) values that occur, and where."""
     left, result = list(sizes), []
     while left:
-        some, axes, more = [], set(), [left[0]]
+        joint, axes, more = [], set(), [left[0]]
         while more:
-            some += more
+            joint += more
             axes |= {a for _, value in more for a, size in enumerate(value.shape) if size > 1}
-            left = [one for one in left if not any(one is other for other in more)]
-            more = [one for one in left if any(one[1].shape[a] > 1 for a in axes)]
-        spread = np.broadcast_arrays(*(value for _, value in some))
-        flat = [one.ravel() for one in spread]
+            left = [size for size in left if not any(size is other for other in more)]
+            more = [size for size in left if any(size[1].shape[a] > 1 for a in axes)]
+        spread = np.broadcast_arrays(*(value for _, value in joint))
+        flat = [array.ravel() for array in spread]
         if len(flat) == 1:  # the same as below in a tenth of the time
             values, place = np.unique(flat[0], return_inverse=True)
         else:
             values, place = np.unique(np.stack(flat), axis=1, return_inverse=True)
-        result.append(([k for k, _ in some], values.reshape(len(flat), -1), place.reshape(spread[0].shape)))
+        result.append(([k for k, _ in joint], values.reshape(len(flat), -1), place.reshape(spread[0].shape)))
     return result
 
 
@@ -80,13 +80,13 @@ class Inputs:
     def of(cls, sizes: Sequence[Any], record: Sequence[Any], order: Sequence[int], steps: np.ndarray) -> Inputs:
         """Each a double or an array, axes in that order."""
         which = [[i for i, value in enumerate(values) if type(value) is not float] for values in (sizes, record)]
-        some = [*(sizes[i] for i in which[0]), *(record[i] for i in which[1])]
+        arrays = [*(sizes[i] for i in which[0]), *(record[i] for i in which[1])]
         first = (
             np.array([value if type(value) is float else value.flat[0] for value in values])
             for values in (sizes, record)
         )
         varying = np.array(which[0], dtype=np.int64), np.array(which[1], dtype=np.int64)
-        return cls(*first, varying, laid_flat(list(enumerate(some)), order, steps))
+        return cls(*first, varying, laid_flat(list(enumerate(arrays)), order, steps))
 
     def at(self, lo: int, n: int, numbers: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Of the designs from ``lo`` on, or of some numbers, as `Compiled.points` takes them."""
@@ -111,17 +111,17 @@ class Operators:
 
     @classmethod
     def of(
-        cls, run: int, fam: DeviceFamily, job: Job, tables: tuple[np.ndarray, ...], given: Sequence[Any]
+        cls, run: int, fam: DeviceFamily, job: Job, tables: tuple[np.ndarray, ...], numbers: Sequence[Any]
     ) -> Operators:
-        """Those of a family's job; what of the job may vary is taken from ``given``, its sizes and its record."""
+        """Those of a family's job; what of the job may vary is taken from ``numbers``, its sizes and its record."""
         assert fam.compiled is not None
-        inputs = tuple(given[:SIZES]), tuple(given[SIZES:])
+        inputs = tuple(numbers[:SIZES]), tuple(numbers[SIZES:])
         return cls(run, fam.compiled.points, tables, float(job.ways), fam.groups(job), *inputs)
 
     def price(self, group: int, sizes: np.ndarray, record: tuple[np.ndarray, ...]) -> np.ndarray:
         """Seconds of a group by resource, (6, n), from sizes and record as `Compiled.points` takes them. [s]"""
-        out, some = np.zeros((M, sizes.shape[1])), self.groups[group]
-        self.points(0, sizes.shape[1], some.rows, some.times, *self.tables, self.ways, sizes, record, out)
+        out, ops = np.zeros((M, sizes.shape[1])), self.groups[group]
+        self.points(0, sizes.shape[1], ops.rows, ops.times, *self.tables, self.ways, sizes, record, out)
         return out
 
     def tabulated(
@@ -135,7 +135,7 @@ class Operators:
         alike: dict[tuple[int, ...], list[int]] = {}
         for at, group in enumerate(self.groups):
             alike.setdefault(tuple(k for k in group.carried if type(self.sizes[k]) is not float), []).append(at)
-        for carried, some in alike.items():
+        for carried, groups in alike.items():
             kinds = _distinct([(k, self.sizes[k]) for k in carried])
             counts = [values.shape[1] for _, values, _ in kinds]
             records = prod(radix[a] for a in axes)
@@ -146,9 +146,9 @@ class Operators:
             place = [first.reshape([n if a in axes else 1 for a, n in enumerate(radix)])]
             place += [at * prod(counts[i + 1 :]) for i, (_, _, at) in enumerate(kinds)]
             yield (
-                some,
-                [one.astype(np.float64) for one in place if one.any()],
-                self._entries(some, axes, kinds, radix, beat),
+                groups,
+                [array.astype(np.float64) for array in place if array.any()],
+                self._entries(groups, axes, kinds, radix, beat),
             )
 
     def _entries(
@@ -159,8 +159,8 @@ class Operators:
         fields = [v if type(v) is float else v.reshape([v.shape[a] for a in axes] + flat) for v in self.record]
         sizes = [value if type(value) is float else float(value.flat[0]) for value in self.sizes]
         for i, (which, values, _) in enumerate(kinds):
-            for k, one in zip(which, values, strict=True):
-                sizes[k] = one.reshape([1] * len(axes) + [-1 if i == j else 1 for j in range(len(kinds))])
+            for k, array in zip(which, values, strict=True):
+                sizes[k] = array.reshape([1] * len(axes) + [-1 if i == j else 1 for j in range(len(kinds))])
         virtual = [radix[a] for a in axes] + [values.shape[1] for _, values, _ in kinds]
         steps, entries, out = np.array(virtual or [1], dtype=np.int64), prod(virtual), []
         inputs = Inputs.of(sizes, fields, range(len(virtual)), steps)

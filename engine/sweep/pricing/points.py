@@ -53,10 +53,10 @@ def gather(mem, wide, lo, n, numbers, steps, strides, first, width, offset, row,
 
 
 @kernel
-def _add_groups(mem, n, column, given, place, groups, columns, seconds):
+def _add_groups(mem, n, column, known, place, groups, columns, seconds):
     """Adds the seconds of every group to the rows of its run, one group after the other.
 
-    A row of ``groups``: first row of the run, first row of ``given`` or -1, and from which to which its places lie in
+    A row of ``groups``: first row of the run, first row of ``known`` or -1, and from which to which its places lie in
     memory and its columns in ``columns``: a resource, and where its entries begin in ``seconds``.
     """
     first = last = -1
@@ -64,7 +64,7 @@ def _add_groups(mem, n, column, given, place, groups, columns, seconds):
         top = groups[g, 0] * WIDTH
         if groups[g, 1] >= 0:
             for r in range(M):
-                source = given[groups[g, 1] + r, column : column + n]
+                source = known[groups[g, 1] + r, column : column + n]
                 target = mem[top + r * WIDTH : top + r * WIDTH + n]
                 for q in range(n):
                     target[q] += source[q]
@@ -101,10 +101,10 @@ def _misfits(mem, n, unfit, pairs):
 
 
 @kernel
-def fill_points(lo, numbers, arrays, constants, groups, pairs, height, plan_rows, facts, given, wanted, out):
+def fill_points(lo, numbers, arrays, constants, groups, pairs, height, plan_rows, facts, known, wanted, out):
     """Wanted rows of the designs from ``lo`` on, or of ``numbers`` where there are any: fills ``out`` (len(wanted), n).
 
-    ``given`` (rows, n) holds what was priced beforehand. Rows of the plan come first in memory, then one that says what
+    ``known`` (rows, n) holds what was priced beforehand. Rows of the plan come first in memory, then one that says what
     does not fit, what it follows from, and what else is wanted.
     """
     mem, place = np.zeros(height * WIDTH), np.zeros(WIDTH, np.int64)
@@ -117,7 +117,7 @@ def fill_points(lo, numbers, arrays, constants, groups, pairs, height, plan_rows
         for g in range(groups[0].shape[0]):
             top = groups[0][g, 0] * WIDTH
             mem[top : top + M * WIDTH] = 0.0
-        _add_groups(mem, n, column, given, place, *groups)
+        _add_groups(mem, n, column, known, place, *groups)
         _misfits(mem, n, plan_rows, pairs)
         time_figures(rows, n, *facts)
         money_figures(rows, n, facts[0])

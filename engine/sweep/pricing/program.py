@@ -28,7 +28,7 @@ class Table:
     order: tuple[int, ...]  # those axes
     options: int
     layout: Layout
-    arguments: tuple[Any, ...]  # of `fill_points`, between the numbers and what is given
+    arguments: tuple[Any, ...]  # of `fill_points`, between the numbers and what is known
     live: tuple[tuple[Operators, tuple[int, ...], Inputs], ...]  # groups of operators that are priced on each design
     refusals: range  # rows that say what is refused
     sentences: tuple[str, ...]
@@ -42,11 +42,11 @@ class Table:
         """The designs from ``lo`` on, or those numbers where there are any."""
         names = [self.layout.metrics + METRICS.index(name) for name in figures]
         wanted = np.array([*names, *self.refusals, self.layout.rows], dtype=np.int64)
-        out, given = np.empty((len(wanted), n)), [np.empty((0, n))]
+        out, known = np.empty((len(wanted), n)), [np.empty((0, n))]
         for run, groups, inputs in self.live:
             here = inputs.at(lo, n, numbers)
-            given += [run.price(group, *here) for group in groups]
-        fill_points(lo, numbers, *self.arguments, np.concatenate(given), wanted, out)
+            known += [run.price(group, *here) for group in groups]
+        fill_points(lo, numbers, *self.arguments, np.concatenate(known), wanted, out)
         return out[: len(names)], (out[len(names) : -1] != 0.0).any(axis=0), out[-1] != 0.0
 
 
@@ -85,10 +85,10 @@ class Program:
         """The first option that fits with the shortest interval, then the least latency; refused where any is."""
         options = [(table, self.size * option) for table in self.tables for option in range(table.options)]
         names = tuple(dict.fromkeys((*_PACE, *figures))) if len(options) > 1 else figures
-        (values, bad, unfit), *others = (table.fill(at + lo, n, numbers + at, names) for table, at in options)
-        if not others:
+        (values, bad, unfit), *rest = (table.fill(at + lo, n, numbers + at, names) for table, at in options)
+        if not rest:
             return values, bad, unfit
-        for other, refused, misfit in others:
+        for other, refused, misfit in rest:
             less = (other[0] < values[0]) | ((other[0] == values[0]) & (other[1] < values[1]))
             less = np.where(misfit == unfit, less, unfit)
             np.copyto(values, other, where=less)
@@ -149,22 +149,22 @@ class Rows:
 
     def _grouped(self, beat: Callable[[int, int], None]) -> tuple[Any, list[tuple[Operators, tuple[int, ...]]]]:
         """Groups of operators as `fill_points` takes them, and those of each run that have no table."""
-        lines, columns, seconds, live, given, held = [], [], [], [], 0, 0
+        lines, columns, seconds, live, height, width = [], [], [], [], 0, 0
         for run in self.operators:
             known: dict[int, tuple[int, ...]] = {}
-            for some, place, entries in run.tabulated(self.radix, beat):
+            for groups, place, entries in run.tabulated(self.radix, beat):
                 rows = self._add(place)
-                for group, table in zip(some, entries, strict=True):
+                for group, table in zip(groups, entries, strict=True):
                     begin = len(columns)
                     for resource in np.flatnonzero(table.any(axis=1)).tolist():
-                        columns.append((resource, held))
+                        columns.append((resource, width))
                         seconds.append(table[resource])
-                        held += table.shape[1]
+                        width += table.shape[1]
                     known[group] = -1, rows.start, rows.stop, begin, len(columns)
             left = tuple(group for group in range(len(run.groups)) if group not in known)
             for group in range(len(run.groups)):
-                lines.append((M * run.run, *known.get(group, (given, 0, 0, 0, 0))))
-                given += M * (group in left)
+                lines.append((M * run.run, *known.get(group, (height, 0, 0, 0, 0))))
+                height += M * (group in left)
             live.append((run, left))
         flat = np.array(lines, dtype=np.int64).reshape(-1, 6), np.array(columns, dtype=np.int64).reshape(-1, 2)
         return (*flat, np.concatenate(seconds) if seconds else np.zeros(0)), live

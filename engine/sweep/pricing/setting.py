@@ -48,14 +48,14 @@ def number_of(kind: str, value: Any) -> float:
     return value[1].si if kind == "spec" else value[1] if kind == "model" else value
 
 
-def restated(kind: str, where: Any, one: Any, value: float) -> tuple[str, Any, Any]:
+def restated(kind: str, where: Any, setting: Any, value: float) -> tuple[str, Any, Any]:
     """A setting of `read_setting` with another value that its path allows, in its unit in SI, as [B/s]."""
     if kind not in ("model", "spec"):
-        return kind, where, int(value) if isinstance(one, int) else value
+        return kind, where, int(value) if isinstance(setting, int) else value
     value = float(value)
     if kind == "model":
         return kind, where, (value, value)
-    return kind, where, (value, one[1].model_copy(update={"value": told_as(one[1], value)}))
+    return kind, where, (value, setting[1].model_copy(update={"value": told_as(setting[1], value)}))
 
 
 def _keys(spec: Any, path: Sequence[str]) -> tuple[list[Any], Any]:

@@ -52,9 +52,9 @@ class _Many(Quantity):
 
     @classmethod
     def of(cls, quantity: Quantity, values: Column) -> _Many:
-        made = cls.model_construct(**quantity.__dict__)
-        made.__dict__["many"] = quantity.value, values  # frozen for everybody else
-        return made
+        copy = cls.model_construct(**quantity.__dict__)
+        copy.__dict__["many"] = quantity.value, values  # frozen for everybody else
+        return copy
 
     @property
     def si(self) -> Any:
@@ -100,8 +100,8 @@ class _Settings:
     @classmethod
     def of(cls, axis: int, harvest: Sequence[list[tuple[str, Any, Any]] | str]) -> _Settings:
         """From what each digit sets, as `read_setting` has it; Structural where digits set different things."""
-        refused = {digit: found for digit, found in enumerate(harvest) if isinstance(found, str)}
-        every = [found for found in harvest if not isinstance(found, str)]
+        refused = {digit: settings for digit, settings in enumerate(harvest) if isinstance(settings, str)}
+        every = [settings for settings in harvest if not isinstance(settings, str)]
         if len({tuple((kind, where) for kind, where, _ in settings) for settings in every}) > 1:
             raise Structural({axis})
         columns = [
@@ -174,7 +174,7 @@ class Structure:
         parents = [{path.rpartition(".")[0] for path in axis.paths if "." in path} for axis in self.space.axes]
         paired = {i for i, axis in enumerate(self.space.axes) if {p.rpartition(".")[2] for p in axis.paths} & PAIRED}
         for axis in {axis for axis, _ in self.refused} | (paired & self._settings.keys()):
-            beside = {i for i, others in enumerate(parents) if i != axis and others & parents[axis]}
+            beside = {i for i, axes in enumerate(parents) if i != axis and axes & parents[axis]}
             if beside and any(head_of(path)[0] in HARDWARE[:3] for path in self.space.axes[axis].paths):
                 raise Structural({axis} | beside)
 
@@ -216,8 +216,8 @@ class Structure:
         for at, ((lo, hi), own) in enumerate(zip(of, self._settings.values(), strict=False)):
             shape = [-1 if a == at else 1 for a in range(len(of))]
             for like, numbers in own.columns:
-                several = Column(numbers[lo:hi].reshape(shape)) if hi - lo > 1 else None
-                settings.append(restated(*like, float(numbers[lo])) if several is None else _as_column(*like, several))
+                column = Column(numbers[lo:hi].reshape(shape)) if hi - lo > 1 else None
+                settings.append(restated(*like, float(numbers[lo])) if column is None else _as_column(*like, column))
         return settings
 
     def lowered(self, graph: Any) -> None:
@@ -257,13 +257,13 @@ class Designs(Design):
                 overrides[f"model.{where}"], model[where] = value
             elif kind == "spec":
                 (role, position), keys, shown = where
-                overrides[shown], seen = value
+                overrides[shown], spec = value
                 if role == "devices":
-                    devices[position] = _put(devices[position], keys, seen)
+                    devices[position] = _put(devices[position], keys, spec)
                 elif role == "host":
-                    host = _put(host, keys, seen)
+                    host = _put(host, keys, spec)
                 else:
-                    wires[position] = replace(wires[position], link=_put(wires[position].link, keys, seen))
+                    wires[position] = replace(wires[position], link=_put(wires[position].link, keys, spec))
         fields |= {"costs": Costs.model_construct(**costs), "overrides": overrides}
         return replace(
             base,
@@ -292,5 +292,5 @@ class Designs(Design):
     def plan(self) -> Plan:
         """Its plan; of options that differ in their tiles alone one, whose tiles are columns."""
         plan, first = self.open_plan(), self.structure.option
-        some = plan.options[first + self._options[0] : first + self._options[1]] or (plan,)
-        return tiles_as_columns(some, (*(1 for _ in self.structure.numeric[1:]), -1))
+        options = plan.options[first + self._options[0] : first + self._options[1]] or (plan,)
+        return tiles_as_columns(options, (*(1 for _ in self.structure.numeric[1:]), -1))

@@ -40,18 +40,18 @@ class Tabulated:
 
 def tabulate(structure: Structure, piece: Piece) -> Tabulated:
     """A piece of the model over all designs of a structure; Refused where it refuses every one."""
-    found = _tabulated(structure, piece, structure.whole)
-    if found.bad.all():
-        raise Refused(found.sentences[0])
-    for axis in range(found.bad.ndim):
-        found.values = [value if type(value) is float else _collapsed(value, axis) for value in found.values]
+    table = _tabulated(structure, piece, structure.whole)
+    if table.bad.all():
+        raise Refused(table.sentences[0])
+    for axis in range(table.bad.ndim):
+        table.values = [value if type(value) is float else _collapsed(value, axis) for value in table.values]
     for axis, (size, digits) in enumerate(zip(structure.radix, structure.allowed, strict=True)):
         if len(digits) < size:  # values that are refused take the place of some other: nobody reads them
             place = np.searchsorted(digits, np.arange(size)).clip(max=len(digits) - 1)
-            found.values = [v if type(v) is float or v.shape[axis] == 1 else v.take(place, axis) for v in found.values]
-            found.bad = found.bad if found.bad.shape[axis] == 1 else found.bad.take(place, axis)
-    found.values = [float(v.item()) if type(v) is not float and v.size == 1 else v for v in found.values]
-    return found
+            table.values = [v if type(v) is float or v.shape[axis] == 1 else v.take(place, axis) for v in table.values]
+            table.bad = table.bad if table.bad.shape[axis] == 1 else table.bad.take(place, axis)
+    table.values = [float(v.item()) if type(v) is not float and v.size == 1 else v for v in table.values]
+    return table
 
 
 def _tabulated(structure: Structure, piece: Piece, of: Part) -> Tabulated:
@@ -59,14 +59,14 @@ def _tabulated(structure: Structure, piece: Piece, of: Part) -> Tabulated:
     try:
         numbers, mark = piece(structure.part(of))
         return Tabulated(arrays_of(numbers), none, mark)
-    except NotAlike as found:
-        axes = [a for a in wide if a in found.axes] or wide
+    except NotAlike as error:
+        axes = [a for a in wide if a in error.axes] or wide
         if not axes:
             raise
         axis = max(axes, key=lambda a: of[a][1] - of[a][0])
-        if found.many:
+        if error.many:
             raise Structural({structure.numeric[axis]}) from None
-        return _apart(structure, piece, of, axis, found.wholly)
+        return _apart(structure, piece, of, axis, error.wholly)
     except ValueError as refusal:
         return Tabulated([], ~none, sentences=(str(refusal),))
 
@@ -152,14 +152,14 @@ def program_of(structure: Structure) -> Program:
         order = tables[0].order if tables else None
         tables.append(_rows(structure, sample, checked, planned).table(order, structure.beat))
 
-    for _, some in groupby(range(len(options) or 1), key=lambda at: alike(options[at]) if options else ()):
-        several = list(some)
+    for _, run in groupby(range(len(options) or 1), key=lambda at: alike(options[at]) if options else ()):
+        places = list(run)
         try:
-            add(several[0], several[-1] + 1)
-        except Structural as found:
-            if OPTIONS not in found.axes:
+            add(places[0], places[-1] + 1)
+        except Structural as error:
+            if OPTIONS not in error.axes:
                 raise
-            for option in several:
+            for option in places:
                 add(option, option + 1)
     order = tables[0].order
     return Program(tuple(structure.numeric[a] for a in order), tuple(structure.radix[a] for a in order), tuple(tables))
@@ -172,15 +172,15 @@ def _rows(structure: Structure, sample: Part, checked: Tabulated, planned: Tabul
     runs = [(s, p) for s in stages for p in phases if np.any(planned.values[p] > 0) and design.job(s, p).ops]
     layout, numbers, operators, pieces_found = layout_of(design, runs), [], [], []
     for piece in pieces(design, layout, runs):
-        found = tabulate(structure, piece.of)
-        pieces_found.append(found)
-        numbers += zip(piece.rows, found.values, strict=False)
+        table = tabulate(structure, piece.of)
+        pieces_found.append(table)
+        numbers += zip(piece.rows, table.values, strict=False)
         if piece.run is not None:
             stage, job = design.plan.stages[runs[piece.run][0]], design.job(*runs[piece.run])
-            given = found.values[len(piece.rows) :]
-            operators.append(Operators.of(piece.run, family(stage.device.kind), job, found.mark.arrays, given))
+            inputs = table.values[len(piece.rows) :]
+            operators.append(Operators.of(piece.run, family(stage.device.kind), job, table.mark.arrays, inputs))
     needs = tabulate(structure, lambda design: demands(design, runs))
     every = (checked, planned, *pieces_found, needs)
-    refused = [*structure.bad, *(found.bad for found in every if found.bad.any())]
-    sentences = dict.fromkeys([*(text for found in every for text in found.sentences), *structure.refused.values()])
+    refused = [*structure.bad, *(table.bad for table in every if table.bad.any())]
+    sentences = dict.fromkeys([*(text for table in every for text in table.sentences), *structure.refused.values()])
     return Rows(layout, structure.radix, numbers, needs.values, refused, tuple(sentences), operators)
