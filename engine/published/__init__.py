@@ -51,12 +51,12 @@ def predictions() -> tuple[dict[str, Prediction], dict[str, str]]:
         module = import_module(f"engine.published.{document.replace('-', '_')}")
         values |= module.VALUES
         scenarios |= getattr(module, "SCENARIOS", {})
-    given = {
+    result = {
         claim["id"]: prediction_of(claim["prediction"], values.get(claim["id"]), scenarios.get(claim["id"]))
         for claim in claims()
         if "prediction" in claim
     }
-    return given, {claim["id"]: claim["reason"] for claim in claims() if "reason" in claim}
+    return result, {claim["id"]: claim["reason"] for claim in claims() if "reason" in claim}
 
 
 def _low_high(value: Any) -> tuple[float, float] | None:
@@ -118,10 +118,10 @@ def calibrated() -> frozenset[str]:
     """Claims that are calibration: a constant names them and moves them, a rule was read off them, or they are derived
     from nothing but such claims.
     """
-    given, _ = predictions()
+    by_id, _ = predictions()
     result = {id for rule in rules() for id in rule.claims}
-    result |= {id for one in known()["constants"].values() for id in one["claims"] if id in one["moves"]}
-    derived = {id: p.of for id, p in given.items() if p.of}
+    result |= {id for constant in known()["constants"].values() for id in constant["claims"] if id in constant["moves"]}
+    derived = {id: p.of for id, p in by_id.items() if p.of}
     while more := {id for id, of in derived.items() if id not in result and result.issuperset(of)}:
         result |= more
     return frozenset(result)
@@ -132,7 +132,7 @@ def validate() -> list[dict[str, Any]]:
 
     A timing prediction is within only if it also lies closer to the published figure than to its naive alternative.
     """
-    given, reasons = predictions()
+    by_id, reasons = predictions()
     rows = []
     for claim in claims():
         id = claim["id"]
@@ -160,11 +160,11 @@ def validate() -> list[dict[str, Any]]:
             "network": None,
             "token": None,
         }
-        if id in given:
-            prediction = given[id]
+        if id in by_id:
+            prediction = by_id[id]
             row["kind"] = kind_of(claim["tolerance"], prediction, known()["predictions"][id])
             row["of"] = list(prediction.of)
-            value = predicted(given, id)
+            value = predicted(by_id, id)
             error, within = judge(claim["value"], claim["tolerance"], value)
             if row["kind"] == "timing":
                 row["naive"] = naive = _naive(id, claim, prediction)
@@ -186,8 +186,8 @@ def validate() -> list[dict[str, Any]]:
 def coverage_lines() -> list[str]:
     """What 90% bands hold of measurements whose source they were found without, by cell and over all."""
     by = [cell for cell in cells() if cell["of"]]
-    n, held = (sum(cell[name] for cell in by) for name in ("of", "held"))
-    lines = [f"bands, each source left out in turn: {held} of {n} measured rows held"] if n else []
+    n, within = (sum(cell[name] for cell in by) for name in ("of", "held"))
+    lines = [f"bands, each source left out in turn: {within} of {n} measured rows held"] if n else []
     return lines + [f"  {cell['held']:4} of {cell['of']:4}  {cell['said']}" for cell in by]
 
 

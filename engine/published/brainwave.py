@@ -90,8 +90,8 @@ def _memory_rate(clock: float) -> float:
 
 def _tens_of_millions() -> bool:
     device, _ = _device(PRE)
-    held = _memory_bytes() * 8 / stored_bits(device, FORMAT)
-    return 1e7 <= held < 1e8
+    weights = _memory_bytes() * 8 / stored_bits(device, FORMAT)
+    return 1e7 <= weights < 1e8
 
 
 def _network_is_small() -> bool:

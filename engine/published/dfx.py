@@ -85,8 +85,8 @@ def rate(on: str, model: str, cards: int, inputs: int = 64, outputs: int = 64) -
 
 def speedup(model: str, cards: int) -> float:
     """Latency of the grid on V100s over that on DFX, both summed over the grid. [-]"""
-    theirs = sum(latency("v100", model, cards, i, o) for i, o in GRID)
-    return theirs / sum(latency("dfx", model, cards, i, o) for i, o in GRID)
+    gpus = sum(latency("v100", model, cards, i, o) for i, o in GRID)
+    return gpus / sum(latency("dfx", model, cards, i, o) for i, o in GRID)
 
 
 def throughput_ratio() -> float:
@@ -110,14 +110,14 @@ def capex(on: str) -> float:
 
 def _share(on: str, model: str, cards: int, groups: tuple[str, ...]) -> float:
     """Share of the latency spent on ops of some groups. [-]"""
-    told = report(on, model, cards)
-    return sum(op.time_s for op in told.ops if op.group in groups) / told.latency_s
+    priced = report(on, model, cards)
+    return sum(op.time_s for op in priced.ops if op.group in groups) / priced.latency_s
 
 
 def sync_share() -> float:
     """Share of the latency of 1.5B on four cards spent in the ring synchronisations of the layers. [-]"""
-    told = report("dfx", "1.5b", 4)
-    return sum(row.time_s for row in told.other if row.name.startswith("ring sync")) / told.latency_s
+    priced = report("dfx", "1.5b", 4)
+    return sum(row.time_s for row in priced.other if row.name.startswith("ring sync")) / priced.latency_s
 
 
 def _work(on: str, phase: str) -> float:
@@ -127,9 +127,9 @@ def _work(on: str, phase: str) -> float:
 
 def generation_rate(on: str) -> float:
     """Operations a second of GPT-2 345M 64:64 after the first token. [FLOP/s]"""
-    told = report(on, "345m", 1)
-    assert told.ttft_s is not None
-    return _work(on, "decode") / (told.latency_s - told.ttft_s)
+    priced = report(on, "345m", 1)
+    assert priced.ttft_s is not None
+    return _work(on, "decode") / (priced.latency_s - priced.ttft_s)
 
 
 def work() -> float:
@@ -144,13 +144,13 @@ def _wins(model: str, cards: int, inputs: int, outputs: int) -> bool:
 def crossover() -> float:
     """Largest input over output length of the grid up to which DFX is faster with every model. [-]"""
     ratios = sorted({i / o for i, o in GRID})
-    held = 0.0
+    most = 0.0
     for ratio in ratios:
         pairs = [(i, o) for i, o in GRID if i / o == ratio]
         if not all(_wins(model, cards, i, o) for model, cards in SIZES for i, o in pairs):
             break
-        held = ratio
-    return held
+        most = ratio
+    return most
 
 
 def _core() -> tuple[Device, Dfx]:
@@ -169,8 +169,8 @@ def tiles() -> tuple[Choice, ...]:
     result = []
     for tile in itertools.product(TILE_SIDES, TILE_SIDES):
         timed = time_program("layer", core_record(device, None, 1, 1, tile, model), layer, FULL_CONTEXT, True)
-        mine = np.isin(timed.code[:, isa.ROLE], rows) & (timed.code[:, isa.UNIT] == isa.MPU)
-        cycles, matrix = float(timed.by_role[rows].sum()), float(timed.code[mine, isa.OCCUPY].sum())
+        products = np.isin(timed.code[:, isa.ROLE], rows) & (timed.code[:, isa.UNIT] == isa.MPU)
+        cycles, matrix = float(timed.by_role[rows].sum()), float(timed.code[products, isa.OCCUPY].sum())
         slices = sum(dsp_slices(*tile, vector_lanes(core)).values())
         result.append(Choice(tile, cycles / core.clock.si, matrix / core.clock.si, slices))
     return tuple(result)
@@ -220,7 +220,7 @@ def _summarization_rate(on: str, generation: float) -> float:
 VALUES: Mapping[str, Callable[..., Any]] = {
     "DFX-001": lambda: speedup("1.5b", 4),
     "DFX-002": lambda ratio: ratio * power("v100") / power("dfx"),
-    "DFX-003": lambda ours, theirs: ours / theirs,
+    "DFX-003": lambda fpgas, gpus: fpgas / gpus,
     "DFX-004": throughput_ratio,
     "DFX-005": lambda: latency("v100", "1.5b", 4, 32, 256) / latency("dfx", "1.5b", 4, 32, 256),
     "DFX-006": lambda: speedup("345m", 1),
@@ -245,8 +245,8 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "DFX-050": lambda: generation_rate("v100") / 1e9,
     "DFX-051": lambda: generation_rate("tpu") / 1e9,
     "DFX-052": lambda rate: rate * work() / 1e9,
-    "DFX-056": lambda four, one: math.sqrt(four / one),
+    "DFX-056": lambda four, single: math.sqrt(four / single),
     "DFX-063": lambda rate: 1e6 * rate / capex("v100"),
     "DFX-064": lambda rate: 1e6 * rate / capex("dfx"),
-    "DFX-065": lambda theirs, ours: theirs - ours,
+    "DFX-065": lambda gpus, fpgas: gpus - fpgas,
 }

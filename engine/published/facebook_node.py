@@ -167,8 +167,8 @@ def dense_utilisation(scenario: Scenario) -> float:
 def saved_on_pcie(scenario: Scenario, between_cards: bool) -> float:
     """Share of the bytes on PCIe links that card-to-card transfers save, each link a byte crosses counted. [-]"""
 
-    def moved(one: Scenario) -> float:
-        return sum(on_links(one, between_cards).values())
+    def moved(scenario: Scenario) -> float:
+        return sum(on_links(scenario, between_cards).values())
 
     return 1 - moved(scenario) / moved(without(scenario, "peer-to-peer"))
 
@@ -270,7 +270,7 @@ def _table(first: int, workload: str, *labels: str) -> dict[str, Callable[..., f
     predicted: dict[str, Callable[..., float]] = {
         f"FB-{first + at:03}": lambda label=label: shares(workload).get(label, 0.0) for at, label in enumerate(labels)
     }
-    return predicted | {f"FB-{first + len(labels):03}": lambda *others: 100 - sum(others)}
+    return predicted | {f"FB-{first + len(labels):03}": lambda *shares: 100 - sum(shares)}
 
 
 VALUES: Mapping[str, Callable[..., Any]] = {

@@ -32,12 +32,12 @@ class Headline:
     """Independent timing predictions among some claims: how many, how far off, and which miss."""
 
     def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
-        mine = [row for row in rows if independent(row)]
-        errors = [abs(row["error"]) for row in mine if row["error"] is not None]
-        self.count = len(mine)
+        counted = [row for row in rows if independent(row)]
+        errors = [abs(row["error"]) for row in counted if row["error"] is not None]
+        self.count = len(counted)
         self.median = percentile(errors, 0.5) if errors else None
         self.p90 = percentile(errors, 0.9) if errors else None
-        self.missed = [row["id"] for row in mine if not row["within"]]
+        self.missed = [row["id"] for row in counted if not row["within"]]
 
 
 def sentence(rows: Sequence[dict[str, Any]]) -> str:
@@ -52,13 +52,13 @@ def sentence(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def others(rows: Sequence[dict[str, Any]]) -> list[tuple[str, int, int]]:
+def other_kinds(rows: Sequence[dict[str, Any]]) -> list[tuple[str, int, int]]:
     """Kinds of the other claims that are predicted, in words, with how many there are and how many are met."""
     result = []
     for kind, words in NAMES.items():
-        mine = [row for row in rows if row["kind"] == kind and not independent(row)]
-        if mine:
-            result.append((words, len(mine), sum(bool(row["within"]) for row in mine)))
+        claims = [row for row in rows if row["kind"] == kind and not independent(row)]
+        if claims:
+            result.append((words, len(claims), sum(bool(row["within"]) for row in claims)))
     return result
 
 
@@ -73,8 +73,8 @@ def by_document(rows: Sequence[dict[str, Any]]) -> list[tuple[str, Headline]]:
 def lines_of(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Lines for a terminal."""
     lines = [sentence(rows)]
-    for name, one in by_document(rows):
-        errors = "" if one.median is None else f"; median {one.median:.1%}, 90th percentile {one.p90:.1%}"
-        missed = f"; missed: {', '.join(one.missed)}" if one.missed else ""
-        lines.append(f"{name}: {one.count} independent timing predictions{errors}{missed}")
-    return lines + [f"beside them, {count} {words}: {met} met" for words, count, met in others(rows)]
+    for name, summary in by_document(rows):
+        errors = "" if summary.median is None else f"; median {summary.median:.1%}, 90th percentile {summary.p90:.1%}"
+        missed = f"; missed: {', '.join(summary.missed)}" if summary.missed else ""
+        lines.append(f"{name}: {summary.count} independent timing predictions{errors}{missed}")
+    return lines + [f"beside them, {count} {words}: {met} met" for words, count, met in other_kinds(rows)]

@@ -71,17 +71,17 @@ class NearestEvidence:
         """Whose figure it is: `this scenario`, or its system, workload and configuration."""
         if self.distance == 0:
             return "this scenario"
-        it = decode(self.token)
-        system, workload = default_catalog().system(it.system).name, default_zoo().workload(it.workload).name
-        return f"{workload} on {system} ({configuration(it)})"
+        s = decode(self.token)
+        system, workload = default_catalog().system(s.system).name, default_zoo().workload(s.workload).name
+        return f"{workload} on {system} ({configuration(s)})"
 
     @property
     def sentence(self) -> str:
         """The figure, where it is printed, our prediction of it and what it was used for; no mark at the end."""
         off = "met" if self.error is None else f"{100 * self.error:+.1f}%"
-        printed, ours = (_shown(value, self.unit) for value in (self.published, self.predicted))
+        printed, model = (_shown(value, self.unit) for value in (self.published, self.predicted))
         what = f"{printed} {self.metric.replace('_', ' ')}"
-        return f"{self.source} ({self.where}) prints {what} for {self.of}; predicted {ours}: {off}, {ROLES[self.role]}"
+        return f"{self.source} ({self.where}) prints {what} for {self.of}; predicted {model}: {off}, {ROLES[self.role]}"
 
 
 def _shown(value: Any, unit: str) -> str:
@@ -103,7 +103,7 @@ def _device(scenario: Scenario) -> Device:
     return default_catalog().device(default_catalog().system(scenario.system).devices[0].device)
 
 
-def distance(asked: Scenario, evidence: Scenario, whole: bool = True) -> float:
+def distance(scenario: Scenario, evidence: Scenario, whole: bool = True) -> float:
     """How far a figure's scenario is from the one that is asked; 0 where it is the same. [-] A convention.
 
     A sum over what differs. Part: 0.5 for another system of the same device, 1 for another part of its generation or
@@ -112,21 +112,21 @@ def distance(asked: Scenario, evidence: Scenario, whole: bool = True) -> float:
     Precision: 0.5. Every other choice, switch and what-if: 0.25. A figure that is not of a ``whole`` request (a share,
     a ratio): 1.
     """
-    mine, other = _device(asked), _device(evidence)
+    own, other = _device(scenario), _device(evidence)
     result = 0.0 if whole else 1.0
-    if asked.system != evidence.system:
-        result += 0.5 if mine is other else 1.0 if lineage(mine) == lineage(other) else 2.0
-    if asked.workload != evidence.workload:
-        kinds = {default_zoo().workload(one.workload).family for one in (asked, evidence)}
+    if scenario.system != evidence.system:
+        result += 0.5 if own is other else 1.0 if lineage(own) == lineage(other) else 2.0
+    if scenario.workload != evidence.workload:
+        kinds = {default_zoo().workload(s.workload).family for s in (scenario, evidence)}
         result += 1.0 if len(kinds) == 1 else 4.0
-    result += float((asked.batch == 1) != (evidence.batch == 1))
+    result += float((scenario.batch == 1) != (evidence.batch == 1))
     for name, weight in (("batch", 0.25), ("inputs", 0.25), ("outputs", 0.25), ("devices", 0.5)):
-        result += weight * abs(math.log2(max(getattr(asked, name), 1) / max(getattr(evidence, name), 1)))
-    result += 0.5 * (asked.precision != evidence.precision)
-    result += 0.25 * sum(getattr(asked, name) != getattr(evidence, name) for name in _OTHERS)
-    result += 0.25 * (bool(asked.tile) and asked.tile != evidence.tile)
-    for changed in (asked.switches, evidence.switches), (asked.overrides, evidence.overrides):
-        keys = {key for one in changed for key in one}
+        result += weight * abs(math.log2(max(getattr(scenario, name), 1) / max(getattr(evidence, name), 1)))
+    result += 0.5 * (scenario.precision != evidence.precision)
+    result += 0.25 * sum(getattr(scenario, name) != getattr(evidence, name) for name in _OTHERS)
+    result += 0.25 * (bool(scenario.tile) and scenario.tile != evidence.tile)
+    for changed in (scenario.switches, evidence.switches), (scenario.overrides, evidence.overrides):
+        keys = {key for settings in changed for key in settings}
         result += 0.25 * sum(changed[0].get(key) != changed[1].get(key) for key in keys)
     return result
 
@@ -153,25 +153,25 @@ def nearest(scenario: Scenario) -> NearestEvidence | None:
     Of figures as close, the one that was held out from calibration comes first, then the order of the documents.
     """
     order = ("validation", "recalled", "in view", "calibration")
-    found = [
+    candidates = [
         (distance(scenario, of, row["whole"]), order.index(row["role"]), at, row)
         for at, (row, of) in enumerate(_recorded().get(_device(scenario).kind, ()))
     ]
-    if not found:
+    if not candidates:
         return None
-    far, _, _, row = min(found, key=lambda one: one[:3])
+    far, _, _, row = min(candidates, key=lambda candidate: candidate[:3])
     return NearestEvidence(**{key: value for key, value in row.items() if key != "whole"}, distance=round(far, 4))
 
 
 def data_of(report: Report) -> dict[str, Any]:
     """A report as plain data with its `nearest_evidence`: the JSON of the command line and of the app's export."""
-    found = nearest(report.scenario)
-    return report.to_dict() | {"nearest_evidence": None if found is None else asdict(found)}
+    evidence = nearest(report.scenario)
+    return report.to_dict() | {"nearest_evidence": None if evidence is None else asdict(evidence)}
 
 
 def row_of(report: Report) -> dict[str, Any]:
     """A report as one flat row with its nearest evidence before the versions, each of its fields a column."""
-    found, row = nearest(report.scenario), report.csv_row()
+    evidence, row = nearest(report.scenario), report.csv_row()
     tail = {key: row.pop(key) for key in list(row) if key.endswith("_version")}
     names = ("id", "source", "where", "metric", "unit", "published", "predicted", "error", "role", "distance")
-    return row | {f"nearest_evidence_{name}": found and getattr(found, name) for name in names} | tail
+    return row | {f"nearest_evidence_{name}": evidence and getattr(evidence, name) for name in names} | tail

@@ -34,10 +34,10 @@ def results() -> tuple[dict[str, Any], ...]:
 
 def scenario_of(result: dict[str, Any]) -> Scenario:
     """The scenario that comes closest to what was measured."""
-    given = dict(result["scenario"])
-    usual = default_scenario(given.pop("system"), given.pop("workload")).model_dump()
-    switches = usual["switches"] | given.pop("switches", {})
-    return make(usual | given | {"switches": switches})
+    fields = dict(result["scenario"])
+    usual = default_scenario(fields.pop("system"), fields.pop("workload")).model_dump()
+    switches = usual["switches"] | fields.pop("switches", {})
+    return make(usual | fields | {"switches": switches})
 
 
 def compare() -> list[dict[str, Any]]:

@@ -59,6 +59,6 @@ def _figure(scenario: Callable[[], Scenario], name: str, scale: float) -> float:
     return figure * scale
 
 
-def predicted(given: Mapping[str, Prediction], id: str) -> Any:
+def predicted(predictions: Mapping[str, Prediction], id: str) -> Any:
     """The prediction of a claim, from those of others where it is derived, in its printed unit."""
-    return given[id].value(*(predicted(given, other) for other in given[id].of))
+    return predictions[id].value(*(predicted(predictions, other) for other in predictions[id].of))

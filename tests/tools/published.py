@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.cost.error_bands import keep
 from engine.published import nearest, predictions, validate
-from engine.published.headline import by_document, others, sentence
+from engine.published.headline import by_document, other_kinds, sentence
 from engine.published.kinds import DEPENDENCE
 from engine.published.other_sources import compare
 from tests.tools.conformal import bands
@@ -34,7 +34,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         errors = ["-" if e is None else f"{e:.1%}" for e in (one.median, one.p90)]
         lines.append(f"| {name} | {one.count} | {errors[0]} | {errors[1]} | {', '.join(one.missed)} |")
     lines += ["", "<details><summary>What else is compared, and is no evidence of times</summary>", ""]
-    lines += [f"- {count} {words}: {met} met." for words, count, met in others(rows)]
+    lines += [f"- {count} {words}: {met} met." for words, count, met in other_kinds(rows)]
     lines += [f"- {sum(row['predicted'] is None for row in rows)} figures are not predicted, each with its reason."]
     return "\n".join([*lines, "", "</details>"])
 

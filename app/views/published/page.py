@@ -67,7 +67,7 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
 def counters(rows: list[claims.Row]) -> None:
     """Independent timing predictions apart from the rest, and what is not predicted."""
     head = headline.Headline(rows)
-    rest = headline.others(rows)
+    rest = headline.other_kinds(rows)
     with st.grid(4, min_column_width=150):
         parts.metric(
             "Independent :gray[met]",
