@@ -25,9 +25,9 @@ def precisions(device: Device) -> None:
     by_logic = generations(device)
     if not by_logic:
         return
-    listed = [PeakOfPart(g.name, [(d.format, d.flops_per_s) for d in g.held], g.printed) for g in by_logic]
+    listed = [PeakOfPart(g.name, [(d.format, d.flops_per_s) for d in g.densities], g.printed) for g in by_logic]
     first = by_logic[0]
-    low, high = first.held[0], first.held[-1]
+    low, high = first.densities[0], first.densities[-1]
     answer = (
         f"{fmt.si(low.flops_per_s, 'FLOP/s')} at {low.format}, {fmt.si(high.flops_per_s, 'FLOP/s')} at {high.format}"
     )

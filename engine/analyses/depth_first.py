@@ -98,12 +98,12 @@ def eager(phase: Phase, products_per_channel: bool = False) -> Phase:
     """
     ops: list[Op] = []
     renamed: dict[str, str] = {}
-    taken = {op.name for op in phase.ops}
+    names = {op.name for op in phase.ops}
     for op in phase.ops:
         inputs = tuple(renamed.get(name, name) for name in op.inputs)
         run = op
         if products_per_channel and depthwise(op):
-            window, name = op.k.at(), _free(f"{op.name}-im2col", taken)
+            window, name = op.k.at(), _free(f"{op.name}-im2col", names)
             ops.append(
                 Op(
                     name=name,
@@ -118,7 +118,7 @@ def eager(phase: Phase, products_per_channel: bool = False) -> Phase:
             inputs, run = (name,), _one_product_a_channel(op)
         ops.append(replace(run, inputs=inputs))
         if op.kind == "Conv" and op.attribute("normalised"):
-            name = _free(f"{op.name}-norm", taken)
+            name = _free(f"{op.name}-norm", names)
             channels = op.attribute("filters")
             ops.append(
                 elementwise(
@@ -135,11 +135,11 @@ def eager(phase: Phase, products_per_channel: bool = False) -> Phase:
     return replace(phase, ops=tuple(ops))
 
 
-def _free(name: str, taken: set[str]) -> str:
-    """A name no operator has yet, which is then taken: a graph may hold one of its own called like an added one."""
-    while name in taken:
+def _free(name: str, names: set[str]) -> str:
+    """A name no operator has yet, added to `names`: a graph may hold one of its own called like an added one."""
+    while name in names:
         name += "-added"
-    taken.add(name)
+    names.add(name)
     return name
 
 
@@ -207,20 +207,20 @@ def _traffic(group: Sequence[Op], at: Mapping[str, Op], readers: Mapping[str, se
     return before, read, written
 
 
-def _tile(group: Sequence[Op], made: Mapping[str, float], cache: float) -> tuple[int, int, float, float] | None:
+def _tile(group: Sequence[Op], channels_of: Mapping[str, float], cache: float) -> tuple[int, int, float, float] | None:
     """Rows and channels of the largest tile whose intermediates fit, their bytes, and the halo; None if none fits.
 
     A tile is so many rows of the group's output, full width, of so many channels. All operators of a group treat
     channels apart (LRN reads two neighbours on each side), so one channel is the least, and as many as fit the most.
-    `made` holds the channels of every operator's output.
+    `channels_of` has the channels of every operator's output.
     """
     last = group[-1]
-    pixels = max(last.m.at() if last.contraction else last.writes.at() / made[last.name], 1.0)
+    pixels = max(last.m.at() if last.contraction else last.writes.at() / channels_of[last.name], 1.0)
     side = max(int(sqrt(pixels)), 1)
     grow, overlap = 1.0, 0.0
     per_row = 0.0
     for op in reversed(group):  # rows an operator must make for one row of the output, and what they weigh
-        width = sqrt(max(op.writes.at() / made[op.name], 1.0))
+        width = sqrt(max(op.writes.at() / channels_of[op.name], 1.0))
         per_row += grow * width * ELEMENT
         if op.kind in LOOPS:
             stride, kernel = max(op.attribute("stride", 1.0), 1.0), op.attribute("kernel", 1.0)
@@ -235,7 +235,7 @@ def _tile(group: Sequence[Op], made: Mapping[str, float], cache: float) -> tuple
         return None
     rows = min(rows, side)
     tile = rows * per_row + extra
-    channels = max(least, min(int(cache // tile), int(made[last.name])))
+    channels = max(least, min(int(cache // tile), int(channels_of[last.name])))
     halo = overlap / (overlap + rows * grow) if rows < side else 0.0
     return rows, channels, channels * tile, halo
 
@@ -257,19 +257,19 @@ def chains(phase: Phase, cache: float) -> tuple[FusedChain, ...]:
 
     A group whose single-row tile is too large even for one channel is left to breadth-first execution.
     """
-    return tuple(chain for _, chain in _found(phase, cache))
+    return tuple(chain for _, chain in _chains(phase, cache))
 
 
-def _found(phase: Phase, cache: float) -> list[tuple[list[Op], FusedChain]]:
+def _chains(phase: Phase, cache: float) -> list[tuple[list[Op], FusedChain]]:
     at = {op.name: op for op in phase.ops}
     readers: dict[str, set[str]] = {op.name: set() for op in phase.ops}
     for op in phase.ops:
         for name in op.inputs:
             if name in readers:
                 readers[name].add(op.name)
-    chains, made = [], _channels(phase.ops)
+    chains, channels_of = [], _channels(phase.ops)
     for group in _groups(phase.ops):
-        tile = _tile(group, made, cache)
+        tile = _tile(group, channels_of, cache)
         if tile is None:
             continue
         rows, channels, size, halo = tile
@@ -288,7 +288,7 @@ def depth_first(phase: Phase, cache: float, pool_cycles: float = 1.0) -> Phase:
     `pool_cycles` is the vector work of an element of a pool's window, in that of any other operation.
     """
     member: dict[str, Op] = {}
-    for group, chain in _found(phase, cache):
+    for group, chain in _chains(phase, cache):
         inside = set(chain.ops)
         sources = dict.fromkeys(name for op in group for name in op.inputs if name not in inside)
         whole = Op(
@@ -351,7 +351,7 @@ def compare(
     format: str = "fp32",
     tile: tuple[int, ...] = (),
     streams: int = 1,
-    turned: Mapping[str, float | bool] = MappingProxyType({}),
+    settings: Mapping[str, float | bool] = MappingProxyType({}),
 ) -> DepthFirstComparison:
     """A network's forward pass breadth first under an eager framework, and depth first. An estimate.
 
@@ -361,16 +361,16 @@ def compare(
     Parameters
     ----------
     tile, streams : as a scenario's: threads of a stream, passes in flight at once. [-]
-    turned : parameters and switches of the device's model that are not its own, by name.
+    settings : parameters and switches of the device's model that are not its own, by name.
     """
     plain = graph.phases[0]
     slow = device.cpu is not None and device.cpu.isa == "arm"
     breadth, cache = eager(plain, products_per_channel=slow), tile_cache(device)
     unfolded = eager(plain)
-    pool = turned.get("pool_cycles", pool_cycles(device))
+    pool = settings.get("pool_cycles", pool_cycles(device))
     depth, result = depth_first(unfolded, cache, pool), chains(unfolded, cache)
     breadth_s, depth_s = (
-        seconds(device, graph, phase, batch, format, tile, streams, turned) for phase in (breadth, depth)
+        seconds(device, graph, phase, batch, format, tile, streams, settings) for phase in (breadth, depth)
     )
     return DepthFirstComparison(
         breadth_s,
@@ -394,11 +394,11 @@ def seconds(
     format: str = "fp32",
     tile: tuple[int, ...] = (),
     streams: int = 1,
-    turned: Mapping[str, float | bool] = MappingProxyType({}),
+    settings: Mapping[str, float | bool] = MappingProxyType({}),
 ) -> float:
     """Time of one pass with operators issued one by one and nothing fused by the library. [s]"""
     fam = family(device.kind)
-    switches = {s.name: bool(turned.get(s.name, s.default)) for s in fam.switches} | EAGER
+    switches = {s.name: bool(settings.get(s.name, s.default)) for s in fam.switches} | EAGER
     own = {p.name for p in fam.parameters}
     job = Job(
         device=device,
@@ -414,6 +414,6 @@ def seconds(
         format=format,
         tile=tile,
         switches={name: switches[name] for name in (s.name for s in fam.switches)},
-        model=fam.model(device, {name: value for name, value in turned.items() if name in own}),
+        model=fam.model(device, {name: value for name, value in settings.items() if name in own}),
     )
     return fam.price(job).total_s

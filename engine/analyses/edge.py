@@ -108,9 +108,9 @@ def depth_first_of(scenario: Scenario) -> DepthFirstComparison:
                 f"switches.{name} is {str(scenario.switches[name]).lower()}: breadth first has it off, so only its "
                 "default is allowed here"
             )
-    turned = {**scenario.switches, **bound.model}
+    settings = {**scenario.switches, **bound.model}
     device, format = bound.device, scenario.precision
-    comparison = compare(device, bound.graph, scenario.batch, format, scenario.tile, scenario.streams, turned)
+    comparison = compare(device, bound.graph, scenario.batch, format, scenario.tile, scenario.streams, settings)
     if not comparison.chains:
         raise ScenarioError(f"{bound.workload.name} has no chain of operators without a dense product between them")
     return comparison

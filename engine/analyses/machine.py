@@ -62,7 +62,7 @@ class Generation:
     """A part of the soft processor's generations: what it holds by format, and its instance's own format and peak."""
 
     name: str
-    held: tuple[Density, ...]
+    densities: tuple[Density, ...]
     printed: tuple[str, float]
 
 
@@ -134,29 +134,29 @@ class PartFit:
 
 def part_fits(scenario: Scenario) -> tuple[PartFit, ...]:
     """The scenario's machine on every FPGA of the catalog, each part once. An estimate: no place and route."""
-    catalog, asked = default_catalog(), demand(scenario)
+    catalog, need = default_catalog(), demand(scenario)
     parts: list[tuple[Fpga, str]] = []
     for device in (catalog.device(id) for id in catalog.ids("devices")):
-        if device.fpga is not None and asked:
+        if device.fpga is not None and need:
             parts.append((device.fpga, device.name.rpartition(" on ")[2]))
     parts.sort(key=lambda part: len(part[1]))
     once = [part for i, part in enumerate(parts) if not any(_alike(part[0], other) for other, _ in parts[:i])]
-    return tuple(_fit(asked, fabric, name) for fabric, name in once)
+    return tuple(_fit(need, fabric, name) for fabric, name in once)
 
 
-def _alike(one: Fpga, other: Fpga) -> bool:
+def _alike(entry: Fpga, other: Fpga) -> bool:
     """Whether two entries describe one part: all that is there of each resource."""
-    return all(getattr(getattr(one, r), "si", None) == getattr(getattr(other, r), "si", None) for r in LABELS)
+    return all(getattr(getattr(entry, r), "si", None) == getattr(getattr(other, r), "si", None) for r in LABELS)
 
 
-def _fit(asked: Demand, fabric: Fpga, name: str) -> PartFit:
-    there = {r: getattr(fabric, r) for r in asked}
+def _fit(need: Demand, fabric: Fpga, name: str) -> PartFit:
+    there = {r: getattr(fabric, r) for r in need}
     missing = [LABELS[r] for r, most in there.items() if most is None]
     if missing:
         return PartFit(name, None, f"its entry counts no {', '.join(missing)}")
-    short = shortage("The core", asked, fabric, name)
-    full = max(asked, key=lambda r: sum(asked[r].values()) / there[r].si)
-    share = sum(asked[full].values()) / there[full].si
+    short = shortage("The core", need, fabric, name)
+    full = max(need, key=lambda r: sum(need[r].values()) / there[r].si)
+    share = sum(need[full].values()) / there[full].si
     return PartFit(name, short is None, short or f"{100 * share:.0f}% of its {LABELS[full]}")
 
 
@@ -213,9 +213,9 @@ def generations(device: Device) -> tuple[Generation, ...]:
     if not densities(device):
         return ()
     catalog = default_catalog()
-    others = [d for d in (catalog.device(id) for id in catalog.ids("devices")) if densities(d)]
+    processors = [d for d in (catalog.device(id) for id in catalog.ids("devices")) if densities(d)]
     by_logic: dict[float, Device] = {_logic(device): device}
-    for other in others:
+    for other in processors:
         by_logic.setdefault(_logic(other), other)
     rows = []
     for part in by_logic.values():

@@ -104,7 +104,7 @@ def waits(scenario: Scenario, devices: int, client: Client, points: int = 24) ->
     drives = client.cores / client.query_s
     most = int(_FULL * pool.instances / pool.hold_s / drives)
     counts = sorted({max(1, round(most * i / points)) for i in range(1, points + 1)}) if most else []
-    return tuple((count, seen) for count in counts if (seen := pool.p95(count * drives)) is not None)
+    return tuple((count, latency) for count in counts if (latency := pool.p95(count * drives)) is not None)
 
 
 def microservice(

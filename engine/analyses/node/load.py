@@ -40,8 +40,8 @@ class LoadCurve:
 
 def limit_of(workload: str, zoo: Zoo | None = None) -> float | None:
     """Latency that the workload's document allows a request. [s]"""
-    given = (zoo or default_zoo()).workload(workload).limit_s
-    return float(given.value) if given is not None and isinstance(given.value, int | float) else None
+    limit = (zoo or default_zoo()).workload(workload).limit_s
+    return float(limit.value) if limit is not None and isinstance(limit.value, int | float) else None
 
 
 def limited(zoo: Zoo | None = None) -> tuple[str, ...]:
@@ -78,8 +78,8 @@ def curve(scenario: Scenario, limit_s: float | None = None) -> LoadCurve:
     alone = system.stations[0].service.latency_s
     assert alone is not None
     idle = float(alone[0, 0])
-    held = max((q for q, t in zip(qps, p99, strict=True) if limit_s is None or t <= limit_s), default=0.0)
-    return LoadCurve(tuple(qps), tuple(p50), tuple(p99), idle, top, held, scenario.streams)
+    inside = max((q for q, t in zip(qps, p99, strict=True) if limit_s is None or t <= limit_s), default=0.0)
+    return LoadCurve(tuple(qps), tuple(p50), tuple(p99), idle, top, inside, scenario.streams)
 
 
 def on_host(scenario: Scenario, limit_s: float | None = None, catalog: Catalog | None = None) -> LoadCurve:
@@ -92,7 +92,7 @@ def on_host(scenario: Scenario, limit_s: float | None = None, catalog: Catalog |
         (
             id
             for id in catalog.ids("systems")
-            if (one := catalog.system(id)).topology == "single" and one.devices[0].device == bound.host.id
+            if (system := catalog.system(id)).topology == "single" and system.devices[0].device == bound.host.id
         ),
         None,
     )
@@ -102,7 +102,7 @@ def on_host(scenario: Scenario, limit_s: float | None = None, catalog: Catalog |
     points = []
     for streams in dict.fromkeys((1, cores)):
         try:
-            one = default_scenario(
+            single = default_scenario(
                 alone,
                 scenario.workload,
                 catalog,
@@ -114,5 +114,5 @@ def on_host(scenario: Scenario, limit_s: float | None = None, catalog: Catalog |
             )
         except (ScenarioError, Unsupported) as error:
             return LoadCurve((), (), (), 0.0, 0.0, 0.0, streams, str(error))
-        points.append(curve(one, limit_s))
+        points.append(curve(single, limit_s))
     return max(points, key=lambda c: (c.held_qps, c.capacity_qps))

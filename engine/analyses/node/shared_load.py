@@ -94,7 +94,7 @@ def alone_qps(scenario: Scenario) -> float:
     return scenario.streams * plan.replicas / times.interval_s
 
 
-def _held(scenario: Scenario) -> tuple[dict[str, tuple[float, float]], dict[str, int]]:
+def _demand(scenario: Scenario) -> tuple[dict[str, tuple[float, float]], dict[str, int]]:
     """What a request holds of each unit and what that adds to its latency [s], in the order it comes by; and how many
     of the unit there are."""
     bound, plan, times = priced(scenario)
@@ -151,7 +151,7 @@ def _check(loads: Sequence[Load]) -> None:
             raise ScenarioError(f"requests a second of {s.workload} are {load.qps:g}: a number above 0 is allowed")
 
 
-def _kept(loads: Sequence[Load]) -> tuple[Scenario, ...]:
+def _resident(loads: Sequence[Load]) -> tuple[Scenario, ...]:
     """The networks as they run together: on chip stay weights that fit there at once and spare the busiest unit most.
 
     One whose weights don't fit alone keeps what does where no other keeps any.
@@ -163,13 +163,13 @@ def _kept(loads: Sequence[Load]) -> tuple[Scenario, ...]:
     ]
     best: tuple[float, tuple[Scenario, ...]] | None = None
     for keep in product(*((True, False) if ask else (False,) for ask in asks)):
-        inside = [size for size, kept in zip(sizes, keep, strict=True) if kept]
+        inside = [size for size, stays in zip(sizes, keep, strict=True) if stays]
         if len(inside) > 1 and sum(need for need, _ in inside) > max(room for _, room in inside):
             continue
-        some = tuple(load.scenario if k else off for load, off, k in zip(loads, apart, keep, strict=True))
-        full = max(_use(some, loads)[1].values())
+        scenarios = tuple(load.scenario if k else off for load, off, k in zip(loads, apart, keep, strict=True))
+        full = max(_use(scenarios, loads)[1].values())
         if best is None or full < best[0]:
-            best = full, some
+            best = full, scenarios
     assert best is not None
     return best[1]
 
@@ -178,10 +178,10 @@ def _use(scenarios: Sequence[Scenario], loads: Sequence[Load]) -> tuple[list[dic
     """Share of each unit's time that each network takes, and all of them. [-]"""
     each = []
     for scenario, load in zip(scenarios, loads, strict=True):
-        units, many = _held(scenario)
+        units, many = _demand(scenario)
         each.append({unit: load.qps * hold / many[unit] for unit, (hold, _) in units.items()})
-    names = dict.fromkeys(unit for one in each for unit in one)
-    return each, {unit: sum(one.get(unit, 0.0) for one in each) for unit in names}
+    names = dict.fromkeys(unit for shares in each for unit in shares)
+    return each, {unit: sum(shares.get(unit, 0.0) for shares in each) for unit in names}
 
 
 def _queue(scenarios: Sequence[Scenario]) -> TandemQueue:
@@ -190,19 +190,19 @@ def _queue(scenarios: Sequence[Scenario]) -> TandemQueue:
     A unit that a network only loads while others are waited for is counted, not queued for, by that network.
     Idle, each network takes its own latency.
     """
-    held = [_held(scenario) for scenario in scenarios]
-    inward = [name for units, _ in held for name in units if name.endswith(", in")]
-    outward = [name for units, _ in held for name in units if name not in (CARDS, HOST) and name not in inward]
+    demands = [_demand(scenario) for scenario in scenarios]
+    inward = [name for units, _ in demands for name in units if name.endswith(", in")]
+    outward = [name for units, _ in demands for name in units if name not in (CARDS, HOST) and name not in inward]
     stations: list[tuple[str, np.ndarray, np.ndarray, int]] = []
-    left = np.zeros(len(held))
+    left = np.zeros(len(demands))
     for name in dict.fromkeys((*inward, CARDS, HOST, *outward)):
-        hold, adds = np.array([units.get(name, (0.0, 0.0)) for units, _ in held]).T
-        both = (hold > 0) & (adds > 0)
-        left += np.where(both, 0.0, adds)
-        if both.any():
-            servers = max(many.get(name, 1) for _, many in held)
-            stations.append((name, np.where(both, hold, 0.0), np.where(both, adds, 0.0), servers))
-    sizes = tuple(range(1, len(held) + 1))
+        hold, adds = np.array([units.get(name, (0.0, 0.0)) for units, _ in demands]).T
+        queues = (hold > 0) & (adds > 0)
+        left += np.where(queues, 0.0, adds)
+        if queues.any():
+            servers = max(many.get(name, 1) for _, many in demands)
+            stations.append((name, np.where(queues, hold, 0.0), np.where(queues, adds, 0.0), servers))
+    sizes = tuple(range(1, len(demands) + 1))
     return TandemQueue(
         tuple(
             Station(
@@ -212,7 +212,7 @@ def _queue(scenarios: Sequence[Scenario]) -> TandemQueue:
             )
             for name, hold, adds, servers in stations
         ),
-        judged=len(held),
+        judged=len(demands),
     )
 
 
@@ -244,7 +244,7 @@ def share_node(loads: Sequence[Load]) -> SharedNode:
     ScenarioError in a sentence for networks that no node serves together. Times in [s], loads in [1/s]. An estimate.
     """
     _check(loads)
-    scenarios = _kept(loads)
+    scenarios = _resident(loads)
     each, use = _use(scenarios, loads)
     levels: dict[str, tuple[float, float, int]] = {}
     for scenario in scenarios:
@@ -258,7 +258,7 @@ def share_node(loads: Sequence[Load]) -> SharedNode:
     result = []
     for at, (scenario, load) in enumerate(zip(scenarios, loads, strict=True)):
         bound, _, times = priced(scenario)
-        p50, p99 = (None, None) if problem else (one.value for one in _waits(scenarios, loads, at))
+        p50, p99 = (None, None) if problem else (wait.value for wait in _waits(scenarios, loads, at))
         result.append(
             Network(
                 scenario,

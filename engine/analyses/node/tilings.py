@@ -58,19 +58,19 @@ class Tiling:
     def words(self) -> str:
         """The loop nest in words."""
         across, down = self.cores
-        told = [f"{down} x {across} cores share rows x columns" if across * down > 1 else "every core takes its own"]
+        lines = [f"{down} x {across} cores share rows x columns" if across * down > 1 else "every core takes its own"]
         for name, blocks, size, last in (
             ("on the chip", self.outer_blocks, self.outer, self.outer_last),
             ("in a core", self.inner_blocks, self.inner, self.inner_last),
         ):
             shape = " x ".join(f"{v:,}" for v in size)
             if last < 0:
-                told.append(f"all of it {name} at once ({shape})")
+                lines.append(f"all of it {name} at once ({shape})")
                 continue
             order = [x for x in range(3) if x != last and blocks[x] > 1] + [last]
             loops = ", ".join(f"{blocks[x]:,} of {_SIDES[x]}" for x in order)
-            told.append(f"{name} blocks of {shape}, loops over {loops}: {_STAYS[last]} stays")
-        return "; ".join(told)
+            lines.append(f"{name} blocks of {shape}, loops over {loops}: {_STAYS[last]} stays")
+        return "; ".join(lines)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _unit(x: int, side: np.ndarray) -> float:
     return float(side[C.DEEP]) if x == 2 else C.TILE
 
 
-def _told(row: np.ndarray, side: np.ndarray) -> Tiling:
+def _tiling(row: np.ndarray, side: np.ndarray) -> Tiling:
     """A row of `MAPPING` with blocks in rows, columns and depth."""
     at = dict(zip(MAPPING, row.tolist(), strict=True))
     whole = [side[C.ROWS], side[C.COLUMNS], side[C.DEPTH]]
@@ -205,7 +205,7 @@ def tiled(job: Job, op: Op, side: np.ndarray, counted: float = COUNTED) -> Tiled
     for aim, rows in enumerate(seeds):
         length, more = search(*problem, aim, rows, 0)
         tried += int(more)
-    best = {name: _told(rows[0], side) for name, rows in zip(AIMS, seeds, strict=True)} if length else {}
+    best = {name: _tiling(rows[0], side) for name, rows in zip(AIMS, seeds, strict=True)} if length else {}
     rows, at = np.zeros((_ROWS, len(MAPPING))), _ROWS * length
     while at == len(rows):  # no room for all of them
         rows = np.zeros((2 * len(rows), len(MAPPING)))
@@ -220,7 +220,7 @@ def tiled(job: Job, op: Op, side: np.ndarray, counted: float = COUNTED) -> Tiled
         op.name, op.kind, float(op.layers * op.steps.at(job.batch, job.length, job.context)),
         (side[C.GROUPS], side[C.ROWS], side[C.COLUMNS], side[C.DEPTH]), _legal(problem, counted), tried, best,
         (near, side[C.SPILLED] + side[C.WEIGHTS] + again), _least(op, side),
-        tuple(_told(row, side) for row in front[np.argsort(front[:, 0], kind="stable")]),
+        tuple(_tiling(row, side) for row in front[np.argsort(front[:, 0], kind="stable")]),
     )  # fmt: skip
 
 
@@ -248,8 +248,8 @@ def _figured(problem: tuple, cut: np.ndarray, inner: np.ndarray, last: int) -> n
 
 def _fastest(problem: tuple, cut: np.ndarray, inner: np.ndarray, lasts: tuple[int, ...]) -> np.ndarray:
     """The same with the innermost loop, of those given, that takes least time, then least energy."""
-    several = [x for x in lasts if inner[x] > 1] or [x for x in range(3) if inner[x] > 1] or [-1]
-    return min((_figured(problem, cut, inner, x) for x in several), key=lambda row: tuple(row[:4]))
+    loops = [x for x in lasts if inner[x] > 1] or [x for x in range(3) if inner[x] > 1] or [-1]
+    return min((_figured(problem, cut, inner, x) for x in loops), key=lambda row: tuple(row[:4]))
 
 
 def pinned(side: np.ndarray, block: tuple[int, ...], cores: tuple[int, int], stays: str = "") -> Tiling:
@@ -276,15 +276,15 @@ def pinned(side: np.ndarray, block: tuple[int, ...], cores: tuple[int, int], sta
         inner[x] = math.ceil(part[x] / min(part[x], math.ceil(block[x] / unit)))
     if stays not in ("", "a", "b", "c"):
         raise ScenarioError(f"what stays is {stays!r}: a, b or c is allowed")
-    _, halo, held, where, room, copies, *_ = problem
+    _, halo, onchip, where, room, copies, *_ = problem
     more, open_k = read(halo, cores[1] * inner[0]), bool(inner[2] > 1)
-    if not fits(np.ceil(part / inner), inner, more, open_k, held[0], where[0].copy(), room[0], copies[0]):
+    if not fits(np.ceil(part / inner), inner, more, open_k, onchip[0], where[0].copy(), room[0], copies[0]):
         raise ScenarioError(
             f"blocks of {block[0]} x {block[1]} x {block[2]} do not fit a core's {side[C.SRAM]:,.0f} B with the next "
             "ones beside them; take smaller ones"
         )
     lasts = (1, 0, 2)["abc".index(stays) : "abc".index(stays) + 1] if stays else (0, 1, 2)
-    return _told(_fastest(problem, np.array(cores, dtype=np.float64), inner, lasts), side)
+    return _tiling(_fastest(problem, np.array(cores, dtype=np.float64), inner, lasts), side)
 
 
 def block_map(side: np.ndarray, cores: tuple[int, int]) -> tuple[list[int], list[int], np.ndarray]:
@@ -293,14 +293,14 @@ def block_map(side: np.ndarray, cores: tuple[int, int]) -> tuple[list[int], list
     Rows and columns of blocks, rising, and an array (rows, columns). [B]
     """
     problem, (_, part) = C.arranged(side), _parts(side, cores)
-    _, halo, held, where, room, copies, *_ = problem
+    _, halo, onchip, where, room, copies, *_ = problem
     counts = [sorted({math.ceil(part[x] / b) for b in range(1, int(part[x]) + 1)}, reverse=True) for x in (0, 1)]
     seconds = np.full((len(counts[0]), len(counts[1])), np.nan)
     for i, high in enumerate(counts[0]):
         for j, wide in enumerate(counts[1]):
             inner = np.array([high, wide, 1.0])
             more = read(halo, cores[1] * high)
-            fewest_k(part, inner, np.ones(3), more, held[0], where[0].copy(), room[0], copies[0])
+            fewest_k(part, inner, np.ones(3), more, onchip[0], where[0].copy(), room[0], copies[0])
             if inner[2] > 0:
                 seconds[i, j] = _fastest(problem, np.array(cores, dtype=np.float64), inner, (0, 1, 2))[3]
     sizes = [[int(math.ceil(part[x] / n) * _unit(x, side)) for n in counts[x]] for x in (0, 1)]

@@ -180,9 +180,9 @@ def timeline(scenario: Scenario, requests: int = 8, shown: int = 1) -> NodeTimel
             if position == len(stages):
                 break
             stage = stages[position]
-            held = stage.units(r)
-            clock = units.place(held, clock, stage.priced.time_s)
-            for unit in held:
+            rows = stage.units(r)
+            clock = units.place(rows, clock, stage.priced.time_s)
+            for unit in rows:
                 bars += stage.bars(unit, r, clock, shown)
             clock += stage.priced.time_s
         waited = max(waited, clock - r * interval - times.latency_s)
@@ -195,11 +195,11 @@ def _cross(
     """One message over its links: those it waits for, and the faster ones beside them. Returns when it is there."""
     ready = at
     for hop, seconds in sorted(group, key=lambda pair: pair[0].hidden):
-        rows, held = _wires(hop, request % cards, cards), _hop_s(hop, seconds)
-        begin = units.place(rows, at, held)
+        rows, busy = _wires(hop, request % cards, cards), _hop_s(hop, seconds)
+        begin = units.place(rows, at, busy)
         if not hop.hidden:
             at = begin  # the faster ones start with it
             ready = begin + seconds
-        if held > 0:
-            bars += [Span(row, f"{hop.name}, request {request + 1}", begin, held, "links") for row in rows]
+        if busy > 0:
+            bars += [Span(row, f"{hop.name}, request {request + 1}", begin, busy, "links") for row in rows]
     return ready
