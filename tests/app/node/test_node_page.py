@@ -96,7 +96,7 @@ def test_every_request_has_its_bars(dark, card):
         assert sum(len(t.x) for t in fig.data) == len(found.bars)
         assert {f"card {k}, cores 1 to 4" for k in range(1, 7)} <= set(units)
     assert any(t.marker.pattern.shape for t in fig.data)  # every second request
-    shown = [t.name for t in fig.data]
+    shown = [t.name for t in fig.data if t.showlegend]
     assert len(shown) == len(set(shown)) >= 2
     one = valid(charts.cores([Span("card 1", "request 1", 0.0, 1e-3, "compute")], 0, dark))
     assert list(one.layout.yaxis.ticktext) == ["card 1"]

@@ -73,7 +73,8 @@ def test_cards_each_with_a_band_and_a_unit(report):
     for phone in (False, True):
         found = headline.cards(report, None, phone, False)
         assert [c.label for c in found][-3:] == ["Throughput", "Perf/W" if phone else "Perf per watt", "Capital cost"]
-        assert all(c.note for c in found)
+        assert all(("±" in c.note) == (report.error_band.relative is not None) for c in found[:-2])
+        assert found[-1].note
         assert all(len(c.value) <= (13 if phone else 17) for c in found)
         assert all(c.delta is None for c in found)
 
