@@ -100,8 +100,9 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     elif head == "layers" and rest:
         fields["layers"] = fields["layers"] | {rest: str(value)}
     elif head in _RECORDS and rest:
-        if rest not in fields[head]:
-            raise ScenarioError(f"{path}: {head} has {', '.join(fields[head])}")
+        names = type(getattr(scenario, head)).model_fields  # a limit that is not set is not in the dump
+        if rest not in names:
+            raise ScenarioError(f"{path}: {head} has {', '.join(names)}")
         fields[head] = fields[head] | {rest: _number(path, value)}
     else:
         raise ScenarioError(

@@ -163,6 +163,8 @@ def test_settings_reach_every_part() -> None:
         base, ["batch=2", "tile=16x64", "costs.pue=1.5", "limits.latency_s=0.5", "devices.0.dfx.clock=300 MHz"]
     )
     assert (changed.batch, changed.tile, changed.costs.pue, changed.limits.latency_s) == (2, (16, 64), 1.5, 0.5)
+    for name in ("latency_s", "ttft_s", "tpot_s", "power_w", "capex_usd"):
+        assert getattr(apply(base, f"limits.{name}", "0.5").limits, name) == 0.5
     assert changed.overrides == {"devices.0.dfx.clock": "300 MHz"}
     assert apply(base, "system.devices.0.dfx.clock", "300 MHz") == apply(base, "devices.0.dfx.clock", "300 MHz")
 
