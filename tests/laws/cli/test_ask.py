@@ -8,7 +8,7 @@ import pytest
 
 from engine.cli.ask import ANALYSES
 from engine.cli.main import main
-from engine.cli.output import told
+from engine.cli.output import lines_of
 
 ASKED = {
     "machine": ["preset:dfx-1.5b"],
@@ -51,7 +51,7 @@ def test_a_name_that_is_no_analysis_is_refused(capsys: pytest.CaptureFixture[str
 
 def test_plain_data_is_told_with_the_units_of_its_keys() -> None:
     rows = [{"name": "a", "time_s": 0.0012, "share": 0.25, "sizes_bytes": [1, 2], "deep": {"x": 1}}] * 30
-    lines = [*told({"rate_bytes_per_s": 2e9, "fits": True, "missing": None, "count": 12_000, "rows": rows})]
+    lines = [*lines_of({"rate_bytes_per_s": 2e9, "fits": True, "missing": None, "count": 12_000, "rows": rows})]
     assert lines[0].split() == ["rate", "2.00", "GB/s"]
     assert lines[1].split() == ["fits", "yes"]
     assert lines[2].split() == ["count", "12,000"]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario, why_not
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
+from tests.each import each
 
 CATALOG = default_catalog()
 
 
-@pytest.mark.parametrize("id", CATALOG.ids("systems"))
+@each("id", CATALOG.ids("systems"))
 def test_every_priced_system_says_what_its_price_contains(id: str) -> None:
     runs = (w for w in ("mlp-mnist", "binary-mlp-mnist", "gpt2-345m", *default_zoo().ids()) if why_not(id, w) is None)
     report = evaluate(default_scenario(id, next(runs)))

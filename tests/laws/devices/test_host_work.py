@@ -7,6 +7,7 @@ import pytest
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario, why_not
 from hardware_specs.catalog import default_catalog
+from tests.each import each
 
 WORKLOAD = "wide-deep-criteo"
 SYSTEMS = [id for id in default_catalog().ids("systems") if why_not(id, WORKLOAD) is None]
@@ -17,7 +18,7 @@ def _parsed_s(report) -> float:
     return sum(row.time_s for row in report.other if row.name == "features parsed and hashed by the host")
 
 
-@pytest.mark.parametrize("id", SYSTEMS)
+@each("id", SYSTEMS)
 def test_a_host_parses_while_its_device_works(id: str) -> None:
     """The slower of the two sets the rate, their sum the latency; streams share the cores that parse."""
     report = evaluate(default_scenario(id, WORKLOAD, batch=512))
@@ -29,7 +30,7 @@ def test_a_host_parses_while_its_device_works(id: str) -> None:
     assert interval >= max(device - pipelined, parsed * scenario.streams) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("id", BOARDS)
+@each("id", BOARDS)
 def test_a_board_parses_on_its_own_cores(id: str) -> None:
     """As many cycles a feature as any host's, on as many cores as it has: half the cores or clock, twice the time."""
     base = default_scenario(id, WORKLOAD, batch=512)
