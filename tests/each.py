@@ -38,7 +38,7 @@ def each(names: str | tuple[str, ...], rows: Iterable[Any], ids: Callable[[Any],
             for values in table:
                 try:
                     test(**fixtures, **dict(zip(titles, values, strict=True)))
-                except pytest.skip.Exception:
+                except pytest.skip.Exception:  # a row that this machine can't run is no failure
                     skipped += 1
                 except (Exception, pytest.fail.Exception) as error:  # every row is tried, whatever another does
                     failures.append((", ".join(ids(value)[:60] for value in values), error))
@@ -50,9 +50,10 @@ def each(names: str | tuple[str, ...], rows: Iterable[Any], ids: Callable[[Any],
             if skipped == len(table):
                 pytest.skip("every row is skipped")
 
-        asked = inspect.signature(test)
-        kept = [parameter for name, parameter in asked.parameters.items() if name not in titles]
-        run.__signature__ = asked.replace(parameters=kept)  # type: ignore[attr-defined]
+        signature = inspect.signature(test)
+        fixtures = [parameter for name, parameter in signature.parameters.items() if name not in titles]
+        # pytest asks for fixtures by the signature; a function has no such attribute for a type checker
+        run.__signature__ = signature.replace(parameters=fixtures)  # type: ignore[attr-defined]
         return run
 
     return over

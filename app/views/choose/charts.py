@@ -49,5 +49,5 @@ def front(rows: Sequence[Row], picked: str, unit: str, user: str, dark: bool, ph
     for row in reversed(order):
         if row.system in named:
             any(plot.label(x, y, row.label, BESIDE) for x, y in zip(*curves[row.system]))
-    x, y = log_axis(*plot.x, f"Speed a user ({user}/s)"), log_axis(*plot.y, f"Throughput per device ({unit}/s)")
+    x, y = log_axis(*plot.x, f"{user.capitalize()}/s per user"), log_axis(*plot.y, f"Throughput per device ({unit}/s)")
     return style(plot.data, x, y, _HEIGHT, dark, notes=plot.notes)

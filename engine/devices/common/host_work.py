@@ -5,16 +5,20 @@ The same work that the CPU family charges its own cores for. Estimates.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.devices.common.contract import Job, Parameter
 from hardware_specs.schema import Device
 
 _CLOCK = 2.5e9  # of the host whose times these are [Hz]
 
+FEATURE_OVERHEAD = Parameter("feature_overhead", 0.29923e-6, "s", "calibrated",
+    "Core time of the framework for a raw feature of a sample: a field of its record found, parsed and put into a "
+    "tensor. Networks that take tensors have none.", ("WD-010", "WD-011"))  # fmt: skip
+HASH_CYCLES = Parameter("hash_cycles", 300.0, "cycle", "assumed", "A string hashed to a bucket by the framework.")
 PARSING: tuple[Parameter, ...] = (
-    Parameter("feature_overhead", 0.29923e-6, "s", "assumed",
-              "Core time of the host for a raw feature of a sample, found in its record, parsed and put into a tensor: "
-              "the CPU family's.", of_host=True),
-    Parameter("feature_hash", 0.12e-6, "s", "assumed",
+    replace(FEATURE_OVERHEAD, of_host=True),
+    Parameter("feature_hash", HASH_CYCLES.value / _CLOCK, "s", "assumed",
               "Core time of the host for a string hashed to a bucket: the CPU family's 300 cycles at 2.5 GHz.",
               of_host=True),
     Parameter("parsing_cores", 8.0, "1", "assumed",

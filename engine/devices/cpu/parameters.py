@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.devices.common.contract import Parameter, Switch
+from engine.devices.common.host_work import FEATURE_OVERHEAD, HASH_CYCLES
 
 PARAMETERS: tuple[Parameter, ...] = (
     Parameter("gemm_efficiency", 0.5583, "1", "calibrated",
@@ -17,9 +18,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("range_cycles", 2.0, "cycle", "assumed",
               "A vector compared with the least and the greatest value so far, where quantising is a pass of its own: "
               "an instruction each."),
-    Parameter("feature_overhead", 0.29923e-6, "s", "calibrated",
-              "Core time of the framework for a raw feature of a sample: a field of its record found, parsed and put "
-              "into a tensor. Networks that take tensors have none.", ("WD-010", "WD-011")),
+    FEATURE_OVERHEAD,
     Parameter("width_exponent", 0.3747, "1", "calibrated",
               "Narrower SIMD units fill more easily: efficiency as (64 / FLOP a cycle) to this power.", ("5G-029",),
               high=1.0),
@@ -74,7 +73,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("cold_page_misses", 4.0, "1", "assumed",
               "DRAM latencies a cold 4 KiB page costs: two levels of its walk, two lines ahead of the prefetcher."),
     Parameter("row_cycles", 60.0, "cycle", "assumed", "Instructions around the copy of a table row."),
-    Parameter("hash_cycles", 300.0, "cycle", "assumed", "A string hashed to a bucket by the framework."),
+    HASH_CYCLES,
     Parameter("op_overhead", 2e-6, "s", "assumed",
               "One operator issued by a graph executor; 1 in C++ to 5 under Python."),
     Parameter("window_overhead", 0.0, "s", "assumed",
