@@ -1,5 +1,6 @@
 """Sweep and Compare in a real Chromium: a million designs a click, cancel, a clicked design, a link of eight."""
 
+import contextlib
 import os
 import re
 import time
@@ -134,9 +135,7 @@ def test_a_clicked_design_opens_as_its_scenario(visit):
     first.wait_for()
     seen = set()
     for at in (0, 2):
-        spot = me.settled().page.evaluate(SPOT, at)
-        me.page.mouse.move(spot["x"], spot["y"])
-        expect(me.page.locator(".st-key-front .hovertext").first).to_contain_text("Throughput")
+        spot = hovered(me, at)
         me.page.mouse.click(spot["x"], spot["y"])
         me.page.wait_for_function(RINGED, arg=spot, timeout=60_000)
         expected = designs.scenario(int(spot["number"]))
@@ -156,6 +155,19 @@ def test_a_clicked_design_opens_as_its_scenario(visit):
     assert opened.with_(overrides=expected.overrides) == expected
     for name in FEW.objectives:  # designs at one place of the chart are one to a click
         assert getattr(evaluate(opened), name) == pytest.approx(getattr(report, name), rel=1e-9)
+
+
+def hovered(me, design: int) -> dict:
+    """Where a design of the front is, with its hover text: again while the chart is drawn anew under a still mouse."""
+    hover = me.page.locator(".st-key-front .hovertext").first
+    for _ in range(30):
+        spot = me.settled().page.evaluate(SPOT, design)
+        me.page.mouse.move(spot["x"] - 90, spot["y"] - 40)
+        me.page.mouse.move(spot["x"], spot["y"])
+        with contextlib.suppress(AssertionError):
+            expect(hover).to_contain_text("Throughput", timeout=2_000)
+            return spot
+    raise AssertionError(f"no hover text at {spot}")
 
 
 def dragged(page, begin: tuple[float, float], end: tuple[float, float]) -> None:
