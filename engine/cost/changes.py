@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.cost.assemble import Figures, assemble, figures_of
 from engine.cost.best_plan import make_plan
-from engine.cost.layout import METRICS
+from engine.cost.layout import METRICS, RATE
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import Bound, bind
 from engine.resolve.setting import without_reader
@@ -23,6 +23,7 @@ from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device
 from model_zoo.catalog import Zoo
 
+_PACE = METRICS[: RATE + 1]
 _MONEY = ("capex_usd", "throughput_per_usd", "usd_per_million")
 
 
@@ -67,7 +68,8 @@ def without_effect(bound: Bound, times: Figures, catalog: Catalog | None = None,
 
     Each what-if, network parameter, switch, tile, layer format and field of some families alone is set back to the
     catalog's value or the default, and the scenario priced again. A part that a what-if changes has no price
-    (`engine.scenario.overrides.unstated`): that alone is no effect of hardware.
+    (`engine.scenario.overrides.unstated`): that alone is no effect of hardware. Cores of a host that has enough of
+    them move its power alone, which is a sentence too.
     """
     sentences = []
     for path, value, back in _settings(bound):
@@ -78,7 +80,12 @@ def without_effect(bound: Bound, times: Figures, catalog: Catalog | None = None,
             plain = figures_of(other, make_plan(other))
         except (ScenarioError, Unsupported):
             continue  # it does not run without
-        if all(times.figure(name) == plain.figure(name) for name in names):
+        changed = {name for name in names if times.figure(name) != plain.figure(name)}
+        if changed and path.removeprefix("system.") == "host.cpu.cores" and changed.isdisjoint(_PACE):
+            busy = times.drawn("host_s") * times.requests_per_s
+            enough = f"of its cores, and {math.ceil(busy)} would be enough; no time or rate moves"
+            sentences.append(f"Only power follows {path} = {value}: this rate is work for {busy:.2g} {enough}.")
+        if not changed:
             why = without_reader(bound, path)
             same = f"is the same without it{f', as this is {why}' if why else ''}"
             sentences.append(f"No effect here: {path} = {value}; every time, rate, power and price {same}.")

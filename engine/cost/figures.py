@@ -34,6 +34,7 @@ from engine.cost.layout import (
     LINKS_ROW,
     LOWEST,
     MESSAGES,
+    PARSING_CORES,
     PER_MILLION,
     PER_UNIT,
     PER_USD,
@@ -142,16 +143,18 @@ def voltage(slope, reach, lowest, clock):
 
 
 @kernel
-def _on_host(rows, stage_t, spent, hops, hop0, glob, host, replicas, interval, host_s, n):
+def _on_host(rows, stage_t, spent, fixed, hops, hop0, glob, host, replicas, interval, host_s, n):
     """Core-seconds of the host in a request: what stages leave to it, commands for transfers, and stages on it.
 
     Requests finish no faster than all cores do what is left to them; stages on the host have a pace of their own.
+    Several cores parse a request (row `fixed`), one core does anything else that a stage leaves to the host.
     """
     for p in range(n):
         cores, streams = rows[glob + HOST_CORES, p], rows[glob + STREAMS, p]
         for s in range(host.shape[0]):
             if host[s] == 0:
-                host_s[p] += rows[spent + N * s + HOST_ROW, p]
+                more = rows[glob + PARSING_CORES, p] - 1.0
+                host_s[p] += rows[spent + N * s + HOST_ROW, p] + more * rows[fixed + N * s + HOST_ROW, p]
         for h in range(hops):
             host_s[p] += rows[hop0 + HOPS * h + MESSAGES, p] * rows[hop0 + HOPS * h + COMMANDS, p]
         if cores > 0.0:
@@ -331,7 +334,7 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     else:
         _add(interval, latency, n)
     _parsing(rows, interval, where, copies, n)
-    _on_host(rows, stage_t, spent, hops, hop0, glob, of_stages[3], where.replicas, interval, host_s, n)
+    _on_host(rows, stage_t, spent, fixed, hops, hop0, glob, of_stages[3], where.replicas, interval, host_s, n)
     _repeat(latency, interval, drawn, rows[metrics + BREAKDOWN : metrics + BREAKDOWN + N], rows[glob + BATCHES], n)
     _rates(rows, where, decode_s, n)
 

@@ -33,6 +33,7 @@ GLOBALS = (
     "host_idle_w",
     "host_max_w",
     "host_cores",
+    "parsing_cores",
     "cap_w",
     "floor_w",
     "lowest_clock",
@@ -40,7 +41,7 @@ GLOBALS = (
     "clock_reach",
 )
 UNITS, UNITS_REQUEST, STREAMS, BATCHES, POWER, IDLE, PRICE, YEARS, UTILISATION, PUE, KWH = range(11)
-HOST_IDLE, HOST_MAX, HOST_CORES, CAP, FLOOR, LOWEST, SLOPE, REACH = range(11, len(GLOBALS))
+HOST_IDLE, HOST_MAX, HOST_CORES, PARSING_CORES, CAP, FLOOR, LOWEST, SLOPE, REACH = range(11, len(GLOBALS))
 DRAWN = ("clock", "device_j", "host_s", "joules")  # rows before scratch: a share; of a request [J], [core s], [J]
 METRICS = (
     "latency_s",

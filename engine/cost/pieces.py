@@ -18,7 +18,7 @@ from engine.devices import family
 from engine.devices.common.column import larger
 from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
 from engine.plan.jobs import job_of
-from engine.plan.plan import terms
+from engine.plan.plan import model_of, terms
 from engine.plan.schemes import Hop, Plan, Stage
 from engine.resolve.bind import Bound
 
@@ -280,7 +280,8 @@ def _globals(design: Design) -> Numbers:
     money, costs = design.account, design.bound.scenario.costs
     known = (math.nan if value is None else value for value in (money.limit_w, money.idle_w, money.price_usd))
     prices = (costs.years, costs.utilisation, costs.pue, costs.energy_usd_per_kwh)
-    power, governor = (*money.host, money.cap_w, money.floor_w), money.governor
+    parsing = model_of(design.bound).get("parsing_cores", 1.0)
+    power, governor = (*money.host, parsing, money.cap_w, money.floor_w), money.governor
     return (
         *globals_of(design.bound),
         *known,

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from engine.devices.common.column import largest
 from engine.devices.common.contract import DeviceFamily, Job
-from engine.plan.plan import Stage, at_host_clock, compiled_length
+from engine.plan.plan import Stage, compiled_length, on_host
 from engine.resolve.bind import Bound
 from model_zoo.ops import Op, Phase
 
@@ -60,7 +60,7 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         format=stage.format,
         tile=stage.tile or (s.tile if stage.device.kind == bound.device.kind else ()),  # knobs of the first family
         switches=switches,
-        model=at_host_clock(bound, fam, fam.model(stage.device, model)),
+        model=on_host(bound, fam, fam.model(stage.device, model)),
         link=stage.wire.link if stage.wire else None,
         link_hops=stage.wire.hops if stage.wire else 1,
         link_direct=stage.wire.direct if stage.wire else False,

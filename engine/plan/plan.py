@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from engine.devices import family
-from engine.devices.common.column import exceeds, larger
+from engine.devices.common.column import exceeds, larger, smaller
 from engine.devices.common.contract import DeviceFamily
 from engine.resolve.bind import Bound, Wire, own_model
 from engine.scenario.formats import BITS, activation_bytes
@@ -131,11 +131,13 @@ def overlaps(bound: Bound) -> bool:
 
 def model_of(bound: Bound) -> dict[str, float]:
     """Model parameters of the first family, the scenario's overrides applied."""
-    return at_host_clock(bound, bound.family, own_model(bound.device, bound.model))
+    return on_host(bound, bound.family, own_model(bound.device, bound.model))
 
 
-def at_host_clock(bound: Bound, fam: DeviceFamily, model: dict[str, float]) -> dict[str, float]:
-    """The same, with what a core of the host does in proportion to a what-if of its clock."""
+def on_host(bound: Bound, fam: DeviceFamily, model: dict[str, float]) -> dict[str, float]:
+    """The same, as the host allows: no more cores parse than it has, and each as fast as a what-if of its clock."""
+    if bound.host is not None and "parsing_cores" in model:
+        model = model | {"parsing_cores": smaller(model["parsing_cores"], 1.0 * bound.host.cores)}
     clock = bound.host.cpu.clock if bound.host is not None and bound.host.cpu is not None else None
     if clock is None or clock.before is None:
         return model

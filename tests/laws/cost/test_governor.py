@@ -12,6 +12,7 @@ from engine.resolve.presets import preset
 from engine.scenario import Scenario, ScenarioError, decode, encode
 from engine.scenario.overrides import apply_all
 from engine.sweep import space_of, table_rows
+from tests.each import each
 
 TOP = 457.763671875e6  # highest clock of the card [Hz]
 DLRM = preset("node-dlrm").scenario
@@ -128,3 +129,15 @@ def test_a_larger_host_draws_more_and_a_small_one_holds_back():
 def test_the_node_does_more_a_joule_than_its_host_alone_hosts_counted_on_both_sides(workload):
     node, alone = evaluate(_copies(workload)), evaluate(default_scenario("xeon-d-2191", workload))
     assert node.throughput_per_w > 2 * alone.throughput_per_w
+
+
+@each("workload", ["dlrm-more-complex", "xlm-r-large", "fbnetv3-detection", "wide-deep-criteo"])
+def test_cores_of_a_host_move_the_rate_or_are_said_to_be_more_than_it_needs(workload):
+    base = default_scenario("fb-node", workload)
+    usual = evaluate(base)
+    for cores in (1, 6, 64):
+        report = evaluate(apply_all(base, [f"host.cpu.cores={cores}"]))
+        same = (report.latency_s, report.throughput_per_s) == (usual.latency_s, usual.throughput_per_s)
+        assert same == any(text.startswith("Only power follows host.cpu.cores") for text in report.without_effect)
+        slow = evaluate(apply_all(base, [f"host.cpu.cores={cores}", "host.cpu.clock=0.5 GHz"]))
+        assert slow.latency_s > report.latency_s

@@ -41,3 +41,22 @@ def test_a_board_parses_on_its_own_cores(id: str) -> None:
     for path, value in (("cores", own.cores.si / 2), ("clock", own.clock.si / 2)):
         half = base.with_(overrides={f"devices.0.own_cpu.{path}": value})
         assert _parsed_s(evaluate(half)) == pytest.approx(2 * spent)
+
+
+HOSTED = [id for id in SYSTEMS if default_catalog().system(id).host_power_counted]
+
+
+@each("id", HOSTED)
+def test_devices_parse_on_no_more_cores_than_their_host_has(id: str) -> None:
+    """However many cores are set aside for each device: what all of them parse in a second takes all cores at most."""
+    catalog, system = default_catalog(), default_catalog().system(id)
+    base = default_scenario(id, WORKLOAD, batch=512)
+    for devices in system.devices[0].counts or (1,):
+        scheme = "replicas" if devices > 1 else "single"
+        for wanted in (1.0, 8.0, 32.0):
+            for cores in (1, catalog.device(system.host.device).cpu.cores.si, 64):
+                overrides = {"model.parsing_cores": wanted, "host.cpu.cores": cores}
+                report = evaluate(base.with_(devices=devices, scheme=scheme, overrides=overrides))
+                core_s = _parsed_s(report) * min(wanted, cores) / 512
+                assert core_s == pytest.approx(39 * 0.29923e-6 + 26 * 0.12e-6), (devices, wanted, cores)
+                assert report.throughput_per_s * core_s <= cores * (1 + 1e-9), (devices, wanted, cores)
