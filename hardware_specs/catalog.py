@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -19,6 +19,7 @@ from hardware_specs.schema import Device, DeviceGroup, Link, LinkUse, Nic, Syste
 _ROOT = Path(__file__).resolve().parent
 _SCHEMAS: dict[str, type[BaseModel]] = {"devices": Device, "links": Link, "nics": Nic, "systems": System}
 _MAX_BYTES = 256 * 1024
+_ROLES: dict[str, Literal["host", "network"]] = {"host_link": "host", "network_link": "network"}
 
 
 def _record(annotation: Any) -> type[BaseModel] | None:
@@ -92,8 +93,8 @@ def quantities(node: Any) -> list[Quantity]:
 
 def _named(spec: Any) -> Iterator[tuple[str, str, str]]:
     """What a spec names of the catalog: field, section and id."""
-    if isinstance(spec, Device) and spec.host_link:
-        yield "host_link", "links", spec.host_link
+    if isinstance(spec, Device):
+        yield from ((field, "links", id) for field, id in _links(spec).items())
     if not isinstance(spec, System):
         return
     for at, group in enumerate(spec.devices):
@@ -108,8 +109,14 @@ def _named(spec: Any) -> Iterator[tuple[str, str, str]]:
         yield "rival", "systems", spec.rival
 
 
+def _links(device: Device) -> dict[str, str]:
+    """Ids of the links that a device names, by field."""
+    listed = {"host_link": device.host_link, "network_link": device.network_link}
+    return {field: id for field, id in listed.items() if id}
+
+
 def _alone(device: Device) -> System:
-    """The system that one device makes by itself, behind its host link where it names one."""
+    """The system that one device makes by itself, behind its host link or its own network port where it names one."""
     return System(
         schema_version=1,
         id=device.id,
@@ -117,7 +124,7 @@ def _alone(device: Device) -> System:
         summary=device.summary,
         topology="single",
         devices=(DeviceGroup(device=device.id, count=1),),
-        links=(LinkUse(link=device.host_link, role="host"),) if device.host_link else (),
+        links=tuple(LinkUse(link=id, role=_ROLES[field]) for field, id in _links(device).items()),
     )
 
 

@@ -270,6 +270,7 @@ class Device(Record):
     power: Power
     price: Usd | None = None
     host_link: Id | None = None
+    network_link: Id | None = None  # of a whole computer: its own port, over which requests come
     own_cpu: HostCpu | None = None
     cpu: Cpu | None = None
     gpu: Gpu | None = None

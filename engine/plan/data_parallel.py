@@ -12,6 +12,7 @@ from engine.plan.plan import (
     HostLink,
     Plan,
     Stage,
+    arriving_bytes,
     compiled_length,
     entering_bytes,
     every_op,
@@ -56,7 +57,7 @@ def _crossing(bound: Bound, before: list[Op], after: list[Op]) -> float:
 def _entering(bound: Bound, parts: list[tuple[str, list[Op]]]) -> tuple[float, float]:
     """Bytes of a request over the network, and over the links of host and card (before any part on the host)."""
     s = bound.scenario
-    raw = entering_bytes(bound, s.inputs)
+    raw = arriving_bytes(bound, s.inputs)
     padded = entering_bytes(bound, compiled_length(bound) if bound.graph.input_elements.s else s.inputs)
     if parts[0][1][0].name == "decode":
         video = model_of(bound)["clip_bytes"] * s.batch

@@ -9,6 +9,7 @@ from functools import lru_cache
 from engine.devices import family
 from engine.devices.common.column import exceeds, larger, smaller
 from engine.devices.common.contract import DeviceFamily
+from engine.devices.common.host_work import hashes
 from engine.resolve.bind import Bound, Wire, own_model
 from engine.scenario.formats import BITS, activation_bytes
 from hardware_specs.quantity import Quantity
@@ -104,6 +105,14 @@ def entering_bytes(bound: Bound, length: float) -> float:
     s, graph = bound.scenario, bound.graph
     count, indices = (d.at(s.batch, length, length) for d in (graph.input_elements, graph.input_indices))
     return (count - indices) * wire_bytes(bound.family.streamed_io or s.precision) + indices * INDEX
+
+
+def arriving_bytes(bound: Bound, length: float) -> float:
+    """What a request brings over the network of a node: records of raw features where its host hashes them. [B]"""
+    each = model_of(bound).get("feature_bytes")
+    if each is None or not hashes(bound.graph.phases[0].ops):
+        return entering_bytes(bound, length)
+    return bound.graph.input_elements.at(bound.scenario.batch) * each
 
 
 def leaving_bytes(bound: Bound) -> float:
@@ -275,7 +284,8 @@ def host_hops(bound: Bound, stages: int = 1) -> tuple[Hop, ...]:
     if wire is None:
         return path_hops(bound)
     s, graph, fam = bound.scenario, bound.graph, bound.family
-    into = entering_bytes(bound, compiled_length(bound) if graph.input_elements.s else s.inputs)
+    entering = arriving_bytes if bound.device.own_cpu is not None else entering_bytes
+    into = entering(bound, compiled_length(bound) if graph.input_elements.s else s.inputs)
     out = leaving_bytes(bound)
     parts = (1.0 * s.inputs if graph.input_elements.s else 1.0, 1.0 * s.outputs if graph.output_elements.s else 1.0)
     first, last = parts if fam.streamed_io else (1.0, 1.0)

@@ -5,10 +5,12 @@ The same work that the CPU family charges its own cores for. Estimates.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from engine.devices.common.contract import Job, Parameter
 from hardware_specs.schema import Device
+from model_zoo.ops import Op
 
 _CLOCK = 2.5e9  # of the host whose times these are [Hz]
 
@@ -21,6 +23,9 @@ PARSING: tuple[Parameter, ...] = (
     Parameter("feature_hash", HASH_CYCLES.value / _CLOCK, "s", "assumed",
               "Core time of the host for a string hashed to a bucket: the CPU family's 300 cycles at 2.5 GHz.",
               of_host=True),
+    Parameter("feature_bytes", 20.0, "B", "assumed",
+              "A raw feature as it comes over the network, in a record with its name: 17 B of a number, 21 B of a "
+              "category of eight characters in the protocol buffers that a framework parses. 8 to 40.", low=1.0),
     Parameter("parsing_cores", 8.0, "1", "assumed",
               "Cores of the host that feed a device: 16 devices behind 128 cores, or three behind 24. 2 to 32.",
               low=1.0),
@@ -38,10 +43,14 @@ def own_parsing(device: Device) -> dict[str, float]:
     return times | {"parsing_cores": own.cores.si}
 
 
+def hashes(ops: Iterable[Op]) -> bool:
+    """Whether operators take raw features and hash them."""
+    return any(op.kind == "Hash" for op in ops)
+
+
 def raw_features(job: Job) -> float:
     """Raw features of a sample: all that enters a network that is hashed by this job, else none. [-]"""
-    raw = any(op.kind == "Hash" for op in job.ops)
-    return job.graph.input_elements.at() if raw else 0.0
+    return job.graph.input_elements.at() if hashes(job.ops) else 0.0
 
 
 def parsed_on_host(job: Job) -> tuple[tuple[str, str, float], ...]:

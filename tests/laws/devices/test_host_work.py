@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.evaluate import evaluate
-from engine.resolve.choices import default_scenario, why_not
+from engine.resolve.choices import choices, default_scenario, why_not
 from hardware_specs.catalog import default_catalog
 from tests.each import each
 
@@ -60,3 +60,15 @@ def test_devices_parse_on_no_more_cores_than_their_host_has(id: str) -> None:
                 core_s = _parsed_s(report) * min(wanted, cores) / 512
                 assert core_s == pytest.approx(39 * 0.29923e-6 + 26 * 0.12e-6), (devices, wanted, cores)
                 assert report.throughput_per_s * core_s <= cores * (1 + 1e-9), (devices, wanted, cores)
+
+
+@each("id", BOARDS)
+def test_requests_of_a_board_come_over_its_own_port(id: str) -> None:
+    """A record is 780 B whatever the format of the network: no board answers more than its port brings in."""
+    for precision in choices(default_scenario(id, WORKLOAD)).formats:
+        report = evaluate(default_scenario(id, WORKLOAD, batch=512, precision=precision))
+        (port,) = (link for link in report.links if link.role == "network")
+        assert port.bytes_per_request >= 512 * 39 * 20.0
+        assert report.throughput_per_s * 39 * 20.0 <= port.bandwidth * (1 + 1e-9)
+        slow = default_scenario(id, WORKLOAD, batch=512).with_(overrides={"links.network.bandwidth": "0.1 Gbps"})
+        assert evaluate(slow).bound == "links"
