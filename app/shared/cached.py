@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from app.shared.site import Site
     from engine.analyses.machine import MachineReport
     from engine.analyses.microservice import Microservice
-    from engine.analyses.node.load import LoadCurve
     from engine.analyses.node.operator_kinds import KindColumn
     from engine.analyses.node.tilings import Mapped
     from engine.analyses.node.timeline import NodeTimeline
@@ -183,17 +182,6 @@ def offers(load: Load, sla: Sla, site: Site, others: tuple[Group, ...]) -> tuple
     from app.shared.load import offers as found
 
     return found(load, sla, site, others)
-
-
-@st.cache_resource(max_entries=64, show_spinner=False)
-def node_curves(token: str, limit_s: float | None) -> tuple[LoadCurve, LoadCurve]:
-    """Latency along the load of a node, and of its host alone."""
-    from engine.analyses.node.load import (  # compiled queues, read when the page that shows them is first opened
-        curve,
-        on_host,
-    )
-
-    return curve(decode(token), limit_s), on_host(decode(token), limit_s)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

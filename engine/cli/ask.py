@@ -45,11 +45,6 @@ def _tile(p: argparse.ArgumentParser) -> None:
     p.add_argument("--stays", choices=("a", "b", "c"), help="the operand whose block stays, with --block")
 
 
-def _node(p: argparse.ArgumentParser) -> None:
-    p.add_argument("networks", nargs="+", metavar="SCENARIO@QPS", help="token, URL, preset:ID or a file, @, requests/s")
-    p.formatter_class, p.epilog = argparse.RawDescriptionHelpFormatter, node.EPILOG
-
-
 def _split(p: argparse.ArgumentParser) -> None:
     add_scenario(p)
     p.add_argument("--goal", choices=_GOALS, default="latency", help="what the best cut is best at (default latency)")
@@ -77,7 +72,6 @@ ANALYSES: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Answer
     "program": ("programs of an FPGA processor: shown, run on numbers, timed, checked", _program, machine.program),
     "kinds": ("time by kind of operator, before and after each optimisation", add_scenario, node.kinds),
     "tile": ("every tiling of every product on a card: counted, the best, or one of yours", _tile, node.tile),
-    "node": ("several networks on one node of cards", _node, node.node),
     "split": ("every cut of a network between two executors, and the best", _split, edge.split),
     "camera": ("where to analyse a camera's frames: far edge, metro edge, core, or cut", _camera, edge.camera),
     "forward": ("packets a SmartNIC passes on while it infers", _forward, edge.forward),

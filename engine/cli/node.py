@@ -1,78 +1,16 @@
-"""``ask node | kinds | tile``: networks that share a node of cards, time by kind of operator, tilings of products."""
+"""``ask kinds | tile``: time by kind of operator, tilings of products."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.cli.scenario import changed, scenario_of
-from engine.scenario import Scenario, ScenarioError, encode
+from engine.cli.scenario import changed
+from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount, percent
-from engine.scenario.token import boundary, brief
 
-if TYPE_CHECKING:
-    from engine.analyses.node.shared_load import Load, Network
-
-EPILOG = """\
-Each network is a scenario of the same system, with @ and its requests per second after it. A request is what `evaluate`
-prices: the scenario's batch. Behind the first, a workload's id is enough: its tables are sharded, or each card has a
-copy. Cards, host and links are shared; so is the memory on and off the chip.
-
-examples:
-  python -m engine ask node preset:node-dlrm@2000 preset:node-xlmr@60
-  python -m engine ask node preset:node-dlrm@1500 regnety-128gf@5 resnext101-32x4d@100 --json
-"""
 _Answer = tuple[Any, Iterable[str]]
-
-
-def _load(text: str, first: Scenario | None) -> Load:
-    from engine.analyses.node.shared_load import Load, usual
-    from model_zoo.catalog import default_zoo
-
-    target, _, rate = text.rpartition("@")
-    with boundary(f"network is {brief(text, 60)}: a scenario, @ and its requests per second are needed"):
-        qps = float(rate)
-        if not target:
-            raise ValueError
-    if first is not None and target in default_zoo().ids():
-        return Load(usual(first, target), qps)
-    return Load(scenario_of(target), qps)
-
-
-def _row(network: Network) -> dict[str, Any]:
-    row = {key: value for key, value in vars(network).items() if key != "scenario"}
-    return row | {"use": dict(network.use), "met": network.met, "token": encode(network.scenario)}
-
-
-def node(args: argparse.Namespace) -> _Answer:
-    """Several networks on one node: what they keep busy and how long each waits. An estimate."""
-    from engine.analyses.node.shared_load import share_node
-
-    loads = [_load(args.networks[0], None)]
-    loads += [_load(text, loads[0].scenario) for text in args.networks[1:]]
-    shared = share_node(loads)
-    sentences = [
-        shared.problem or f"{shared.busiest} is the busiest; the node carries {shared.room:.3g} times this load"
-    ]
-    for network in shared.networks:
-        if network.limit_s is not None:
-            state = "met" if network.met else "missed"
-            sentences.append(f"{network.name}: limit {amount(network.limit_s, 's')} {state}")
-    need, room = shared.together
-    data = {
-        "networks": [_row(network) for network in shared.networks],
-        "use": dict(shared.use),
-        "busiest": shared.busiest,
-        "room": shared.room,
-        "memory": [
-            {"level": level, "need_bytes": need, "capacity_bytes": room, "devices": count}
-            for level, need, room, count in shared.memory
-        ],
-        "together": {"need_bytes": need, "capacity_bytes": room},
-        "problem": shared.problem,
-    }
-    return data, sentences
 
 
 def kinds(args: argparse.Namespace) -> _Answer:

@@ -6,27 +6,22 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import log10
 
 from app.shared import formats as fmt
-from app.shared.figures.drawing import Trace, area, bars, hover, line, note, rule
+from app.shared.figures.drawing import Trace, bars, line, note
 from app.shared.figures.report import span_bar
 from app.shared.figures.style import (
-    INK,
     NEUTRAL,
     PALETTE,
     RESOURCE_LABELS,
-    SHADE,
     TRACK,
     Figure,
-    log_axis,
     rows_axis,
     span,
     style,
 )
 from app.views.node import texts
 from engine.analyses.node.at_work import LinkLoad
-from engine.analyses.node.load import LoadCurve
 from engine.cost.report import LinkRow
 from engine.devices.common.contract import RESOURCES, Span
 
@@ -167,30 +162,3 @@ def _row(unit: str) -> tuple[int, int, int, int, str]:
     inside = 0 if unit.endswith("link in") else 2 if unit.endswith("link out") else 1
     first = numbers[0] if numbers else 0
     return place, first, inside, numbers[1] if len(numbers) > 1 else 0, unit
-
-
-def load(curves: Sequence[tuple[str, LoadCurve]], limit_s: float | None, dark: bool, height: int = 340) -> Figure:
-    """Latency along the load of several systems on log axes, 99th percentiles bold, beyond the limit shaded."""
-    drawn = [(name, c) for name, c in curves if c.qps]
-    loads = [q for _, c in drawn for q in (c.qps[0], c.capacity_qps)] or [1.0, 10.0]
-    times = [t for _, c in drawn for t in (*c.p50_s, *c.p99_s)] + ([limit_s] if limit_s else []) or [0.1, 1.0]
-    x, y = fmt.scale([max(loads)], "QPS"), fmt.scale([max(times)], "s")
-    low, high = y(min(times)) / 1.5, y(max(times)) * 1.6
-    left, right = x(min(loads)) / 1.3, x(max(loads)) * 1.6
-    data, notes = [], []
-    if limit_s:
-        ends, level = [left, right], y(limit_s)
-        data = [*area(ends, [level] * 2, [high] * 2, SHADE), rule(ends, [level] * 2, NEUTRAL)]
-        notes.append(note(log10(left), log10(level), f"limit {fmt.seconds(limit_s)}", "left bottom"))
-    for at, (name, c) in enumerate(drawn):
-        look = {"colour": NEUTRAL, "dash": "dot", "symbol": "square"} if at else {"colour": INK[dark]}
-        for label, seconds, width, size in (("p50", c.p50_s, 1.0, 0), ("p99", c.p99_s, 2.2, 5)):
-            says = [
-                hover(f"{name}, {label}", f"{fmt.seconds(t)} at {fmt.si(q, 'QPS')}") for q, t in zip(c.qps, seconds)
-            ]
-            data.append(line(list(map(x, c.qps)), list(map(y, seconds)), says=says, width=width, size=size, **look))
-        middle = len(c.qps) // 3
-        place = (log10(x(c.qps[middle])), log10(y(c.p99_s[middle])))
-        notes.append(note(*place, name, "left middle" if at else "center middle", (0, 12)))
-    across = log_axis(left, right, texts.LOAD_AXIS.format(unit=x.unit))
-    return style(data, across, log_axis(low, high, f"Latency ({y.unit})"), height, dark, notes=notes)

@@ -14,7 +14,6 @@ from app.shared import formats as fmt
 from app.views.node import texts
 from app.views.node.charts import Topology
 from engine.analyses.node import at_work
-from engine.analyses.node.load import LoadCurve
 from engine.analyses.node.operator_kinds import KindColumn
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
@@ -141,19 +140,6 @@ def core_split(scenario: Scenario) -> tuple[list[tuple[int, Report]], int | None
             result.append((value, report))
     own = dict(cached.report(encode(scenario)).tile).get("sparse-cores")
     return result, next((i for i, (value, _) in enumerate(result) if value == own), None)
-
-
-def load_told(card: LoadCurve, host: LoadCurve, limit_s: float | None) -> str:
-    """What the node carries inside the limit, and the host alone."""
-    if not card.qps:
-        return card.problem
-    inside = f"inside {fmt.seconds(limit_s)}" if limit_s else "before it saturates"
-    text = f"{fmt.si(card.held_qps, 'QPS')} {inside}" if card.held_qps else f"no load {inside}"
-    if not host.qps:
-        return texts.HOST_CANT.format(text=text)
-    ratio = card.held_qps / host.held_qps if host.held_qps else None
-    alone = f"{fmt.times(ratio)} the host alone" if ratio else texts.HOST_NONE
-    return f"{text}, {alone}"
 
 
 def kinds_table(columns: Sequence[KindColumn]) -> dict[str, list[Any]]:

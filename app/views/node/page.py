@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import streamlit as st
 
@@ -14,15 +12,11 @@ from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice, switch
 from app.views.node import charts as node_charts
 from app.views.node import facts, pool, texts
-from app.views.node.shared_load import two_networks
 from app.views.node.tilings import tilings
-from engine.analyses.node.load import limit_of, limited
-from engine.analyses.node.shared_load import usual
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
-from model_zoo.catalog import default_zoo
 
 _PRESET = "node-dlrm"
 _REQUESTS = 12  # drawn in flight
@@ -93,11 +87,6 @@ def switches(report: Report) -> None:
                 st.rerun()
 
 
-def scenario_parts(scenario: Scenario) -> bool:
-    """Whether a card's cores are divided between two parts."""
-    return len(facts.core_split(scenario)[0]) > 1
-
-
 def split(scenario: Scenario) -> None:
     """Throughput as cores move from the second part to the first."""
     points, now = facts.core_split(scenario)
@@ -145,30 +134,6 @@ def over_time(report: Report) -> None:
         st.caption(texts.TIMELINE_CAPTION.format(waits=waits))
 
 
-@boundary.fragment
-def under_load(scenario: Scenario) -> None:
-    """Latency along the load of a model with its limit, and of the host alone."""
-    loads = list(dict.fromkeys([scenario.workload, *limited()]))
-    zoo = default_zoo()
-    with st.container(border=True):
-        title = st.empty()
-        picked, args = choice("Model", {id: zoo.workload(id).name for id in loads}, "model")
-        st.pills("Model", loads, required=True, label_visibility="collapsed", **args)
-        limit = limit_of(picked)
-        load = usual(scenario, picked)
-        card, host = cached.node_curves(encode(load), limit)
-        answer = facts.load_told(card, host, limit)
-        title.markdown(f"**Latency against load** :gray[· {fmt.plain(answer)}]")
-        if card.qps:
-            fig = node_charts.load([("node", card), ("host alone", host)], limit, parts.dark())
-            parts.figure(fig, f"Latency against load: {answer}.", "load")
-        caption = texts.LOAD_CAPTION.format(batch=load.batch)
-        alone = f" The host alone: {host.problem[:1].lower()}{host.problem[1:]}"
-        st.caption(fmt.plain(caption if host.qps else caption + alone))
-        if switch("All models", "models"):
-            all_models(scenario)
-
-
 def drawn_power(report: Report) -> None:
     """Who draws the report's power, and what the devices' work takes of it by part."""
     if not report.power_parts_w:
@@ -196,35 +161,6 @@ def by_kind(scenario: Scenario) -> None:
                 if name != "Operator"
             }
             parts.table(frame, texts.KINDS_ALT, {"Operator": st.column_config.TextColumn(pinned=True), **numbers})
-
-
-def all_models(scenario: Scenario) -> None:
-    """Every model whose document states a limit: is it met, and at what load."""
-    zoo = default_zoo()
-    rows: list[dict[str, Any]] = []
-    for id in limited():
-        limit = limit_of(id)
-        card, host = cached.node_curves(encode(usual(scenario, id)), limit)
-        rows.append(
-            {
-                "Model": zoo.workload(id).name,
-                "Limit": fmt.seconds(limit),
-                "Idle": fmt.seconds(card.idle_s) if card.qps else "can't run",
-                "QPS inside": card.held_qps,
-                "Host, idle": fmt.seconds(host.idle_s) if host.qps else "doesn't fit",
-                "Host, QPS inside": fmt.si(host.held_qps) if host.qps else fmt.UNKNOWN,
-            }
-        )
-    text = st.column_config.TextColumn(alignment="right")
-    parts.table(
-        pd.DataFrame(rows),
-        texts.MODELS_ALT,
-        {
-            "Host, QPS inside": text,
-            "Model": st.column_config.TextColumn(pinned=True),
-        },
-        tall=None,
-    )
 
 
 def show() -> None:
@@ -257,13 +193,8 @@ def show() -> None:
     with right:
         switches(report)
     over_time(report)
-    left, right = st.columns([1, 1], gap="small") if scenario_parts(scenario) else (st.container(), st.container())
-    with left:
-        under_load(scenario)
-    with right:
-        split(scenario)
-        drawn_power(report)
-    two_networks(scenario)
+    split(scenario)
+    drawn_power(report)
     by_kind(scenario)
     tilings(scenario)
     parts.footer(report)

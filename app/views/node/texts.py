@@ -13,23 +13,11 @@ ONE_AT_A_TIME = ", one at a time"
 TIMELINE = "**Links and cores over time** :gray[· {answer}]"
 SOME_WAIT = "; some of these wait up to {waited} for a unit"
 TIMELINE_CAPTION = "The first request lasts the reported latency{waits}. Every second request is hatched."
-LOAD_CAPTION = (
-    "Bold: 99th percentile, thin: median, of requests that come independently; a request is a batch of {batch:,}. "
-    "Shaded: beyond what the model's document allows."
-)
 POWER_ANSWER = "{power}: cards {idle} idle and {work} of work, switch {chassis}, host {host}"
 WORK_BY_PART = "The cards' work: {shares}."
 CAP_TAKES = " Their power limit leaves {share} of the clock."
 KINDS = "**Time by kind of operator** :gray[· before and after each optimisation]"
 KINDS_ALT = "Milliseconds of a request by kind of operator, as it is and with each optimisation turned over"
-MODELS_ALT = "Models with their latency limit, latency when idle and load inside the limit, on the node and on its host"
-
-# shared_load.py
-TWO = "**Two networks on this node**"
-CARDS_BUSY = "cards {cards} busy"
-UNITS_BUSY = "cards {cards} busy, {unit} {used}"
-TWO_ALT = "Both networks: requests per second, share of the cards' time, latency idle and 99th percentile together"
-TWO_CAPTION = "Requests of each come independently and queue for the same cards, host and links."
 
 # charts.py
 WIRE_HOVER = (
@@ -37,14 +25,11 @@ WIRE_HOVER = (
     "latency<extra></extra>"
 )
 TIMELINE_AXIS = "Time ({unit}), numbers are requests"
-LOAD_AXIS = "Requests per second ({unit})"
 
 # facts.py
 NO_HOST = "{name} has no host: there is nothing at the other end of its links."
 NO_NODE = "{name} is not a node of cards behind a switch: its topology is {topology}."
 NO_SWITCH = "this device has no switch"
-HOST_CANT = "{text}; the host alone can't hold it"
-HOST_NONE = "the host alone none"
 MS = "as it is (ms)"
 
 # pool.py

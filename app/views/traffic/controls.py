@@ -15,6 +15,7 @@ from app.shared.widgets.checked import checked, whole
 from app.shared.widgets.choices import choose
 from app.views.traffic import texts
 from engine.cost.report import Report
+from engine.resolve.bind import bind
 from engine.traffic import Sla, TrafficError
 from engine.traffic.plan import DOMAINS
 from engine.traffic.scenario_load import inferences_of
@@ -50,11 +51,16 @@ def _pair(report: Report) -> str:
 
 
 def _usual(report: Report) -> Sla:
-    """The agreement that the page starts from: a limit of the scenario, else some times the unloaded latency."""
+    """The agreement that the page starts from: a limit of the scenario, else what the workload's document allows a
+    request, else some times the unloaded latency."""
     limits = report.scenario.limits.model_dump(exclude_none=True)
     for time in _TIMES if report.tpot_s is not None else ("latency",):
         if f"{time}_s" in limits:
             return Sla(limits[f"{time}_s"], time=time)
+    stated = bind(report.scenario).workload.limit_s
+    seconds = stated.value if stated is not None and report.tpot_s is None else None
+    if isinstance(seconds, int | float) and seconds > report.latency_s:
+        return Sla(float(seconds))
     return Sla(nice(_GENEROUS * report.latency_s))
 
 

@@ -8,8 +8,6 @@ from streamlit.testing.v1 import AppTest
 from app.shared import cached
 from app.shared import formats as fmt
 from app.views.node import charts, facts
-from engine.analyses.node.load import curve, on_host
-from engine.analyses.node.shared_load import Load, share_node, usual
 from engine.analyses.node.timeline import timeline
 from engine.devices.common.contract import Span
 from engine.resolve.presets import PRESETS
@@ -102,15 +100,6 @@ def test_every_request_has_its_bars(dark, card):
     assert list(one.layout.yaxis.ticktext) == ["card 1"]
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_curves_are_drawn_with_their_limit(dark):
-    curves = [("node", curve(PRESETS["node-xlmr"].scenario, 0.2)), ("host alone", on_host(NODE, 0.1))]
-    fig = valid(charts.load(curves, 0.2, dark))
-    assert any("limit" in note.text for note in fig.layout.annotations)
-    assert [note.text for note in fig.layout.annotations][-1] == "node"  # the host can't hold these tables
-    assert "host alone can't hold" in facts.load_told(*(c for _, c in curves), 0.2)
-
-
 def test_the_page_answers_and_a_switch_can_be_turned():
     at = opened(NODE)
     assert "Speed-up of each optimisation" in said(at)
@@ -151,33 +140,6 @@ def test_a_system_on_the_network_shows_its_pool_and_the_clients_it_takes():
     assert after == pytest.approx(2 * before, rel=0.01)
     at.number_input(key="pool.clients").set_value(500).run()
     assert "queue grows without bound" in " ".join(m.delta for m in alive(at).metric)
-
-
-def test_another_model_and_card_can_be_looked_at_and_a_second_network_added():
-    at = opened(PRESETS["node-xlmr"].scenario)
-    assert "Latency against load" in said(at)
-    at.query_params["model"] = "regnety-128gf"
-    at.query_params["card"] = "all"
-    alive(at.run())
-    at.toggle(key="w.models").set_value(True).run()
-    table = alive(at).dataframe[-1].value
-    assert list(table["Limit"]).count("100 ms") == 2
-    assert len(table) == 7
-    assert (table["QPS inside"] > 0).all()
-    assert (table["Host, idle"] == "doesn't fit").sum() == 2
-    assert not [box for box in at.number_input if "Requests/s" in box.label]
-    at = alive(at.selectbox(key="w.beside").select("resnext101-32x4d").run())
-    rates = [box.value for box in at.number_input if box.label.startswith("Requests/s")]
-    both = usual(PRESETS["node-xlmr"].scenario, "resnext101-32x4d")
-    loads = [Load(s, rate) for s, rate in zip((PRESETS["node-xlmr"].scenario, both), rates, strict=True)]
-    node = share_node(loads)
-    assert f"cards {fmt.percent(node.use['cards'])} busy" in said(at)
-    table = next(d.value for d in at.dataframe if "p99" in d.value)
-    assert table["p99"].tolist() == [fmt.seconds(one.p99_s) for one in node.networks]
-    assert at.query_params["beside"] == "resnext101-32x4d"
-    at = alive(at.number_input(key="beside.qps").set_value(1e6).run())
-    assert "would be busy" in said(at)
-    assert next(d.value for d in at.dataframe if "p99" in d.value)["p99"].tolist() == [fmt.UNKNOWN] * 2
 
 
 def test_a_products_tilings_are_drawn_beside_their_bound():

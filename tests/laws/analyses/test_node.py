@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 
 from engine.analyses.node import at_work
-from engine.analyses.node.load import limit_of, limited
 from engine.evaluate import evaluate
 from engine.plan.embedding_shards import traffic
 from engine.published.facebook_node import sparse_cores, without
@@ -16,6 +15,7 @@ from engine.resolve.bind import bind
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import Scenario
 from engine.traffic.scenario_load import priced
+from model_zoo.catalog import default_zoo
 
 CORES, LPDDR = "devices.0.card.cores", "devices.0.memory.lpddr.bandwidth"
 
@@ -129,26 +129,28 @@ def test_sharded_layers_take_the_dense_part_off_one_card():
     assert any(row.name.startswith("gather") for row in evaluate(sharded).other)
 
 
-@pytest.mark.parametrize("workload", limited())
-def test_every_model_is_inside_its_limit(workload):
-    limit = limit_of(workload)
-    changes = {"inputs": 70} if workload == "xlm-r-large" else {"batch": 64} if "dlrm" in workload else {}
-    report = evaluate(default_scenario("fb-node", workload, limits={"latency_s": limit}, **changes))
-    assert not report.problems
+TABLE_ONE = {
+    "dlrm-less-complex": 0.1,
+    "dlrm-more-complex": 0.1,
+    "resnext101-32x4d": 1.0,
+    "regnety-128gf": 1.0,
+    "fbnetv3-detection": 0.3,
+    "resnext3d-101": 0.35,
+    "xlm-r-large": 0.2,
+}
 
 
 def test_the_limits_are_those_of_table_one():
-    assert len(limited()) == 7
-    assert {id: limit_of(id) for id in limited()} == {
-        "dlrm-less-complex": 0.1,
-        "dlrm-more-complex": 0.1,
-        "resnext101-32x4d": 1.0,
-        "regnety-128gf": 1.0,
-        "fbnetv3-detection": 0.3,
-        "resnext3d-101": 0.35,
-        "xlm-r-large": 0.2,
-    }
-    assert limit_of("bert-base") is None
+    zoo = default_zoo()
+    workloads = [zoo.workload(id) for id in zoo.ids()]
+    assert {w.id: w.limit_s.value for w in workloads if w.limit_s is not None} == TABLE_ONE
+
+
+@pytest.mark.parametrize(("workload", "limit"), TABLE_ONE.items())
+def test_every_model_is_inside_its_limit(workload, limit):
+    changes = {"inputs": 70} if workload == "xlm-r-large" else {"batch": 64} if "dlrm" in workload else {}
+    report = evaluate(default_scenario("fb-node", workload, limits={"latency_s": limit}, **changes))
+    assert not report.problems
 
 
 def test_slower_memory_never_helps_the_node():

@@ -1,4 +1,4 @@
-"""Requests in flight: no unit does two things at once, the first lasts the reported latency, curves end at a wall."""
+"""Requests in flight: no unit does two things at once, the first lasts the reported latency."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import pytest
 
-from engine.analyses.node.load import curve, limit_of, on_host
 from engine.analyses.node.timeline import NodeTimeline, timeline
 from engine.cost.best_plan import make_plan
 from engine.evaluate import evaluate
@@ -109,21 +108,3 @@ def test_cards_contend_for_the_hosts_link():
     ]
     assert rates[0] <= rates[1] * (1 + 1e-9)
     assert rates[1] == pytest.approx(rates[2], rel=1e-6)
-
-
-def test_latency_rises_with_the_load_and_the_host_alone_carries_less():
-    scenario = _node("regnety-128gf", scheme="replicas")
-    limit = limit_of("regnety-128gf")
-    found, alone = curve(scenario, limit), on_host(scenario, limit)
-    assert list(found.qps) == sorted(found.qps)
-    assert found.p99_s[-1] > 1.5 * found.idle_s > 0
-    assert found.p50_s[0] == pytest.approx(found.idle_s, rel=0.1)
-    assert found.held_qps > 10 * alone.held_qps > 0
-    assert curve(scenario, 1e-3).held_qps == 0
-
-
-def test_a_model_that_the_host_cannot_hold_says_so():
-    found = on_host(DLRM, 0.1)
-    assert not found.qps
-    assert "does not fit" in found.problem.lower()
-    assert "names no host" in on_host(default_scenario("h100-sxm", "bert-base")).problem

@@ -16,7 +16,6 @@ ASKED = {
     "program": ["time", "preset:brainwave-gru"],
     "kinds": ["preset:node-resnext"],
     "tile": ["--system", "fb-card", "--workload", "resnet50", "--op", "s4b1-conv2"],
-    "node": ["preset:node-dlrm@2000", "xlm-r-large@60"],
     "split": ["preset:alexnet-split"],
     "camera": ["mobilenet-v1"],
     "forward": [],
