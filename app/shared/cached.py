@@ -18,25 +18,20 @@ from engine.resolve.choices import Choices, choices
 from engine.scenario import ScenarioError, decode
 
 if TYPE_CHECKING:
-    from app.shared.load import Answer, Group, Load, LoadDetail
-    from app.shared.site import Site
+    from app.shared.load import Answer, Load, LoadDetail
     from engine.analyses.machine import MachineReport
     from engine.analyses.microservice import Microservice
     from engine.analyses.node.operator_kinds import KindColumn
     from engine.analyses.node.tilings import Mapped
-    from engine.analyses.node.timeline import NodeTimeline
     from engine.analyses.programs import Listing, Values
     from engine.choose import Answer as ChosenAnswer
-    from engine.published.dfx_figures import Comparison
     from engine.published.measured.compare import Measured
     from engine.sweep import Attribution
     from engine.traffic import RequestTimeline, Sla
-    from engine.traffic.serving import Offer
 
 # frozen dataclasses: their repr says all of them
 _BY_REPR: dict[str | type[Any], Callable[[Any], Any]] = {
     "app.shared.load.Load": repr,
-    "app.shared.site.Site": repr,
     "engine.traffic.sla.Sla": repr,
 }
 
@@ -101,14 +96,6 @@ def published() -> list[dict]:
     from engine.published import validate  # its predictions are read when the page is first opened
 
     return validate()
-
-
-@st.cache_resource(max_entries=1, show_spinner=False)
-def dfx_figures() -> tuple[Comparison, ...]:
-    """Figures of the transformer appliance's document beside our predictions."""
-    from engine.published.dfx_figures import figures  # every tile is run, when the part of the page is first opened
-
-    return figures()
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -176,14 +163,6 @@ def arrangements(token: str) -> dict[str, str | None]:
     return found(decode(token))
 
 
-@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=_BY_REPR)
-def offers(load: Load, sla: Sla, site: Site, others: tuple[Group, ...]) -> tuple[Offer, ...]:
-    """A load's demand on its own system and on others at an equal agreement."""
-    from app.shared.load import offers as found
-
-    return found(load, sla, site, others)
-
-
 @st.cache_resource(max_entries=64, show_spinner=False)
 def kinds(token: str) -> tuple[KindColumn, ...]:
     """Time by kind of operator, as it is and with each optimisation turned over."""
@@ -206,14 +185,6 @@ def tiled(token: str, name: str) -> Mapped:
     from engine.analyses.node.tilings import mapped, products
 
     return next(mapped(*row) for row in products(decode(token)) if row[1].name == name)
-
-
-@st.cache_resource(max_entries=64, show_spinner=False)
-def node_timeline(token: str, requests: int, card: int) -> NodeTimeline:
-    """Requests in flight on a node, one card core by core."""
-    from engine.analyses.node.timeline import timeline
-
-    return timeline(decode(token), requests, card)
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)

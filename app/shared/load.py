@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -47,14 +46,11 @@ from engine.traffic import (
     simulate,
     timeline,
 )
-from engine.traffic.scenario_load import inferences_of
-from engine.traffic.serving import Offer, Serving, cheapest, compare
+from engine.traffic.serving import Serving
 
 if TYPE_CHECKING:
     from app.shared.site import Site
 
-Group = tuple[str, ...]
-"""Tokens of ways to run the same on one system, of which the best stands for it."""
 ARRIVALS = {
     "poisson": "Independent (Poisson)",
     "even": "Evenly spaced",
@@ -290,27 +286,6 @@ def site_facts(scenario: Scenario, site: Site) -> SiteFacts:
     """The site of a plan, with the scenario's own costs."""
     costs = scenario.costs
     return SiteFacts(site.slots, site.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
-
-
-def offers(load: Load, sla: Sla, site: Site, groups: Sequence[Group]) -> tuple[Offer, ...]:
-    """The load's demand on its own system and on others at an equal agreement: of each group the one that carries it
-    for least."""
-    scenario = load.scenario
-    comparison = compare(
-        {token: decode(token) for token in (load.token, *(token for group in groups for token in group))},
-        load.serving,
-        sla,
-        demand_of(site, inferences_of(scenario, load.request)),
-        load.at(1.0),
-        site=site_facts(scenario, site),
-        headroom=site.headroom,
-        survives=site.survives,
-        idle_w=site.idle_w,
-        node_usd=site.node_usd,
-        requests=requests_of(load.system()[0]),
-    )
-    priced = {offer.name: offer for offer in comparison}
-    return priced[load.token], *(cheapest([priced[token] for token in group]) for group in groups)
 
 
 def log_edges(low: float, high: float) -> NDArray[np.float64]:

@@ -7,7 +7,6 @@ scenario's format. Nothing is priced here: times are `evaluate`'s, programs are 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -178,17 +177,6 @@ def _tiles(token: str) -> TileLatencies | None:
     best, slices = tiles.best(bound.device, scenario.precision, seconds)
     table = tuple(tuple(seconds.get((r, c)) for c in columns) for r in rows)
     return TileLatencies(tuple(k.name for k in knobs), rows, columns, table, best, slices, tiles.own(bound))
-
-
-def best_tile(scenario: Scenario, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float] | None:
-    """Of tiles with a cost each (less is better), the one to take, and its slices. [-]
-
-    Of those about as good as the best it takes the fewest slices. None where slices don't decide.
-    """
-    bound, answers = machine_of(scenario)
-    if answers.tiles is None or not costs:
-        return None
-    return answers.tiles.best(bound.device, scenario.precision, costs)
 
 
 def tile_map(scenario: Scenario) -> TileLatencies | None:

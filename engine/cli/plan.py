@@ -6,38 +6,32 @@ import argparse
 from typing import Any
 
 from engine.cli.output import emit, lines_of
-from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario import ScenarioError, encode
 from engine.scenario.sentences import amount
 
 
 def add_plan(commands: Any) -> None:
     """Register the command."""
     p = commands.add_parser("plan", help="search a precision for every layer until a service's metric holds")
-    p.add_argument("study", help="recommendation or text")
+    p.add_argument("study", help="recommendation")
     p.add_argument("--bound", type=float, help="largest loss of the metric, as a share; the document's when left out")
     p.add_argument("--wide", default="fp16", help="what stays wide: fp16 (default) or bf16")
     p.add_argument("--repeats", type=int, default=5, help="timed runs of each layer and format (default 5)")
     p.set_defaults(run=_plan)
 
 
-def _scenario(workload: str) -> Scenario:
-    from engine.resolve.choices import default_scenario
-
-    return default_scenario("fb-node" if "dlrm" in workload else "fb-card", workload)
-
-
 def _plan(args: argparse.Namespace) -> int:
     from engine.cost.error_bands import told as band_told
     from engine.evaluate import evaluate
-    from engine.lab.numerics.workflow import STUDIES, in_scenario, study
+    from engine.lab.numerics.workflow import BOUND, METRIC, TITLE, WORKLOAD, in_scenario, study
     from engine.numerics.formats import NumericsError
+    from engine.resolve.choices import default_scenario
 
     try:
-        workflow = study(args.study, args.bound, args.wide, args.repeats)
+        workflow = study(args.study, BOUND if args.bound is None else args.bound, args.wide, args.repeats)
     except NumericsError as error:
         raise ScenarioError(str(error)) from None
-    kind = STUDIES[args.study]
-    planned = in_scenario(workflow, _scenario(kind.workloads[0]))
+    planned = in_scenario(workflow, default_scenario("fb-node", WORKLOAD))
     report = evaluate(planned)
     steps = [
         {
@@ -52,20 +46,20 @@ def _plan(args: argparse.Namespace) -> int:
     ]
     data = {
         "study": args.study,
-        "metric": kind.metric,
+        "metric": METRIC,
         "bound": workflow.bound,
         "met": workflow.met,
         "untouched_loss": workflow.untouched_loss,
         "precision": dict(workflow.plan.precision),
         "reference_time_s": workflow.plan.reference_time,
         "steps": steps,
-        "workload": kind.workloads[0],
+        "workload": WORKLOAD,
         "latency_s": report.latency_s,
         **report.error_band.beside({"latency_s": report.latency_s}),
         "token": encode(planned),
     }
     sentences = [
-        f"{kind.title}: {kind.metric} at most {100 * workflow.bound:g}%",
+        f"{TITLE}: {METRIC} at most {100 * workflow.bound:g}%",
         f"{'met' if workflow.met else 'not met'}; on data no step has seen: {100 * workflow.untouched_loss:.4g}%",
         f"{report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
         f"error band: {band_told(report.error_band)}",

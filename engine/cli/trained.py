@@ -1,4 +1,4 @@
-"""``python -m engine measure wide-deep | binary-mlp | narrow-floats``: networks trained here, in fewer bits."""
+"""``python -m engine measure wide-deep | binary-mlp``: networks trained here, in fewer bits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from engine.scenario import ScenarioError
 STUDIES = {
     "wide-deep": "Wide & Deep trained on synthetic clicks, FP32 against INT8",
     "binary-mlp": "a perceptron on handwritten digits, FP32 against one bit",
-    "narrow-floats": "a perceptron on handwritten digits, converted to soft processors' formats and trained on in them",
 }
 
 
 def study(args: argparse.Namespace) -> tuple[Any, list[str]]:
     """Run one by name: data and lines."""
     try:
-        return {"wide-deep": lambda: _wide_deep(args), "binary-mlp": _binary, "narrow-floats": _narrow}[args.kernel]()
+        return _wide_deep(args) if args.kernel == "wide-deep" else _binary()
     except NumericsError as error:
         raise ScenarioError(str(error)) from None
 
@@ -57,16 +56,4 @@ def _binary() -> tuple[Any, list[str]]:
     return data, [
         "A perceptron on handwritten digits in FP32 and one bit; time of an image, one thread",
         *lines_of(data),
-    ]
-
-
-def _narrow() -> tuple[Any, list[str]]:
-    from engine.lab.numerics.format_costs import format_costs
-
-    costs = [asdict(cost) for cost in format_costs()]
-    rows = [cost | cost.pop("accuracy") for cost in (dict(cost) for cost in costs)]
-    return costs, [
-        "A perceptron on handwritten digits: in FP32, converted, and after each epoch of going on in the format.",
-        "Error: state of a drawn GRU after 16 steps, or logits of a drawn GPT-2, run on the machine's arithmetic.",
-        *lines_of(rows),
     ]

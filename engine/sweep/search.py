@@ -1,6 +1,6 @@
 """A space with too many designs to try each: its front looked for, by an optimiser that asks for some of them.
 
-Two optimisers speak the same two words, `ask` and `tell`: pymoo's NSGA-II, and draws at random to hold it against.
+An optimiser speaks two words, `ask` and `tell`: pymoo's NSGA-II does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ POPULATION = 100
 _IDLE = 10  # generations without a design that is new, after which a population starts afresh
 _UNABLE = 1e6  # by how much a refused design misses its limits; any excess of one that runs is less
 _UNFIT = 1e3  # the same of one that does not fit
-_BATCH = 4096  # draws at a time
 _MANY = 100  # designs of one structure, from which its tables are cheaper than one at a time
 _TABLED = 4096  # values of its axes, or batches and lengths together, beyond which they are not
 _SETUP_S = 3.0  # that tables of one structure may take
@@ -49,20 +48,6 @@ class Optimiser(Protocol):
     def tell(self, cost: np.ndarray, excess: np.ndarray) -> None:
         """Of those: what is to be small, (n, objectives), and by how much each misses limits, (n,), 0 where kept."""
         ...
-
-
-class RandomDraws:
-    """Designs drawn evenly from the space; it learns nothing."""
-
-    def __init__(self, radix: Sequence[int], objectives: int, seed: int) -> None:
-        self._radix, self._draw = np.array(radix), np.random.default_rng(seed)
-
-    def ask(self) -> np.ndarray:
-        """Digits of designs to try next, (n, axes)."""
-        return self._draw.integers(self._radix, size=(_BATCH, len(self._radix)))
-
-    def tell(self, cost: np.ndarray, excess: np.ndarray) -> None:
-        """Nothing is remembered."""
 
 
 class Genetic:

@@ -177,13 +177,3 @@ def compare(
             continue
         result.append(Offer(name, scenario, best, plan, None, notes))
     return tuple(result)
-
-
-def cheapest(offers: Sequence[Offer]) -> Offer:
-    """The one that carries the demand for least money, or least power where prices are not known for all; of equals
-    the first. One without a plan where none has any."""
-    planned = [(offer, offer.plan) for offer in offers if offer.plan is not None]
-    if not planned:
-        return offers[0]
-    priced = all(plan.usd_per_million is not None for _, plan in planned)
-    return min(planned, key=lambda pair: (pair[1].usd_per_million or 0.0) if priced else pair[1].mean_w)[0]

@@ -43,7 +43,6 @@ READS = {
     "engine/lab/host/measure/fused.py",  # this host is a CPU
     "engine/lab/host/measure/operators.py",
     "engine/lab/host/measure/predict.py",
-    "engine/lab/numerics/format_costs.py",  # arithmetic of the FPGAs, on numbers
 }
 """Files that import a family's module, or read the block of its devices: a list that only shrinks."""
 

@@ -15,7 +15,8 @@ import numpy as np
 from pymoo.indicators.hv import HV
 
 from engine.sweep import search, space_of, sweep
-from engine.sweep.search import Figures, Genetic, RandomDraws
+from engine.sweep.search import Figures, Genetic
+from tests.random_draws import RandomDraws
 
 _MEMORIES = ((1.5, 40, 3000), (2, 64, 4500), (2.4, 80, 6000), (3.35, 80, 9000), (4, 96, 12000), (4.8, 141, 16000))
 _MEMORIES += ((6, 192, 22000), (8, 288, 32000))  # TB/s, GB, USD

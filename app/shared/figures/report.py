@@ -113,16 +113,13 @@ def timeline(spans: Sequence[Span], dark: bool) -> Figure:
     units = list(dict.fromkeys(span.unit for span in spans))
     end = max((s.start_s + s.duration_s for s in spans), default=1.0)
     scale = fmt.scale([end], "s")
-    shown = [span_bar(s, units, s.name if s.duration_s > 0.05 * end else "", scale, dark) for s in spans]
+    shown = []
+    for s in spans:
+        says = hover(s.name, f"{s.unit}: {fmt.seconds(s.duration_s)} from {fmt.seconds(s.start_s)}")
+        text, hue = s.name if s.duration_s > 0.05 * end else "", PALETTE[s.resource][dark]
+        shown.append(Bar(units.index(s.unit), scale(s.duration_s), hue, says, scale(s.start_s), text=text))
     x = span(f"Time ({scale.unit})", 0, scale(end) * 1.02)
     return style(bars(shown, dark, outline=0.6), x, rows_axis(units, 1), 64 + 34 * max(len(units), 2), dark)
-
-
-def span_bar(s: Span, units: Sequence[str], text: str, scale: fmt.Scale, dark: bool, **more: Any) -> Bar:
-    """A span of a Gantt chart in its unit's row, with words inside."""
-    says = hover(s.name, f"{s.unit}: {fmt.seconds(s.duration_s)} from {fmt.seconds(s.start_s)}")
-    hue = PALETTE[s.resource][dark]
-    return Bar(units.index(s.unit), scale(s.duration_s), hue, says, scale(s.start_s), text=text, **more)
 
 
 def knob(values: Sequence[str], metric: Sequence[float], now: int | None, axis: str, unit: str, dark: bool) -> Figure:

@@ -1,34 +1,25 @@
-"""A node drawn: hosts, switch and cards with what crosses each link; and the cores of a card over time. Pure."""
+"""A node drawn: hosts, switch and cards with what crosses each link. Pure."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from app.shared import formats as fmt
-from app.shared.figures.drawing import Trace, bars, line, note
-from app.shared.figures.report import span_bar
+from app.shared.figures.drawing import Trace, line, note
 from app.shared.figures.style import (
     NEUTRAL,
     PALETTE,
-    RESOURCE_LABELS,
     TRACK,
     Figure,
-    rows_axis,
-    span,
     style,
 )
 from app.views.node import texts
 from engine.analyses.node.at_work import LinkLoad
 from engine.cost.report import LinkRow
-from engine.devices.common.contract import RESOURCES, Span
 
 _WIDTHS = (1.5, 9.0)  # px of an idle and of a saturated link
-_ROWS = 60  # units drawn one below the other
-_ROW = 25  # px of each
-_BAR = 0.88  # of a row: room for a number of 11 px
 
 
 @dataclass(frozen=True)
@@ -114,51 +105,3 @@ def topology(topology: Topology, dark: bool, height: int = 330) -> Figure:
         for ends in ([first - 0.3, at["device"] + 0.4], [-0.6, top + 0.1])
     )
     return style(data, x, y, height, dark, notes=notes)
-
-
-def cores(spans: Sequence[Span], card: int, dark: bool) -> Figure:
-    """Who works for which request: a row a link, a core, or the cores of a card; a bar a turn there, hue by resource.
-
-    Parameters
-    ----------
-    card : the one whose cores and link are drawn, with what all cards share; 0: every card, its cores together.
-
-    A span's name ends in its request's number, which stands on the bar; every second request is hatched, so that
-    neighbours differ without a hue of their own.
-    """
-    own = (f"card {card},", f"card {card} ")
-    visible = [s for s in spans if not card or not s.unit.startswith("card ") or s.unit.startswith(own)]
-    units = sorted({s.unit for s in visible}, key=_row)[:_ROWS]
-    end = max((s.start_s + s.duration_s for s in visible), default=1.0)
-    scale = fmt.scale([end], "s")
-    shown = []
-    for s in sorted((s for s in visible if s.unit in units), key=lambda s: RESOURCES.index(s.resource)):
-        number = _number(s)
-        text, odd = str(number) if s.duration_s > 0.02 * end else "", number % 2 == 1
-        shown.append(
-            span_bar(
-                s, units, text, scale, dark, hatch="" if odd else "/", over=not odd, part=RESOURCE_LABELS[s.resource]
-            )
-        )
-    x = span(texts.TIMELINE_AXIS.format(unit=scale.unit), 0, scale(end) * 1.02)
-    labels = [unit.removeprefix(f"card {card}, ") if card else unit for unit in units]
-    data, height = bars(shown, dark, width=_BAR, outline=0.4), 104 + _ROW * max(len(units), 3)
-    return style(data, x, rows_axis(labels, least=1), height, dark, legend=True)
-
-
-def _number(span: Span) -> int:
-    """The request a bar belongs to."""
-    digits = span.name.rpartition(" ")[2]
-    return int(digits) if digits.isdigit() else 0
-
-
-_ORDER = ("network in", "host memory", "host core", "host link in", "card", "host link out", "network out")
-
-
-def _row(unit: str) -> tuple[int, int, int, int, str]:
-    """Order of the rows: what comes in, what the host does, each card's link, cores and link back, what goes out."""
-    numbers = [int(word) for word in unit.replace(",", " ").split() if word.isdigit()]
-    place = next((i for i, word in enumerate(_ORDER) if unit.startswith(word)), len(_ORDER))
-    inside = 0 if unit.endswith("link in") else 2 if unit.endswith("link out") else 1
-    first = numbers[0] if numbers else 0
-    return place, first, inside, numbers[1] if len(numbers) > 1 else 0, unit

@@ -19,7 +19,6 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
 
 _PRESET = "node-dlrm"
-_REQUESTS = 12  # drawn in flight
 
 
 def elsewhere(reason: str) -> None:
@@ -111,29 +110,6 @@ def split(scenario: Scenario) -> None:
         parts.figure(fig, texts.CORE_SPLIT_ALT.format(answer=answer), "split")
 
 
-@boundary.fragment
-def over_time(report: Report) -> None:
-    """Links and cores over several requests in flight, one card's core by core."""
-    count = report.scenario.devices
-    with st.container(border=True):
-        title = st.empty()
-        names = {str(k + 1): f"Card {k + 1}" for k in range(count)} | ({"all": "All cards"} if count > 1 else {})
-        picked, args = choice("Card", names, "card")
-        st.pills("Card", list(names), required=True, label_visibility="collapsed", **args)
-        card = int(picked) if picked != "all" else 0
-        timeline = cached.node_timeline(report.token, _REQUESTS, card)
-        ahead = timeline.latency_s / timeline.interval_s
-        answer = texts.TIMELINE_ANSWER.format(
-            interval=fmt.seconds(timeline.interval_s), latency=fmt.seconds(timeline.latency_s)
-        )
-        answer += f": {fmt.digits3(ahead)} in flight" if ahead > 1.005 else texts.ONE_AT_A_TIME
-        title.markdown(texts.TIMELINE.format(answer=fmt.plain(answer)))
-        fig = node_charts.cores(timeline.bars, card, parts.dark())
-        parts.figure(fig, f"Timeline of {_REQUESTS} requests: {answer}.", "cores")
-        waits = texts.SOME_WAIT.format(waited=fmt.seconds(timeline.waited_s)) if timeline.waited_s > 1e-9 else ""
-        st.caption(texts.TIMELINE_CAPTION.format(waits=waits))
-
-
 def drawn_power(report: Report) -> None:
     """Who draws the report's power, and what the devices' work takes of it by part."""
     if not report.power_parts_w:
@@ -192,7 +168,6 @@ def show() -> None:
         wires(report)
     with right:
         switches(report)
-    over_time(report)
     split(scenario)
     drawn_power(report)
     by_kind(scenario)

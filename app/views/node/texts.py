@@ -8,11 +8,6 @@ ALONE_HELP = "On compared with off, all others off."
 SPEED_UPS_ALT = "Switches, the gain of each beside the others and alone, and whether it is on"
 CORE_SPLIT_ANSWER = "{best} of {cores} for {operator} is best"
 CORE_SPLIT_ALT = "Throughput along the core split: {answer}."
-TIMELINE_ANSWER = "a request every {interval}, each takes {latency}"
-ONE_AT_A_TIME = ", one at a time"
-TIMELINE = "**Links and cores over time** :gray[· {answer}]"
-SOME_WAIT = "; some of these wait up to {waited} for a unit"
-TIMELINE_CAPTION = "The first request lasts the reported latency{waits}. Every second request is hatched."
 POWER_ANSWER = "{power}: cards {idle} idle and {work} of work, switch {chassis}, host {host}"
 WORK_BY_PART = "The cards' work: {shares}."
 CAP_TAKES = " Their power limit leaves {share} of the clock."
@@ -24,7 +19,6 @@ WIRE_HOVER = (
     "<b>{name}</b><br>{bytes_per_request} a request, {used} of {bandwidth}<br>{time} of a request's "
     "latency<extra></extra>"
 )
-TIMELINE_AXIS = "Time ({unit}), numbers are requests"
 
 # facts.py
 NO_HOST = "{name} has no host: there is nothing at the other end of its links."

@@ -13,7 +13,7 @@ from app.shared.widgets.choices import choose
 from app.views.numerics import charts, labels, texts, trained
 from engine.devices.common.contract import Unsupported
 from engine.lab.numerics.study import TENSORS, FormatLoss, points, stored
-from engine.lab.numerics.workflow import STUDIES, WorkflowResult, in_scenario, study
+from engine.lab.numerics.workflow import BOUND, METRIC, WORKLOAD, WorkflowResult, in_scenario, study
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
 from engine.scenario.fields import field
@@ -21,9 +21,9 @@ from model_zoo.catalog import default_zoo
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _study(name: str, bound: float) -> WorkflowResult:
+def _study(bound: float) -> WorkflowResult:
     """A mixed-precision plan searched on kernels: seconds of this host's time, once."""
-    return study(name, bound, "fp16")
+    return study(bound=bound)
 
 
 def controls() -> tuple[str, float, str]:
@@ -74,16 +74,13 @@ def measured() -> None:
     """The workflow on kernels: a small network, its own metric, and the plan in a scenario."""
     with st.container(border=True):
         title = st.empty()
-        left, middle, right = st.columns(3, vertical_alignment="bottom")
-        with left:
-            kind = choose("Network", {id: known.title for id, known in STUDIES.items()}, "study")
-        found_bounds = sorted({STUDIES[kind].bound * factor for factor in (0.4, 1.0, 4.0)})
-        bound = middle.select_slider(
-            f"Largest {STUDIES[kind].metric}",
-            found_bounds,
-            STUDIES[kind].bound,
+        left, right = st.columns(2, vertical_alignment="bottom")
+        bound = left.select_slider(
+            f"Largest {METRIC}",
+            [BOUND * factor for factor in (0.4, 1.0, 4.0)],
+            BOUND,
             format_func=lambda b: f"{b * 100:g}%",
-            key=f"n.metric.{kind}",
+            key="n.metric",
             help=texts.LIMIT_HELP,
         )
         run = right.button(
@@ -95,12 +92,12 @@ def measured() -> None:
         )
         runs = st.session_state.setdefault("v.numerics.asked", set())
         if run:
-            runs.add((kind, bound))
-        if (kind, bound) not in runs:
+            runs.add(bound)
+        if bound not in runs:
             title.markdown(texts.NOT_MEASURED)
             return
         with st.spinner("Training, timing, searching"):
-            outcome = _study(kind, bound)
+            outcome = _study(bound)
         planned(outcome, title)
 
 
@@ -130,7 +127,7 @@ def planned(result: WorkflowResult, title: DeltaGenerator) -> None:
     )
     parts.table(rows, texts.MEASURED_ALT)
     st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in result.plan.precision.items())))
-    workload = STUDIES[result.name].workloads[0]
+    workload = WORKLOAD
     try:
         scenario = in_scenario(result, default_scenario("fb-node", workload))
         st.button(

@@ -11,8 +11,7 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import host_runs, jobs, parts
 from app.views.numerics import charts, texts
-from engine.lab.host.measure.jobs import digits, narrow_floats, wide_deep
-from engine.lab.numerics.format_costs import FormatCost
+from engine.lab.host.measure.jobs import digits, wide_deep
 from engine.lab.numerics.trained import DigitsStudy, WideDeepStudy
 
 _ROWS = 50_000  # of training, and as many held out: some seconds of a server that others use too
@@ -88,36 +87,6 @@ def _digits(study: DigitsStudy) -> None:
         st.caption(texts.DIGITS_CAPTION.format(hidden=" and ".join(map(str, study.hidden)), held_out=study.held_out))
 
 
-def _narrow_floats(costs: tuple[FormatCost, ...]) -> None:
-    own = [cost for cost in costs if cost.format.startswith("ms-fp")]
-    low = min(own, key=lambda cost: cost.accuracy.bits)
-    answer = texts.RETRAINED_CONVERTED.format(format=low.format, converted=fmt.percent(low.accuracy.converted))
-    answer += texts.RETRAINED_TRAINED.format(trained=fmt.percent(low.accuracy.epochs[-1]))
-    answer += f"{fmt.percent(low.accuracy.trained)} in FP32"
-    with parts.card(texts.RETRAINED, answer):
-        _table(
-            {
-                "Machine": [cost.machine.rpartition(" on ")[2] for cost in costs],
-                "Stored in": [cost.format for cost in costs],
-                "Bits a weight": [cost.accuracy.bits for cost in costs],
-                "Weights (kB)": [fmt.KILOBYTE(cost.accuracy.weight_bytes) for cost in costs],
-                "Peak": [fmt.si(cost.peak, "FLOP/s") for cost in costs],
-                "State error (%)": [100 * cost.error for cost in costs],
-                "Converted (%)": [100 * cost.accuracy.converted for cost in costs],
-                "Retrained (%)": [100 * cost.accuracy.epochs[-1] for cost in costs],
-            },
-            {
-                "Bits a weight": "%.2f",
-                "Weights (kB)": "%.1f",
-                "State error (%)": "%.1f",
-                "Converted (%)": "%.2f",
-                "Retrained (%)": "%.2f",
-            },
-            texts.RETRAINED_TABLE_ALT,
-        )
-        st.caption(texts.RETRAINED_CAPTION)
-
-
 def trained_here() -> None:
     """All cards; nothing runs before a button, and runs wait for their turn."""
     cards: tuple[tuple[str, str, str, tuple[Any, ...], Callable[[Any], None], str], ...] = (
@@ -136,14 +105,6 @@ def trained_here() -> None:
             (digits,),
             _digits,
             texts.DIGITS_SAYS,
-        ),
-        (
-            "narrow_floats",
-            "Retrain a perceptron",
-            texts.RETRAINED,
-            (narrow_floats,),
-            _narrow_floats,
-            texts.RETRAINED_SAYS,
         ),
     )
     for key, label, title, job, show, says in cards:

@@ -14,7 +14,7 @@ from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.figures import report as charts
 from app.shared.widgets.checked import checked
-from app.views.published import dfx_figures, measured, texts
+from app.views.published import measured, texts
 from engine.cost import error_bands
 from engine.published import headline
 from engine.published.nearest import TITLES
@@ -262,7 +262,6 @@ def show() -> None:
     counters(rows)
     evidence(listed)
     bands()
-    dfx_figures.section()
     measured.section()
     parts.footer(report)
 

@@ -29,10 +29,6 @@ BANDS_CAPTION = (
     "publication's measurements of one part. With fewer than five there is no evidence."
 )
 
-# dfx_figures.py
-LEAST = "{label} takes the least, {figure}; no number is printed"
-FURTHEST_OFF = "{label} is the furthest off, {worst} (diamond: printed)"
-DFX_FIGURES = "Figures 8, 15 and 18 of the transformer appliance, beside what is printed"
 
 # measured.py
 UPLOAD_HELP = (

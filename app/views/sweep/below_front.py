@@ -1,4 +1,4 @@
-"""What stands below a front: the map of tiles, the tornado, the smallest change; and where a design is taken."""
+"""What stands below a front: the tornado, the smallest change; and where a design is taken."""
 
 from __future__ import annotations
 
@@ -10,19 +10,15 @@ import streamlit as st
 from app.shared import comparison, jobs, link, parts, priority
 from app.shared import formats as fmt
 from app.shared.comparison import Entry
-from app.shared.figures.heat import heat
 from app.shared.jobs import Job
 from app.views.sweep import background as sweep_run
-from app.views.sweep import charts, objectives, questions, spaces, texts
+from app.views.sweep import charts, questions, spaces, texts
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
-from engine.devices.common.instruction_set import SAME
 from engine.scenario import Scenario, ScenarioError, encode
-
-_SAME = f"{100 * SAME:g}%"
 
 
 def go(page: str, scenario: Scenario) -> None:
@@ -33,32 +29,6 @@ def go(page: str, scenario: Scenario) -> None:
     comparison.add(Entry(link.current()), Entry(scenario))
     here = {comparison.PARAM: comparison.write(comparison.shown())}
     st.switch_page("views/compare/page.py", query_params=link.address() | here)
-
-
-def tiles(outcome: Outcome, design: SweptDesign) -> None:
-    """The first objective over the two knobs of the tile, around a design."""
-    grid = questions.tile_map(outcome, design)
-    if grid is None:
-        return
-    metric = outcome.metrics[outcome.objectives[0]]
-    known = [v for row in grid.values for v in row if v is not None]
-    names = (outcome.found[grid.columns.path].label, outcome.found[grid.rows.path].label)
-    answer = "no tile fits"
-    if grid.best is not None:
-        best, now = grid.values[grid.best[0]][grid.best[1]], grid.values[grid.now[0]][grid.now[1]]
-        place = f"{grid.rows.values[grid.best[0]]} × {grid.columns.values[grid.best[1]]}"
-        answer = f"{place} is best, {metric.text(best)}"
-        if grid.slices is not None:
-            answer = texts.TILE_ANSWER.format(place=place, share=_SAME, best=metric.text(best))
-        if now is not None and grid.best != grid.now:
-            answer += f"; selected {metric.text(now)}"
-    with parts.card(f"{metric.label} by tile", texts.TILE_MARKS.format(answer=answer)):
-        scale, dark = objectives.scale(metric, known), parts.dark()
-        columns, rows = grid.columns.values, grid.rows.values
-        fig = heat(columns, rows, grid.values, grid.best, grid.now, names, metric.label, scale, dark, metric.less)
-        parts.figure(fig, texts.TILE_ALT.format(label=metric.label, answer=answer), "tiles")
-        if grid.slices is not None:
-            st.caption(texts.TILE_CAPTION.format(share=_SAME, slices=grid.slices))
 
 
 def _in_turn(ask: Callable[[], Any]) -> Any:

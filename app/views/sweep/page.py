@@ -185,7 +185,6 @@ def results(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping
     with right:
         card(outcome, metrics)
     listed(outcome, metrics, candidates, inside)
-    below_front.tiles(outcome, chosen(outcome))
     below_front.moves(outcome, chosen(outcome))
 
 

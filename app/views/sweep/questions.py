@@ -1,4 +1,4 @@
-"""What a sweep's page asks beside its front: the map of tiles, what moves a figure most, the smallest change that does.
+"""What a sweep's page asks beside its front: what moves a figure most, the smallest change that does.
 
 Each is an engine call turned into rows; the page draws them.
 """
@@ -14,15 +14,13 @@ from app.shared import glossary
 from app.views.sweep import axes, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep.axes import Candidate
-from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.columns import settings_of
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from app.views.sweep.tables import over, setting, start_of
-from engine.analyses.machine import best_tile
 from engine.cost.report import Report
 from engine.scenario import Scenario, ScenarioError
-from engine.sweep import Axis, inverse, price, sensitivity
+from engine.sweep import Axis, inverse, sensitivity
 from engine.sweep import Space as Designs
 
 SHARE = 0.2  # by which a tornado lowers and raises each number
@@ -35,62 +33,6 @@ Ask = Callable[[Callable[[], Any]], Any]
 
 def _now_and_here(ask: Callable[[], Any]) -> Any:
     return ask()
-
-
-@dataclass(frozen=True)
-class TileGrid:
-    """A figure over the two knobs of a tile, all else as in one design; None where a tile does not run or fit."""
-
-    rows: Axis
-    columns: Axis
-    values: list[list[float | None]]
-    best: tuple[int, int] | None
-    now: tuple[int, int]
-    slices: float | None = None  # DSP slices of the best, where fewest decide among equally good ones
-
-
-def tile_map(outcome: Outcome, design: SweptDesign) -> TileGrid | None:
-    """The first objective over the two tile axes around a design; None where fewer than two are swept."""
-    tiles = [
-        axis
-        for axis in outcome.space.axes
-        if axis.path.startswith("tile.") and axis.path in axis.paths and len(axis) > 1
-    ]
-    if len(tiles) < 2:
-        return None
-    rows, columns = tiles[0], tiles[1]
-    objective = outcome.space.objectives[0]
-    part = Designs(outcome.space.scenario(design.number), (rows, columns), (objective,))
-    figures, refused, unfit = price(part, [objective.figure])
-    width = len(columns)
-    seconds: list[float | None] = [
-        None if r or u else float(v) for v, r, u in zip(figures[0], refused, unfit, strict=True)
-    ]
-    able = [i for i, v in enumerate(seconds) if v is not None]
-    best = min(able, key=lambda i: objective.sign * (seconds[i] or 0.0), default=None)
-    slices = None
-    if able and {rows.path, columns.path} == {"tile.0", "tile.1"}:
-        order = 1 if rows.path == "tile.0" else -1
-        tiles = {(rows.values[i // width], columns.values[i % width])[::order]: i for i in able}
-        costs = {tile: _cost(seconds[i], objective.sign) for tile, i in tiles.items()}
-        choice = best_tile(part.scenario(able[0]), costs)
-        if choice is not None:
-            best, slices = tiles[choice[0]], choice[1]
-    digits = dict(zip((axis.path for axis in outcome.space.axes), outcome.space.digits(design.number), strict=True))
-    return TileGrid(
-        rows,
-        columns,
-        [seconds[i : i + width] for i in range(0, len(seconds), width)],
-        None if best is None else divmod(best, width),
-        (digits[rows.path], digits[columns.path]),
-        slices,
-    )
-
-
-def _cost(value: float | None, sign: float) -> float:
-    """A figure as a cost: less is better."""
-    assert value is not None
-    return value if sign > 0 else 1.0 / value
 
 
 def swings(scenario: Scenario, metric: Metric, ask: Ask = _now_and_here) -> list[tuple[str, float, float]]:

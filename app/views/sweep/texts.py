@@ -29,14 +29,6 @@ READY_ALONG = "{ready}, along {axes}. Change the axes on the left."
 TIED_LENGTHS = "Axes that are set together need equally many values: {counts}"
 ASKED = "Working it out"
 
-# below_front.py
-TILE_ANSWER = "{place} is as good as any within {share}, {best}, with the fewest DSP slices"
-TILE_MARKS = "{answer} (ring: best, star: selected)"
-TILE_ALT = "{label} over the tile's knobs: {answer}."
-TILE_CAPTION = (
-    "Of the tiles within {share} of the best figure, the ring marks the tile with the fewest DSP slices, "
-    "{slices:,.0f} a core."
-)
 SENSITIVITY = "Sensitivity of the first objective"
 NOTHING_MOVES = "No number of this design moves its {label} by as much as 0.05%."
 SENSITIVITY_CAPTION = "Every number of the selected design {share} down (hatched) and up (solid). {said}."

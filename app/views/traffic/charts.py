@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,7 +20,6 @@ from app.shared.figures.style import (
     Figure,
     log_axis,
     rows_height,
-    share_axis,
     span,
     style,
     two_lines,
@@ -31,7 +29,6 @@ from app.views.traffic import texts
 from engine.traffic import RequestTimeline
 
 _STEEP = 8.0  # a curve that rises more is drawn on a log axis
-_LINE = 2200.0  # percent of the axis times pixels of height that a line of a label takes
 _OVER = 3.0  # times the agreement to which a curve is drawn
 
 
@@ -153,28 +150,6 @@ def use_height(busy: dict[str, float], least: int = 140) -> int:
 
 def _upper(name: str) -> str:
     return name[:1].upper() + name[1:]
-
-
-def along(points: Sequence[LoadPoint], qps: float, dark: bool, height: int = 300, *, named: int = 4) -> Figure:
-    """Share of time each resource is busy along the load; the ``named`` busiest are named, ``qps`` is now. [1/s]"""
-    last = points[-1]
-    names = sorted(last.use, key=lambda name: -last.use[name])
-    x = fmt.scale([last.qps], "QPS")
-    data, notes, floor = [], [], math.inf
-    for at, name in reversed(list(enumerate(names))):
-        says = [hover(_upper(name), f"{fmt.percent(p.use.get(name))} busy at {fmt.si(p.qps, 'QPS')}") for p in points]
-        look: Trace = {"width": 1.3 if at else 2, "dash": ("solid", "dash", "dot", "dashdot")[at % 4]}
-        ends = [x(p.qps) for p in points], [100 * p.use.get(name, 0.0) for p in points]
-        data.append(line(*ends, NEUTRAL if at else INK[dark], says, **look))
-    for name in names[:named]:  # from the busiest down; a label keeps clear of the one above it
-        text = textwrap.wrap(_upper(name), 13)
-        middle = min(100 * last.use[name], floor - _LINE * len(text) / 2 / height)
-        floor = middle - _LINE * len(text) / 2 / height
-        notes.append(note(x(last.qps), middle, "<br>".join(text), "left middle", (4, 0), align="left"))
-    data.append(rule([x(qps)] * 2, [0, 105], PICK[dark]))
-    notes.append(_now(x(qps), 105, x(qps) > 0.5 * x(last.qps)))
-    across = span(f"Load ({x.unit})", 0, 1.8 * x(last.qps), grid=True)
-    return style(data, across, share_axis(texts.SHARE_TIME_BUSY) | {"showgrid": True}, height, dark, notes=notes)
 
 
 def _segments(requests: RequestTimeline, most: int) -> list[tuple[str, str, np.ndarray, np.ndarray]]:

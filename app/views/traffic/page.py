@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -16,7 +17,7 @@ from app.shared.boundary import callback
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_of
 from app.shared.widgets.choices import choose, say
 from app.shared.widgets.controlled import controlled
-from app.views.traffic import charts, other_systems, tables, texts
+from app.views.traffic import charts, tables, texts
 from app.views.traffic.controls import load_and_sla, nice, site
 from app.views.traffic.simulation import Simulation
 from engine.cost.report import Report
@@ -77,15 +78,6 @@ def rate(answer: Answer) -> float:
     )
 
 
-def side_by_side(left: Callable[[], None], right: Callable[[], None]) -> None:
-    """Two cards in a row."""
-    first, second = st.columns(2, gap="small")
-    with first:
-        left()
-    with second:
-        right()
-
-
 def along_the_load(answer: Answer, points: list[LoadPoint], sla: Sla, qps: float, spot: LoadDetail, how: str) -> None:
     """Latency along the load."""
     title = f"{sla.metric} along the load"
@@ -124,21 +116,6 @@ def busy(spot: LoadDetail, least: int = 140) -> None:
             st.caption(texts.BATCHES_CAPTION)
 
 
-def busy_along(points: list[LoadPoint], qps: float, height: int, limit: str) -> None:
-    """How busy each resource is along the load."""
-    last = points[-1]
-    if not last.use:
-        return
-    most = max(last.use, key=lambda name: last.use[name])
-    answer = f"first to saturate: {most}" + (f", mostly {limit}" if most == "server" != limit else "")
-    with parts.card(texts.UTILISATION_ALONG_LOAD, answer):
-        parts.figure(
-            charts.along(points, qps, parts.dark(), height),
-            texts.UTILISATION_ALT.format(said=answer),
-            "t.along",
-        )
-
-
 def window(load: Load, qps: float) -> None:
     """A few requests on their way."""
     window = cached.load_window(load, qps)
@@ -153,11 +130,22 @@ def window(load: Load, qps: float) -> None:
             st.caption(texts.ALL_TURNED_AWAY)
 
 
+def plan_table(frame: pd.DataFrame) -> None:
+    """Plans with one number of decimals a column, the largest value of which has three digits."""
+    number, pinned = st.column_config.NumberColumn, "Failures tolerated"
+    columns: dict[str, Any] = {
+        n: number(format=f"%.{tables.decimals(frame[n].max())}f") for n in frame if frame[n].dtype.kind == "f"
+    }
+    columns |= {n: number(format="localized") for n in frame if frame[n].dtype.kind == "i"}
+    columns[pinned] = st.column_config.TextColumn(pinned=True, width=parts.wide_enough([pinned, *frame[pinned]]))
+    parts.table(frame, texts.NODES_ALT, columns)
+
+
 def capacity_card(frame: pd.DataFrame | None, answer: str, notes: list[str], peak_qps: float) -> None:
     """Nodes, racks, power and money for the demand."""
     with parts.card(texts.NODES.format(peak=fmt.si(peak_qps, "QPS")), answer):
         if frame is not None:
-            other_systems.table(frame.dropna(axis=1, how="all"), "Failures tolerated", texts.NODES_ALT)
+            plan_table(frame.dropna(axis=1, how="all"))
         for note in notes:
             st.caption(fmt.plain(note))
         st.caption(texts.NODES_CAPTION)
@@ -242,14 +230,18 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
             st.caption(fmt.plain(sentence))
     shown = Answer(answer.capacity, headline, answer.curve, answer.kind, answer.requests)
     with chart:
-        side_by_side(lambda: along_the_load(shown, points, sla, qps, spot, origin), lambda: spread(spot, sla))
+        first, second = st.columns(2, gap="small")
+        with first:
+            along_the_load(shown, points, sla, qps, spot, origin)
+        with second:
+            spread(spot, sla)
     capacity_card(frame, nodes, notes, where.peak_qps)
-    other_systems.card(report, load, sla, where)
     if spot.shares.size:
-        tall = charts.use_height(spot.use, _SHORT)
-        height = 300 if parts.mobile() else tall
-        side_by_side(lambda: busy(spot, tall), lambda: busy_along(points, qps, height, headline.limit))
-        window(load, qps)
+        first, second = st.columns(2, gap="small")
+        with first:
+            busy(spot, charts.use_height(spot.use, _SHORT))
+        with second:
+            window(load, qps)
 
 
 def show() -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from app.shared import formats as fmt
-from app.shared.glossary import format_label
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, demand_of, site_facts
 from app.shared.site import Site
 from app.views.traffic import texts
@@ -19,9 +18,7 @@ from engine.cost.report import Report
 from engine.traffic import Capacity, CapacityPlan, Headline, RequestTimeline, Sla, TrafficError, capacity_plan
 from engine.traffic.plan import DOMAINS
 from engine.traffic.scenario_load import inferences_of, node_facts
-from engine.traffic.serving import Offer
 
-NO_PRICE = "no price"
 _OF = {"latency": "", "ttft": texts.FIRST_TOKEN, "tpot": texts.FURTHER_TOKEN}
 
 
@@ -237,61 +234,9 @@ def plans(
     return pd.DataFrame({"Failures tolerated": tolerated} | columns(plans)), plan_said(plans[0]), list(notes)
 
 
-def offers_frame(offers: Sequence[Offer], names: Sequence[str], request: str = "batch") -> pd.DataFrame:
-    """Systems at an equal agreement and demand as a table."""
-    lines = [offer.headline for offer in offers]
-    carried = [
-        None if h is None or not h.qps else h.qps * inferences_of(o.scenario, request)
-        for h, o in zip(lines, offers, strict=True)
-    ]
-    scale = fmt.scale([value for value in carried if value] or [1.0], "")
-    head = {
-        "System": list(names),
-        "Devices": [o.scenario.devices for o in offers],
-        "Precision": [format_label(o.scenario.precision) for o in offers],
-        f"{scale.unit} inferences/s a node".strip(): [v if v is None else scale(v) for v in carried],
-        "Limited by": [None if h is None else h.limit for h in lines],
-    }
-    return pd.DataFrame(head | columns([offer.plan for offer in offers]))
-
-
 def decimals(largest: float) -> int:
     """Digits after the point that give a column's largest value three digits in all."""
     return max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
-
-
-def offers_shown(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table as it is read: what a planned system lacks is its price, and what has no plan has no figures."""
-    shown = {}
-    for name in frame:
-        column = frame[name]
-        if not column.isna().any():
-            shown[name] = column
-            continue
-        places = decimals(pd.to_numeric(column, errors="coerce").max()) if name not in ("Nodes", "Racks") else 0
-        shown[name] = [
-            (NO_PRICE if "$" in name and planned else fmt.UNKNOWN)
-            if pd.isna(value)
-            else value
-            if isinstance(value, str)
-            else f"{value:,.{places}f}"
-            for value, planned in zip(column, frame["Nodes"].notna(), strict=True)
-        ]
-    return pd.DataFrame(shown)
-
-
-def offers_said(offers: Sequence[Offer], names: Sequence[str]) -> str:
-    """Which system costs or draws least."""
-    planned = [(o.plan, n) for o, n in zip(offers, names, strict=True) if o.plan]
-    priced = [(p.usd_per_million, n) for p, n in planned if p.usd_per_million is not None]
-    if len(priced) > 1:
-        cost, name = min(priced)
-        known = texts.THOSE_WITH_PRICE if len(priced) < len(planned) else ""
-        return texts.COSTS_LEAST.format(name=name, known=known, cost=fmt.usd(cost))
-    if not planned:
-        return texts.NO_SYSTEM_CARRIES
-    watts, name = min((p.mean_w, n) for p, n in planned)
-    return f"{name} draws least, {fmt.si(watts, 'W')}"
 
 
 def _identity(report: Report) -> dict[str, Any]:

@@ -8,8 +8,6 @@ DISTRIBUTION = "How long requests take"
 UTILISATION = "Utilisation of each station"
 SERVER_CAPTION = "Server: the whole system at work on a request, whichever of its parts that takes."
 BATCHES_CAPTION = "A server that batches is busy whenever a request is in it: more load makes its batches larger."
-UTILISATION_ALONG_LOAD = "Utilisation along the load"
-UTILISATION_ALT = "Use along the load: {said}."
 WAITING = "{wait} of the time is waiting"
 PREFILL = "the first token takes {wait} of the time"
 ALL_TURNED_AWAY = "All of these were turned away."
@@ -68,16 +66,6 @@ NODE_PRICE = "Price of a node ($)"
 IDLE_POWER = "Idle power of a node (W)"
 IDLE_POWER_PLACEHOLDER = "as published, else full power"
 
-# other_systems.py
-LEFT_OUT = "Left out of this link, because they do not run {name} here: {stray}"
-OTHER_SYSTEMS = "The same demand on other systems"
-OTHER_SYSTEMS_PLACEHOLDER = "Choose systems that run this workload"
-OTHER_SYSTEMS_HELP = (
-    "Each at the same batch and lengths, in the same format where it has it, with the number of devices that carries "
-    "the demand at the lowest cost. The baseline and the scenarios on Compare are always here."
-)
-OTHER_SYSTEMS_CAPTION = "Choose systems here, pin a baseline or put scenarios on Compare: all are asked for the same."
-OTHER_SYSTEMS_ALT = "Systems at the same promise and demand"
 
 # tables.py
 LIMITS = "Limits of the scenario: {limits}. Set under Costs and limits on Explore, or by a question on Choose."
@@ -106,6 +94,3 @@ LONG_SIMULATION = "A long simulation gives the curve its confidence interval."
 CANCELLED = "Cancelled; what was done is drawn."
 QUICK_DISTRIBUTION = "{text} The distribution is of the quick answer: it was not simulated here."
 TIMELINE_HUES = "Grey until the first token, ink to the last."
-THOSE_WITH_PRICE = " of those with a price"
-COSTS_LEAST = "{name} costs least{known}, {cost} per million inferences"
-NO_SYSTEM_CARRIES = "no system carries it"

@@ -1,1 +1,1 @@
-"""A node of cards at work: its links and switches, its latency along the load, its bars over time."""
+"""A node of cards at work: its links and switches, its operators by kind, its tilings."""

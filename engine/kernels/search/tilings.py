@@ -1,4 +1,4 @@
-"""Every tiling of a product of matrices under two memories: counted, searched with proof, or tried one by one.
+"""Every tiling of a product of matrices under two memories: counted, or searched with proof.
 
 A product of M x K by K x N, counted in tiles of the multiplier array, is cut into blocks for an outer memory, each of
 those over cores in rows and columns, and a core's part into blocks for an inner memory. Three loops go over the blocks
@@ -20,7 +20,6 @@ from engine.kernels.jit import kernel
 
 M, N, K = range(3)
 _FREE = np.array([N, M, K])  # the dimension that does not index operand A, B and C
-ORDERS = np.array([(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])  # outermost first
 
 FLOWS = ("a_in", "b_in", "c_in", "c_out", "far_a", "far_b", "far_c_in", "far_c_out")
 """Bytes into (of results: and out of) the inner memories, then the same between the outer one and what is behind."""
@@ -326,54 +325,6 @@ def search(tiles, halo, tile_bytes, where, room, copies, masks, cuts, volume, ba
                 return at, tried  # all in one block, and all of it kept: no other outer level moves less
             more = _advance(tiles, outer)
     return at, tried
-
-
-@kernel
-def _last(blocks, order):
-    """The innermost dimension of an order of loops (a row of `ORDERS`) that has several blocks; -1: none."""
-    for i in range(2, -1, -1):
-        if blocks[ORDERS[order, i]] > 1.0:
-            return ORDERS[order, i]
-    return -1
-
-
-@kernel
-def _every_inside(part, halo, tile_bytes, where, room, copies, outer, cut, mask, weights, aim, best, tried):
-    """Tries every inner tiling under given outer blocks; returns the number tried so far."""
-    inner, row, more = np.ones(3), np.empty(4), True
-    while more:
-        counts, again = inner * outer, read(halo, outer[0] * cut[1] * inner[0])
-        if fits(_block(part, inner), counts, again, counts[2] > 1.0, tile_bytes, where, room, copies):
-            for order in range(36):
-                high, low = _last(outer, order // 6), _last(inner, order % 6)
-                figures(weights, halo, cut[1], outer, high, inner, low, row)
-                if tried == 0 or _better(row, best, aim):
-                    best[:4] = row
-                    _noted(cut, mask, outer, high, inner, low, best)
-                tried += 1
-        more = _advance(part, inner)
-    return tried
-
-
-@kernel
-def every(tiles, halo, tile_bytes, where, room, copies, masks, cuts, volume, base, work, joule, second, aim, best):
-    """Tries every legal tiling, each order of loops by itself: fills ``best`` (len(MAPPING),), returns their number.
-
-    What `search` is held against; see there for the parameters.
-    """
-    weights, near, tried = np.empty((6, 7)), where[0], 0
-    for turn in range(masks.shape[0] * cuts.shape[0]):
-        mask, cut = masks[turn // cuts.shape[0]], cuts[turn % cuts.shape[0]]
-        places, outer, more = _places(where, mask), np.ones(3), True
-        weigh(cut, mask, tiles, where, volume, base, work, joule, second, weights)
-        while more:
-            if _outer_fits(tiles, halo, outer, tile_bytes, places, room, copies):
-                part = _part(tiles, outer, cut)
-                tried = _every_inside(
-                    part, halo, tile_bytes[0], near, room[0], copies[0], outer, cut, mask, weights, aim, best, tried
-                )
-            more = _advance(tiles, outer)
-    return tried
 
 
 @kernel

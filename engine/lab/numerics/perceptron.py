@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -19,13 +19,11 @@ def drawn(rng: np.random.Generator, sizes: Sequence[int]) -> Layers:
     ]
 
 
-def forward(
-    layers: Layers, x: np.ndarray, narrow: Callable[[np.ndarray], np.ndarray] = lambda v: v
-) -> list[np.ndarray]:
-    """What each layer is given ``[n, inputs]``, rounded by ``narrow``, and what the last answers, without a ReLU."""
-    inputs = [narrow(x)]
+def forward(layers: Layers, x: np.ndarray) -> list[np.ndarray]:
+    """What each layer is given ``[n, inputs]``, and what the last answers, without a ReLU."""
+    inputs = [x]
     for w, b in layers[:-1]:
-        inputs.append(narrow(np.maximum(inputs[-1] @ w + b, 0)))
+        inputs.append(np.maximum(inputs[-1] @ w + b, 0))
     return [*inputs, inputs[-1] @ layers[-1][0] + layers[-1][1]]
 
 

@@ -1,7 +1,7 @@
-"""Small networks to search precisions on, named like their large kin so that a plan for one is a plan for the other.
+"""A small recommendation model to search precisions on, its layers named like those of its large kin, so that a plan
+for one is a plan for the other.
 
-The recommendation model is trained here, on data drawn from a fixed seed; the text encoder is seeded, with a few
-outlier channels as trained ones have. Every product runs on the engine's kernels.
+It is trained here, on data drawn from a fixed seed. Every product runs on the engine's kernels.
 """
 
 from __future__ import annotations
@@ -63,47 +63,6 @@ class Recommender:
         return sigmoid(apply("top4", y)[:, 0].astype(np.float64))
 
 
-class Encoder:
-    """Transformer encoder in small, its layers sharing names as in the zoo; one embedding a sentence."""
-
-    names = ("query", "key", "value", "attention-out", "fc1", "fc2")
-
-    def __init__(
-        self, stacks: list[dict[str, QuantisedLayer]], vocabulary: np.ndarray, heads: int, gains: np.ndarray
-    ) -> None:
-        self.stacks, self.vocabulary, self.heads, self.gains = stacks, vocabulary, heads, gains
-
-    def _norm(self, x: np.ndarray) -> np.ndarray:
-        centred = x - x.mean(-1, keepdims=True)
-        return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * self.gains
-
-    def run(self, data: Data, plan: Plan, inputs: dict[str, np.ndarray] | None = None) -> np.ndarray:
-        """Embeddings float32 [sentences, hidden]; `inputs` collects the first layer's inputs by name."""
-        tokens = data.inputs["tokens"]
-        n, s = tokens.shape
-        x = self._norm(self.vocabulary[tokens])
-        hidden = x.shape[2]
-
-        for stack in self.stacks:
-
-            def apply(name: str, value: np.ndarray, stack: dict[str, QuantisedLayer] = stack) -> np.ndarray:
-                if inputs is not None:
-                    inputs.setdefault(name, value)
-                return stack[name].run(value, plan.get(name, "fp32"))
-
-            flat = x.reshape(n * s, hidden)
-            q, k, v = (apply(name, flat).reshape(n, s, self.heads, -1).transpose(0, 2, 1, 3) for name in self.names[:3])
-            scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[3])
-            weights = np.exp(scores - scores.max(-1, keepdims=True))
-            mixed = (weights / weights.sum(-1, keepdims=True)) @ v
-            out = apply("attention-out", np.ascontiguousarray(mixed.transpose(0, 2, 1, 3)).reshape(n * s, hidden))
-            x = self._norm(x + out.reshape(n, s, hidden))
-            inner = apply("fc1", x.reshape(n * s, hidden))
-            inner = 0.5 * inner * (1 + np.tanh(0.7978845608 * (inner + 0.044715 * inner * inner * inner)))
-            x = self._norm(x + apply("fc2", inner).reshape(n, s, hidden))
-        return x[:, 0]
-
-
 def _scattered(index: np.ndarray, g: np.ndarray) -> np.ndarray:
     """Gradients of pooled vectors ``[items, tables, width]`` added to their rows ``[items, tables, lookups]``."""
     rows = (index + ROWS * np.arange(TABLES)[None, :, None]).reshape(-1)
@@ -160,33 +119,3 @@ def recommender(items: int = 30_000, steps: int = 300, rows: int = 512) -> tuple
     layers = {name: QuantisedLayer(w, b) for name, (w, b) in zip(names, (*bottom, *top), strict=True)}
     splits = {name: _clicks(rng, items, truth) for name in ("tuning", "held_out", "untouched")}
     return Recommender(layers, QuantisedTables(tables)), splits
-
-
-@lru_cache(maxsize=1)
-def encoder(sentences: int = 48) -> tuple[Encoder, dict[str, Data]]:
-    """A seeded encoder of three layers and splits of random sentences of 32 tokens."""
-    rng = np.random.default_rng(24)
-    hidden, ffn, heads, vocabulary, depth, tokens = 256, 1024, 8, 1_000, 3, 32
-    shapes = {
-        "query": (hidden, hidden),
-        "key": (hidden, hidden),
-        "value": (hidden, hidden),
-        "attention-out": (hidden, hidden),
-        "fc1": (hidden, ffn),
-        "fc2": (ffn, hidden),
-    }
-    stacks = [
-        {
-            name: QuantisedLayer(rng.standard_normal(shape) / np.sqrt(shape[0]), 0.02 * rng.standard_normal(shape[1]))
-            for name, shape in shapes.items()
-        }
-        for _ in range(depth)
-    ]
-    gains = np.ones(hidden, np.float32)
-    gains[rng.choice(hidden, 2, replace=False)] = 24.0  # outlier channels, as trained encoders have
-    words = rng.standard_normal((vocabulary, hidden)).astype(np.float32)
-    splits = {
-        name: Data({"tokens": rng.integers(0, vocabulary, (sentences, tokens))}, np.zeros(0))
-        for name in ("tuning", "held_out", "untouched")
-    }
-    return Encoder(stacks, words, heads, gains), splits

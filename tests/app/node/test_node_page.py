@@ -1,4 +1,4 @@
-"""The Node page: topology, switches, core split, requests in flight (AppTest: no browser)."""
+"""The Node page: topology, switches, core split (AppTest: no browser)."""
 
 from pathlib import Path
 
@@ -8,8 +8,6 @@ from streamlit.testing.v1 import AppTest
 from app.shared import cached
 from app.shared import formats as fmt
 from app.views.node import charts, facts
-from engine.analyses.node.timeline import timeline
-from engine.devices.common.contract import Span
 from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
 from tests.app.valid import valid
@@ -76,28 +74,6 @@ def test_the_core_split_has_a_best_inside():
     assert 0 < best < 10
     assert now == best
     assert facts.core_split(PRESETS["node-xlmr"].scenario) == ([], None)
-
-
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("card", [1, 0])
-def test_every_request_has_its_bars(dark, card):
-    found = timeline(NODE, 3, card)
-    fig = valid(charts.cores(found.bars, card, dark))
-    units = list(fig.layout.yaxis.ticktext)
-    assert units[0] == "network in"
-    assert units[-1] == "network out"
-    if card:
-        assert [unit for unit in units if unit.startswith("core ")] == [f"core {k}" for k in range(1, 13)]
-        assert {"card 1 link in", "card 1 link out", "host link in"} <= set(units)
-        assert not any("card 2" in unit for unit in units)
-    else:
-        assert sum(len(t.x) for t in fig.data) == len(found.bars)
-        assert {f"card {k}, cores 1 to 4" for k in range(1, 7)} <= set(units)
-    assert any(t.marker.pattern.shape for t in fig.data)  # every second request
-    shown = [t.name for t in fig.data if t.showlegend]
-    assert len(shown) == len(set(shown)) >= 2
-    one = valid(charts.cores([Span("card 1", "request 1", 0.0, 1e-3, "compute")], 0, dark))
-    assert list(one.layout.yaxis.ticktext) == ["card 1"]
 
 
 def test_the_page_answers_and_a_switch_can_be_turned():

@@ -115,30 +115,3 @@ def test_the_figures_hold_the_numbers():
     shares = valid(charts.distribution(shown.before, shown.after, dark=True))
     for trace in shares.data:
         assert sum(trace.y) == pytest.approx(100, abs=0.5)
-
-
-def _retrained() -> None:
-    from app.views.numerics import trained
-    from engine.lab.numerics.format_costs import FormatCost
-    from engine.lab.numerics.retraining import RetrainedFormat
-
-    trained._narrow_floats(
-        (
-            FormatCost(
-                "NPU on Part", "ms-fp8", 9e13, 0.6, RetrainedFormat("ms-fp8", 400, 3.1, 5670, 0.98, 0.94, (0.97,))
-            ),
-            FormatCost(
-                "Core on Card", "fp16", 4e11, 0.01, RetrainedFormat("fp16", 0, 16.0, 28928, 0.98, 0.98, (0.98,))
-            ),
-        )
-    )
-
-
-def test_a_network_retrained_in_narrow_floats_is_told_by_format_and_machine():
-    at = AppTest.from_function(_retrained, default_timeout=120).run()
-    assert not at.exception, [e.message for e in at.exception]
-    assert "keeps 94% of digits right as it is, 97% trained on in it; 98% in FP32" in at.markdown[0].value
-    frame = at.dataframe[0].value
-    assert list(frame["Machine"]) == ["Part", "Card"]
-    assert list(frame["Converted (%)"]) == [94, 98]
-    assert list(frame["Retrained (%)"]) == [97, 98]

@@ -15,9 +15,8 @@ from app.views.explore.headline import cards
 from app.views.explore.report_file import report_html
 from app.views.machine.facts import machine, money
 from engine import evaluate
-from engine.analyses.node.timeline import timeline
 from engine.cost.report import Report
-from engine.resolve.bind import bind, named
+from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario
 from tests.effort import examples
@@ -61,10 +60,6 @@ def _differ(report: Report) -> Iterator[tuple[str, str]]:
     yield from (("Machine", label) for label, text in expected.items() if money_said[label] != text)
     if report.power_parts_w and sum(report.power_parts_w.values()) != pytest.approx(report.power_w):
         yield "Node", "power by part"
-    if bind(report.scenario).system.topology == "switch" and bind(report.scenario).host is not None:
-        flight = timeline(report.scenario, 4, 1)
-        if flight.latency_s != pytest.approx(report.latency_s, rel=1e-9):
-            yield "Node", f"latency of the timeline {flight.latency_s} of {report.latency_s}"
 
 
 def test_every_page_and_file_says_what_evaluate_says() -> None:

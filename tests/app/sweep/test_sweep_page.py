@@ -5,7 +5,7 @@ import io
 import sys
 from concurrent.futures import Future
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +18,7 @@ from app.views.sweep import axes, background, front, objectives, questions, spac
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.columns import settings_of
 from app.views.sweep.spaces import PageSpace
-from engine.devices.dfx.core import vector_lanes
-from engine.devices.dfx.tiling import SAME, dsp_slices
 from engine.evaluate import evaluate
-from engine.resolve.bind import bind
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode, encode
 from engine.scenario.fields import GROUPS
@@ -394,34 +391,6 @@ def test_a_pair_that_cannot_run_says_why():
     at = opened(HOME.with_(system="agilio-cx", scheme="single", devices=1), None)
     assert len(at.info) == 1
     assert not at.sidebar.button
-
-
-def test_the_map_of_tiles_is_what_evaluation_finds():
-    tiles = PageSpace(
-        (("tile.0", (16, 64, 128)), ("tile.1", (16, 32)), ("devices", (2, 4))), ("latency_per_unit_s", "power_w")
-    )
-    found = outcome(HOME, tiles)
-    design = found.knee
-    drawn = questions.tile_map(found, design)
-    assert (drawn.rows.path, drawn.columns.path) == ("tile.0", "tile.1")
-    scenario = found.space.scenario(design.number)
-    for i, row in enumerate(drawn.values):
-        for j, value in enumerate(row):
-            tile = (drawn.rows.values[i], drawn.columns.values[j])
-            if value is not None:
-                assert cached.report(encode(scenario.with_(tile=tile))).latency_per_unit_s == value
-    known = [v for row in drawn.values for v in row if v is not None]
-    assert min(known) <= drawn.values[drawn.best[0]][drawn.best[1]] <= min(known) * (1 + SAME)
-    best = (drawn.rows.values[drawn.best[0]], drawn.columns.values[drawn.best[1]])
-    shown = {t: drawn.values[t[0]][t[1]] for t in product(range(3), range(2))}
-    within = [t for t, v in shown.items() if v is not None and v <= min(known) * (1 + SAME)]
-    assert len(within) > 1
-    dfx = bind(scenario).device.dfx
-    sides = [(drawn.rows.values[i], drawn.columns.values[j]) for i, j in within]
-    least = min(sides, key=lambda t: sum(dsp_slices(*t, vector_lanes(dfx)).values()))
-    assert best == least
-    assert scenario.tile == (drawn.rows.values[drawn.now[0]], drawn.columns.values[drawn.now[1]])
-    assert questions.tile_map(outcome(), outcome().knee) is None
 
 
 def test_a_tornado_is_sorted_and_its_signs_are_physical():

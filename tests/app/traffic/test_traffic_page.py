@@ -123,7 +123,6 @@ def test_every_way_to_load_it_has_an_answer(load):
     assert len(answer.curve) >= 10
     assert all(0.0 <= share <= 1.0 + 1e-9 for p in answer.curve for share in p.use.values())
     assert max(answer.curve[-1].use.values()) > (0.5 if load.arrivals == "day" else 0.85)  # a quick run is not a day
-    assert valid(charts.along(answer.curve, answer.curve[5].qps, False)).data
     spot = loads.point(load, sla, 0.3 * answer.capacity.qps, answer.capacity)
     assert spot.figures["p50"] <= spot.figures["p99"]
 
@@ -245,19 +244,6 @@ def test_only_an_overloaded_part_stands_out():
         fig = valid(charts.use(spot.use, False, over=spot.message is not None))
         colours = fig.data[1].marker.color
         assert (charts.PICK[False] in colours) == over
-
-
-def test_systems_are_put_beside_each_other_at_the_same_promise():
-    load, sla = Load(encode(PRESETS["wide-deep-int8"].scenario)), Sla(0.1)
-    others = tuple((encode(PRESETS[id].scenario),) for id in ("wide-deep-fp32", "dfx-345m"))
-    offers = loads.offers(load, sla, replace(SITE, peak_qps=5_000.0), others)
-    names = ["INT8", "FP32", "Ring"]
-    frame = tables.offers_frame(offers, names)
-    assert list(frame["System"]) == names
-    assert frame["Nodes"][0] < frame["Nodes"][1]
-    assert np.isnan(frame["Nodes"][2])
-    assert "No load keeps" in offers[2].problem
-    assert tables.offers_said(offers, names).startswith("INT8 costs least, $")
 
 
 def test_files_hold_units_token_and_versions(gru):

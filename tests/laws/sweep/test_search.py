@@ -12,8 +12,8 @@ from pymoo.indicators.hv import HV
 from engine.cli.main import main
 from engine.scenario import ScenarioError
 from engine.sweep import SweepCancelled, figures_of, search, space_of, sweep
-from engine.sweep.search import RandomDraws
 from tests.bench.search_curve import KNOWN, share
+from tests.random_draws import RandomDraws
 
 SMALL = {
     "scenario": {"system": "h100-sxm", "workload": "gpt2-345m"},

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from engine.devices.card.tiling import halos
-from engine.kernels.search.tilings import AIMS, MAPPING, ORDERS, count, every, fills, search
+from engine.kernels.search.tilings import AIMS, MAPPING, count, fills, search
 from tests.architecture.map import ROOT
 from tests.bench.zigzag_table import ALIKE, ANSWERS, CLOSE, document, ours, same, why
 from tests.each import each
+from tests.reference.kernels.every_tiling import ORDERS, every
 
 INDEXES = ({0, 2}, {1, 2}, {0, 1})  # dimensions that index A, B and C
 

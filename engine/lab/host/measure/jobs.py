@@ -10,7 +10,6 @@ from engine.lab.host.measure.fused import FusedRun, measure_block
 from engine.lab.host.measure.kernels import kernel_named
 from engine.lab.host.measure.predict import predict_op
 from engine.lab.host.measure.run import Bounds, KernelRun, measure_kernel
-from engine.lab.numerics.format_costs import FormatCost, format_costs
 from engine.lab.numerics.trained import DigitsStudy, WideDeepStudy, digits_study, wide_deep_study
 from engine.lab.probe import MeasuredRoofline
 from engine.lab.timing import Progress
@@ -53,8 +52,3 @@ def wide_deep(rows: int, progress: Progress) -> WideDeepStudy:
 def digits(progress: Progress) -> DigitsStudy:
     """A perceptron on handwritten digits, in FP32 and in one bit. A measurement."""
     return digits_study(progress=progress)
-
-
-def narrow_floats(progress: Progress) -> tuple[FormatCost, ...]:
-    """A GRU on handwritten digits in the formats of the soft processors, as it is and trained on. A measurement."""
-    return format_costs(progress=progress)

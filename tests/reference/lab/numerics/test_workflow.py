@@ -13,20 +13,21 @@ from engine.cli.main import main
 from engine.evaluate import evaluate
 from engine.lab.numerics.metrics import normalised_entropy
 from engine.lab.numerics.quantised import LAYER_FORMATS, QuantisedLayer, QuantisedTables
-from engine.lab.numerics.small_models import encoder, recommender
-from engine.lab.numerics.workflow import STUDIES, WorkflowResult, in_scenario, study
+from engine.lab.numerics.small_models import recommender
+from engine.lab.numerics.workflow import BOUND, NAME, WORKLOAD, WorkflowResult, in_scenario, study
 from engine.numerics.formats import Integer, NumericsError, by_name
 from engine.resolve.choices import default_scenario
 from engine.scenario import decode
 
+TIGHT = 2e-5
 RNG = np.random.default_rng(5)
 pytestmark = pytest.mark.timeout(1800)  # the first run compiles kernels and trains
 
 
 @cache
-def found_by(name: str, bound: float | None = None) -> WorkflowResult:
-    """What a study finds, each timed three times: one wait for a busy machine must not decide."""
-    return study(name, bound, repeats=3)
+def found_by(bound: float = BOUND) -> WorkflowResult:
+    """What the study finds, each timed three times: one wait for a busy machine must not decide."""
+    return study(bound=bound, repeats=3)
 
 
 @pytest.mark.parametrize("format", LAYER_FORMATS)
@@ -64,7 +65,7 @@ def test_tables_sum_the_rows_they_store(format):
 def test_unknown_formats_studies_and_bounds_are_refused():
     with pytest.raises(NumericsError, match="int8, bf16, fp16, fp32"):
         QuantisedLayer(np.eye(2, dtype=np.float32), np.zeros(2)).run(np.eye(2, dtype=np.float32), "int3")
-    for arguments in (("speech",), ("text", 2.0), ("text", 0.02, "fp32")):
+    for arguments in (("speech",), (NAME, 2.0), (NAME, 0.02, "fp32")):
         with pytest.raises(NumericsError, match="allowed"):
             study(*arguments)
 
@@ -73,67 +74,67 @@ def test_the_networks_have_learnt():
     model, splits = recommender()
     held = splits["held_out"]
     assert normalised_entropy(held.labels, model.run(held, {})) < 0.97
-    text, sentences = encoder()
-    one = text.run(sentences["tuning"], {})
-    assert np.isfinite(one).all()
-    assert one.shape[0] == 48
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_a_plan_holds_the_metric_on_data_no_move_has_seen(name):
-    found = found_by(name)
+def test_a_plan_holds_the_metric_on_data_no_move_has_seen():
+    found = found_by()
     steps = found.plan.steps
     assert found.plan.met
-    assert steps[-1].held_out_loss <= found.bound == STUDIES[name].bound
+    assert steps[-1].held_out_loss <= found.bound == BOUND
     assert found.untouched_loss <= found.bound
     assert all(step.time > 0 for step in steps)
     assert all(step.tuning_loss > found.bound or step.held_out_loss > found.bound for step in steps[:-1])
-    workload = STUDIES[name].workloads[0]
-    system = "fb-node" if "dlrm" in workload else "fb-card"
-    planned = in_scenario(found, default_scenario(system, workload)).with_(batch=64)  # where work outweighs starts
+    planned = in_scenario(found, default_scenario("fb-node", WORKLOAD)).with_(batch=64)  # where work outweighs starts
     assert planned.layers == found.layers
     low, wide = (evaluate(planned.with_(layers={}, precision=p)).latency_s for p in ("int8", "fp16"))
     assert low * (1 - 1e-9) <= evaluate(planned).latency_s <= wide * (1 + 1e-9)
 
 
 def test_a_tighter_metric_raises_precision():
-    loose, tight = found_by("text"), found_by("text", 2e-3)
-    assert len(tight.layers) > len(loose.layers)
+    loose, tight = found_by(4 * BOUND), found_by(TIGHT)
+    assert (tight.layers, tight.table_bits) != (loose.layers, loose.table_bits)
+    assert len(tight.layers) >= len(loose.layers)
+    assert tight.table_bits >= loose.table_bits
     assert tight.untouched_loss < loose.untouched_loss
     assert {step.operator for step in tight.plan.steps[1:]} <= set(tight.plan.precision)
 
 
 def test_a_bound_is_met_on_data_no_step_has_seen_or_it_is_not_met(capsys, monkeypatch):
     """It was "met" at seven times the bound, and every own error was 0."""
-    found = found_by("text", 2e-3)
+    found = found_by(TIGHT)
     assert found.met
     worse = replace(found, untouched_loss=7 * found.bound)
     assert worse.plan.met
     assert not worse.met
     monkeypatch.setattr("engine.lab.numerics.workflow.study", lambda *_: worse)
-    assert main(["plan", "text", "--json"]) == 0
+    assert main(["plan", NAME, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert not data["met"]
     assert data["steps"][0]["own_error"] is None
     assert len(data["steps"]) > 1
     assert all(step["own_error"] > 0 for step in data["steps"][1:])
-    assert main(["plan", "text"]) == 0
-    assert "not met; on data no step has seen: 1.4%" in capsys.readouterr().out
+    assert main(["plan", NAME]) == 0
+    assert f"not met; on data no step has seen: {700 * TIGHT:.4g}%" in capsys.readouterr().out
 
 
 def test_the_command_prints_the_plan_with_errors_and_times(capsys, monkeypatch):
     asked = []
-    monkeypatch.setattr("engine.lab.numerics.workflow.study", lambda *given: asked.append(given) or found_by(given[0]))
-    assert main(["plan", "text", "--json", "--repeats", "1"]) == 0
+
+    def noted(*given):
+        asked.append(given)
+        return found_by() if given[0] == NAME else study(*given)
+
+    monkeypatch.setattr("engine.lab.numerics.workflow.study", noted)
+    assert main(["plan", NAME, "--json", "--repeats", "1"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["met"]
     assert data["steps"][0].keys() == {"operator", "precision", "own_error", "tuning_loss", "held_out_loss", "time_s"}
     planned = decode(data["token"])
     assert set(planned.layers) == {op for op, format in data["precision"].items() if format == "fp16"}
     assert main(["plan", "speech"]) == 2
-    assert "allowed: recommendation, text\n" in capsys.readouterr().err
-    assert main(["plan", "text"]) == 0
-    assert asked == [("text", None, "fp16", 1), ("speech", None, "fp16", 5), ("text", None, "fp16", 5)]
+    assert "allowed: recommendation\n" in capsys.readouterr().err
+    assert main(["plan", NAME]) == 0
+    assert asked == [(NAME, BOUND, "fp16", 1), ("speech", BOUND, "fp16", 5), (NAME, BOUND, "fp16", 5)]
     told = capsys.readouterr().out
     assert "own error" in told
     assert "met; on data no step has seen" in told

@@ -1,0 +1,23 @@
+"""Designs drawn at random, which a search is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+_BATCH = 4096  # draws at a time
+
+
+class RandomDraws:
+    """Designs drawn evenly from the space; it learns nothing. An `engine.sweep.search.Optimiser`."""
+
+    def __init__(self, radix: Sequence[int], objectives: int, seed: int) -> None:
+        self._radix, self._draw = np.array(radix), np.random.default_rng(seed)
+
+    def ask(self) -> np.ndarray:
+        """Digits of designs to try next, (n, axes)."""
+        return self._draw.integers(self._radix, size=(_BATCH, len(self._radix)))
+
+    def tell(self, cost: np.ndarray, excess: np.ndarray) -> None:
+        """Nothing is remembered."""
