@@ -14,8 +14,6 @@ OWN = {
     "engine/lab/host/calibrate.py",  # writes the spec of a CPU
     "engine/traffic/plan.py",  # a card is what fails
     "app/shared/claims.py",  # systems of the documents, as their claims name them
-    "app/views/node/page.py",  # a card is a panel
-    "app/views/node/charts.py",
 }
 """Files that name a family, or a thing of the same name: a list that only shrinks."""
 

@@ -32,8 +32,9 @@ def _last(blocks, order):
 
 
 @kernel
-def _every_inside(part, halo, tile_bytes, where, room, copies, outer, cut, mask, weights, aim, best, tried):
+def _every_inside(part, halo, near, outer, cut, mask, weights, aim, best, tried):
     """Tries every inner tiling under given outer blocks; returns the number tried so far."""
+    tile_bytes, where, room, copies = near
     inner, row, more = np.ones(3), np.empty(4), True
     while more:
         counts, again = inner * outer, read(halo, outer[0] * cut[1] * inner[0])
@@ -50,12 +51,13 @@ def _every_inside(part, halo, tile_bytes, where, room, copies, outer, cut, mask,
 
 
 @kernel
-def every(tiles, halo, tile_bytes, where, room, copies, masks, cuts, volume, base, work, joule, second, aim, best):
+def every(problem, aim, best):
     """Tries every legal tiling, each order of loops by itself: fills ``best`` (len(MAPPING),), returns their number.
 
-    What `search` is held against; see there for the parameters.
+    What `search` is held against; see there for the parts of the problem.
     """
-    weights, near, tried = np.empty((6, 7)), where[0], 0
+    tiles, halo, tile_bytes, where, room, copies, masks, cuts, volume, base, work, joule, second = problem
+    weights, near, tried = np.empty((6, 7)), (tile_bytes[0], where[0], room[0], copies[0]), 0
     for turn in range(masks.shape[0] * cuts.shape[0]):
         mask, cut = masks[turn // cuts.shape[0]], cuts[turn % cuts.shape[0]]
         places, outer, more = _places(where, mask), np.ones(3), True
@@ -63,8 +65,6 @@ def every(tiles, halo, tile_bytes, where, room, copies, masks, cuts, volume, bas
         while more:
             if _outer_fits(tiles, halo, outer, tile_bytes, places, room, copies):
                 part = _part(tiles, outer, cut)
-                tried = _every_inside(
-                    part, halo, tile_bytes[0], near, room[0], copies[0], outer, cut, mask, weights, aim, best, tried
-                )
+                tried = _every_inside(part, halo, near, outer, cut, mask, weights, aim, best, tried)
             more = _advance(tiles, outer)
     return tried

@@ -49,13 +49,13 @@ def test_search_is_equal_to_trying_every_tiling(aim):
     for _ in range(60):
         problem = _drawn(rng)
         best, rows = np.zeros(len(MAPPING)), np.zeros((1, len(MAPPING)))
-        all_of_them = every(*problem, aim, best)
+        all_of_them = every(problem, aim, best)
         found, more = search(*problem, aim, rows, 0)
         assert (all_of_them > 0) == (found > 0)
         assert rows[0, :4].tolist() == best[:4].tolist()
         assert count(*problem[:8], np.inf) == all_of_them
         alone = np.zeros(len(MAPPING))  # were the rows of A to share nothing: no fewer tilings, none of more bytes
-        assert every(problem[0], np.ones(1), *problem[2:], aim, alone) >= all_of_them
+        assert every((problem[0], np.ones(1), *problem[2:]), aim, alone) >= all_of_them
         assert all_of_them == 0 or best[aim] >= alone[aim]
         legal, tried, none = legal + all_of_them, tried + more, none + (found == 0)
     assert tried < legal / 100
@@ -71,7 +71,7 @@ def test_no_tiling_beats_the_candidates_of_a_front():
         assert found < len(rows)
         for aim in range(3):
             best = np.zeros((1, len(MAPPING)))
-            if every(*problem, aim, best[0]):
+            if every(problem, aim, best[0]):
                 assert rows[:found, aim].min() == best[0, aim]
                 seeded = np.concatenate([best, np.zeros_like(rows)])
                 again, _ = search(*problem, 0, seeded, 1)
