@@ -7,9 +7,9 @@ are assumptions of the catalog, as the document names the points only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import floor, inf
+from math import floor
 from types import MappingProxyType
 
 from engine.analyses.split import Goal, best_split, split_points
@@ -17,7 +17,8 @@ from engine.cost.assemble import wire_time
 from engine.cost.report import ErrorBand
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
-from engine.resolve.bind import Wire
+from engine.plan.schemes import split_wire
+from engine.resolve.bind import Wire, bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import Catalog, default_catalog
@@ -30,19 +31,18 @@ FIBRE_S_PER_M = 5e-9  # light in glass, one way
 
 @dataclass(frozen=True)
 class Tier:
-    """An execution point: the system that stands there, the system that cuts a network between the far edge and it, and
-    the links a frame passes on its way from the camera."""
+    """An execution point: the system that stands there, and the system that cuts a network between the far edge and it,
+    whose link between the two is a frame's way from the camera."""
 
     name: str
     system: str
     cut: str | None
-    way: tuple[str, ...]
 
 
 TIERS: tuple[Tier, ...] = (
-    Tier("far edge", "arm-edge", None, ()),
-    Tier("metro edge", "xeon-e5-2650", "edge-tiers", ("metro-1g",)),
-    Tier("core", "v100-appliance", "edge-core", ("core-wan",)),
+    Tier("far edge", "arm-edge", None),
+    Tier("metro edge", "xeon-e5-2650", "edge-tiers"),
+    Tier("core", "v100-appliance", "edge-core"),
 )
 
 
@@ -61,6 +61,7 @@ class Placement:
     name: str
     after: str  # last operator at the far edge where the network is cut, else empty
     travel_s: float  # frame or intermediate out, answer back
+    answer_s: float  # of it, the answer's way back, which a split scenario ends before
     compute_s: float
     uplink_bytes_per_s: float  # of one camera
     cameras: int  # one chain of executors, and the uplink they share, keeps up with
@@ -83,10 +84,9 @@ def sees(workload: str) -> bool:
     return graph.unit == "image" or first
 
 
-def _way(catalog: Catalog, links: Sequence[str], size: float, metres: float) -> float:
-    """Time of a message over links in a row, with extra fibre. [s]"""
-    spent = sum(wire_time(Wire(catalog.link(id), "peer", 1), size) for id in links)
-    return spent + (metres * FIBRE_S_PER_M if links else 0.0)
+def _way(wire: Wire, size: float, metres: float) -> float:
+    """Time of a message over a wire with extra fibre. [s]"""
+    return wire_time(wire, size) + metres * FIBRE_S_PER_M
 
 
 def placements(
@@ -101,6 +101,9 @@ def placements(
 ) -> tuple[Placement, ...]:
     """Whole networks at each tier and the best cut from the far edge to each other one.
 
+    A cut takes what `engine.analyses.split` says of it, and the answer's way back. A whole network away from the camera
+    is its cut before the first operator, but that the encoded frame crosses where `split` sends the decoded input.
+
     Parameters
     ----------
     limit_s : largest time from frame to answer; None for no limit. [s]
@@ -114,42 +117,43 @@ def placements(
     refused = dict(refusals(workload, precision, catalog, params))
     if len(refused) == len(TIERS):
         raise Unsupported(next(iter(refused.values())))
-    cuts = []
+    whole, parted = [], []
     for tier in TIERS:
         if tier.name in refused:
             continue
-        report = evaluate(_at(tier.system, workload, precision, params), catalog)
-        travel = _way(catalog, tier.way, camera.frame_bytes, extra_m) + _way(catalog, tier.way, ANSWER_BYTES, extra_m)
-        uplink = camera.frame_bytes * camera.frames_per_s if tier.way else 0.0
-        links = [catalog.link(id) for id in tier.way]
-        room = min((link.usable for link in links), default=inf) / camera.frame_bytes
-        rate = min(report.throughput_per_s, room)
-        cuts.append(
-            _placement(tier.name, "", travel, report.latency_s, uplink, rate, camera, limit_s, report.error_band)
-        )
-    for tier in TIERS:
-        if tier.cut is None or tier.name in refused or TIERS[0].name in refused:
+        alone = evaluate(_at(tier.system, workload, precision, params), catalog)
+        if tier.cut is None:
+            rate = alone.throughput_per_s
+            whole.append(
+                _placement(tier.name, "", 0.0, 0.0, alone.latency_s, 0.0, rate, camera, limit_s, alone.error_band)
+            )
             continue
-        scenario = _at(tier.cut, workload, precision, params, "split")
+        scenario = default_scenario(tier.cut, workload, scheme="split", params=dict(params))
+        wire = split_wire(bind(scenario, catalog))
+        points = split_points(scenario, (scenario.precision, precision), catalog)
+        compute = next(p.second_s for p in points if not p.at)
+        back = _way(wire, ANSWER_BYTES, extra_m)
+        travel = _way(wire, camera.frame_bytes, extra_m) + back
+        uplink = camera.frame_bytes * camera.frames_per_s
+        rate = min(1 / compute, wire.link.usable / camera.frame_bytes)
+        whole.append(_placement(tier.name, "", travel, back, compute, uplink, rate, camera, limit_s, alone.error_band))
+        if TIERS[0].name in refused:
+            continue
+        scenario = scenario.with_(precision=precision)
         inner = [p for p in split_points(scenario, catalog=catalog) if p.at and p.rest]
         if not inner:
             continue
         best = best_split(inner, goal)
-        back = _way(catalog, tier.way, ANSWER_BYTES, extra_m) + (extra_m * FIBRE_S_PER_M)
-        compute = best.first_s + best.handover_s + best.second_s + best.outside_s
+        travel = best.link_s + back + extra_m * FIBRE_S_PER_M
         uplink = best.crossing_bytes * camera.frames_per_s
-        name, rate = f"far edge and {tier.name}", 1 / best.interval_s
+        name, rate, compute = f"far edge and {tier.name}", 1 / best.interval_s, best.latency_s - best.link_s
         band = evaluate(scenario.with_(split=best.at), catalog).error_band
-        cuts.append(
-            _placement(
-                name, best.after, best.link_s + back, compute, uplink, 1 / best.interval_s, camera, limit_s, band
-            )
-        )
-    return tuple(cuts)
+        parted.append(_placement(name, best.after, travel, back, compute, uplink, rate, camera, limit_s, band))
+    return (*whole, *parted)
 
 
-def _at(system: str, workload: str, precision: str, params: Mapping[str, float], scheme: str = "single") -> Scenario:
-    return default_scenario(system, workload, precision=precision, scheme=scheme, params=dict(params))
+def _at(system: str, workload: str, precision: str, params: Mapping[str, float]) -> Scenario:
+    return default_scenario(system, workload, precision=precision, scheme="single", params=dict(params))
 
 
 def refusals(
@@ -178,6 +182,7 @@ def _placement(
     name: str,
     after: str,
     travel: float,
+    back: float,
     compute: float,
     uplink: float,
     rate: float,
@@ -187,4 +192,4 @@ def _placement(
 ) -> Placement:
     cameras = floor(rate / camera.frames_per_s * (1 + 1e-12))
     late = limit is not None and travel + compute > limit
-    return Placement(name, after, travel, compute, uplink, cameras, not late, band)
+    return Placement(name, after, travel, back, compute, uplink, cameras, not late, band)

@@ -93,6 +93,7 @@ def split_points(
     formats: tuple[str, str] | None = None,
     catalog: Catalog | None = None,
     zoo: Zoo | None = None,
+    last: int | None = None,
 ) -> tuple[SplitPoint, ...]:
     """Every way to cut a scenario's network between the two executors of its system, 0 .. n operators on the first.
 
@@ -101,6 +102,7 @@ def split_points(
     scenario : its scheme must be one its system offers; its own `split` doesn't matter.
     formats : of the first and the second part, where they differ (a quantised part at the edge); what crosses is in the
         first one's.
+    last : most operators on the first executor; None: up to all.
 
     Points whose parts an executor can't run are left out; Unsupported where none is left.
     """
@@ -114,7 +116,7 @@ def split_points(
                 f"precision of the {part} part is {format[:20]!r}; {device.name} offers {', '.join(offered)}"
             )
     points = []
-    for at in range(len(bound.graph.phases[0].ops) + 1):
+    for at in range((len(bound.graph.phases[0].ops) if last is None else last) + 1):
         cut = replace(bound, scenario=bound.scenario.model_copy(update={"split": at}))
         try:
             plan = split_plan(cut, *formats)

@@ -56,6 +56,10 @@ def camera(args: argparse.Namespace) -> _Answer:
     source = Camera(args.frames, 1e3 * args.frame_kb)
     places = placements(args.workload, source, limit, args.precision, 1e3 * args.extra_km, args.goal)
     sentences = [f"{name}: {reason}" for name, reason in refusals(args.workload, args.precision)]
+    sentences.append(
+        f"an encoded frame travels, {amount(source.frame_bytes, 'B')}; `split` sends the decoded input where all is on "
+        "the second device. Times include the answer's way back, `answer_s`, which `split` leaves out"
+    )
     sentences += [f"error band, {p.name}: {told(p.error_band)}" for p in places]
     times = ({"latency_s": p.latency_s} for p in places)
     return [asdict(p) | t | p.error_band.ends(t) for p, t in zip(places, times, strict=True)], sentences

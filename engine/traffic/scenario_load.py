@@ -165,18 +165,21 @@ def service_table(
 def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = None) -> DecoderService:
     """Prefill and step times of a decoder scenario, and the tokens its memory holds beside the weights.
 
-    Prefill of c tokens is the TTFT of such a request alone; a step at context c is what a second output adds,
-    or where layers see their own chunk alone, what outputs around c add in the mean: as many as a chunk has. Both are
-    tabled at powers of two up to ``longest`` (default: twice the scenario's inputs plus outputs; requests may not be
-    longer), steps at powers of two of the batch. Devices that a request visits one after the other are as many servers,
-    each as slow as the slowest of them would be alone. An estimate, as good as the cost model.
+    Prefill of c tokens is the TTFT of such a request alone; a step at context c (prompt and outputs so far) is what
+    the next output adds, or where layers see their own chunk alone, what outputs around c add in the mean: as many as a
+    chunk has. Both are tabled at powers of two up to ``longest`` (default: the scenario's inputs plus outputs; requests
+    may not be longer), steps at powers of two of the batch. Steps are scaled together so that what lies between two
+    contexts (blocks that fill in jumps) adds up to `evaluate`'s latency for the scenario's own sequence alone. Devices
+    that a request visits one after the other are as many servers, each as slow as the slowest of them would be alone.
+    An estimate, as good as the cost model.
     TrafficError for a network that makes no tokens one by one.
     """
     whole("max_batch", max_batch)
     if not is_decoder(scenario):
         raise TrafficError(f"workload is {scenario.workload!r}; it makes no tokens one by one")
     longest = longest or scenario.inputs + scenario.outputs
-    contexts = tuple(sorted({*ladder(max(2, longest)), min(scenario.inputs, longest)}))
+    own = range(scenario.inputs + 1, scenario.inputs + scenario.outputs)  # contexts of the scenario's own steps
+    contexts = tuple(sorted({*ladder(max(2, longest)), *(min(c, longest) for c in (scenario.inputs, own.start))}))
     batches = ladder(max_batch)
     base = scenario.with_(batch=1, outputs=1)
     first = [priced(base.with_(inputs=c, outputs=scenario.outputs))[2].figure("ttft_s") for c in contexts]
@@ -185,11 +188,14 @@ def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = 
     for i, b in enumerate(batches):
         for k, c in enumerate(contexts):
             many = min(chunk, 2 * c - 1)
-            at = base.with_(batch=b, inputs=c - many // 2)
+            at = base.with_(batch=b, inputs=max(1, c - 1 - many // 2))
             short, more = (priced(at.with_(outputs=o))[2].latency_s for o in (1, 1 + many))
             points[i, k] = (more - short) / many
     every = np.arange(1, max_batch + 1)
     step = np.stack([np.interp(every, batches, column) for column in points.T], axis=1)
+    if own and own[-1] <= longest:
+        alone = priced(base.with_(outputs=scenario.outputs))[2].latency_s
+        step *= (alone - prefill[contexts.index(own.start - 1)]) / np.interp(own, contexts, step[0]).sum()
     _, plan, times = priced(base)
     report, visited = checked(scenario.with_(batch=1)), len(plan.stages) if plan.pipelined else 1
     slowed = max(1.0, visited * times.interval_s / times.latency_s)

@@ -19,7 +19,8 @@ UPLINK_COLUMN = "Uplink of a camera (Mbit/s)"
 PLACES_TABLE_ALT = "Uplink, cameras and limit of each execution point"
 PLACES_CAPTION = (
     "Far edge: an ARM CPU. Metro edge: a Xeon. Core: a GPU in a data centre. Machines, links and distances are "
-    "assumed; the document names the placements only. A frame at a time in {precision}."
+    "assumed; the document names the placements only. A frame at a time in {precision}. Encoded frames travel and "
+    "answers travel back; the cuts above send decoded inputs and end with the answer."
 )
 WHAT_IFS_CAPTION = "What-ifs and layer formats are of the scenario's own system; these machines are the catalog's."
 FORWARDING_ANSWER = "with {executors} executors, line rate from {size:.0f} B up; smaller packets are dropped"

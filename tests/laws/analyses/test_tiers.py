@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
-from engine.analyses.camera import TIERS, Camera, placements, refusals
+from engine.analyses.camera import TIERS, Camera, placements, refusals, sees
+from engine.analyses.split import best_split, split_points
+from engine.cost.assemble import wire_time
 from engine.devices.common.contract import Unsupported
-from engine.scenario import ScenarioError
+from engine.evaluate import evaluate
+from engine.plan.schemes import split_wire
+from engine.resolve.bind import bind
+from engine.resolve.choices import choices, default_scenario
+from engine.resolve.presets import PRESETS
+from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+from tests.effort import EFFORT
 
 
 def named(*args, **kwargs):
@@ -62,8 +73,9 @@ def test_cameras_share_the_uplink(workload, camera):
     """No point serves more cameras than the narrowest link on their way carries."""
     catalog = default_catalog()
     for tier in TIERS[1:]:
-        links = [catalog.link(id) for id in tier.way]
-        room = min(link.bandwidth.si * (link.payload.si if link.payload else 1.0) for link in links)
+        (used,) = (one for one in catalog.system(tier.cut).links if one.role == "peer")
+        link = catalog.link(used.link)
+        room = link.bandwidth.si * (link.payload.si if link.payload else 1.0)
         for name in (tier.name, f"far edge and {tier.name}"):
             p = named(workload, camera)[name]
             assert p.cameras * p.uplink_bytes_per_s <= room * (1 + 1e-9)
@@ -86,4 +98,70 @@ def test_a_limit_rules_placements_out():
     bound = named("resnet152", limit_s=0.1)
     assert not bound["far edge"].meets_limit
     assert bound["core"].meets_limit
-    assert all(p.meets_limit for p in placements("resnet152"))
+    assert all(p.meets_limit for p in placements("mobilenet-v1"))
+
+
+IMAGES = sorted(
+    (id for id in default_zoo().ids() if sees(id)), key=lambda id: len(default_zoo().graph(id).phases[0].ops)
+)
+IMAGES = IMAGES if EFFORT >= 5 else IMAGES[:5]
+"""Networks that take images; those with the fewest cuts in an ordinary run."""
+CUT = [preset.scenario for preset in PRESETS.values() if "split" in choices(preset.scenario).schemes]
+CUT += [default_scenario(tier.cut, "mobilenet-v1") for tier in TIERS if tier.cut]
+
+
+@pytest.mark.parametrize("scenario", CUT, ids=lambda s: f"{s.system}-{s.workload}")
+def test_every_cut_is_one_answer_at_split_and_at_evaluate(scenario: Scenario) -> None:
+    """Latency, rate and energy, to the last figure that a report names."""
+    points = split_points(scenario)
+    assert points
+    for point in points:
+        report = evaluate(scenario.with_(scheme="split", split=point.at))
+        assert point.latency_s == report.latency_s
+        held = report.throughput_per_s * point.interval_s / scenario.streams
+        if point.energy_j is not None:
+            assert point.energy_j / report.energy_per_unit_j == pytest.approx(held)
+        else:
+            assert report.energy_per_unit_j is None
+
+
+def test_a_camera_and_split_give_one_answer_for_the_same_cut() -> None:
+    """Cut, or whole at either end of a wire, of every network that takes images: but for the answer's way back, and the
+    frame's encoding where an encoded frame crosses."""
+    seen, goals = 0, itertools.cycle(("latency", "throughput", "first", "second"))
+    for workload in IMAGES:
+        for tier in TIERS:
+            if tier.cut is None:
+                continue
+            scenario, goal = default_scenario(tier.cut, workload, scheme="split", precision="fp32"), next(goals)
+            points = split_points(scenario)
+            whole = points[0]
+            if whole.at:  # this part can't run the network whole
+                assert tier.name in dict(refusals(workload))
+                continue
+            frame = Camera(frame_bytes=whole.crossing_bytes)  # as large as the decoded input that `split` sends
+            placed = {p.name: p for p in placements(workload, frame, goal=goal)}
+            near, there, cut = (placed[name] for name in (TIERS[0].name, tier.name, f"{TIERS[0].name} and {tier.name}"))
+            assert near.latency_s == pytest.approx(points[-1].latency_s)
+            assert there.latency_s == pytest.approx(whole.latency_s + there.answer_s)
+            best = best_split([p for p in points if p.at and p.rest], goal)
+            told = evaluate(scenario.with_(split=best.at))
+            assert cut.after == best.after
+            assert cut.latency_s - cut.answer_s == pytest.approx(best.latency_s)
+            assert best.latency_s == told.latency_s
+            assert cut.uplink_bytes_per_s == pytest.approx(best.crossing_bytes * frame.frames_per_s)
+            seen += 1
+    assert seen > 5
+
+
+def test_what_is_larger_travels_longer() -> None:
+    """401 kB once went to the core in 14.5 ms and 200 kB in 15.0."""
+    for tier in TIERS[1:]:
+        scenario = default_scenario(tier.cut, "mobilenet-v1", scheme="split", precision="fp32")
+        wire = split_wire(bind(scenario))
+        sizes = [wire_time(wire, 1e3 * size) for size in (0.256, 200, 401, 602)]
+        assert sizes == sorted(sizes)
+        placed = {p.name: p for p in placements("mobilenet-v1")}
+        for name in (tier.name, f"far edge and {tier.name}"):
+            size = placed[name].uplink_bytes_per_s / 5.0
+            assert placed[name].travel_s - placed[name].answer_s == pytest.approx(wire_time(wire, size))
