@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from engine.cost.exchanges import exchange, exchanges, link_joules, sent_to_other_nodes
+from engine.cost.exchanges import exchange, exchanges, link_joules
 from engine.cost.figures import money_figures, overlapped, time_figures, voltage
 from engine.cost.layout import (
     BATCHES,
@@ -38,7 +39,6 @@ from engine.devices import family
 from engine.devices.common.column import Column, NotAlike, arrays_of
 from engine.devices.common.contract import DeviceFamily, Fit, Job
 from engine.devices.common.counts import SIZES
-from engine.plan.jobs import job_of
 from engine.plan.plan import terms
 from engine.plan.schemes import Hop, Plan, Stage
 from engine.resolve.bind import Bound, Wire
@@ -66,8 +66,13 @@ class Figures:
 
     def figure(self, name: str) -> float | None:
         """A figure of `METRICS`; None where it does not apply or rests on something unpublished. [SI]"""
-        value = float(self.rows[self.layout.metrics + METRICS.index(name), 0])
-        return None if math.isnan(value) else value
+        return self.figures[name]
+
+    @cached_property
+    def figures(self) -> dict[str, float | None]:
+        """Every figure by its name, likewise. [SI]"""
+        values = self.rows[self.layout.metrics :, 0].tolist()
+        return {name: None if math.isnan(value) else value for name, value in zip(METRICS, values, strict=True)}
 
     @property
     def latency_s(self) -> float:
@@ -127,9 +132,10 @@ class Figures:
 
     def at_clock(self, run: int) -> tuple[np.ndarray, float]:
         """Factors of a run's seconds by resource and of its joules, at the clock that its governor leaves. [-]"""
-        factors, clock = np.ones(N), self.drawn("clock")
+        factors = np.ones(N)
         if not (self.layout.governed and self.layout.governed[self.layout.stage_of[run]]):
             return factors, 1.0
+        clock = self.drawn("clock")
         factors[list(CLOCKED)] = 1.0 / clock
         return factors, voltage(*map(self.global_of, (SLOPE, REACH, LOWEST)), clock) ** 2
 
@@ -159,32 +165,24 @@ def wire_time(wire: Wire, bytes_per_message: float) -> float:
     return start + bytes_per_message / rate
 
 
-def price_stage(bound: Bound, stage: Stage) -> Priced:
-    """Cost of everything a request asks of one stage."""
-    fam = family(stage.device.kind)
-    s = bound.scenario
-    runs, fits, fixed = [], (), ()
-    for phase in bound.graph.phases:
-        passes = phase.repeat.at(s.inputs, s.outputs)
-        job = job_of(bound, stage, fam, phase)
-        if passes <= 0 or not job.ops:
-            continue
+def price_stage(design: Design, at: int, phases: Sequence[int]) -> Priced:
+    """Cost of everything a request asks of one stage, of the phases that have operators and passes there."""
+    stage, jobs = design.plan.stages[at], [design.job(at, phase) for phase in phases]
+    fam, runs = family(stage.device.kind), []
+    for job, phase in zip(jobs, phases, strict=True):
         cost = fam.price(job)
         if exchanges(stage, fam):
-            other, sent = exchange(job)
-            shown, spent = (row for row in other if row[2]), link_joules(job, sent)
+            other, sent, beyond = exchange(job)
             cost = replace(
                 cost,
-                other=(*cost.other, *shown),
+                other=(*cost.other, *(row for row in other if row[2])),
                 link_bytes=cost.link_bytes + sent,
-                beyond_bytes=sent_to_other_nodes(job),
-                link_j=spent,
+                beyond_bytes=beyond,
+                link_j=link_joules(job, sent),
             )
-        if not runs:
-            fits = fam.place(job)
-            fixed = fam.request(job) if fam.request else ()
-        runs.append(PhaseRun(job, cost, passes))
-    return Priced(stage, fam, tuple(runs), tuple(fixed), tuple(fits))
+        runs.append(PhaseRun(job, cost, design.passes(phase)))
+    fixed = fam.request(jobs[0]) if jobs and fam.request else ()
+    return Priced(stage, fam, tuple(runs), tuple(fixed), tuple(fam.place(jobs[0])) if jobs else ())
 
 
 def _charged(layout: Layout, rows: np.ndarray) -> list[float]:
@@ -270,9 +268,10 @@ def tiles_as_columns(plans: Sequence[Plan], shape: tuple[int, ...]) -> Plan:
 def assemble(bound: Bound, plan: Plan) -> Schedule:
     """A plan priced in detail: stages one after the other, hops between them, the pace of the slowest, and money."""
     design = Design(bound, plan)
-    each = [price_stage(bound, stage) for stage in plan.stages]
+    every = runs_of(design)
+    each = [price_stage(design, at, [phase for s, phase in every if s == at]) for at in range(len(plan.stages))]
     fits = together(plan, [stage.fits for stage in each])
-    priced = Figures(*_figures(design, 1, runs_of(design), [run for stage in each for run in stage.runs]))
+    priced = Figures(*_figures(design, 1, every, [run for stage in each for run in stage.runs]))
     runs = iter(range(priced.layout.runs))
     clocked = [tuple(_slowed(run, *priced.at_clock(next(runs))) for run in stage.runs) for stage in each]
     details = zip(each, clocked, fits, priced.stage_s, _charged(priced.layout, priced.rows), strict=True)

@@ -415,10 +415,6 @@ def compose(
         more = {"helps": helps, "enough": enough, "joined": joins() if s.batch > 1 else None}
         return _verdict(facts | more, memory, problems), limit
 
-    def deals() -> tuple[str, ...]:
-        found = fewer_devices(bound, latency), better_streams(bound, times, RESOURCE_NAMES)
-        return tuple(text for text in found if text is not None)
-
     return Report(
         scenario=s,
         token=encode(s),

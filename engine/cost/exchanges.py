@@ -75,13 +75,15 @@ def collectives(job: Job) -> list[Collective]:
     return needed
 
 
-def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float]:
+def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float, float]:
     """What the collectives of a sharded pass take, as (name, resource, seconds), and the bytes a device sends.
+
+    Of these, the last says how many go to devices of other nodes.
 
     Where a host issues calls one by one, a collective lasts the longer of its call and its way over the wire. [s]
     and [B].
     """
-    fam, other, sent = family(job.device.kind), [], 0.0
+    fam, other, sent, beyond = family(job.device.kind), [], 0.0, 0.0
     wires = fam.collective
     issue = wires.issue(job) if wires and wires.issue else 0.0
     for each in collectives(job):
@@ -91,12 +93,8 @@ def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float]:
         if issue:
             other.append((f"issuing {each.name}", "host", each.count * larger(issue - seconds, 0.0)))
         sent += each.count * bytes_sent
-    return other, sent
-
-
-def sent_to_other_nodes(job: Job) -> float:
-    """Bytes of a pass that a device sends to those of other nodes. [B]"""
-    return sum(c.count * sent_beyond(OPS[c.kind], job.ways, c.size, job.link_joins) for c in collectives(job))
+        beyond += each.count * sent_beyond(OPS[each.kind], job.ways, each.size, job.link_joins)
+    return other, sent, beyond
 
 
 def link_joules(job: Job, sent: float) -> float:

@@ -61,7 +61,7 @@ from engine.cost.layout import (
     N,
 )
 from engine.devices.common.counts import Group
-from engine.kernels.jit import kernel
+from engine.kernels.jit import inlined, kernel
 
 _HALVINGS = 40  # of the clock's range
 _YEAR_S = 365.25 * 86400.0
@@ -265,7 +265,7 @@ def _rates(rows, where, decode_s, n):
         rows[metrics + PER_UNIT, p] = latency / rows[glob + UNITS, p] if causal else latency
 
 
-@kernel
+@inlined
 def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     """Times and rate of ``n`` points at their clocks: fills the figures that need no money.
 
@@ -339,7 +339,7 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     _rates(rows, where, decode_s, n)
 
 
-@kernel
+@inlined
 def _over_cap(rows, p, glob, metrics, device_j, replicas):
     """Whether governed devices draw more than they may, at their clock and rate."""
     requests = replicas * rows[glob + STREAMS, p] / rows[metrics + INTERVAL, p]
@@ -356,26 +356,24 @@ def time_figures(rows, n, where, decode, of_runs, of_stages, of_hops):
     """
     glob, scratch, metrics, replicas = where.globals, where.scratch, where.metrics, where.replicas
     clock, device_j = rows[scratch - 4], rows[scratch - 3]
+    low, high = rows[scratch - 6], rows[scratch - 5]
     for p in range(n):
-        clock[p] = 1.0
-    _times(rows, n, where, decode, of_runs, of_stages, of_hops)
-    if not where.governed:
-        return
-    low, high = np.ones(n), np.ones(n)
-    over = False
-    for p in range(n):
-        if _over_cap(rows, p, glob, metrics, device_j, replicas):
-            low[p], over = 0.0, True
-    step = 0
-    while over and step <= _HALVINGS:
+        low[p] = high[p] = 1.0
+    step, over = 0, True
+    while over and step <= _HALVINGS + 1:
         for p in range(n):
-            clock[p] = low[p] if step == _HALVINGS and low[p] > 0.0 else (low[p] + high[p]) / 2
+            clock[p] = low[p] if step > _HALVINGS and low[p] > 0.0 else (low[p] + high[p]) / 2
         _times(rows, n, where, decode, of_runs, of_stages, of_hops)
+        over = False
         for p in range(n):
-            if low[p] < high[p] and _over_cap(rows, p, glob, metrics, device_j, replicas):
+            above = where.governed and _over_cap(rows, p, glob, metrics, device_j, replicas)
+            if step == 0:
+                low[p] = 0.0 if above else 1.0
+            elif low[p] < high[p] and above:
                 high[p] = clock[p]
             elif low[p] < high[p]:
                 low[p] = clock[p]
+            over = over or low[p] < high[p]
         step += 1
 
 

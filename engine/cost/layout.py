@@ -42,7 +42,8 @@ GLOBALS = (
 )
 UNITS, UNITS_REQUEST, STREAMS, BATCHES, POWER, IDLE, PRICE, YEARS, UTILISATION, PUE, KWH = range(11)
 HOST_IDLE, HOST_MAX, HOST_CORES, PARSING_CORES, CAP, FLOOR, LOWEST, SLOPE, REACH = range(11, len(GLOBALS))
-DRAWN = ("clock", "device_j", "host_s", "joules")  # rows before scratch: a share; of a request [J], [core s], [J]
+DRAWN = ("clock_low", "clock_high", "clock", "device_j", "host_s", "joules")
+"""Rows before scratch: shares of a clock, the first two while it is searched; of a request [J], [core s], [J]."""
 METRICS = (
     "latency_s",
     "interval_s",
@@ -170,7 +171,7 @@ class Layout:
     @cached_property
     def scratch(self) -> int:
         """First row of scratch, after what a request draws."""
-        return self.drawn("clock") + len(DRAWN)
+        return self.drawn(DRAWN[0]) + len(DRAWN)
 
     def drawn(self, name: str) -> int:
         """Row of what a request draws, by its name in `DRAWN`."""

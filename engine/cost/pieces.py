@@ -208,7 +208,7 @@ def runs_of(design: Design) -> list[tuple[int, int]]:
 
 def _between(design: Design, stage: int, job: Job, fam: DeviceFamily) -> tuple[list[tuple[str, str, float]], float]:
     """What devices that share a stage exchange in a pass, as `exchange` has it. [s], [B]"""
-    return exchange(job) if exchanges(design.plan.stages[stage], fam) else ([], 0.0)
+    return exchange(job)[:2] if exchanges(design.plan.stages[stage], fam) else ([], 0.0)
 
 
 def _watts(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], Numbers]:

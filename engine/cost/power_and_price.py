@@ -123,12 +123,13 @@ def working_w(bound: Bound, device: Device) -> float:
 def _busy(bound: Bound, device: Device) -> tuple[float | None, float | None, str, str]:
     """What a busy device draws at most, and whatever the work; where that comes from and its basis. [W]"""
     watts, why = device_power(device, bound.workload.family, bound.model)
-    fam, power, own = family(device.kind), device.power, own_model(device, bound.model)
+    fam, power = family(device.kind), device.power
     if fam.governs is not None:
         watts = power.max.si if power.max is not None else None
     if watts is None or fam.idles is None or (fam.activity is None and fam.governs is None and power.loaded):
         return watts, watts, why, "published" if watts is not None else "assumed"
-    floor = power.idle.si if power.idle is not None and fam.activity is not None else fam.idles(device, own)
+    known = power.idle if fam.activity is not None else None
+    floor = known.si if known is not None else fam.idles(device, own_model(device, bound.model))
     if fam.activity is not None:
         why = f"{why}; what of it follows the work is an assumed share, unless an idle power is published"
     else:

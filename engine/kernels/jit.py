@@ -353,6 +353,9 @@ def body_of(function: Any) -> Callable[..., Any]:
 inner: Callable[..., Any] = partial(numba.njit, nogil=True, cache=False, error_model="numpy", no_cfunc_wrapper=True)
 """Decorator of functions made by a factory: their closures never hit numba's cache, so they are not written to it."""
 
+inlined: Callable[..., Any] = partial(inner, inline="always")
+"""Decorator of a part of one kernel: it is compiled within it alone, where by itself and there would be twice."""
+
 
 @cache
 def host_features() -> frozenset[str]:

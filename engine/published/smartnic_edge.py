@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from engine.analyses.depth_first import compare
-from engine.cost.assemble import price_stage
+from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.devices.common.contract import Job
 from engine.devices.cpu import family as cpu
@@ -83,7 +83,7 @@ def _fc_ms() -> float:
 
 def _job(scenario: Scenario) -> Job:
     bound = bind(scenario)
-    return price_stage(bound, make_plan(bound).stages[0]).runs[0].job
+    return assemble(bound, make_plan(bound)).priced[0].runs[0].job
 
 
 def _ipc(scenario: Scenario, dense: bool | None = None) -> float:

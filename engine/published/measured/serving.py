@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.cost.assemble import price_stage
+from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.cost.pieces import PhaseRun
 from engine.devices.common.contract import Unsupported
@@ -25,7 +25,7 @@ def _passes(scenario: str, catalog: Catalog) -> dict[str, PhaseRun]:
         raise Unsupported(f"{bound.workload.name} makes no tokens one by one: there is no concurrency to predict it at")
     if len(plan.stages) != 1 or plan.replicas != 1:
         raise Unsupported(f"scheme is {bound.scenario.scheme!r}: a load in flight is predicted for one or all devices")
-    return {run.job.phase.name: run for run in price_stage(bound, plan.stages[0]).runs}
+    return {run.job.phase.name: run for run in assemble(bound, plan).priced[0].runs}
 
 
 def _of_context(op: Op) -> bool:

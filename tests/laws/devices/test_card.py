@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from engine.cost.assemble import price_stage
+from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.devices.card import demand as D
 from engine.devices.card import family
@@ -43,7 +43,7 @@ def on_card(workload: str, **changes) -> Scenario:
 def job(workload: str, precision: str | None = None):
     scenario = on_card(workload) if precision is None else on_card(workload, precision=precision)
     bound = bind(scenario)
-    return price_stage(bound, make_plan(bound).stages[0]).runs[0].job
+    return assemble(bound, make_plan(bound)).priced[0].runs[0].job
 
 
 def shares(scenario: Scenario, *kinds: str) -> float:

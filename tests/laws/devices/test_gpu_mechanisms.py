@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine import ScenarioError, default_scenario, evaluate, why_not
-from engine.cost.assemble import assemble, price_stage
+from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.cost.exchanges import exchange
 from engine.devices import family
@@ -40,7 +40,7 @@ def asked(system: str, workload: str, **fields):
 
 def _runs(system: str, workload: str, **fields):
     bound = bind(default_scenario(system, workload, **fields))
-    return [run for stage in make_plan(bound).stages for run in price_stage(bound, stage).runs]
+    return [run for stage in assemble(bound, make_plan(bound)).priced for run in stage.runs]
 
 
 @each(("system", "workload"), [pair for pair in product(ONE_OF_EACH, NETWORKS) if why_not(*pair) is None])
@@ -188,8 +188,7 @@ def _all_reduce_s(system: str, gpus: int, size: float, **overrides) -> float:
     """Time of one all-reduce of `size` bytes: of a projection's result of that size."""
     base = default_scenario(system, "llama2-70b", precision="bf16", devices=gpus, scheme="tensor", outputs=1)
     bound = bind(base.with_(overrides=overrides))
-    stage = make_plan(bound).stages[0]
-    job = price_stage(bound, stage).runs[0].job
+    job = assemble(bound, make_plan(bound)).priced[0].runs[0].job
     whole = next(op for op in job.ops if op.name == "attention-out")
     one = replace(job, ops=(replace(whole, writes=Dim(size / 2), layers=1),))
     ((_, _, seconds),) = exchange(one)[0]
@@ -301,7 +300,7 @@ def test_states_of_a_recurrence_are_dealt_out_by_their_own_heads_and_stay_in_32_
     for precision, devices in (("bf16", 1), ("bf16", 8), ("fp8", 8)):
         base = default_scenario("b200-sxm", workload, precision=precision, batch=64, inputs=1, outputs=1)
         bound = bind(base.with_(devices=devices, scheme="tensor" if devices > 1 else "single"))
-        (fit, *_) = price_stage(bound, make_plan(bound).stages[0]).fits
+        (fit, *_) = assemble(bound, make_plan(bound)).priced[0].fits
         kept[precision, devices] = fit.state_bytes
     decode = bound.graph.phases[-1]
     numbers = sum(op.state_writes.coef / 2 * op.layers for op in decode.ops if op.name.startswith("state-update"))

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from engine.cost.assemble import price_stage
+from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.cost.pieces import PhaseRun
 from engine.resolve.bind import bind
@@ -28,7 +28,7 @@ WINDOWS = {id: int(_window(id)) for id in ZOO.ids() if _window(id) < math.inf}
 def _decoding(scenario: Scenario) -> list[PhaseRun]:
     """Passes that write a token each."""
     bound = bind(scenario)
-    return [run for run in price_stage(bound, make_plan(bound).stages[0]).runs if run.job.phase.repeat.o]
+    return [run for run in assemble(bound, make_plan(bound)).priced[0].runs if run.job.phase.repeat.o]
 
 
 @pytest.mark.parametrize("system", ["h200-sxm", "epyc-9965"])
@@ -55,7 +55,7 @@ def test_a_prompt_computes_the_pairs_that_its_tokens_see(network: str) -> None:
 
     def work(tokens: int) -> float:
         bound = bind(base.with_(inputs=tokens))
-        run = price_stage(bound, make_plan(bound).stages[0]).runs[0]
+        run = assemble(bound, make_plan(bound)).priced[0].runs[0]
         at = [i for i, op in enumerate(run.job.ops) if op.cap == window]
         return float(run.cost.flops[at].sum())
 
