@@ -21,7 +21,6 @@ from engine.devices.common.cached import remembered
 from engine.devices.common.contract import RESOURCES, Fit, Job, Parameter, Span
 from engine.plan.schemes import Plan, Stage
 from engine.resolve.bind import Bound, engine_version
-from engine.scenario import encode
 from engine.scenario.overrides import unstated
 from engine.scenario.sentences import amount, bytes_, level_name, percent
 from hardware_specs.catalog import quantities
@@ -417,7 +416,6 @@ def compose(
 
     return Report(
         scenario=s,
-        token=encode(s),
         system_name=bound.system.name,
         workload_name=bound.workload.name,
         unit=graph.unit,
@@ -445,7 +443,7 @@ def compose(
         rooflines=_rooflines(times),
         tile=tuple((k.name, v) for k, v in zip(knobs, tile)),
         devices_used=sum(plan.devices_used),
-        stated=_assumptions(bound, plan, times),
+        stated=lambda: _assumptions(bound, plan, times),
         deals=lambda: tuple(
             filter(None, (fewer_devices(bound, latency), better_streams(bound, times, RESOURCE_NAMES)))
         ),

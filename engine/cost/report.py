@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.cost.continuous import Continuous
 from engine.devices.common.contract import RESOURCES, Span
-from engine.scenario import Scenario
+from engine.scenario import Scenario, encode
 from engine.scenario.fields import FIELDS, Field
 from engine.scenario.overrides import unstated
 
@@ -162,7 +162,6 @@ class Report:
     """Figures of a scenario with the reason for each, in SI units as their names say; None where one does not apply."""
 
     scenario: Scenario
-    token: str
     system_name: str
     workload_name: str
     unit: str
@@ -190,7 +189,7 @@ class Report:
     rooflines: tuple[Roofline, ...]
     tile: tuple[tuple[str, int], ...]
     devices_used: int
-    stated: tuple[Assumption, ...]  # `assumptions` but for what is tried when they are read
+    stated: Callable[[], tuple[Assumption, ...]] = field(repr=False, compare=False)  # of a plan
     deals: Callable[[], tuple[str, ...]] = field(repr=False, compare=False)  # `better` when they are read
     idle: Callable[[], Sequence[str]] = field(repr=False, compare=False)  # of settings that move no figure
     error_band: ErrorBand
@@ -208,9 +207,14 @@ class Report:
     usd_per_million_output: float | None = None
 
     @cached_property
+    def token(self) -> str:
+        """The scenario as a link holds it."""
+        return encode(self.scenario)
+
+    @cached_property
     def assumptions(self) -> tuple[Assumption, ...]:
         """Sentences that figures rest on. Other counts are tried when they are read: it takes as long as the rest."""
-        return (*self.stated, *(Assumption(text, "derived") for text in (*self.without_effect, *self.better)))
+        return (*self.stated(), *(Assumption(text, "derived") for text in (*self.without_effect, *self.better)))
 
     @cached_property
     def better(self) -> tuple[str, ...]:
@@ -284,7 +288,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with SI units in the key names; the JSON of the command line and of the app's export."""
-        out = asdict(self) | {"assumptions": [asdict(one) for one in self.assumptions]}
+        out = asdict(self) | {"token": self.token, "assumptions": [asdict(one) for one in self.assumptions]}
         out |= {"verdict": self.verdict, "limited_by": self.limited_by, "without_effect": list(self.without_effect)}
         out |= self.further()
         out["better"] = list(self.better)

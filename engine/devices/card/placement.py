@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from engine.devices.card.graph import DECODED, HOSTED
 from engine.devices.card.tiling import TILE
-from engine.devices.common.cached import remembered
+from engine.devices.common.cached import once, remembered
 from engine.devices.common.column import Column, larger, smaller
 from engine.devices.common.contract import Fit, Job
 from engine.devices.common.footprint import footprint
@@ -32,6 +32,7 @@ def formats(device: Device) -> tuple[str, ...]:
     return tuple(card_of(device).mac_per_cycle)
 
 
+@remembered(id)
 def levels(device: Device) -> tuple[MemoryLevel, tuple[MemoryLevel, ...]]:
     """The largest memory off the chip, and those on it."""
     far = max((m for m in device.memory if m.role == "offchip"), key=lambda m: m.capacity.si)
@@ -77,6 +78,7 @@ def table_bits(job: Job) -> float:
     return bits + 8.0 * job.model["row_scale"] / bag.row_elements
 
 
+@once
 def partition_of(job: Job) -> int:
     """Cores of a job's partition, which its streams share. [-]"""
     cores = int(card_of(job.device).cores.si)
@@ -89,6 +91,7 @@ def partition_of(job: Job) -> int:
     return cores
 
 
+@once
 def cores_of(job: Job) -> int:
     """Cores a job may use: an equal share of its partition. [-]"""
     return larger(1, partition_of(job) // job.streams)

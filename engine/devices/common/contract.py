@@ -481,15 +481,7 @@ class DeviceFamily:
         SI, each in its parameter's [unit]. ScenarioError where the scenario or the part's file names one that is not,
         is out of range, or (a file) in another unit.
         """
-        values = {p.name: p.value for p in self.parameters} | dict(self.own(device) if self.own else {})
-        for name, quantity in device.model.items():
-            unit = self._parameter(f"{device.id}: model.{name}", name, quantity.si).unit
-            needs = unit if unit in ("s", "J", "W", "B", "B/s") else "1"
-            if quantity.dimension not in (needs, unit):
-                raise ScenarioError(
-                    f"{device.id}: model.{name} is '{quantity.value}': it needs {needs.replace('1', 'no unit')}"
-                )
-            values[name] = quantity.si
+        values = dict(_model_of((self, device)))
         for name, value in (overrides or {}).items():
             self._parameter(f"model.{name}", name, value)
             values[name] = value
@@ -505,3 +497,19 @@ class DeviceFamily:
             most = "" if math.isinf(limits.high) else f" to {limits.high:g}"
             raise ScenarioError(f"{shown} is {value:g}: {limits.low:g}{most or ' or more'} is allowed")
         return limits
+
+
+@remembered(lambda of: (id(of[0]), id(of[1])))
+def _model_of(of: tuple[DeviceFamily, Device]) -> dict[str, float]:
+    """Model parameters of a family for a device that no scenario overrides."""
+    fam, device = of
+    values = {p.name: p.value for p in fam.parameters} | dict(fam.own(device) if fam.own else {})
+    for name, quantity in device.model.items():
+        unit = fam._parameter(f"{device.id}: model.{name}", name, quantity.si).unit
+        needs = unit if unit in ("s", "J", "W", "B", "B/s") else "1"
+        if quantity.dimension not in (needs, unit):
+            raise ScenarioError(
+                f"{device.id}: model.{name} is '{quantity.value}': it needs {needs.replace('1', 'no unit')}"
+            )
+        values[name] = quantity.si
+    return values
