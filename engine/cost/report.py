@@ -288,7 +288,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with SI units in the key names; the JSON of the command line and of the app's export."""
-        out = asdict(self) | {"token": self.token, "assumptions": [asdict(one) for one in self.assumptions]}
+        out: dict[str, Any] = asdict(self)
+        out |= {"token": self.token, "assumptions": [asdict(one) for one in self.assumptions]}
         out |= {"verdict": self.verdict, "limited_by": self.limited_by, "without_effect": list(self.without_effect)}
         out |= self.further()
         out["better"] = list(self.better)
