@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli.op import add_op
-from engine.cli.output import emit
+from engine.cli.output import emit, lines_of
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
 
 _HEADER = 65536  # bytes
-_ROWS = 24  # told one by one on a terminal; --json and --out hold all
 
 
 def add_compare_measured(commands: Any) -> None:
@@ -76,13 +75,14 @@ def _compare_measured(args: argparse.Namespace) -> int:
     lines += [
         f"  {count} {name} beside those: no closed-loop scheduler, or none here" for name, count in without.items()
     ]
-    lines += _row_lines(predicted)
-    for by, title in (("groups", "kind of network"), ("workloads", "network")):
-        lines += [
-            "",
-            f"{'system':24} {title:22} {'format':7} {'figure':18} {'n':>5} {'median':>7} {'p90':>7} {'bias':>7}",
-        ]
-        lines += [_group_line(group) for group in data[by]]
+    shown = [
+        {"row": row.number, "system": row.scenario.system, "workload": row.scenario.workload}
+        | {"errors": ", ".join(f"{name.rpartition('_')[0]} {error:+.0%}" for name, error in row.errors.items())}
+        for row in predicted
+        if row.scenario is not None
+    ]
+    for rows in (shown, *([_percents(group) for group in data[by]] for by in ("groups", "workloads"))):
+        lines += ["", *lines_of(rows)]
     lines += ["", f"all: half within {percent(all_['median'])}, 90% within {percent(all_['p90'])}"]
     lines.append(
         f"error band: held {inside['held']} of the {inside['banded']} figures that have one; "
@@ -96,6 +96,13 @@ def _compare_measured(args: argparse.Namespace) -> int:
         data["fit"], fits = _fitted(args, predicted, default_catalog())
         lines += fits
     return emit(data, args.json, lines)
+
+
+def _percents(group: dict[str, Any]) -> dict[str, Any]:
+    """A group of rows with its errors as people write them."""
+    return group | {
+        name: f"{group[name]:+.1%}" if name == "bias" else f"{group[name]:.1%}" for name in ("median", "p90", "bias")
+    }
 
 
 def _operators(path: Path) -> bool:
@@ -119,24 +126,6 @@ def _as_op(args: argparse.Namespace) -> int:
     op = parser.parse_args(["op", "--from", str(args.file), *out, *(["--force"] if args.force else [])])
     op.json = args.json
     return op.run(op)
-
-
-def _row_lines(rows: list[Any]) -> list[str]:
-    shown = [
-        f"  {row.number:>6}  {row.scenario.system[:24]:24} {row.scenario.workload[:20]:20} "
-        + ", ".join(f"{name.rpartition('_')[0]} {error:+.0%}" for name, error in row.errors.items())
-        for row in rows[:_ROWS]
-    ]
-    more = len(rows) - len(shown)
-    return shown + ([f"          and {more} more: --out FILE or --json has them"] if more else [])
-
-
-def _group_line(group: dict[str, Any]) -> str:
-    network = group.get("family") or group["workload"]
-    return (
-        f"{group['system'][:24]:24} {network[:22]:22} {group['precision']:7} {group['figure'][:18]:18} {group['n']:>5} "
-        f"{group['median']:>7.1%} {group['p90']:>7.1%} {group['bias']:>+7.1%}"
-    )
 
 
 def _fitted(args: argparse.Namespace, predicted: list[Any], catalog: Any) -> tuple[list[dict[str, Any]], list[str]]:

@@ -16,7 +16,6 @@ from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device, Link
 from model_zoo.ops import Graph, Op
 
-LOOKUPS = ("EmbeddingBag", "Gather")
 INDEX = 4.0  # bytes of an index of a table's row and of a token's id: INT32
 
 

@@ -1,4 +1,4 @@
-"""Figures of the Kernels page: a measured point under this host's roofs, and the runs it comes from. Pure."""
+"""Figures of the Kernels page: a measured point under this host's roofs. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.shared import formats as fmt
-from app.shared.figures.drawing import area, hover, note, points, rule
+from app.shared.figures.drawing import hover, points
 from app.shared.figures.labels import BESIDE, Plot
 from app.shared.figures.report import against
 from app.shared.figures.roofs import Level, draw_roofs
-from app.shared.figures.style import INK, NEUTRAL, PICK, SHADE, Figure, log_axis, span, style, two_lines
+from app.shared.figures.style import INK, PICK, Figure, log_axis, span, style, two_lines
 from app.views.kernels import texts
 
 if TYPE_CHECKING:
@@ -63,24 +63,6 @@ def host_roofline(
         plot.data.append(points([intensity], [spot.rate], colour, says, symbol=_SYMBOL[spot.kind], size=12, edge=2))
     x = log_axis(*plot.x, "Arithmetic intensity (FLOP/B)") | {"showgrid": False}
     return style(plot.data, x, log_axis(*plot.y, "Performance (FLOP/s)"), 330, dark, notes=plot.notes)
-
-
-def runs(samples: Sequence[float], quartiles: tuple[float, float], predicted: float | None, dark: bool) -> Figure:
-    """Each run's time in order, the middle half of them shaded, the prediction dashed. [s]"""
-    near = predicted is not None and predicted < 4 * max(samples)
-    shown = [*samples, *([predicted] if near and predicted else [])]
-    scale = fmt.scale(shown, "s")
-    last, ends = len(samples), [0.5, len(samples) + 0.5]
-    low, high = (scale(q) for q in quartiles)
-    says = [hover(f"run {i}", fmt.seconds(s)) for i, s in enumerate(samples, 1)]
-    data = area(ends, [low, low], [high, high], SHADE)
-    data.append(points(range(1, last + 1), [scale(s) for s in samples], INK[dark], says))
-    notes = []
-    if len(shown) > last:
-        data.append(rule(ends, [scale(shown[-1])] * 2, NEUTRAL, 1.6))
-        notes.append(note(last + 0.5, 0, f"dashed: predicted {fmt.seconds(predicted)}", "right bottom"))
-    y = span(f"Time ({scale.unit})", 0, 1.25 * max(map(scale, shown)), grid=True, nticks=5)
-    return style(data, span("Run", *ends, nticks=8), y, 330, dark, notes=notes)
 
 
 def measured(runs: Sequence[FusedRun], dark: bool) -> Figure:

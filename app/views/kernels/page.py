@@ -154,16 +154,6 @@ def under_roofs(shown: KernelShown) -> None:
         parts.figure(fig, texts.ROOFLINE_ALT.format(answer=answer), "kernel-roofline")
 
 
-def spread(shown: KernelShown) -> None:
-    """Every run."""
-    low, high = shown.run.time.quartiles
-    share = (high - low) / shown.run.time.median
-    answer = texts.RUNS_ANSWER.format(share=fmt.percent(share))
-    with parts.card("Distribution of runs", answer):
-        fig = kernel_charts.runs(shown.run.time.samples, (low, high), shown.predicted, parts.dark())
-        parts.figure(fig, texts.RUNS_ALT.format(answer=answer), "kernel-runs")
-
-
 def _optional(roofline: MeasuredRoofline) -> list[tuple[str, str, str]]:
     """Peaks of formats that only some processors multiply."""
     rows = []
@@ -237,11 +227,7 @@ def show() -> None:
         ):
             st.caption(texts.OTHER_CHOICE)
         headline(shown)
-        left, right = st.columns(2, gap="small")
-        with left:
-            under_roofs(shown)
-        with right:
-            spread(shown)
+        under_roofs(shown)
         probed(shown.roofline)
     fused.on_this_host()
     parts.footer(report)

@@ -282,11 +282,6 @@ def length(values: Values) -> int:
     return values.steps if isinstance(values, AxisRange) else len(values)
 
 
-def size(axes: Mapping[str, Values]) -> int:
-    """Designs of a space of free axes. [-]"""
-    return math.prod(map(length, axes.values()))
-
-
 def axis_words(candidate: Candidate, values: Values) -> str:
     """An axis in a few words: `1 … 128 (8)`, `FP16, INT8`, `115 … 1840 GB/s, 8 steps`."""
     if isinstance(values, AxisRange):

@@ -21,7 +21,8 @@ from engine.lab.host.measure.operators import (
     recurrent,
     soft,
 )
-from engine.lab.operators.gemv import gemv
+from engine.lab.ir.microkernel import NC
+from engine.lab.operators.gemm import Packed, gemm_f32
 from engine.lab.probe import MeasuredRoofline, Prober, compute_peak, stream_read
 from engine.lab.timing import sample
 
@@ -127,12 +128,12 @@ def _calls() -> tuple[float, float, float]:
 def _streams(roofline: MeasuredRoofline, prober: Prober) -> tuple[float, float]:
     """Weights past one vector: their rate from the last-level cache over that of reading [-], and from DRAM [B/s]."""
     near = (product(1, 2048, 1024, "fp32", 1), recurrent("lstm", 1, 400, 600, 1))
-    x = noise(4096)
-    far = prober.words.view(np.float32)
-    far = far[: far.size // x.size * x.size].reshape(-1, x.size)
-    spent = sample(lambda: gemv(far, x, threads=1), thread_time, 5, _STRAND).best
+    x, far = noise(1, 4096), prober.words.view(np.float32)
+    columns = far.size // x.size // NC * NC
+    weights = Packed("f32", x.size, columns, far[: x.size * columns])
+    spent = sample(lambda: gemm_f32(x, weights, threads=1), thread_time, 5, _STRAND).best
     rate = sum(case.bytes for case in near) / sum(_timed(case) for case in near)
-    return min(1.0, rate / prober.near("l3", 3)), min(far.nbytes / spent, roofline.dram)
+    return min(1.0, rate / prober.near("l3", 3)), min(weights.words.nbytes / spent, roofline.dram)
 
 
 def _exposed(spent: float, roofline: MeasuredRoofline) -> float:

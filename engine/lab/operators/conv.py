@@ -98,14 +98,12 @@ def conv_shape(spatial: Sequence[int], packed: PackedConv) -> tuple[int, ...]:
     )
 
 
-def pad_spatial(x: np.ndarray, padding: Sequence[int], fill: int = 0) -> np.ndarray:
-    """``x`` ``[N, *spatial, C]`` with a border of ``fill``; ``x`` itself where there is none."""
+def pad_spatial(x: np.ndarray, padding: Sequence[int]) -> np.ndarray:
+    """``x`` ``[N, *spatial, C]`` with a border of zeros; ``x`` itself where there is none."""
     if not any(padding):
         return x
     spatial = tuple(n + 2 * p for n, p in zip(x.shape[1:-1], padding, strict=True))
-    out = fresh((x.shape[0], *spatial, x.shape[-1]), x.dtype, zero=fill == 0)
-    if fill:
-        out[...] = fill
+    out = fresh((x.shape[0], *spatial, x.shape[-1]), x.dtype, zero=True)
     middle = tuple(slice(p, p + n) for n, p in zip(x.shape[1:-1], padding, strict=True))
     out[(slice(None), *middle)] = x
     return out
@@ -206,16 +204,11 @@ def _geometry(
     channels: int,
     out: tuple[int, ...],
     stride: tuple[int, ...],
-    border: int,
     columns: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Input offset under each output pixel and where that pixel is written, kept for the shapes last seen."""
     pixels = corner_offsets(batch, padded, channels, out, stride)
-    edged = tuple(n + 2 * border for n in out)
-    inward = 0
-    for size in edged:
-        inward = inward * size + border
-    return pixels, corner_offsets(batch, edged, columns, out, (1,) * len(out)) + inward * columns
+    return pixels, corner_offsets(batch, out, columns, out, (1,) * len(out))
 
 
 def conv(
@@ -224,7 +217,6 @@ def conv(
     *,
     relu: bool = False,
     bordered: bool = False,
-    border: int = 0,
     out: np.ndarray | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
@@ -233,26 +225,23 @@ def conv(
     Parameters
     ----------
     bordered : ``x`` already carries the zero border that ``packed.padding`` asks for, so it is not copied.
-    border : pixels left untouched around the result on every spatial axis (zero in a fresh ``out``), so that the
-        next convolution can take it as ``bordered``. [pixels]
     """
     rank = len(packed.kernel)
     whole("x", x, np.float32, rank + 2)
     require(x.shape[-1] == packed.channels_in, f"x has {x.shape[-1]} channels; the weights take {packed.channels_in}")
-    require(border >= 0, f"border is {border}; allowed: 0 or more")
     trim = packed.padding if bordered else (0,) * rank
     inside = tuple(n - 2 * p for n, p in zip(x.shape[1:-1], trim, strict=True))
     require(min(inside) >= 0, f"x is {x.shape}; a bordered input holds its padding {packed.padding} on both sides")
     spatial = conv_shape(inside, packed)
-    shape = (x.shape[0], *(n + 2 * border for n in spatial), packed.channels_out)
+    shape = (x.shape[0], *spatial, packed.channels_out)
     if out is None:
-        out = fresh(shape, zero=border > 0)
+        out = fresh(shape)
     require(whole("out", out, np.float32, rank + 2).shape == shape, f"out is {out.shape}; allowed: {shape}")
     if x.shape[0] == 0 or min(spatial) == 0:
         return out
     padded = x if bordered else pad_spatial(x, packed.padding)
     edged = padded.shape[1:-1]
-    pixels, slots = _geometry(x.shape[0], edged, x.shape[-1], spatial, packed.stride, border, packed.channels_out)
+    pixels, slots = _geometry(x.shape[0], edged, x.shape[-1], spatial, packed.stride, packed.channels_out)
     taps, run = tap_offsets(edged, x.shape[-1], packed)
     arguments = (
         (padded.reshape(-1), pixels, taps, run),

@@ -136,16 +136,6 @@ def test_no_label_of_the_roofline_is_cut_whatever_was_measured_and_however_narro
     assert cut == set()
 
 
-def test_the_runs_are_drawn_as_they_came():
-    fig = valid(kernel_charts.runs([2e-3, 1e-3, 3e-3], (1.5e-3, 2.5e-3), 2.2e-3, dark=True))
-    dots = next(trace for trace in fig.data if trace.mode == "markers")
-    assert list(dots.y) == pytest.approx([2.0, 1.0, 3.0])
-    assert fig.layout.yaxis.title.text == "Time (ms)"
-    assert fig.layout.yaxis.range[0] == 0
-    far = valid(kernel_charts.runs([1e-3], (1e-3, 1e-3), 1.0, dark=True))
-    assert all(max(trace.y) < 2 for trace in far.data)  # a prediction far off does not flatten the runs
-
-
 def test_nothing_runs_on_this_host_until_asked():
     at = opened()
     assert f"{len(BLOCKS)} blocks of four networks; none measured yet" in " ".join(m.value for m in at.markdown)

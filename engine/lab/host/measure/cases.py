@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from engine.lab.operators.gemm import gemm_f32, gemm_u8, pack_f32, pack_s8
-from engine.lab.operators.gemv import gemv
 from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
 from engine.lab.operators.quantise import quantise
 from engine.scenario import ScenarioError
@@ -23,7 +22,6 @@ Check = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 _BLOCK = np.random.default_rng(7).standard_normal(1 << 20).astype(np.float32)
 _CHECKED_FLOP = 5e7  # work of a float64 twin: a few tens of milliseconds
-_STREAMED_ROWS = 4  # up to here weights are streamed as they lie instead of packed
 _ZERO = 128
 
 
@@ -92,8 +90,6 @@ _Made = tuple[str, Callable[[], Any], tuple[float, float, float], float, int]
 
 
 def _fp32(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Made:
-    if len(a) <= _STREAMED_ROWS:
-        return "gemv", partial(gemv, np.ascontiguousarray(w.T), a, threads=threads), (4, 4, 4), 1.0, 0
     out = np.empty((len(a), w.shape[1]), np.float32)
     return "gemm_f32", partial(gemm_f32, a, pack_f32(w), out=out, threads=threads), (4, 4, 4), 1.0, 0
 
@@ -110,9 +106,6 @@ def _int8(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Mad
 
 
 def _bf16(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Made:
-    if len(a) <= _STREAMED_ROWS:
-        run = partial(gemv, rounded_bits(w.T, "bf16"), a, stored="bf16", threads=threads)
-        return "gemv bf16", run, (4, 2, 4), 1.0, 0
     run = partial(gemm_bf16, rounded_bits(a, "bf16"), pack_bf16(w), threads=threads)
     return "gemm_bf16", run, (2, 2, 4), 1.0, 0
 

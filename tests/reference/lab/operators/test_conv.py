@@ -95,9 +95,8 @@ def test_borders_replace_the_padding_copy():
     x, w, bias = draw(np.random.default_rng(4), (8, 6), 5, 5, (3, 3))
     packed = pack_conv(w, bias, padding=1)
     first = conv(x, packed, relu=True)
-    bordered = conv(pad_spatial(x, (1, 1)), packed, relu=True, bordered=True, border=1)
-    assert np.array_equal(bordered, pad_spatial(first, (1, 1)))
-    assert np.array_equal(conv(bordered, packed, bordered=True), conv(first, packed))
+    bordered = conv(pad_spatial(x, (1, 1)), packed, relu=True, bordered=True)
+    assert np.array_equal(bordered, first)
 
 
 def test_bad_input_is_one_sentence():

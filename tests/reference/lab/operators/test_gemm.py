@@ -16,7 +16,6 @@ from engine.kernels.jit import JIT_ENABLED
 from engine.lab.operators import gemm
 from engine.lab.operators.binary import binary_counts, binary_fc, pack_binary
 from engine.lab.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
-from engine.lab.operators.gemv import gemv
 from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
 from engine.lab.ranges import KernelError
 from tests.effort import examples
@@ -99,25 +98,6 @@ def test_rows_a_page_apart(stride):
 
 
 @EXAMPLES
-@given(SIZES, SIZES, st.integers(0, 5), st.sampled_from(["f32", "bf16"]), SEEDS)
-def test_streamed_weights(n, k, batch, stored, seed):
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal((n, k)).astype(np.float32)
-    if stored == "f32":
-        w = wide = values
-    else:
-        w = (values.view(np.uint32) >> 16).astype("u2")
-        wide = naive.widened(w, stored)
-    x = rng.standard_normal((batch, k)).astype(np.float32)
-    got = gemv(unaligned(w), x, stored=stored, threads=1)
-    assert np.all(np.abs(got - naive.real(x, wide.T)) <= naive.real_bound(x, wide.T))
-    assert got.tobytes() == gemv(w, x, stored=stored, threads=2).tobytes()
-    if batch:
-        one = gemv(w, x[0].copy(), stored=stored)
-        assert np.all(np.abs(one - naive.real(x[:1], wide.T)[0]) <= naive.real_bound(x[:1], wide.T)[0])
-
-
-@EXAMPLES
 @given(st.integers(0, 9), st.integers(0, 150), st.integers(0, 100), SEEDS)
 def test_binary_layers_are_exact(batch, size, neurons, seed):
     rng = np.random.default_rng(seed)
@@ -192,7 +172,6 @@ def test_onnxruntime_agrees_on_requantised_bytes(m, k, n):
         (lambda: gemm_s32(np.zeros((2, 3), np.int8), pack_s8(np.zeros((3, 1), np.int8))), "a has type int8"),
         (lambda: gemm_s32(np.zeros((2, 4), np.uint8), pack_s8(np.zeros((3, 1), np.int8))), "a has 4 columns"),
         (lambda: gemm_f32(np.zeros((2, 6), np.float32)[:, ::2], pack_f32(np.zeros((3, 1), np.float32))), "contiguous"),
-        (lambda: gemv(np.zeros((2, 3), np.float32), np.zeros(3, np.float32), stored="int4"), "stored is 'int4'"),
     ],
 )
 def test_bad_input_is_one_sentence(call, words):
