@@ -343,8 +343,12 @@ def supply_block(lo, hi, asked, first, needs, cores, ranked, supply, totals, roo
     piece, far, start, wall, rank = room[PIECE], room[FAR], room[START], room[WALL], room[RANK]
     held, share, part, marks = room[HELD], room[SHARE], room[PART], np.empty(2 * n * LANES)
     free, makespan = np.empty(cores * LANES), np.empty(LANES)
-    rates, sums = np.zeros(supply.shape[0] * LANES), np.zeros(6 * LANES)
-    order, events, lasting, active = np.arange(n), np.arange(2 * n), np.zeros(n, np.int64), np.zeros(n + 1, np.int64)
+    rates, sums = np.empty(supply.shape[0] * LANES), np.empty(6 * LANES)
+    order, events = np.empty(n, np.int64), np.empty(2 * n, np.int64)
+    lasting, active = np.empty(n, np.int64), np.empty(n + 1, np.int64)
+    for j in range(2 * n):
+        order[j >> 1] = j >> 1
+        events[j] = j
     for point in range(lo, hi, LANES):
         if point == lo or asked.shape[0] > 1:
             _put(asked, point - lo, demand)
