@@ -16,12 +16,13 @@ from app.shared import formats as fmt
 from app.shared import load as loads
 from app.shared.load import Load
 from app.shared.site import Site
-from app.views.traffic import charts, tables
+from app.views.traffic import charts, controls, tables
 from app.views.traffic.simulation import Simulation
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
+from engine.scenario.scenario import Limits
 from engine.traffic import RequestTimeline, Sla, capacity, capacity_plan
 from engine.traffic.closed_forms import md1
 from engine.traffic.scenario_load import node_facts
@@ -293,6 +294,14 @@ def test_a_window_of_several_stations_shows_waits_wires_and_services():
 
 
 # --- the page
+
+
+def test_it_opens_with_the_limit_of_the_scenario_else_of_the_networks_document():
+    scenario = PRESETS["node-xlmr"].scenario
+    assert controls._usual(evaluate(scenario)).seconds == 0.2
+    assert controls._usual(evaluate(scenario.with_(limits=Limits(latency_s=0.15)))).seconds == 0.15
+    gru = evaluate(GRU)
+    assert gru.latency_s < controls._usual(gru).seconds < 100 * gru.latency_s  # no document states one
 
 
 def test_it_opens_with_an_answer_and_the_slider_moves_it():
