@@ -290,6 +290,11 @@ class Device(Record):
         units = block.cores if block is not None else self.gpu.units if self.gpu is not None else None
         return units.si if units is not None else 1.0
 
+    @property
+    def lineage(self) -> str:
+        """What parts have in common whose measurements say something of each other: generation, else vendor."""
+        return (self.gpu.generation if self.gpu is not None else None) or self.vendor
+
     @model_validator(mode="after")
     def _family_block(self) -> Device:
         if getattr(self, self.kind) is None:

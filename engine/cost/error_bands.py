@@ -42,11 +42,6 @@ def keep(bands: dict[str, Any]) -> None:
     _known.cache_clear()
 
 
-def lineage(device: Device) -> str:
-    """What parts have in common whose measurements say something of each other: generation, else vendor."""
-    return (device.gpu.generation if device.gpu is not None else None) or device.vendor
-
-
 def several(scenario: Scenario) -> bool:
     """Whether devices work on one request together."""
     return scenario.scheme not in ("single", "replicas") and scenario.devices > 1
@@ -112,8 +107,8 @@ def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, far:
     if cell["log_width"] is None:
         few = f"{cell['sources']} independent source{'s measured' if cell['sources'] != 1 else ' measured'}"
         return replace(none, why=f"only {few} {said}; {LEAST} are needed")
-    if lineage(device) not in cell["lineages"]:
-        return replace(none, why=f"no part of {lineage(device)} was measured in {said}")
+    if device.lineage not in cell["lineages"]:
+        return replace(none, why=f"no part of {device.lineage} was measured in {said}")
     outside = _outside(cell, device, scenario, what_ifs)
     return replace(
         none,

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engine.cost.error_bands import lineage
 from engine.cost.report import Report
 from engine.scenario import Scenario, decode
 from engine.scenario.configuration import configuration
@@ -115,7 +114,7 @@ def distance(scenario: Scenario, evidence: Scenario, whole: bool = True) -> floa
     own, other = _device(scenario), _device(evidence)
     result = 0.0 if whole else 1.0
     if scenario.system != evidence.system:
-        result += 0.5 if own is other else 1.0 if lineage(own) == lineage(other) else 2.0
+        result += 0.5 if own is other else 1.0 if own.lineage == other.lineage else 2.0
     if scenario.workload != evidence.workload:
         kinds = {default_zoo().workload(s.workload).family for s in (scenario, evidence)}
         result += 1.0 if len(kinds) == 1 else 4.0

@@ -37,7 +37,6 @@ READS = {
     "engine/analyses/depth_first.py",  # frameworks of 2018 on ARM had no grouped convolution
     "engine/analyses/node/tilings.py",  # every tiling of a card's products
     "engine/cli/op.py",  # operators as measured on GPUs
-    "engine/cost/error_bands.py",  # the generation of a GPU
     "engine/lab/host/measure/fused.py",  # this host is a CPU
     "engine/lab/host/measure/operators.py",
     "engine/lab/host/measure/predict.py",

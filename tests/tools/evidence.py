@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.cost.error_bands import cell_of, lineage, several
+from engine.cost.error_bands import cell_of, several
 from engine.evaluate import evaluate
 from engine.published import nearest
 from engine.published.headline import independent
@@ -32,7 +32,7 @@ def _residual(
     limit = evaluate(scenario, catalog).bound
     network = zoo.workload(scenario.workload).family
     cell = cell_of(device, scenario, network, zoo.graph(scenario.workload), limit)
-    part, whole = lineage(device), several(scenario)
+    part, whole = device.lineage, several(scenario)
     return Residual(id, cell, publication, device.id, part, error, scenario.batch, whole, recalled, seen)
 
 
