@@ -22,9 +22,12 @@ UNREAD = {
     "fpga.used.ff": _PRINTED,
     "fpga.used.uram": _PRINTED,
     "fpga.used.dsp": _PRINTED,
+    "power.loaded": "what this part draws follows its work, up to `power.max`",
+    "links.switch": "what crosses the switch is bound by its ports, `links.peer` and `links.host`",
     "peak": "a printed peak; that of this family follows from its multipliers and its clock",
 }
-"""Paths, or heads of them, that nothing reads, each with why; of ``peak`` those that a device's family derives."""
+"""Paths, or heads of them, that nothing reads, each with why; of ``peak`` those that a device's family derives, of
+``power.loaded`` those of a family whose governor reckons its power, of switches those between links of their own."""
 
 
 def settable(bound: Bound) -> Iterator[tuple[str, str, Quantity]]:
@@ -33,7 +36,13 @@ def settable(bound: Bound) -> Iterator[tuple[str, str, Quantity]]:
     for part, device in devices + ([("host", bound.host)] if bound.host is not None else []):
         yield from ((part, path, quantity) for path, quantity in _read(device))
     for wire in bound.wires:
-        yield from ((f"links.{wire.role}", path, quantity) for path, quantity in numbers(wire.link))
+        if not _behind_ports(bound, wire.role):
+            yield from ((f"links.{wire.role}", path, quantity) for path, quantity in numbers(wire.link))
+
+
+def _behind_ports(bound: Bound, role: str) -> bool:
+    """Whether a link is a switch between ports that are links of their own."""
+    return role == "switch" and bound.wire("peer") is not None
 
 
 @remembered(id)
@@ -45,6 +54,8 @@ def _read(device: Device) -> tuple[tuple[str, Quantity], ...]:
 def unread(device: Device, path: str) -> str | None:
     """Why nothing reads a number of a device's file; None where something does."""
     head, _, format = path.partition(".")
+    if path == "power.loaded" and family(device.kind).governs is None:
+        return None
     if head != "peak":
         return UNREAD.get(head) or UNREAD.get(path)
     twice = set_path(device, ["peak", format], 2.0 * device.peak[format].si, path)
@@ -60,4 +71,6 @@ def without_reader(bound: Bound, path: str) -> str | None:
     at, _, within = rest.partition(".")
     if head == "devices" and at.isdigit():
         return unread(bound.devices[int(at)], within)
+    if head == "links":
+        return UNREAD["links.switch"] if _behind_ports(bound, at) else None
     return unread(bound.host, rest) if head == "host" and bound.host is not None else None
