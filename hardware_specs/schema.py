@@ -374,7 +374,6 @@ class System(Record):
     clusters: int = Field(default=1, ge=1, le=64)  # groups with peers of their own that its devices can make
     extra_power: Watts | None = None  # switch, fans, chassis: drawn at any load
     extra_price: Usd | None = None
-    whole_price: bool = False  # its price counts the host and the links that have one, not the devices alone
     host_power_counted: bool = False  # whether the published power and perf/W include the host
     rival: Id | None = None  # system it was compared with
     checks: tuple[Check, ...] = ()

@@ -297,7 +297,7 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
 
 _FIGURES = (
     "latency_s", "ttft_s", "tpot_s", "throughput_per_s", "power_w", "energy_per_unit_j", "capex_usd",
-    "price_contains", "usd_per_million", "usd_per_million_input", "usd_per_million_output",
+    "price_contains", "price_lacks", "usd_per_million", "usd_per_million_input", "usd_per_million_output",
 )  # fmt: skip
 """Figures of a row that are its report's."""
 

@@ -18,6 +18,9 @@ from hardware_specs.schema import Device, System
 from model_zoo.catalog import Zoo
 
 _YEAR_H = 365.25 * 24.0
+HOST_USD = 5000.0
+"""Price of a host that carries up to eight devices, where neither the catalog nor the question says one: rivals are
+compared as nodes. Assumed, 2,000 to 20,000: one or two sockets with memory, board, supply and network port. [USD]"""
 _SPREAD = ("tensor", "clusters", "pipelined", "tables", "pinned", "on-path")
 """Schemes that do on several devices what one can't; whole copies on one each are instances, and a network cut in two
 is the Split page's question."""
@@ -49,16 +52,20 @@ def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[Candi
 
 def _candidate(question: Question, id: str, overrides: Mapping[str, Any], catalog: Catalog, zoo: Zoo) -> Candidate:
     try:
-        base = default_scenario(id, question.workload, catalog, zoo, batch=question.batch or 1, costs=question.costs)
+        base = default_scenario(id, question.workload, catalog, zoo, batch=question.batch or 1)
     except Unsupported as error:
         system = catalog.system(id)
         kind = family(catalog.device(system.devices[0].device).kind).label
         return Candidate(id, system.name, kind, bool(overrides), (), str(error))
     lengths = {"inputs": question.inputs, "outputs": question.outputs}
     price, costs = question.prices.get(id, Price()), question.costs
+    costs = costs if costs.host_usd is not None else costs.model_copy(update={"host_usd": HOST_USD})
     usd = price.usd
     if price.usd_per_hour is not None:
-        usd, costs = price.usd_per_hour * costs.years * _YEAR_H, costs.model_copy(update={"energy_usd_per_kwh": 0.0})
+        usd, costs = (
+            price.usd_per_hour * costs.years * _YEAR_H,
+            costs.model_copy(update={"energy_usd_per_kwh": 0.0, "host_usd": 0.0}),
+        )
     own = {} if usd is None else {"devices.0.price": usd}
     lengths = {name: value for name, value in lengths.items() if value is not None}
     base = base.with_(overrides={**overrides, **own}, costs=costs, **lengths)

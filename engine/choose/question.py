@@ -24,7 +24,7 @@ class _Frozen(BaseModel):
 
 
 class Price(_Frozen):
-    """The user's own price of one device: bought [USD], or rented with its energy [USD/h].
+    """The user's own price of one device: bought [USD], or rented with its energy and its host [USD/h].
 
     A rent counts as what it comes to in the years of use, with energy free.
     """

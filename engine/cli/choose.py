@@ -10,6 +10,13 @@ from engine.cli.output import emit
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount
 
+_COSTS = {
+    "years": ("years", "lifetime [a]"),
+    "pue": ("pue", "facility over machine power"),
+    "kwh": ("energy_usd_per_kwh", "energy [USD/kWh]"),
+    "host": ("host_usd", "host of up to eight devices where the catalog prices none [USD]; 5,000 when left out"),
+}
+
 
 def add_choose(commands: Any) -> None:
     """Register the command."""
@@ -34,8 +41,8 @@ def add_choose(commands: Any) -> None:
         "--what-if", action="append", default=[], metavar="SYSTEM:PATH=VALUE",
         help="hardware of your own, told apart: h100-sxm:devices.0.memory.hbm.bandwidth=5 TB/s",
     )  # fmt: skip
-    for name, help in (("years", "lifetime [a]"), ("pue", "facility over machine power"), ("kwh", "energy [USD/kWh]")):
-        p.add_argument(f"--{name}", help=help)
+    for name, help in _COSTS.items():
+        p.add_argument(f"--{name}", help=help[1])
     p.set_defaults(run=_choose)
 
 
@@ -80,8 +87,8 @@ def _question(args: argparse.Namespace) -> Any:
         fields["systems"] = [id.strip() for id in args.systems.split(",") if id.strip()]
     fields["prices"] = {**fields.get("prices", {}), **_prices(args.price)}
     fields["what_ifs"] = [*fields.get("what_ifs", []), *_what_ifs(args.what_if)]
-    costs = {"years": args.years, "pue": args.pue, "energy_usd_per_kwh": args.kwh}
-    given_costs = {name: read_number(name, value) for name, value in costs.items() if value is not None}
+    costs = {name: (field, getattr(args, name)) for name, (field, _) in _COSTS.items()}
+    given_costs = {field: read_number(name, value) for name, (field, value) in costs.items() if value is not None}
     fields["costs"] = {**fields.get("costs", {}), **given_costs}
     return question_of(fields)
 

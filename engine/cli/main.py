@@ -120,7 +120,7 @@ def _lines(report: Any) -> list[str]:
         f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}",
         *_tokens(report),
         f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else report.unpriced}",
-        *([f"contains    {', '.join(report.price_contains)}"] if report.price_contains else []),
+        *([f"contains    {report.price_of}"] if report.price_of else []),
         f"error band  {told(report.error_band)}",
         *([] if evidence is None else [f"nearest     {evidence.sentence}"]),
         *report.without_effect,

@@ -406,6 +406,8 @@ def compose(
     }
     tries = _tries(times)
 
+    priced, lacking = contents(bound, plan)
+
     def worded() -> tuple[str, str]:
         helps = _helps(tries, latency)
         limit = helps[0] if helps is not None else RESOURCE_NAMES[bound_by]
@@ -428,7 +430,8 @@ def compose(
         energy_per_unit_j=times.figure("energy_per_unit_j"),
         throughput_per_w=times.figure("throughput_per_w"),
         capex_usd=times.account.price_usd,
-        price_contains=contents(bound, plan),
+        price_contains=priced,
+        price_lacks=lacking,
         throughput_per_usd=times.figure("throughput_per_usd"),
         usd_per_million=times.figure("usd_per_million"),
         bound=bound_by,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,8 +13,10 @@ from engine.plan.plan import model_of
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, own_model
 from engine.scenario.overrides import unstated
-from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
+
+PER_HOST = 8.0
+"""Devices that a host carries where nothing says it: the slots of common servers and the boards of eight. Assumed."""
 
 
 @dataclass(frozen=True)
@@ -174,24 +177,30 @@ def _left_out(bound: Bound) -> str:
     """What is said of a host that is not counted as a device: a system's extra power may hold an idle one."""
     extra = bound.system.extra_power
     if extra is None:
-        return "power and price leave the host out, as the document does"
-    left = "in power" if bound.system.whole_price else "in power or in price"
+        return "power leaves the host out, as the document does"
     return (
-        f"power counts {extra.value} beside the devices ({extra.where}); nothing more of the host is counted, {left}, "
-        "as in the document"
+        f"power counts {extra.value} beside the devices ({extra.where}); nothing more of the host is counted in it, as "
+        "in the document"
     )
 
 
-def _beside(bound: Bound) -> Iterator[tuple[str, Quantity]]:
-    """Names and prices of the host and the links, of those that have one, where the system counts them."""
-    if bound.system.whole_price:
-        for part in (*((bound.host,) if bound.host else ()), *(wire.link for wire in bound.wires)):
-            if part.price is not None:
-                yield part.name, part.price
+def _beside(bound: Bound, plan: Plan) -> Iterator[tuple[str, float | None, str, str]]:
+    """What stands beside the devices in use, as (name, price [USD], why, basis); None where nobody prices a host.
+
+    Links and a host that the catalog prices, else a host at the scenario's price for each `PER_HOST` devices. A
+    processor and a device that is a whole computer need none.
+    """
+    host = bound.host if bound.host is not None and bound.host.price is not None else None
+    for part in (*((host,) if host else ()), *(wire.link for wire in bound.wires)):
+        if part.price is not None:
+            yield part.name, part.price.si, part.price.note or part.price.where or "", part.price.basis
+    if host is None and not any(device.cpu or device.own_cpu for device in bound.devices):
+        usd, hosts = bound.scenario.costs.host_usd, math.ceil(sum(plan.devices_used) / PER_HOST)
+        yield f"{hosts} × host", None if usd is None else hosts * usd, "as set for a host", "assumed"
 
 
 def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, str]]]:
-    """Price of the devices in use with switch and chassis, of host and links too where the system counts those. [USD]
+    """Price of a node: the devices in use, with switch and chassis, links and host where those have a price. [USD]
 
     With notes as (text, basis). None where one is not published, and where a what-if makes a part that no list has,
     until it says its price too.
@@ -209,23 +218,31 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
     if price is not None and bound.system.extra_price is not None:
         price += bound.system.extra_price.si
     if price is not None:
-        for name, one in _beside(bound):
-            price += one.si
-            notes.append((f"{name}: price is {one.note or one.where}", one.basis))
+        for name, usd, why, basis in _beside(bound, plan):
+            if usd is None:
+                notes.append((f"{name}: not priced, so the price counts none; costs.host_usd sets one", basis))
+            else:
+                price += usd
+                notes.append((f"{name}: price is {why}", basis))
     turned = unstated(bound.what_ifs, "price")
     if price is None or not turned:
         return price, notes
     return None, [(f"no price: a what-if, {_few(turned)}; no list has it, so a price has to be set too", "assumed")]
 
 
-def contents(bound: Bound, plan: Plan) -> tuple[str, ...]:
-    """What a price contains, in words: devices in use, then what the system counts beside them. Empty without one."""
+def contents(bound: Bound, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a price contains, in words: devices in use, then what stands beside them; and what of a node it lacks.
+
+    Nothing without a price.
+    """
     if purchase(bound, plan)[0] is None:
-        return ()
+        return (), ()
     counts = zip(bound.devices, plan.devices_used, strict=False)
     devices = (f"{count} × {device.name}" for device, count in counts if count)
     chassis = ("chassis",) if bound.system.extra_price is not None else ()
-    return (*devices, *(name for name, _ in _beside(bound)), *chassis)
+    beside = list(_beside(bound, plan))
+    priced = tuple(name for name, usd, *_ in beside if usd is not None)
+    return (*devices, *priced, *chassis), tuple(name for name, usd, *_ in beside if usd is None)
 
 
 def account(bound: Bound, plan: Plan) -> Account:

@@ -175,6 +175,7 @@ class Report:
     throughput_per_w: float | None
     capex_usd: float | None
     price_contains: tuple[str, ...]  # parts that `capex_usd` pays for; empty without a price
+    price_lacks: tuple[str, ...]  # parts of a node that nobody prices, so that it pays for none
     throughput_per_usd: float | None
     usd_per_million: float | None
     bound: str
@@ -278,6 +279,11 @@ class Report:
         if self.capex_usd is not None:
             return None
         return "no price: a what-if" if self.unlisted else "no price is published"
+
+    @property
+    def price_of(self) -> str:
+        """What the price contains and lacks, in words: `2 × T4; 1 × host not priced`; empty without a price."""
+        return "; ".join((", ".join(self.price_contains), *(f"{name} not priced" for name in self.price_lacks)))
 
     def figure(self, name: str) -> float | None:
         """A figure as a limit or an objective names it: a field, or a resource's seconds (``links_s``); None where

@@ -56,12 +56,21 @@ class _Frozen(BaseModel):
 
 
 class Costs(_Frozen):
-    """Prices that turn power and hardware into money."""
+    """Prices that turn power and hardware into money.
+
+    `host_usd` buys the host of up to eight devices where the catalog has no price of one; None: it is not counted.
+    """
 
     energy_usd_per_kwh: float = Field(default=0.10, ge=0, le=10)
     pue: float = Field(default=1.2, ge=1, le=3)
     years: float = Field(default=3.0, ge=0.01, le=20)
     utilisation: float = Field(default=0.6, gt=0, le=1)
+    host_usd: float | None = Field(default=None, ge=0, le=1e9)
+
+    @model_serializer(mode="wrap")
+    def _without_younger(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A host's price is younger than links that were given out: told where it is set, their tokens stay."""
+        return {name: value for name, value in dump(self).items() if value is not None}
 
 
 class Limits(_Frozen):

@@ -251,7 +251,7 @@ def set_costs(scenario: Scenario, _: Choices | None = None) -> None:
     count = sum(v is not None for v in limits.model_dump().values())
 
     def cost(name: str, value: float | None) -> None:
-        if value is not None:
+        if value is not None or name == "host_usd":
             link.commit(costs=link.current().costs.model_dump() | {name: value})
 
     with st.expander(f"Costs and limits · {count or 'no'} limit{'' if count == 1 else 's'}", key="open.costs"):
@@ -269,6 +269,13 @@ def set_costs(scenario: Scenario, _: Choices | None = None) -> None:
                     step=step,
                     **controlled(f"w.costs.{name}", float(getattr(costs, name)), partial(cost, name)),
                 )
+        st.number_input(
+            _label(field("costs"), "Host price ($)"),
+            min_value=0.0,
+            placeholder="not counted",
+            help="Buys the host of up to eight devices where the catalog has no price of one.",
+            **controlled("w.costs.host_usd", costs.host_usd, partial(cost, "host_usd")),
+        )
         limits_inputs(scenario, "w", ("Latency limit", "Power limit", "Budget"))
 
 

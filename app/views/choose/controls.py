@@ -142,7 +142,7 @@ def _prices(ask: PageQuestion) -> None:
         ask.change(prices=prices)
 
     def cost(name: str, value: float | None) -> None:
-        if value is not None:
+        if value is not None or name == "host_usd":
             ask.change(costs=q.costs.model_dump() | {name: value})
 
     with st.expander(f"Prices · {len(q.prices) or 'list prices'}{' of yours' if q.prices else ''}", key="open.prices"):
@@ -165,6 +165,10 @@ def _prices(ask: PageQuestion) -> None:
             column_config={"List $": number(), "Yours $": number(help=texts.CAPEX_HELP),
                            "Yours $/h": number(help=texts.RENT_HELP)},
             on_change=lambda: edited(st.session_state[key]),
+        )  # fmt: skip
+        st.number_input(
+            texts.HOST_PRICE, min_value=0.0, placeholder=texts.HOST_ASSUMED, help=texts.HOST_HELP,
+            **controlled("h.costs.host_usd", q.costs.host_usd, partial(cost, "host_usd")),
         )  # fmt: skip
         costs = (("years", "Years in use"), ("utilisation", texts.SHARE_TIME_BUSY),
                  ("energy_usd_per_kwh", "USD per kWh"), ("pue", "PUE"))  # fmt: skip

@@ -55,7 +55,7 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     watts = [None if best.power_w is None else best.power_w * best.instances for best in bests]
     power = fmt.scale(watts, "W")
     columns[f"Power ({power.unit})"] = [None if w is None else power(w) for w in watts]
-    columns["Price contains"] = [", ".join(row.report.price_contains) if row.report else "" for row in rows]
+    columns["Price contains"] = [row.report.price_of if row.report else "" for row in rows]
     columns["vs winner"] = [row.reason for row in rows]
     frame = pd.DataFrame(columns)
     return frame.astype(dict.fromkeys((name for name in frame if name[0] == "$" or "Power" in name), float))
@@ -113,7 +113,7 @@ def refused(rows: Sequence[Row]) -> pd.DataFrame:
 def csv(answer: Answer) -> str:
     """Every row, SI units in the headers."""
     plain = answer.to_dict()
-    said = {"price_contains": ", ".join}
+    said = dict.fromkeys(("price_contains", "price_lacks"), ", ".join)
     rows = [{k: said.get(k, lambda v: v)(v) for k, v in row.items() if k != "front"}
             for row in (*plain["rows"], *plain["what_ifs"])]  # fmt: skip
     return fmt.csv_text([row | {"question": plain["token"]} for row in rows])

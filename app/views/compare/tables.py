@@ -154,7 +154,7 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
             against = delta(column, base, metric)
             cells.append(f"{text}  \n:{against[1]}[{against[0]}]" if against else text)
         row(label, cells)
-    row("Price contains", [", ".join(c.report.price_contains) if c.report else "" for c in columns])
+    row("Price contains", [c.report.price_of if c.report else "" for c in columns])
     row("Limited by", [c.report.limited_by if c.report else fmt.UNKNOWN for c in columns])
     row("Error band", [fmt.band(c.report.error_band.relative) if c.report else fmt.UNKNOWN for c in columns])
     if len(columns) > 1:

@@ -89,7 +89,7 @@ def test_the_host_is_said_to_be_left_out_where_nothing_stands_for_it(id):
     scenario = PRESETS[id].scenario
     said = " ".join(a.text for a in evaluate(scenario).assumptions)
     extra = bind(scenario).system.extra_power
-    assert extra is None or "power and price leave the host out" not in said
+    assert extra is None or "power leaves the host out" not in said
     for help in glossary.HELP.values():
         assert "wall power" not in help
         assert "share of the host" not in help
