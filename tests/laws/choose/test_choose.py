@@ -12,6 +12,7 @@ import pytest
 
 from engine import decode, evaluate
 from engine.choose import LOAD, Answer, Question, choose, question_of
+from engine.choose.candidates import HOST_USD
 from engine.choose.presets import QUESTIONS
 from engine.choose.serving import Served, served
 from engine.cli.main import main
@@ -137,7 +138,7 @@ def test_the_users_own_price_travels_with_the_row(price: dict[str, float]) -> No
     costs = row.best.scenario.costs
     hour = report.usd_per_million * report.throughput_per_s * costs.utilisation * 3600e-6
     energy = (report.power_w or 0.0) * costs.pue * costs.energy_usd_per_kwh / 1000.0
-    assert hour == pytest.approx(price.get("usd_per_hour") or 12_345 / (costs.years * 8766.0) + energy)
+    assert hour == pytest.approx(price.get("usd_per_hour") or (12_345 + HOST_USD) / (costs.years * 8766.0) + energy)
     assert row.best.usd_per_hour == pytest.approx(hour)
 
 
@@ -212,7 +213,8 @@ def test_every_partition_that_a_system_offers_is_tried(more: dict[str, Any]) -> 
     money = "total_usd_per_hour" if answer.by == "usd_per_hour" else "usd_per_million"
     (row,), system, by_hand = answer.rows, default_catalog().system("dfx-u280"), {}
     for count, scheme in product(system.devices[0].counts, system.schemes):
-        start = default_scenario("dfx-u280", "llama2-7b", inputs=64, outputs=64, devices=count, scheme=scheme)
+        start = default_scenario("dfx-u280", "llama2-7b", inputs=64, outputs=64, devices=count, scheme=scheme,
+                                 costs={"host_usd": HOST_USD})  # fmt: skip
         for one in served(Question(**asked), start, default_catalog(), default_zoo()):
             if isinstance(one, Served):
                 by_hand[configuration(one.scenario)] = getattr(one, money)
@@ -220,8 +222,8 @@ def test_every_partition_that_a_system_offers_is_tried(more: dict[str, Any]) -> 
     assert row.best is not None
     print(f"{more}: {row.configuration} {getattr(row.best, money)}, by hand {least} {by_hand[least]}")
     assert getattr(row.best, money) <= by_hand[least] * 1.02
-    if "qps" not in more:  # there two cards serve it either way
-        assert row.best.scenario.scheme == ("tensor" if "tpot_s" in more else "pipelined")
+    if "qps" not in more:  # there two cards serve it either way; else eight share the price of a host
+        assert row.best.scenario.scheme == ("pipelined" if "users" in more else "clusters")
 
 
 def test_users_are_as_many_as_are_under_way() -> None:
