@@ -284,6 +284,11 @@ class Device(Record):
     notes: tuple[Text, ...] = ()
 
     @property
+    def needs_host(self) -> bool:
+        """Whether it works in a computer of others: neither a processor nor a computer of its own."""
+        return self.cpu is None and self.own_cpu is None
+
+    @property
     def cores(self) -> float:
         """Cores that a memory `per` core is of, or units of a GPU; 1 where its block lists none. [-]"""
         block = self.cpu or self.card

@@ -194,7 +194,7 @@ def _beside(bound: Bound, plan: Plan) -> Iterator[tuple[str, float | None, str, 
     for part in (*((host,) if host else ()), *(wire.link for wire in bound.wires)):
         if part.price is not None:
             yield part.name, part.price.si, part.price.note or part.price.where or "", part.price.basis
-    if host is None and not any(device.cpu or device.own_cpu for device in bound.devices):
+    if host is None and all(device.needs_host for device in bound.devices):
         usd, hosts = bound.scenario.costs.host_usd, math.ceil(sum(plan.devices_used) / PER_HOST)
         yield f"{hosts} × host", None if usd is None else hosts * usd, "as set for a host", "assumed"
 

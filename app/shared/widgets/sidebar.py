@@ -273,7 +273,7 @@ def set_costs(scenario: Scenario, _: Choices | None = None) -> None:
             _label(field("costs"), "Host price ($)"),
             min_value=0.0,
             placeholder="not counted",
-            help="Buys the host of up to eight devices where the catalog has no price of one.",
+            help="Buys the host of up to eight devices where the catalog prices none.",
             **controlled("w.costs.host_usd", costs.host_usd, partial(cost, "host_usd")),
         )
         limits_inputs(scenario, "w", ("Latency limit", "Power limit", "Budget"))

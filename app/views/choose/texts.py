@@ -50,7 +50,7 @@ CAPEX_HELP = "Purchase price of one device."
 RENT_HELP = "Price of one device by the hour, energy and host included: it counts as its sum over the years in use."
 HOST_PRICE = "Host price ($)"
 HOST_ASSUMED = "5,000, assumed"
-HOST_HELP = "Buys the host of up to eight devices where the catalog has no price of one, so that nodes are compared."
+HOST_HELP = "Buys the host of up to eight devices where the catalog prices none, so that nodes are compared."
 SHARE_TIME_BUSY = "Share of time busy"
 WHAT_IF_HELP = "Also tries the hardware overrides of your scenario, labelled and not ranked among real systems."
 
