@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import emit
 from engine.cli.scenario import add_scenario, changed, scenario_of
+from engine.cli.serving import add_serving, serves, simulate_serving
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import boundary, brief
@@ -22,6 +23,7 @@ _ARRIVALS = (
     "poisson, deterministic, gamma:CV, bursty:PEAK:SHARE:SECONDS, diurnal:PERIOD_S:RATE,RATE,... or trace:FILE.csv"
 )
 _LAWS = "fixed:N, uniform:LOW:HIGH, lognormal:MEAN:CV:MOST or mixed:SIZE=WEIGHT,SIZE=WEIGHT,..."
+_REQUESTS = 200_000
 _SIMULATE = """\
 A request is what `evaluate` prices: the scenario's batch at its lengths. Every figure comes with its 99% confidence
 interval; a load at or above capacity gets one sentence instead of a tail. Same seed, same bits, whatever the threads.
@@ -34,6 +36,8 @@ examples:
   python -m engine simulate preset:brainwave-gru --qps 3000 --arrangement pool --services 4
   python -m engine simulate preset:tonic-fc --qps 9000 --arrangement packets --share 0.1 --places 64
   python -m engine simulate preset:wide-deep-int8 --qps 1500 --arrivals bursty:4:0.1:0.5
+  python -m engine simulate --system h100-sxm --workload llama3.1-8b --clients 64 --inputs 1024 --outputs 1024 --json
+  python -m engine simulate --passes passes.yaml --inputs 1024 --outputs 128 --clients 32 --kv-blocks 16384 --block 64
   python -m engine simulate preset:node-xlmr --qps 20 --arrivals trace:requests.csv   # time_s[,size][,output]
 """
 _CAPACITY = """\
@@ -55,9 +59,10 @@ def add_traffic(commands: Any) -> None:
     )
     add_scenario(p)
     _add_load(p)
-    p.add_argument("--qps", type=float, required=True, help="requests per second")
+    add_serving(p)
+    p.add_argument("--qps", type=float, help="requests per second")
     p.add_argument("--most", type=int, help="go on to at most so many requests until intervals are within 5%%")
-    p.set_defaults(run=lambda args: _simulate(args, changed(args)))
+    p.set_defaults(run=_simulate)
     p = commands.add_parser(
         "capacity",
         help="load inside an SLA, and the nodes, power and money a demand needs",
@@ -108,7 +113,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--services", type=int, default=1, help="copies in a pool")
     group.add_argument("--share", type=float, default=0.1, help="share of packets that is looked at")
     group = parser.add_argument_group("simulation")
-    group.add_argument("--requests", type=int, default=200_000)
+    group.add_argument("--requests", type=int, help=f"requests simulated (default {_REQUESTS:,})")
     group.add_argument("--seed", type=int, default=0)
 
 
@@ -189,7 +194,19 @@ def _arrivals(text: str, qps: float) -> tuple[Arrivals, Sizes | None, Sizes | No
     return _parsed("arrivals", text, _ARRIVALS, make)
 
 
-def _simulate(args: argparse.Namespace, scenario: Scenario) -> int:
+def _simulate(args: argparse.Namespace) -> int:
+    if serves(args):
+        if args.passes is not None and (args.scenario or args.system or args.workload):
+            raise ScenarioError(f"passes is {args.passes.name} beside a scenario: give one of the two")
+        process, sizes, outputs = (None, None, None) if args.qps is None else _arrivals(args.arrivals, args.qps)
+        laws = _law("sizes", args.sizes) or sizes, _law("output-sizes", args.output_sizes) or outputs
+        return simulate_serving(args, changed(args) if args.passes is None else None, (process, *laws))
+    if args.qps is None:
+        raise ScenarioError("qps or clients is needed: a rate of requests, or a closed loop of so many in flight")
+    return _simulate_open(args, changed(args))
+
+
+def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> int:
     from engine.cost.error_bands import told
     from engine.evaluate import evaluate
     from engine.traffic import simulate
@@ -197,7 +214,13 @@ def _simulate(args: argparse.Namespace, scenario: Scenario) -> int:
     serving, arrivals = _loaded(args, args.qps)
     system, sizes, outputs = serving.of(scenario)
     report = simulate(
-        system, arrivals, sizes=sizes, outputs=outputs, requests=args.requests, most=args.most, seed=args.seed
+        system,
+        arrivals,
+        sizes=sizes,
+        outputs=outputs,
+        requests=args.requests or _REQUESTS,
+        most=args.most,
+        seed=args.seed,
     )
     band = evaluate(scenario).error_band
     if args.json:
@@ -238,7 +261,7 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
         survives=args.survives,
         idle_w=args.idle_w,
         node_usd=args.node_usd,
-        requests=args.requests,
+        requests=args.requests or _REQUESTS,
         seed=args.seed,
     )
     if first.plan is None or first.headline is None:

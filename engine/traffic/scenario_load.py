@@ -204,7 +204,7 @@ def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = 
         slowed * prefill,
         slowed * step,
         replicas=plan.replicas * scenario.streams * visited,
-        cache_tokens=_cache_tokens(base, longest),
+        cache_tokens=cache_tokens(base, longest),
         bound=report.limited_by,
     )
 
@@ -214,7 +214,7 @@ def _chunk(scenario: Scenario) -> int:
     return max((int(op.cap) for phase in bind(scenario).graph.phases for op in phase.ops if op.anew), default=1)
 
 
-def _cache_tokens(scenario: Scenario, longest: int) -> int | None:
+def cache_tokens(scenario: Scenario, longest: int) -> int | None:
     """Tokens that fit a replica's memory beside the weights and the activations of the longest prompt. [-]"""
     short, far = (
         [fit for part in priced(scenario.with_(inputs=c))[2].priced for fit in part.fits if fit.required]

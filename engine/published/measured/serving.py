@@ -3,66 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
-from engine.cost.assemble import assemble
-from engine.cost.best_plan import make_plan
-from engine.cost.pieces import PhaseRun
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
+from engine.traffic.pass_times import seconds
 from hardware_specs.catalog import Catalog
-from model_zoo.ops import Op
-
-
-@lru_cache(maxsize=4096)
-def _passes(scenario: str, catalog: Catalog) -> dict[str, PhaseRun]:
-    bound = bind(Scenario.model_validate_json(scenario), catalog)
-    plan = make_plan(bound)
-    if not bound.graph.causal:
-        raise Unsupported(f"{bound.workload.name} makes no tokens one by one: there is no concurrency to predict it at")
-    if len(plan.stages) != 1 or plan.replicas != 1:
-        raise Unsupported(f"scheme is {bound.scenario.scheme!r}: a load in flight is predicted for one or all devices")
-    return {run.job.phase.name: run for run in assemble(bound, plan).priced[0].runs}
-
-
-def _of_context(op: Op) -> bool:
-    """Whether an operator's work grows with what its sequence holds already: attention's own products."""
-    return any(count.c for count in (op.flops, op.m, op.n, op.k, op.reads, op.writes, op.state_reads))
-
-
-def _of_request(op: Op) -> bool:
-    """Whether an operator runs for what is written alone, whatever else the pass reads: the head and its norm."""
-    return op.group == "lm-head" or op.name == "final-norm"
-
-
-def _of_experts(op: Op) -> bool:
-    """Whether an operator is shared by all ranks that attend to sequences of their own each."""
-    return op.group == "feed-forward"
-
-
-def _sum(run: PhaseRun, belongs: Callable[[Op], bool]) -> float:
-    """Seconds of some operators of a pass. [s]"""
-    each = run.cost.seconds.sum(axis=1)
-    return sum(float(t) for op, t in zip(run.job.ops, each, strict=True) if belongs(op))
-
-
-def _seconds(scenario: Scenario, phase: str, ranks: int, catalog: Catalog) -> tuple[float, float, float]:
-    """Seconds of a pass of ``ranks`` with a batch each: all of it, its attention, its head. [s] An estimate.
-
-    A rank is a device of its own but for the experts, which all of them share: before and after these the tokens of
-    all are gathered and scattered, which takes as long as one of the two sums that sharing attention too would take.
-    """
-    run = _passes(scenario.model_dump_json(), catalog)[phase]
-    total = run.cost.total_s
-    if ranks > 1:
-        every = _passes(scenario.with_(batch=scenario.batch * ranks).model_dump_json(), catalog)[phase]
-        run = _passes(scenario.with_(devices=1, scheme="single").model_dump_json(), catalog)[phase]
-        exchanged = (every.cost.total_s - _sum(every, lambda op: True)) / 2.0
-        total = run.cost.total_s - _sum(run, _of_experts) + _sum(every, _of_experts) + exchanged
-    return total, _sum(run, _of_context), _sum(run, _of_request)
 
 
 @dataclass(frozen=True)
@@ -114,7 +61,8 @@ def mixed_tpot(scenario: Scenario, concurrency: int, engine: Engine, catalog: Ca
     for none: w = 1/2. Every iteration lasts what `Engine.lasts` says.
 
     Where ``engine.ranks`` attend to their own requests, all of this holds of a rank, b is its share of them and passes
-    take what `_seconds` says; the ranks' iterations keep step, and each carries a piece where the others do.
+    take what `engine.traffic.pass_times.seconds` says; the ranks' iterations keep step, and each carries a piece where
+    the others do.
 
     Where g tokens are guessed ahead and a pass makes E of them in the mean, a request decodes in (O - 1) / E
     iterations, each of which checks b (1 + g) tokens and guesses the next ones.
@@ -124,16 +72,16 @@ def mixed_tpot(scenario: Scenario, concurrency: int, engine: Engine, catalog: Ca
     if scenario.outputs < 2:
         raise Unsupported("outputs is 1: a request of one token has no time between tokens")
     requests, alone, ranks = math.ceil(concurrency / engine.ranks), scenario.with_(batch=1), engine.ranks
-    decode = _seconds(scenario.with_(batch=requests), "decode", ranks, catalog)
+    decode = seconds(scenario.with_(batch=requests), "decode", ranks, catalog)
     phases = {phase.name: phase for phase in bind(scenario, catalog).graph.phases}
     each, guessed = phases["decode"].repeat.o, 0.0
     if "guess" in phases:
         passes = phases["guess"].repeat.o / each
-        guessed = passes * _seconds(scenario.with_(batch=requests), "guess", ranks, catalog)[0]
+        guessed = passes * seconds(scenario.with_(batch=requests), "guess", ranks, catalog)[0]
     owed = requests / (scenario.outputs - 1) / each
     if engine.prefill_first:
         together = min(requests, max(1, engine.budget // scenario.inputs))
-        prompts = _seconds(scenario.with_(batch=together), "prefill", ranks, catalog)[0]
+        prompts = seconds(scenario.with_(batch=together), "prefill", ranks, catalog)[0]
         waited = (0.5 if engine.waves else 1.0) * owed * prompts / together
         return each * (engine.lasts(decode[0] + guessed, concurrency) + waited)
     checked = round(requests * phases["decode"].length.at(scenario.inputs, scenario.outputs))
@@ -141,9 +89,9 @@ def mixed_tpot(scenario: Scenario, concurrency: int, engine: Engine, catalog: Ca
     pieces = math.ceil(scenario.inputs / room)
     share = min(1.0, owed * pieces)
     piece = scenario.inputs / pieces if share < 1.0 else min(owed * scenario.inputs, float(room))
-    prompt = _seconds(alone, "prefill", ranks, catalog)
+    prompt = seconds(alone, "prefill", ranks, catalog)
     tokens = max(1, round(piece + checked))
-    pass_times = _seconds(alone.with_(inputs=tokens), "prefill", ranks, catalog)
+    pass_times = seconds(alone.with_(inputs=tokens), "prefill", ranks, catalog)
     mixed = (
         pass_times[0]
         - pass_times[1]

@@ -1,0 +1,136 @@
+"""``python -m engine simulate`` of a serving engine: closed loops or arrivals through a calendar of passes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.cli.output import emit
+from engine.scenario import Scenario, ScenarioError
+from engine.scenario.sentences import amount, percent
+from engine.scenario.token import brief
+
+if TYPE_CHECKING:
+    from engine.traffic.calendar import Figures, Scheduler, ServingReport
+
+_ENGINE = {  # arguments that mean a serving engine -> fields of its scheduler
+    "budget": "budget",
+    "chunk": "chunked",
+    "prefill_first": "prefill_first",
+    "reserve": "reserve",
+    "kv_blocks": "kv_blocks",
+    "block": "block",
+    "max_seqs": "max_seqs",
+    "prefix_hit": "prefix_hit",
+    "asynchronous": "asynchronous",
+    "host_s": "host_s",
+    "sequence_s": "sequence_s",
+}
+_REQUESTS_PER_CLIENT, _LEAST_REQUESTS, _OPEN_REQUESTS = 12, 64, 2000
+
+
+def add_serving(parser: argparse.ArgumentParser) -> None:
+    """Arguments of a serving engine and its clients."""
+    flag = argparse.BooleanOptionalAction
+    group = parser.add_argument_group("serving engine of a language model: a calendar of passes")
+    group.add_argument("--clients", type=int, help="closed loop: requests in flight")
+    group.add_argument("--think", type=float, default=0.0, help="mean think time of a client [s]")
+    group.add_argument("--think-law", default="fixed", help="fixed or exponential")
+    group.add_argument("--ramp", type=float, default=0.0, help="the first requests come over so long [s]")
+    group.add_argument("--passes", type=Path, metavar="FILE", help="a machine of given pass times (YAML), no scenario")
+    group.add_argument("--policy", help="vllm, sglang or trtllm: defaults of what follows (default vllm)")
+    group.add_argument("--budget", type=int, help="tokens of a pass (default 8192)")
+    group.add_argument("--chunk", action=flag, default=None, help="prompts may enter in pieces")
+    group.add_argument("--prefill-first", action=flag, default=None, help="passes of prefill alone, and first")
+    group.add_argument("--reserve", type=float, help="share of the output to come that admission keeps cache free for")
+    group.add_argument("--kv-blocks", type=int, help="blocks of the cache; default: what fits the device")
+    group.add_argument("--block", type=int, help="tokens of a block (default 16)")
+    group.add_argument("--max-seqs", type=int, help="sequences in the engine at once (default 256)")
+    group.add_argument("--prefix-hit", type=float, help="share of a prompt that is in the cache already")
+    group.add_argument("--asynchronous", action=flag, default=None, help="the next pass is formed while one runs")
+    group.add_argument("--host-s", type=float, help="host's work for a pass [s]")
+    group.add_argument("--sequence-s", type=float, help="host's work for a sequence of a pass [s]")
+    for name in ("ttft", "tpot", "e2e"):
+        group.add_argument(f"--limit-{name}", type=float, help=f"goodput counts requests of at most this {name} [s]")
+
+
+def serves(args: argparse.Namespace) -> bool:
+    """Whether the arguments mean a serving engine."""
+    named = (args.clients, args.passes, args.policy, args.limit_ttft, args.limit_tpot, args.limit_e2e)
+    return any(value is not None for value in (*named, *(getattr(args, name) for name in _ENGINE)))
+
+
+def _scheduler(args: argparse.Namespace) -> Scheduler:
+    from engine.traffic.calendar import POLICIES
+
+    policy = args.policy or "vllm"
+    if policy not in POLICIES:
+        raise ScenarioError(f"policy is {brief(policy)}; it must be one of {', '.join(POLICIES)}")
+    given = {field: getattr(args, name) for name, field in _ENGINE.items() if getattr(args, name) is not None}
+    return replace(POLICIES[policy], **given)
+
+
+def _load(args: argparse.Namespace, process: Any) -> Any:
+    """The closed loop or the arrivals that the arguments mean."""
+    from engine.traffic.calendar import ClosedLoop
+
+    if args.think_law not in ("fixed", "exponential"):
+        raise ScenarioError(f"think-law is {brief(args.think_law)}; it must be fixed or exponential")
+    if args.clients is None:
+        if process is None:
+            raise ScenarioError("clients or qps is needed: a closed loop of so many requests in flight, or a rate")
+        return process
+    if process is not None:
+        raise ScenarioError(f"qps is {args.qps:g} beside clients {args.clients}: a load is open or a closed loop")
+    return ClosedLoop(args.clients, args.think, args.ramp, args.think_law == "exponential")
+
+
+def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arrivals: Any) -> int:
+    """Run the clients or the arrivals through the engine and say the latencies.
+
+    ``scenario``: None where the pass times are given. ``arrivals``: of an open load, with sizes and outputs of its
+    requests where it names them.
+    """
+    from engine.traffic.calendar import serve
+    from engine.traffic.pass_times import engine_of, given_times
+    from engine.traffic.sizes import Fixed
+
+    process, inputs, outputs = arrivals
+    scheduler, load, count = _scheduler(args), _load(args, process), args.requests
+    if count is None:
+        count = _OPEN_REQUESTS if args.clients is None else max(_LEAST_REQUESTS, _REQUESTS_PER_CLIENT * args.clients)
+    if scenario is None:
+        lengths = [_length(name, getattr(args, name)) for name in ("inputs", "outputs")]
+        inputs, outputs = inputs or Fixed(lengths[0]), outputs or Fixed(lengths[1])
+        times = given_times(args.passes)
+    else:
+        inputs, outputs = inputs or Fixed(scenario.inputs), outputs or Fixed(scenario.outputs)
+        times, scheduler = engine_of(scenario, scheduler, inputs.largest + outputs.largest, count)
+    limits = {f"{name}_s": value for name in ("ttft", "tpot", "e2e") if (value := getattr(args, f"limit_{name}"))}
+    report = serve(times, scheduler, load, inputs, outputs, count, limits=limits, seed=args.seed)
+    return emit(report.as_dict(), args.json, () if args.json else _lines(report))
+
+
+def _lines(report: ServingReport) -> Iterator[str]:
+    yield report.message
+    for name in ("ttft", "itl", "tpot", "e2e", "first_wave_ttft", "steady_ttft"):
+        figures: Figures | None = getattr(report, name)
+        if figures is not None:
+            shown = (f"{metric} {amount(value.value, 's')}" for metric, value in vars(figures).items())
+            yield f"{name.replace('_', ' '):16} {'  '.join(shown)}"
+    if report.goodput_per_s is not None:
+        yield f"{'goodput':16} {report.goodput_per_s:.4g} requests/s within the limits"
+    used = report.peak_kv_blocks / report.kv_blocks
+    yield f"{report.passes:,} passes, {report.preemptions:,} preemptions, KV cache {percent(used)} full at its peak"
+
+
+def _length(name: str, text: str | None) -> int:
+    """Tokens that an option of a run without a scenario gives; ScenarioError where it is none."""
+    if text is None:
+        raise ScenarioError(f"{name} is not given; with given passes it must be a whole number from 1 to 1048576")
+    if not text.isdecimal() or not 1 <= int(text) <= 1_048_576:
+        raise ScenarioError(f"{name} is {brief(text)}; it must be a whole number from 1 to 1048576")
+    return int(text)

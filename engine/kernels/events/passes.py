@@ -1,0 +1,504 @@
+"""Event engine for a serving engine of language models: a calendar of passes, each for a mix of prefill and decode.
+
+Every pass has a budget of tokens. Running sequences come first, in the order of their admission: one that decodes takes
+one token (and one for each token guessed ahead), one whose prompt is not in yet the rest of it or what the budget has
+left. Waiting requests follow, first come first served, while there is a seat, budget and cache. A prompt's first token
+comes with the pass that ends its prefill and costs no row of decoding there. The cache is given in blocks, as tokens
+are written; where none is free the latest admitted sequence gives its blocks back, waits first in the queue, and is
+prefilled again with what it had generated (Kwon et al., PagedAttention, SOSP 2023). Whole prompts (not chunked) enter
+where the budget left takes all of them. An engine that does not mix runs a pass of prefill wherever one is possible and
+decodes otherwise. Passes between which nobody can join or leave are run in one go, their times added one by one.
+Ties: ends of passes, then arrivals.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.kernels.events.rng import uniform
+from engine.kernels.jit import kernel
+
+GIVEN = ("prefill_base", "per_token", "per_token2", "decode_base", "per_sequence", "per_context", "least")
+PASS = ("start_s", "duration_s", "steps", "prefill_tokens", "decode_rows", "blocks", "waiting", "preempted")
+"""Columns of the log of passes; a row is one pass, or ``steps`` of them between which nobody joined or left."""
+BINS = 5200
+_LEAST_GAP, _BINS_PER_E = 1e-8, 200.0  # bins of half a per cent, from 10 ns to 2,000 s
+
+# counts of the engine's state
+FRONT, BACK, RUNNING, FREE, UNSEEN, PREEMPTED, PEAK, GIVEN_NEXT, THINK_FRONT, THINK_BACK = range(10)
+# counts of the pass being formed
+PREFILL, PROMPTS, ROWS, CONTEXT, LEFT, LOST, WAITS = range(7)
+
+
+class Rules(NamedTuple):
+    """How passes are formed: tokens, blocks and sequences; flags; the host's seconds."""
+
+    budget: int
+    chunked: bool
+    mixed: bool
+    reserve: float  # share of the output still to come that admission keeps free for every sequence
+    blocks: int
+    block: int
+    seats: int
+    late: bool  # a pass is formed while the one before it runs: arrivals and ends are seen one pass later
+    host_s: float
+    row_s: float
+    hides: bool  # the host works beside the device: the longer of both counts, not their sum
+    guesses: int  # tokens guessed ahead in a pass
+
+
+class Times(NamedTuple):
+    """Seconds of the parts of a pass: a given machine's coefficients (`GIVEN`), and a device's tables.
+
+    ``tokens``, ``linear``: all of a pass but attention and head, by its tokens. ``rows``, ``decode``, ``head``: the
+    same of a pass that only decodes, and the head, by sequences. ``contexts``, ``prompt``: attention of a whole prompt,
+    for each of its tokens. ``attention``: of decoding (rows, contexts).
+    """
+
+    given: np.ndarray
+    tokens: np.ndarray
+    linear: np.ndarray
+    rows: np.ndarray
+    decode: np.ndarray
+    head: np.ndarray
+    contexts: np.ndarray
+    prompt: np.ndarray
+    attention: np.ndarray
+
+
+class Requests(NamedTuple):
+    """What clients ask for, and the instants they see; arrays of n.
+
+    ``arrive`` [s]: of a closed loop given for the first ``clients`` requests, and receives the others': ``think`` [s]
+    after a client's answer. ``inputs``, ``outputs``, ``cached``: tokens in and out, and those of the input that are in
+    the cache already. ``first``, ``finish``: receive the instants of the first and the last token [s].
+    """
+
+    arrive: np.ndarray
+    inputs: np.ndarray
+    outputs: np.ndarray
+    cached: np.ndarray
+    think: np.ndarray
+    first: np.ndarray
+    finish: np.ndarray
+
+
+class State(NamedTuple):
+    """Of each request: tokens in the cache, tokens made, blocks, instant of the last token, whether it ended unseen.
+
+    ``queue`` of those that wait, ``thinking`` of those to come from clients that think, soonest first; ``run`` and
+    ``share`` of those that run: who, and tokens in this pass.
+    """
+
+    computed: np.ndarray
+    made: np.ndarray
+    blocks: np.ndarray
+    last: np.ndarray
+    over: np.ndarray
+    queue: np.ndarray
+    thinking: np.ndarray
+    run: np.ndarray
+    share: np.ndarray
+    n: np.ndarray
+
+
+@kernel
+def _cell(grid, x):
+    """Lower index and weight of the upper neighbour on an increasing grid, constant outside. [-]"""
+    last = grid.shape[0] - 1
+    if last == 0 or x <= grid[0]:
+        return 0, 0.0
+    if x >= grid[last]:
+        return last - 1, 1.0
+    low, high = 0, last
+    while high - low > 1:
+        middle = (low + high) // 2
+        if grid[middle] <= x:
+            low = middle
+        else:
+            high = middle
+    return low, (x - grid[low]) / (grid[high] - grid[low])
+
+
+@kernel
+def _at(grid, values, x):
+    """``values`` at ``x``, linear between the points of ``grid``."""
+    k, weight = _cell(grid, x)
+    return values[k] if weight == 0.0 else values[k] * (1.0 - weight) + values[k + 1] * weight
+
+
+@kernel
+def prompt_seconds(times, before, tokens):
+    """Attention of a prompt's next ``tokens`` after those ``before`` them. [s]"""
+    after = float(before + tokens)
+    whole = after * _at(times.contexts, times.prompt, after)
+    return whole - before * _at(times.contexts, times.prompt, float(before)) if before > 0 else whole
+
+
+@kernel
+def pass_seconds(times, rules, prefill, prompts, attention, rows, context):
+    """Seconds of a pass. An estimate, or as given.
+
+    ``prefill`` tokens, of which ``prompts`` prompts end, with ``attention`` seconds of their own; ``rows`` sequences
+    that decode at ``context`` tokens in the mean.
+    """
+    given, n = times.given, float(rows)
+    seconds = 0.0
+    if prefill > 0:
+        t = float(prefill)
+        seconds += given[0] + given[1] * t + given[2] * t * t
+        seconds += _at(times.tokens, times.linear, t + n * (1 + rules.guesses)) + attention
+    if rows > 0:
+        seconds += max(given[6], given[3] + given[4] * n + given[5] * context)
+        if prefill == 0:
+            seconds += _at(times.rows, times.decode, n)
+        k, weight = _cell(times.rows, n)
+        far = _at(times.contexts, times.attention[k], context)
+        if weight > 0.0:
+            far = far * (1.0 - weight) + _at(times.contexts, times.attention[k + 1], context) * weight
+        seconds += far
+    if rows + prompts > 0:
+        seconds += _at(times.rows, times.head, float(rows + prompts))
+    host = rules.host_s + rules.row_s * (rows + prompts)
+    return max(seconds, host) if rules.hides else seconds + host
+
+
+@kernel
+def _count(gaps, sums, group, seconds, many):
+    """Counts ``many`` gaps of so many seconds."""
+    at = 0
+    if seconds > _LEAST_GAP:
+        at = min(BINS - 1, int(_BINS_PER_E * math.log(seconds / _LEAST_GAP)))
+    gaps[group, at] += many
+    sums[group, at] += many * seconds
+
+
+@kernel
+def _blocks(tokens, block):
+    """Blocks that hold so many tokens. [-]"""
+    return (tokens + block - 1) // block
+
+
+@kernel
+def _arrivals(requests, state, known, seen):
+    """Queues who has come by ``seen``: arrivals given, and requests of clients that have thought."""
+    n, arrive = state.n, requests.arrive
+    while n[GIVEN_NEXT] < known and arrive[n[GIVEN_NEXT]] <= seen:
+        state.queue[n[BACK]] = n[GIVEN_NEXT]
+        n[BACK] += 1
+        n[GIVEN_NEXT] += 1
+    while n[THINK_FRONT] < n[THINK_BACK] and arrive[state.thinking[n[THINK_FRONT]]] <= seen:
+        state.queue[n[BACK]] = state.thinking[n[THINK_FRONT]]
+        n[BACK] += 1
+        n[THINK_FRONT] += 1
+
+
+@kernel
+def _thinks(requests, state, i):
+    """Puts request ``i`` among those to come, by its arrival."""
+    n, at = state.n, state.n[THINK_BACK]
+    while at > n[THINK_FRONT] and requests.arrive[state.thinking[at - 1]] > requests.arrive[i]:
+        state.thinking[at] = state.thinking[at - 1]
+        at -= 1
+    state.thinking[at] = i
+    n[THINK_BACK] += 1
+
+
+@kernel
+def _next(requests, state, known):
+    """The next arrival; infinity where none is known. [s]"""
+    n, coming = state.n, math.inf
+    if n[GIVEN_NEXT] < known:
+        coming = requests.arrive[n[GIVEN_NEXT]]
+    if n[THINK_FRONT] < n[THINK_BACK]:
+        coming = min(coming, requests.arrive[state.thinking[n[THINK_FRONT]]])
+    return coming
+
+
+@kernel
+def _admits(i, requests, state, rules, left):
+    """Whether the cache has room for request ``i``: what it prefills now, and the reserve of all that run."""
+    inputs, outputs, made = requests.inputs, requests.outputs, state.made
+    tokens = min(inputs[i] + made[i], requests.cached[i] + left)
+    if rules.reserve <= 0.0:
+        return _blocks(tokens, rules.block) <= state.n[FREE]
+    expected = _blocks(inputs[i] + made[i] + math.ceil(rules.reserve * (outputs[i] - made[i])), rules.block)
+    for k in range(state.n[RUNNING]):
+        j = state.run[k]
+        expected += _blocks(inputs[j] + made[j] + math.ceil(rules.reserve * (outputs[j] - made[j])), rules.block)
+    return expected <= rules.blocks
+
+
+@kernel
+def _prefills(requests, state, rules):
+    """Whether an engine that does not mix has a prompt to take in, of those that run or of the first that waits."""
+    n = state.n
+    for k in range(n[RUNNING]):
+        i = state.run[k]
+        if not state.over[i] and state.computed[i] < requests.inputs[i] + state.made[i] - 1:
+            return True
+    if n[FRONT] == n[BACK] or n[RUNNING] == state.run.shape[0]:
+        return False
+    i = state.queue[n[FRONT]]
+    need = requests.inputs[i] + state.made[i] - requests.cached[i]
+    return (rules.chunked or need <= rules.budget) and _admits(i, requests, state, rules, rules.budget)
+
+
+@kernel
+def _preempt(state, at, wanted):
+    """Sends the latest admitted back to the queue until ``wanted`` blocks are free, ``at`` itself at the last."""
+    n, lost = state.n, 0
+    while wanted > n[FREE] and n[RUNNING] > at:
+        n[RUNNING] -= 1
+        j = state.run[n[RUNNING]]
+        n[FREE] += state.blocks[j]
+        state.blocks[j] = 0
+        state.computed[j] = 0
+        if state.over[j]:
+            state.over[j] = False
+            n[UNSEEN] -= 1
+        else:
+            n[FRONT] -= 1
+            state.queue[n[FRONT]] = j
+            lost += 1
+    return lost
+
+
+@kernel
+def _goes_on(requests, state, rules, times, this, at, only):
+    """Gives the sequence at place ``at`` its tokens of the pass; returns its prompt's attention [s], 0 if it decodes.
+
+    It may be sent back itself where the cache is full: then nobody runs at its place.
+    """
+    n, i = state.n, state.run[at]
+    need = 1 if state.over[i] else requests.inputs[i] + state.made[i] - state.computed[i]
+    decodes = need == 1 and state.made[i] > 0
+    state.share[at] = 0
+    if this[LEFT] <= 0 or (only and decodes):
+        return 0.0
+    tokens = 1 + rules.guesses if decodes else min(need, this[LEFT])
+    wanted = 0
+    if not state.over[i]:
+        wanted = max(0, _blocks(state.computed[i] + tokens, rules.block) - state.blocks[i])
+    this[LOST] += _preempt(state, at, wanted)
+    if at >= n[RUNNING]:
+        return 0.0
+    n[FREE] -= wanted
+    state.blocks[i] += wanted
+    state.share[at] = tokens
+    this[LEFT] -= tokens
+    if decodes:
+        this[ROWS] += 1
+        this[CONTEXT] += requests.inputs[i] + state.made[i]
+        return 0.0
+    this[PREFILL] += tokens
+    this[PROMPTS] += tokens == need
+    return prompt_seconds(times, state.computed[i], tokens)
+
+
+@kernel
+def _enters(requests, state, rules, times, this):
+    """Admits the first that waits and gives it tokens, or counts that it waits on; returns its attention [s]."""
+    n, i = state.n, state.queue[state.n[FRONT]]
+    need = requests.inputs[i] + state.made[i] - requests.cached[i]
+    if (need > this[LEFT] and not rules.chunked) or not _admits(i, requests, state, rules, this[LEFT]):
+        this[WAITS] = 1
+        return 0.0
+    tokens = min(need, this[LEFT])
+    n[FRONT] += 1
+    state.computed[i] = requests.cached[i]
+    state.blocks[i] = _blocks(requests.cached[i] + tokens, rules.block)
+    n[FREE] -= state.blocks[i]
+    state.run[n[RUNNING]] = i
+    state.share[n[RUNNING]] = tokens
+    n[RUNNING] += 1
+    this[LEFT] -= tokens
+    this[PREFILL] += tokens
+    this[PROMPTS] += tokens == need
+    return prompt_seconds(times, requests.cached[i], tokens)
+
+
+@kernel
+def _form(requests, state, rules, times, this):
+    """Decides who runs in the pass and for how many tokens, counted in ``this``; returns prompts' attention [s]."""
+    n, attention = state.n, 0.0
+    for k in range(this.shape[0]):
+        this[k] = 0
+    this[LEFT] = rules.budget
+    only = not rules.mixed and _prefills(requests, state, rules)
+    at = 0
+    while at < n[RUNNING]:
+        attention += _goes_on(requests, state, rules, times, this, at, only)
+        at += 1
+    n[PREEMPTED] += this[LOST]
+    this[WAITS] = not rules.mixed and not only and n[FRONT] < n[BACK]
+    while n[FRONT] < n[BACK] and n[RUNNING] < state.run.shape[0] and this[LEFT] > 0 and this[LOST] + this[WAITS] == 0:
+        attention += _enters(requests, state, rules, times, this)
+    n[PEAK] = max(n[PEAK], rules.blocks - n[FREE])
+    return attention
+
+
+@kernel
+def _steps(requests, state, rules, this):
+    """Passes of decoding alone until one of those that run ends, if nobody can join before; 1 elsewhere. [-]"""
+    n = state.n
+    if this[PREFILL] > 0 or this[ROWS] < n[RUNNING] or n[UNSEEN] > 0 or rules.guesses > 0:
+        return 1
+    if n[FRONT] < n[BACK] and not (this[WAITS] > 0 or n[RUNNING] == state.run.shape[0] or this[LEFT] <= 0):
+        return 1
+    count, wanted = requests.outputs[state.run[0]] - state.made[state.run[0]], 0
+    for k in range(n[RUNNING]):
+        i = state.run[k]
+        count = min(count, requests.outputs[i] - state.made[i])
+    for k in range(n[RUNNING]):
+        i = state.run[k]
+        wanted += _blocks(requests.inputs[i] + state.made[i] + count - 1, rules.block) - state.blocks[i]
+    return count if wanted <= n[FREE] else 1
+
+
+@kernel
+def _decode_on(requests, state, rules, times, this, count, began, now, until, gaps, sums):
+    """Runs up to ``count`` - 1 more passes of the sequences that decode, before ``until``; their number, began, now."""
+    n, groups, total = state.n, gaps.shape[0], requests.arrive.shape[0]
+    rows, context, steps = this[ROWS], this[CONTEXT], 1
+    sharing = np.zeros(groups, np.int64)
+    for k in range(n[RUNNING]):
+        i = state.run[k]
+        sharing[i * groups // total] += 1
+        _count(gaps, sums, i * groups // total, now - state.last[i], 1)
+    while steps < count and until > (began if rules.late else now):
+        context += rows
+        began = now
+        now += pass_seconds(times, rules, 0, 0, 0.0, rows, context / rows)
+        for group in range(groups):
+            if sharing[group] > 0:
+                _count(gaps, sums, group, now - began, sharing[group])
+        steps += 1
+    for k in range(n[RUNNING]):
+        i = state.run[k]
+        state.computed[i] += steps - 1
+        state.made[i] += steps - 1
+        wanted = _blocks(state.computed[i] + 1, rules.block) - state.blocks[i]
+        state.blocks[i] += wanted
+        n[FREE] -= wanted
+    n[PEAK] = max(n[PEAK], rules.blocks - n[FREE])
+    return steps, began, now
+
+
+@kernel
+def _made(i, requests, state, rules, accept, key):
+    """Tokens that a row of decoding makes: one, and those guessed ahead up to the first that is wrong. [-]"""
+    made = 1
+    while made <= rules.guesses and uniform(key, i * 2097152 + state.made[i] + made) < accept[made - 1]:
+        made += 1
+    return min(made, requests.outputs[i] - state.made[i])
+
+
+@kernel
+def _settle(requests, state, rules, accept, key, steady, now, gaps, sums):
+    """Books the tokens of a pass that ends ``now``; returns how many requests end."""
+    n, groups, total = state.n, gaps.shape[0], requests.arrive.shape[0]
+    stays, ends = 0, 0
+    for k in range(n[RUNNING]):
+        i, leaves = state.run[k], False
+        if state.over[i]:
+            leaves = state.share[k] > 0
+            n[UNSEEN] -= leaves
+        elif state.share[k] > 0:
+            decodes = state.made[i] > 0 and state.computed[i] == requests.inputs[i] + state.made[i] - 1
+            made = _made(i, requests, state, rules, accept, key) if decodes else 1
+            state.computed[i] += made if decodes else state.share[k]
+            if decodes or state.computed[i] == requests.inputs[i] + state.made[i]:
+                if state.made[i] == 0:
+                    requests.first[i] = now
+                elif not steady:
+                    _count(gaps, sums, i * groups // total, now - state.last[i], 1)
+                    if made > 1:
+                        _count(gaps, sums, i * groups // total, 0.0, made - 1)
+                state.made[i] += made
+                state.last[i] = now
+                if state.made[i] == requests.outputs[i]:
+                    requests.finish[i] = now
+                    ends += 1
+                    leaves = not rules.late
+                    state.over[i] = rules.late
+                    n[UNSEEN] += rules.late
+        if leaves:
+            n[FREE] += state.blocks[i]
+            state.blocks[i] = 0
+            state.over[i] = False
+        else:
+            state.run[stays] = i
+            stays += 1
+    n[RUNNING] = stays
+    return ends
+
+
+@kernel
+def calendar(requests, clients, rules, times, accept, key, gaps, sums, most):
+    """Run to the last token; returns the log of passes (rows, len(`PASS`)), preemptions and peak of blocks in use.
+
+    Parameters
+    ----------
+    clients : int
+        Requests in flight of a closed loop; 0: all arrivals are given.
+    accept : (guesses,)
+        Chance that the guess at a place is right where all before it are. [-]
+    key : int
+        Of the random stream that decides it.
+    gaps, sums : (groups, `BINS`)
+        Receive how many gaps between tokens lie in a bin and their sum [s]; request i is of group i * groups // n.
+    most : int
+        Rows of the log that are returned, the first ones.
+    """
+    total = requests.arrive.shape[0]
+    seats = min(total, rules.seats)
+    state = State(
+        np.zeros(total, np.int64),
+        np.zeros(total, np.int64),
+        np.zeros(total, np.int64),
+        np.zeros(total),
+        np.zeros(total, np.bool_),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+        np.empty(seats, np.int64),
+        np.empty(seats, np.int64),
+        np.zeros(10, np.int64),
+    )
+    n, this = state.n, np.zeros(7, np.int64)
+    n[FREE] = rules.blocks
+    known = total if clients == 0 else min(total, clients)
+    started, logged = known, 0
+    log = np.empty((most, len(PASS)))
+    now = began = 0.0
+    while True:
+        _arrivals(requests, state, known, began if rules.late else now)
+        if n[RUNNING] == 0 and n[FRONT] == n[BACK]:
+            coming = _next(requests, state, known)
+            if coming == math.inf:
+                return log[:logged], n[PREEMPTED], n[PEAK]
+            now = began = max(now, coming)
+            continue
+        waiting = n[BACK] - n[FRONT]
+        attention = _form(requests, state, rules, times, this)
+        count = _steps(requests, state, rules, this)
+        mean = this[CONTEXT] / max(1, this[ROWS])
+        start = began = now
+        now += pass_seconds(times, rules, this[PREFILL], this[PROMPTS], attention, this[ROWS], mean)
+        steps = 1
+        if count > 1:
+            joins = n[RUNNING] < seats and this[LEFT] > 0 and this[WAITS] == 0
+            until = _next(requests, state, known) if joins else math.inf
+            steps, began, now = _decode_on(requests, state, rules, times, this, count, began, now, until, gaps, sums)
+        if logged < most:
+            log[logged, 0], log[logged, 1], log[logged, 2] = start, now - start, steps
+            log[logged, 3], log[logged, 4], log[logged, 5] = this[PREFILL], this[ROWS], rules.blocks - n[FREE]
+            log[logged, 6], log[logged, 7] = waiting, this[LOST]
+            logged += 1
+        ends = _settle(requests, state, rules, accept, key, count > 1, now, gaps, sums)
+        for _ in range(ends if clients > 0 else 0):
+            if started < total:
+                requests.arrive[started] = now + requests.think[started]
+                _thinks(requests, state, started)
+                started += 1

@@ -1,0 +1,349 @@
+"""A serving engine of language models under load: a calendar of passes, run to the last token of every request.
+
+Times of passes are a device's (`engine.traffic.pass_times`) or given. Latencies are simulated, each with an interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.kernels.events.passes import BINS, PASS, Requests, Rules, Times, calendar
+from engine.kernels.events.rng import fill_exponential, stream_key
+from engine.scenario.sentences import amount
+from engine.traffic.arrivals import Arrivals
+from engine.traffic.estimates import Estimate, student_t
+from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
+from engine.traffic.service import TrafficError, positive, whole
+from engine.traffic.sizes import Sizes
+
+LEVEL = 0.99  # confidence of every interval
+_GROUPS = 16  # consecutive batches of requests
+_THINK_STREAM, _GUESS_STREAM = 5, 6
+_MOST_REQUESTS = 5_000_000
+_MOST_TOKENS = 20_000_000_000  # tokens of all requests together
+_LOG_ROWS = 200_000
+_CLIENTS_MOST = 1_000_000
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """How a serving engine forms its passes.
+
+    Attributes
+    ----------
+    budget : int
+        Tokens a pass takes in and makes. [tokens]
+    chunked : bool
+        A prompt may enter in pieces; else only where the budget left takes the whole of it.
+    prefill_first : bool
+        A pass prefills or decodes, and prefills where it can; else the two share each pass.
+    reserve : float
+        Share of the output still to come for which admission keeps cache free: 0 blocks are given as tokens come and
+        the latest sequence is preempted where none is left, 1 nobody ever is. [-]
+    kv_blocks, block : int or None, int
+        Blocks of the cache and tokens of a block; None: as many as the device has room for. [-], [tokens]
+    max_seqs : int
+        Sequences in the engine at once. [-]
+    prefix_hit : float
+        Share of every prompt whose keys and values are in the cache already; its blocks count all the same. [-]
+    asynchronous : bool
+        The next pass is formed while one runs: it hides the host's work, and sees arrivals and ends one pass later.
+    host_s, sequence_s : float
+        The host's work for a pass and for each sequence in it. [s]
+    acceptance : tuple of float
+        Speculation: tokens guessed ahead are as many as entries, each the chance that the guess at its place is right
+        where all before it are. [-]
+    """
+
+    budget: int = 8192
+    chunked: bool = True
+    prefill_first: bool = False
+    reserve: float = 0.0
+    kv_blocks: int | None = None
+    block: int = 16
+    max_seqs: int = 256
+    prefix_hit: float = 0.0
+    asynchronous: bool = False
+    host_s: float = 0.0
+    sequence_s: float = 0.0
+    acceptance: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("budget", "block", "max_seqs"):
+            whole(name, getattr(self, name))
+        if self.kv_blocks is not None:
+            whole("kv_blocks", self.kv_blocks)
+        for name, most in (("reserve", 1.0), ("prefix_hit", 1.0)):
+            if not 0.0 <= getattr(self, name) <= most:
+                raise TrafficError(f"{name} is {getattr(self, name)!r}; it must be a number from 0 to {most:g}")
+        if any(not 0.0 <= chance <= 1.0 for chance in self.acceptance):
+            raise TrafficError(f"acceptance is {self.acceptance}; it must hold numbers from 0 to 1")
+        positive("host_s", self.host_s, zero=True)
+        positive("sequence_s", self.sequence_s, zero=True)
+
+
+POLICIES = {
+    "vllm": Scheduler(),
+    "sglang": Scheduler(prefill_first=True, reserve=0.5, block=1, max_seqs=1024),
+    "trtllm": Scheduler(chunked=False, reserve=1.0, block=32, max_seqs=2048),
+}
+"""Defaults of three engines: vLLM V1 gives blocks on demand and mixes chunks of prompts with decoding; SGLang runs
+passes of prefill first and admits by an estimate of what is still to be written (its new-token ratio falls from 0.7
+toward 0.1; the middle is assumed); TensorRT-LLM admits where a request can run to its end (GUARANTEED_NO_EVICT) and
+takes whole prompts. From their documents; each field may be set apart."""
+
+
+@dataclass(frozen=True)
+class ClosedLoop:
+    """``clients`` with one request in flight each; the next comes a think time of mean ``think_s`` after the answer.
+
+    ``exponential``: think times are drawn from that distribution, else all alike. The first requests come together, or
+    one after another over ``ramp_s``. [s]
+    """
+
+    clients: int
+    think_s: float = 0.0
+    ramp_s: float = 0.0
+    exponential: bool = False
+
+    def __post_init__(self) -> None:
+        whole("clients", self.clients, 1, _CLIENTS_MOST)
+        positive("think_s", self.think_s, zero=True)
+        positive("ramp_s", self.ramp_s, zero=True)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Mean and quantiles of a time, with their intervals. [s]"""
+
+    mean: Estimate
+    p50: Estimate
+    p90: Estimate
+    p99: Estimate
+
+    def as_dict(self) -> dict[str, float | None]:
+        """``mean``, ``p50``, ``p90``, ``p99``, and the ends of each one's interval as ``*_low``, ``*_high``. [s]"""
+        values = {}
+        for name, figure in vars(self).items():
+            values |= {name: figure.value, f"{name}_low": figure.low, f"{name}_high": figure.high}
+        return {name: value if math.isfinite(value) else None for name, value in values.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class ServingReport:
+    """A serving engine under a load, from the first arrival to the last token. Simulated.
+
+    ``ttft``: arrival to first token; ``itl``: between two tokens of one sequence, over all of them; ``tpot``: (end to
+    end - TTFT) / (tokens - 1) of each request; ``e2e``: arrival to last token [s]. ``first_wave_ttft`` is that of the
+    requests that find the engine empty together (of a closed loop, the first of every client), ``steady_ttft`` that of
+    all others. ``goodput_per_s``: requests a second within the limits asked for. ``log``: passes in order, columns
+    `engine.kernels.events.passes.PASS`. ``identity_s``: of a closed loop clients / rate - (tokens - 1) TPOT - think
+    time, which mean TTFT equals in steady state [s].
+    """
+
+    requests: int
+    duration_s: float
+    ttft: Figures
+    itl: Figures | None
+    tpot: Figures | None
+    e2e: Figures
+    first_wave_ttft: Figures | None
+    steady_ttft: Figures | None
+    requests_per_s: float
+    output_tokens_per_s: float
+    input_tokens_per_s: float
+    goodput_per_s: float | None
+    passes: int
+    preemptions: int
+    kv_blocks: int
+    peak_kv_blocks: int
+    busy: float
+    identity_s: float | None
+    message: str
+    log: NDArray[np.float64]
+    arrive: NDArray[np.float64]
+    first: NDArray[np.float64]
+    finish: NDArray[np.float64]
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain numbers, text and None; times carry their unit in the key."""
+        out: dict[str, object] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Figures):
+                out[f"{name}_s"] = value.as_dict()
+            elif not isinstance(value, np.ndarray):
+                out[name] = value
+        return out
+
+
+def _figures(values: NDArray[np.float64]) -> Figures | None:
+    """Of times in the order of their requests; intervals from consecutive batches of them. [s]"""
+    if values.size == 0:
+        return None
+    batches = [part for part in np.array_split(values, _GROUPS) if part.size]
+    return _spread(
+        [float(values.mean()), *np.quantile(values, (0.5, 0.9, 0.99))],
+        np.array([[part.mean(), *np.quantile(part, (0.5, 0.9, 0.99))] for part in batches]),
+    )
+
+
+def _spread(values: list[float], batches: NDArray[np.float64]) -> Figures:
+    """Values with an interval each from those of batches: Student's t over them; no ends where there is but one."""
+    count = len(batches)
+    half = np.full(4, math.inf)
+    if count > 1:
+        half = student_t(LEVEL, count - 1) * batches.std(axis=0, ddof=1) / math.sqrt(count)
+    return Figures(*(Estimate(float(v), float(v - h), float(v + h)) for v, h in zip(values, half, strict=True)))
+
+
+def _gap_figures(counts: NDArray[np.int64], sums: NDArray[np.float64]) -> Figures | None:
+    """Of gaps counted in bins, a row a batch; a quantile is its bin's mean, half a per cent off at most. [s]"""
+
+    def of(count: NDArray[np.int64], total: NDArray[np.float64]) -> list[float]:
+        reached = np.cumsum(count)
+        at = [int(np.searchsorted(reached, math.ceil(share * reached[-1]))) for share in (0.5, 0.9, 0.99)]
+        return [float(total.sum() / reached[-1]), *(float(total[k] / count[k]) for k in at)]
+
+    filled = [k for k in range(len(counts)) if counts[k].any()]
+    if not filled:
+        return None
+    return _spread(of(counts.sum(axis=0), sums.sum(axis=0)), np.array([of(counts[k], sums[k]) for k in filled]))
+
+
+def serve(
+    times: Times,
+    scheduler: Scheduler,
+    load: ClosedLoop | Arrivals,
+    inputs: Sizes,
+    outputs: Sizes,
+    requests: int,
+    *,
+    cached: NDArray[np.int64] | None = None,
+    limits: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> ServingReport:
+    """Run ``requests`` through the engine to the last token. Same seed, same bits.
+
+    Parameters
+    ----------
+    times
+        Of passes, given or a device's. [s]
+    inputs, outputs
+        Tokens of each request in and out. [tokens]
+    cached
+        Tokens of each prompt in the cache already; default ``scheduler.prefix_hit`` of it. [tokens]
+    limits
+        ``ttft_s``, ``tpot_s``, ``e2e_s``: what goodput counts as in time. [s]
+
+    TrafficError for a request that the cache or a pass can never take, or for more work than a run may be.
+    """
+    whole("requests", requests, 1, _MOST_REQUESTS)
+    prompt, made = inputs.draw(requests, seed, SIZE_STREAM, 0), outputs.draw(requests, seed, OUTPUT_STREAM, 0)
+    if int(prompt.sum() + made.sum()) > _MOST_TOKENS:
+        raise TrafficError(
+            f"requests is {requests}: {int(prompt.sum() + made.sum()):,} tokens; at most {_MOST_TOKENS:,} are run"
+        )
+    hit = np.floor(scheduler.prefix_hit * prompt).astype(np.int64) if cached is None else cached
+    hit = np.clip(hit, 0, prompt - 1)  # the last token is computed, or there is no first one out
+    blocks = scheduler.kv_blocks or int(-(-(prompt + made) // scheduler.block).max()) * requests
+    longest = int((prompt + made).max())
+    if -(-longest // scheduler.block) > blocks:
+        raise TrafficError(
+            f"kv_blocks is {blocks} of {scheduler.block} tokens; a request of {longest:,} tokens needs "
+            f"{-(-longest // scheduler.block)}"
+        )
+    entering = int((prompt - hit).max())
+    if not scheduler.chunked and entering > scheduler.budget:
+        raise TrafficError(
+            f"budget is {scheduler.budget}; without chunks it must take the longest prompt, {entering:,} tokens"
+        )
+    asked = Requests(np.zeros(requests), prompt, made, hit, np.zeros(requests), np.empty(requests), np.empty(requests))
+    clients = 0
+    if isinstance(load, ClosedLoop):
+        clients = min(load.clients, requests)
+        asked.arrive[:clients] = np.arange(clients) * (load.ramp_s / clients)
+        asked.think[:] = load.think_s
+        if load.exponential:
+            fill_exponential(stream_key(seed, _THINK_STREAM), 0, asked.think)
+            asked.think[:] *= load.think_s
+    else:
+        asked.arrive[:] = load.times(requests, seed, 0)
+    groups = min(_GROUPS, requests)
+    gaps, sums = np.zeros((groups, BINS), np.int64), np.zeros((groups, BINS))
+    rules = Rules(
+        budget=scheduler.budget,
+        chunked=scheduler.chunked,
+        mixed=not scheduler.prefill_first,
+        reserve=float(scheduler.reserve),
+        blocks=blocks,
+        block=scheduler.block,
+        seats=scheduler.max_seqs,
+        late=scheduler.asynchronous,
+        host_s=float(scheduler.host_s),
+        row_s=float(scheduler.sequence_s),
+        hides=scheduler.asynchronous,
+        guesses=len(scheduler.acceptance),
+    )
+    accept, key = np.array(scheduler.acceptance, float), stream_key(seed, _GUESS_STREAM)
+    log, preemptions, peak = calendar(asked, clients, rules, times, accept, key, gaps, sums, _LOG_ROWS)
+    return _report(load, asked, limits or {}, Run(log, blocks, int(preemptions), int(peak), gaps, sums))
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What the calendar leaves beside the requests' instants: passes, blocks, preemptions, gaps in bins."""
+
+    log: NDArray[np.float64]
+    blocks: int
+    preemptions: int
+    peak: int
+    gaps: NDArray[np.int64]
+    sums: NDArray[np.float64]
+
+
+def _report(load: ClosedLoop | Arrivals, asked: Requests, limits: Mapping[str, float], run: Run) -> ServingReport:
+    closed = isinstance(load, ClosedLoop)
+    order = np.argsort(asked.arrive, kind="stable")
+    arrive, made = asked.arrive[order], asked.outputs[order]
+    ttft, e2e = asked.first[order] - arrive, asked.finish[order] - arrive
+    tpot = (e2e - ttft) / np.maximum(1, made - 1)
+    span = float(asked.finish.max() - arrive[0])
+    rate = len(arrive) / span
+    wave = np.arange(len(arrive)) < (load.clients if closed else 0)
+    measured = {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": e2e}
+    inside = np.all([measured[name] <= most for name, most in limits.items()], axis=0) if limits else None
+    first_token, whole_request = _figures(ttft), _figures(e2e)
+    assert first_token is not None
+    assert whole_request is not None
+    log = dict(zip(PASS, run.log.T, strict=True))
+    return ServingReport(
+        requests=len(arrive),
+        duration_s=span,
+        ttft=first_token,
+        itl=_gap_figures(run.gaps, run.sums),
+        tpot=_figures(tpot[made > 1]),
+        e2e=whole_request,
+        first_wave_ttft=_figures(ttft[wave]),
+        steady_ttft=_figures(ttft[~wave]),
+        requests_per_s=rate,
+        output_tokens_per_s=float(made.sum()) / span,
+        input_tokens_per_s=float(asked.inputs.sum()) / span,
+        goodput_per_s=None if inside is None else float(inside.sum()) / span,
+        passes=int(log["steps"].sum()),
+        preemptions=run.preemptions,
+        kv_blocks=run.blocks,
+        peak_kv_blocks=run.peak,
+        busy=float(log["duration_s"].sum()) / span,
+        identity_s=load.clients / rate - float((e2e - ttft).mean()) - load.think_s if closed else None,
+        message=f"{len(arrive):,} requests in {amount(span, 's')}: {rate:.4g} requests/s, "
+        f"{made.sum() / span:,.4g} output tokens/s",
+        log=run.log,
+        arrive=asked.arrive,
+        first=asked.first,
+        finish=asked.finish,
+    )

@@ -1,0 +1,91 @@
+"""The calendar of passes against its SimPy twin, to the bit, and against figures computed apart from it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.kernels.events.passes import GIVEN, Times
+from engine.kernels.jit import JIT_ENABLED
+from engine.traffic import Gamma, LogNormal
+from engine.traffic.calendar import ClosedLoop, Scheduler, serve
+from engine.traffic.sizes import Fixed, Listed
+from tests.each import each
+from tests.reference.naive_passes import Machine, Twin
+
+COEFFICIENTS = (12e-3, 1.6e-5, 5e-10, 2.5e-3, 5e-5, 1e-6, 1e-3)
+NONE, ONE = np.zeros(1), np.ones(1)
+GIVEN_TIMES = Times(np.array(COEFFICIENTS), ONE, NONE, ONE, NONE, NONE, ONE, NONE, NONE[None])
+N = 400 if JIT_ENABLED else 60
+ENGINE = Scheduler(budget=512, kv_blocks=100_000, block=16, max_seqs=32)
+CASES = {
+    "chunks beside decoding": (ENGINE, ClosedLoop(24)),
+    "cache too small, the latest preempted": (replace(ENGINE, kv_blocks=120), ClosedLoop(24)),
+    "whole prompts": (replace(ENGINE, chunked=False), ClosedLoop(24)),
+    "prefill first": (replace(ENGINE, prefill_first=True, kv_blocks=150), ClosedLoop(24)),
+    "room for every output": (replace(ENGINE, reserve=1.0, kv_blocks=150), ClosedLoop(24)),
+    "room for half of them": (replace(ENGINE, reserve=0.5, kv_blocks=120), ClosedLoop(24)),
+    "a pass ahead": (replace(ENGINE, asynchronous=True, kv_blocks=140), ClosedLoop(24)),
+    "few seats, prefixes": (
+        replace(ENGINE, max_seqs=5, prefix_hit=0.3),
+        ClosedLoop(24, think_s=0.05, exponential=True),
+    ),
+    "arrivals": (replace(ENGINE, kv_blocks=300), Gamma(20.0, cv=1.5)),
+    "arrivals, a pass ahead": (replace(ENGINE, asynchronous=True), Gamma(5.0, cv=1.5)),
+}
+PREEMPTED = {"cache too small, the latest preempted", "a pass ahead", "prefill first"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_calendar_equals_its_simpy_twin_to_the_bit(name: str) -> None:
+    rules, load = CASES[name]
+    prompt = LogNormal(180, 0.7, 500).draw(N, 3, 2, 0)
+    output = LogNormal(40, 0.9, 300).draw(N, 3, 3, 0)
+    report = serve(GIVEN_TIMES, rules, load, Listed(prompt), Listed(output), N, seed=3)
+    cached = np.minimum(np.floor(rules.prefix_hit * prompt).astype(int), prompt - 1)
+    clients = load.clients if isinstance(load, ClosedLoop) else 0
+    arrive, think = report.arrive.copy(), np.zeros(N)
+    if clients and load.think_s:  # as drawn: what lies between an answer and the request after it is not shown
+        from engine.kernels.events.rng import fill_exponential, stream_key
+
+        fill_exponential(stream_key(3, 5), 0, think)
+        think *= load.think_s
+    if clients:
+        arrive[clients:] = np.nan
+    lengths = [tuple(map(int, row)) for row in zip(prompt, output, cached)]
+    twin = Twin(Machine(*COEFFICIENTS), rules, arrive.tolist(), lengths, think.tolist(), clients)
+    twin.run()
+    np.testing.assert_array_equal(report.arrive, twin.arrive)
+    np.testing.assert_array_equal(report.first, [twin.first[k] for k in range(N)])
+    np.testing.assert_array_equal(report.finish, [twin.finish[k] for k in range(N)])
+    assert report.preemptions == twin.preempted
+    assert (report.preemptions > 0) == (name in PREEMPTED)
+
+
+REFERENCE = {  # clients: mean TTFT [ms], mean gap [ms], requests a second; of another implementation
+    1: (28.91, 3.64, 2.04),
+    8: (176.63, 3.99, 11.71),
+    32: (180.92, 9.30, 23.47),
+    128: (302.82, 29.78, 31.30),
+}
+
+
+@each("clients", REFERENCE)
+def test_given_passes_give_the_reference_figures(clients: int) -> None:
+    rules = Scheduler(kv_blocks=16384, block=64)
+    report = serve(GIVEN_TIMES, rules, ClosedLoop(clients), Fixed(1024), Fixed(128), max(64, 12 * clients))
+    assert report.itl is not None
+    figures = (report.ttft.mean.value * 1e3, report.itl.mean.value * 1e3, report.requests_per_s)
+    assert figures == pytest.approx(REFERENCE[clients], rel=0.005)
+
+
+def test_coefficients_are_those_of_the_file(tmp_path) -> None:
+    from engine.traffic.pass_times import given_times
+
+    file = tmp_path / "passes.yaml"
+    file.write_text(
+        "prefill: {base_ms: 12, per_token_ms: 0.016, per_token2_ms: 5.0e-7}\n"
+        "decode: {base_ms: 2.5, per_sequence_ms: 0.05, per_context_ms: 0.001, least_ms: 1}\n"
+    )
+    np.testing.assert_allclose(given_times(file).given, COEFFICIENTS, rtol=1e-12)
+    assert len(COEFFICIENTS) == len(GIVEN)

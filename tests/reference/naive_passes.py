@@ -1,0 +1,190 @@
+"""Slow twin of the calendar of passes: an engine and its clients as processes in SimPy, a pass a step, plain lists."""
+
+from dataclasses import dataclass, field
+
+import simpy
+
+from engine.traffic.calendar import Scheduler
+
+
+@dataclass
+class Sequence:
+    """A request on its way: tokens in the cache, tokens made, blocks."""
+
+    number: int
+    prompt: int
+    wanted: int
+    cached: int
+    written: int = 0
+    made: int = 0
+    blocks: int = 0
+    over: bool = False
+
+    @property
+    def context(self) -> int:
+        return self.prompt + self.made
+
+
+@dataclass
+class Machine:
+    """Coefficients of given passes [s]."""
+
+    base: float
+    token: float
+    token2: float
+    decode: float
+    sequence: float
+    context: float
+    least: float
+
+    def seconds(self, prefill: int, contexts: list[int]) -> float:
+        total = 0.0
+        if prefill:
+            total += self.base + self.token * prefill + self.token2 * prefill * prefill
+        if contexts:
+            n = len(contexts)
+            total += max(self.least, self.decode + self.sequence * n + self.context * (sum(contexts) / n))
+        return total
+
+
+@dataclass
+class Twin:
+    """Runs requests through a scheduler; ``arrive`` is filled by a closed loop."""
+
+    machine: Machine
+    rules: Scheduler
+    arrive: list[float]
+    lengths: list[tuple[int, int, int]]  # prompt, output, cached
+    think: list[float]
+    clients: int
+    first: dict[int, float] = field(default_factory=dict)
+    finish: dict[int, float] = field(default_factory=dict)
+    preempted: int = 0
+
+    def run(self) -> None:
+        self.env = simpy.Environment()
+        self.free = self.rules.kv_blocks
+        self.coming: list[tuple[float, Sequence]] = []  # arrived, and not seen by the engine yet
+        self.waiting: list[Sequence] = []
+        self.running: list[Sequence] = []
+        self.next = self.clients or len(self.arrive)
+        self.rang = self.env.event()
+        for number in range(self.next):
+            self.env.process(self.arrives(number, self.arrive[number]))
+        self.env.process(self.engine())
+        self.env.run()
+
+    def arrives(self, number, at):
+        if at > self.env.now:  # else it is seen at this very instant, before the engine looks
+            yield self.env.timeout(at - self.env.now)
+        self.coming.append((at, Sequence(number, *self.lengths[number])))
+        if not self.rang.triggered:
+            self.rang.succeed()
+
+    def held(self, tokens):
+        return -(-tokens // self.rules.block)
+
+    def admits(self, one, left):
+        if self.rules.reserve == 0.0:
+            return self.held(min(one.context, one.cached + left)) <= self.free
+        still = [*self.running, one]
+        return self.rules.kv_blocks >= sum(
+            self.held(s.context + -int(-(self.rules.reserve * (s.wanted - s.made)) // 1)) for s in still
+        )
+
+    def send_back(self, last):
+        self.running.remove(last)
+        self.free += last.blocks
+        last.blocks = last.written = 0
+        if not last.over:
+            self.waiting.insert(0, last)
+            self.preempted += 1
+
+    def prefilling(self):
+        rules = self.rules
+        if any(not s.over and s.context - s.written > 1 for s in self.running):
+            return True
+        if not self.waiting or len(self.running) == rules.max_seqs:
+            return False
+        head = self.waiting[0]
+        return (rules.chunked or head.context - head.cached <= rules.budget) and self.admits(head, rules.budget)
+
+    def form(self):
+        """Whose tokens a pass works on, in order."""
+        rules, left, shares, lost = self.rules, self.rules.budget, {}, self.preempted
+        only = rules.prefill_first and self.prefilling()
+        for one in [*self.running]:
+            if one not in self.running:
+                continue
+            need = 1 if one.over else one.context - one.written
+            if left == 0 or (only and need == 1 and one.made):
+                continue
+            tokens = min(need, left)
+            wanted = 0 if one.over else max(0, self.held(one.written + tokens) - one.blocks)
+            while wanted > self.free and one in self.running:
+                self.send_back(self.running[-1])
+            if one in self.running:
+                self.free -= wanted
+                one.blocks += wanted
+                left -= tokens
+                shares[one.number] = tokens
+        if rules.prefill_first and not only:
+            return shares
+        while self.waiting and len(self.running) < rules.max_seqs and left and lost == self.preempted:
+            one = self.waiting[0]
+            need = one.context - one.cached
+            if (need > left and not rules.chunked) or not self.admits(one, left):
+                break
+            tokens = min(need, left)
+            self.running.append(self.waiting.pop(0))
+            one.written, one.blocks = one.cached, self.held(one.cached + tokens)
+            self.free -= one.blocks
+            left -= tokens
+            shares[one.number] = tokens
+        return shares
+
+    def engine(self):
+        env, began = self.env, 0.0
+        while True:
+            if not self.waiting and not self.running and not self.coming:
+                self.rang = env.event()
+                yield self.rang
+                began = env.now
+            yield env.timeout(0)  # whoever comes at this very instant
+            until = began if self.rules.asynchronous else env.now
+            if not self.waiting and not self.running:
+                until = env.now
+            self.waiting += [one for at, one in sorted(self.coming, key=lambda c: (c[0], c[1].number)) if at <= until]
+            self.coming = [c for c in self.coming if c[0] > until]
+            shares = self.form()
+            work = [one for one in self.running if one.number in shares]
+            decodes = [s for s in work if s.over or (s.made and s.context - s.written == 1)]
+            prefill = sum(shares[s.number] for s in work if s not in decodes)
+            began = env.now
+            yield env.timeout(self.machine.seconds(prefill, [s.context for s in decodes]))
+            for one in work:
+                if one.over:
+                    self.leave(one)
+                    continue
+                one.written += shares[one.number]
+                if one.written < one.context:
+                    continue
+                self.first.setdefault(one.number, env.now)
+                one.made += 1
+                if one.made == one.wanted:
+                    self.finish[one.number] = env.now
+                    self.ask()
+                    one.over = self.rules.asynchronous
+                    if not one.over:
+                        self.leave(one)
+
+    def leave(self, one):
+        self.running.remove(one)
+        self.free += one.blocks
+
+    def ask(self):
+        """A client's next request, after its think time."""
+        if self.clients and self.next < len(self.arrive):
+            self.arrive[self.next] = self.env.now + self.think[self.next]
+            self.env.process(self.arrives(self.next, self.arrive[self.next]))
+            self.next += 1
