@@ -165,6 +165,6 @@ def test_every_page_of_a_preset_opens_and_names_its_figures(page: str, id: str) 
         units = report.scenario.outputs if decoder else inferences_of(report.scenario)
         assert f"Capacity is {fmt.si(report.throughput_per_s / units, 'QPS')}" in text
     elif page == "compare":
-        assert "**A, " in text
+        assert re.search(r"\*\*[A-Z], ", text)
     else:
         assert len(at.dataframe) > 1
