@@ -32,7 +32,7 @@ def test_a_node_costs_the_sum_of_its_parts():
     assert _node().capex_usd == pytest.approx(6 * card.si + host.si + switch.si + nic.si)
     assert _node(devices=3, scheme="tables").capex_usd == pytest.approx(3 * card.si + host.si + switch.si + nic.si)
     one = evaluate(default_scenario("fb-card", "resnet50"))
-    assert one.capex_usd == pytest.approx(card.si)
+    assert one.capex_usd == pytest.approx(card.si + host.si)
 
 
 @pytest.mark.parametrize(("path", "count"), PRICES.items())
