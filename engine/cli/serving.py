@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from engine.scenario.token import brief
 
 if TYPE_CHECKING:
     from engine.traffic.calendar import Figures, Scheduler, ServingReport
+    from engine.traffic.closed_loop import LoopReport
+    from engine.traffic.serving import Serving
 
 _ENGINE = {  # arguments that mean a serving engine -> fields of its scheduler
     "budget": "budget",
@@ -109,20 +111,52 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     else:
         inputs, outputs = inputs or Fixed(scenario.inputs), outputs or Fixed(scenario.outputs)
         times, scheduler = engine_of(scenario, scheduler, inputs.largest + outputs.largest, count)
-    limits = {f"{name}_s": value for name in ("ttft", "tpot", "e2e") if (value := getattr(args, f"limit_{name}"))}
+    limits = _limits(args)
     report = serve(times, scheduler, load, inputs, outputs, count, limits=limits, seed=args.seed)
     return emit(report.as_dict(), args.json, () if args.json else _lines(report))
 
 
-def _lines(report: ServingReport) -> Iterator[str]:
-    yield report.message
-    for name in ("ttft", "itl", "tpot", "e2e", "first_wave_ttft", "steady_ttft"):
+def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving) -> int:
+    """Run a closed loop of clients through a system that makes no tokens one by one.
+
+    ScenarioError for what only a serving engine of a language model has.
+    """
+    from engine.traffic.closed_loop import closed_loop
+    from engine.traffic.policies import DecoderServer
+
+    for name in ("policy", *_ENGINE):
+        if getattr(args, name) is not None:
+            raise ScenarioError(
+                f"{name} is {brief(getattr(args, name))}: {scenario.workload} makes no tokens one by one, so no engine "
+                "of language models serves it"
+            )
+    system, sizes, _ = serving.of(scenario)
+    assert not isinstance(system, DecoderServer)
+    count = args.requests or max(_LEAST_REQUESTS, _REQUESTS_PER_CLIENT * args.clients)
+    limits = _limits(args)
+    report = closed_loop(system, _load(args, None), sizes, count, limits=limits, seed=args.seed)
+    lines = [report.message, *_times(report, ("e2e", "first_wave_e2e", "steady_e2e"))]
+    lines += [f"use {percent(use):>5}  {name}" for name, use in report.use.items()]
+    return emit(report.as_dict(), args.json, lines)
+
+
+def _limits(args: argparse.Namespace) -> dict[str, float]:
+    return {f"{name}_s": value for name in ("ttft", "tpot", "e2e") if (value := getattr(args, f"limit_{name}"))}
+
+
+def _times(report: ServingReport | LoopReport, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
         figures: Figures | None = getattr(report, name)
         if figures is not None:
             shown = (f"{metric} {amount(value.value, 's')}" for metric, value in vars(figures).items())
             yield f"{name.replace('_', ' '):16} {'  '.join(shown)}"
     if report.goodput_per_s is not None:
         yield f"{'goodput':16} {report.goodput_per_s:.4g} requests/s within the limits"
+
+
+def _lines(report: ServingReport) -> Iterator[str]:
+    yield report.message
+    yield from _times(report, ("ttft", "itl", "tpot", "e2e", "first_wave_ttft", "steady_ttft"))
     used = report.peak_kv_blocks / report.kv_blocks
     yield f"{report.passes:,} passes, {report.preemptions:,} preemptions, KV cache {percent(used)} full at its peak"
 

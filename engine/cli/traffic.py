@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import emit
 from engine.cli.scenario import add_scenario, changed, scenario_of
-from engine.cli.serving import add_serving, serves, simulate_serving
+from engine.cli.serving import add_serving, serves, simulate_loop, simulate_serving
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import boundary, brief
@@ -200,10 +200,19 @@ def _simulate(args: argparse.Namespace) -> int:
             raise ScenarioError(f"passes is {args.passes.name} beside a scenario: give one of the two")
         process, sizes, outputs = (None, None, None) if args.qps is None else _arrivals(args.arrivals, args.qps)
         laws = _law("sizes", args.sizes) or sizes, _law("output-sizes", args.output_sizes) or outputs
-        return simulate_serving(args, changed(args) if args.passes is None else None, (process, *laws))
+        scenario = changed(args) if args.passes is None else None
+        if scenario is not None and args.clients is not None and process is None and not _is_decoder(scenario):
+            return simulate_loop(args, scenario, _loaded(args, 1.0)[0])
+        return simulate_serving(args, scenario, (process, *laws))
     if args.qps is None:
         raise ScenarioError("qps or clients is needed: a rate of requests, or a closed loop of so many in flight")
     return _simulate_open(args, changed(args))
+
+
+def _is_decoder(scenario: Scenario) -> bool:
+    from engine.traffic.scenario_load import is_decoder
+
+    return is_decoder(scenario)
 
 
 def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> int:

@@ -116,6 +116,16 @@ class ClosedLoop:
         positive("think_s", self.think_s, zero=True)
         positive("ramp_s", self.ramp_s, zero=True)
 
+    def begin(self, arrive: NDArray[np.float64], think: NDArray[np.float64], seed: int) -> int:
+        """Fills in when each client's first request comes and all think times [s]; returns the number of clients."""
+        clients = min(self.clients, arrive.size)
+        arrive[:clients] = np.arange(clients) * (self.ramp_s / clients)
+        think[:] = self.think_s
+        if self.exponential:
+            fill_exponential(stream_key(seed, _THINK_STREAM), 0, think)
+            think *= self.think_s
+        return clients
+
 
 @dataclass(frozen=True)
 class Figures:
@@ -181,7 +191,7 @@ class ServingReport:
         return out
 
 
-def _figures(values: NDArray[np.float64]) -> Figures | None:
+def figures(values: NDArray[np.float64]) -> Figures | None:
     """Of times in the order of their requests; intervals from consecutive batches of them. [s]"""
     if values.size == 0:
         return None
@@ -265,12 +275,7 @@ def serve(
     asked = Requests(np.zeros(requests), prompt, made, hit, np.zeros(requests), np.empty(requests), np.empty(requests))
     clients = 0
     if isinstance(load, ClosedLoop):
-        clients = min(load.clients, requests)
-        asked.arrive[:clients] = np.arange(clients) * (load.ramp_s / clients)
-        asked.think[:] = load.think_s
-        if load.exponential:
-            fill_exponential(stream_key(seed, _THINK_STREAM), 0, asked.think)
-            asked.think[:] *= load.think_s
+        clients = load.begin(asked.arrive, asked.think, seed)
     else:
         asked.arrive[:] = load.times(requests, seed, 0)
     groups = min(_GROUPS, requests)
@@ -317,7 +322,7 @@ def _report(load: ClosedLoop | Arrivals, asked: Requests, limits: Mapping[str, f
     wave = np.arange(len(arrive)) < (load.clients if closed else 0)
     measured = {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": e2e}
     inside = np.all([measured[name] <= most for name, most in limits.items()], axis=0) if limits else None
-    first_token, whole_request = _figures(ttft), _figures(e2e)
+    first_token, whole_request = figures(ttft), figures(e2e)
     assert first_token is not None
     assert whole_request is not None
     log = dict(zip(PASS, run.log.T, strict=True))
@@ -326,10 +331,10 @@ def _report(load: ClosedLoop | Arrivals, asked: Requests, limits: Mapping[str, f
         duration_s=span,
         ttft=first_token,
         itl=_gap_figures(run.gaps, run.sums),
-        tpot=_figures(tpot[made > 1]),
+        tpot=figures(tpot[made > 1]),
         e2e=whole_request,
-        first_wave_ttft=_figures(ttft[wave]),
-        steady_ttft=_figures(ttft[~wave]),
+        first_wave_ttft=figures(ttft[wave]),
+        steady_ttft=figures(ttft[~wave]),
         requests_per_s=rate,
         output_tokens_per_s=float(made.sum()) / span,
         input_tokens_per_s=float(asked.inputs.sum()) / span,

@@ -170,8 +170,13 @@ def run_stations(
     events_only: bool = False,
     varied: bool = True,
     traced: bool = False,
+    clients: int = 0,
+    think: NDArray[np.float64] = _NO_SCALE,
 ) -> RawRun:
     """Send requests of ``sizes`` [items] that arrive at ``arrive`` [s] through a chain.
+
+    Of a closed loop ``arrive`` receives what comes after the first requests of its ``clients``, each ``think`` [s]
+    after an answer.
 
     ``events_only`` forces the event engine where a recursion would do (both give the same bits); ``varied`` off
     takes every service time at its mean; ``traced`` keeps arrivals at each station (of the event engine).
@@ -181,7 +186,7 @@ def run_stations(
     columns = len(chain.sizes)
     rows = _rows(sizes, chain.sizes)
     scales = [service_factors(s, i, n, seed, replication) if varied else _NO_SCALE for i, s in enumerate(stations)]
-    if not (events_only or traced) and all(_has_recursion(station) for station in stations):
+    if not (events_only or traced or clients) and all(_has_recursion(station) for station in stations):
         result = _recursions(chain, arrive, rows, columns, scales)
         if result is not None:
             return result
@@ -205,6 +210,8 @@ def run_stations(
     finish = np.empty(n)
     events = run_chain(
         arrive,
+        think,
+        clients,
         rows,
         scale,
         np.array([s.service.servers for s in stations], np.int64),

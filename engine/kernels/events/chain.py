@@ -4,7 +4,8 @@ Every request visits the stations in order. At a station it joins the queue of i
 waiting places are taken; a free server takes the head of the ready queue whose head has waited longest, and up to
 ``max_batch - 1`` behind it. A queue is ready when ``max_batch`` wait in it or its head is ``timeout`` old.
 The batch is padded to its longest member. A request whose row of the service table is 0 passes the station by, whatever
-waits there. Ties: arrivals, then servers becoming free, then timers.
+waits there. Of a closed loop a client's next request comes a think time after the answer to the one before, or after
+it was turned away. Ties: arrivals, then servers becoming free, then timers.
 """
 
 import math
@@ -66,8 +67,21 @@ def _put(times, codes, count, vacant, time, code):
 
 
 @kernel
+def _asks_again(times, codes, pending, arrive, think, members, started, at, hop):
+    """The next request of a client that has an answer ``at`` [s]; returns events and requests that have begun."""
+    if started == arrive.shape[0]:
+        return pending, started
+    arrive[started] = at + think[started]
+    members[started] = 1
+    _push(times, codes, pending, arrive[started] + hop, started)
+    return pending + 1, started + 1
+
+
+@kernel
 def chain(
     arrive,
+    think,
+    clients,
     size,
     scale,
     servers,
@@ -89,7 +103,12 @@ def chain(
     Parameters
     ----------
     arrive : (n,)
-        Arrival instants at the door, increasing. [s]
+        Arrival instants at the door, increasing; of a closed loop given for its ``clients``' first requests, and
+        receives the others'. [s]
+    think : (n,) or empty
+        Of a closed loop, seconds from an answer to its client's request. [s]
+    clients : int
+        Requests in flight of a closed loop; 0: all arrivals are given.
     size : (n,) or empty
         Row of each request in the service tables.
     scale : (stages, n) or (stages, 0)
@@ -135,6 +154,8 @@ def chain(
     traced = came.shape[1] > 0
     events = 0
     upcoming = 0
+    known = n if clients == 0 else min(n, clients)
+    started = known if clients > 0 else n
     stirred = False
     for i in range(n):
         finish[i] = math.nan
@@ -142,7 +163,7 @@ def chain(
         first = math.inf
         if pending > 0:
             first = times[0]
-        external = upcoming < n and arrive[upcoming] + hop[0] <= first
+        external = upcoming < known and arrive[upcoming] + hop[0] <= first
         if not external and pending == 0:
             break
         events += 1
@@ -172,6 +193,9 @@ def chain(
                     start[s, i] = now
                     if s + 1 == stages:
                         finish[i] = now + hop[s + 1]
+                        pending, started = _asks_again(
+                            times, codes, pending, arrive, think, members, started, finish[i], hop[0]
+                        )
                     else:
                         members[i] = 1
                         _push(times, codes, pending, now + hop[s + 1], ((s + 1) << _STAGE_BIT) | i)
@@ -194,9 +218,11 @@ def chain(
                     waiting[s] += 1
                     # a queue that neither began nor filled is as ready as before, and its timer is set
                     stirred |= queued[s, q] == 1 or queued[s, q] >= max_batch[s]
+                else:
+                    pending, started = _asks_again(times, codes, pending, arrive, think, members, started, now, hop[0])
                 i = behind
             if external:  # all who arrive at this instant are seen before a server chooses
-                if upcoming < n and arrive[upcoming] + hop[0] == now:
+                if upcoming < known and arrive[upcoming] + hop[0] == now:
                     continue
             elif pending > 0 and times[0] == now and codes[0] >> _STAGE_BIT == s:
                 continue
@@ -255,6 +281,9 @@ def chain(
             if not last:
                 members[lead] = count
                 pending = _put(times, codes, pending, False, out, ((s + 1) << _STAGE_BIT) | lead)
+            elif clients > 0:
+                for _ in range(count):
+                    pending, started = _asks_again(times, codes, pending, arrive, think, members, started, out, hop[0])
         if vacant:
             pending -= 1
             _replace_top(times, codes, pending, times[pending], codes[pending])
