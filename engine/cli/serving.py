@@ -14,8 +14,9 @@ from engine.scenario.sentences import amount, percent
 from engine.scenario.token import brief
 
 if TYPE_CHECKING:
-    from engine.traffic.calendar import Figures, Scheduler, ServingReport
+    from engine.traffic.calendar import Figures, ServingReport
     from engine.traffic.closed_loop import LoopReport
+    from engine.traffic.scheduler import Scheduler
     from engine.traffic.serving import Serving
 
 _ENGINE = {  # arguments that mean a serving engine -> fields of its scheduler
@@ -66,7 +67,7 @@ def serves(args: argparse.Namespace) -> bool:
 
 
 def _scheduler(args: argparse.Namespace) -> Scheduler:
-    from engine.traffic.calendar import POLICIES
+    from engine.traffic.scheduler import POLICIES
 
     policy = args.policy or "vllm"
     if policy not in POLICIES:

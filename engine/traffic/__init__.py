@@ -23,7 +23,7 @@ from engine.traffic.policies import (
     TandemQueue,
     single,
 )
-from engine.traffic.service import DecoderService, Resource, Service, TrafficError
+from engine.traffic.service import Resource, Service, TrafficError
 from engine.traffic.simulate import LoadReport, RequestTimeline, latency_curve, simulate, timeline
 from engine.traffic.sizes import Fixed, Listed, LogNormal, Mixed, Sizes, Uniform
 from engine.traffic.sla import Headline, Sla, max_qps

@@ -12,90 +12,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels.events.passes import BINS, PASS, Requests, Rules, Times, calendar
+from engine.kernels.events.passes import Requests, Times
 from engine.kernels.events.rng import fill_exponential, stream_key
 from engine.scenario.sentences import amount
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.estimates import Estimate, student_t
-from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
+from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, PassRun, requests_of, run_passes
+from engine.traffic.scheduler import Scheduler
 from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Sizes
 
 LEVEL = 0.99  # confidence of every interval
 _GROUPS = 16  # consecutive batches of requests
-_THINK_STREAM, _GUESS_STREAM = 5, 6
+_THINK_STREAM = 5
 _MOST_REQUESTS = 5_000_000
 _MOST_TOKENS = 20_000_000_000  # tokens of all requests together
 _LOG_ROWS = 200_000
 _CLIENTS_MOST = 1_000_000
-
-
-@dataclass(frozen=True)
-class Scheduler:
-    """How a serving engine forms its passes.
-
-    Attributes
-    ----------
-    budget : int
-        Tokens a pass takes in and makes. [tokens]
-    chunked : bool
-        A prompt may enter in pieces; else only where the budget left takes the whole of it.
-    prefill_first : bool
-        A pass prefills or decodes, and prefills where it can; else the two share each pass.
-    reserve : float
-        Share of the output still to come for which admission keeps cache free: 0 blocks are given as tokens come and
-        the latest sequence is preempted where none is left, 1 nobody ever is. [-]
-    kv_blocks, block : int or None, int
-        Blocks of the cache and tokens of a block; None: as many as the device has room for. [-], [tokens]
-    max_seqs : int
-        Sequences in the engine at once. [-]
-    prefix_hit : float
-        Share of every prompt whose keys and values are in the cache already; its blocks count all the same. [-]
-    asynchronous : bool
-        The next pass is formed while one runs: it hides the host's work, and sees arrivals and ends one pass later.
-    host_s, sequence_s : float
-        The host's work for a pass and for each sequence in it. [s]
-    acceptance : tuple of float
-        Speculation: tokens guessed ahead are as many as entries, each the chance that the guess at its place is right
-        where all before it are. [-]
-    """
-
-    budget: int = 8192
-    chunked: bool = True
-    prefill_first: bool = False
-    reserve: float = 0.0
-    kv_blocks: int | None = None
-    block: int = 16
-    max_seqs: int = 256
-    prefix_hit: float = 0.0
-    asynchronous: bool = False
-    host_s: float = 0.0
-    sequence_s: float = 0.0
-    acceptance: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("budget", "block", "max_seqs"):
-            whole(name, getattr(self, name))
-        if self.kv_blocks is not None:
-            whole("kv_blocks", self.kv_blocks)
-        for name, most in (("reserve", 1.0), ("prefix_hit", 1.0)):
-            if not 0.0 <= getattr(self, name) <= most:
-                raise TrafficError(f"{name} is {getattr(self, name)!r}; it must be a number from 0 to {most:g}")
-        if any(not 0.0 <= chance <= 1.0 for chance in self.acceptance):
-            raise TrafficError(f"acceptance is {self.acceptance}; it must hold numbers from 0 to 1")
-        positive("host_s", self.host_s, zero=True)
-        positive("sequence_s", self.sequence_s, zero=True)
-
-
-POLICIES = {
-    "vllm": Scheduler(),
-    "sglang": Scheduler(prefill_first=True, reserve=0.5, block=1, max_seqs=1024),
-    "trtllm": Scheduler(chunked=False, reserve=1.0, block=32, max_seqs=2048),
-}
-"""Defaults of three engines: vLLM V1 gives blocks on demand and mixes chunks of prompts with decoding; SGLang runs
-passes of prefill first and admits by an estimate of what is still to be written (its new-token ratio falls from 0.7
-toward 0.1; the middle is assumed); TensorRT-LLM admits where a request can run to its end (GUARANTEED_NO_EVICT) and
-takes whole prompts. From their documents; each field may be set apart."""
 
 
 @dataclass(frozen=True)
@@ -152,8 +85,8 @@ class ServingReport:
     end - TTFT) / (tokens - 1) of each request; ``e2e``: arrival to last token [s]. ``first_wave_ttft`` is that of the
     requests that find the engine empty together (of a closed loop, the first of every client), ``steady_ttft`` that of
     all others. ``goodput_per_s``: requests a second within the limits asked for. ``log``: passes in order, columns
-    `engine.kernels.events.passes.PASS`. ``identity_s``: of a closed loop clients / rate - (tokens - 1) TPOT - think
-    time, which mean TTFT equals in steady state [s].
+    `engine.kernels.events.passes.PASS`, the first 200,000 of each replica. ``identity_s``: of a closed
+    loop clients / rate - (tokens - 1) TPOT - think time, which mean TTFT equals in steady state [s].
     """
 
     requests: int
@@ -260,58 +193,32 @@ def serve(
         )
     hit = np.floor(scheduler.prefix_hit * prompt).astype(np.int64) if cached is None else cached
     hit = np.clip(hit, 0, prompt - 1)  # the last token is computed, or there is no first one out
-    blocks = scheduler.kv_blocks or int(-(-(prompt + made) // scheduler.block).max()) * requests
     longest = int((prompt + made).max())
-    if -(-longest // scheduler.block) > blocks:
+    need = -(-longest // scheduler.block)
+    if scheduler.kv_blocks is not None and need > scheduler.kv_blocks:
         raise TrafficError(
-            f"kv_blocks is {blocks} of {scheduler.block} tokens; a request of {longest:,} tokens needs "
-            f"{-(-longest // scheduler.block)}"
+            f"kv_blocks is {scheduler.kv_blocks} of {scheduler.block} tokens; a request of {longest:,} tokens needs "
+            f"{need}"
         )
     entering = int((prompt - hit).max())
     if not scheduler.chunked and entering > scheduler.budget:
         raise TrafficError(
             f"budget is {scheduler.budget}; without chunks it must take the longest prompt, {entering:,} tokens"
         )
-    asked = Requests(np.zeros(requests), prompt, made, hit, np.zeros(requests), np.empty(requests), np.empty(requests))
-    clients = 0
+    clients, arrive, think = 0, *np.zeros((2, requests))
     if isinstance(load, ClosedLoop):
-        clients = load.begin(asked.arrive, asked.think, seed)
+        clients = load.begin(arrive, think, seed)
     else:
-        asked.arrive[:] = load.times(requests, seed, 0)
+        arrive[:] = load.times(requests, seed, 0)
+    asked = requests_of(arrive, prompt, made, hit, think)
     groups = min(_GROUPS, requests)
-    gaps, sums = np.zeros((groups, BINS), np.int64), np.zeros((groups, BINS))
-    rules = Rules(
-        budget=scheduler.budget,
-        chunked=scheduler.chunked,
-        mixed=not scheduler.prefill_first,
-        reserve=float(scheduler.reserve),
-        blocks=blocks,
-        block=scheduler.block,
-        seats=scheduler.max_seqs,
-        late=scheduler.asynchronous,
-        host_s=float(scheduler.host_s),
-        row_s=float(scheduler.sequence_s),
-        hides=scheduler.asynchronous,
-        guesses=len(scheduler.acceptance),
-    )
-    accept, key = np.array(scheduler.acceptance, float), stream_key(seed, _GUESS_STREAM)
-    log, preemptions, peak = calendar(asked, clients, rules, times, accept, key, gaps, sums, _LOG_ROWS)
-    return _report(load, asked, limits or {}, Run(log, blocks, int(preemptions), int(peak), gaps, sums))
+    ran = run_passes(times, scheduler, asked, clients, seed=seed, groups=groups, most=_LOG_ROWS)
+    return _report(load, asked, limits or {}, ran, scheduler.replicas)
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
-    """What the calendar leaves beside the requests' instants: passes, blocks, preemptions, gaps in bins."""
-
-    log: NDArray[np.float64]
-    blocks: int
-    preemptions: int
-    peak: int
-    gaps: NDArray[np.int64]
-    sums: NDArray[np.float64]
-
-
-def _report(load: ClosedLoop | Arrivals, asked: Requests, limits: Mapping[str, float], run: Run) -> ServingReport:
+def _report(
+    load: ClosedLoop | Arrivals, asked: Requests, limits: Mapping[str, float], ran: PassRun, replicas: int
+) -> ServingReport:
     closed = isinstance(load, ClosedLoop)
     order = np.argsort(asked.arrive, kind="stable")
     arrive, made = asked.arrive[order], asked.outputs[order]
@@ -325,12 +232,11 @@ def _report(load: ClosedLoop | Arrivals, asked: Requests, limits: Mapping[str, f
     first_token, whole_request = figures(ttft), figures(e2e)
     assert first_token is not None
     assert whole_request is not None
-    log = dict(zip(PASS, run.log.T, strict=True))
     return ServingReport(
         requests=len(arrive),
         duration_s=span,
         ttft=first_token,
-        itl=_gap_figures(run.gaps, run.sums),
+        itl=_gap_figures(ran.gaps, ran.sums),
         tpot=figures(tpot[made > 1]),
         e2e=whole_request,
         first_wave_ttft=figures(ttft[wave]),
@@ -339,15 +245,15 @@ def _report(load: ClosedLoop | Arrivals, asked: Requests, limits: Mapping[str, f
         output_tokens_per_s=float(made.sum()) / span,
         input_tokens_per_s=float(asked.inputs.sum()) / span,
         goodput_per_s=None if inside is None else float(inside.sum()) / span,
-        passes=int(log["steps"].sum()),
-        preemptions=run.preemptions,
-        kv_blocks=run.blocks,
-        peak_kv_blocks=run.peak,
-        busy=float(log["duration_s"].sum()) / span,
+        passes=ran.passes,
+        preemptions=ran.preemptions,
+        kv_blocks=ran.blocks,
+        peak_kv_blocks=ran.peak,
+        busy=ran.busy_s / replicas / span,
         identity_s=load.clients / rate - float((e2e - ttft).mean()) - load.think_s if closed else None,
         message=f"{len(arrive):,} requests in {amount(span, 's')}: {rate:.4g} requests/s, "
         f"{made.sum() / span:,.4g} output tokens/s",
-        log=run.log,
+        log=ran.log,
         arrive=asked.arrive,
         first=asked.first,
         finish=asked.finish,

@@ -53,10 +53,10 @@ def capacity(
     run (an estimate, good to the sampling error of its requests). Batches are full there, as the policy has them.
     """
     if isinstance(system, DecoderServer):
-        n = max(_DECODER_REQUESTS, _DECODER_ROUNDS * system.service.replicas * system.policy.max_batch)
+        n = max(_DECODER_REQUESTS, _DECODER_ROUNDS * system.scheduler.replicas * system.scheduler.max_seqs)
         rate, busy = saturated(system, sizes, outputs, n, seed)
-        limit = _blame(busy, "server", system.service.bound, rate)
-        return Capacity(rate, limit, busy, rate if system.policy.places is None else math.inf, limit)
+        limit = _blame(busy, "server", system.bound, rate)
+        return Capacity(rate, limit, busy, rate if system.places is None else math.inf, limit)
     total: dict[str, float] = {}
     qps = breaks_qps = admitted = math.inf
     limit = breaks = ""

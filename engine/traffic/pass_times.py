@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +18,9 @@ from engine.devices.common.contract import Unsupported
 from engine.kernels.events.passes import GIVEN, Times
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
-from engine.traffic.calendar import Scheduler
-from engine.traffic.scenario_load import cache_tokens, checked
+from engine.traffic.policies import ContinuousBatching, DecoderServer
+from engine.traffic.scenario_load import cache_tokens, checked, is_decoder, priced
+from engine.traffic.scheduler import Scheduler
 from engine.traffic.service import TrafficError
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.plain import read_plain
@@ -63,17 +65,6 @@ def given_times(path: Path) -> Times:
     return Times(np.array([values[name] for name in GIVEN]), _ONE, _NONE, _ONE, _NONE, _NONE, _ONE, _NONE, _NONE[None])
 
 
-@lru_cache(maxsize=4096)
-def _passes(scenario: str, catalog: Catalog) -> dict[str, PhaseRun]:
-    bound = bind(Scenario.model_validate_json(scenario), catalog)
-    plan = make_plan(bound)
-    if not bound.graph.causal:
-        raise Unsupported(f"{bound.workload.name} makes no tokens one by one: there is no concurrency to predict it at")
-    if len(plan.stages) != 1 or plan.replicas != 1:
-        raise Unsupported(f"scheme is {bound.scenario.scheme!r}: a load in flight is predicted for one or all devices")
-    return {run.job.phase.name: run for run in assemble(bound, plan).priced[0].runs}
-
-
 def _of_context(op: Op) -> bool:
     """Whether an operator's work grows with what its sequence holds already: attention's own products."""
     return any(count.c for count in (op.flops, op.m, op.n, op.k, op.reads, op.writes, op.state_reads))
@@ -89,10 +80,41 @@ def _of_experts(op: Op) -> bool:
     return op.group == "feed-forward"
 
 
-def _sum(run: PhaseRun, belongs: Callable[[Op], bool]) -> float:
-    """Seconds of some operators of a pass. [s]"""
-    each = run.cost.seconds.sum(axis=1)
-    return sum(float(t) for op, t in zip(run.job.ops, each, strict=True) if belongs(op))
+class _Parts(NamedTuple):
+    """Seconds of the passes of a phase in a request: how many, all of them, and of their operators. [-], [s]"""
+
+    passes: float
+    total: float
+    operators: float
+    attention: float
+    head: float
+    experts: float
+
+    @classmethod
+    def of(cls, run: PhaseRun) -> _Parts:
+        """Of one stage's run."""
+        each, ops, n = run.cost.seconds.sum(axis=1), run.job.ops, run.passes
+        groups = [[n * float(t) for op, t in zip(ops, each, strict=True) if belongs(op)] for belongs in _GROUPS]
+        return cls(n, n * run.cost.total_s, *map(sum, groups))
+
+
+_GROUPS: tuple[Callable[[Op], bool], ...] = (lambda op: True, _of_context, _of_request, _of_experts)
+
+
+@lru_cache(maxsize=4096)
+def _schedule(token: str, catalog: Catalog) -> tuple[int, int, float, float, dict[str, _Parts]]:
+    """Of a scenario: stages and replicas of its plan, latency, time to first token [s], and its phases."""
+    bound = bind(Scenario.model_validate_json(token), catalog)
+    plan = make_plan(bound)
+    if not bound.graph.causal:
+        raise Unsupported(f"{bound.workload.name} makes no tokens one by one: there is no concurrency to predict it at")
+    times, phases = assemble(bound, plan), dict[str, _Parts]()
+    for run in (run for stage in times.priced for run in stage.runs):
+        own, name = _Parts.of(run), run.job.phase.name
+        if name in phases:
+            own = _Parts(own.passes, *map(sum, zip(own[1:], phases[name][1:], strict=True)))
+        phases[name] = own
+    return len(plan.stages), plan.replicas, times.latency_s, times.figure("ttft_s") or 0.0, phases
 
 
 def seconds(scenario: Scenario, phase: str, ranks: int, catalog: Catalog) -> tuple[float, float, float]:
@@ -100,15 +122,49 @@ def seconds(scenario: Scenario, phase: str, ranks: int, catalog: Catalog) -> tup
 
     A rank is a device of its own but for the experts, which all of them share: before and after these the tokens of
     all are gathered and scattered, which takes as long as one of the two sums that sharing attention too would take.
+    Unsupported for a network that makes no tokens one by one, for pipelines and replicas.
     """
-    run = _passes(scenario.model_dump_json(), catalog)[phase]
-    total = run.cost.total_s
+
+    def one_pass(changed: Scenario) -> _Parts:
+        stages, replicas, _, _, phases = _schedule(changed.model_dump_json(), catalog)
+        if stages != 1 or replicas != 1:
+            raise Unsupported(f"scheme is {changed.scheme!r}: a load in flight is predicted for one or all devices")
+        own = phases[phase]
+        return _Parts(1.0, *(value / own.passes for value in own[1:]))
+
+    run = one_pass(scenario)
+    total = run.total
     if ranks > 1:
-        every = _passes(scenario.with_(batch=scenario.batch * ranks).model_dump_json(), catalog)[phase]
-        run = _passes(scenario.with_(devices=1, scheme="single").model_dump_json(), catalog)[phase]
-        exchanged = (every.cost.total_s - _sum(every, lambda op: True)) / 2.0
-        total = run.cost.total_s - _sum(run, _of_experts) + _sum(every, _of_experts) + exchanged
-    return total, _sum(run, _of_context), _sum(run, _of_request)
+        every = one_pass(scenario.with_(batch=scenario.batch * ranks))
+        run = one_pass(scenario.with_(devices=1, scheme="single"))
+        exchanged = (every.total - every.operators) / 2.0
+        total = run.total - run.experts + every.experts + exchanged
+    return total, run.attention, run.head
+
+
+def _prefill(scenario: Scenario, ranks: int, catalog: Catalog) -> tuple[float, float, float]:
+    """Taking in the prompts of a batch up to the first token of each: all of it, its attention, its head. [s]"""
+    if ranks > 1:
+        return seconds(scenario, "prefill", ranks, catalog)
+    _, _, _, first, phases = _schedule(scenario.model_dump_json(), catalog)
+    return _within(first, phases["prefill"].attention, phases["prefill"].head)
+
+
+def _step(scenario: Scenario, ranks: int, catalog: Catalog) -> tuple[float, float, float]:
+    """One of a batch's tokens after the first, the mean of them: all of it, its attention, its head. [s]"""
+    if ranks > 1:
+        return seconds(scenario, "decode", ranks, catalog)
+    _, _, latency, first, phases = _schedule(scenario.model_dump_json(), catalog)
+    steps = scenario.outputs - 1
+    after = [parts for name, parts in phases.items() if "prefill" not in name]
+    attention, head = (sum(getattr(parts, name) for parts in after) / steps for name in ("attention", "head"))
+    return _within((latency - first) / steps, attention, head)
+
+
+def _within(total: float, attention: float, head: float) -> tuple[float, float, float]:
+    """Parts of a time, in their shares where they overlap and would be more than all of it. [s]"""
+    share = min(1.0, total / (attention + head)) if attention + head > 0.0 else 1.0
+    return total, share * attention, share * head
 
 
 def _powers(least: int, most: int, factor: int) -> np.ndarray:
@@ -122,13 +178,15 @@ def _powers(least: int, most: int, factor: int) -> np.ndarray:
 def device_times(
     scenario: Scenario, budget: int, max_seqs: int, longest: int, ranks: int = 1, catalog: Catalog | None = None
 ) -> Times:
-    """Of a decoder scenario's passes on its device or all of its devices. Estimates, as good as the cost model.
+    """Of a decoder scenario's passes on its devices. Estimates, as good as the cost model.
 
     A pass that prefills p tokens beside n decoding sequences takes L(p + n) + attention of both + head: L is all of a
     prefill of so many tokens (of prompts no longer than the longest request) but its attention and head, for its
     weights are read once and its collectives carry both. A piece of a prompt takes what attention of the prompt grows
     by with it. A pass that only decodes takes the decode pass of n sequences. Tabled at powers of two of tokens and
-    sequences and of four of the context, linear between them.
+    sequences and of four of the context, and at the scenario's own lengths, linear between them. What lies between two
+    contexts (blocks that fill in jumps, chunks that layers attend in) is scaled to add up to `evaluate`'s latency for
+    the scenario's own sequence alone, whose first token comes with `evaluate`'s TTFT.
 
     Parameters
     ----------
@@ -137,51 +195,77 @@ def device_times(
     ranks
         Devices that attend to requests of their own each and share the experts; the tables are of one.
 
-    Unsupported for a network that makes no tokens one by one, and for pipelines.
+    Unsupported for a network that makes no tokens one by one.
     """
     catalog = catalog or default_catalog()
     deepest = max(1, longest - 1)  # no pass finds more of a request in the cache
+    prompt, base = scenario.inputs, scenario.with_(batch=1)
+    chunk = _chunk(scenario, catalog)
 
-    def prefill(tokens: float) -> tuple[float, float, float]:
+    def prefill(tokens: float) -> tuple[int, tuple[float, float, float]]:
         each = min(int(tokens), deepest)
-        prompts = scenario.with_(batch=max(1, round(tokens / each)), inputs=each, outputs=1)
-        return seconds(prompts, "prefill", ranks, catalog)
+        prompts = max(1, round(tokens / each))
+        return prompts, _prefill(scenario.with_(batch=prompts, inputs=each), ranks, catalog)
 
     def decode(sequences: float, context: float) -> tuple[float, float, float]:
-        step = scenario.with_(batch=int(sequences), inputs=max(1, int(context) - 1), outputs=2)
-        return seconds(step, "decode", ranks, catalog)
+        many = min(chunk, 2 * int(context) - 1)
+        before = max(1, int(context) - 1 - many // 2)
+        return _step(scenario.with_(batch=int(sequences), inputs=before, outputs=1 + many), ranks, catalog)
 
-    tokens = _powers(1, budget, 2)
+    own = [length for length in (prompt, prompt + 1) if length <= deepest]
+    tokens = np.union1d(_powers(1, max(1, min(budget, longest * max_seqs)), 2), own[:1])
     rows = _powers(1, max_seqs, 2)
-    contexts = _powers(min(16, deepest), deepest, 4)
-    linear = np.array([max(0.0, whole - attention - head) for whole, attention, head in map(prefill, tokens)])
-    prompt = np.array([prefill(context)[1] / context for context in contexts])
-    pure = np.array([[decode(n, c) for c in contexts] for n in rows])  # (rows, contexts, 3)
-    alone = pure[:, 0, 0] - pure[:, 0, 1] - pure[:, 0, 2]
+    contexts = np.union1d(_powers(min(16, deepest), deepest, 4), own)
+    steps = np.array([[decode(n, c) for c in contexts] for n in rows])  # (rows, contexts, 3)
+    made = np.arange(prompt + 1, prompt + scenario.outputs)  # contexts of the scenario's own steps
+    if made.size and made[-1] <= deepest:
+        alone = _step(base, ranks, catalog)[0] * made.size
+        steps *= alone / np.interp(made, contexts, steps[0, :, 0]).sum()
+    head = np.ascontiguousarray(steps[:, 0, 2])
+    linear = [
+        max(0.0, whole - attention - float(np.interp(prompts, rows, head)))
+        for prompts, (whole, attention, _) in map(prefill, tokens)
+    ]
     return Times(
         np.zeros(len(GIVEN)),
         tokens,
-        linear,
+        np.array(linear),
         rows,
-        np.ascontiguousarray(alone),
-        np.ascontiguousarray(pure[:, 0, 2]),
+        np.ascontiguousarray(steps[:, 0, 0] - steps[:, 0, 1] - head),
+        head,
         contexts,
-        prompt,
-        np.ascontiguousarray(pure[:, :, 1]),
+        np.array([prefill(context)[1][1] / context for context in contexts]),
+        np.ascontiguousarray(steps[:, :, 1]),
     )
+
+
+def _chunk(scenario: Scenario, catalog: Catalog) -> int:
+    """Tokens of the largest chunk that a layer attends in; 1 where none does. [-]"""
+    phases = bind(scenario, catalog).graph.phases
+    return max((int(op.cap) for phase in phases for op in phase.ops if op.anew), default=1)
 
 
 def engine_of(
     scenario: Scenario, scheduler: Scheduler, longest: int, requests: int, ranks: int = 1
 ) -> tuple[Times, Scheduler]:
-    """Pass times of a scenario, and its scheduler with as many blocks as fit the memory beside the weights.
+    """Pass times of a scenario, and its scheduler with its replicas and the blocks that fit beside the weights.
 
+    Devices that a request visits one after the other are as many replicas, each as slow as the slowest of them would be
+    alone; so are streams.
     TrafficError where one request of the ``longest`` [tokens] does not fit, or more blocks are given than do.
     """
     times = device_times(scenario, scheduler.budget, min(scheduler.max_seqs, requests), longest, ranks)
+    base = scenario.with_(batch=1, outputs=1)
+    _, plan, lone = priced(base)
+    visited = len(plan.stages) if plan.pipelined else 1
+    slowed = max(1.0, visited * lone.interval_s / lone.latency_s)
+    if slowed > 1.0:
+        slower = {name: slowed * getattr(times, name) for name in ("linear", "decode", "head", "prompt", "attention")}
+        times = times._replace(**slower)
     checked(scenario.with_(batch=1))
-    tokens = cache_tokens(scenario.with_(batch=1, outputs=1), longest)
-    room = None if tokens is None else tokens // scheduler.block
+    scheduler = replace(scheduler, replicas=plan.replicas * scenario.streams * visited)
+    tokens = cache_tokens(base, longest)
+    room = None if tokens is None else max(1, tokens // scheduler.block)
     if scheduler.kv_blocks is None:
         return times, replace(scheduler, kv_blocks=room)
     if room is not None and scheduler.kv_blocks > room:
@@ -189,3 +273,17 @@ def engine_of(
             f"kv_blocks is {scheduler.kv_blocks} of {scheduler.block} tokens; the devices have room for {room}"
         )
     return times, scheduler
+
+
+def decoder_of(scenario: Scenario, policy: ContinuousBatching, longest: int | None = None) -> DecoderServer:
+    """The serving engine that a decoder scenario is under continuous batching.
+
+    ``longest``: of its requests; default the scenario's inputs plus outputs. [tokens] TrafficError for a network that
+    makes no tokens one by one, or one that does not fit.
+    """
+    if not is_decoder(scenario):
+        raise TrafficError(f"workload is {scenario.workload!r}; it makes no tokens one by one")
+    longest = longest or scenario.inputs + scenario.outputs
+    bound = checked(scenario.with_(batch=1)).limited_by
+    times, scheduler = engine_of(scenario, policy.scheduler(longest), longest, policy.max_batch)
+    return DecoderServer(times, scheduler, longest, bound, policy.places)

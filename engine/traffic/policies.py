@@ -6,9 +6,15 @@ Counts and times as given.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from engine.traffic.service import DecoderService, Service, TrafficError, positive, whole
+from engine.traffic.scheduler import Scheduler
+from engine.traffic.service import Service, TrafficError, positive, whole
+
+if TYPE_CHECKING:
+    from engine.kernels.events.passes import Times
+
+_BUDGET = 8192  # tokens of a pass, where a request fits it
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,15 @@ class ContinuousBatching:
         if self.places is not None:
             whole("places", self.places, 0)
 
+    def scheduler(self, longest: int) -> Scheduler:
+        """Passes of an engine whose requests are no longer than ``longest`` [tokens].
+
+        Whole prompts join between passes where the cache has room for all of their output, so nobody is preempted.
+        """
+        seats = self.max_batch
+        budget = min(max(_BUDGET, longest + seats), longest * seats + seats)
+        return Scheduler(budget, chunked=False, reserve=1.0, block=1, max_seqs=seats)
+
 
 @dataclass(frozen=True, eq=False)
 class Station:
@@ -129,16 +144,28 @@ class TandemQueue:
 
 @dataclass(frozen=True, eq=False)
 class DecoderServer:
-    """A token generator under continuous batching."""
+    """A serving engine of a language model: the times of its passes, and how it forms them.
 
-    service: DecoderService
-    policy: ContinuousBatching
+    Attributes
+    ----------
+    longest : int
+        Tokens of the longest request that the times cover, in and out. [tokens]
+    bound : str
+        What its time mostly goes to: the limit's name when it is full.
+    places : int or None
+        Waiting places; who finds them taken while the engine works is turned away. None: no limit.
+    """
+
+    times: Times
+    scheduler: Scheduler
+    longest: int
+    bound: str = ""
+    places: int | None = None
 
     def __post_init__(self) -> None:
-        if self.policy.max_batch > self.service.max_batch:
-            raise TrafficError(
-                f"max_batch is {self.policy.max_batch}; the service table ends at {self.service.max_batch}"
-            )
+        whole("longest", self.longest)
+        if self.places is not None:
+            whole("places", self.places, 0)
 
 
 def single(service: Service, policy: Policy = PLAIN) -> TandemQueue:

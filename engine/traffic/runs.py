@@ -8,16 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.kernels.events.chain import chain as run_chain
-from engine.kernels.events.continuous import continuous as run_continuous
 from engine.kernels.events.measure import measure
+from engine.kernels.events.passes import BINS, PASSES, PEAK, PREEMPTED, Requests, Rules, Times, calendar
 from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_finite
 from engine.kernels.events.rng import fill_exponential, fill_gamma, stream_key
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.policies import BucketedBatching, DecoderServer, DynamicBatching, NoBatching, Station, TandemQueue
+from engine.traffic.scheduler import Scheduler
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Sizes
 
 SIZE_STREAM, OUTPUT_STREAM, SERVICE_STREAM = 2, 3, 16  # station s draws service times from SERVICE_STREAM + s
+_GUESS_STREAM = 6
 _NO_ROWS = np.empty(0, np.int64)
 _NO_SCALE = np.empty(0)
 
@@ -235,41 +237,120 @@ def run_stations(
     return RawRun(arrive, None, finish, busy, int(events), "events", start, came if traced else None)
 
 
+@dataclass(frozen=True, eq=False)
+class PassRun:
+    """What a calendar leaves beside the requests' instants: passes, preemptions, blocks, gaps in bins.
+
+    Of several replicas together: passes in the order of their starts, peaks of blocks in use added up.
+    """
+
+    log: NDArray[np.float64]
+    passes: int
+    preemptions: int
+    blocks: int
+    peak: int
+    busy_s: float
+    gaps: NDArray[np.int64]
+    sums: NDArray[np.float64]
+
+
+def run_passes(
+    times: Times,
+    scheduler: Scheduler,
+    asked: Requests,
+    clients: int = 0,
+    *,
+    seed: int = 0,
+    places: int | None = None,
+    groups: int = 1,
+    most: int = 0,
+) -> PassRun:
+    """Run requests through a serving engine, dealt to its replicas in turn; ``asked`` receives their instants.
+
+    Parameters
+    ----------
+    clients
+        Of a closed loop, dealt likewise; 0: all arrivals are given.
+    places
+        Waiting places of all replicas together, split evenly: who finds them taken while the engine works is turned
+        away. None: no limit.
+    groups
+        Consecutive batches of requests whose gaps between tokens are counted apart.
+    most
+        Passes whose log is kept, of each replica.
+    """
+    count = min(scheduler.replicas, clients or asked.arrive.size)
+    gaps, sums = np.zeros((groups, BINS), np.int64), np.zeros((groups, BINS))
+    accept = np.array(scheduler.acceptance, float)
+    blocks = scheduler.kv_blocks or int((-(-(asked.inputs + asked.outputs) // scheduler.block)).sum())
+    logs, totals, busy_s = [], np.zeros(PASSES + 1, np.int64), 0.0
+    for r in range(count):
+        part = asked if count == 1 else Requests(*(np.ascontiguousarray(values[r::count]) for values in asked))
+        rules = Rules(
+            budget=scheduler.budget,
+            chunked=scheduler.chunked,
+            mixed=not scheduler.prefill_first,
+            reserve=float(scheduler.reserve),
+            blocks=blocks,
+            block=scheduler.block,
+            seats=scheduler.max_seqs,
+            late=scheduler.asynchronous,
+            host_s=float(scheduler.host_s),
+            row_s=float(scheduler.sequence_s),
+            hides=scheduler.asynchronous,
+            guesses=len(scheduler.acceptance),
+            places=-1 if places is None else len(range(r, places, count)),
+        )
+        key = stream_key(seed, _GUESS_STREAM, r)
+        log, counts, busy = calendar(part, len(range(r, clients, count)), rules, times, accept, key, gaps, sums, most)
+        logs.append(log)
+        totals += counts[: PASSES + 1]
+        busy_s += busy
+        if count > 1:
+            for values, own in ((asked.arrive, part.arrive), (asked.first, part.first), (asked.finish, part.finish)):
+                values[r::count] = own
+    merged = np.concatenate(logs)
+    passes, lost, peak = (int(totals[k]) for k in (PASSES, PREEMPTED, PEAK))
+    order = np.argsort(merged[:, 0], kind="stable")
+    return PassRun(merged[order], passes, lost, count * blocks, peak, busy_s, gaps, sums)
+
+
+def requests_of(
+    arrive: NDArray[np.float64],
+    inputs: NDArray[np.int64],
+    outputs: NDArray[np.int64],
+    cached: NDArray[np.int64] | None = None,
+    think: NDArray[np.float64] | None = None,
+) -> Requests:
+    """Requests as the calendar takes them: arrivals and think times [s], tokens; their instants are nan before."""
+    n, blank = arrive.size, np.full(arrive.size, np.nan)
+    hit = np.zeros(n, np.int64) if cached is None else cached
+    return Requests(arrive, inputs, outputs, hit, np.zeros(n) if think is None else think, blank, blank.copy())
+
+
 def run_decoder(
     decoder: DecoderServer, arrive: NDArray[np.float64], inputs: NDArray[np.int64], outputs: NDArray[np.int64]
 ) -> RawRun:
-    """Send prompts of ``inputs`` that want ``outputs`` tokens through a decoder.
+    """Send prompts of ``inputs`` that want ``outputs`` tokens through a decoder; what its cache can't hold is dropped.
 
     TrafficError for a request longer than the longest context tabled.
     """
-    service, policy = decoder.service, decoder.policy
-    longest = int((inputs + outputs).max())
-    if longest > service.contexts[-1]:
-        raise TrafficError(f"a request of {longest} tokens is above the longest context tabled, {service.contexts[-1]}")
-    step = np.ascontiguousarray(service.step_s[: policy.max_batch])
-    prefills, steps = np.zeros(service.prefill_s.shape), np.zeros(step.shape)
-    first, finish = np.empty(arrive.size), np.empty(arrive.size)
-    events, busy = run_continuous(
-        arrive,
-        inputs,
-        outputs,
-        service.replicas,
-        policy.max_batch,
-        -1 if service.cache_tokens is None else service.cache_tokens,
-        -1 if policy.places is None else policy.places,
-        np.asarray(service.contexts, np.float64),
-        service.prefill_s,
-        step,
-        prefills,
-        steps,
-        first,
-        finish,
-    )
-    used = {"server": busy / service.replicas}
-    for name, (prefill_busy, step_busy, copies) in service.resources.items():
-        total = (prefills * np.asarray(prefill_busy)).sum()
-        used[name] = float(total + (steps * np.asarray(step_busy)[: policy.max_batch]).sum()) / copies
-    return RawRun(arrive, first, finish, used, int(events), "events")
+    scheduler, need = decoder.scheduler, inputs + outputs
+    if int(need.max()) > decoder.longest:
+        raise TrafficError(
+            f"a request of {int(need.max())} tokens is above the longest context tabled, {decoder.longest}"
+        )
+    fit = np.full(need.shape, True)
+    if scheduler.kv_blocks is not None:
+        fit = -(-need // scheduler.block) <= scheduler.kv_blocks
+    asked = requests_of(*(np.ascontiguousarray(values[fit]) for values in (arrive, inputs, outputs)))
+    first, finish = np.full((2, arrive.size), np.nan)
+    events, busy_s = arrive.size, 0.0
+    if fit.any():
+        ran = run_passes(decoder.times, scheduler, asked, places=decoder.places)
+        first[fit], finish[fit] = asked.first, asked.finish
+        events, busy_s = events + ran.passes, ran.busy_s
+    return RawRun(arrive, first, finish, {"server": busy_s / scheduler.replicas}, events, "events")
 
 
 def run(
@@ -333,8 +414,7 @@ def saturated(
     size = sizes.draw(n, seed, SIZE_STREAM, 0)
     arrive = np.zeros(n)
     if isinstance(system, DecoderServer):
-        open_door = replace(system, policy=replace(system.policy, places=None))
-        raw = run_decoder(open_door, arrive, size, outputs.draw(n, seed, OUTPUT_STREAM, 0))
+        raw = run_decoder(replace(system, places=None), arrive, size, outputs.draw(n, seed, OUTPUT_STREAM, 0))
     else:
         stations = tuple(replace(s, policy=replace(s.policy, places=None)) for s in system.stations)
         raw = run_stations(replace(system, stations=stations), arrive, size, varied=False)

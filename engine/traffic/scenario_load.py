@@ -22,8 +22,8 @@ from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario
 from engine.scenario.overrides import apply
 from engine.traffic.plan import NodeFacts
-from engine.traffic.policies import ContinuousBatching, DecoderServer, Policy, TandemQueue, single
-from engine.traffic.service import DecoderService, Service, TrafficError, whole
+from engine.traffic.policies import Policy, TandemQueue, single
+from engine.traffic.service import Service, TrafficError, whole
 from engine.traffic.sla import Headline
 
 SIZES = {"inputs": "inputs", "items": "batch", "lookups": "params.lookups"}
@@ -162,58 +162,6 @@ def service_table(
     return replace(table, bound=report.limited_by)
 
 
-def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = None) -> DecoderService:
-    """Prefill and step times of a decoder scenario, and the tokens its memory holds beside the weights.
-
-    Prefill of c tokens is the TTFT of such a request alone; a step at context c (prompt and outputs so far) is what
-    the next output adds, or where layers see their own chunk alone, what outputs around c add in the mean: as many as a
-    chunk has. Both are tabled at powers of two up to ``longest`` (default: the scenario's inputs plus outputs; requests
-    may not be longer), steps at powers of two of the batch. Steps are scaled together so that what lies between two
-    contexts (blocks that fill in jumps) adds up to `evaluate`'s latency for the scenario's own sequence alone. Devices
-    that a request visits one after the other are as many servers, each as slow as the slowest of them would be alone.
-    An estimate, as good as the cost model.
-    TrafficError for a network that makes no tokens one by one.
-    """
-    whole("max_batch", max_batch)
-    if not is_decoder(scenario):
-        raise TrafficError(f"workload is {scenario.workload!r}; it makes no tokens one by one")
-    longest = longest or scenario.inputs + scenario.outputs
-    own = range(scenario.inputs + 1, scenario.inputs + scenario.outputs)  # contexts of the scenario's own steps
-    contexts = tuple(sorted({*ladder(max(2, longest)), *(min(c, longest) for c in (scenario.inputs, own.start))}))
-    batches = ladder(max_batch)
-    base = scenario.with_(batch=1, outputs=1)
-    first = [priced(base.with_(inputs=c, outputs=scenario.outputs))[2].figure("ttft_s") for c in contexts]
-    prefill = np.array(first, np.float64)
-    points, chunk = np.empty((len(batches), len(contexts))), _chunk(base)
-    for i, b in enumerate(batches):
-        for k, c in enumerate(contexts):
-            many = min(chunk, 2 * c - 1)
-            at = base.with_(batch=b, inputs=max(1, c - 1 - many // 2))
-            short, more = (priced(at.with_(outputs=o))[2].latency_s for o in (1, 1 + many))
-            points[i, k] = (more - short) / many
-    every = np.arange(1, max_batch + 1)
-    step = np.stack([np.interp(every, batches, column) for column in points.T], axis=1)
-    if own and own[-1] <= longest:
-        alone = priced(base.with_(outputs=scenario.outputs))[2].latency_s
-        step *= (alone - prefill[contexts.index(own.start - 1)]) / np.interp(own, contexts, step[0]).sum()
-    _, plan, times = priced(base)
-    report, visited = checked(scenario.with_(batch=1)), len(plan.stages) if plan.pipelined else 1
-    slowed = max(1.0, visited * times.interval_s / times.latency_s)
-    return DecoderService(
-        contexts,
-        slowed * prefill,
-        slowed * step,
-        replicas=plan.replicas * scenario.streams * visited,
-        cache_tokens=cache_tokens(base, longest),
-        bound=report.limited_by,
-    )
-
-
-def _chunk(scenario: Scenario) -> int:
-    """Tokens of the largest chunk that a layer attends in; 1 where none does. [-]"""
-    return max((int(op.cap) for phase in bind(scenario).graph.phases for op in phase.ops if op.anew), default=1)
-
-
 def cache_tokens(scenario: Scenario, longest: int) -> int | None:
     """Tokens that fit a replica's memory beside the weights and the activations of the longest prompt. [-]"""
     short, far = (
@@ -229,18 +177,9 @@ def cache_tokens(scenario: Scenario, longest: int) -> int | None:
 
 
 def load_of(
-    scenario: Scenario,
-    policy: Policy | ContinuousBatching,
-    sizes: Sequence[int] | None = None,
-    longest: int | None = None,
-    sizes_are: str = "inputs",
-) -> TandemQueue | DecoderServer:
-    """The system to simulate: a decoder under continuous batching, else one station under ``policy``.
-
-    TrafficError for a policy that the network can't be served by.
-    """
-    if isinstance(policy, ContinuousBatching):
-        return DecoderServer(decoder_table(scenario, policy.max_batch, longest), policy)
+    scenario: Scenario, policy: Policy, sizes: Sequence[int] | None = None, sizes_are: str = "inputs"
+) -> TandemQueue:
+    """The scenario as one station under ``policy``. TrafficError for one that the network can't be served by."""
     if is_decoder(scenario) and policy.max_batch > 1:
         raise TrafficError("policy is one for whole requests; a decoder that batches does so continuously")
     return single(service_table(scenario, policy.max_batch, sizes, sizes_are), policy)

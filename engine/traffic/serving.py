@@ -9,6 +9,7 @@ from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError
 from engine.traffic.arrangements import ARRANGEMENTS, packets, pool, stages
 from engine.traffic.arrivals import Arrivals
+from engine.traffic.pass_times import decoder_of
 from engine.traffic.plan import CapacityPlan, Demand, FailureDomain, SiteFacts, capacity_plan
 from engine.traffic.policies import (
     BucketedBatching,
@@ -103,7 +104,7 @@ class Serving:
                 if self.buckets > 1 or self.sizes_are != "inputs":
                     raise TrafficError("a decoder's requests have inputs and outputs, and batch without buckets")
                 policy = ContinuousBatching(most, self.places)
-                return load_of(scenario, policy, longest=inputs.largest + outputs.largest), inputs, outputs
+                return decoder_of(scenario, policy, inputs.largest + outputs.largest), inputs, outputs
         elif self.outputs is not None:
             raise TrafficError(f"outputs are given; {scenario.workload!r} makes no tokens one by one")
         grid = None if self.sizes is None else ladder(self.sizes.largest)
@@ -117,7 +118,7 @@ class Serving:
             return pool(scenario, rule, self.services), alike, alike
         if self.sizes is None:
             inputs = Fixed(scenario.batch if self.sizes_are == "items" else scenario.inputs)
-        return load_of(scenario, rule, grid, sizes_are=self.sizes_are), inputs, outputs
+        return load_of(scenario, rule, grid, self.sizes_are), inputs, outputs
 
     def _policy(self, grid: Sequence[int] | None) -> Policy:
         if self.max_batch in (None, 1):

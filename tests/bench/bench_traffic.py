@@ -12,9 +12,6 @@ from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_
 from engine.kernels.events.rng import fill_exponential, stream_key
 from engine.traffic import (
     BucketedBatching,
-    ContinuousBatching,
-    DecoderServer,
-    DecoderService,
     DynamicBatching,
     Fixed,
     LogNormal,
@@ -29,7 +26,7 @@ from engine.traffic import (
 )
 from engine.traffic.runs import launch_tables, run_decoder, run_stations
 from tests.bench.timing import Row, row
-from tests.laws.traffic.queues import affine, pool_behind_network, sparse_dense
+from tests.laws.traffic.queues import affine, decoder, pool_behind_network, sparse_dense
 from tests.reference.naive_events import TwinStation, simpy_chain
 
 _REQUESTS = 1_000_000
@@ -148,8 +145,8 @@ def _chained(system: TandemQueue, sizes: object) -> tuple[int, float]:
 
 def _decoder() -> tuple[int, float]:
     """Events (iterations and arrivals) of a decoder at 80% of capacity, and the CPU seconds they take."""
-    table = DecoderService((1, 512), np.array([1e-3, 2e-2]), np.outer(1 + 0.02 * np.arange(16), [1e-3, 2e-3]), 2)
-    system, sizes = DecoderServer(table, ContinuousBatching(16)), LogNormal(64, 0.5, 256)
+    steps = np.outer(1 + 0.02 * np.arange(16), [1e-3, 2e-3])
+    system, sizes = decoder((1, 512), np.array([1e-3, 2e-2]), steps, 2), LogNormal(64, 0.5, 256)
     n = _REQUESTS // 20
     tokens = sizes.draw(n, 1, 2, 0), sizes.draw(n, 1, 3, 0)
     arrive = Poisson(0.8 * capacity(system, sizes, sizes).qps).times(n, 1, 0)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import simpy
 
-from engine.traffic.calendar import Scheduler
+from engine.traffic.scheduler import Scheduler
 
 
 @dataclass
@@ -57,6 +57,7 @@ class Twin:
     lengths: list[tuple[int, int, int]]  # prompt, output, cached
     think: list[float]
     clients: int
+    places: int | None = None
     first: dict[int, float] = field(default_factory=dict)
     finish: dict[int, float] = field(default_factory=dict)
     preempted: int = 0
@@ -143,6 +144,14 @@ class Twin:
             shares[one.number] = tokens
         return shares
 
+    def let_in(self, until):
+        """Queues who has come; who finds the places taken is turned away."""
+        for at, one in sorted(self.coming, key=lambda c: (c[0], c[1].number)):
+            idle = not self.running and at >= until
+            if at <= until and (self.places is None or len(self.waiting) - idle < self.places):
+                self.waiting.append(one)
+        self.coming = [c for c in self.coming if c[0] > until]
+
     def engine(self):
         env, began = self.env, 0.0
         while True:
@@ -154,8 +163,7 @@ class Twin:
             until = began if self.rules.asynchronous else env.now
             if not self.waiting and not self.running:
                 until = env.now
-            self.waiting += [one for at, one in sorted(self.coming, key=lambda c: (c[0], c[1].number)) if at <= until]
-            self.coming = [c for c in self.coming if c[0] > until]
+            self.let_in(until)
             shares = self.form()
             work = [one for one in self.running if one.number in shares]
             decodes = [s for s in work if s.over or (s.made and s.context - s.written == 1)]

@@ -26,7 +26,7 @@ BINS = 5200
 _LEAST_GAP, _BINS_PER_E = 1e-8, 200.0  # bins of half a per cent, from 10 ns to 2,000 s
 
 # counts of the engine's state
-FRONT, BACK, RUNNING, FREE, UNSEEN, PREEMPTED, PEAK, GIVEN_NEXT, THINK_FRONT, THINK_BACK = range(10)
+FRONT, BACK, RUNNING, FREE, UNSEEN, PREEMPTED, PEAK, PASSES, GIVEN_NEXT, THINK_FRONT, THINK_BACK = range(11)
 # counts of the pass being formed
 PREFILL, PROMPTS, ROWS, CONTEXT, LEFT, LOST, WAITS = range(7)
 
@@ -46,6 +46,7 @@ class Rules(NamedTuple):
     row_s: float
     hides: bool  # the host works beside the device: the longer of both counts, not their sum
     guesses: int  # tokens guessed ahead in a pass
+    places: int  # of the queue: who finds them taken while the engine works is turned away; below 0: no limit
 
 
 class Times(NamedTuple):
@@ -72,7 +73,8 @@ class Requests(NamedTuple):
 
     ``arrive`` [s]: of a closed loop given for the first ``clients`` requests, and receives the others': ``think`` [s]
     after a client's answer. ``inputs``, ``outputs``, ``cached``: tokens in and out, and those of the input that are in
-    the cache already. ``first``, ``finish``: receive the instants of the first and the last token [s].
+    the cache already. ``first``, ``finish``: receive the instants of the first and the last token [s]; nan of those
+    that are turned away.
     """
 
     arrive: np.ndarray
@@ -137,6 +139,31 @@ def prompt_seconds(times, before, tokens):
 
 
 @kernel
+def _attends(times, rows, context):
+    """Attention of ``rows`` that decode, as a line: valid up to a context, its start, value there [s], slope [s]."""
+    k, weight = _cell(times.rows, rows)
+    j, share = _cell(times.contexts, context)
+    inside = share > 0.0 and share < 1.0
+    right = j + 1 if share > 0.0 else j
+    low, high = times.attention[k, j], times.attention[k, right]
+    if weight > 0.0:
+        low = low * (1.0 - weight) + times.attention[k + 1, j] * weight
+        high = high * (1.0 - weight) + times.attention[k + 1, right] * weight
+    if inside:
+        start, end = times.contexts[j], times.contexts[right]
+        return end, start, low, (high - low) / (end - start)
+    beyond = share > 0.0 or times.contexts.shape[0] == 1
+    return (math.inf if beyond else max(context, times.contexts[0])), context, high, 0.0
+
+
+@kernel
+def _decodes(times, rows, context):
+    """Seconds of ``rows`` that decode at ``context`` tokens in the mean, by the machine's coefficients."""
+    given = times.given
+    return max(given[6], given[3] + given[4] * rows + given[5] * context)
+
+
+@kernel
 def pass_seconds(times, rules, prefill, prompts, attention, rows, context):
     """Seconds of a pass. An estimate, or as given.
 
@@ -150,14 +177,10 @@ def pass_seconds(times, rules, prefill, prompts, attention, rows, context):
         seconds += given[0] + given[1] * t + given[2] * t * t
         seconds += _at(times.tokens, times.linear, t + n * (1 + rules.guesses)) + attention
     if rows > 0:
-        seconds += max(given[6], given[3] + given[4] * n + given[5] * context)
+        _, start, value, slope = _attends(times, n, context)
+        seconds += _decodes(times, n, context) + (value + slope * (context - start))
         if prefill == 0:
             seconds += _at(times.rows, times.decode, n)
-        k, weight = _cell(times.rows, n)
-        far = _at(times.contexts, times.attention[k], context)
-        if weight > 0.0:
-            far = far * (1.0 - weight) + _at(times.contexts, times.attention[k + 1], context) * weight
-        seconds += far
     if rows + prompts > 0:
         seconds += _at(times.rows, times.head, float(rows + prompts))
     host = rules.host_s + rules.row_s * (rows + prompts)
@@ -165,11 +188,15 @@ def pass_seconds(times, rules, prefill, prompts, attention, rows, context):
 
 
 @kernel
+def _bin(seconds):
+    """Bin of a gap. [-]"""
+    return 0 if seconds <= _LEAST_GAP else min(BINS - 1, int(_BINS_PER_E * math.log(seconds / _LEAST_GAP)))
+
+
+@kernel
 def _count(gaps, sums, group, seconds, many):
     """Counts ``many`` gaps of so many seconds."""
-    at = 0
-    if seconds > _LEAST_GAP:
-        at = min(BINS - 1, int(_BINS_PER_E * math.log(seconds / _LEAST_GAP)))
+    at = _bin(seconds)
     gaps[group, at] += many
     sums[group, at] += many * seconds
 
@@ -181,13 +208,18 @@ def _blocks(tokens, block):
 
 
 @kernel
-def _arrivals(requests, state, known, seen):
+def _arrivals(requests, state, rules, known, seen):
     """Queues who has come by ``seen``: arrivals given, and requests of clients that have thought."""
     n, arrive = state.n, requests.arrive
     while n[GIVEN_NEXT] < known and arrive[n[GIVEN_NEXT]] <= seen:
-        state.queue[n[BACK]] = n[GIVEN_NEXT]
-        n[BACK] += 1
+        i = n[GIVEN_NEXT]
         n[GIVEN_NEXT] += 1
+        idle = n[RUNNING] == 0 and arrive[i] >= seen
+        if rules.places >= 0 and n[BACK] - n[FRONT] - idle >= rules.places:
+            requests.first[i] = requests.finish[i] = math.nan
+            continue
+        state.queue[n[BACK]] = i
+        n[BACK] += 1
     while n[THINK_FRONT] < n[THINK_BACK] and arrive[state.thinking[n[THINK_FRONT]]] <= seen:
         state.queue[n[BACK]] = state.thinking[n[THINK_FRONT]]
         n[BACK] += 1
@@ -358,6 +390,14 @@ def _steps(requests, state, rules, this):
 
 
 @kernel
+def _flush(gaps, sums, sharing, at, many, seconds):
+    """Counts ``many`` gaps of a bin, ``seconds`` together, for every sequence of a group. [s]"""
+    for group in range(sharing.shape[0]):
+        gaps[group, at] += many * sharing[group]
+        sums[group, at] += seconds * sharing[group]
+
+
+@kernel
 def _decode_on(requests, state, rules, times, this, count, began, now, until, gaps, sums):
     """Runs up to ``count`` - 1 more passes of the sequences that decode, before ``until``; their number, began, now."""
     n, groups, total = state.n, gaps.shape[0], requests.arrive.shape[0]
@@ -367,14 +407,27 @@ def _decode_on(requests, state, rules, times, this, count, began, now, until, ga
         i = state.run[k]
         sharing[i * groups // total] += 1
         _count(gaps, sums, i * groups // total, now - state.last[i], 1)
+    many, total_s, low, high, at = 0, 0.0, 0.0, 0.0, 0  # gaps of one bin, not yet counted
+    upto, start, value, slope = 0.0, 0.0, 0.0, 0.0
+    fixed = _at(times.rows, times.decode, float(rows)) + _at(times.rows, times.head, float(rows))
+    host = rules.host_s + rules.row_s * rows
     while steps < count and until > (began if rules.late else now):
         context += rows
+        mean = context / rows
+        if mean > upto:
+            upto, start, value, slope = _attends(times, float(rows), mean)
+        seconds = _decodes(times, float(rows), mean) + (value + slope * (mean - start)) + fixed
         began = now
-        now += pass_seconds(times, rules, 0, 0, 0.0, rows, context / rows)
-        for group in range(groups):
-            if sharing[group] > 0:
-                _count(gaps, sums, group, now - began, sharing[group])
+        now += max(seconds, host) if rules.hides else seconds + host
+        gap = now - began
+        if gap < low or gap >= high:
+            _flush(gaps, sums, sharing, at, many, total_s)
+            at, many, total_s = _bin(gap), 0, 0.0
+            low, high = _LEAST_GAP * math.exp(at / _BINS_PER_E), _LEAST_GAP * math.exp((at + 1) / _BINS_PER_E)
+        many += 1
+        total_s += gap
         steps += 1
+    _flush(gaps, sums, sharing, at, many, total_s)
     for k in range(n[RUNNING]):
         i = state.run[k]
         state.computed[i] += steps - 1
@@ -437,7 +490,9 @@ def _settle(requests, state, rules, accept, key, steady, now, gaps, sums):
 
 @kernel
 def calendar(requests, clients, rules, times, accept, key, gaps, sums, most):
-    """Run to the last token; returns the log of passes (rows, len(`PASS`)), preemptions and peak of blocks in use.
+    """Run to the last token; returns the log of passes (rows, len(`PASS`)), the engine's counts and busy seconds.
+
+    Of the counts `PASSES`, `PREEMPTED` and `PEAK` (of blocks in use) say what the run was.
 
     Parameters
     ----------
@@ -464,20 +519,20 @@ def calendar(requests, clients, rules, times, accept, key, gaps, sums, most):
         np.empty(total, np.int64),
         np.empty(seats, np.int64),
         np.empty(seats, np.int64),
-        np.zeros(10, np.int64),
+        np.zeros(11, np.int64),
     )
     n, this = state.n, np.zeros(7, np.int64)
     n[FREE] = rules.blocks
     known = total if clients == 0 else min(total, clients)
     started, logged = known, 0
     log = np.empty((most, len(PASS)))
-    now = began = 0.0
+    now = began = busy = 0.0
     while True:
-        _arrivals(requests, state, known, began if rules.late else now)
+        _arrivals(requests, state, rules, known, began if rules.late else now)
         if n[RUNNING] == 0 and n[FRONT] == n[BACK]:
             coming = _next(requests, state, known)
             if coming == math.inf:
-                return log[:logged], n[PREEMPTED], n[PEAK]
+                return log[:logged], n, busy
             now = began = max(now, coming)
             continue
         waiting = n[BACK] - n[FRONT]
@@ -491,6 +546,8 @@ def calendar(requests, clients, rules, times, accept, key, gaps, sums, most):
             joins = n[RUNNING] < seats and this[LEFT] > 0 and this[WAITS] == 0
             until = _next(requests, state, known) if joins else math.inf
             steps, began, now = _decode_on(requests, state, rules, times, this, count, began, now, until, gaps, sums)
+        n[PASSES] += steps
+        busy += now - start
         if logged < most:
             log[logged, 0], log[logged, 1], log[logged, 2] = start, now - start, steps
             log[logged, 3], log[logged, 4], log[logged, 5] = this[PREFILL], this[ROWS], rules.blocks - n[FREE]

@@ -21,6 +21,7 @@ from engine.scenario import ScenarioError, encode
 from engine.scenario.configuration import configuration
 from engine.scenario.token import unpack
 from engine.traffic import DecoderServer, DynamicBatching, NoBatching, Poisson, Sla, max_qps
+from engine.traffic.runs import run_decoder
 from engine.traffic.scenario_load import load_of
 from engine.traffic.serving import Serving
 from hardware_specs import default_catalog
@@ -104,9 +105,11 @@ def test_a_row_opens_in_load_with_its_own_figures(id: str) -> None:
         scenario = row.best.scenario
         queue, _, _ = Serving().of(scenario)
         if isinstance(queue, DecoderServer):
-            first = np.interp(scenario.inputs, queue.service.contexts, queue.service.prefill_s)
+            ran = run_decoder(queue, np.zeros(1), np.array([scenario.inputs]), np.array([scenario.outputs]))
+            assert ran.first is not None
+            first = ran.first[0]
             alone = evaluate(scenario.with_(batch=1))
-            assert queue.policy.max_batch == scenario.batch
+            assert queue.scheduler.max_seqs == scenario.batch
             assert first == pytest.approx(alone.ttft_s, rel=1e-9)
             joined = evaluate(scenario).continuous
             assert joined is not None

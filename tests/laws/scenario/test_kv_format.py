@@ -16,7 +16,9 @@ from engine.resolve.choices import choices, default_scenario, why_not
 from engine.scenario import ScenarioError, decode, encode
 from engine.scenario.fields import field
 from engine.sweep.attribution import attribute
-from engine.traffic.scenario_load import decoder_table, priced
+from engine.traffic.pass_times import decoder_of
+from engine.traffic.policies import ContinuousBatching
+from engine.traffic.scenario_load import priced
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 from tests.each import each
@@ -79,11 +81,11 @@ def test_what_a_gpu_moves_less_is_half_of_its_state(workload):
 @pytest.mark.parametrize("system", ["h100-sxm", "xeon-8480plus"])
 def test_the_cache_holds_twice_the_tokens(system):
     base = default_scenario(system, "gpt2-1.5b", precision="bf16")
-    plain, eight = (decoder_table(s, longest=64) for s in (base, base.with_(kv_format="fp8")))
-    assert plain.cache_tokens is not None
-    assert eight.cache_tokens is not None
-    assert abs(eight.cache_tokens - 2 * plain.cache_tokens) <= 2
-    assert (eight.step_s <= plain.step_s).all()
+    plain, eight = (decoder_of(s, ContinuousBatching(1), 64) for s in (base, base.with_(kv_format="fp8")))
+    assert plain.scheduler.kv_blocks is not None
+    assert eight.scheduler.kv_blocks is not None
+    assert abs(eight.scheduler.kv_blocks - 2 * plain.scheduler.kv_blocks) <= 2
+    assert (eight.times.attention <= plain.times.attention).all()
 
 
 def test_links_of_before_open_and_stay_as_they_are():

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.traffic import Mixed, NoBatching, Resource, Service, Station, TandemQueue
+from engine.kernels.events.passes import GIVEN, Times
+from engine.traffic import (
+    ContinuousBatching,
+    DecoderServer,
+    Mixed,
+    NoBatching,
+    Resource,
+    Service,
+    Station,
+    TandemQueue,
+)
 from engine.traffic.closed_forms import Law, erlang_c
 from engine.traffic.policies import PLAIN, Policy
 
@@ -19,6 +30,31 @@ def affine(fixed_s: float, per_item_s: float, max_batch: int, servers: int = 1) 
     batches = np.arange(1, max_batch + 1)
     seconds = np.asarray(fixed_s + batches * per_item_s, np.float64)
     return Service(seconds[:, None], servers=servers)
+
+
+def decoder(
+    contexts: Sequence[int], prefill_s: np.ndarray, step_s: np.ndarray, replicas: int = 1, cache: int | None = None
+) -> DecoderServer:
+    """Continuous batching where passes of so many tokens take ``prefill_s``, and steps of b+1 sequences ``step_s``.
+
+    ``prefill_s`` (points,), ``step_s`` (batches, points), both at ``contexts`` [tokens]; in a mixed pass they add up.
+    ``cache``: of a replica [tokens].
+    """
+    grid, rows = np.array(contexts, float), np.arange(1.0, 1.0 + len(step_s))
+    nothing = np.zeros(len(rows))
+    times = Times(
+        np.zeros(len(GIVEN)),
+        grid,
+        np.array(prefill_s, float),
+        rows,
+        nothing,
+        nothing,
+        grid,
+        np.zeros(grid.size),
+        np.array(step_s, float),
+    )
+    scheduler = ContinuousBatching(len(rows)).scheduler(contexts[-1])
+    return DecoderServer(times, replace(scheduler, replicas=replicas, kv_blocks=cache), contexts[-1])
 
 
 def sparse_dense(

@@ -10,7 +10,8 @@ import pytest
 from engine.cli.main import main
 from engine.kernels.events.passes import GIVEN, PASS, Times
 from engine.traffic import Fixed, LogNormal, Poisson, TrafficError, Uniform
-from engine.traffic.calendar import POLICIES, ClosedLoop, Scheduler, ServingReport, serve
+from engine.traffic.calendar import ClosedLoop, ServingReport, serve
+from engine.traffic.scheduler import POLICIES, Scheduler
 from engine.traffic.sizes import Listed
 from tests.each import each
 

@@ -13,9 +13,6 @@ from engine.kernels.jit import JIT_ENABLED
 from engine.traffic import (
     BucketedBatching,
     Bursty,
-    ContinuousBatching,
-    DecoderServer,
-    DecoderService,
     Deterministic,
     DynamicBatching,
     Fixed,
@@ -37,7 +34,7 @@ from engine.traffic import (
     timeline,
 )
 from engine.traffic.estimates import student_t
-from tests.laws.traffic.queues import affine, mm1, mm1n, mmc, on_path_nic, pool_behind_network, sparse_dense
+from tests.laws.traffic.queues import affine, decoder, mm1, mm1n, mmc, on_path_nic, pool_behind_network, sparse_dense
 
 pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="statistics need the compiled engine's speed")
 
@@ -52,10 +49,7 @@ QUEUES = {
 BATCHING = single(affine(2 * MS, 0.4 * MS, 16, servers=4), DynamicBatching(16, 5 * MS))
 BY_SIZE = np.outer(1 + 0.2 * np.arange(8), [1 * MS, 2 * MS, 4 * MS])
 BUCKETED = single(Service(BY_SIZE, sizes=(16, 64, 256)), BucketedBatching((16, 64), 8, 2 * MS))
-DECODER = DecoderServer(
-    DecoderService((1, 512), np.array([1 * MS, 10 * MS]), np.outer(1 + 0.02 * np.arange(16), [1 * MS, 2 * MS])),
-    ContinuousBatching(16),
-)
+DECODER = decoder((1, 512), np.array([1 * MS, 10 * MS]), np.outer(1 + 0.02 * np.arange(16), [1 * MS, 2 * MS]))
 WORDS = LogNormal(40, 0.8, 256)
 
 

@@ -9,9 +9,7 @@ import pytest
 from engine.traffic import (
     BucketedBatching,
     Bursty,
-    ContinuousBatching,
     DecoderServer,
-    DecoderService,
     Demand,
     Diurnal,
     DynamicBatching,
@@ -34,8 +32,10 @@ from engine.traffic import (
     simulate,
     single,
 )
+from engine.traffic.scheduler import Scheduler
 from engine.traffic.serving import Serving
 from tests.each import each
+from tests.laws.traffic.queues import decoder
 
 NODE = NodeFacts(qps=400.0, full_qps=500.0, idle_w=200.0, busy_w=600.0, capex_usd=20_000.0, cards=6)
 TWO = Service(np.array([[1e-3, 2e-3]]), sizes=(1, 8))
@@ -52,7 +52,7 @@ BAD = {
     "sizes": lambda: Service(np.ones((1, 2)), sizes=(4, 4)),
     "batches": lambda: Service.from_points([2, 4], [1.0, 2.0]),
     "servers": lambda: Service.constant(1.0, servers=0),
-    "contexts": lambda: DecoderService((8, 4), np.ones(2), np.ones((1, 2))),
+    "longest is 0": lambda: DecoderServer(decoder((1, 8), np.ones(2), np.ones((1, 2))).times, Scheduler(), 0),
     "places": lambda: DynamicBatching(8, 0.0, places=4),
     "timeout_s": lambda: DynamicBatching(8, float("inf")),
     "edges": lambda: BucketedBatching((8, 8), 4, 0.0),
@@ -75,7 +75,7 @@ BAD = {
     "rack_w": lambda: capacity_plan(Demand((1.0,)), NODE, SiteFacts(rack_w=100.0)),
     "survives": lambda: capacity_plan(Demand((1.0,)), NODE, survives="meteor"),
     "longest": lambda: simulate(
-        DecoderServer(DecoderService((1, 8), np.ones(2), np.ones((1, 2))), ContinuousBatching(1)),
+        decoder((1, 8), np.ones(2), np.ones((1, 2))),
         Poisson(0.01),
         sizes=Fixed(8),
         outputs=Fixed(8),

@@ -24,7 +24,8 @@ from engine.traffic import (
     max_qps,
     simulate,
 )
-from engine.traffic.scenario_load import decoder_table, is_decoder, load_of, node_facts, service_table
+from engine.traffic.pass_times import decoder_of
+from engine.traffic.scenario_load import is_decoder, load_of, node_facts, service_table
 from engine.traffic.serving import Serving
 
 pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="statistics need the compiled engine's speed")
@@ -45,7 +46,7 @@ IDLE = [
 def test_median_at_one_percent_load_is_the_latency_of_evaluate(name: str) -> None:
     scenario = preset(name).scenario
     decoder = is_decoder(scenario)
-    system = load_of(scenario, ContinuousBatching(1) if decoder else NoBatching())
+    system = decoder_of(scenario, ContinuousBatching(1)) if decoder else load_of(scenario, NoBatching())
     sizes = {"sizes": Fixed(scenario.inputs), "outputs": Fixed(scenario.outputs)}
     top = capacity(system, **sizes)
     report = simulate(system, Poisson(0.01 * top.qps), requests=3_200, **sizes)
@@ -73,8 +74,8 @@ def test_batching_a_gpu_decoder_carries_more_inside_the_same_limit() -> None:
     scenario = preset("v100-1.5b").scenario
     carried = []
     for batch in (1, 8):
-        system = load_of(scenario, ContinuousBatching(batch))
-        assert system.service.cache_tokens > scenario.inputs + scenario.outputs
+        system = decoder_of(scenario, ContinuousBatching(batch))
+        assert system.scheduler.kv_blocks > scenario.inputs + scenario.outputs
         best = max_qps(
             system,
             Sla(3 * evaluate(scenario).latency_s),
@@ -91,7 +92,7 @@ def test_what_cannot_be_loaded_says_why() -> None:
     with pytest.raises(TrafficError, match="Does not fit"):
         service_table(default_scenario("xeon-d-2191", "dlrm-less-complex"))
     with pytest.raises(TrafficError, match="no tokens"):
-        decoder_table(preset("node-resnext").scenario)
+        decoder_of(preset("node-resnext").scenario, ContinuousBatching(1))
     with pytest.raises(TrafficError, match="continuously"):
         load_of(preset("dfx-345m").scenario, DynamicBatching(4, 0.1))
     scenario = preset("brainwave-gru").scenario
@@ -195,8 +196,10 @@ def test_bad_commands_get_one_sentence(capsys, argv, says) -> None:
     assert err.count("\n") == 1
 
 
-def test_help_shows_commands_that_run(capsys) -> None:
+def test_help_shows_commands_that_run(capsys, tmp_path, monkeypatch) -> None:
     """Every example of --help is parsed, and the cheap ones are run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "passes.yaml").write_text("prefill: {base_ms: 12}\ndecode: {base_ms: 2.5}\n")
     for command in ("simulate", "capacity"):
         with pytest.raises(SystemExit):
             main([command, "--help"])

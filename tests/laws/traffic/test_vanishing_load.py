@@ -12,7 +12,9 @@ from engine.cost.report import Report
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
 from engine.traffic import Poisson, Sla, TrafficError, capacity, simulate
-from engine.traffic.scenario_load import decoder_table, is_decoder, priced
+from engine.traffic.pass_times import decoder_of
+from engine.traffic.policies import ContinuousBatching
+from engine.traffic.scenario_load import is_decoder, priced
 from engine.traffic.serving import Serving
 from tests.effort import examples
 from tests.laws.cost.test_views_agree import random_scenarios
@@ -74,7 +76,9 @@ def test_the_page_names_the_latency_of_evaluate_at_a_load_that_vanishes() -> Non
 
 def test_requests_shorter_than_the_scenarios_own_have_a_table_too() -> None:
     scenario = PRESETS["dfx-345m"].scenario
-    short = decoder_table(scenario, longest=scenario.inputs // 2)
-    usual = decoder_table(scenario)
-    assert short.contexts[-1] == scenario.inputs // 2
-    assert short.step_s[0, 0] == pytest.approx(usual.step_s[0, 0], rel=0.01)
+    short = decoder_of(scenario, ContinuousBatching(1), scenario.inputs // 2)
+    usual = decoder_of(scenario, ContinuousBatching(1))
+    assert short.longest == scenario.inputs // 2
+    assert short.times.contexts[-1] == short.longest - 1
+    step = [engine.times.decode[0] + engine.times.head[0] + engine.times.attention[0, 0] for engine in (short, usual)]
+    assert step[0] == pytest.approx(step[1], rel=0.01)

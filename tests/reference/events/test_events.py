@@ -10,10 +10,6 @@ from engine.kernels.events.recursions import fifo, fifo_constant, fifo_finite
 from engine.kernels.jit import JIT_ENABLED
 from engine.traffic import (
     BucketedBatching,
-    Bursty,
-    ContinuousBatching,
-    DecoderServer,
-    DecoderService,
     DynamicBatching,
     Gamma,
     LogNormal,
@@ -24,10 +20,10 @@ from engine.traffic import (
     TandemQueue,
     single,
 )
-from engine.traffic.runs import run_decoder, run_stations, service_factors
+from engine.traffic.runs import run_stations, service_factors
 from tests.each import each
 from tests.laws.traffic.queues import affine, on_path_nic, pool_behind_network, sparse_dense
-from tests.reference.naive_events import TwinStation, simpy_chain, simpy_continuous
+from tests.reference.naive_events import TwinStation, simpy_chain
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # 64-bit wrap, uncompiled
 
@@ -154,30 +150,6 @@ def test_policy_equals_simpy_twin(name: str) -> None:
     np.testing.assert_array_equal(ours.finish, again.finish)
     assert ours.busy == pytest.approx(again.busy)
     assert ours.engine == ("recursion" if name in RECURSIVE else "events")
-
-
-CONTEXTS = (1, 64, 512)
-DECODER = DecoderService(
-    CONTEXTS, np.array([1e-3, 4e-3, 0.03]), np.outer(1 + 0.05 * np.arange(12), [1e-3, 1.1e-3, 1.8e-3])
-)
-
-
-@pytest.mark.parametrize(
-    ("replicas", "batch", "cache", "places", "qps"),
-    [(1, 1, None, None, 25.0), (1, 12, None, None, 90.0), (3, 8, 300, None, 180.0), (2, 4, 200, 6, 180.0)],
-)
-def test_continuous_batching_equals_simpy_twin(replicas, batch, cache, places, qps) -> None:
-    n = N
-    arrive = Bursty(qps, 2.0, 0.3, 0.5).times(n, 3, 0)
-    inputs = LogNormal(40, 0.8, 200).draw(n, 3, 2, 0)
-    outputs = LogNormal(20, 0.8, 100).draw(n, 3, 3, 0)
-    service = DecoderService(CONTEXTS, DECODER.prefill_s, DECODER.step_s, replicas, cache)
-    ours = run_decoder(DecoderServer(service, ContinuousBatching(batch, places)), arrive, inputs, outputs)
-    args = (CONTEXTS, DECODER.prefill_s, DECODER.step_s)
-    first, done = simpy_continuous(arrive, inputs, outputs, replicas, batch, cache, places, *args)
-    assert np.isnan(done).any() == (places is not None or bool((inputs + outputs > (cache or np.inf)).any()))
-    np.testing.assert_allclose(ours.finish, done, rtol=0, atol=SAME)
-    np.testing.assert_allclose(ours.first, first, rtol=0, atol=SAME)
 
 
 def kiefer_wolfowitz(arrive, hold, latency, servers, places=None):

@@ -7,8 +7,10 @@ import pytest
 
 from engine.kernels.events.passes import GIVEN, Times
 from engine.kernels.jit import JIT_ENABLED
-from engine.traffic import Gamma, LogNormal
-from engine.traffic.calendar import ClosedLoop, Scheduler, serve
+from engine.traffic import Bursty, ContinuousBatching, DecoderServer, Gamma, LogNormal
+from engine.traffic.calendar import ClosedLoop, serve
+from engine.traffic.runs import run_decoder
+from engine.traffic.scheduler import Scheduler
 from engine.traffic.sizes import Fixed, Listed
 from tests.each import each
 from tests.reference.naive_passes import Machine, Twin
@@ -60,6 +62,30 @@ def test_the_calendar_equals_its_simpy_twin_to_the_bit(name: str) -> None:
     np.testing.assert_array_equal(report.finish, [twin.finish[k] for k in range(N)])
     assert report.preemptions == twin.preempted
     assert (report.preemptions > 0) == (name in PREEMPTED)
+
+
+@each("replicas, batch, cache, places", [(1, 1, None, None), (1, 12, None, None), (3, 8, 600, None), (2, 4, 400, 6)])
+def test_a_decoder_equals_a_twin_of_each_replica_to_the_bit(replicas, batch, cache, places) -> None:
+    """Requests are dealt in turn, as are waiting places; what no cache can hold is dropped before."""
+    arrive = Bursty(12.0, 2.0, 0.3, 0.5).times(N, 3, 0)
+    prompt, output = LogNormal(140, 0.8, 500).draw(N, 3, 2, 0), LogNormal(20, 0.8, 100).draw(N, 3, 3, 0)
+    rules = replace(ContinuousBatching(batch).scheduler(600), replicas=replicas, kv_blocks=cache)
+    ours = run_decoder(DecoderServer(GIVEN_TIMES, rules, 600, places=places), arrive, prompt, output)
+    fit = np.flatnonzero(prompt + output <= (cache or 10**9))
+    first, finish = np.full((2, N), np.nan)
+    for r in range(replicas):
+        own = fit[r::replicas]
+        lengths = [(int(prompt[i]), int(output[i]), 0) for i in own]
+        room = None if places is None else len(range(r, places, replicas))
+        plain = replace(rules, kv_blocks=cache or 10**9)
+        twin = Twin(Machine(*COEFFICIENTS), plain, arrive[own].tolist(), lengths, [], 0, room)
+        twin.run()
+        first[own], finish[own] = (
+            [times.get(k, np.nan) for k in range(own.size)] for times in (twin.first, twin.finish)
+        )
+    np.testing.assert_array_equal(ours.first, first)
+    np.testing.assert_array_equal(ours.finish, finish)
+    assert bool(np.isnan(finish).any()) == (places is not None or fit.size < N)
 
 
 REFERENCE = {  # clients: mean TTFT [ms], mean gap [ms], requests a second; of another implementation

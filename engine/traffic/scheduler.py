@@ -1,0 +1,78 @@
+"""How a serving engine of language models forms its passes, as data, and the defaults of three engines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.traffic.service import TrafficError, positive, whole
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """How a serving engine forms its passes.
+
+    Attributes
+    ----------
+    budget : int
+        Tokens a pass takes in and makes. [tokens]
+    chunked : bool
+        A prompt may enter in pieces; else only where the budget left takes the whole of it.
+    prefill_first : bool
+        A pass prefills or decodes, and prefills where it can; else the two share each pass.
+    reserve : float
+        Share of the output still to come for which admission keeps cache free: 0 blocks are given as tokens come and
+        the latest sequence is preempted where none is left, 1 nobody ever is. [-]
+    kv_blocks, block : int or None, int
+        Blocks of the cache and tokens of a block; None: as many as the device has room for. [-], [tokens]
+    max_seqs : int
+        Sequences in the engine at once. [-]
+    prefix_hit : float
+        Share of every prompt whose keys and values are in the cache already; its blocks count all the same. [-]
+    asynchronous : bool
+        The next pass is formed while one runs: it hides the host's work, and sees arrivals and ends one pass later.
+    host_s, sequence_s : float
+        The host's work for a pass and for each sequence in it. [s]
+    acceptance : tuple of float
+        Speculation: tokens guessed ahead are as many as entries, each the chance that the guess at its place is right
+        where all before it are. [-]
+    replicas : int
+        Engines alike, each with a cache of its own; requests are dealt to them in turn, as are the clients. [-]
+    """
+
+    budget: int = 8192
+    chunked: bool = True
+    prefill_first: bool = False
+    reserve: float = 0.0
+    kv_blocks: int | None = None
+    block: int = 16
+    max_seqs: int = 256
+    prefix_hit: float = 0.0
+    asynchronous: bool = False
+    host_s: float = 0.0
+    sequence_s: float = 0.0
+    acceptance: tuple[float, ...] = ()
+    replicas: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("budget", "block", "max_seqs", "replicas"):
+            whole(name, getattr(self, name))
+        if self.kv_blocks is not None:
+            whole("kv_blocks", self.kv_blocks)
+        for name, most in (("reserve", 1.0), ("prefix_hit", 1.0)):
+            if not 0.0 <= getattr(self, name) <= most:
+                raise TrafficError(f"{name} is {getattr(self, name)!r}; it must be a number from 0 to {most:g}")
+        if any(not 0.0 <= chance <= 1.0 for chance in self.acceptance):
+            raise TrafficError(f"acceptance is {self.acceptance}; it must hold numbers from 0 to 1")
+        positive("host_s", self.host_s, zero=True)
+        positive("sequence_s", self.sequence_s, zero=True)
+
+
+POLICIES = {
+    "vllm": Scheduler(),
+    "sglang": Scheduler(prefill_first=True, reserve=0.5, block=1, max_seqs=1024),
+    "trtllm": Scheduler(chunked=False, reserve=1.0, block=32, max_seqs=2048),
+}
+"""Defaults of three engines: vLLM V1 gives blocks on demand and mixes chunks of prompts with decoding; SGLang runs
+passes of prefill first and admits by an estimate of what is still to be written (its new-token ratio falls from 0.7
+toward 0.1; the middle is assumed); TensorRT-LLM admits where a request can run to its end (GUARANTEED_NO_EVICT) and
+takes whole prompts. From their documents; each field may be set apart."""
