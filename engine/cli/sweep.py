@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from engine.cli.output import emit
 from engine.kernels.jit import pool_size
@@ -78,7 +79,7 @@ def _sweep(args: argparse.Namespace) -> int:
         if path:
             with beside(Path(path)) as fresh:
                 write_rows(rows(), fresh)
-    document = result.to_dict()
+    document: dict[str, Any] = result.to_dict() | {"free": space.unpowered}
     if args.json:
         return emit({k: v for k, v in document.items() if k != "front" or not args.out}, True, ())
     counts = result.counts
@@ -88,6 +89,7 @@ def _sweep(args: argparse.Namespace) -> int:
         f"refused     {counts.refused:,}",
         *(f"            {text[:200]}" for text in list(counts.sentences)[:3]),
         *([f"skipped     {counts.skipped:,}, as their system or network has no such setting"] * bool(counts.skipped)),
+        *(f"free        {path}: power does not follow it in this model" for path in space.unpowered),
         f"do not fit  {counts.unfit:,}",
         *(f"miss {limit}  {n:,}" for limit, n in document["missed"].items()),
         f"front       {len(result.front):,} of {counts.kept:,}{f', written to {args.out}' if args.out else ''}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.devices import family
@@ -55,6 +55,18 @@ def device_power(device: Device, network: str, model: Mapping[str, float] | None
     return listed.si * scale, f"{device.name}: {why}"
 
 
+def unpowered(bound: Bound, paths: Iterable[str]) -> list[str]:
+    """What-ifs that make another part of hardware whose power no rule follows and none says: free in this model.
+
+    Families with a rule for the power of a what-if have it for their clock, units and memory.
+    """
+    return [
+        path
+        for path in unstated(paths, "power")
+        if not (path.startswith("devices.") and family(bound.devices[int(path.split(".")[1])].kind).draws)
+    ]
+
+
 def draw(bound: Bound, plan: Plan) -> Account:
     """Power of the devices in use at most, and whatever the work; of a governor and a host that count; why, no price.
 
@@ -83,16 +95,16 @@ def draw(bound: Bound, plan: Plan) -> Account:
         notes.append((why, basis))
     elif bound.host is not None:
         notes.append((_left_out(bound), "published"))
-    turned: dict[bool, list[str]] = {True: [], False: []}
-    for path in unstated(bound.what_ifs, "power"):
-        at = path.split(".")[1]
-        turned[path.startswith("devices.") and family(bound.devices[int(at)].kind).draws is not None].append(path)
-    for ruled, told in (
-        (True, "power of a what-if goes with its clock, its units and its memory's bandwidth, each an assumed share"),
-        (False, "power is that of the catalog's parts, whatever a what-if makes of them"),
+    free = unpowered(bound, bound.what_ifs)
+    for paths, told in (
+        (
+            [path for path in unstated(bound.what_ifs, "power") if path not in free],
+            "power of a what-if goes with its clock, its units and its memory's bandwidth, each an assumed share",
+        ),
+        (free, "power is that of the catalog's parts, whatever a what-if makes of them, which is free in this model"),
     ):
-        if turned[ruled]:
-            notes.append((f"{told}: {_few(turned[ruled])}", "assumed"))
+        if paths:
+            notes.append((f"{told}: {_few(paths)}", "assumed"))
     return Account(power, idle, None, tuple(notes), host, governor, governed, cap, least)
 
 

@@ -18,6 +18,7 @@ from numbers import Number
 from pathlib import Path
 from typing import Any
 
+from engine.cost.power_and_price import unpowered
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.resolve.choices import choices, default_scenario
@@ -36,6 +37,8 @@ SIZES = frozenset(field.path for field in FIELDS if field.plain)
 """Sizes of the work: whole numbers of a scenario, which every system and network has."""
 AXES_LIMIT = 16
 VALUES_LIMIT = 100_000  # of one axis
+POWERED = ("power_w", "energy_per_unit_j", "throughput_per_w")
+"""Figures that power decides; what costs none in the model would win them for nothing."""
 TOKEN_LIMIT = 16_384
 POINTS_LIMIT = 10**15  # of a space that is searched, and
 EVERY_LIMIT = 10**12  # of one whose every design is tried
@@ -179,6 +182,14 @@ class Space:
         for axis in self.axes:
             always += [path for path in sorted(axis.paths) if axis.even or path.endswith(".price")]
         return unstated(always, "price")
+
+    @cached_property
+    def unpowered(self) -> list[str]:
+        """What-ifs of hardware along an axis whose power no rule follows: more of it is free in this model."""
+        paths = [path for axis in self.axes for path in sorted(axis.paths) if axis.even]
+        if any(path in ("system", "workload") for axis in self.axes for path in axis.paths):
+            return []
+        return unpowered(bind(self.base, self.catalog, self.zoo), [*self.base.overrides, *paths])
 
     def priced(self) -> None:
         """ScenarioError where a goal is a figure of money and no design has one."""

@@ -19,7 +19,7 @@ from app.views.sweep.axes import AxisRange, Candidate, Values
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.scenario import Scenario
-from engine.sweep.space import EVERY_LIMIT
+from engine.sweep.space import EVERY_LIMIT, POWERED
 from hardware_specs.quantity import SpecError
 
 _GROUPS = {
@@ -165,8 +165,11 @@ def _objectives(space: PageSpace, metrics: Mapping[str, Metric], names: list[str
             format_func=worded,
             **controlled(f"x.objective.{at}", now, partial(picked, at), tuple(options)),
         )
-    if len(known) < len(names):
+    left = set(names) - set(known)
+    if any("usd" in name for name in left):
         st.caption(texts.NO_COST)
+    if left & set(POWERED):
+        st.caption(texts.FREE_POWER)
 
 
 def searching(size: int) -> bool:

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from app.shared import formats as fmt
 from app.shared import glossary
 from app.views.sweep import texts
+from engine.cost.power_and_price import unpowered
 from engine.cost.report import Report
+from engine.resolve.bind import bind
+from engine.scenario import Scenario
 from engine.scenario.overrides import unstated
+from engine.sweep.space import POWERED
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,17 @@ def metrics(report: Report) -> dict[str, Metric]:
     return {m.name: m for m in rows if getattr(report, m.name) is not None and (whole or m.name != "latency_s")}
 
 
-def priced(names: Iterable[str], paths: Iterable[str]) -> list[str]:
-    """The figures that designs with those what-ifs have: without money where no list has their hardware."""
-    return [name for name in names if "usd" not in name] if unstated(paths, "price") else list(names)
+def priced(names: Iterable[str], scenario: Scenario, axes: Iterable[str]) -> list[str]:
+    """The figures that designs along those axes have: without money where no list has their hardware, and without power
+    where no rule says what their hardware draws."""
+    paths = [*scenario.overrides, *axes]
+    known = [name for name in names if "usd" not in name] if unstated(paths, "price") else list(names)
+    return [name for name in known if name not in POWERED] if free(scenario, paths) else known
+
+
+def free(scenario: Scenario, paths: Iterable[str]) -> list[str]:
+    """Those of the what-ifs whose power no rule follows."""
+    return unpowered(bind(scenario), paths)
 
 
 def known(metrics: dict[str, Metric], less: bool) -> list[str]:

@@ -206,7 +206,7 @@ def show() -> None:
     st.session_state.sweep_seen = True
     message = spaces.sync(names)
     space = spaces.shown(names)
-    known = objectives.priced(names, (*scenario.overrides, *dict(space.axes)))
+    known = objectives.priced(names, scenario, dict(space.axes))
     metrics = {name: metrics[name] for name in known}
     usual = first and message is None and space.size <= axes.room(scenario)
     key = f"{spaces.write(space)} {st.session_state.token}"

@@ -138,7 +138,7 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
                 fits.append((path, allowed))
             else:
                 lost.append(path)
-    known = objectives.priced(names, (*scenario.overrides, *dict(fits)))
+    known = objectives.priced(names, scenario, dict(fits))
     chosen = tuple(o for o in space.objectives if o in known)
     ties = tuple(tie for tie in space.ties if not set(tie) & set(lost))
     return PageSpace(tuple(fits), chosen if len(chosen) >= 2 else _usual_objectives(known), ties), lost
@@ -153,7 +153,7 @@ def _usual_objectives(names: list[str]) -> tuple[str, ...]:
 def usual(scenario: Scenario, names: list[str]) -> PageSpace:
     """The first space beside a scenario."""
     space = axes.usual(scenario)
-    return PageSpace(tuple(space.items()), _usual_objectives(objectives.priced(names, (*scenario.overrides, *space))))
+    return PageSpace(tuple(space.items()), _usual_objectives(objectives.priced(names, scenario, space)))
 
 
 def shown(names: list[str]) -> PageSpace:

@@ -72,6 +72,10 @@ SPACE_NO_AXES = "This space is damaged: it does not hold axes"
 SPACE_AXES = "This space has {count} axes; at most {most} different axes are allowed"
 SPACE_OBJECTIVES = "This space has {count} objectives; 1 to 3 are allowed"
 SPACE_TIES = "This space ties an axis that it does not have, or ties an axis twice"
+FREE_POWER = (
+    "Free in this model: power does not follow some of these axes, so figures of power are no objectives. Set the "
+    "device's power under Hardware overrides to have them."
+)
 SPACE_STEPS = "An axis of this space has {steps} steps; 1 to {most:,} are allowed"
 SPACE_VALUES = "An axis of this space is not a list of 1 to {most:,} values"
 LEFT_OUT = "Left out of this space, because the system does not have it: {lost}."

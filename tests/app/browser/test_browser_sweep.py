@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import time
+from math import prod
 
 import pytest
 from playwright.sync_api import expect
@@ -185,7 +186,7 @@ def test_a_box_in_either_chart_of_the_first_space_keeps_designs_in_both_and_in_t
     me.page.wait_for_function(DRAWN, polling="raf", timeout=240_000)
     told(record_property, "the first space, click to front", me.page.evaluate("window.drawn - window.clicked") / 1000)
     text = me.settled().page.locator("body").inner_text()
-    assert f"{count(axes.size(axes.usual(GPU)))} designs in " in text
+    assert f"{count(prod(map(axes.length, axes.usual(GPU).values())))} designs in " in text
     me.page.get_by_role("radio", name="Draw a box").click()
     spot = me.settled(anew=True).page.evaluate(SPOT, 1)
     began = time.monotonic()

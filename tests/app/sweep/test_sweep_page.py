@@ -6,6 +6,7 @@ import sys
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +50,7 @@ NAMES = ["latency_per_unit_s", "power_w", "throughput_per_s", "throughput_per_w"
 def test_the_first_space_of_every_preset_is_small_enough_and_every_value_is_allowed(id):
     scenario = PRESETS[id].scenario
     usual = axes.usual(scenario)
-    assert 2 <= axes.size(usual) <= axes.DESIGNS
+    assert 2 <= prod(map(axes.length, usual.values())) <= axes.DESIGNS
     for path, values in usual.items():
         listed = axes.values_of(values)
         assert len(listed) == len(set(listed))
@@ -309,7 +310,7 @@ def test_the_page_opens_with_what_its_usual_axes_give():
 def test_a_link_runs_what_its_sender_saw():
     many = SMALL.with_axis("devices.0.power.max", AxisRange("50 W", "500 W", 4096)).with_axis("streams", (1, 2, 4))
     many = many.with_axis("links.peer.bandwidth", AxisRange("1 GB/s", "100 GB/s", 4096))
-    assert axes.size(dict(many.axes)) > axes.DESIGNS
+    assert prod(map(axes.length, dict(many.axes).values())) > axes.DESIGNS
     assert "designs are ready" in said(opened(space=many))  # more than anybody waits for is offered only
     at = opened()
     assert "**40 designs in " in said(at)
@@ -338,8 +339,8 @@ def test_axes_constraints_and_objectives_react():
     assert "links.peer.bandwidth" not in dict(alive(at).session_state["space"].axes)
     at.number_input(key=key_of(at, "x.limits.power_w")).set_value(500.0).run()
     assert alive(at).session_state["scenario"].limits.power_w == 500.0
-    at.selectbox(key=key_of(at, "x.objective.2")).set_value("throughput_per_w").run()
-    assert alive(at).session_state["space"].objectives[2] == "throughput_per_w"
+    at.selectbox(key=key_of(at, "x.objective.2")).set_value("tpot_s").run()
+    assert alive(at).session_state["space"].objectives[2] == "tpot_s"
     at.selectbox(key=key_of(at, "x.tie.batch")).set_value("precision").run()
     assert alive(at).session_state["space"].groups[0] == ("precision", "batch")
     assert at.button(key="x.run").label == "Run 10 designs"
@@ -431,7 +432,7 @@ def test_a_space_too_large_to_try_whole_is_searched(monkeypatch):
         ("devices.0.peak.fp16", "60 TFLOP/s", "250 TFLOP/s"),
     ):
         wide = wide.with_axis(path, AxisRange(low, high, 4096))
-    assert axes.size(dict(wide.axes)) > 10**12
+    assert prod(map(axes.length, dict(wide.axes).values())) > 10**12
     at = opened(space=wide)
     assert at.button(key="x.run").label.startswith("Search ")
     assert at.toggle(key="v.sweep.search").disabled
@@ -472,3 +473,16 @@ def test_systems_and_networks_are_axes_and_a_tile_stands_beside_a_system_without
 
 def test_every_field_has_a_group_among_the_axes_of_the_page():
     assert set(GROUPS) <= set(axes._GROUP)
+
+
+def test_what_takes_no_power_in_the_model_wins_no_front_of_power():
+    """A GPU's power is the catalog's whatever its bandwidth; a core of DFX draws by its clock and its memory."""
+    wide = {"devices.0.memory.hbm.bandwidth": AxisRange("450 GB/s", "1.8 TB/s", 4)}
+    for scenario, free in ((GPU, list(wide)), (HOME, [])):
+        names = list(objectives.metrics(evaluate(scenario)))
+        assert objectives.free(scenario, wide) == free
+        known = objectives.priced(names, scenario, wide)
+        assert ("throughput_per_w" in known) == ("power_w" in known) == (not free)
+        assert "throughput_per_w" in objectives.priced(names, scenario, {"batch": (1, 2)})
+    known = objectives.priced(names, GPU, {**wide, "devices.0.power.max": ("300 W", "400 W")})
+    assert "throughput_per_w" in known  # its power is said
