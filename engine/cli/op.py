@@ -46,7 +46,8 @@ def _op(args: argparse.Namespace) -> int:
 
 
 def _operator(args: argparse.Namespace) -> int:
-    from engine.devices.gpu.operators.predict import predict
+    from engine.devices.gpu.operators.kinds import expert_kernel
+    from engine.devices.gpu.operators.predict import named_part, predict
     from engine.devices.gpu.operators.rows import RowsError, checked, kind_named
 
     if args.operator is None or args.device is None or args.shape is None:
@@ -72,9 +73,12 @@ def _operator(args: argparse.Namespace) -> int:
     seconds, bound, low, high = (
         float(column[0]) for column in (answers.seconds, answers.bound, answers.low, answers.high)
     )
+    said = {name: column[0] for name, column in texts.items()}
+    kernel = {"expert_kernel": expert_kernel(named_part(args.device), said)} if kind.name == "moe" else {}
     data = {
         "kind": kind.name,
         **row,
+        **kernel,
         "predicted_us": seconds * 1e6,
         "bound_us": bound * 1e6,
         "bound_by": str(answers.bound_by[0]),
@@ -83,6 +87,7 @@ def _operator(args: argparse.Namespace) -> int:
     }
     lines = [
         f"{kind.title} on {args.device}: {args.shape}, {row[kind.format]}",
+        *(f"kernel      {name}" for name in kernel.values()),
         f"predicted   {amount(seconds, 's')}",
         f"bound       {amount(bound, 's')} by {answers.bound_by[0]}",
         f"90% band    {amount(low, 's')} to {amount(high, 's')}" if isfinite(low) else "90% band    no evidence",

@@ -86,7 +86,17 @@ class Group:
 
 def groups_of(kind: Kind, data: Path) -> Iterator[Group]:
     """Rows of a kind's file by part, format and runtime; what has no model is left out."""
-    table = read_rows(data / f"{kind.name}.csv.xz")
+    for path in files_of(kind.name, data):
+        yield from _groups_in(kind, path)
+
+
+def files_of(kind: str, data: Path) -> list[Path]:
+    """Files that hold rows of a kind: its own, and that of the kernels which runtimes choose beside the main ones."""
+    return [path for path in (data / f"{kind}.csv.xz", data / f"{kind}_runtimes.csv.xz") if path.exists()]
+
+
+def _groups_in(kind: Kind, path: Path) -> Iterator[Group]:
+    table = read_rows(path)
     texts, numbers = checked(kind, table.columns)
     seconds = np.array(table.columns["time_us"], dtype=np.str_).astype(np.float64) * 1e-6
     shapes = zip(*(numbers[name] for name in (*kind.shape, *kind.defaults)), strict=True)
@@ -315,7 +325,7 @@ def main() -> None:
                 continue
             old = held["fitted"].get(generation, {})
             found = old if args.bands else fit_generation(kind, groups, old)
-            data = sorted({*old.get("data", []), f"{name}.csv.xz"})
+            data = sorted({*old.get("data", []), *(path.name for path in files_of(name, args.data))})
             parts = sorted({*old.get("parts", []), *(g.part.id for g in groups)})
             held["fitted"][generation] = {"basis": "calibrated", "data": data, "parts": parts} | {
                 key: value for key, value in (old | found).items() if key not in ("basis", "data", "parts")

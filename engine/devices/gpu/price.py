@@ -48,10 +48,10 @@ class Layout(NamedTuple):
     prefill: int = 68  # `attention.PROMPT`, of both again
     prefill16: int = 74
     experts: int = 80  # `moe.FORMAT`
-    norm: int = 86  # `stream.FORMAT`: of norms and other reductions
-    point: int = 89  # of element-wise operators
-    lookup: int = 92  # of rows of tables
-    rest: int = 95  # `REST`
+    norm: int = 90  # `stream.FORMAT`: of norms and other reductions
+    point: int = 93  # of element-wise operators
+    lookup: int = 96  # of rows of tables
+    rest: int = 99  # `REST`
 
 
 L = Layout()
@@ -294,7 +294,7 @@ def _experts(table, j, q, machine, rec, out, answer):
     if role == R.ROUTER:
         _book(out, j, runs, 0.0, slots.AT_CHIP, 0.0, 1.0, rec)
     elif role == R.COMBINE:
-        moved = (q[READS] + q[WRITES]) * 2.0 * form[moe.PASSES]
+        moved = (q[READS] + 2.0 * q[WRITES]) * 2.0 * form[moe.PASSES]  # and the experts' inputs, once as the results
         near = hit_share(moved, 2.0 * machine[slots.L2])
         seconds = moved * (1.0 - near) / (machine[slots.BANDWIDTH] * machine[slots.DRAM_SHARE])
         seconds += moved * near / (machine[slots.UNITS] * machine[slots.FEED])
@@ -304,10 +304,11 @@ def _experts(table, j, q, machine, rec, out, answer):
         _book(out, j, runs, max(seconds, lanes), which, form[moe.START], 3.0, rec)
     else:
         counts, loads = np.empty(moe.CLASSES), np.empty(moe.CLASSES)
-        met = moe.spread_loads(q[M] / table[j, R.TOPK], table[j, R.TOPK], table[j, R.EXPERTS], counts, loads)
+        tokens = q[M] / table[j, R.TOPK]
+        met = moe.spread_loads(tokens, table[j, R.TOPK], table[j, R.EXPERTS], counts, loads)
         seconds = moe.grouped_seconds(counts, loads, q[N], q[K], 0.0, machine, form, answer)
         out[j, MOVED] = runs * met * q[N] * q[K] * form[moe.WEIGHT_BYTES]
-        _book(out, j, runs, seconds, answer[slots.REGIME], 0.0, 1.0, rec)
+        _book(out, j, runs, seconds, answer[slots.REGIME], 0.5 * moe.sort_seconds(tokens, form), 1.0, rec)  # of two
 
 
 @kernel

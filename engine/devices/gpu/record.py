@@ -18,6 +18,7 @@ from engine.devices.common.host_work import own_parsing
 from engine.devices.gpu.operators.attention import FORMAT as TOKEN
 from engine.devices.gpu.operators.gemm import FORMAT as PRODUCT
 from engine.devices.gpu.operators.kinds import decode_way, prefill_heads, prefill_tile
+from engine.devices.gpu.operators.moe import FORMAT as EXPERT
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
 from engine.devices.gpu.operators.slots import MACHINE
 from engine.devices.gpu.price import REST
@@ -221,7 +222,7 @@ def _token_way(job: Job, wide: bool) -> tuple[Mapping[str, float], Mapping[str, 
 
 def _scaled(job: Job, values: Mapping[str, float], table: Mapping[str, Any]) -> Mapping[str, float]:
     size, late = _MACHINE["feed"](job) / table["machine"]["feed"], _late(job)
-    times = {"block": late / size, "start": late, "quantise_s": late}
+    times = {"block": late / size, "start": late, "quantise_s": late, "sort": late, "step": late}
     return {n: v * size if n in _PER_UNIT else v * times.get(n, 1.0) for n, v in values.items()}
 
 
@@ -377,8 +378,7 @@ _EXPERT: tuple[Callable[[Job], float], ...] = (
     lambda job: 2.0 if job.format in WEIGHT_ONLY else BITS[job.format] / 8,
     lambda job: BITS[job.format] / 8,
     lambda job: larger(_moe(job)["start"] - facts()["replay_gap"] * _late(job), _launch(job)),
-    lambda job: _moe(job)["share"],
-    lambda job: _moe(job)["passes"],
+    *(lambda job, name=name: _moe(job)[name] for name in EXPERT[4:]),
 )
 
 

@@ -20,7 +20,7 @@ from engine.devices.gpu.operators.record import (
     layers,
     machine,
 )
-from engine.devices.gpu.operators.slots import ANSWER
+from engine.devices.gpu.operators.slots import ANSWER, MACHINE
 from engine.kernels.jit import run_chunks
 
 Texts = Mapping[str, str]
@@ -75,10 +75,20 @@ def _nearest(table: Mapping[str, Any], runtime: str) -> str:
 
 
 def runtime_of(texts: Texts) -> str:
-    """Runtime a row names, trtllm where it names none; kernels that a host launches one by one, or that stand in where
-    a runtime's own take no such head, are their own."""
+    """Runtime a row names, trtllm where it names none, and behind it which of its kernels: one that a host launches by
+    itself, that stands in where others take no such head, or that multiplies experts in a way of its own."""
     name, kernel = texts.get("framework") or "trtllm", texts.get("kernel", "")
-    return f"{name}-eager" if kernel.endswith("eager") else f"{name}-triton" if "triton" in kernel else name
+    own = next((called for part, called in facts()["kernels"].items() if part in kernel), "")
+    return f"{name}-{own}" if own else name
+
+
+def expert_kernel(part: Part, texts: Texts) -> str:
+    """Kernel of experts whose constants a row takes: the one it names, else the one its runtime picks on that part."""
+    runtime = runtime_of(texts)
+    known = fitted()[part.generation].get("moe", {}).get(format_named(texts["dtype"]), {})
+    if not texts.get("kernel"):
+        runtime = next((name for pick in facts()["expert_picks"] if (name := f"{runtime}-{pick}") in known), runtime)
+    return _nearest(known, runtime) if known else runtime
 
 
 def format_key(kind: Kind, texts: Texts) -> str:
@@ -125,7 +135,7 @@ def _peak(part: Part, format: str) -> float:
 
 
 def _triple(kind: str, part: Part, format: str, runtime: str, trial: Mapping[str, Any] | None) -> list[float]:
-    """A kind's three constants in the order `facts.yaml` lists them."""
+    """A kind's constants in the order `facts.yaml` lists them."""
     constants = constants_of(part, kind, format, runtime, trial)
     return [constants[name] for name in facts()["kinds"][kind]]
 
@@ -244,8 +254,8 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
 
 
 def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
-    format, runtime = format_named(texts["dtype"]), runtime_of(texts)
-    constants = _triple("moe", part, format, runtime, trial)
+    format = format_named(texts["dtype"])
+    constants = _triple("moe", part, format, expert_kernel(part, texts), trial)
     shape = facts()["formats"][format]
     form = np.array([1.0 / _peak(part, format), shape["in"], shape["weight"], *constants])
     law = texts["distribution"]
@@ -274,10 +284,12 @@ def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapp
     format, runtime = format_named(texts["dtype"]), runtime_of(texts)
     constants = _triple("mla_bmm", part, format, runtime, trial)
     known = facts()["formats"]
-    form = np.array([1.0 / _peak(part, format), known[format]["in"], known[format]["weight"], *constants])
+    rig = _machine(part, trial)
+    own = 0.0, *(rig[MACHINE.index(name)] for name in ("block", "step", "dram_share"))
+    form = np.array([1.0 / _peak(part, format), known[format]["in"], known[format]["weight"], *constants, *own])
     n, k = _chosen("op", texts["op"], facts()["mla_products"])
     tokens, heads = numbers["tokens"], numbers["heads"]
-    out, rig = np.zeros((tokens.shape[0], ANSWER)), _machine(part, trial)
+    out = np.zeros((tokens.shape[0], ANSWER))
     spread(tokens.shape[0], lambda lo, hi: moe.batched_rows(lo, hi, tokens, heads, n, k, cold, rig, form, out))
     return out
 

@@ -13,7 +13,6 @@ from engine.devices.gpu.operators.gemm import TILES
 from engine.devices.gpu.operators.slots import (
     AT_START,
     BANDWIDTH,
-    BLOCK,
     BOUND,
     BOUND_BY,
     COMPUTE,
@@ -24,7 +23,6 @@ from engine.devices.gpu.operators.slots import (
     MEMORY,
     REGIME,
     SECONDS,
-    STEP,
     STORE,
     UNITS,
 )
@@ -33,10 +31,11 @@ from engine.kernels.jit import kernel
 
 CLASSES = 8  # of experts by load
 _DEEP = 32.0
+_MANY = 256.0  # tokens at which half of sorting many is paid: few are sorted in one block, many by a chain of kernels
 
-# a format on a part: the first five as in `gemm.FORMAT`, then the kind's three constants
-FORMAT = ("flop_s", "in_bytes", "weight_bytes", "start", "share", "passes")
-FLOP_S, IN_BYTES, WEIGHT_BYTES, START, SHARE, PASSES = range(6)
+# a format on a part: the first three as in `gemm.FORMAT`, then the kernel's constants
+FORMAT = ("flop_s", "in_bytes", "weight_bytes", "start", "share", "passes", "sort", "block", "step", "read")
+FLOP_S, IN_BYTES, WEIGHT_BYTES, START, SHARE, PASSES, SORT, BLOCK, STEP, READ = range(10)
 
 
 @kernel
@@ -104,6 +103,12 @@ def spread_loads(tokens, topk, experts, counts, loads):
 
 
 @kernel
+def sort_seconds(tokens, form):
+    """Seconds that sorting the picks of so many tokens by expert takes beyond those of one. [s]"""
+    return form[SORT] * tokens / (tokens + _MANY)
+
+
+@kernel
 def grouped_seconds(counts, loads, n, k, hit, machine, form, out):
     """Seconds of one product of every expert's tokens with its own ``(k, n)`` weights; its regime into ``out``."""
     units = machine[UNITS]
@@ -116,7 +121,7 @@ def grouped_seconds(counts, loads, n, k, hit, machine, form, out):
     weights, inputs, outputs = active * n * k * form[WEIGHT_BYTES], total * k * form[IN_BYTES], total * n * 2.0
     near = hit_share(inputs + outputs, room)
     missed = weights * (1.0 - hit) + (inputs + outputs) * (1.0 - near)
-    dram = missed / (machine[BANDWIDTH] * machine[DRAM_SHARE])
+    dram = missed / (machine[BANDWIDTH] * form[READ])
     for t in range(TILES.shape[0]):
         rows, columns = TILES[t, 0], TILES[t, 1]
         if columns > 64.0 and columns >= 2.0 * n:
@@ -129,8 +134,8 @@ def grouped_seconds(counts, loads, n, k, hit, machine, form, out):
         deep = np.ceil(k / _DEEP) * _DEEP
         compute = waves * 2.0 * rows * columns * deep * form[FLOP_S] * units / form[SHARE]
         feed = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep / machine[FEED]
-        rest = deep * machine[STEP] + waves * rows * columns * 2.0 / machine[STORE]
-        filling = max(waves - 1.0, 0.0) * machine[BLOCK]
+        rest = deep * form[STEP] + waves * rows * columns * 2.0 / machine[STORE]
+        filling = max(waves - 1.0, 0.0) * form[BLOCK]
         seconds = overlapped(compute, feed, dram, filling) + rest
         if seconds < best:
             best = seconds
@@ -154,8 +159,7 @@ def block_seconds(tokens, hidden, inter, topk, experts, tensor, ranks, gated, ex
     hit = hit_share(weights, machine[L2_SHARE] * machine[L2]) if warm else 0.0
     first = grouped_seconds(counts, loads, width * (1.0 + gated), hidden, hit, machine, form, out)
     second = grouped_seconds(counts, loads, hidden, width, hit, machine, form, out)
-    rows = total * (2.0 * hidden + (2.0 + gated) * width) + 2.0 * tokens * hidden  # every token is joined
-    rows *= 2.0 * form[PASSES]
+    rows = 2.0 * form[PASSES] * tokens * hidden * (2.0 + topk)  # a rank passes over all tokens' picks, not only its own
     near = hit_share(rows, 2.0 * machine[L2])
     stream = machine[BANDWIDTH] * machine[DRAM_SHARE]
     passing = rows * ((1.0 - near) / stream + near / (machine[UNITS] * machine[FEED]))
@@ -163,8 +167,9 @@ def block_seconds(tokens, hidden, inter, topk, experts, tensor, ranks, gated, ex
     memory = max(weights - (machine[L2] if warm else 0.0), 0.0) / machine[BANDWIDTH]
     out[BOUND] = max(compute, memory)
     out[BOUND_BY] = COMPUTE if compute >= memory else MEMORY
-    out[SECONDS] = max(first + second + passing + form[START], out[BOUND])
-    if form[START] > first + second:
+    start = form[START] + sort_seconds(tokens, form)
+    out[SECONDS] = max(first + second + passing + start, out[BOUND])
+    if start > first + second:
         out[REGIME] = AT_START
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.devices.gpu.operators.columns import groups
-from engine.devices.gpu.operators.kinds import Kind, format_key, runtime_of
+from engine.devices.gpu.operators.kinds import Kind, expert_kernel, format_key, runtime_of
 from engine.devices.gpu.operators.record import NoModel, Part, fitted, part_of
 from engine.devices.gpu.operators.slots import ANSWER, BOUND, BOUND_BY, BOUNDS, REGIME, REGIMES, SECONDS
 from hardware_specs.catalog import default_catalog
@@ -63,7 +63,8 @@ def _band(kind: Kind, part: Part, texts: Mapping[str, str], regime: np.ndarray) 
     if part.kin or (kind.name == "gemm" and format_key(kind, texts) not in fitted()[part.generation]["gemm"]):
         return np.full(regime.shape, np.nan), np.full(regime.shape, np.nan)
     table = bands().get(kind.name, {})
-    cell = table.get(f"{part.generation} {variant_of(kind, texts)}", {})
+    kernel = {"framework": expert_kernel(part, texts), "kernel": ""} if kind.name == "moe" else {}
+    cell = table.get(f"{part.generation} {variant_of(kind, {**texts, **kernel})}", {})
     pairs = []
     for name in REGIMES:
         low, high = cell.get(name) or cell.get("all") or table.get("all") or (np.nan, np.nan)

@@ -154,7 +154,8 @@ def _numbers(name: str, column: Sequence[str], least: float, whole: bool = True)
 
 
 def kind_named(name: str) -> Kind:
-    """The kind of that name; RowsError lists them."""
+    """The kind of that name, or whose name a file's begins with; RowsError lists them."""
+    name = next((kind for kind in KINDS if name.startswith(f"{kind}_") and name not in KINDS), name)
     if name not in KINDS:
         raise RowsError(f"kind {name[:40]!r} is no operator: {', '.join(KINDS)} are")
     return KINDS[name]
