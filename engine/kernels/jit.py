@@ -336,9 +336,12 @@ def _cached(dispatcher: Any, use: str) -> Any:
     return dispatcher
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Decorator of every module-level compiled function: releases the GIL, IEEE division, cached, never `parallel`."""
-    dispatcher = inner(function)
+def kernel(function: Callable[..., Any], counted: bool = True) -> Any:
+    """Decorator of every module-level compiled function: releases the GIL, IEEE division, cached, never `parallel`.
+
+    ``counted`` off: it makes no arrays, and those it is given are not counted as referred to again.
+    """
+    dispatcher = inner(function, _nrt=counted)
     if not JIT_ENABLED:
         return dispatcher
     dispatcher.__class__ = _Kernel
@@ -352,6 +355,9 @@ def body_of(function: Any) -> Callable[..., Any]:
 
 inner: Callable[..., Any] = partial(numba.njit, nogil=True, cache=False, error_model="numpy", no_cfunc_wrapper=True)
 """Decorator of functions made by a factory: their closures never hit numba's cache, so they are not written to it."""
+
+borrows: Callable[..., Any] = partial(kernel, counted=False)
+"""Decorator of a part of kernels that makes no arrays. Where many are passed, counting takes longer than the work."""
 
 inlined: Callable[..., Any] = partial(inner, inline="always")
 """Decorator of a part of one kernel: it is compiled within it alone, where by itself and there would be twice."""

@@ -9,7 +9,18 @@ from numpy.typing import NDArray
 
 from engine.kernels.events.chain import chain as run_chain
 from engine.kernels.events.measure import measure
-from engine.kernels.events.passes import BINS, PASSES, PEAK, PREEMPTED, Requests, Rules, Times, calendar
+from engine.kernels.events.passes import (
+    BINS,
+    PASS,
+    PASSES,
+    PEAK,
+    PREEMPTED,
+    Requests,
+    Rules,
+    Times,
+    calendar,
+    idle_engine,
+)
 from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_finite
 from engine.kernels.events.rng import fill_exponential, fill_gamma, stream_key
 from engine.traffic.arrivals import Arrivals
@@ -283,7 +294,7 @@ def run_passes(
     gaps, sums = np.zeros((groups, BINS), np.int64), np.zeros((groups, BINS))
     accept = np.array(scheduler.acceptance, float)
     blocks = scheduler.kv_blocks or int((-(-(asked.inputs + asked.outputs) // scheduler.block)).sum())
-    logs, totals, busy_s = [], np.zeros(PASSES + 1, np.int64), 0.0
+    logs, totals, busy_s = [], np.zeros(11, np.int64), 0.0
     for r in range(count):
         part = asked if count == 1 else Requests(*(np.ascontiguousarray(values[r::count]) for values in asked))
         rules = Rules(
@@ -302,9 +313,11 @@ def run_passes(
             places=-1 if places is None else len(range(r, places, count)),
         )
         key = stream_key(seed, _GUESS_STREAM, r)
-        log, counts, busy = calendar(part, len(range(r, clients, count)), rules, times, accept, key, gaps, sums, most)
-        logs.append(log)
-        totals += counts[: PASSES + 1]
+        state, log = idle_engine(part.arrive.size, rules.seats, groups), np.empty((most, len(PASS)))
+        given = len(range(r, clients, count))
+        rows, busy = calendar(part, state, given, rules, times, accept, key, gaps, sums, log)
+        logs.append(log[:rows])
+        totals += state.n
         busy_s += busy
         if count > 1:
             for values, own in ((asked.arrive, part.arrive), (asked.first, part.first), (asked.finish, part.finish)):

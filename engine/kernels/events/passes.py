@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.kernels.events.rng import uniform
-from engine.kernels.jit import kernel
+from engine.kernels.jit import borrows
 
 GIVEN = ("prefill_base", "per_token", "per_token2", "decode_base", "per_sequence", "per_context", "least")
 PASS = (
@@ -92,10 +92,12 @@ class Requests(NamedTuple):
 
 
 class State(NamedTuple):
-    """Of each request: tokens in the cache, tokens made, blocks, instant of the last token, whether it ended unseen.
+    """Of each request: tokens in the cache, tokens made, blocks, instant of the last token, whether it ended unseen,
+    the group of its gaps.
 
     ``queue`` of those that wait, ``thinking`` of those to come from clients that think, soonest first; ``run`` and
-    ``share`` of those that run: who, and tokens in this pass.
+    ``share`` of those that run: who, and tokens in this pass; ``sharing``: how many of each group. Counts of the engine
+    and of its pass.
     """
 
     computed: np.ndarray
@@ -103,14 +105,25 @@ class State(NamedTuple):
     blocks: np.ndarray
     last: np.ndarray
     over: np.ndarray
+    group: np.ndarray
     queue: np.ndarray
     thinking: np.ndarray
     run: np.ndarray
     share: np.ndarray
+    sharing: np.ndarray
     n: np.ndarray
+    this: np.ndarray
 
 
-@kernel
+def idle_engine(requests, seats, groups):
+    """The state of an engine before so many requests, whose gaps are counted in groups; at most ``seats`` run."""
+    at, seats = np.arange(requests), min(requests, seats)
+    counts = (np.zeros(size, np.int64) for size in (requests, requests, requests))
+    lines = (np.zeros(size, np.int64) for size in (requests, requests, seats, seats, groups, 11, 7))
+    return State(*counts, np.zeros(requests), np.zeros(requests, bool), at * groups // requests, *lines)
+
+
+@borrows
 def _cell(grid, x):
     """Lower index and weight of the upper neighbour on an increasing grid, constant outside. [-]"""
     last = grid.shape[0] - 1
@@ -128,14 +141,14 @@ def _cell(grid, x):
     return low, (x - grid[low]) / (grid[high] - grid[low])
 
 
-@kernel
+@borrows
 def _at(grid, values, x):
     """``values`` at ``x``, linear between the points of ``grid``."""
     k, weight = _cell(grid, x)
     return values[k] if weight == 0.0 else values[k] * (1.0 - weight) + values[k + 1] * weight
 
 
-@kernel
+@borrows
 def prompt_seconds(times, before, tokens):
     """Attention of a prompt's next ``tokens`` after those ``before`` them. [s]"""
     after = float(before + tokens)
@@ -143,7 +156,7 @@ def prompt_seconds(times, before, tokens):
     return whole - before * _at(times.contexts, times.prompt, float(before)) if before > 0 else whole
 
 
-@kernel
+@borrows
 def _attends(times, rows, context):
     """Attention of ``rows`` that decode, as a line: valid up to a context, its start, value there [s], slope [s]."""
     k, weight = _cell(times.rows, rows)
@@ -161,14 +174,14 @@ def _attends(times, rows, context):
     return (math.inf if beyond else max(context, times.contexts[0])), context, high, 0.0
 
 
-@kernel
+@borrows
 def _decodes(times, rows, context):
     """Seconds of ``rows`` that decode at ``context`` tokens in the mean, by the machine's coefficients."""
     given = times.given
     return max(given[6], given[3] + given[4] * rows + given[5] * context)
 
 
-@kernel
+@borrows
 def pass_seconds(times, rules, prefill, prompts, attention, rows, context):
     """Seconds of a pass. An estimate, or as given.
 
@@ -192,13 +205,13 @@ def pass_seconds(times, rules, prefill, prompts, attention, rows, context):
     return max(seconds, host) if rules.hides else seconds + host
 
 
-@kernel
+@borrows
 def _bin(seconds):
     """Bin of a gap. [-]"""
     return 0 if seconds <= _LEAST_GAP else min(BINS - 1, int(_BINS_PER_E * math.log(seconds / _LEAST_GAP)))
 
 
-@kernel
+@borrows
 def _count(gaps, sums, group, seconds, many):
     """Counts ``many`` gaps of so many seconds."""
     at = _bin(seconds)
@@ -206,13 +219,20 @@ def _count(gaps, sums, group, seconds, many):
     sums[group, at] += many * seconds
 
 
-@kernel
+@borrows
 def _blocks(tokens, block):
     """Blocks that hold so many tokens. [-]"""
-    return (tokens + block - 1) // block
+    return tokens if block == 1 else (tokens + block - 1) // block
 
 
-@kernel
+@borrows
+def _more(state, i, tokens, block):
+    """Blocks that request ``i`` needs for so many tokens beside those it has. [-]"""
+    has = state.blocks[i]
+    return 0 if tokens <= has * block else _blocks(tokens, block) - has  # a division takes longer than all else
+
+
+@borrows
 def _arrivals(requests, state, rules, known, seen):
     """Queues who has come by ``seen``: arrivals given, and requests of clients that have thought."""
     n, arrive = state.n, requests.arrive
@@ -231,7 +251,7 @@ def _arrivals(requests, state, rules, known, seen):
         n[THINK_FRONT] += 1
 
 
-@kernel
+@borrows
 def _thinks(requests, state, i):
     """Puts request ``i`` among those to come, by its arrival."""
     n, at = state.n, state.n[THINK_BACK]
@@ -242,7 +262,7 @@ def _thinks(requests, state, i):
     n[THINK_BACK] += 1
 
 
-@kernel
+@borrows
 def _next(requests, state, known):
     """The next arrival; infinity where none is known. [s]"""
     n, coming = state.n, math.inf
@@ -253,7 +273,7 @@ def _next(requests, state, known):
     return coming
 
 
-@kernel
+@borrows
 def _admits(i, requests, state, rules, left):
     """Whether the cache has room for request ``i``: what it prefills now, and the reserve of all that run."""
     inputs, outputs, made = requests.inputs, requests.outputs, state.made
@@ -267,7 +287,7 @@ def _admits(i, requests, state, rules, left):
     return expected <= rules.blocks
 
 
-@kernel
+@borrows
 def _prefills(requests, state, rules):
     """Whether an engine that does not mix has a prompt to take in, of those that run or of the first that waits."""
     n = state.n
@@ -282,7 +302,7 @@ def _prefills(requests, state, rules):
     return (rules.chunked or need <= rules.budget) and _admits(i, requests, state, rules, rules.budget)
 
 
-@kernel
+@borrows
 def _preempt(state, at, wanted):
     """Sends the latest admitted back to the queue until ``wanted`` blocks are free, ``at`` itself at the last."""
     n, lost = state.n, 0
@@ -302,7 +322,7 @@ def _preempt(state, at, wanted):
     return lost
 
 
-@kernel
+@borrows
 def _goes_on(requests, state, rules, times, this, at, only):
     """Gives the sequence at place ``at`` its tokens of the pass; returns its prompt's attention [s], 0 if it decodes.
 
@@ -315,9 +335,7 @@ def _goes_on(requests, state, rules, times, this, at, only):
     if this[LEFT] <= 0 or (only and decodes):
         return 0.0
     tokens = 1 + rules.guesses if decodes else min(need, this[LEFT])
-    wanted = 0
-    if not state.over[i]:
-        wanted = max(0, _blocks(state.computed[i] + tokens, rules.block) - state.blocks[i])
+    wanted = 0 if state.over[i] else _more(state, i, state.computed[i] + tokens, rules.block)
     this[LOST] += _preempt(state, at, wanted)
     if at >= n[RUNNING]:
         return 0.0
@@ -334,7 +352,7 @@ def _goes_on(requests, state, rules, times, this, at, only):
     return prompt_seconds(times, state.computed[i], tokens)
 
 
-@kernel
+@borrows
 def _enters(requests, state, rules, times, this):
     """Admits the first that waits and gives it tokens, or counts that it waits on; returns its attention [s]."""
     n, i = state.n, state.queue[state.n[FRONT]]
@@ -356,7 +374,7 @@ def _enters(requests, state, rules, times, this):
     return prompt_seconds(times, requests.cached[i], tokens)
 
 
-@kernel
+@borrows
 def _form(requests, state, rules, times, this):
     """Decides who runs in the pass and for how many tokens, counted in ``this``; returns prompts' attention [s]."""
     n, attention = state.n, 0.0
@@ -376,7 +394,7 @@ def _form(requests, state, rules, times, this):
     return attention
 
 
-@kernel
+@borrows
 def _steps(requests, state, rules, this):
     """Passes of decoding alone until one of those that run ends, if nobody can join before; 1 elsewhere. [-]"""
     n = state.n
@@ -390,11 +408,11 @@ def _steps(requests, state, rules, this):
         count = min(count, requests.outputs[i] - state.made[i])
     for k in range(n[RUNNING]):
         i = state.run[k]
-        wanted += _blocks(requests.inputs[i] + state.made[i] + count - 1, rules.block) - state.blocks[i]
+        wanted += _more(state, i, requests.inputs[i] + state.made[i] + count - 1, rules.block)
     return count if wanted <= n[FREE] else 1
 
 
-@kernel
+@borrows
 def _flush(gaps, sums, sharing, at, many, seconds):
     """Counts ``many`` gaps of a bin, ``seconds`` together, for every sequence of a group. [s]"""
     for group in range(sharing.shape[0]):
@@ -402,16 +420,16 @@ def _flush(gaps, sums, sharing, at, many, seconds):
         sums[group, at] += seconds * sharing[group]
 
 
-@kernel
+@borrows
 def _decode_on(requests, state, rules, times, this, count, began, now, until, gaps, sums):
     """Runs up to ``count`` - 1 more passes of the sequences that decode, before ``until``; their number, began, now."""
-    n, groups, total = state.n, gaps.shape[0], requests.arrive.shape[0]
-    rows, context, steps = this[ROWS], this[CONTEXT], 1
-    sharing = np.zeros(groups, np.int64)
+    n, rows, context, steps = state.n, this[ROWS], this[CONTEXT], 1
+    sharing = state.sharing
+    sharing[:] = 0
     for k in range(n[RUNNING]):
         i = state.run[k]
-        sharing[i * groups // total] += 1
-        _count(gaps, sums, i * groups // total, now - state.last[i], 1)
+        sharing[state.group[i]] += 1
+        _count(gaps, sums, state.group[i], now - state.last[i], 1)
     many, total_s, low, high, at = 0, 0.0, 0.0, 0.0, 0  # gaps of one bin, not yet counted
     upto, start, value, slope = 0.0, 0.0, 0.0, 0.0
     fixed = _at(times.rows, times.decode, float(rows)) + _at(times.rows, times.head, float(rows))
@@ -437,14 +455,14 @@ def _decode_on(requests, state, rules, times, this, count, began, now, until, ga
         i = state.run[k]
         state.computed[i] += steps - 1
         state.made[i] += steps - 1
-        wanted = _blocks(state.computed[i] + 1, rules.block) - state.blocks[i]
+        wanted = _more(state, i, state.computed[i] + 1, rules.block)
         state.blocks[i] += wanted
         n[FREE] -= wanted
     n[PEAK] = max(n[PEAK], rules.blocks - n[FREE])
     return steps, began, now
 
 
-@kernel
+@borrows
 def _made(i, requests, state, rules, accept, key):
     """Tokens that a row of decoding makes: one, and those guessed ahead up to the first that is wrong. [-]"""
     made = 1
@@ -453,11 +471,10 @@ def _made(i, requests, state, rules, accept, key):
     return min(made, requests.outputs[i] - state.made[i])
 
 
-@kernel
+@borrows
 def _settle(requests, state, rules, accept, key, steady, now, gaps, sums):
     """Books the tokens of a pass that ends ``now``; returns how many requests end."""
-    n, groups, total = state.n, gaps.shape[0], requests.arrive.shape[0]
-    stays, ends = 0, 0
+    n, stays, ends = state.n, 0, 0
     for k in range(n[RUNNING]):
         i, leaves = state.run[k], False
         if state.over[i]:
@@ -471,9 +488,9 @@ def _settle(requests, state, rules, accept, key, steady, now, gaps, sums):
                 if state.made[i] == 0:
                     requests.first[i] = now
                 elif not steady:
-                    _count(gaps, sums, i * groups // total, now - state.last[i], 1)
+                    _count(gaps, sums, state.group[i], now - state.last[i], 1)
                     if made > 1:
-                        _count(gaps, sums, i * groups // total, 0.0, made - 1)
+                        _count(gaps, sums, state.group[i], 0.0, made - 1)
                 state.made[i] += made
                 state.last[i] = now
                 if state.made[i] == requests.outputs[i]:
@@ -493,14 +510,14 @@ def _settle(requests, state, rules, accept, key, steady, now, gaps, sums):
     return ends
 
 
-@kernel
-def calendar(requests, clients, rules, times, accept, key, gaps, sums, most):
-    """Run to the last token; returns the log of passes (rows, len(`PASS`)), the engine's counts and busy seconds.
-
-    Of the counts `PASSES`, `PREEMPTED` and `PEAK` (of blocks in use) say what the run was.
+@borrows
+def calendar(requests, state, clients, rules, times, accept, key, gaps, sums, log):
+    """Run to the last token; returns rows of the log and busy seconds.
 
     Parameters
     ----------
+    state
+        Of `idle_engine`; its counts `PASSES`, `PREEMPTED` and `PEAK` (of blocks in use) say what the run was.
     clients : int
         Requests in flight of a closed loop; 0: all arrivals are given.
     accept : (guesses,)
@@ -509,35 +526,21 @@ def calendar(requests, clients, rules, times, accept, key, gaps, sums, most):
         Of the random stream that decides it.
     gaps, sums : (groups, `BINS`)
         Receive how many gaps between tokens lie in a bin and their sum [s]; request i is of group i * groups // n.
-    most : int
-        Rows of the log that are returned, the first ones.
+    log : (rows, len(`PASS`))
+        Receives the first passes.
     """
-    total = requests.arrive.shape[0]
-    seats = min(total, rules.seats)
-    state = State(
-        np.zeros(total, np.int64),
-        np.zeros(total, np.int64),
-        np.zeros(total, np.int64),
-        np.zeros(total),
-        np.zeros(total, np.bool_),
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-        np.empty(seats, np.int64),
-        np.empty(seats, np.int64),
-        np.zeros(11, np.int64),
-    )
-    n, this = state.n, np.zeros(7, np.int64)
+    n, this = state.n, state.this
+    total, seats, most = requests.arrive.shape[0], state.run.shape[0], log.shape[0]
     n[FREE] = rules.blocks
     known = total if clients == 0 else min(total, clients)
     started, logged = known, 0
-    log = np.empty((most, len(PASS)))
     now = began = busy = 0.0
     while True:
         _arrivals(requests, state, rules, known, began if rules.late else now)
         if n[RUNNING] == 0 and n[FRONT] == n[BACK]:
             coming = _next(requests, state, known)
             if coming == math.inf:
-                return log[:logged], n, busy
+                return logged, busy
             now = began = max(now, coming)
             continue
         waiting = n[BACK] - n[FRONT]
