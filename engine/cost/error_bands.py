@@ -53,6 +53,9 @@ def _mixture(graph: Graph) -> bool:
     return any(name == "experts" for phase in graph.phases for op in phase.ops for name, _ in op.attributes)
 
 
+_CAPTURED = (None, "captured", "trtllm", "vllm", "sglang")
+
+
 def _kind(scenario: Scenario, network: str, graph: Graph) -> str:
     """The kind of network, and what makes a request a kind of its own beside it."""
     mixture = _mixture(graph)
@@ -61,7 +64,7 @@ def _kind(scenario: Scenario, network: str, graph: Graph) -> str:
     if runtime is None and scenario.switches.get("graph") is False:
         runtime = "compiled" if scenario.switches.get("fuse") else "eager"
     own = ("mixture of experts", mixture), (_NARROW.get(scenario.precision, ""), scenario.precision in _NARROW)
-    launched = runtime or "", runtime not in (None, "captured")  # a captured graph is what a GPU does unless told
+    launched = runtime or "", runtime not in _CAPTURED  # a captured graph is what a GPU does unless told
     return ", ".join([network, *(word for word, is_so in (*own, ("long context", long), launched) if is_so)])
 
 

@@ -34,12 +34,13 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         phase, graph = stage.graph.phases[graph.phases.index(phase)], stage.graph
     phase = _dealt(phase, stage.layers) if stage.layers else phase
     model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
-    switches = {sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches}
+    switches, engine = {sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches}, ""
     for path, priced in fam.fields.items():
         if priced.sets is not None and (value := getattr(s, path)) is not None:
             setting = priced.sets(value)
             setting = setting if phase.repeat.o or setting.prompts is None else setting.prompts
             switches, model = switches | dict(setting.switches), dict(setting.parameters) | model
+            engine = setting.engine or engine
     inputs = compiled_length(bound)
     longest = largest(
         p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / p.repeat.o / 2 if p.repeat.o else 0)
@@ -66,4 +67,5 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         link_direct=stage.wire.direct if stage.wire else False,
         link_joins=stage.wire.joins if stage.wire else math.inf,
         link_beyond=stage.wire.beyond if stage.wire else None,
+        engine=engine,
     )

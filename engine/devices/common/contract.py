@@ -93,12 +93,14 @@ class Knob:
 class Setting:
     """Switches and parameters of a family's model that a value of a field sets; a scenario's own parameters win.
 
-    `prompts` stands for it in passes that make no output one by one; None: it holds for all.
+    `engine` is whose kernels run, empty where the value does not say. `prompts` stands for it in passes that make no
+    output one by one; None: it holds for all.
     """
 
     switches: Mapping[str, bool] = field(default_factory=dict)
     parameters: Mapping[str, float] = field(default_factory=dict)
     prompts: Setting | None = None
+    engine: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,8 @@ class Job:
     `ways` devices split every shardable op between them; `streams` jobs like this run on the device at once.
     `ops` is the part of the phase this device holds (all of it unless the network is cut). `resident` is the
     device-resident parameters of the *whole* network on this device, which decides where weights live. `link` is the
-    wire to its peers. `model` holds the family's parameters by name, already overridden.
+    wire to its peers. `engine` is the serving engine whose kernels run, empty for a family's usual one. `model` holds
+    the family's parameters by name, already overridden.
     """
 
     device: Device
@@ -167,6 +170,7 @@ class Job:
     link_joins: float = math.inf  # devices that the wire joins: a node
     link_beyond: Link | None = None  # each device's wire to those of other nodes
     span: float = 0.0  # tokens at contexts of their own that its passes write, `context` their mean
+    engine: str = ""
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -176,7 +180,8 @@ class Job:
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """What a job like it in all but batch and lengths has too; objects by their `id`."""
-        scalars = (self.ways, self.streams, self.format, self.tile, self.link_hops, self.link_direct, self.link_joins)
+        scalars = (self.ways, self.streams, self.format, self.tile, self.engine)
+        scalars += (self.link_hops, self.link_direct, self.link_joins)
         named = (self.device, self.phase, self.ops, self.graph, self.link, self.link_beyond)
         return (*map(id, named), *scalars, *self.switches.values(), *self.model.values())
 

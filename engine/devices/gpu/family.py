@@ -28,10 +28,11 @@ from engine.devices.common.footprint import footprint
 from engine.devices.common.host_work import PARSING, parsed_on_host
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.gpu import price as P
-from engine.devices.gpu.flags import lowered
+from engine.devices.gpu.flags import EXPERT, ROLE, lowered
 from engine.devices.gpu.record import (
     FIELDS_OF,
     activation_bits,
+    expert_note,
     offchip,
     own_constants,
     peak,
@@ -110,7 +111,8 @@ def price(job: Job) -> PhaseCost:
         float(out[:, at].sum() * rec[j]) for at, j in ((P.MOVED, P.FAR_J), (P.NEAR, P.NEAR_J))
     )
     moved = out[:, P.MOVED], out[:, P.NEAR]
-    return PhaseCost(out[:, :6], out[:, P.WORK], roofs, *moved, joules=spent, drawn=out[:, P.DRAWN])
+    notes = (expert_note(job),) if (table[job.rows, ROLE] == EXPERT).any() else ()
+    return PhaseCost(out[:, :6], out[:, P.WORK], roofs, *moved, joules=spent, drawn=out[:, P.DRAWN], notes=notes)
 
 
 FAMILY = DeviceFamily(

@@ -17,7 +17,7 @@ from engine.devices.common.contract import Job
 from engine.devices.common.host_work import own_parsing
 from engine.devices.gpu.operators.attention import FORMAT as TOKEN
 from engine.devices.gpu.operators.gemm import FORMAT as PRODUCT
-from engine.devices.gpu.operators.kinds import decode_way, prefill_heads, prefill_tile
+from engine.devices.gpu.operators.kinds import decode_way, picked, prefill_heads, prefill_tile
 from engine.devices.gpu.operators.moe import FORMAT as EXPERT
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
 from engine.devices.gpu.operators.slots import MACHINE
@@ -190,20 +190,32 @@ _PER_UNIT = ("rate", "quantise_rate", "flow")
 @once
 def _constants(job: Job, kind: str, name: str) -> Mapping[str, float]:
     """Constants of a kind of operator in a format: the generation's, else those of any that has some, scaled to it."""
-    own = _of(job)
+    table, _, values = _measurement(job, kind, name)
+    return values if table is _of(job) else _scaled(job, values, table)
+
+
+def _expert_bytes(job: Job, key: str, bits: float) -> float:
+    """Bytes an element of experts moves, scales of its blocks included where the format has such. [B]"""
+    return facts()["formats"][_expert_format(job)][key] if job.format in ("fp8", *_EXPERTS) else bits / 8
+
+
+def _measurement(job: Job, kind: str, name: str) -> tuple[Mapping[str, Any], str, Mapping[str, float]]:
+    """A generation with operators of a kind in a format, its own where it has; whose kernel, and its constants."""
     usual = _stand_in(job)
     for key in (name, "bfloat16"):
-        for table in (own or usual, usual, *fitted().values()):
+        for table in (_of(job) or usual, usual, *fitted().values()):
             row = table.get(kind, {}).get(key)
             if row:
-                values = row[_captured(kind, row)]
-                return values if table is own else _scaled(job, values, table)
+                kernel = _captured(kind, row, job.engine)
+                return table, kernel, row[kernel]
     raise KeyError(kind)
 
 
-def _captured(kind: str, runtimes: Mapping[str, Any]) -> str:
-    """Runtime whose kernels of a kind a captured graph holds."""
-    return next(runtime for runtime in (*facts()["captured"].get(kind, ("trtllm",)), *runtimes) if runtime in runtimes)
+def _captured(kind: str, runtimes: Mapping[str, Any], engine: str = "") -> str:
+    """Runtime whose kernels of a kind a captured graph holds; of experts, the kernel that its engine picks."""
+    own = (picked(runtimes, engine or "trtllm"),) if kind == "moe" else ()
+    usual = facts()["captured"].get(kind, ("trtllm",))
+    return next(runtime for runtime in (*own, *usual, *runtimes) if runtime in runtimes)
 
 
 def _token_way(job: Job, wide: bool) -> tuple[Mapping[str, float], Mapping[str, float]]:
@@ -369,14 +381,27 @@ def _prompt_tile(job: Job) -> float:
     return prefill_tile(job.device.gpu.generation)
 
 
+def _expert_format(job: Job) -> str:
+    """Format of experts by the name that measured ones have, as the engine serves it."""
+    name = _EXPERTS.get(job.format, _NAMED.get(job.format, "bfloat16"))
+    return facts()["expert_formats"].get(job.engine, {}).get(name, name)
+
+
+def expert_note(job: Job) -> str:
+    """Which kernel experts run in, in a sentence."""
+    table, kernel, _ = _measurement(job, "moe", _expert_format(job))
+    scaled = "" if table is _of(job) else ", scaled to this part's data sheet"
+    return f"Experts run in the kernel {kernel}, as measured on {', '.join(table['parts'])}{scaled}."
+
+
 def _moe(job: Job) -> Mapping[str, float]:
-    return _constants(job, "moe", _EXPERTS.get(job.format, _NAMED.get(job.format, "bfloat16")))
+    return _constants(job, "moe", _expert_format(job))
 
 
 _EXPERT: tuple[Callable[[Job], float], ...] = (
     lambda job: 1.0 / peak(job.device, job.format),
-    lambda job: 2.0 if job.format in WEIGHT_ONLY else BITS[job.format] / 8,
-    lambda job: BITS[job.format] / 8,
+    lambda job: _expert_bytes(job, "in", 16 if job.format in WEIGHT_ONLY else BITS[job.format]),
+    lambda job: _expert_bytes(job, "weight", BITS[job.format]),
     lambda job: larger(_moe(job)["start"] - facts()["replay_gap"] * _late(job), _launch(job)),
     *(lambda job, name=name: _moe(job)[name] for name in EXPERT[4:]),
 )

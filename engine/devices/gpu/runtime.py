@@ -12,14 +12,16 @@ SETTINGS: dict[str, Setting] = {
     "compiled": Setting({"graph": False, "fuse": True}, {"launches_per_op": 1.0}),
     # C++ runtimes (FasterTransformer, TensorRT): a launch of 3 us and its arguments, a quarter of a bare operator
     "native": Setting({"graph": False, "fuse": True}, {"launches_per_op": 0.25}),
-    # TensorRT-LLM, vLLM, SGLang: a pass is one captured graph, whose nodes the device starts by itself
+    # a serving engine: a pass is one captured graph, whose nodes the device starts by itself
     "captured": Setting({"graph": True, "fuse": True}),
     # engines that capture decoding alone: a prompt's length differs from pass to pass, so a C++ runtime launches it
     "captured-decode": Setting(
         {"graph": True, "fuse": True}, prompts=Setting({"graph": False, "fuse": True}, {"launches_per_op": 0.25})
     ),
+    # as captured, with the kernels that TensorRT-LLM, vLLM or SGLang runs experts in
+    **{engine: Setting({"graph": True, "fuse": True}, engine=engine) for engine in ("trtllm", "vllm", "sglang")},
 }
-"""What each sets.
+"""What each sets. What serves one token after another is for networks that make such.
 
 Bare operator: `op_overhead` of a part or the family's `op_issue`, 20 us from a framework as its vendor says. Launch of
 a kernel: 3 us, that vendor's forum; that one from C++ takes 5 us with its arguments is assumed.
@@ -33,7 +35,7 @@ def _decodes(graph: Graph) -> bool:
 
 RUNTIME = PricedField(
     needs="operators",
-    offers=lambda graph: tuple(n for n, s in SETTINGS.items() if s.prompts is None or _decodes(graph)),
+    offers=lambda graph: tuple(n for n, s in SETTINGS.items() if not (s.prompts or s.engine) or _decodes(graph)),
     lower=lambda device, graph, precision, value: graph,
     assumption="The runtime sets which operators are fused and what launching costs, for prompts as for tokens unless "
     "it captures decoding alone; its switches stand back.",

@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine import ScenarioError, default_scenario, evaluate
+from engine.devices.gpu.operators.kinds import KINDS
+from engine.devices.gpu.operators.predict import predict
+from engine.devices.gpu.operators.record import facts
+from engine.devices.gpu.operators.rows import checked
 from engine.scenario import decode, encode
 
 RUNTIMES = ("eager", "compiled", "native", "captured")
@@ -38,6 +42,41 @@ def test_a_runtime_may_capture_decoding_alone(system: str):
         evaluate(default_scenario(system, "resnet50", runtime="captured-decode"))
 
 
+ENGINES = ("trtllm", "vllm", "sglang")
+
+
+@pytest.mark.parametrize("system", ["h100-sxm", "b300-sxm"])
+def test_an_engine_s_runtime_is_a_captured_graph_with_its_own_experts(system: str):
+    """What has no experts takes the same time to the bit; what has takes its engine's kernel, which is named."""
+    dense = default_scenario(system, "llama3.1-8b", inputs=64, outputs=4)
+    assert {evaluate(dense.with_(runtime=r)).latency_s for r in ("captured", *ENGINES)} == {evaluate(dense).latency_s}
+    mixture = default_scenario(system, "mixtral-8x7b", inputs=64, outputs=4, precision="bf16")
+    reports = {r: evaluate(mixture.with_(runtime=r)) for r in ("captured", *ENGINES)}
+    kernels = {}
+    for runtime, report in reports.items():
+        (kernels[runtime],) = {a.text.split()[5] for a in report.assumptions if a.text.startswith("Experts run in")}
+    own = "flashinfer-trtllm," if system == "b300-sxm" else "triton,"
+    assert kernels == {"captured": "trtllm,", "trtllm": "trtllm,", "vllm": f"vllm-{own}", "sglang": f"sglang-{own}"}
+    assert reports["captured"].latency_s == reports["trtllm"].latency_s
+    assert len({report.latency_s for report in reports.values()}) == 3
+
+
+@pytest.mark.parametrize("tokens", [1, 4096])
+@pytest.mark.parametrize(("system", "precision"), [("b200-sxm", "nvfp4"), ("h100-sxm", "bfloat16")])
+def test_a_network_s_experts_take_what_the_operator_takes(tokens: int, system: str, precision: str):
+    """The parts of a block add up to the operator, scales of its weights included; less the gap between two replays of
+    a graph that holds it alone, and where every expert that can be met is."""
+    usual = default_scenario(system, "qwen3-235b-a22b", inputs=tokens, outputs=1, batch=1, devices=1)
+    block = {"device": [system], "dtype": [precision], "tokens": [str(tokens)], "hidden": ["4096"], "inter": ["1536"]}
+    block |= {"topk": ["8"], "experts": ["128"]}
+    for engine in ENGINES:
+        report = evaluate(usual.with_(runtime=engine, precision={"nvfp4": "fp4", "bfloat16": "bf16"}[precision]))
+        ours = [op for op in report.ops if op.phase == "prefill" and op.group == "feed-forward"]
+        spent = sum(op.time_s / op.count for op in ours if op.name != "router")
+        alone = predict(KINDS["moe"], *checked(KINDS["moe"], block | {"framework": [engine]}), cold=True).seconds[0]
+        assert spent + facts()["replay_gap"] == pytest.approx(alone, rel=1e-9)
+
+
 def test_a_large_batch_hides_what_a_runtime_launches():
     base = default_scenario("h100-sxm", "resnet50", batch=512)
     compiled, captured = (evaluate(base.with_(runtime=runtime)).latency_s for runtime in ("native", "captured"))
@@ -58,9 +97,8 @@ def test_a_token_without_a_runtime_stays_as_it_was():
 
 
 def test_what_is_no_runtime_is_said_in_a_sentence():
-    with pytest.raises(
-        ScenarioError, match="runtime is 'tvm': eager, compiled, native, captured, captured-decode and 'as switched'"
-    ):
+    allowed = "eager, compiled, native, captured, captured-decode, trtllm, vllm, sglang and 'as switched'"
+    with pytest.raises(ScenarioError, match=f"runtime is 'tvm': {allowed}"):
         evaluate(default_scenario("h100-sxm", "gpt2-345m", runtime="tvm"))
     with pytest.raises((ScenarioError, ValueError), match="runtime is 'native': only 'as switched' is allowed"):
         evaluate(default_scenario("xeon-8280l", "gpt2-345m", runtime="native"))

@@ -87,8 +87,13 @@ def expert_kernel(part: Part, texts: Texts) -> str:
     runtime = runtime_of(texts)
     known = fitted()[part.generation].get("moe", {}).get(format_named(texts["dtype"]), {})
     if not texts.get("kernel"):
-        runtime = next((name for pick in facts()["expert_picks"] if (name := f"{runtime}-{pick}") in known), runtime)
+        runtime = picked(known, runtime)
     return _nearest(known, runtime) if known else runtime
+
+
+def picked(known: Mapping[str, Any], runtime: str) -> str:
+    """Kernel of experts that a runtime picks of those ``known`` in a format; the runtime itself where it has none."""
+    return next((name for pick in facts()["expert_picks"] if (name := f"{runtime}-{pick}") in known), runtime)
 
 
 def format_key(kind: Kind, texts: Texts) -> str:
@@ -389,7 +394,7 @@ _KINDS = (
     Kind("gemm", "one linear layer, no bias", ("m", "n", "k"), _gemm, {"dtype": None}, "dtype", ("m", "n", "k")),
     Kind(
         "attention_decode",
-        "attention of one new token per sequence",
+        "attention of one new token a sequence",
         ("batch", "past_len", "heads", "kv_heads", "head_dim"),
         _decode("attention_decode", 0.0, 0.0),
         {"kv_dtype": None},
@@ -429,7 +434,7 @@ _KINDS = (
     ),
     Kind(
         "mla_decode",
-        "latent attention of one new token per sequence",
+        "latent attention of one new token a sequence",
         ("batch", "past_len", "heads"),
         _decode("mla_decode", 576.0, 2176.0),
         {"kv_dtype": None},
