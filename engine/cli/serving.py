@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import emit
 from engine.scenario import Scenario, ScenarioError
+from engine.scenario.overrides import apply_all
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import brief
 
 if TYPE_CHECKING:
+    from engine.kernels.events.passes import Times
     from engine.traffic.calendar import Figures, ServingReport
     from engine.traffic.closed_loop import LoopReport
+    from engine.traffic.engines.pools import Network, Pool
     from engine.traffic.scheduler import Scheduler
     from engine.traffic.serving import Serving
 
@@ -56,13 +59,19 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--asynchronous", action=flag, default=None, help="the next pass is formed while one runs")
     group.add_argument("--host-s", type=float, help="host's work for a pass [s]")
     group.add_argument("--sequence-s", type=float, help="host's work for a sequence of a pass [s]")
+    group.add_argument("--pools", metavar="P:D", help="disaggregated: engines that prefill and engines that decode")
+    group.add_argument("--port", type=float, default=50e9, help="network port of an engine [B/s] (default 400 Gbit/s)")
+    group.add_argument("--token-bytes", type=float, help="keys and values of a token [B]; default: the scenario's")
+    group.add_argument(
+        "--prefill-set", action="append", default=[], metavar="PATH=VALUE", help="of engines that prefill"
+    )
     for name in ("ttft", "tpot", "e2e"):
         group.add_argument(f"--limit-{name}", type=float, help=f"goodput counts requests of at most this {name} [s]")
 
 
 def serves(args: argparse.Namespace) -> bool:
     """Whether the arguments mean a serving engine."""
-    named = (args.clients, args.passes, args.policy, args.limit_ttft, args.limit_tpot, args.limit_e2e)
+    named = (args.clients, args.passes, args.policy, args.pools, args.limit_ttft, args.limit_tpot, args.limit_e2e)
     return any(value is not None for value in (*named, *(getattr(args, name) for name in _ENGINE)))
 
 
@@ -98,6 +107,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     requests where it names them.
     """
     from engine.traffic.calendar import serve
+    from engine.traffic.engines.pools import serve_pools
     from engine.traffic.pass_times import engine_of, given_times
     from engine.traffic.sizes import Fixed
 
@@ -113,8 +123,37 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         inputs, outputs = inputs or Fixed(scenario.inputs), outputs or Fixed(scenario.outputs)
         times, scheduler = engine_of(scenario, scheduler, inputs.largest + outputs.largest, count)
     limits = _limits(args)
-    report = serve(times, scheduler, load, inputs, outputs, count, limits=limits, seed=args.seed)
+    if args.pools is None:
+        report = serve(times, scheduler, load, inputs, outputs, count, limits=limits, seed=args.seed)
+    else:
+        pools = _pools(args, scenario, times, scheduler, inputs.largest + outputs.largest, count)
+        report = serve_pools(*pools, load, inputs, outputs, count, limits=limits, seed=args.seed)
     return emit(report.as_dict(), args.json, () if args.json else _lines(report))
+
+
+def _pools(
+    args: argparse.Namespace, scenario: Scenario | None, times: Times, scheduler: Scheduler, longest: int, count: int
+) -> tuple[Pool, Pool, Network]:
+    """The pools and the network that the arguments mean: the first as the scenario with what is set for it."""
+    from engine.traffic.engines.pools import Network, Pool
+    from engine.traffic.pass_times import engine_of
+    from engine.traffic.scenario_load import token_bytes
+
+    engines = args.pools.split(":")
+    if len(engines) != 2 or not all(part.isdecimal() and int(part) for part in engines):
+        raise ScenarioError(f"pools is {brief(args.pools)}; write engines that prefill and engines that decode, as 2:3")
+    if scenario is None and args.prefill_set:
+        raise ScenarioError(f"prefill-set is {brief(args.prefill_set[0])} beside given passes: both pools have those")
+    first, each = (times, scheduler), args.token_bytes
+    if scenario is not None:
+        first = engine_of(apply_all(scenario, args.prefill_set), _scheduler(args), longest, count)
+        each = token_bytes(scenario.with_(batch=1, outputs=1), longest) if each is None else each
+    many, more = (int(part) for part in engines)
+    return (
+        Pool(first[0], replace(first[1], replicas=many)),
+        Pool(times, replace(scheduler, replicas=more, prefix_hit=0.0)),
+        Network(each or 0.0, args.port),
+    )
 
 
 def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving) -> int:

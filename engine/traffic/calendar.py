@@ -23,11 +23,11 @@ from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Sizes
 
 LEVEL = 0.99  # confidence of every interval
-_GROUPS = 16  # consecutive batches of requests
+GROUPS = 16  # consecutive batches of requests
 _THINK_STREAM = 5
 _MOST_REQUESTS = 5_000_000
 _MOST_TOKENS = 20_000_000_000  # tokens of all requests together
-_LOG_ROWS = 200_000
+LOG_ROWS = 200_000
 _CLIENTS_MOST = 1_000_000
 
 
@@ -128,7 +128,7 @@ def figures(values: NDArray[np.float64]) -> Figures | None:
     """Of times in the order of their requests; intervals from consecutive batches of them. [s]"""
     if values.size == 0:
         return None
-    batches = [part for part in np.array_split(values, _GROUPS) if part.size]
+    batches = [part for part in np.array_split(values, GROUPS) if part.size]
     return _spread(
         [float(values.mean()), *np.quantile(values, (0.5, 0.9, 0.99))],
         np.array([[part.mean(), *np.quantile(part, (0.5, 0.9, 0.99))] for part in batches]),
@@ -211,14 +211,15 @@ def serve(
     else:
         arrive[:] = load.times(requests, seed, 0)
     asked = requests_of(arrive, prompt, made, hit, think)
-    groups = min(_GROUPS, requests)
-    ran = run_passes(times, scheduler, asked, clients, seed=seed, groups=groups, most=_LOG_ROWS)
-    return _report(load, asked, limits or {}, ran, scheduler.replicas)
+    groups = min(GROUPS, requests)
+    ran = run_passes(times, scheduler, asked, clients, seed=seed, groups=groups, most=LOG_ROWS)
+    return report_of(load, asked, limits or {}, ran, scheduler.replicas)
 
 
-def _report(
+def report_of(
     load: ClosedLoop | Arrivals, asked: Requests, limits: Mapping[str, float], ran: PassRun, replicas: int
 ) -> ServingReport:
+    """The report of requests that were run under a load by so many engines; ``limits`` [s] as `serve` takes them."""
     closed = isinstance(load, ClosedLoop)
     order = np.argsort(asked.arrive, kind="stable")
     arrive, made = asked.arrive[order], asked.outputs[order]

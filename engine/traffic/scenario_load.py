@@ -16,6 +16,7 @@ from engine.cost.best_plan import make_plan
 from engine.cost.pieces import batches_of
 from engine.cost.power_and_price import waiting
 from engine.cost.report import Report
+from engine.devices.common.contract import Fit
 from engine.evaluate import evaluate
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, bind
@@ -162,17 +163,35 @@ def service_table(
     return replace(table, bound=report.limited_by)
 
 
-def cache_tokens(scenario: Scenario, longest: int) -> int | None:
-    """Tokens that fit a replica's memory beside the weights and the activations of the longest prompt. [-]"""
+def _token_fits(scenario: Scenario, longest: int) -> list[tuple[float, Fit, int]]:
+    """Bytes of a cached token on a device of each stage, the memory with the longest prompt, and devices. [B], [-]"""
     short, far = (
-        [fit for part in priced(scenario.with_(inputs=c))[2].priced for fit in part.fits if fit.required]
+        [
+            (fit, part.stage.ways)
+            for part in priced(scenario.with_(inputs=c))[2].priced
+            for fit in part.fits
+            if fit.required
+        ]
         for c in (1, max(2, longest))
     )
-    room: list[int] = []
-    for a, b in zip(short, far, strict=True):
-        each = (b.state_bytes - a.state_bytes) / (max(2, longest) - 1)
-        if each > 0:
-            room.append(int((b.capacity_bytes - b.need_bytes + b.state_bytes) / each))
+    return [
+        ((b.state_bytes - a.state_bytes) / (max(2, longest) - 1), b, devices)
+        for (a, _), (b, devices) in zip(short, far, strict=True)
+    ]
+
+
+def token_bytes(scenario: Scenario, longest: int) -> float:
+    """Bytes of keys and values of a token on all devices of a replica. [B]"""
+    return sum(each * devices for each, _, devices in _token_fits(scenario, longest))
+
+
+def cache_tokens(scenario: Scenario, longest: int) -> int | None:
+    """Tokens that fit a replica's memory beside the weights and the activations of the longest prompt. [-]"""
+    room = [
+        int((fit.capacity_bytes - fit.need_bytes + fit.state_bytes) / each)
+        for each, fit, _ in _token_fits(scenario, longest)
+        if each > 0
+    ]
     return max(1, min(room)) if room else None
 
 

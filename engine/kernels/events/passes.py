@@ -28,7 +28,7 @@ _LEAST_GAP, _BINS_PER_E = 1e-8, 200.0  # bins of half a per cent, from 10 ns to 
 # counts of the engine's state
 FRONT, BACK, RUNNING, FREE, UNSEEN, PREEMPTED, PEAK, PASSES, GIVEN_NEXT, THINK_FRONT, THINK_BACK = range(11)
 # counts of the pass being formed
-PREFILL, PROMPTS, ROWS, CONTEXT, LEFT, LOST, WAITS = range(7)
+PREFILL, PROMPTS, ROWS, CONTEXT, LEFT, LOST, WAITS, JOINS = range(8)
 
 
 class Rules(NamedTuple):
@@ -114,7 +114,7 @@ def idle_engine(requests, seats, groups):
     """The state of an engine before so many requests, whose gaps are counted in groups; at most ``seats`` run."""
     at, seats = np.arange(requests), min(requests, seats)
     counts = (np.zeros(size, np.int64) for size in (requests, requests, requests))
-    lines = (np.zeros(size, np.int64) for size in (requests, requests, seats, seats, groups, 11, 7))
+    lines = (np.zeros(size, np.int64) for size in (requests, requests, seats, seats, groups, 11, 8))
     return State(*counts, np.zeros(requests), np.zeros(requests, bool), at * groups // requests, *lines)
 
 
@@ -201,7 +201,7 @@ def pass_seconds(times, rules, prefill, prompts, attention, rows, context):
 
 
 @borrows
-def _bin(seconds):
+def gap_bin(seconds):
     """Bin of a gap. [-]"""
     return 0 if seconds <= _LEAST_GAP else min(BINS - 1, int(_BINS_PER_E * math.log(seconds / _LEAST_GAP)))
 
@@ -209,7 +209,7 @@ def _bin(seconds):
 @borrows
 def _count(gaps, sums, group, seconds, many):
     """Counts ``many`` gaps of so many seconds."""
-    at = _bin(seconds)
+    at = gap_bin(seconds)
     gaps[group, at] += many
     sums[group, at] += many * seconds
 
@@ -364,6 +364,11 @@ def _enters(requests, state, rules, times, this):
     state.share[n[RUNNING]] = tokens
     n[RUNNING] += 1
     this[LEFT] -= tokens
+    this[JOINS] += 1
+    if need == 1 and requests.cached[i] > 0:  # all but its last token is in the cache: a step of decoding
+        this[ROWS] += 1
+        this[CONTEXT] += requests.inputs[i] + state.made[i]
+        return 0.0
     this[PREFILL] += tokens
     this[PROMPTS] += tokens == need
     return prompt_seconds(times, requests.cached[i], tokens)
@@ -393,7 +398,7 @@ def _form(requests, state, rules, times, this):
 def _steps(requests, state, rules, this):
     """Passes of decoding alone until one of those that run ends, if nobody can join before; 1 elsewhere. [-]"""
     n = state.n
-    if this[PREFILL] > 0 or this[ROWS] < n[RUNNING] or n[UNSEEN] > 0 or rules.guesses > 0:
+    if this[PREFILL] + this[JOINS] > 0 or this[ROWS] < n[RUNNING] or n[UNSEEN] > 0 or rules.guesses > 0:
         return 1
     if n[FRONT] < n[BACK] and not (this[WAITS] > 0 or n[RUNNING] == state.run.shape[0] or this[LEFT] <= 0):
         return 1
@@ -440,7 +445,7 @@ def _decode_on(requests, state, rules, times, this, count, began, now, until, ga
         gap = now - began
         if gap < low or gap >= high:
             _flush(gaps, sums, sharing, at, many, total_s)
-            at, many, total_s = _bin(gap), 0, 0.0
+            at, many, total_s = gap_bin(gap), 0, 0.0
             low, high = _LEAST_GAP * math.exp(at / _BINS_PER_E), _LEAST_GAP * math.exp((at + 1) / _BINS_PER_E)
         many += 1
         total_s += gap

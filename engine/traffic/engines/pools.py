@@ -1,0 +1,156 @@
+"""Disaggregated serving: a pool of engines that prefills, one that decodes, and the network between them. Simulated.
+
+A request is prefilled in the first pool, which gives its first token; its keys and values then cross the network, and
+the second pool decodes the rest. Transfers share the ports fairly (max-min: every port alike, one port at most each).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.kernels.events.passes import Requests, Times, gap_bin
+from engine.traffic.arrivals import Arrivals
+from engine.traffic.calendar import GROUPS, LOG_ROWS, ClosedLoop, ServingReport, report_of
+from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, PassRun, requests_of, run_passes
+from engine.traffic.scheduler import Scheduler
+from engine.traffic.service import TrafficError, positive, whole
+from engine.traffic.sizes import Sizes
+
+_MOST_REQUESTS = 100_000
+_ROUNDS = 400  # of a closed loop: one settles a wave of its clients
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Engines alike, ``scheduler.replicas`` of them, and the seconds of their passes."""
+
+    times: Times
+    scheduler: Scheduler
+
+
+@dataclass(frozen=True)
+class Network:
+    """What carries keys and values: ``token_bytes`` of each token [B], ``port_b_per_s`` of each engine's port [B/s] and
+    a latency [s]."""
+
+    token_bytes: float
+    port_b_per_s: float
+    latency_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        positive("token_bytes", self.token_bytes, zero=True)
+        positive("port_b_per_s", self.port_b_per_s)
+        positive("latency_s", self.latency_s, zero=True)
+
+
+def shared_flows(begin: NDArray[np.float64], sizes: NDArray[np.float64], each: float, whole_rate: float) -> NDArray:
+    """When flows of ``sizes`` [B] that ``begin`` [s] end, where all share ``whole_rate`` alike, ``each`` at most [B/s].
+
+    All flows progress at one rate, so the order of their ends is that of the work they end at.
+    """
+    ends = np.empty(begin.size)
+    order, upcoming = np.argsort(begin, kind="stable"), 0
+    active: list[tuple[float, int]] = []  # work at which a flow ends
+    now = work = 0.0
+    while active or upcoming < begin.size:
+        coming = begin[order[upcoming]] if upcoming < begin.size else math.inf
+        rate = min(each, whole_rate / len(active)) if active else 0.0
+        end = now + (active[0][0] - work) / rate if active else math.inf
+        if coming <= end:
+            work += rate * (coming - now)
+            now = coming
+            heapq.heappush(active, (work + sizes[order[upcoming]], int(order[upcoming])))
+            upcoming += 1
+        else:
+            work, flow = heapq.heappop(active)
+            now = ends[flow] = end
+    return ends
+
+
+def serve_pools(
+    prefill: Pool,
+    decode: Pool,
+    network: Network,
+    load: ClosedLoop | Arrivals,
+    inputs: Sizes,
+    outputs: Sizes,
+    requests: int,
+    *,
+    limits: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> ServingReport:
+    """Run ``requests`` through both pools to the last token. Same seed, same bits.
+
+    A closed loop is run again and again with the arrivals that its answers gave, until they stay: each round settles a
+    wave of its clients. Passes, blocks and preemptions of the report are both pools' together, its log the second's.
+    TrafficError for a request that a pool can never take.
+    """
+    whole("requests", requests, 1, _MOST_REQUESTS)
+    prompt, made = inputs.draw(requests, seed, SIZE_STREAM, 0), outputs.draw(requests, seed, OUTPUT_STREAM, 0)
+    arrive, think = np.zeros((2, requests))
+    if not isinstance(load, ClosedLoop):
+        arrive[:] = load.times(requests, seed, 0)
+        asked, ran = _through(prefill, decode, network, arrive, prompt, made, seed)
+        return report_of(load, asked, limits or {}, ran, prefill.scheduler.replicas + decode.scheduler.replicas)
+    clients = load.begin(arrive, think, seed)
+    arrive[clients:] = arrive[:clients].max()
+    for _ in range(_ROUNDS):
+        asked, ran = _through(prefill, decode, network, arrive, prompt, made, seed)
+        again = arrive.copy()
+        again[clients:] = np.sort(asked.finish, kind="stable")[: requests - clients] + think[clients:]
+        again[clients:] = np.sort(again[clients:])
+        if np.array_equal(again, arrive):
+            break
+        arrive = again
+    else:
+        raise TrafficError(f"clients is {load.clients}: {requests} requests did not settle in {_ROUNDS} rounds")
+    return report_of(load, asked, limits or {}, ran, prefill.scheduler.replicas + decode.scheduler.replicas)
+
+
+def _through(
+    prefill: Pool,
+    decode: Pool,
+    network: Network,
+    arrive: NDArray[np.float64],
+    prompt: NDArray[np.int64],
+    made: NDArray[np.int64],
+    seed: int,
+) -> tuple[Requests, PassRun]:
+    """Given arrivals through both pools: the requests with their instants, and what the passes left."""
+    rules = prefill.scheduler
+    hit = np.minimum(np.floor(rules.prefix_hit * prompt).astype(np.int64), prompt - 1)
+    groups, count = min(GROUPS, arrive.size), arrive.size
+    first_pool = requests_of(arrive.copy(), prompt, np.ones(count, np.int64), hit)
+    one = run_passes(prefill.times, rules, first_pool, seed=seed, groups=groups, most=LOG_ROWS)
+    asked = requests_of(arrive, prompt, made)
+    asked.first[:] = asked.finish[:] = first_pool.first
+    longer = np.flatnonzero(made > 1)
+    ports = min(rules.replicas, decode.scheduler.replicas)
+    sent = network.token_bytes * prompt[longer].astype(float)
+    reached = shared_flows(asked.first[longer], sent, network.port_b_per_s, ports * network.port_b_per_s)
+    reached += network.latency_s
+    order = np.argsort(reached, kind="stable")
+    rows = longer[order]
+    second = requests_of(reached[order], prompt[rows] + 1, made[rows] - 1, prompt[rows].copy())
+    two = run_passes(decode.times, decode.scheduler, second, seed=seed, groups=groups, most=LOG_ROWS)
+    asked.finish[rows] = second.finish
+    for row, gap in zip(rows, second.first - asked.first[rows], strict=True):
+        group, at = row * groups // count, gap_bin(gap)
+        two.gaps[group, at] += 1
+        two.sums[group, at] += gap
+    return asked, PassRun(
+        two.log,
+        one.passes + two.passes,
+        one.preemptions + two.preemptions,
+        one.blocks + two.blocks,
+        one.peak + two.peak,
+        one.busy_s + two.busy_s,
+        two.gaps,
+        two.sums,
+    )
