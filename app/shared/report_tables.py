@@ -133,7 +133,7 @@ def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
         hidden = "Takes no time of its own: it is fused with its neighbour, or runs while another operator does."
         onchip, offchip = fmt.si(op.onchip_bytes, "B"), fmt.si(op.offchip_bytes, "B")
         moved = f"{fmt.si(op.flops, unit)}; {offchip} off chip, {onchip} on chip."
-        return [f"{fmt.count(op.count)} executions a request.", hidden, moved, "Faster only with fewer of them."]
+        return [f"{fmt.count(op.count)} executions per request.", hidden, moved, "Faster only with fewer of them."]
     each = op.time_s / op.count if op.count else op.time_s
     lines = [
         f"{fmt.count(op.count)} executions of {fmt.seconds(each)} make {fmt.seconds(op.time_s)}, "

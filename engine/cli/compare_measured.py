@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import lzma
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.cli.op import add_op
 from engine.cli.output import emit, lines_of
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
+
+if TYPE_CHECKING:
+    from engine.published.measured.compare import Row
 
 _HEADER = 65536  # bytes
 
@@ -31,7 +35,6 @@ def add_compare_measured(commands: Any) -> None:
 
 def _compare_measured(args: argparse.Namespace) -> int:
     from engine.published.measured.compare import compared, coverage, groups, read_measured, skipped, spread, write_back
-    from engine.published.measured.table import known
     from hardware_specs.catalog import default_catalog
 
     if _operators(args.file):
@@ -64,6 +67,7 @@ def _compare_measured(args: argparse.Namespace) -> int:
         "summary": all_,
         "groups": groups(predicted),
         "workloads": groups(predicted, "workload"),
+        "engines": groups([row for row in predicted if row.engine is not None], "engine"),
         "band": inside,
         "errors": [
             {"row": row.number, "measured": dict(row.measured), "predicted": dict(row.predicted), "errors": row.errors}
@@ -72,30 +76,35 @@ def _compare_measured(args: argparse.Namespace) -> int:
     }
     lines = [f"{measured.name}: {len(predicted)} of {len(measured.rows)} rows predicted"]
     lines += [f"  {count} skipped: {reason}" for reason, count in why.most_common()]
-    lines += [
-        f"  {count} {name} beside those: no closed-loop scheduler, or none here" for name, count in without.items()
-    ]
+    lines += [f"  {count} {name} beside those without a prediction" for name, count in without.items()]
     shown = [
         {"row": row.number, "system": row.scenario.system, "workload": row.scenario.workload}
         | {"errors": ", ".join(f"{name.rpartition('_')[0]} {error:+.0%}" for name, error in row.errors.items())}
         for row in predicted
         if row.scenario is not None
     ]
-    for rows in (shown, *([_percents(group) for group in data[by]] for by in ("groups", "workloads"))):
-        lines += ["", *lines_of(rows)]
-    lines += ["", f"all: half within {percent(all_['median'])}, 90% within {percent(all_['p90'])}"]
-    lines.append(
-        f"error band: held {inside['held']} of the {inside['banded']} figures that have one; "
-        f"{inside['no_evidence']} have no evidence for any"
-    )
-    if any(row.concurrency is not None for row in predicted):
-        lines.append(
-            f"under load: continuous batching in steady state, at most {known()['budget']} tokens an iteration"
-        )
+    for rows in (shown, *([_percents(group) for group in data[by]] for by in ("groups", "workloads", "engines"))):
+        lines += ["", *lines_of(rows)] if rows else []
+    lines += ["", *_summary(predicted, inside)]
     if args.fit:
         data["fit"], fits = _fitted(args, predicted, default_catalog())
         lines += fits
     return emit(data, args.json, lines)
+
+
+def _summary(rows: Sequence[Row], inside: Mapping[str, int]) -> Iterator[str]:
+    """How far off each figure is over all rows, what the bands held, and what a row under load is."""
+    from engine.published.measured.compare import spread
+
+    for name in sorted({name for row in rows for name in row.errors}):
+        of = spread([row.errors[name] for row in rows if name in row.errors])
+        yield f"all {name}: half within {percent(of['median'])}, 90% within {percent(of['p90'])}"
+    yield (
+        f"error band: held {inside['held']} of the {inside['banded']} figures that have one; "
+        f"{inside['no_evidence']} have no evidence for any"
+    )
+    if any(row.engine is not None for row in rows):
+        yield "under load: means of a closed loop simulated from its start, by the calendar of each engine's passes"
 
 
 def _percents(group: dict[str, Any]) -> dict[str, Any]:

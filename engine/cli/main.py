@@ -102,7 +102,9 @@ def _tokens(report: Any) -> list[str]:
     for name in ("input", "output"):
         joules, usd = getattr(report, f"energy_per_{name}_token_j"), getattr(report, f"usd_per_million_{name}")
         if joules is not None:
-            tokens.append(f"{name:6} token {amount(joules, 'J')}" + ("" if usd is None else f", ${usd:,.3g} a million"))
+            tokens.append(
+                f"{name:6} token {amount(joules, 'J')}" + ("" if usd is None else f", ${usd:,.3g} per million")
+            )
     return tokens
 
 

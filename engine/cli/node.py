@@ -18,7 +18,7 @@ def kinds(args: argparse.Namespace) -> _Answer:
     from engine.analyses.node.operator_kinds import by_kind
 
     first, *rest = by_kind(changed(args))
-    sentences = [f"{amount(first.latency_s, 's')} a request, by kind of operator"]
+    sentences = [f"{amount(first.latency_s, 's')} per request, by kind of operator"]
     sentences += [
         f"  {kind:24} {amount(t, 's'):>10}  {percent(first.share(kind)):>5}" for kind, t in first.seconds.items()
     ]

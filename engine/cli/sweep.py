@@ -85,7 +85,7 @@ def _sweep(args: argparse.Namespace) -> int:
     counts = result.counts
     lines = [
         f"{counts.done:,} designs in {result.seconds:.2f} s: set up in {result.setup_s:.2f} s, priced at "
-        f"{result.pricing_per_s:,.0f} a second" + (f", of {counts.size:,}" if counts.done < counts.size else ""),
+        f"{result.pricing_per_s:,.0f} per second" + (f", of {counts.size:,}" if counts.done < counts.size else ""),
         f"refused     {counts.refused:,}",
         *(f"            {text[:200]}" for text in list(counts.sentences)[:3]),
         *([f"skipped     {counts.skipped:,}, as their system or network has no such setting"] * bool(counts.skipped)),
@@ -103,7 +103,7 @@ def _sweep(args: argparse.Namespace) -> int:
 
 def add_sweep(commands) -> None:
     """Adds the subcommand."""
-    p = commands.add_parser("sweep", help="every design of a space: its front, with a token a row")
+    p = commands.add_parser("sweep", help="every design of a space: its front, with one token per row")
     p.add_argument("space", help="a YAML file {scenario, axes, constraints, objectives}, or a space's token")
     p.add_argument("--out", metavar="FILE", help="write the front there, as .csv or .parquet")
     p.add_argument("--table", metavar="FILE", help="write every design there, .csv or .parquet; up to a million")

@@ -314,7 +314,7 @@ def _plan(offer: Offer) -> list[str]:
     if plan.capex_usd is not None and plan.usd_per_million is not None:
         lines += [
             f"capex       ${plan.capex_usd:,.0f}",
-            f"energy      ${plan.energy_usd_per_year:,.0f} a year",
+            f"energy      ${plan.energy_usd_per_year:,.0f} per year",
             f"a million   ${plan.usd_per_million:,.4g} for 10^6 inferences",
         ]
     return [*lines, *offer.notes]

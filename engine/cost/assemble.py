@@ -101,7 +101,7 @@ class Figures:
 
     @property
     def requests_per_s(self) -> float:
-        """Requests a second, all replicas and streams together. [1/s]"""
+        """Requests per second, all replicas and streams together. [1/s]"""
         return self.layout.replicas * self.global_of(STREAMS) / self.interval_s
 
     @property

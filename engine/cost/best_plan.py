@@ -100,7 +100,7 @@ def better_streams(bound: Bound, times: Schedule, names: Mapping[str, str]) -> s
         return None
     more, sooner = best.units_per_s / times.units_per_s, best.latency_s / times.latency_s
     them, now = (f"{n} stream{'s' if n > 1 else ''}" for n in (count, s.streams))
-    told = f"{them} would answer {more:.1f} times as many a second, each in {sooner:.0%} of the time"
+    told = f"{them} would answer {more:.1f} times as many per second, each in {sooner:.0%} of the time"
     spent = {r: (times.figure(f"{r}_s") or 0.0) - (best.figure(f"{r}_s") or 0.0) for r in RESOURCES}
     slower = max(spent, key=lambda r: spent[r])
     if sooner > _SOONER:

@@ -37,7 +37,7 @@ class OpRow:
     group: str
     phase: str
     device: str
-    count: float  # executions a request
+    count: float  # executions per request
     time_s: float
     share: float  # of the request's latency
     bound: str  # resource its time is spent on

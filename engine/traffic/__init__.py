@@ -8,9 +8,8 @@
 """
 
 from engine.traffic.arrivals import Arrivals, Bursty, Deterministic, Diurnal, Gamma, Poisson, Trace, read_trace
-from engine.traffic.closed_forms import Law
+from engine.traffic.closed_forms import Law, instant
 from engine.traffic.estimates import Estimate, Tail
-from engine.traffic.instant import instant
 from engine.traffic.limits import Capacity, capacity
 from engine.traffic.plan import CapacityPlan, Demand, NodeFacts, SiteFacts, capacity_plan
 from engine.traffic.policies import (

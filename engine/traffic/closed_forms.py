@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from engine.traffic.arrivals import Arrivals, Bursty, Deterministic, Gamma, Poisson
+from engine.traffic.policies import DecoderServer, NoBatching, TandemQueue
 from engine.traffic.service import TrafficError, overloaded, positive, whole
 
 _SUMMED = 0.999  # load of a server up to which the exact law is summed [-]
@@ -169,3 +171,30 @@ def mdc(rate: float, service_s: float, servers: int) -> Law:
     """
     exact = servers == 1 and rate * service_s <= _SUMMED
     return md1(rate, service_s) if exact else mgc(rate, service_s, servers, 0.0)
+
+
+def instant(system: TandemQueue | DecoderServer, arrivals: Arrivals) -> Law | None:
+    """Law of the time in the system, exact or an estimate (see ``kind``); None where no closed form fits.
+
+    Fits one station without batching or hops and one size of request. Where a server takes the next request before the
+    last is answered (copies that overlap arithmetic), constant times only: the answer is later by the difference.
+    Overload raises `TrafficError` with the sentence a page shows.
+    """
+    if isinstance(system, DecoderServer):
+        return None
+    station, *more = system.stations
+    if more:
+        return None
+    service, policy = station.service, station.policy
+    if not isinstance(policy, NoBatching) or policy.places is not None or len(service.sizes) > 1:
+        return None
+    if station.hop_s or system.return_s or not isinstance(arrivals, (Poisson, Deterministic, Gamma, Bursty)):
+        return None
+    assert service.latency_s is not None
+    seconds, servers = float(service.hold_s[0, 0]), service.servers
+    extra_s = float(service.latency_s[0, 0]) - seconds
+    if extra_s and (extra_s < 0.0 or service.cv):
+        return None
+    if isinstance(arrivals, Poisson) and service.cv == 0.0:
+        return mdc(arrivals.qps, seconds, servers).later(extra_s)
+    return mgc(arrivals.qps, seconds, servers, service.cv, arrivals.cv).later(extra_s)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -151,14 +151,23 @@ def _prefill(scenario: Scenario, ranks: int, catalog: Catalog) -> tuple[float, f
 
 
 def _step(scenario: Scenario, ranks: int, catalog: Catalog) -> tuple[float, float, float]:
-    """One of a batch's tokens after the first, the mean of them: all of it, its attention, its head. [s]"""
-    if ranks > 1:
-        return seconds(scenario, "decode", ranks, catalog)
+    """A pass of one of a batch's tokens after the first, the mean of them: all of it, its attention, its head. [s]
+
+    Where tokens are guessed ahead it makes more than one, and guessing is of the head.
+    """
     _, _, latency, first, phases = _schedule(scenario.model_dump_json(), catalog)
-    steps = scenario.outputs - 1
+    guess = phases.get("guess")
+    if ranks > 1:
+        total, attention, head = seconds(scenario, "decode", ranks, catalog)
+        if guess is None:
+            return total, attention, head
+        guessed = seconds(scenario, "guess", ranks, catalog)[0] * guess.passes / phases["decode"].passes
+        return total + guessed, attention, head + guessed
+    passes = scenario.outputs - 1 if guess is None else phases["decode"].passes
     after = [parts for name, parts in phases.items() if "prefill" not in name]
-    attention, head = (sum(getattr(parts, name) for parts in after) / steps for name in ("attention", "head"))
-    return _within((latency - first) / steps, attention, head)
+    attention, head = (sum(getattr(parts, name) for parts in after) / passes for name in ("attention", "head"))
+    guessed = 0.0 if guess is None else (guess.total - guess.attention - guess.head) / passes
+    return _within((latency - first) / passes, attention, head + guessed)
 
 
 def _within(total: float, attention: float, head: float) -> tuple[float, float, float]:
@@ -183,7 +192,8 @@ def device_times(
     A pass that prefills p tokens beside n decoding sequences takes L(p + n) + attention of both + head: L is all of a
     prefill of so many tokens (of prompts no longer than the longest request) but its attention and head, for its
     weights are read once and its collectives carry both. A piece of a prompt takes what attention of the prompt grows
-    by with it. A pass that only decodes takes the decode pass of n sequences. Tabled at powers of two of tokens and
+    by with it. A pass that only decodes takes the decode pass of n sequences; where tokens are guessed ahead it checks
+    them, and the head's table has the guessing too. Tabled at powers of two of tokens and
     sequences and of four of the context, and at the scenario's own lengths, linear between them. What lies between two
     contexts (blocks that fill in jumps, chunks that layers attend in) is scaled to add up to `evaluate`'s latency for
     the scenario's own sequence alone, whose first token comes with `evaluate`'s TTFT.
@@ -243,6 +253,16 @@ def _chunk(scenario: Scenario, catalog: Catalog) -> int:
     """Tokens of the largest chunk that a layer attends in; 1 where none does. [-]"""
     phases = bind(scenario, catalog).graph.phases
     return max((int(op.cap) for phase in phases for op in phase.ops if op.anew), default=1)
+
+
+def acceptance_of(scenario: Scenario, catalog: Catalog | None = None) -> tuple[float, ...]:
+    """Chance of each token that a scenario guesses ahead to be right where all before it are; none without guesses. [-]
+
+    An estimate, as the network's file or the scenario has it: assumed alike at every place.
+    """
+    own = bind(scenario, catalog or default_catalog()).workload.params
+    params: dict[str, Any] = {name: number.value for name, number in own.items()} | scenario.params
+    return (float(params.get("acceptance", 0.0)),) * int(params.get("guesses", 0))
 
 
 def engine_of(

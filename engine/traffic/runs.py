@@ -308,7 +308,7 @@ def run_passes(
             late=scheduler.asynchronous,
             host_s=float(scheduler.host_s),
             row_s=float(scheduler.sequence_s),
-            hides=scheduler.asynchronous,
+            hides=scheduler.asynchronous and scheduler.hidden,
             guesses=len(scheduler.acceptance),
             places=-1 if places is None else len(range(r, places, count)),
         )

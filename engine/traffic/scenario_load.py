@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from engine.scenario.overrides import apply
 from engine.traffic.plan import NodeFacts
 from engine.traffic.policies import Policy, TandemQueue, single
 from engine.traffic.service import Service, TrafficError, whole
-from engine.traffic.sla import Headline
 
 SIZES = {"inputs": "inputs", "items": "batch", "lookups": "params.lookups"}
 """What the size of a request may be, and the scenario's setting it stands for."""
@@ -204,9 +204,20 @@ def load_of(
     return single(service_table(scenario, policy.max_batch, sizes, sizes_are), policy)
 
 
+class _Carries(Protocol):
+    """A load inside an agreement and the most at all [1/s]; the message says why there is none."""
+
+    @property
+    def qps(self) -> float: ...
+    @property
+    def capacity_qps(self) -> float: ...
+    @property
+    def message(self) -> str: ...
+
+
 def node_facts(
     scenario: Scenario,
-    carried: Headline,
+    carried: _Carries,
     idle_w: float | None = None,
     capex_usd: float | None = None,
     request: str = "batch",

@@ -28,8 +28,9 @@ class Scheduler:
         Sequences in the engine at once. [-]
     prefix_hit : float
         Share of every prompt whose keys and values are in the cache already; its blocks count all the same. [-]
-    asynchronous : bool
-        The next pass is formed while one runs: it hides the host's work, and sees arrivals and ends one pass later.
+    asynchronous, hidden : bool
+        The next pass is formed while one runs, which sees arrivals and ends one pass later; and the host's work is
+        hidden beneath the device's, so that the longer of both counts. Else it follows the device's.
     host_s, sequence_s : float
         The host's work for a pass and for each sequence in it. [s]
     acceptance : tuple of float
@@ -48,6 +49,7 @@ class Scheduler:
     max_seqs: int = 256
     prefix_hit: float = 0.0
     asynchronous: bool = False
+    hidden: bool = True
     host_s: float = 0.0
     sequence_s: float = 0.0
     acceptance: tuple[float, ...] = ()

@@ -1,4 +1,4 @@
-"""Published serving runs that the bands rest on: how far off the time between tokens is."""
+"""Published serving runs that the bands rest on: how far off first tokens and the time between tokens are."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ def measured() -> Measured:
     return compared(read_measured(ROWS))
 
 
-def test_half_lie_within_nine_percent_and_nine_in_ten_within_thirty(measured: Measured):
-    error = spread([e for row in measured.rows for e in row.errors.values()])
+@pytest.mark.parametrize(("figure", "half", "most"), [("tpot_s", 0.09, 0.30), ("ttft_s", 0.25, 0.75)])
+def test_half_lie_near_and_nine_in_ten_not_much_farther_off(measured: Measured, figure, half, most):
+    error = spread([row.errors[figure] for row in measured.rows if row.errors])
     assert error["n"] >= 220
-    assert error["median"] <= 0.09
-    assert error["p90"] <= 0.30
+    assert error["median"] <= half
+    assert error["p90"] <= most
 
 
 def test_every_network_is_met(measured: Measured):
     for group in groups(measured.rows, "workload"):
-        if group["workload"] in AIMS:
+        if group["workload"] in AIMS and group["figure"] == "tpot_s":
             median, tail = AIMS[group["workload"]]
             assert group["median"] <= median, group
             assert group["p90"] <= tail, group
@@ -45,10 +46,10 @@ def test_prompts_of_a_wave_take_as_long_as_the_part_needs(measured: Measured):
     told: dict[tuple[str, bool], list[bool]] = {}
     errors: dict[str, list[float]] = {}
     for at, row in enumerate(measured.rows):
-        if row.scenario is None or row.engine is None or not row.engine.prefill_first:
+        if row.scenario is None or row.engine is None or not row.engine.scheduler.prefill_first:
             continue
         name = " ".join(measured.table.columns[column][at] for column in ("source", "framework", "version"))
-        errors.setdefault(name, []).extend(row.errors.values())
+        errors.setdefault(name, []).append(row.errors["tpot_s"])
         if not name.startswith("nvidia"):
             continue  # lengths drawn from a range: no waves
         s = row.scenario
@@ -56,7 +57,7 @@ def test_prompts_of_a_wave_take_as_long_as_the_part_needs(measured: Measured):
         work = 2.0 * s.batch * s.inputs * sum(op.weights.coef * op.layers for op in ops if op.kind == "Gemm")
         peak = default_catalog().device(default_catalog().system(s.system).devices[0].device).peak["fp8"].si
         can_be = row.measured["ttft_s"] > 0.5 * work / (peak * s.devices)
-        told.setdefault((name, row.engine.waves), []).append(can_be)
+        told.setdefault((name, row.engine.shortest == 1.0), []).append(can_be)
     shares = {name: (waves, sum(can_be) / len(can_be)) for (name, waves), can_be in told.items()}
     assert len(shares) == 2
     assert all((share == 1.0) == waves for waves, share in shares.values()), shares

@@ -102,7 +102,7 @@ def links(wires: Sequence[LinkRow], dark: bool) -> Figure:
     """How busy each wire is at the reported throughput."""
     uses = []
     for row in wires:
-        moved = f"{fmt.si(row.bytes_per_request, 'B')} a request at {fmt.si(row.bandwidth, 'B/s')}"
+        moved = f"{fmt.si(row.bytes_per_request, 'B')} per request at {fmt.si(row.bandwidth, 'B/s')}"
         busy = f"{fmt.seconds(row.time_s)}, {fmt.percent(row.utilisation)} busy"
         uses.append(Share(row.name, row.utilisation, f"{moved}<br>{busy}"))
     return shares(uses, PALETTE["links"][dark], "Share of usable bandwidth", dark, 220)

@@ -88,7 +88,7 @@ def _limits(ask: PageQuestion) -> None:
 
 
 def _demand(ask: PageQuestion) -> None:
-    """Requests a second, users, or none."""
+    """Requests per second, users, or none."""
     q = ask.question
     now = "qps" if q.qps is not None else "users" if q.users is not None else ""
 
@@ -107,7 +107,7 @@ def _demand(ask: PageQuestion) -> None:
             ask.change(**{now: value})
 
     if now:
-        label = "Requests a second" if now == "qps" else "Users at once"
+        label = "Requests per second" if now == "qps" else "Users at once"
         st.number_input(label, min_value=1, step=1, **controlled(f"h.{now}", int(q.qps or q.users or 1), many))
 
 

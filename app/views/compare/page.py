@@ -269,7 +269,7 @@ def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
     if moved:
         top = moved[0]
         verb = "saves" if top.gained_s > 0 else "costs"
-        answer = f"{top.name} {verb} most, {fmt.seconds(abs(top.gained_s))} a request"
+        answer = f"{top.name} {verb} most, {fmt.seconds(abs(top.gained_s))} per request"
     else:
         answer = "no operator differs"
     with parts.card(f"Operators of {other.letter} against {base.letter}", answer):

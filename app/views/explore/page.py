@@ -161,7 +161,7 @@ def operators(report: Report) -> None:
         columns: dict[str, Any] = {
             name: number(format=fmt.column(frame[name])) for name in frame if frame[name].dtype.kind == "f"
         }
-        columns["Count"] = number(format="localized", help="Executions a request")
+        columns["Count"] = number(format="localized", help="Executions per request")
         columns["Operator"] = st.column_config.TextColumn(pinned=True, width="medium")
         columns["Share of time"] = st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100)
         columns["Limited by"] = st.column_config.TextColumn(help=glossary.HELP["bound"])

@@ -16,7 +16,7 @@ KINDS_ALT = "Milliseconds of a request by kind of operator, as it is and with ea
 
 # charts.py
 WIRE_HOVER = (
-    "<b>{name}</b><br>{bytes_per_request} a request, {used} of {bandwidth}<br>{time} of a request's "
+    "<b>{name}</b><br>{bytes_per_request} per request, {used} of {bandwidth}<br>{time} of a request's "
     "latency<extra></extra>"
 )
 

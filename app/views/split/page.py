@@ -111,7 +111,7 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
 def camera(scenario: Scenario) -> None:
     """The three execution points of a city and cuts between them, for a camera's frames."""
     first, second, third = st.columns(3)
-    frames = checked(first.number_input, "Frames a second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
+    frames = checked(first.number_input, "Frames per second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
     size = checked(second.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help=texts.FRAME_HELP)
     value, args = choice("Latency limit", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
     third.select_slider("Latency limit", ["any", *(f"{s:g}" for s in _LIMITS)], **args)

@@ -36,7 +36,7 @@ def metrics(report: Report) -> dict[str, Metric]:
     rate = glossary.rate_unit(report.unit)
     whole = report.latency_per_unit_s != report.latency_s
     rows = [
-        Metric("latency_per_unit_s", f"Latency a {report.unit}" if whole else "Latency", "s", True),
+        Metric("latency_per_unit_s", f"Latency per {report.unit}" if whole else "Latency", "s", True),
         Metric("latency_s", texts.LATENCY_END_END, "s", True),
         Metric("ttft_s", texts.TIME_FIRST_TOKEN, "s", True),
         Metric("tpot_s", texts.TIME_PER_OUTPUT_TOKEN, "s", True),

@@ -108,7 +108,7 @@ PARAMETERS = (
     Parameter("nvm_block", 4096.0, "B", "assumed", "Smallest read of that memory, as Bandana's; a row takes one.",
               low=1.0),
     Parameter("clip_pixels", 27.6e6, "pixel", "assumed",
-              "Pixels decoded to sample one clip: a second of 1280 x 720 at 30 frames a second."),
+              "Pixels decoded to sample one clip: a second of 1280 x 720 at 30 frames per second."),
     Parameter("clip_bytes", 0.5e6, "B", "assumed", "That second of video, compressed: 4 Mbit/s."),
     Parameter("decode_ops", 15.0, "op/pixel", "assumed",
               "Work of a software decoder: 133 Mpixel/s on one host core, 145 frames of 720p."),
@@ -131,7 +131,7 @@ PARAMETERS = (
               high=0.99),
     Parameter("host_idle", 0.35, "1", "assumed",
               "Share of its limit that a host draws while it waits, where its idle power is not published.", high=1.0),
-    Parameter("decoder_rate", 5e8, "pixel/s", "assumed", "A hardware decoder beside a card: 4K at 60 frames a second.",
+    Parameter("decoder_rate", 5e8, "pixel/s", "assumed", "A hardware decoder beside a card: 4K, 60 frames per second.",
               low=1.0),
 )  # fmt: skip
 
@@ -184,7 +184,7 @@ SWITCHES = (
            applies=_tables),
     Switch("partial-tensors", "Partial tensors", "Only indices in use are sent, not the largest number.",
            applies=_tables),
-    Switch("command-batching", "Command batching", "One transfer a card for all tables, not one for each tensor.",
+    Switch("command-batching", "Command batching", "One transfer per card for all tables, not one for each tensor.",
            applies=_tables),
     Switch("broadcast-on-card", "Broadcast on the card",
            "What belongs to the user is sent once and repeated for its items on the card.", applies=_tables),
@@ -233,7 +233,7 @@ SWITCHES = (
 ASSUMPTIONS = (
     "An operator too small for a piece on every core runs on one where that is sooner: one core waits for no other.",
     "An operator's pieces run on cores at once; cache and LPDDR, at once, serve one operator after the other.",
-    "A core's port moves as many bytes a cycle as its vector unit is wide; its multiplier array reads SRAM beside it.",
+    "A core's port moves as many bytes per cycle as its vector unit is wide; its multipliers read SRAM beside it.",
     "Products are cut over cores, and into blocks that fill half of a core's SRAM, so that the fewest bytes move.",
     "Weights that stay on chip fill the cores' memories first, then the cache.",
     "Lines of LPDDR are dealt to channels in turn, so each line that a looked-up row touches opens a row of a bank.",

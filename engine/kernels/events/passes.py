@@ -20,8 +20,13 @@ from engine.kernels.events.rng import uniform
 from engine.kernels.jit import borrows
 
 GIVEN = ("prefill_base", "per_token", "per_token2", "decode_base", "per_sequence", "per_context", "least")
-PASS = ("start_s", "duration_s", "steps", "prefill_tokens", "decode_rows", "blocks", "waiting", "preempted")
-"""Columns of the log of passes; a row is one pass, or ``steps`` of them between which nobody joined or left."""
+PASS = (
+    *("start_s", "duration_s", "steps", "prefill_tokens", "decode_rows", "blocks", "waiting", "preempted"),
+    *("running", "refused"),
+)
+"""Columns of the log of passes; a row is one pass, or ``steps`` of them between which nobody joined or left.
+``waiting``: before the pass is formed; ``running``, ``refused``: sequences in the engine, and those that it left out,
+once it is."""
 BINS = 5200
 _LEAST_GAP, _BINS_PER_E = 1e-8, 200.0  # bins of half a per cent, from 10 ns to 2,000 s
 
@@ -560,6 +565,7 @@ def calendar(requests, state, clients, rules, times, accept, key, gaps, sums, lo
             log[logged, 0], log[logged, 1], log[logged, 2] = start, now - start, steps
             log[logged, 3], log[logged, 4], log[logged, 5] = this[PREFILL], this[ROWS], rules.blocks - n[FREE]
             log[logged, 6], log[logged, 7] = waiting, this[LOST]
+            log[logged, 8], log[logged, 9] = n[RUNNING], n[BACK] - n[FRONT]
             logged += 1
         ends = _settle(requests, state, rules, accept, key, count > 1, now, gaps, sums)
         for _ in range(ends if clients > 0 else 0):

@@ -16,18 +16,19 @@ from engine.cost.report import ErrorBand
 from engine.devices.common.contract import Unsupported
 from engine.devices.gpu.operators.rows import RowsError, Table, read_rows
 from engine.evaluate import evaluate
-from engine.published.measured.serving import Engine, mixed_tpot
+from engine.published.measured.serving import Engine, under_load
 from engine.published.measured.table import Header, known, measured, sorted_out
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, token_in
 from engine.scenario.overrides import apply, apply_all
+from engine.traffic.scheduler import POLICIES
+from engine.traffic.service import TrafficError
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import SpecError
 from model_zoo.catalog import Zoo, default_zoo
 from model_zoo.schema import WorkloadError
 
-_REFUSED = (ScenarioError, Unsupported, SpecError, WorkloadError)
-_QUEUES = "needs a closed-loop scheduler, which there is none of yet"
+_REFUSED = (ScenarioError, TrafficError, Unsupported, SpecError, WorkloadError)
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,8 @@ def read_measured(
             if not figures:
                 raise ScenarioError("no figure was measured")
             scenario, concurrency = _scenario(cells, columns, settings, catalog, zoo)
-            result.append(Row(at + 1, figures, scenario, concurrency, _engine(cells)))
+            engine = None if concurrency is None else _engine(cells, scenario)
+            result.append(Row(at + 1, figures, scenario, concurrency, engine))
         except _REFUSED as error:
             result.append(Row(at + 1, figures, reason=str(error)))
     return Measured(path.name, table, columns, tuple(result))
@@ -163,25 +165,33 @@ def _on(system: str, format: str, catalog: Catalog) -> str:
     return alone if alone and format not in device.peak else format
 
 
-def _engine(cells: Mapping[str, str]) -> Engine:
-    """How a row's serving engine forms iterations; one that is not named, as most do."""
-    names = known()
-    name, release = cells.get("framework", ""), cells.get("version", "").split(".")
-    called = (f"{name} {'.'.join(release[:parts])}" for parts in (3, 2))
-    way = next(
-        (names["engines"][release_name] for release_name in called if release_name in names["engines"]),
-        names["engines"].get(name, {}),
+def _engine(cells: Mapping[str, str], scenario: Scenario) -> Engine:
+    """How a row's serving engine forms passes and its clients ask; one that is not named, as most do."""
+    names, run = known(), dict[str, Any]()
+    for entry in names["runs"]:
+        if all(_is(column, cells.get(column, ""), value) for column, value in entry.get("of", {}).items()):
+            run |= entry
+    scheduler = replace(
+        POLICIES[run["policy"]],
+        asynchronous=run["asynchronous"],
+        hidden=run["hidden"],
+        host_s=names["host"]["pass_s"],
+        sequence_s=names["host"]["sequence_s"],
+        **({"budget": run["budget"]} if "budget" in run else {}),
     )
-    equal = cells.get("source", "") not in names["mean_length"]
-    return Engine(
-        names["budget"],
-        way.get("prefill_first", False),
-        way.get("waves", equal),
-        names["host"]["iteration_s"],
-        names["host"]["sequence_s"],
-        way.get("hides", True),
-        max(1, int(ranks)) if (ranks := cells.get("attn_dp", "")).isdecimal() else 1,
-    )
+    if run.get("whole_prompt"):
+        longest = 2 * scenario.inputs / (1 + run.get("shortest", 1.0))
+        scheduler = replace(scheduler, budget=max(scheduler.budget, math.ceil(longest) + scenario.batch))
+    ranks = cells.get("attn_dp", "")
+    others = {name: run[name] for name in ("memory", "free", "shortest", "streamed", "turnaround_s") if name in run}
+    name = " ".join(cells[column] for column in ("framework", "version") if cells.get(column))
+    return Engine(scheduler, name, max(1, int(ranks)) if ranks.isdecimal() else 1, **others)
+
+
+def _is(column: str, cell: str, value: str) -> bool:
+    """Whether a row's cell says what an entry is of: a model's name by its end, a release by its beginning."""
+    ours, theirs = (cell, value) if column != "model" else (cell.rpartition("/")[2], value)
+    return ours == theirs or (column == "version" and ours.startswith(f"{value}."))
 
 
 def _in_flight(serving: Mapping[str, str], settings: Mapping[str, str]) -> int | None:
@@ -232,11 +242,10 @@ def figures_of(
     scenario = row.scenario
     assert scenario is not None
     missing: dict[str, str] = {}
-    if row.concurrency is not None:
-        missing = {name: f"under load it {_QUEUES}" for name in row.measured if name != "tpot_s"}
-        if "tpot_s" not in row.measured:
-            return {}, missing, None
-        figures = {"tpot_s": mixed_tpot(scenario, row.concurrency, row.engine or _engine({}), catalog)}
+    if row.engine is not None and row.concurrency is not None:
+        predicted = under_load(scenario, row.concurrency, row.engine, catalog)
+        missing = dict.fromkeys(row.measured.keys() - predicted.keys(), "of a run under load only TTFT and TPOT are")
+        figures = {name: value for name, value in predicted.items() if name in row.measured}
         return figures, missing, evaluate(scenario, catalog, zoo).error_band
     report = evaluate(scenario, catalog, zoo)
     figures = {}
@@ -276,7 +285,7 @@ def _quantile(values: Sequence[float], share: float) -> float:
 def groups(rows: Sequence[Row], by: str = "family", zoo: Zoo | None = None) -> list[dict[str, Any]]:
     """Count, median, 90th percentile and bias (median of the signed errors) by system, network, format and figure.
 
-    ``by``: networks of a ``family`` together, or each ``workload`` by itself.
+    ``by``: networks of a ``family`` together, or each ``workload`` by itself; or rows of a serving ``engine``.
     """
     zoo = zoo or default_zoo()
     sizes: dict[tuple[str, ...], list[float]] = {}
@@ -284,7 +293,10 @@ def groups(rows: Sequence[Row], by: str = "family", zoo: Zoo | None = None) -> l
         for name, error in row.errors.items():
             s = row.scenario
             assert s is not None
-            network = s.workload if by == "workload" else zoo.workload(s.workload).family
+            if by == "engine":
+                network = row.engine.name if row.engine is not None else ""
+            else:
+                network = s.workload if by == "workload" else zoo.workload(s.workload).family
             sizes.setdefault((s.system, network, s.precision, name), []).append(error)
     return [
         {"system": system, by: network, "precision": precision, "figure": name, **spread(errors)}
@@ -300,7 +312,12 @@ def spread(errors: Sequence[float]) -> dict[str, float]:
 
 def coverage(rows: Sequence[Row]) -> dict[str, int]:
     """Predicted figures with an error band, those of them that lie in it, and those without evidence for any."""
-    pairs = [(row.band, error) for row in rows for error in row.errors.values()]
+    pairs = [
+        (row.band, error)
+        for row in rows
+        for name, error in row.errors.items()
+        if row.engine is None or name != "ttft_s"  # bands are of passes: of what waits for many of them there is none
+    ]
     banded = [(band, error) for band, error in pairs if band is not None and band.relative is not None]
     covered = sum(band.holds(error) for band, error in banded)
     return {"banded": len(banded), "held": covered, "no_evidence": len(pairs) - len(banded)}

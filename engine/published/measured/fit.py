@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
@@ -89,7 +89,7 @@ def _predict(rows: Sequence[Row], catalog: Catalog) -> Predict:
             assert row.scenario is not None
             overrides = row.scenario.overrides | {f"model.{name}": value for name, value in values.items()}
             scenario = row.scenario.with_(overrides=overrides)
-            figures, _, _ = figures_of(Row(row.number, row.measured, scenario, row.concurrency), catalog)
+            figures, _, _ = figures_of(replace(row, scenario=scenario), catalog)
             known[key] = sum(math.log(figures[name] / row.measured[name]) for name in figures) / len(figures)
         return known[key]
 

@@ -1,105 +1,123 @@
-"""Time per output token of an engine that batches continuously under a closed load, from its two kinds of passes."""
+"""Times to the first token and between tokens of a serving engine under a closed load, by its calendar of passes."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from engine.cost.assemble import assemble
+from engine.cost.best_plan import make_plan
 from engine.devices.common.contract import Unsupported
+from engine.kernels.events.passes import Times
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
-from engine.traffic.pass_times import seconds
+from engine.traffic.calendar import ClosedLoop, serve
+from engine.traffic.pass_times import acceptance_of, device_times
+from engine.traffic.scheduler import Scheduler
+from engine.traffic.service import TrafficError
+from engine.traffic.sizes import Uniform
 from hardware_specs.catalog import Catalog
+
+_SHARED = 16_384, 256, 16_384  # tokens of a pass, sequences and tokens of a request that every table covers, so that
+# all rows of a deployment share one
 
 
 @dataclass(frozen=True)
 class Engine:
-    """How a serving engine forms its iterations.
+    """A serving engine, and how a benchmark's clients kept it busy.
 
     Attributes
     ----------
-    budget : tokens an iteration takes. [-]
-    prefill_first : whether prompts go before decoding, in iterations of their own, rather than beside it.
-    waves : whether requests are of equal lengths, so that such an engine starts and ends them together.
-    host_s, sequence_s : what the host takes an iteration, and for each sequence in it. [s]
-    hides : whether it works on the next iteration while the device works on this one.
+    scheduler : how it forms its passes.
+    name : its own, and its release.
     ranks : devices that attend to a share of the requests each and share the experts; 1: all share all. [-]
+    memory : share of the devices' memory that weights, a pass and the cache may take. [-]
+    free : share of what weights and a pass leave of it that the cache takes. [-]
+    shortest : a request's lengths are drawn evenly from this share of the longest on; 1: all are alike. [-]
+    streamed : tokens sent at once: the first arrives with as many. [-]
+    turnaround_s : mean time from a client's answer to its next request, exponential. [s]
+    requests : of each client. [-]
     """
 
-    budget: int
-    prefill_first: bool = False
-    waves: bool = False
-    host_s: float = 0.0
-    sequence_s: float = 0.0
-    hides: bool = True
+    scheduler: Scheduler
+    name: str = ""
     ranks: int = 1
+    memory: float = 1.0
+    free: float = 1.0
+    shortest: float = 1.0
+    streamed: int = 1
+    turnaround_s: float = 0.0
+    requests: int = 10
 
-    def lasts(self, busy: float, sequences: int) -> float:
-        """Time of an iteration that keeps the device busy so long. [s] An estimate."""
-        host = self.host_s + self.sequence_s * sequences
-        return max(busy, host) if self.hides else busy + host
+
+def _power(least: int) -> int:
+    """The smallest power of two that is no less. [-]"""
+    return 1 << max(0, least - 1).bit_length()
 
 
-def mixed_tpot(scenario: Scenario, concurrency: int, engine: Engine, catalog: Catalog) -> float:
-    """Mean time between two output tokens of a request, ``concurrency`` requests in flight. [s] An estimate.
+@lru_cache(maxsize=64)
+def _tables(scenario: str, budget: int, rows: int, longest: int, ranks: int, catalog: Catalog) -> Times:
+    return device_times(Scenario.model_validate_json(scenario), budget, rows, longest, ranks, catalog)
 
-    Each request brings I prompt tokens and wants O output tokens, so it decodes in O - 1 iterations. In steady state
-    b = concurrency of them decode, b / (O - 1) end in an iteration, and as many come in: an iteration owes
-    b I / (O - 1) prompt tokens. A prompt longer than the token ``budget`` less b goes in k = ceil(I / (budget - b))
-    pieces. Where k b / (O - 1) = f is below 1, that share of iterations carries a piece of p = I / k tokens and the
-    others none; else each carries p = min(b I / (O - 1), budget - b). Then
 
-        TPOT = (1 - f) D(b, I + O / 2) + f M(b, p)
-        M(b, p) = L(b + p) + A_prefill(I) p / I + A_decode(b, I + O / 2) + H(b)
+@lru_cache(maxsize=256)
+def _room(scenario: str, longest: int, memory: float, ranks: int, catalog: Catalog) -> int | None:
+    """Tokens that a rank's share of the memory holds beside weights and a pass; None where nothing is kept. [-]"""
+    alone = Scenario.model_validate_json(scenario)
 
-    D is a decode pass. L is all of a pass of b + p tokens but attention and the head: its weights are read once and
-    its collectives carry both. A is attention, of the prompt and of the decoding sequences each by itself; H the head.
+    def fits(inputs: int, **placed: object) -> list[tuple[float, float, float]]:
+        bound = bind(alone.with_(inputs=inputs, **placed), catalog)
+        parts = assemble(bound, make_plan(bound)).priced
+        return [(f.state_bytes, f.need_bytes, f.capacity_bytes) for p in parts for f in p.fits if f.required]
 
-    An engine that prefills first instead stops all decoding for a pass P(n) of n prompts, as many as the budget takes:
-    TPOT = D + w b P(n) / n / (O - 1). Requests of unlike lengths come one by one and each waits for all others', w = 1;
-    those of equal lengths come and go together, and of that one pass after another the first waits for all, the last
-    for none: w = 1/2. Every iteration lasts what `Engine.lasts` says.
+    placed = {"devices": 1, "scheme": "single"} if ranks > 1 else {}
+    room = []
+    for (state, need, capacity), short, far in zip(
+        fits(longest), fits(1, **placed), fits(longest, **placed), strict=True
+    ):
+        each = (far[0] - short[0]) / (longest - 1)
+        if each > 0:
+            room.append(int((memory * capacity - need + state) / each))
+    return min(room) if room else None
 
-    Where ``engine.ranks`` attend to their own requests, all of this holds of a rank, b is its share of them and passes
-    take what `engine.traffic.pass_times.seconds` says; the ranks' iterations keep step, and each carries a piece where
-    the others do.
 
-    Where g tokens are guessed ahead and a pass makes E of them in the mean, a request decodes in (O - 1) / E
-    iterations, each of which checks b (1 + g) tokens and guesses the next ones.
+def under_load(scenario: Scenario, concurrency: int, engine: Engine, catalog: Catalog) -> dict[str, float]:
+    """Mean time to first token and between output tokens, ``concurrency`` requests in flight: `ttft_s`, `tpot_s`. [s]
 
-    Assumes: all b sequences at their mean context, no cache of prefixes, room for every sequence's cache.
+    Simulated, on estimates of the passes: so many clients start at once and send the next request after each answer,
+    until all have sent what the ``engine`` says; lengths are those of the scenario in the mean. Means are over
+    requests, the first ones of all clients included. Where ranks attend apart the clients are spread evenly and one
+    rank is simulated. Tokens sent together arrive with the last of them, and shorten what is left between tokens.
+
+    Unsupported for answers of one token; TrafficError where a request finds no room in the memory.
     """
     if scenario.outputs < 2:
         raise Unsupported("outputs is 1: a request of one token has no time between tokens")
-    requests, alone, ranks = math.ceil(concurrency / engine.ranks), scenario.with_(batch=1), engine.ranks
-    decode = seconds(scenario.with_(batch=requests), "decode", ranks, catalog)
-    phases = {phase.name: phase for phase in bind(scenario, catalog).graph.phases}
-    each, guessed = phases["decode"].repeat.o, 0.0
-    if "guess" in phases:
-        passes = phases["guess"].repeat.o / each
-        guessed = passes * seconds(scenario.with_(batch=requests), "guess", ranks, catalog)[0]
-    owed = requests / (scenario.outputs - 1) / each
-    if engine.prefill_first:
-        together = min(requests, max(1, engine.budget // scenario.inputs))
-        prompts = seconds(scenario.with_(batch=together), "prefill", ranks, catalog)[0]
-        waited = (0.5 if engine.waves else 1.0) * owed * prompts / together
-        return each * (engine.lasts(decode[0] + guessed, concurrency) + waited)
-    checked = round(requests * phases["decode"].length.at(scenario.inputs, scenario.outputs))
-    room = max(1, engine.budget - checked)
-    pieces = math.ceil(scenario.inputs / room)
-    share = min(1.0, owed * pieces)
-    piece = scenario.inputs / pieces if share < 1.0 else min(owed * scenario.inputs, float(room))
-    prompt = seconds(alone, "prefill", ranks, catalog)
-    tokens = max(1, round(piece + checked))
-    pass_times = seconds(alone.with_(inputs=tokens), "prefill", ranks, catalog)
-    mixed = (
-        pass_times[0]
-        - pass_times[1]
-        - pass_times[2]
-        + prompt[1] * piece / scenario.inputs
-        + decode[1]
-        + decode[2]
-        + guessed
-    )
-    alone_s, mixed_s = (engine.lasts(busy, concurrency) for busy in (decode[0] + guessed, mixed))
-    return each * ((1.0 - share) * alone_s + share * mixed_s)
+    clients = math.ceil(concurrency / engine.ranks)
+    inputs, outputs = (_lengths(mean, engine.shortest) for mean in (scenario.inputs, scenario.outputs))
+    scheduler = replace(engine.scheduler, acceptance=acceptance_of(scenario, catalog))
+    sizes = scheduler.budget, min(scheduler.max_seqs, clients), inputs.largest + outputs.largest
+    budget, rows, longest = (max(least, _power(size)) for least, size in zip(_SHARED, sizes, strict=True))
+    deployed = scenario.with_(batch=1, inputs=16, outputs=2).model_dump_json()
+    times = _tables(deployed, budget, rows, longest, engine.ranks, catalog)
+    room = _room(deployed, longest, engine.memory, engine.ranks, catalog)
+    if room is not None:
+        blocks = int(engine.free * room) // scheduler.block
+        if blocks < 1:
+            raise TrafficError(f"{engine.memory:.0%} of the memory holds no cache beside the weights")
+        scheduler = replace(scheduler, kv_blocks=blocks)
+    load = ClosedLoop(clients, engine.turnaround_s, exponential=True)
+    report = serve(times, scheduler, load, inputs, outputs, clients * engine.requests)
+    assert report.tpot is not None
+    tpot, late = report.tpot.mean.value, min(engine.streamed, scenario.outputs) - 1
+    return {
+        "ttft_s": report.ttft.mean.value + late * tpot,
+        "tpot_s": tpot * (scenario.outputs - 1 - late) / (scenario.outputs - 1),
+    }
+
+
+def _lengths(mean: int, shortest: float) -> Uniform:
+    """Lengths of that mean, drawn evenly from ``shortest`` of the longest on. [tokens]"""
+    longest = max(1, round(2 * mean / (1 + shortest)))
+    return Uniform(max(1, 2 * mean - longest), longest)

@@ -12,7 +12,7 @@ from engine.resolve.choices import default_scenario
 from engine.resolve.presets import preset
 from engine.scenario import Scenario, encode
 
-OFFER = re.compile(r"(\d+) streams? would answer ([\d.]+) times as many a second, each in (\d+)% of the time")
+OFFER = re.compile(r"(\d+) streams? would answer ([\d.]+) times as many per second, each in (\d+)% of the time")
 MANY = {
     "tables": preset("node-dlrm").scenario.with_(streams=6),
     "images": default_scenario("fb-node", "resnet50", devices=6, streams=8),

@@ -10,7 +10,6 @@ from engine import default_scenario, evaluate
 from engine.devices.gpu import flags as R
 from engine.devices.gpu.flags import lowered
 from engine.devices.gpu.operators.record import draw_s, fitted, reference
-from engine.published.measured.serving import Engine, mixed_tpot
 from engine.resolve.bind import bind
 from engine.scenario.formats import BITS
 from hardware_specs import default_catalog
@@ -115,29 +114,6 @@ def test_parts_that_were_not_measured_follow_from_their_data_sheets():
         path = f"devices.0.memory.{device.memory[level].name}.bandwidth"
         more = base.with_(overrides={path: 2.0 * device.memory[level].bandwidth.si})
         assert evaluate(more).tpot_s < evaluate(base).tpot_s
-
-
-def test_prompts_that_go_first_cost_waves_of_equal_requests_half():
-    """Of prompts read one after another the first waits for all others, the last for none."""
-    base, catalog = default_scenario("h100-sxm", "llama3.1-8b", inputs=2048, outputs=128), default_catalog()
-    one, wave, unlike = (
-        mixed_tpot(base, 64, engine, catalog)
-        for engine in (Engine(8192, True, outputs_known, 0.0, 0.0) for outputs_known in (False, True, False))
-    )
-    alone = mixed_tpot(base.with_(inputs=1), 64, Engine(8192, True, True), catalog)
-    assert one == unlike
-    assert alone < wave < one
-
-
-def test_a_host_that_works_beneath_the_device_is_waited_for_only_where_it_is_slower():
-    base, catalog = default_scenario("h100-sxm", "llama3.1-8b", inputs=64, outputs=4096), default_catalog()
-    free, under, after = (
-        mixed_tpot(base, 8, Engine(8192, host_s=host, hides=hides), catalog)
-        for host, hides in ((0.0, True), (1e-3, True), (1e-3, False))
-    )
-    assert free == under
-    assert after == pytest.approx(free + 1e-3, rel=1e-6)
-    assert mixed_tpot(base, 8, Engine(8192, host_s=1.0), catalog) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("generation", sorted(fitted()))

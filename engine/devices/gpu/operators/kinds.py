@@ -394,7 +394,7 @@ _KINDS = (
     Kind("gemm", "one linear layer, no bias", ("m", "n", "k"), _gemm, {"dtype": None}, "dtype", ("m", "n", "k")),
     Kind(
         "attention_decode",
-        "attention of one new token a sequence",
+        "attention of one new token per sequence",
         ("batch", "past_len", "heads", "kv_heads", "head_dim"),
         _decode("attention_decode", 0.0, 0.0),
         {"kv_dtype": None},
@@ -434,7 +434,7 @@ _KINDS = (
     ),
     Kind(
         "mla_decode",
-        "latent attention of one new token a sequence",
+        "latent attention of one new token per sequence",
         ("batch", "past_len", "heads"),
         _decode("mla_decode", 576.0, 2176.0),
         {"kv_dtype": None},

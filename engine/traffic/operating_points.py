@@ -1,0 +1,234 @@
+"""A serving engine at one load and along it: what binds it there, and the most it carries inside its limits. Simulated.
+
+Times of passes are estimates, as good as the cost model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.kernels.events.passes import PASS, Times
+from engine.scenario import Scenario
+from engine.scenario.sentences import amount
+from engine.traffic.arrivals import Arrivals
+from engine.traffic.calendar import ClosedLoop, ServingReport, serve
+from engine.traffic.pass_times import engine_of
+from engine.traffic.scenario_load import priced
+from engine.traffic.scheduler import Scheduler
+from engine.traffic.sizes import Fixed, Sizes
+
+LIMITS = {"ttft_s": ("ttft", "p99"), "tpot_s": ("tpot", "p50"), "e2e_s": ("e2e", "p99")}
+"""Limits of a serving engine, and the figure that each is about."""
+_PER_CLIENT, _LEAST, _OPEN = 12, 64, 2000  # requests of a run: of each client, at least, of an open load
+_FEWEST, _ROWS = 2, 20_000_000  # of each client where a run would make more output tokens than so many
+_SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 1.05)  # of the saturated rate, the points of a curve
+_POINTS = len(_SHARES)
+_REACH, _LEAST_REACH = 4, 64  # a curve goes to so many times the clients, and at least to so many of them
+_CLIENTS_MOST = 4096
+_SATURATING, _SATURATED = 1024, 6  # clients that fill an engine, and requests of each
+_STEPS = 12  # of a search
+
+
+@dataclass(frozen=True, eq=False)
+class OperatingPoint:
+    """A serving engine under one load.
+
+    ``level``: clients of a closed loop, or requests a second. ``devices`` serve it, as so many ``engines`` alike.
+    ``shares``: of the run's time, by what held requests up (`binds`) [-].
+    """
+
+    level: float
+    report: ServingReport
+    devices: int
+    engines: int
+    shares: Mapping[str, float]
+
+    @property
+    def binds(self) -> str:
+        """What most of the time goes to."""
+        return max(self.shares, key=lambda name: self.shares[name])
+
+    @property
+    def tokens_per_s_per_device(self) -> float:
+        """Output tokens a second of each device. [tokens/s]"""
+        return self.report.output_tokens_per_s / self.devices
+
+    @property
+    def tokens_per_s_per_user(self) -> float | None:
+        """Tokens a second that a sequence receives once it began, 1 / median TPOT; None of a single one. [tokens/s]"""
+        tpot = self.report.tpot
+        return None if tpot is None or tpot.p50.value <= 0 else 1.0 / tpot.p50.value
+
+    def missed(self, limits: Mapping[str, float]) -> list[str]:
+        """Names of the ``limits`` that its figures are above, each at the percentile that `LIMITS` has."""
+        return [name for name, most in limits.items() if (self.figure(name) or 0.0) > most]
+
+    def figure(self, name: str) -> float | None:
+        """What a limit is about. [s]"""
+        time, metric = LIMITS[name]
+        figures = getattr(self.report, time)
+        return None if figures is None else float(getattr(figures, metric).value)
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """The highest load whose figures keep all limits; ``point`` and ``level`` are None where none does.
+
+    ``qps``, ``capacity_qps``: requests a second there, and of an engine with as many requests as it takes in. [1/s]
+    """
+
+    level: float | None
+    point: OperatingPoint | None
+    qps: float
+    capacity_qps: float
+    message: str
+
+    def demand_qps(self, peak: float) -> float:
+        """Requests a second of so many clients, or of the rate itself, each as it is at this load. [1/s]"""
+        return peak * self.qps / self.level if self.level else peak
+
+
+@dataclass(frozen=True, eq=False)
+class Engine:
+    """A scenario as a serving engine: times of its passes, its scheduler, its devices, and what requests are like."""
+
+    times: Times
+    scheduler: Scheduler
+    devices: int
+    inputs: Sizes
+    outputs: Sizes
+    mean_outputs: int
+    limits: Mapping[str, float]
+
+    def requests(self, load: ClosedLoop | Arrivals) -> int:
+        """Requests of a run: 12 of each client, at least 64, 2,000 of an open load; fewer where they are very long."""
+        clients = load.clients if isinstance(load, ClosedLoop) else 0
+        usual = max(_LEAST, _PER_CLIENT * clients) if clients else _OPEN
+        return max(min(usual, _ROWS // self.mean_outputs), _FEWEST * clients, 1)
+
+    def at(self, load: ClosedLoop | Arrivals, requests: int | None = None, seed: int = 0) -> OperatingPoint:
+        """Run a load to its last token. TrafficError for what the engine can't serve."""
+        report = serve(
+            self.times,
+            self.scheduler,
+            load,
+            self.inputs,
+            self.outputs,
+            requests or self.requests(load),
+            limits=self.limits,
+            seed=seed,
+        )
+        level = float(load.clients) if isinstance(load, ClosedLoop) else load.qps
+        engines = min(self.scheduler.replicas, round(level) if isinstance(load, ClosedLoop) else report.requests)
+        return OperatingPoint(level, report, self.devices, engines, binds(report, self.scheduler, engines))
+
+    @cached_property
+    def saturated_qps(self) -> float:
+        """Requests a second of a closed loop of as many as the engine takes in, at most 1,024. [1/s]"""
+        clients = min(self.scheduler.max_seqs * self.scheduler.replicas, _SATURATING)
+        return self.at(ClosedLoop(clients), max(_LEAST, _SATURATED * clients)).report.requests_per_s
+
+    def along(self, load: ClosedLoop | Arrivals) -> Iterator[ClosedLoop | Arrivals]:
+        """Loads of a curve around one: eight, by rising clients or rates."""
+        if isinstance(load, ClosedLoop):
+            top = min(_CLIENTS_MOST, max(_LEAST_REACH, _REACH * load.clients))
+            for clients in sorted({round(c) for c in np.geomspace(1, top, _POINTS)}):
+                yield replace(load, clients=clients)
+        else:
+            saturated = self.saturated_qps
+            yield from (load.at(share * saturated) for share in _SHARES)
+
+    def most(self, load: ClosedLoop | Arrivals) -> Carried:
+        """The highest load like this one that keeps the limits, by bisection; of clients at most 4,096."""
+        full = self.saturated_qps
+        closed = isinstance(load, ClosedLoop)
+
+        def step(x: float) -> ClosedLoop | Arrivals:
+            return replace(load, clients=round(x)) if isinstance(load, ClosedLoop) else load.at(x)
+
+        low, high = (1.0, 2.0) if closed else (0.01 * full, 0.1 * full)
+        best = self.at(step(low))
+        if missed := best.missed(self.limits):
+            shown = ", ".join(f"{' '.join(LIMITS[n])} is {amount(best.figure(n) or 0.0, 's')}" for n in missed)
+            return Carried(None, None, 0.0, full, f"No load keeps the limits: at the lowest {shown}")
+        most = float(_CLIENTS_MOST) if closed else full
+        while high < most and not (point := self.at(step(high))).missed(self.limits):
+            low, best, high = high, point, 2.0 * high
+        high = min(high, most)
+        for _ in range(_STEPS):
+            middle = round(0.5 * (low + high)) if closed else 0.5 * (low + high)
+            if middle in (low, high) or high - low < 0.005 * high:
+                break
+            point = self.at(step(middle))
+            low, best, high = (low, best, middle) if point.missed(self.limits) else (middle, point, high)
+        text = f"{best.level:,.4g} {'clients' if closed else 'requests/s'} inside the limits"
+        rate = best.report.requests_per_s if closed else best.level
+        return Carried(best.level, best, rate, max(full, rate), text)
+
+
+def engine(
+    scenario: Scenario,
+    scheduler: Scheduler,
+    limits: Mapping[str, float],
+    inputs: Sizes | None = None,
+    outputs: Sizes | None = None,
+) -> Engine:
+    """A scenario's serving engine with its pass times.
+
+    ``limits``: of `LIMITS` [s]. TrafficError or Unsupported where it can't serve.
+    """
+    inputs, outputs = inputs or Fixed(scenario.inputs), outputs or Fixed(scenario.outputs)
+    times, scheduler = engine_of(scenario, scheduler, inputs.largest + outputs.largest, scheduler.max_seqs)
+    devices = max(1, sum(priced(scenario)[1].devices_used))
+    return Engine(times, scheduler, devices, inputs, outputs, max(1, scenario.outputs), dict(limits))
+
+
+def binds(report: ServingReport, scheduler: Scheduler, engines: int = 1) -> dict[str, float]:
+    """Shares of a run's time by what held requests up, from the log of its passes. [-]
+
+    Where a pass leaves nobody out: ``prefill`` or ``decode``, by whether prompts are in it. Where it does: ``max
+    sequences`` if every seat is taken, ``token budget`` if its tokens are (or a whole prompt does not fit what they
+    leave), else ``KV cache``. ``no requests``: the engine is idle, or of its ``engines`` some are.
+    """
+    log = dict(zip(PASS, report.log.T, strict=True))
+    seconds, prefill = log["duration_s"], log["prefill_tokens"]
+    tokens = prefill + log["decode_rows"] * (1 + len(scheduler.acceptance))
+    full = (tokens >= scheduler.budget) | (np.full(prefill.shape, not scheduler.chunked) & (prefill > 0))
+    held = log["refused"] > 0
+    seats = held & (log["running"] >= scheduler.max_seqs)
+    budget = held & ~seats & full & (log["preempted"] == 0)
+    parts = {
+        "decode": ~held & (prefill == 0),
+        "prefill": ~held & (prefill > 0),
+        "token budget": budget,
+        "KV cache": held & ~seats & ~budget,
+        "max sequences": seats,
+    }
+    span = max(float((log["start_s"] + seconds).max() - report.arrive.min()) * engines, float(seconds.sum()))
+    shares = {name: float(seconds[where].sum()) / span for name, where in parts.items()}
+    return shares | {"no requests": max(0.0, 1.0 - math.fsum(shares.values()))}
+
+
+def timeline(report: ServingReport, most: int = 240) -> dict[str, NDArray[np.float64]]:
+    """The log of passes as at most ``most`` consecutive groups of them, in columns.
+
+    ``start_s``, ``end_s`` from the first arrival [s]; of a group the mean of ``prefill_tokens`` and ``decode_rows`` a
+    pass, the most ``blocks`` and ``refused``, and all ``preempted``: of one engine where there are several [-].
+    """
+    log = dict(zip(PASS, report.log.T, strict=True))
+    start = log["start_s"] - float(report.arrive.min())
+    end = start + log["duration_s"]
+    group = np.minimum((start / end.max() * most).astype(np.int64), most - 1)
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    steps = np.add.reduceat(log["steps"], first)
+    columns = {"start_s": start[first], "end_s": np.maximum.reduceat(end, first)}
+    for name in ("prefill_tokens", "decode_rows"):
+        columns[name] = np.add.reduceat(log[name] * log["steps"], first) / steps
+    columns |= {name: np.maximum.reduceat(log[name], first) for name in ("blocks", "refused")}
+    return columns | {"preempted": np.add.reduceat(log["preempted"], first)}
