@@ -382,9 +382,10 @@ def _prompt_tile(job: Job) -> float:
 
 
 def _expert_format(job: Job) -> str:
-    """Format of experts by the name that measured ones have, as the engine serves it."""
+    """Format of experts by the name that measured ones have: as the engine serves it, where that was measured."""
     name = _EXPERTS.get(job.format, _NAMED.get(job.format, "bfloat16"))
-    return facts()["expert_formats"].get(job.engine, {}).get(name, name)
+    served = facts()["expert_formats"].get(job.engine, {}).get(name, name)
+    return served if served in (_of(job) or _stand_in(job)).get("moe", {}) else name
 
 
 def expert_note(job: Job) -> str:

@@ -61,6 +61,14 @@ def test_an_engine_s_runtime_is_a_captured_graph_with_its_own_experts(system: st
     assert len({report.latency_s for report in reports.values()}) == 3
 
 
+def test_an_engine_without_a_kernel_of_its_own_takes_the_part_s():
+    """No kernel of a format with scales of blocks was measured on an L40S: its plain one serves, unscaled."""
+    mixture = default_scenario("l40s", "mixtral-8x7b", inputs=64, outputs=4, precision="fp8")
+    reports = [evaluate(mixture.with_(runtime=runtime)) for runtime in ("trtllm", "vllm")]
+    assert reports[0].latency_s == reports[1].latency_s
+    assert "Experts run in the kernel trtllm, as measured on l40s." in {a.text for a in reports[1].assumptions}
+
+
 @pytest.mark.parametrize("tokens", [1, 4096])
 @pytest.mark.parametrize(("system", "precision"), [("b200-sxm", "nvfp4"), ("h100-sxm", "bfloat16")])
 def test_a_network_s_experts_take_what_the_operator_takes(tokens: int, system: str, precision: str):
