@@ -18,7 +18,7 @@ from engine.resolve.choices import Choices, choices
 from engine.scenario import ScenarioError, decode
 
 if TYPE_CHECKING:
-    from app.shared.load import Answer, Load, LoadDetail
+    from app.shared.load import Answer, Load, LoadDetail, ServingLoad
     from engine.analyses.machine import MachineReport
     from engine.analyses.microservice import Microservice
     from engine.analyses.node.operator_kinds import KindColumn
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from engine.published.measured.compare import Measured
     from engine.sweep import Attribution
     from engine.traffic import RequestTimeline, Sla
+    from engine.traffic.operating_points import Carried, OperatingPoint
 
 # frozen dataclasses: their repr says all of them
 _BY_REPR: dict[str | type[Any], Callable[[Any], Any]] = {
     "app.shared.load.Load": repr,
+    "app.shared.load.ServingLoad": repr,
     "engine.traffic.sla.Sla": repr,
 }
 
@@ -153,6 +155,22 @@ def load_window(load: Load, qps: float) -> RequestTimeline:
     from app.shared.load import window
 
     return window(load, qps)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=_BY_REPR)
+def serving_points(load: ServingLoad) -> tuple[OperatingPoint, tuple[OperatingPoint, ...]]:
+    """A serving engine at its load, and along it."""
+    from app.shared.load import serving_points as points
+
+    return points(load)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=_BY_REPR)
+def serving_most(load: ServingLoad) -> Carried:
+    """The highest load that keeps a serving engine's limits."""
+    from app.shared.load import serving_most as most
+
+    return most(load)
 
 
 @st.cache_resource(max_entries=256, show_spinner=False)

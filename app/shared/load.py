@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,9 @@ from engine.traffic import (
     simulate,
     timeline,
 )
+from engine.traffic.calendar import ClosedLoop
+from engine.traffic.operating_points import Carried, Engine, OperatingPoint, engine
+from engine.traffic.scheduler import Scheduler
 from engine.traffic.serving import Serving
 
 if TYPE_CHECKING:
@@ -155,6 +158,53 @@ class Load:
     def system(self) -> tuple[TandemQueue | DecoderServer, Any, Any]:
         """The queue the scenario would be, and the sizes and output lengths of its requests."""
         return self.serving.of(self.scenario)
+
+
+@dataclass(frozen=True)
+class ServingLoad:
+    """A language model's serving engine, and its load; hashable.
+
+    ``load`` has arrivals and sizes; ``limits`` are `operating_points.LIMITS` and seconds; requests come from the
+    clients of a ``closed`` loop, else at ``qps`` [1/s].
+    """
+
+    load: Load
+    scheduler: Scheduler
+    limits: tuple[tuple[str, float], ...] = ()
+    closed: ClosedLoop | None = None
+    qps: float = 1.0
+
+    @property
+    def offered(self) -> ClosedLoop | Arrivals:
+        """Clients, or arrivals."""
+        return self.closed or self.load.at(self.qps)
+
+    @property
+    def at_its_least(self) -> ServingLoad:
+        """The same of one client or one request a second: what does not depend on how many there are."""
+        return replace(self, qps=1.0, closed=self.closed and replace(self.closed, clients=1))
+
+    @property
+    def engine(self) -> Engine:
+        """The serving engine; the same one for every level of the load."""
+        return _engine(self.at_its_least)
+
+
+@lru_cache(maxsize=32)
+def _engine(load: ServingLoad) -> Engine:
+    serving = load.load.serving
+    return engine(load.load.scenario, load.scheduler, dict(load.limits), serving.sizes, serving.outputs)
+
+
+def serving_points(load: ServingLoad) -> tuple[OperatingPoint, tuple[OperatingPoint, ...]]:
+    """A serving engine at its load, and along it."""
+    subject, offered = load.engine, load.offered
+    return subject.at(offered), tuple(subject.at(each) for each in subject.along(offered))
+
+
+def serving_most(load: ServingLoad) -> Carried:
+    """The highest load that keeps all limits."""
+    return load.engine.most(load.offered)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -17,3 +17,7 @@ class Site:
     rack_w: float
     node_usd: float | None
     idle_w: float | None
+
+    def at(self, peak_qps: float) -> Site:
+        """The same site with another peak. [1/s]"""
+        return replace(self, peak_qps=peak_qps)

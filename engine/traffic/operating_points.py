@@ -51,8 +51,9 @@ class OperatingPoint:
 
     @property
     def binds(self) -> str:
-        """What most of the time goes to."""
-        return max(self.shares, key=lambda name: self.shares[name])
+        """What most of the time goes to; that there are no requests only where it is more than half of it."""
+        busy = {name: share for name, share in self.shares.items() if name != "no requests" or share > 0.5}
+        return max(busy, key=lambda name: busy[name])
 
     @property
     def tokens_per_s_per_device(self) -> float:

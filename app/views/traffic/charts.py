@@ -94,11 +94,10 @@ def curve(
     return style(data, span(f"Load ({x.unit})", 0, right, grid=True), up, 340, dark, notes=notes)
 
 
-def distribution(spot: LoadDetail, sla_s: float, sla_name: str | None, dark: bool, height: int = 300) -> Figure:
+def distribution(spot: LoadDetail, sla_s: float, sla_name: str, dark: bool, height: int = 300) -> Figure:
     """Shares of requests by latency, in bins that are equally wide on the log axis, with p50, p99 and the agreement.
 
-    Drawn over log10 of the time, so that a bin's width is the same everywhere. `sla_name` is None where the agreement
-    is about another time than the one drawn.
+    Drawn over log10 of the time, so that a bin's width is the same everywhere.
     """
     edges = np.log10(spot.edges)
     width = float(edges[1] - edges[0])
@@ -108,11 +107,11 @@ def distribution(spot: LoadDetail, sla_s: float, sla_name: str | None, dark: boo
     ends = {"x": ((edges[:-1] + edges[1:]) / 2).tolist(), "y": (100 * spot.shares).tolist(), "width": width * 0.96}
     data: list[Trace] = [{"type": "bar", "marker": {"color": INK[dark]}, "hovertemplate": says} | ends]
     low, high = float(edges[0]), max(float(edges[-1]), math.log10(sla_s) + width)
-    marks = [] if sla_name is None else [(spot.figures["p50"], "p50"), (spot.figures["p99"], "p99"), (sla_s, "limit")]
+    marks = [(spot.figures["p50"], "p50"), (spot.figures["p99"], "p99"), (sla_s, "limit")]
     notes = []
     for level, (value, name) in enumerate(sorted(marks)):  # lines end below the labels, so none crosses another's
         at = math.log10(value)
-        missed = name == "limit" and spot.figures.get(sla_name or "", 0.0) > sla_s
+        missed = name == "limit" and spot.figures.get(sla_name, 0.0) > sla_s
         dash = "dash" if name == "limit" else "dot"
         data.append(rule([at, at], [0, 1.08 * tall], PICK[dark] if missed else NEUTRAL, dash=dash))
         corner, shift = ("right middle", 6) if at > low + 0.6 * (high - low) else ("left middle", -6)
@@ -154,12 +153,6 @@ def _upper(name: str) -> str:
 
 def _segments(requests: RequestTimeline, most: int) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
     """What requests spend their time on, as (kind, name, begin, end) [s]; kind: wait, wire or serve."""
-    if requests.first is not None:
-        first = requests.first[:most]
-        return [
-            ("wait", texts.UNTIL_FIRST, requests.arrive[:most], first),
-            ("serve", "further tokens", first, requests.finish[:most]),
-        ]
     segments = []
     for name, start in requests.start.items():
         kind = "wire" if name in requests.wires else "serve"
@@ -172,7 +165,6 @@ def window(requests: RequestTimeline, dark: bool, most: int = 40) -> Figure:
     """A window of requests on their way through the resources: one row each.
 
     Grey while it waits, narrow and violet on a wire, ink while it is served, the second and further stations hatched.
-    Where the first token is known (a decoder), grey lasts to it and ink from it to the last.
     """
     origin, last = float(requests.arrive[0]), requests.arrive[:most].size
     end = float(np.nanmax(requests.finish[:most])) - origin

@@ -21,7 +21,6 @@ from engine.traffic.plan import DOMAINS
 from engine.traffic.scenario_load import inferences_of
 
 _METRICS = ("p99", "p95", "p50", "mean")
-_TIMES = {"latency": "End to end", "ttft": "TTFT", "tpot": "TPOT"}
 _BATCHES = tuple(2**i for i in range(11))
 _SPREADS = {"fixed": "All alike", "uniform": "Uniform", "lognormal": "Log-normal"}
 _ARRANGED = {
@@ -41,11 +40,11 @@ def nice(value: float) -> float:
     return next(m * power for m in (1, 2, 5, 10) if m * power >= value * (1 - 1e-9))
 
 
-def _number(label: str, value: float, low: float, high: float, key: str, **more: Any) -> float:
+def number(label: str, value: float, low: float, high: float, key: str, **more: Any) -> float:
     return checked(st.number_input, label, min_value=low, max_value=high, value=value, key=key, **more)
 
 
-def _pair(report: Report) -> str:
+def pair(report: Report) -> str:
     """What a promise, a demand and a way of serving are set for: they mean nothing to another network or system."""
     return f"{report.scenario.system}/{report.scenario.workload}"
 
@@ -54,11 +53,10 @@ def _usual(report: Report) -> Sla:
     """The agreement that the page starts from: a limit of the scenario, else what the workload's document allows a
     request, else some times the unloaded latency."""
     limits = report.scenario.limits.model_dump(exclude_none=True)
-    for time in _TIMES if report.tpot_s is not None else ("latency",):
-        if f"{time}_s" in limits:
-            return Sla(limits[f"{time}_s"], time=time)
+    if "latency_s" in limits:
+        return Sla(limits["latency_s"])
     stated = bind(report.scenario).workload.limit_s
-    seconds = stated.value if stated is not None and report.tpot_s is None else None
+    seconds = None if stated is None else stated.value
     if isinstance(seconds, int | float) and seconds > report.latency_s:
         return Sla(float(seconds))
     return Sla(nice(_GENEROUS * report.latency_s))
@@ -82,17 +80,16 @@ def _agreement(report: Report) -> Sla:
         min_value=1e-6,
         value=shown,
         key="sla",
-        of=f"{_pair(report)}/{shown}",
+        of=f"{pair(report)}/{shown}",
         format=whole("sla", shown),
     )
-    time = choose("Latency counted", _TIMES, "sla-time", usual.time) if report.tpot_s is not None else "latency"
-    return Sla(limit / fmt.MILLISECOND.factor, metric, time)
+    return Sla(limit / fmt.MILLISECOND.factor, metric)
 
 
 def _request(report: Report) -> str:
     """What a request is: the scenario's batch, or one item of it that is batched with others."""
     s = report.scenario
-    if report.tpot_s is not None or s.batch == 1 or inferences_of(s) > s.batch:
+    if s.batch == 1 or inferences_of(s) > s.batch:
         return "batch"
     options = {
         "batch": texts.BATCH_REQUEST.format(batch=f"{s.batch:,}", unit=report.unit),
@@ -101,18 +98,18 @@ def _request(report: Report) -> str:
     return choose("A request is", options, "asks", help=texts.REQUEST_HELP)
 
 
-def _arrivals() -> dict[str, Any]:
+def arrivals() -> dict[str, Any]:
     """When requests come."""
     kind = choose("Arrivals", ARRIVALS, "come")
-    arrivals: dict[str, Any] = {"arrivals": kind}
+    come: dict[str, Any] = {"arrivals": kind}
     if kind == "gamma":
-        arrivals["cv"] = _number(texts.VARIATION, 2.0, 0.1, 20.0, "gap-cv", help=texts.VARIATION_HELP)
+        come["cv"] = number(texts.VARIATION, 2.0, 0.1, 20.0, "gap-cv", help=texts.VARIATION_HELP)
     elif kind == "bursty":
-        arrivals["peak"] = _number(texts.BURST_RATE, 4.0, 1.1, 100.0, "peak")
-        arrivals["share"] = _number(texts.BURST_SHARE, 10.0, 0.1, 90.0, "burst-share") / 100
-        arrivals["burst_s"] = _number(texts.BURST_LENGTH, 1.0, 0.001, 3600.0, "burst")
+        come["peak"] = number(texts.BURST_RATE, 4.0, 1.1, 100.0, "peak")
+        come["share"] = number(texts.BURST_SHARE, 10.0, 0.1, 90.0, "burst-share") / 100
+        come["burst_s"] = number(texts.BURST_LENGTH, 1.0, 0.001, 3600.0, "burst")
     elif kind == "day":
-        arrivals["day_s"] = _number(texts.DAY_LENGTH, 60.0, 1.0, 86_400.0, "day", help=texts.DAY_LENGTH_HELP)
+        come["day_s"] = number(texts.DAY_LENGTH, 60.0, 1.0, 86_400.0, "day", help=texts.DAY_LENGTH_HELP)
     elif kind == "trace":
         file = st.file_uploader(
             "Arrivals, CSV",
@@ -122,12 +119,12 @@ def _arrivals() -> dict[str, Any]:
         )
         if file is None:
             st.caption(texts.NO_FILE)
-            arrivals["arrivals"] = "poisson"
+            come["arrivals"] = "poisson"
         elif file.size > _TRACE_MAX:
             raise TrafficError(texts.TRACE_TOO_LONG.format(size=file.size, most=_TRACE_MAX))
         else:
-            arrivals["trace"] = file.getvalue().decode("utf-8-sig", errors="replace")
-    return arrivals
+            come["trace"] = file.getvalue().decode("utf-8-sig", errors="replace")
+    return come
 
 
 def _arrangement(report: Report) -> dict[str, Any]:
@@ -152,7 +149,7 @@ def _arrangement(report: Report) -> dict[str, Any]:
             )
         )
     elif name == "packets":
-        share = _number("Packets looked at (%)", 10.0, 0.001, 100.0, "looked", format="%.3f")
+        share = number("Packets looked at (%)", 10.0, 0.001, 100.0, "looked", format="%.3f")
         arrangement["packet_share"] = share / 100
         st.caption(texts.PACKETS_CAPTION)
     return arrangement
@@ -161,8 +158,7 @@ def _arrangement(report: Report) -> dict[str, Any]:
 def _batching(report: Report, packets: bool, request: str) -> dict[str, Any]:
     """How requests are launched together, and who is let in."""
     batching: dict[str, Any] = {"request": request}
-    decoder = report.tpot_s is not None
-    usual = report.scenario.batch if decoder or request == "item" else 1
+    usual = report.scenario.batch if request == "item" else 1
     if not packets:
         batching["max_batch"] = checked(
             st.select_slider,
@@ -170,12 +166,12 @@ def _batching(report: Report, packets: bool, request: str) -> dict[str, Any]:
             sorted({*_BATCHES, usual}),
             value=usual,
             key="together",
-            of=f"{_pair(report)}/{usual}",
+            of=f"{pair(report)}/{usual}",
             help=texts.MAX_BATCH_SIZE_HELP,
         )
-        if batching["max_batch"] > 1 and not decoder:
+        if batching["max_batch"] > 1:
             usual = float(f"{fmt.MILLISECOND(report.latency_s / 2):.2g}")
-            wait = _number(texts.LONGEST_WAIT, usual, 0.0, 1e6, "wait", format="%.3f", of=_pair(report))
+            wait = number(texts.LONGEST_WAIT, usual, 0.0, 1e6, "wait", format="%.3f", of=pair(report))
             batching["timeout_s"] = wait / fmt.MILLISECOND.factor
     places = checked(
         st.number_input,
@@ -186,13 +182,13 @@ def _batching(report: Report, packets: bool, request: str) -> dict[str, Any]:
         key="places",
         placeholder="no limit",
         help=texts.QUEUE_LIMIT_HELP,
-        of=_pair(report),
+        of=pair(report),
     )
     batching["places"] = None if places is None else int(places)
     return batching
 
 
-def _sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[str, Any]:
+def sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[str, Any]:
     """In what requests differ, and how much; a trace brings its own sizes, if any."""
     scenario, offered = report.scenario, cached.options(report.token)
     decoder = report.tpot_s is not None
@@ -216,20 +212,20 @@ def _sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[st
     if traced:
         return {"differ": what}
     mean = float(max(2, kinds[what][1]))
-    usual = int(_number("Their mean", mean, 1.0, 65_536.0, f"mean-{what}", step=1.0, of=_pair(report)))
-    sizes: dict[str, Any] = {"sizes": spread, "differ": what, "usual": usual}
+    usual = int(number("Their mean", mean, 1.0, 65_536.0, f"mean-{what}", step=1.0, of=pair(report)))
+    law: dict[str, Any] = {"sizes": spread, "differ": what, "usual": usual}
     st.caption(f"From 1 to {2 * usual - (spread == 'uniform'):,}.")
     if spread == "lognormal":
-        sizes["size_cv"] = _number("Their variation", 0.5, 0.05, 3.0, "size-cv")
+        law["size_cv"] = number("Their variation", 0.5, 0.05, 3.0, "size-cv")
     if batched and not decoder:
-        sizes["buckets"] = checked(
+        law["buckets"] = checked(
             st.select_slider,
             "Size buckets",
             (1, 2, 4),
             key="buckets",
             help=texts.SIZE_BUCKETS_HELP,
         )
-    return sizes
+    return law
 
 
 def load_and_sla(report: Report) -> tuple[Load, Sla]:
@@ -237,12 +233,12 @@ def load_and_sla(report: Report) -> tuple[Load, Sla]:
     with st.sidebar:
         sla = _agreement(report)
         request = _request(report)
-        load = _arrivals() | _arrangement(report)
+        load = arrivals() | _arrangement(report)
         name = load.get("arrangement", "whole")
         load |= _batching(report, name == "packets", request)
         if name in ("whole", "stages"):
-            load |= _sizes(report, load.get("max_batch", 1) > 1, load["arrivals"] == "trace", request)
-        return Load(report.token, **load, stream=sla.time != "latency"), sla
+            load |= sizes(report, load.get("max_batch", 1) > 1, load["arrivals"] == "trace", request)
+        return Load(report.token, **load), sla
 
 
 def _optional(label: str, key: str, placeholder: str, of: str, high: float = 1e12) -> float | None:
@@ -259,18 +255,22 @@ def _optional(label: str, key: str, placeholder: str, of: str, high: float = 1e1
     )
 
 
-def site(report: Report) -> Site:
-    """The demand, and where its nodes stand; the demand starts from the load that the page opens with."""
-    batch = 1 if report.tpot_s is None else report.scenario.batch
-    opened, of = cached.load_answer(Load(report.token, max_batch=batch), _usual(report)), _pair(report)
-    usual = nice(_DEMAND_NODES * (opened.headline.qps or opened.capacity.qps))
+def demanded(report: Report) -> float:
+    """The load that the page opens with. [1/s]"""
+    opened = cached.load_answer(Load(report.token), _usual(report))
+    return opened.headline.qps or opened.capacity.qps
+
+
+def site(report: Report, each: float, label: str = texts.DEMAND, key: str = "demand") -> Site:
+    """The demand, and where its nodes stand; the demand starts from some nodes' worth of what ``each`` carries."""
+    usual, of = nice(_DEMAND_NODES * each), pair(report)
     with st.sidebar, st.expander("Demand and site", key="open.site"):
-        demand = _optional(texts.DEMAND, "demand", fmt.count(usual) if usual >= 1 else fmt.digits3(usual), of)
-        mean = _number(texts.MEAN_OVER_PEAK, 60.0, 1.0, 100.0, "mean-load")
-        headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
+        demand = _optional(label, key, fmt.count(usual) if usual >= 1 else fmt.digits3(usual), of)
+        mean = number(texts.MEAN_OVER_PEAK, 60.0, 1.0, 100.0, "mean-load")
+        headroom = number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
         survives = checked(st.selectbox, "Failures tolerated (one)", DOMAINS, index=2, key="survives")
         slots = checked(st.number_input, texts.RACK_NODES, 1, 1000, 20, key="slots")
-        rack_w = _number(texts.RACK_POWER, 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
+        rack_w = number(texts.RACK_POWER, 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
         listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else str(report.unpriced)
         price = _optional(texts.NODE_PRICE, "node-usd", listed, of)
         idle = _optional(texts.IDLE_POWER, "idle-w", texts.IDLE_POWER_PLACEHOLDER, of, 1e7)

@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from typing import Any
 
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.shared import cached, fixes, link, parts
 from app.shared import formats as fmt
-from app.shared.boundary import callback
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_of
-from app.shared.widgets.choices import choose, say
+from app.shared.widgets.choices import say
 from app.shared.widgets.controlled import controlled
 from app.views.traffic import charts, tables, texts
-from app.views.traffic.controls import load_and_sla, nice, site
+from app.views.traffic.cards import capacity_card, simulated
+from app.views.traffic.controls import demanded, load_and_sla, nice, site
+from app.views.traffic.serving.answer import serving
 from app.views.traffic.simulation import Simulation
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.scenario import ScenarioError, encode
 from engine.traffic import Sla
+from engine.traffic.scenario_load import is_decoder
 
 _REQUESTS = {50_000: "50 k", 200_000: "200 k", 1_000_000: "1 M"}
 _RATE, _KEPT = "qps", "traffic.qps"  # in the address; in the session, with the scenario it was set for
@@ -94,11 +94,9 @@ def spread(spot: LoadDetail, sla: Sla) -> None:
     if not spot.shares.size:
         busy(spot)
         return
-    promised = sla.metric if sla.time == "latency" else None
-    ratio = spot.figures["p99"] / spot.figures["p50"]
-    answer = f"p99 is {fmt.times(ratio)} p50" if promised else texts.OTHER_PROMISE
+    answer = f"p99 is {fmt.times(spot.figures['p99'] / spot.figures['p50'])} p50"
     with parts.card(texts.DISTRIBUTION, answer):
-        fig = charts.distribution(spot, sla.seconds, promised, parts.dark(), _TALL[parts.mobile()])
+        fig = charts.distribution(spot, sla.seconds, sla.metric, parts.dark(), _TALL[parts.mobile()])
         parts.figure(fig, f"Distribution of latency: {answer}.", "t.spread")
         for note in spot.report.notes if spot.report else ():
             st.caption(fmt.plain(note))
@@ -121,73 +119,11 @@ def window(load: Load, qps: float) -> None:
     window = cached.load_window(load, qps)
     wait, stay = tables.waits(window)
     answer = "nobody waits" if wait < 0.005 else texts.WAITING.format(wait=fmt.percent(wait))
-    if window.first is not None:
-        answer = texts.PREFILL.format(wait=fmt.percent(wait))
     with parts.card("Timeline of 40 requests", answer):
         parts.figure(charts.window(window, parts.dark()), f"Timeline: {answer}.", "t.window")
         st.caption(tables.window_key(window))
         if not math.isfinite(stay):
             st.caption(texts.ALL_TURNED_AWAY)
-
-
-def plan_table(frame: pd.DataFrame) -> None:
-    """Plans with one number of decimals a column, the largest value of which has three digits."""
-    number, pinned = st.column_config.NumberColumn, "Failures tolerated"
-    columns: dict[str, Any] = {
-        n: number(format=f"%.{tables.decimals(frame[n].max())}f") for n in frame if frame[n].dtype.kind == "f"
-    }
-    columns |= {n: number(format="localized") for n in frame if frame[n].dtype.kind == "i"}
-    columns[pinned] = st.column_config.TextColumn(pinned=True, width=parts.wide_enough([pinned, *frame[pinned]]))
-    parts.table(frame, texts.NODES_ALT, columns)
-
-
-def capacity_card(frame: pd.DataFrame | None, answer: str, notes: list[str], peak_qps: float) -> None:
-    """Nodes, racks, power and money for the demand."""
-    with parts.card(texts.NODES.format(peak=fmt.si(peak_qps, "QPS")), answer):
-        if frame is not None:
-            plan_table(frame.dropna(axis=1, how="all"))
-        for note in notes:
-            st.caption(fmt.plain(note))
-        st.caption(texts.NODES_CAPTION)
-
-
-@st.fragment(run_every=0.4)
-def progress(job: Simulation) -> None:
-    """How far a simulation is, with Cancel beside it."""
-    if not job.running:
-        st.rerun()
-    now, waits = job.progress, job.said()
-    progress, total = fmt.of(now.done, now.total, "requests"), now.total
-    speed = now.done / now.elapsed_s if now.elapsed_s > 0 else 0.0
-    left = f" · {fmt.seconds((total - now.done) / speed)} left" if speed > 0 else ""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(min(1.0, now.done / total), text=waits or f"{progress} · {fmt.si(speed, 'requests/s')}{left}")
-        st.button("Cancel", on_click=job.cancel, key="t.cancel")
-
-
-def simulated(load: Load, sla: Sla, qps: float) -> Simulation | None:
-    """The button, and the simulation of these settings if there is one."""
-    job: Simulation | None = st.session_state.get("t.job")
-    own = job if job is not None and (job.load, job.sla) == (load, sla) else None
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        counts = {str(count): name for count, name in _REQUESTS.items()}
-        requests = int(choose("Requests a point", counts, "requests", "200000", width=140))
-
-        def run() -> None:
-            if job is not None:
-                job.cancel()
-            new = Simulation(load, sla, qps, requests)
-            new.submit()
-            st.session_state["t.job"] = new
-
-        running = own is not None and own.running
-        st.button(
-            "Simulate", type="primary", on_click=callback(run), disabled=running, key="t.run", shortcut=parts.run_keys()
-        )
-        st.caption(tables.job_said(own, qps))
-    if own is not None and own.running:
-        progress(own)
-    return own
 
 
 def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
@@ -205,13 +141,13 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     }
     with bar:  # before what its files hold is known: they are made when they are asked for
         parts.bar(report, "traffic", exports)
-    where = site(report)
+    where = site(report, demanded(report))
     frame, nodes, notes = tables.plans(report, answer.headline, where, load.request)
     qps = rate(answer)
     spot = cached.load_point(load, sla, qps)
     verdict = st.container()
     chart = st.container()
-    job = simulated(load, sla, qps)
+    job = simulated((load, sla), lambda n: Simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
     points, headline = list(answer.curve), answer.headline
     origin = tables.made_by(answer)
     if job is not None and not job.running and job.curve:
@@ -235,7 +171,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
             along_the_load(shown, points, sla, qps, spot, origin)
         with second:
             spread(spot, sla)
-    capacity_card(frame, nodes, notes, where.peak_qps)
+    capacity_card(frame, nodes, notes, fmt.si(where.peak_qps, "QPS"), texts.NODES_CAPTION)
     if spot.shares.size:
         first, second = st.columns(2, gap="small")
         with first:
@@ -259,9 +195,12 @@ def show() -> None:
         return
     slot = st.container()
     try:
-        load, sla = load_and_sla(report)
-        results(report, load, sla, slot)
-    except ScenarioError as error:
+        if is_decoder(report.scenario):
+            serving(report, slot)
+        else:
+            load, sla = load_and_sla(report)
+            results(report, load, sla, slot)
+    except (ScenarioError, Unsupported) as error:
         with slot:
             parts.bar(report, "traffic")
         st.warning(fmt.plain(texts.CHANGE_IN_SIDEBAR.format(error=str(error).rstrip("."))), icon=":material/edit_off:")

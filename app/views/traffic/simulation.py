@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass
 from typing import Any
 
 from app.shared import jobs, priority
 from app.shared.jobs import Job
-from app.shared.load import Load
+from app.shared.load import Load, ServingLoad
 from engine.traffic import Headline, LoadReport, Sla, capacity, latency_curve, max_qps, simulate
+from engine.traffic.operating_points import OperatingPoint
 from engine.traffic.service import TrafficError
 
 _POINTS = 20
@@ -45,16 +46,15 @@ class Progress:
     elapsed_s: float
 
 
-class Simulation(Job):
-    """Curve, load inside the agreement, and one load in full."""
+class LongSimulation(Job):
+    """Loads along a curve, and one in full, of so many requests each."""
 
-    def __init__(self, load: Load, sla: Sla, qps: float, requests: int) -> None:
+    qps = 0.0
+
+    def __init__(self, asked: Hashable, requests: int) -> None:
         super().__init__(jobs.SIMULATIONS, lambda _: self._simulate())
-        self.load, self.sla, self.qps, self.requests = load, sla, qps, requests
-        self.curve: list[LoadReport] = []
-        self.headline: Headline | None = None
-        self.spot: LoadReport | None = None
-        self._scan, self._search, self._last = (_Counted(self) for _ in range(3))
+        self.asked, self.requests = asked, requests
+        self.curve: list[Any] = []
 
     @property
     def problem(self) -> str | None:
@@ -68,12 +68,57 @@ class Simulation(Job):
 
     @property
     def progress(self) -> Progress:
-        """How far it is; the search's share is expected, not known."""
+        """How far it is."""
+        done, total = self._loads()
+        return Progress(done * self.requests, total * self.requests, self.seconds)
+
+    def _loads(self) -> tuple[float, int]:
+        """Loads that are done, and all of them."""
+        raise NotImplementedError
+
+    def _simulate(self) -> None:
+        raise NotImplementedError
+
+
+class ServingSimulation(LongSimulation):
+    """A serving engine along its load."""
+
+    def __init__(self, load: ServingLoad, requests: int) -> None:
+        super().__init__(load, requests)
+        self.load, self.curve = load, list[OperatingPoint]()
+        self.point: OperatingPoint | None = None
+        self._total = 0
+
+    def _loads(self) -> tuple[float, int]:
+        return len(self.curve) + (self.point is not None), max(1, self._total)
+
+    def _simulate(self) -> None:
+        subject = self.load.engine
+        loads = list(subject.along(self.load.offered))
+        self._total = len(loads) + 1
+        for load in loads:
+            if self.over():
+                raise CancelledError
+            self.curve.append(subject.at(load, self.requests))
+        self.point = subject.at(self.load.offered, self.requests)
+
+
+class Simulation(LongSimulation):
+    """Curve, load inside the agreement, and one load in full."""
+
+    def __init__(self, load: Load, sla: Sla, qps: float, requests: int) -> None:
+        super().__init__((load, sla), requests)
+        self.load, self.sla, self.qps = load, sla, qps
+        self.headline: Headline | None = None
+        self.spot: LoadReport | None = None
+        self._scan, self._search, self._last = (_Counted(self) for _ in range(3))
+
+    def _loads(self) -> tuple[float, int]:
+        """The search's share is expected, not known."""
         whole = self._scan.done + min(self._search.done, _SCAN)
         parts = max(0, self._search.done - _SCAN) + self._last.done
         total = _POINTS + _SCAN + _STEPS + 1
-        done = min(total, whole + parts / _REPLICATIONS)
-        return Progress(done * self.requests, total * self.requests, self.seconds)
+        return min(total, whole + parts / _REPLICATIONS), total
 
     def _simulate(self) -> None:
         system, sizes, outputs = self.load.system()

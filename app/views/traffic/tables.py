@@ -13,17 +13,16 @@ from app.shared import formats as fmt
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, demand_of, site_facts
 from app.shared.site import Site
 from app.views.traffic import texts
-from app.views.traffic.simulation import Simulation
+from app.views.traffic.simulation import LongSimulation, Simulation
 from engine.cost.report import Report
 from engine.traffic import Capacity, CapacityPlan, Headline, RequestTimeline, Sla, TrafficError, capacity_plan
+from engine.traffic.operating_points import Carried
 from engine.traffic.plan import DOMAINS
 from engine.traffic.scenario_load import inferences_of, node_facts
 
-_OF = {"latency": "", "ttft": texts.FIRST_TOKEN, "tpot": texts.FURTHER_TOKEN}
-
 
 def _promise(sla: Sla) -> str:
-    return f"{sla.metric}{_OF[sla.time]} ≤ {fmt.seconds(sla.seconds)}"
+    return f"{sla.metric} ≤ {fmt.seconds(sla.seconds)}"
 
 
 def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False, request: str = "batch") -> str:
@@ -102,7 +101,7 @@ def at_this_load(qps: float, spot: LoadDetail, sla: Sla, top: Capacity) -> str:
         return texts.AT_NOBODY_SERVED.format(qps=fmt.si(qps, "QPS"))
     outcome = "inside the limit" if figure <= sla.seconds else f"**{fmt.times(figure / sla.seconds)} the limit**"
     text = (
-        f"At {fmt.si(qps, 'QPS')}, {fmt.percent(qps / top.qps)} of capacity: {sla.metric}{_OF[sla.time]} "
+        f"At {fmt.si(qps, 'QPS')}, {fmt.percent(qps / top.qps)} of capacity: {sla.metric} "
         f"**{fmt.seconds(figure)}**, {outcome}; p50 {fmt.seconds(spot.figures['p50'])}."
     )
     return text + (f" {fmt.percent(spot.dropped)} are turned away." if spot.dropped > 0 else "")
@@ -141,7 +140,7 @@ def simulated_by(job: Simulation) -> str:
     return text + (texts.WIDER.format(wide=len(wide), count=len(job.curve)) if wide else "")
 
 
-def job_said(job: Simulation | None, qps: float) -> str:
+def job_said(job: LongSimulation | None, qps: float) -> str:
     """The state of the long simulation, in words."""
     if job is None:
         return texts.LONG_SIMULATION
@@ -156,12 +155,9 @@ def job_said(job: Simulation | None, qps: float) -> str:
 
 
 def waits(window: RequestTimeline) -> tuple[float, float]:
-    """Share of their time the requests of a window wait (to the first token where known), and their mean stay. [s]"""
+    """Share of their time the requests of a window wait, and their mean stay. [s]"""
     stay = window.finish - window.arrive
-    if window.first is not None:
-        waited = window.first - window.arrive
-    else:
-        waited = np.sum([window.start[name] - came for name, came in window.came.items()], axis=0)
+    waited = np.sum([window.start[name] - came for name, came in window.came.items()], axis=0)
     served = np.isfinite(stay)
     if not served.any():
         return 0.0, float("nan")
@@ -171,8 +167,6 @@ def waits(window: RequestTimeline) -> tuple[float, float]:
 
 def window_key(window: RequestTimeline) -> str:
     """What the colours of a window mean."""
-    if window.first is not None:
-        return texts.TIMELINE_HUES
     served = [name for name in window.start if name not in window.wires]
     looks = zip(served, ("ink", "hatched", "crossed"), strict=False)
     legend = ", ".join(f"{look} in {name}" for name, look in looks) if len(served) > 1 else "ink is served"
@@ -206,17 +200,18 @@ def columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
     )
 
 
-def plan_said(plan: CapacityPlan) -> str:
-    """A plan in a few numbers."""
+def plan_said(plan: CapacityPlan, devices: int = 1) -> str:
+    """A plan in a few numbers, of nodes with so many devices each."""
     plural = ["s" if n > 1 else "" for n in (plan.nodes, plan.racks)]
-    text = f"{plan.nodes:,} node{plural[0]} in {plan.racks:,} rack{plural[1]}, {fmt.si(plan.peak_w, 'W')}"
+    text = f"{plan.nodes * devices:,} devices in " if devices > 1 else ""
+    text += f"{plan.nodes:,} node{plural[0]} in {plan.racks:,} rack{plural[1]}, {fmt.si(plan.peak_w, 'W')}"
     if plan.capex_usd is None or plan.usd_per_million is None:
         return text
     return f"{text}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} per million inferences"
 
 
 def plans(
-    report: Report, headline: Headline, site: Site, request: str = "batch"
+    report: Report, headline: Headline | Carried, site: Site, request: str = "batch"
 ) -> tuple[pd.DataFrame | None, str, list[str]]:
     """Plans for each failure domain, the chosen one first: table, sentence, assumptions."""
     try:
@@ -231,7 +226,11 @@ def plans(
         same.setdefault(plan.nodes, []).append(domain)
     tolerated = [" or ".join("none" if d == "none" else f"one {d}" for d in domains) for domains in same.values()]
     plans = [every[domains[0]] for domains in same.values()]
-    return pd.DataFrame({"Failures tolerated": tolerated} | columns(plans)), plan_said(plans[0]), list(notes)
+    return (
+        pd.DataFrame({"Failures tolerated": tolerated} | columns(plans)),
+        plan_said(plans[0], node.cards),
+        list(notes),
+    )
 
 
 def decimals(largest: float) -> int:
@@ -239,12 +238,12 @@ def decimals(largest: float) -> int:
     return max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
 
 
-def _identity(report: Report) -> dict[str, Any]:
+def identity(report: Report) -> dict[str, Any]:
     s = report.scenario
     return {"id": f"{s.system}/{s.workload}", "token": report.token}
 
 
-def _versions(report: Report) -> dict[str, str]:
+def versions(report: Report) -> dict[str, str]:
     return {f"{name}_version": value for name, value in report.versions.items()}
 
 
@@ -269,11 +268,11 @@ def curve_rows(report: Report, load: Load, sla: Sla, points: Sequence[LoadPoint]
     for p in points:
         ends = {name: v if v is not None and np.isfinite(v) else None for name, v in (("low", p.low), ("high", p.high))}
         rows.append(
-            _identity(report)
+            identity(report)
             | {"qps": p.qps, "figure_s": p.figure, "low_s": ends["low"], "high_s": ends["high"], "p50_s": p.p50}
             | {f"use_{name}": share for name, share in p.use.items()}
             | _settings(load, sla)
-            | _versions(report)
+            | versions(report)
         )
     return rows
 
@@ -283,14 +282,14 @@ def curve_csv(report: Report, load: Load, sla: Sla, points: Sequence[LoadPoint])
     return fmt.csv_text(curve_rows(report, load, sla, points))
 
 
-def plan_rows(report: Report, sla: Sla, frame: pd.DataFrame | None) -> list[dict[str, Any]]:
+def plan_rows(report: Report, sla: Sla | str, frame: pd.DataFrame | None) -> list[dict[str, Any]]:
     """The capacity table with what it belongs to; a lone row without numbers where there is no plan."""
-    promise = {"sla": f"{sla.time} {sla.metric} <= {sla.seconds:g} s"}
+    promise = {"sla": sla if isinstance(sla, str) else f"{sla.time} {sla.metric} <= {sla.seconds:g} s"}
     rows: list[dict[str, Any]] = [{}] if frame is None else frame.to_dict("records")
-    return [_identity(report) | promise | row | _versions(report) for row in rows]
+    return [identity(report) | promise | row | versions(report) for row in rows]
 
 
-def plan_csv(report: Report, sla: Sla, frame: pd.DataFrame | None) -> str:
+def plan_csv(report: Report, sla: Sla | str, frame: pd.DataFrame | None) -> str:
     """The capacity table as CSV, one row a failure domain."""
     return fmt.csv_text(plan_rows(report, sla, frame))
 
@@ -311,11 +310,11 @@ def everything(
     here |= {f"{name}_s": value for name, value in spot.figures.items()}
     here |= {"bin_edges_s": spot.edges.tolist(), "bin_shares": spot.shares.tolist()}
     return {
-        **_identity(report),
+        **identity(report),
         "settings": _settings(load, sla),
         "carried": carried,
         "here": here,
         "curve": curve_rows(report, load, sla, points),
         "capacity": plan_rows(report, sla, frame),
-        **_versions(report),
+        **versions(report),
     }

@@ -2,14 +2,12 @@
 
 # page.py
 NO_LOAD_IN_LINK = "Load (QPS) {given!r} of this link is no load; a number above 0 is allowed"
-LOAD_HELP = "Requests per second offered to one node; of a decoder, a request is one sequence."
-OTHER_PROMISE = "whole answers; the promise is about another time"
+LOAD_HELP = "Requests per second offered to one node."
 DISTRIBUTION = "How long requests take"
 UTILISATION = "Utilisation of each station"
 SERVER_CAPTION = "Server: the whole system at work on a request, whichever of its parts that takes."
 BATCHES_CAPTION = "A server that batches is busy whenever a request is in it: more load makes its batches larger."
 WAITING = "{wait} of the time is waiting"
-PREFILL = "the first token takes {wait} of the time"
 ALL_TURNED_AWAY = "All of these were turned away."
 NODES = "Nodes for {peak} at the peak"
 NODES_ALT = "Nodes, racks, power and cost by failure domain"
@@ -20,7 +18,6 @@ CHANGE_IN_SIDEBAR = "{error}. Change it in the sidebar."
 # charts.py
 LIMIT_HOVER = "<b>max {limit_qps}</b><br>inside the limit<extra></extra>"
 SHARE_TIME_BUSY = "Share of time busy"
-UNTIL_FIRST = "until its first token"
 TIMELINE_AXIS = "Request, in order of arrival"
 
 # controls.py
@@ -49,10 +46,7 @@ TRACE_TOO_LONG = "trace has {size:,} bytes; at most {most:,} are allowed"
 COPIES = "Copies in the pool"
 COPIES_HELP = "Each copy holds the whole model; all clients share one queue."
 PACKETS_CAPTION = "A request is a packet. All are forwarded; these are classified as well."
-MAX_BATCH_SIZE_HELP = (
-    "1 is no batching. Requests join a decoder's batch between its steps (continuous batching); other networks wait "
-    "until the batch is full or for the time below."
-)
+MAX_BATCH_SIZE_HELP = "1 is no batching; else requests wait until the batch is full or for the time below."
 LONGEST_WAIT = "Longest wait for a batch (ms)"
 QUEUE_LIMIT_HELP = "Admission control: a request that finds so many waiting is turned away."
 ITEMS = "Items of a request"
@@ -69,8 +63,6 @@ IDLE_POWER_PLACEHOLDER = "as published, else full power"
 
 # tables.py
 LIMITS = "Limits of the scenario: {limits}. Set under Costs and limits on Explore, or by a question on Choose."
-FIRST_TOKEN = " of the first token"
-FURTHER_TOKEN = " of a further token"
 NO_LOAD_KEEPS = "**No load keeps {sla}**: requests are turned away even at the lowest load. {said}"
 AT_CAPACITY = ": at {rho} of capacity it is {idle}"
 REQUESTS_S_EACH = ", requests of {batch:,} {unit}s each"
@@ -93,4 +85,3 @@ WIDER = " At {wide} of {count} points it is wider than ±5%."
 LONG_SIMULATION = "A long simulation gives the curve its confidence interval."
 CANCELLED = "Cancelled; what was done is drawn."
 QUICK_DISTRIBUTION = "{text} The distribution is of the quick answer: it was not simulated here."
-TIMELINE_HUES = "Grey until the first token, ink to the last."

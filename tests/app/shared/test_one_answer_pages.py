@@ -135,6 +135,15 @@ def test_load_names_the_power_energy_and_money_of_evaluate() -> None:
             assert column == [scale(value)]
 
 
+def _shown(at: AppTest) -> dict[str, float]:
+    """Times on cards, by label. [s]"""
+    units = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+    words = {m.label: str(m.value).split() for m in at.metric}
+    return {
+        label: float(number) * units[unit[0]] for label, (number, *unit) in words.items() if unit and unit[0] in units
+    }
+
+
 PAGES = ("explore", "machine", "node", "split", "traffic", "choose", "compare")
 OPENED = [(page, id) for page in PAGES for id in PRESETS]
 OPENED = OPENED if EFFORT >= 5 else random.Random(29).sample(OPENED, 8)
@@ -161,9 +170,12 @@ def test_every_page_of_a_preset_opens_and_names_its_figures(page: str, id: str) 
     elif page == "split":
         assert report.verdict in said
     elif page == "traffic":
-        decoder = is_decoder(report.scenario)
-        units = report.scenario.outputs if decoder else inferences_of(report.scenario)
-        assert f"Capacity is {fmt.si(report.throughput_per_s / units, 'QPS')}" in text
+        if is_decoder(report.scenario):  # as many clients as the scenario has sequences, all at once
+            assert _shown(at)["TTFT p50"] == pytest.approx(report.ttft_s, rel=0.01)
+            assert report.tpot_s is None or _shown(at)["Inter-token p50"] == pytest.approx(report.tpot_s, rel=0.02)
+        else:
+            rate = report.throughput_per_s / inferences_of(report.scenario)
+            assert f"Capacity is {fmt.si(rate, 'QPS')}" in text
     elif page == "compare":
         assert re.search(r"\*\*[A-Z], ", text)
     else:

@@ -1,0 +1,78 @@
+"""Cards of the Load page, whatever the workload: the plan, and a simulation in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import formats as fmt
+from app.shared import parts
+from app.shared.boundary import callback
+from app.shared.widgets.choices import choose
+from app.views.traffic import tables, texts
+from app.views.traffic.simulation import LongSimulation
+
+J = TypeVar("J", bound=LongSimulation)
+
+
+def plan_table(frame: pd.DataFrame) -> None:
+    """Plans with one number of decimals a column, the largest value of which has three digits."""
+    number, pinned = st.column_config.NumberColumn, "Failures tolerated"
+    columns: dict[str, Any] = {
+        n: number(format=f"%.{tables.decimals(frame[n].max())}f") for n in frame if frame[n].dtype.kind == "f"
+    }
+    columns |= {n: number(format="localized") for n in frame if frame[n].dtype.kind == "i"}
+    columns[pinned] = st.column_config.TextColumn(pinned=True, width=parts.wide_enough([pinned, *frame[pinned]]))
+    parts.table(frame, texts.NODES_ALT, columns)
+
+
+def capacity_card(frame: pd.DataFrame | None, answer: str, notes: list[str], peak: str, caption: str) -> None:
+    """Nodes, racks, power and money for the demand."""
+    with parts.card(texts.NODES.format(peak=peak), answer):
+        if frame is not None:
+            plan_table(frame.dropna(axis=1, how="all"))
+        for note in notes:
+            st.caption(fmt.plain(note))
+        st.caption(caption)
+
+
+@st.fragment(run_every=0.4)
+def progress(job: LongSimulation) -> None:
+    """How far a simulation is, with Cancel beside it."""
+    if not job.running:
+        st.rerun()
+    now, waits = job.progress, job.said()
+    progress, total = fmt.of(now.done, now.total, "requests"), now.total
+    speed = now.done / now.elapsed_s if now.elapsed_s > 0 else 0.0
+    left = f" · {fmt.seconds((total - now.done) / speed)} left" if speed > 0 else ""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.progress(min(1.0, now.done / total), text=waits or f"{progress} · {fmt.si(speed, 'requests/s')}{left}")
+        st.button("Cancel", on_click=job.cancel, key="t.cancel")
+
+
+def simulated(asked: Hashable, make: Callable[[int], J], counts: Mapping[int, str], usual: int, qps: float) -> J | None:
+    """The button, and the simulation of what is asked if any; ``make`` makes it, of so many requests a load."""
+    job: J | None = st.session_state.get("t.job")
+    own = job if job is not None and job.asked == asked else None
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        names = {str(count): name for count, name in counts.items()}
+        requests = int(choose("Requests a point", names, "requests", str(usual), width=140))
+
+        def run() -> None:
+            if job is not None:
+                job.cancel()
+            new = make(requests)
+            new.submit()
+            st.session_state["t.job"] = new
+
+        running = own is not None and own.running
+        st.button(
+            "Simulate", type="primary", on_click=callback(run), disabled=running, key="t.run", shortcut=parts.run_keys()
+        )
+        st.caption(tables.job_said(own, qps))
+    if own is not None and own.running:
+        progress(own)
+    return own

@@ -1,0 +1,1 @@
+"""How a serving engine carries a language model's load."""

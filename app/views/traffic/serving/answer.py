@@ -1,0 +1,124 @@
+"""How many users does it serve inside the limits?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from app.shared import cached, parts
+from app.shared import formats as fmt
+from app.shared.load import ServingLoad
+from app.views.traffic import tables as plans
+from app.views.traffic.cards import capacity_card, simulated
+from app.views.traffic.controls import site
+from app.views.traffic.serving import charts, tables, texts
+from app.views.traffic.serving.controls import asked, usual_load
+from app.views.traffic.simulation import ServingSimulation
+from engine.cost.report import Report
+from engine.traffic.operating_points import OperatingPoint, timeline
+
+_REQUESTS = {5_000: "5 k", 20_000: "20 k", 100_000: "100 k"}
+
+
+def numbers(point: OperatingPoint) -> None:
+    """The answer in seven numbers."""
+    with st.grid(4, min_column_width=150):
+        for label, value, below, help in tables.numbers(point):
+            parts.metric(label, value, below, help=help)
+
+
+def along(load: ServingLoad, points: Sequence[OperatingPoint], now: OperatingPoint, how: str) -> None:
+    """TTFT and inter-token latency along the load."""
+    first, last = points[0].report, points[-1].report
+    answer = (
+        f"TTFT p99 {fmt.seconds(first.ttft.p99.value)} at {tables.level(load, points[0].level)}, "
+        f"{fmt.seconds(last.ttft.p99.value)} at {tables.level(load, points[-1].level)}"
+    )
+    with parts.card(texts.ALONG, answer):
+        parts.figure(charts.along(points, now, load, parts.dark()), f"{texts.ALONG}: {answer}.", "t.along")
+        st.caption(how)
+
+
+def passes(point: OperatingPoint) -> None:
+    """The passes of the run in time."""
+    report = point.report
+    answer = f"{report.passes:,} passes in {fmt.seconds(report.duration_s)}, {report.preemptions:,} preemptions"
+    with parts.card(texts.PASSES, answer):
+        fig = charts.passes(timeline(report), point, parts.dark())
+        parts.figure(fig, f"{texts.PASSES}: {answer}.", "t.passes")
+
+
+def binding(point: OperatingPoint) -> None:
+    """What holds requests up."""
+    answer = f"{tables.SHARES[point.binds]}, {fmt.percent(point.shares[point.binds])} of the time"
+    with parts.card(texts.BINDING, answer):
+        parts.figure(charts.binds(point, parts.dark()), f"{texts.BINDING}: {answer}.", "t.binds")
+
+
+def latencies(point: OperatingPoint) -> None:
+    """Times of requests; first wave and steady state apart."""
+    frame, answer = tables.latencies(point)
+    with parts.card(texts.LATENCIES, answer):
+        parts.table(frame, texts.LATENCIES_ALT)
+        if point.report.first_wave_ttft is not None:
+            st.caption(texts.LATENCIES_CAPTION)
+
+
+def serving(report: Report, bar: DeltaGenerator) -> None:
+    """The page of a language model, below the bar."""
+    load = asked(report)
+    with st.skeleton(height=340):
+        point, points = cached.serving_points(load)
+        most = cached.serving_most(load.at_its_least)
+    exports: dict[str, tuple[str, str, Callable[[], str]]] = {
+        "Curve, CSV": ("traffic", "csv", lambda: fmt.csv_text(tables.curve_rows(report, load, points))),
+        "Capacity, CSV": ("traffic-capacity", "csv", lambda: plans.plan_csv(report, tables.limits(load), frame)),
+        "Everything, JSON": (
+            "traffic",
+            "json",
+            lambda: json.dumps(
+                {
+                    "here": tables.curve_rows(report, load, [point])[0],
+                    "curve": tables.curve_rows(report, load, points),
+                    "capacity": plans.plan_rows(report, tables.limits(load), frame),
+                },
+                indent=1,
+            ),
+        ),
+    }
+    with bar:
+        parts.bar(report, "traffic", exports)
+    words = (texts.USERS, "users") if load.closed else ()
+    opened = cached.serving_most(usual_load(report, bool(load.closed)))
+    where = site(report, opened.level or opened.capacity_qps, *words)
+    demand = most.demand_qps(where.peak_qps) if load.closed else where.peak_qps
+    frame, nodes, notes = plans.plans(report, most, where.at(demand))
+    st.markdown(f"{tables.verdict(load, most)} {tables.here(load, point)}")
+    for sentence in plans.limits(report):
+        st.caption(fmt.plain(sentence))
+    top = st.container()
+    chart = st.container()
+    job = simulated(load, lambda n: ServingSimulation(load, n), _REQUESTS, 20_000, 0.0)
+    if job is not None and not job.running and job.curve:
+        points = job.curve
+        point = job.point or point
+    band = fmt.band(report.error_band.relative)
+    how = texts.SIMULATED.format(requests=fmt.count(point.report.requests), band=band)
+    with top:
+        numbers(point)
+    with chart:
+        first, second = st.columns(2, gap="small")
+        with first:
+            along(load, points, point, how)
+        with second:
+            passes(point)
+    peak = f"{where.peak_qps:,.0f} users" if load.closed else tables.level(load, where.peak_qps)
+    capacity_card(frame, nodes, notes, peak, texts.PLAN_CAPTION)
+    first, second = st.columns(2, gap="small")
+    with first:
+        latencies(point)
+    with second:
+        binding(point)

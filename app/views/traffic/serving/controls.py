@@ -1,0 +1,150 @@
+"""The sidebar of a language model's load: clients or a rate, the limits, and the scheduler."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from app.shared import formats as fmt
+from app.shared.load import Load, ServingLoad
+from app.shared.widgets.checked import checked, whole
+from app.shared.widgets.choices import choose, switch
+from app.views.traffic.controls import arrivals, nice, number, pair, sizes
+from app.views.traffic.serving import texts
+from engine.cost.report import Report
+from engine.traffic.calendar import ClosedLoop
+from engine.traffic.scheduler import POLICIES, Scheduler
+
+NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
+LIMITS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "End to end p99"}
+_LOADS = {"closed": texts.CLOSED, "open": texts.OPEN}
+_ONOFF = {"on": "On", "off": "Off"}
+_CLIENTS_MOST = _SEQUENCES_MOST = 4096
+_TOKENS_MOST = 1_048_576
+_GENEROUS = {"ttft_s": 10.0, "tpot_s": 3.0}  # times the unloaded figure a limit starts from
+
+
+def _count(label: str, value: int | None, most: int, key: str, of: str, **more: Any) -> int | None:
+    """A whole number from 1."""
+    result = checked(
+        st.number_input, label, min_value=1, max_value=most, value=value, step=1, key=key, of=f"{of}/{value}", **more
+    )
+    return None if result is None else int(result)
+
+
+def _usual_limits(report: Report) -> dict[str, float]:
+    """The limits that the page starts from: the scenario's, else some times its figures. [s]"""
+    own = report.scenario.limits
+    usual = {"ttft_s": own.ttft_s, "tpot_s": own.tpot_s, "e2e_s": own.latency_s}
+    for name, times in _GENEROUS.items():
+        figure = getattr(report, name)
+        if usual[name] is None and figure is not None:
+            usual[name] = nice(times * figure)
+    return {name: seconds for name, seconds in usual.items() if seconds is not None}
+
+
+def _promised() -> dict[str, float]:
+    """What an older link promises. [s]"""
+    query = st.query_params
+    try:
+        seconds = fmt.MILLISECOND.si(float(query.get("sla", "")))
+    except ValueError:
+        return {}
+    name = {"ttft": "ttft_s", "tpot": "tpot_s"}.get(query.get("sla-time", ""), "e2e_s")
+    return {name: seconds} if 0 < seconds < math.inf else {}
+
+
+def _limits(report: Report) -> tuple[tuple[str, float], ...]:
+    """What goodput counts as in time. [s]"""
+    limits, opened = [], _usual_limits(report) | _promised()
+    for (name, label), place in zip(LIMITS.items(), (*st.columns(2), st), strict=True):
+        shown = float(f"{fmt.MILLISECOND(opened[name]):.6g}") if name in opened else None
+        value = checked(
+            place.number_input,
+            f"{label} ({fmt.MILLISECOND.unit})",
+            min_value=1e-6,
+            value=shown,
+            key=name.removesuffix("_s"),
+            of=f"{pair(report)}/{shown}",
+            format=whole(name.removesuffix("_s"), shown or 0.0),
+            placeholder="no limit",
+            help=texts.LIMIT_HELP,
+        )
+        if value is not None:
+            limits.append((name, fmt.MILLISECOND.si(value)))
+    return tuple(limits)
+
+
+def _offered(report: Report) -> dict[str, Any]:
+    """Clients of a closed loop, or arrivals at a rate."""
+    of = pair(report)
+    kind = choose("Load", _LOADS, "load", "open" if {"qps", "come"} & st.query_params.to_dict().keys() else "closed")
+    if kind == "open":
+        usual = nice(0.5 / report.latency_s)
+        qps = number(
+            texts.OPEN, usual, min(1e-9, usual), 1e9, "qps", of=of, format=whole("qps", usual), help=texts.RATE_HELP
+        )
+        return {"qps": qps} | arrivals()
+    clients = _count(
+        "Clients",
+        min(report.scenario.batch, _CLIENTS_MOST),
+        _CLIENTS_MOST,
+        "clients",
+        of,
+        help=texts.CLIENTS_HELP,
+    )
+    first, second = st.columns(2)
+    with first:
+        think = number("Think time (s)", 0.0, 0.0, 86_400.0, "think", help=texts.THINK_HELP)
+    with second:
+        ramp = number(texts.RAMP, 0.0, 0.0, 86_400.0, "ramp", help=texts.RAMP_HELP)
+    return {"closed": ClosedLoop(clients or 1, think, ramp, exponential=True)}
+
+
+def _scheduler() -> Scheduler:
+    """The serving engine's policy, and what of it is set apart."""
+    name = choose("Scheduler", NAMES, "policy", help=texts.POLICY_HELP)
+    usual, older = POLICIES[name], st.query_params.get("together", "")
+    seats = int(older) if older.isdecimal() and 0 < int(older[:5]) <= _SEQUENCES_MOST else usual.max_seqs
+    with st.expander("Scheduler settings", key="open.scheduler"):
+        budget = _count("Token budget", usual.budget, _TOKENS_MOST, "budget", name, help=texts.BUDGET_HELP)
+        chunk = choose("Chunked prefill", _ONOFF, "chunk", "on" if usual.chunked else "off", help=texts.CHUNK_HELP)
+        most = _count("Max sequences", seats, _SEQUENCES_MOST, "max-seqs", name, help=texts.MAX_SEQS_HELP)
+        block = _count("Block size (tokens)", usual.block, 65_536, "block", name)
+        blocks = _count(
+            "KV blocks", None, 10**9, "kv-blocks", name, placeholder="as many as fit", help=texts.BLOCKS_HELP
+        )
+        hit = number("Prefix-cache hit rate (%)", 0.0, 0.0, 100.0, "prefix-hit", help=texts.PREFIX_HELP)
+        late = switch("Asynchronous scheduling", "async", help=texts.ASYNC_HELP)
+    return replace(
+        usual,
+        budget=budget or usual.budget,
+        chunked=chunk == "on",
+        kv_blocks=blocks,
+        block=block or usual.block,
+        max_seqs=most or seats,
+        prefix_hit=hit / 100,
+        asynchronous=late,
+    )
+
+
+def usual_load(report: Report, closed: bool) -> ServingLoad:
+    """What the page opens with, whatever was set since: a demand is set against it."""
+    limits = tuple(_usual_limits(report).items())
+    return ServingLoad(
+        Load(report.token), POLICIES["vllm"], limits, ClosedLoop(1, exponential=True) if closed else None
+    )
+
+
+def asked(report: Report) -> ServingLoad:
+    """Everything the sidebar says about a language model's load."""
+    with st.sidebar:
+        offered = _offered(report)
+        limits = _limits(report)
+        scheduler = _scheduler()
+        level = {name: offered.pop(name) for name in ("closed", "qps") if name in offered}
+        offered |= sizes(report, False, offered.get("arrivals") == "trace", "batch")
+        return ServingLoad(Load(report.token, **offered), scheduler, limits, **level)

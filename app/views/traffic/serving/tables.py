@@ -1,0 +1,164 @@
+"""A serving engine under load as sentences, tables and files. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from app.shared import formats as fmt
+from app.shared.load import ServingLoad
+from app.views.traffic.serving import texts
+from app.views.traffic.serving.controls import LIMITS
+from app.views.traffic.tables import identity, versions
+from engine.cost.report import Report
+from engine.traffic.calendar import ClosedLoop, Figures
+from engine.traffic.operating_points import Carried, OperatingPoint
+
+SHARES = {
+    "decode": "Decode steps",
+    "prefill": "Prefill",
+    "token budget": "Token budget",
+    "KV cache": "KV cache",
+    "max sequences": "Max sequences",
+    "no requests": "No requests",
+}
+"""What a serving engine's time goes to, as people read it."""
+_METRICS = ("mean", "p50", "p90", "p99")
+
+
+def level(load: ServingLoad, value: float) -> str:
+    """A load in words: `64 clients`, `3.20 requests/s`."""
+    if load.closed is None:
+        return fmt.si(value, "requests/s")
+    return f"{value:,.0f} client{'s' if value != 1 else ''}"
+
+
+def limits(load: ServingLoad) -> str:
+    """`TTFT p99 ≤ 500 ms, TPOT p50 ≤ 50.0 ms`."""
+    return ", ".join(f"{LIMITS[name]} ≤ {fmt.seconds(most)}" for name, most in load.limits) or texts.NO_LIMITS
+
+
+def verdict(load: ServingLoad, most: Carried) -> str:
+    """The highest load that keeps all limits, and what most of its time goes to. Markdown."""
+    if most.point is None or most.level is None:
+        missed = most.message.partition(": ")[2]
+        return texts.NONE.format(limits=limits(load), said=fmt.plain(missed))
+    return texts.MOST.format(
+        level=level(load, most.level),
+        limits=limits(load),
+        rate=fmt.si(most.qps, "requests/s"),
+        tokens=fmt.si(most.point.report.output_tokens_per_s, "tok/s"),
+        binds=SHARES[most.point.binds],
+    )
+
+
+def here(load: ServingLoad, point: OperatingPoint) -> str:
+    """Which limits this load keeps. Markdown."""
+    asked = dict(load.limits)
+    at = level(load, point.level)
+    missed = [
+        texts.ABOVE.format(
+            figure=LIMITS[name], seconds=fmt.seconds(figure), times=fmt.times((figure or 0.0) / asked[name])
+        )
+        for name in point.missed(asked)
+        if (figure := point.figure(name)) is not None
+    ]
+    return (
+        texts.HERE_OUTSIDE.format(level=at, missed=", ".join(missed)) if missed else texts.HERE_INSIDE.format(level=at)
+    )
+
+
+def numbers(point: OperatingPoint) -> list[tuple[str, str, str, str | None]]:
+    """The answer in seven numbers: label, value, what stands below, help."""
+    report, user = point.report, point.tokens_per_s_per_user
+    device = fmt.si(point.tokens_per_s_per_device)
+    inside = report.goodput_per_s
+    gap = report.itl
+    peak = report.peak_kv_blocks / report.kv_blocks
+    return [
+        ("Requests", fmt.si(report.requests_per_s, "QPS"), f"{fmt.count(report.requests)} simulated", None),
+        (
+            "Output",
+            fmt.si(report.output_tokens_per_s, "tok/s"),
+            f"{device} per device, {fmt.si(user)} per user",
+            texts.OUTPUT_HELP,
+        ),
+        (
+            "TTFT p50",
+            fmt.seconds(report.ttft.p50.value),
+            f"p99 {fmt.seconds(report.ttft.p99.value)}",
+            texts.SECONDS_HELP,
+        ),
+        (
+            "Inter-token p50",
+            fmt.seconds(gap.p50.value if gap else None),
+            f"p99 {fmt.seconds(gap.p99.value if gap else None)}",
+            texts.GAP_HELP,
+        ),
+        (
+            "Goodput",
+            fmt.si(inside, "QPS"),
+            texts.NO_LIMITS if inside is None else f"{fmt.percent(inside / report.requests_per_s)} inside the limits",
+            texts.GOODPUT_HELP,
+        ),
+        (
+            "KV cache, peak",
+            fmt.percent(peak),
+            f"{report.peak_kv_blocks:,} of {report.kv_blocks:,} blocks",
+            texts.KV_HELP,
+        ),
+        (
+            "What binds",
+            SHARES[point.binds],
+            f"{fmt.percent(point.shares[point.binds])} of the time",
+            texts.BINDS_HELP,
+        ),
+    ]
+
+
+def latencies(point: OperatingPoint) -> tuple[pd.DataFrame, str]:
+    """Every time of the requests, TTFT of the first wave and the steady state apart, and their comparison in words."""
+    report = point.report
+    rows = {
+        "TTFT, first wave": report.first_wave_ttft,
+        "TTFT, steady state": report.steady_ttft if report.first_wave_ttft else None,
+        "TTFT": report.ttft,
+        "Inter-token": report.itl,
+        "TPOT": report.tpot,
+        "End to end": report.e2e,
+    }
+    known: dict[str, Figures] = {name: figures for name, figures in rows.items() if figures is not None}
+    columns = {m: [fmt.seconds(getattr(figures, m).value) for figures in known.values()] for m in _METRICS}
+    frame = pd.DataFrame({"Time": list(known)} | columns)
+    first, steady = report.first_wave_ttft, report.steady_ttft
+    if first is None or steady is None:
+        return frame, f"end to end p99 {fmt.seconds(report.e2e.p99.value)}"
+    return frame, f"TTFT p99 {fmt.seconds(first.p99.value)} in the first wave, then {fmt.seconds(steady.p99.value)}"
+
+
+def _settings(load: ServingLoad) -> dict[str, Any]:
+    loop, rules = load.closed or ClosedLoop(1), vars(load.scheduler)
+    asked: dict[str, Any] = {"load": "closed" if load.closed else load.load.arrivals}
+    if load.closed:
+        asked |= {"think_s": loop.think_s, "ramp_s": loop.ramp_s}
+    scheduler = {name: value for name, value in rules.items() if not isinstance(value, tuple)}
+    return asked | scheduler | {f"limit_{name}": value for name, value in load.limits}
+
+
+def curve_rows(report: Report, load: ServingLoad, points: Sequence[OperatingPoint]) -> list[dict[str, Any]]:
+    """One flat row a load, SI units in the keys."""
+    rows = []
+    for point in points:
+        row: dict[str, Any] = identity(report) | {"clients" if load.closed else "offered_per_s": point.level}
+        for name, value in point.report.as_dict().items():
+            if isinstance(value, dict):
+                row |= {f"{name.removesuffix('_s')}_{metric}_s": seconds for metric, seconds in value.items()}
+            elif name != "message":
+                row[name] = value
+        row |= {"output_tokens_per_s_per_device": point.tokens_per_s_per_device, "binds": point.binds}
+        row |= {"tokens_per_s_per_user": point.tokens_per_s_per_user}
+        row |= {f"share_{name.replace(' ', '_')}": share for name, share in point.shares.items()}
+        rows.append(row | _settings(load) | versions(report))
+    return rows

@@ -1,0 +1,177 @@
+"""Load of a language model: its engine's answer in seven numbers, from an address, alone equal to evaluate."""
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+
+from app.shared import formats as fmt
+from app.shared import load as loads
+from app.shared.load import Load, ServingLoad
+from app.views.traffic.serving import charts, tables
+from engine.evaluate import evaluate
+from engine.resolve.choices import default_scenario
+from engine.resolve.presets import PRESETS
+from engine.scenario import encode
+from engine.traffic.calendar import ClosedLoop
+from engine.traffic.operating_points import timeline
+from engine.traffic.scheduler import POLICIES
+from tests.app.traffic.test_traffic_page import alive, opened, said
+from tests.app.valid import valid
+from tests.each import each
+
+LLAMA = default_scenario("h100-sxm", "llama3.1-8b").with_(inputs=1024, outputs=64)
+LIMITS = (("ttft_s", 0.5), ("tpot_s", 0.02))
+pytestmark = pytest.mark.timeout(300)
+
+
+def shown(at) -> dict[str, str]:
+    return {metric.label: metric.value for metric in at.metric}
+
+
+def served(clients: int = 32, **more) -> ServingLoad:
+    return ServingLoad(Load(encode(LLAMA)), replace(POLICIES["vllm"], **more), LIMITS, ClosedLoop(clients))
+
+
+@each("preset", ["dfx-345m", "v100-1.5b", "llama"])
+def test_at_one_client_the_page_says_what_evaluate_says(preset: str) -> None:
+    scenario = LLAMA if preset == "llama" else PRESETS[preset].scenario.with_(batch=1)
+    report, numbers = evaluate(scenario), shown(opened(s=encode(scenario), clients="1"))
+    assert float(numbers["TTFT p50"].split()[0]) == pytest.approx(
+        float(fmt.seconds(report.ttft_s).split()[0]), rel=6e-3
+    )
+    ours, theirs = (text.split() for text in (numbers["Inter-token p50"], fmt.seconds(report.tpot_s)))
+    assert ours[1] == theirs[1]
+    assert float(ours[0]) == pytest.approx(float(theirs[0]), rel=1e-2)
+    assert numbers["TTFT p50"].split()[1] == fmt.seconds(report.ttft_s).split()[1]
+
+
+def test_it_answers_in_seven_numbers_and_names_what_binds() -> None:
+    at = opened(s=encode(LLAMA), clients="64", ttft="500", tpot="20")
+    assert len(at.metric) == 7
+    point, _ = loads.serving_points(served(64))
+    assert shown(at)["Requests"] == fmt.si(point.report.requests_per_s, "QPS")
+    assert shown(at)["What binds"] == tables.SHARES[point.binds]
+    assert said(at, "**At most ")
+    assert said(at, "At 64 clients, ")
+    assert not at.error
+    assert not at.warning
+
+
+ASKED = {
+    "policy": ("sglang", "SGLang"),
+    "budget": ("2048", 2048),
+    "chunk": ("off", "Off"),
+    "max-seqs": ("16", 16),
+    "kv-blocks": ("4000", 4000),
+    "block": ("64", 64),
+    "prefix-hit": ("30", 30.0),
+    "think": ("1.5", 1.5),
+    "ramp": ("2", 2.0),
+    "clients": ("48", 48),
+    "ttft": ("900", 900.0),
+    "tpot": ("30", 30.0),
+    "e2e": ("7000", 7000.0),
+}
+
+
+def test_every_setting_opens_from_an_address_and_moves_an_answer() -> None:
+    usual = opened(s=encode(LLAMA), clients="64")
+    for key, (text, value) in ASKED.items():
+        at = opened(s=encode(LLAMA), **({"clients": "64"} | {key: text}))
+        assert not at.warning, (key, at.warning[0].value)
+        boxes = [n.value for n in at.number_input if n.key == key]
+        assert not boxes or boxes[0] == value, key
+        assert at.query_params[key] == text, key
+        if key not in ("block", "chunk"):  # at this load prompts fit the budget, and blocks are not short
+            texts = [
+                [(m.label, m.value, m.delta) for m in page.metric] + [page.markdown[2].value] for page in (usual, at)
+            ]
+            assert texts[0] != texts[1] or [m.value for m in at.markdown] != [m.value for m in usual.markdown], key
+
+
+def test_an_older_link_opens_with_its_rate_its_batch_and_its_promise() -> None:
+    at = opened(s=encode(LLAMA), qps="3", together="8", sla="700", **{"sla-time": "ttft", "sla-of": "p99"})
+    assert at.selectbox(key="w.load").value == "open"
+    values = {n.key: n.value for n in at.number_input}
+    assert values["qps"] == 3.0
+    assert values["max-seqs"] == 8
+    assert values["ttft"] == 700.0
+    assert said(at, "At 3.00 requests/s")
+
+
+def test_arrivals_and_sizes_of_requests_are_those_of_every_load() -> None:
+    at = opened(s=encode(LLAMA), qps="3", come="gamma", spread="lognormal", differ="outputs")
+    assert at.selectbox(key="w.come").value == "gamma"
+    assert len(at.metric) == 7
+    assert not at.warning
+
+
+@each(
+    "query, sentence",
+    [
+        ({"kv-blocks": "5"}, "a request of 1,088 tokens needs 68"),
+        ({"chunk": "off", "budget": "100"}, "without chunks it must take the longest prompt, 1,024 tokens"),
+        ({"kv-blocks": "900000000"}, "the devices have room for"),
+    ],
+)
+def test_what_the_engine_can_not_serve_is_a_sentence(query, sentence) -> None:
+    at = opened(s=encode(LLAMA), **query)
+    assert len(at.warning) == 1
+    assert sentence in at.warning[0].value.replace("\\", "")
+
+
+def test_a_plan_for_users_counts_devices() -> None:
+    many = default_scenario("h100-sxm", "llama3.1-70b", devices=8).with_(precision="fp8")
+    at = opened(s=encode(many), users="1000")
+    assert said(at, "Nodes for 1,000 users at the peak")
+    assert said(at, " devices in ")
+    small, large = (opened(s=encode(many), users=users).dataframe[0].value["Nodes"].max() for users in ("100", "5000"))
+    assert small < large
+
+
+def test_files_hold_every_load_of_the_curve_with_its_token() -> None:
+    report, load = evaluate(LLAMA), served()
+    _, points = loads.serving_points(load)
+    rows = list(csv.DictReader(io.StringIO(fmt.csv_text(tables.curve_rows(report, load, points)))))
+    assert 6 <= len(rows) <= 8
+    assert {row["token"] for row in rows} == {encode(LLAMA)}
+    assert [float(row["clients"]) for row in rows] == [p.level for p in points]
+    assert [float(row["ttft_p99_s"]) for row in rows] == [p.report.ttft.p99.value for p in points]
+    assert all(row["engine_version"] and row["budget"] == "8192" for row in rows)
+
+
+@each("dark", [False, True])
+def test_figures_are_what_plotly_takes_and_hold_the_numbers(dark: bool) -> None:
+    load = served(48, kv_blocks=1200)
+    point, points = loads.serving_points(load)
+    curve = valid(charts.along(points, point, load, dark))
+    (drawn,) = (trace for trace in curve.data if trace.name == "TTFT p99")
+    assert list(drawn.x) == [p.level for p in points]
+    shown = timeline(point.report)
+    passes = valid(charts.passes(shown, point, dark))
+    assert max(-height for height in passes.data[2].y) == pytest.approx(0.66 * shown["blocks"].max() / 1200)
+    crosses = [trace for trace in passes.data if trace.type == "scatter"]
+    assert bool(crosses) == (point.report.preemptions > 0)
+    assert sum(valid(charts.binds(point, dark)).data[-1].x) == pytest.approx(100.0)
+
+
+def test_first_wave_and_steady_state_stand_apart() -> None:
+    point, _ = loads.serving_points(served(64))
+    frame, answer = tables.latencies(point)
+    assert list(frame["Time"])[:3] == ["TTFT, first wave", "TTFT, steady state", "TTFT"]
+    assert answer.endswith(f"in the first wave, then {fmt.seconds(point.report.steady_ttft.p99.value)}")
+    at = opened(s=encode(LLAMA), clients="64")
+    assert said(at, "in the first wave, then ")
+
+
+def test_a_long_simulation_draws_its_own_points() -> None:
+    at = opened(s=encode(LLAMA), clients="8")
+    at.selectbox(key="w.requests").set_value("5000").run()
+    at.button(key="t.run").click().run()
+    job = at.session_state["t.job"]
+    job.wait(120)
+    alive(at.run())
+    assert said(at, "Simulated, 5,000 requests at this load")
+    assert job.progress.done == job.progress.total
