@@ -171,6 +171,8 @@ def test_every_page_of_a_preset_opens_and_names_its_figures(page: str, id: str) 
         assert report.verdict in said
     elif page == "traffic":
         if is_decoder(report.scenario):  # as many clients as the scenario has sequences, all at once
+            rate = report.throughput_per_s / report.scenario.outputs
+            assert fmt.si(rate, "QPS") in [m.value for m in at.metric]
             assert _shown(at)["TTFT p50"] == pytest.approx(report.ttft_s, rel=0.01)
             assert report.tpot_s is None or _shown(at)["Inter-token p50"] == pytest.approx(report.tpot_s, rel=0.02)
         else:

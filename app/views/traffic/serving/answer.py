@@ -26,7 +26,7 @@ _REQUESTS = {5_000: "5 k", 20_000: "20 k", 100_000: "100 k"}
 def numbers(point: OperatingPoint) -> None:
     """The answer in seven numbers."""
     with st.grid(4, min_column_width=150):
-        for label, value, below, help in tables.numbers(point):
+        for label, value, below, help in tables.numbers(point, parts.mobile()):
             parts.metric(label, value, below, help=help)
 
 

@@ -70,8 +70,8 @@ def here(load: ServingLoad, point: OperatingPoint) -> str:
     )
 
 
-def numbers(point: OperatingPoint) -> list[tuple[str, str, str, str | None]]:
-    """The answer in seven numbers: label, value, what stands below, help."""
+def numbers(point: OperatingPoint, phone: bool = False) -> list[tuple[str, str, str, str | None]]:
+    """The answer in seven numbers: label, value, what stands below (a phone has room for less of it), help."""
     report, user = point.report, point.tokens_per_s_per_user
     device = fmt.si(point.tokens_per_s_per_device)
     inside = report.goodput_per_s
@@ -82,7 +82,7 @@ def numbers(point: OperatingPoint) -> list[tuple[str, str, str, str | None]]:
         (
             "Output",
             fmt.si(report.output_tokens_per_s, "tok/s"),
-            f"{device} per device, {fmt.si(user)} per user",
+            f"{fmt.si(user)} per user" if phone else f"{device} per device, {fmt.si(user)} per user",
             texts.OUTPUT_HELP,
         ),
         (
