@@ -15,8 +15,8 @@ from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_
 from app.shared.widgets.choices import say
 from app.shared.widgets.controlled import controlled
 from app.views.traffic import charts, tables, texts
-from app.views.traffic.cards import capacity_card, simulated
 from app.views.traffic.controls import demanded, load_and_sla, nice, site
+from app.views.traffic.plan_and_simulation import capacity_card, simulated
 from app.views.traffic.serving.answer import serving
 from app.views.traffic.simulation import Simulation
 from engine.cost.report import Report

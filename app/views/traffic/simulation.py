@@ -46,7 +46,7 @@ class Progress:
     elapsed_s: float
 
 
-class LongSimulation(Job):
+class SimulationJob(Job):
     """Loads along a curve, and one in full, of so many requests each."""
 
     qps = 0.0
@@ -80,7 +80,7 @@ class LongSimulation(Job):
         raise NotImplementedError
 
 
-class ServingSimulation(LongSimulation):
+class ServingSimulation(SimulationJob):
     """A serving engine along its load."""
 
     def __init__(self, load: ServingLoad, requests: int) -> None:
@@ -103,7 +103,7 @@ class ServingSimulation(LongSimulation):
         self.point = subject.at(self.load.offered, self.requests)
 
 
-class Simulation(LongSimulation):
+class Simulation(SimulationJob):
     """Curve, load inside the agreement, and one load in full."""
 
     def __init__(self, load: Load, sla: Sla, qps: float, requests: int) -> None:

@@ -13,7 +13,7 @@ from app.shared import formats as fmt
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, demand_of, site_facts
 from app.shared.site import Site
 from app.views.traffic import texts
-from app.views.traffic.simulation import LongSimulation, Simulation
+from app.views.traffic.simulation import Simulation, SimulationJob
 from engine.cost.report import Report
 from engine.traffic import Capacity, CapacityPlan, Headline, RequestTimeline, Sla, TrafficError, capacity_plan
 from engine.traffic.operating_points import Carried
@@ -140,7 +140,7 @@ def simulated_by(job: Simulation) -> str:
     return text + (texts.WIDER.format(wide=len(wide), count=len(job.curve)) if wide else "")
 
 
-def job_said(job: LongSimulation | None, qps: float) -> str:
+def job_said(job: SimulationJob | None, qps: float) -> str:
     """The state of the long simulation, in words."""
     if job is None:
         return texts.LONG_SIMULATION

@@ -12,8 +12,8 @@ from app.shared import cached, parts
 from app.shared import formats as fmt
 from app.shared.load import ServingLoad
 from app.views.traffic import tables as plans
-from app.views.traffic.cards import capacity_card, simulated
 from app.views.traffic.controls import site
+from app.views.traffic.plan_and_simulation import capacity_card, simulated
 from app.views.traffic.serving import charts, tables, texts
 from app.views.traffic.serving.controls import asked, usual_load
 from app.views.traffic.simulation import ServingSimulation

@@ -13,9 +13,9 @@ from app.shared import parts
 from app.shared.boundary import callback
 from app.shared.widgets.choices import choose
 from app.views.traffic import tables, texts
-from app.views.traffic.simulation import LongSimulation
+from app.views.traffic.simulation import SimulationJob
 
-J = TypeVar("J", bound=LongSimulation)
+J = TypeVar("J", bound=SimulationJob)
 
 
 def plan_table(frame: pd.DataFrame) -> None:
@@ -40,7 +40,7 @@ def capacity_card(frame: pd.DataFrame | None, answer: str, notes: list[str], pea
 
 
 @st.fragment(run_every=0.4)
-def progress(job: LongSimulation) -> None:
+def progress(job: SimulationJob) -> None:
     """How far a simulation is, with Cancel beside it."""
     if not job.running:
         st.rerun()
