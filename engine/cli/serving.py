@@ -12,7 +12,7 @@ from engine.cli.output import emit
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply_all
 from engine.scenario.sentences import amount, percent
-from engine.scenario.token import brief
+from engine.scenario.token import boundary, brief
 
 if TYPE_CHECKING:
     from engine.kernels.events.passes import Times
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.traffic.engines.pools import Network, Pool
     from engine.traffic.scheduler import Scheduler
     from engine.traffic.serving import Serving
+    from engine.traffic.traces.published import RequestFile
 
 _ENGINE = {  # arguments that mean a serving engine -> fields of its scheduler
     "budget": "budget",
@@ -34,6 +35,7 @@ _ENGINE = {  # arguments that mean a serving engine -> fields of its scheduler
     "asynchronous": "asynchronous",
     "host_s": "host_s",
     "sequence_s": "sequence_s",
+    "accept": "acceptance",
 }
 _REQUESTS_PER_CLIENT, _LEAST_REQUESTS, _OPEN_REQUESTS = 12, 64, 2000
 
@@ -47,6 +49,14 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--think-law", default="fixed", help="fixed or exponential")
     group.add_argument("--ramp", type=float, default=0.0, help="the first requests come over so long [s]")
     group.add_argument("--passes", type=Path, metavar="FILE", help="a machine of given pass times (YAML), no scenario")
+    group.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="requests of a file, JSON lines or CSV: Mooncake's, "
+        "Azure's, or prompt_len and output_len alone; hash_ids say what prompts find in the cache",
+    )
+    group.add_argument("--speed", type=float, help="a trace's requests come so many times as fast")
     group.add_argument("--policy", help="vllm, sglang or trtllm: defaults of what follows (default vllm)")
     group.add_argument("--budget", type=int, help="tokens of a pass (default 8192)")
     group.add_argument("--chunk", action=flag, default=None, help="prompts may enter in pieces")
@@ -56,6 +66,12 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--block", type=int, help="tokens of a block (default 16)")
     group.add_argument("--max-seqs", type=int, help="sequences in the engine at once (default 256)")
     group.add_argument("--prefix-hit", type=float, help="share of a prompt that is in the cache already")
+    group.add_argument(
+        "--accept",
+        metavar="0.8,0.6",
+        help="speculation: chance that a token guessed ahead "
+        "is right, by its place, where those before it are; guessing itself takes no time here",
+    )
     group.add_argument("--asynchronous", action=flag, default=None, help="the next pass is formed while one runs")
     group.add_argument("--host-s", type=float, help="host's work for a pass [s]")
     group.add_argument("--sequence-s", type=float, help="host's work for a sequence of a pass [s]")
@@ -71,8 +87,18 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
 
 def serves(args: argparse.Namespace) -> bool:
     """Whether the arguments mean a serving engine."""
-    named = (args.clients, args.passes, args.policy, args.pools, args.limit_ttft, args.limit_tpot, args.limit_e2e)
+    named = (args.clients, args.passes, args.policy, args.trace, args.pools)
+    named += (args.limit_ttft, args.limit_tpot, args.limit_e2e)
     return any(value is not None for value in (*named, *(getattr(args, name) for name in _ENGINE)))
+
+
+def _chances(text: str) -> tuple[float, ...]:
+    """Numbers from 0 to 1 between commas."""
+    with boundary(f"accept is {brief(text)}; it must be numbers from 0 to 1 separated by commas, as 0.8,0.6"):
+        chances = tuple(float(part) for part in text.split(","))
+        if not all(0.0 <= chance <= 1.0 for chance in chances):
+            raise ValueError
+        return chances
 
 
 def _scheduler(args: argparse.Namespace) -> Scheduler:
@@ -82,6 +108,8 @@ def _scheduler(args: argparse.Namespace) -> Scheduler:
     if policy not in POLICIES:
         raise ScenarioError(f"policy is {brief(policy)}; it must be one of {', '.join(POLICIES)}")
     given = {field: getattr(args, name) for name, field in _ENGINE.items() if getattr(args, name) is not None}
+    if args.accept is not None:
+        given["acceptance"] = _chances(args.accept)
     return replace(POLICIES[policy], **given)
 
 
@@ -95,7 +123,7 @@ def _load(args: argparse.Namespace, process: Any) -> Any:
         if process is None:
             raise ScenarioError("clients or qps is needed: a closed loop of so many requests in flight, or a rate")
         return process
-    if process is not None:
+    if args.qps is not None:
         raise ScenarioError(f"qps is {args.qps:g} beside clients {args.clients}: a load is open or a closed loop")
     return ClosedLoop(args.clients, args.think, args.ramp, args.think_law == "exponential")
 
@@ -110,22 +138,35 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     from engine.traffic.engines.pools import serve_pools
     from engine.traffic.pass_times import engine_of, given_times
     from engine.traffic.sizes import Fixed
+    from engine.traffic.traces.published import read_requests
 
     process, inputs, outputs = arrivals
+    file = None if args.trace is None else read_requests(args.trace)
+    if file is not None:
+        process, inputs, outputs = _traced(args, file, process), file.inputs, file.outputs
+    elif args.speed is not None:
+        raise ScenarioError(f"speed is {args.speed:g} without a trace whose requests it would hasten")
     scheduler, load, count = _scheduler(args), _load(args, process), args.requests
     if count is None:
-        count = _OPEN_REQUESTS if args.clients is None else max(_LEAST_REQUESTS, _REQUESTS_PER_CLIENT * args.clients)
+        usual = _OPEN_REQUESTS if args.clients is None else max(_LEAST_REQUESTS, _REQUESTS_PER_CLIENT * args.clients)
+        count = usual if file is None else file.requests
     if scenario is None:
-        lengths = [_length(name, getattr(args, name)) for name in ("inputs", "outputs")]
-        inputs, outputs = inputs or Fixed(lengths[0]), outputs or Fixed(lengths[1])
+        if file is None:
+            lengths = [_length(name, getattr(args, name)) for name in ("inputs", "outputs")]
+            inputs, outputs = inputs or Fixed(lengths[0]), outputs or Fixed(lengths[1])
         times = given_times(args.passes)
     else:
         inputs, outputs = inputs or Fixed(scenario.inputs), outputs or Fixed(scenario.outputs)
-        times, scheduler = engine_of(scenario, scheduler, inputs.largest + outputs.largest, count)
-    limits = _limits(args)
+        longest = inputs.largest + outputs.largest if file is None else file.longest
+        times, scheduler = engine_of(scenario, scheduler, longest, count)
+    limits, cached = _limits(args), None
+    if file is not None and file.hashes is not None and args.prefix_hit is None:
+        cached = file.cached(scheduler.kv_blocks, scheduler.block, scheduler.replicas)[:count]
     if args.pools is None:
-        report = serve(times, scheduler, load, inputs, outputs, count, limits=limits, seed=args.seed)
+        report = serve(times, scheduler, load, inputs, outputs, count, cached=cached, limits=limits, seed=args.seed)
     else:
+        if cached is not None:
+            raise ScenarioError(f"pools is {brief(args.pools)} beside a trace with hash_ids; give prefix-hit")
         pools = _pools(args, scenario, times, scheduler, inputs.largest + outputs.largest, count)
         report = serve_pools(*pools, load, inputs, outputs, count, limits=limits, seed=args.seed)
     return emit(report.as_dict(), args.json, () if args.json else _lines(report))
@@ -154,6 +195,19 @@ def _pools(
         Pool(times, replace(scheduler, replicas=more, prefix_hit=0.0)),
         Network(each or 0.0, args.port),
     )
+
+
+def _traced(args: argparse.Namespace, file: RequestFile, process: Any) -> Any:
+    """The arrivals of a trace: its own, or those asked for where it has none. ScenarioError where they contradict."""
+    for name in ("sizes", "output_sizes"):
+        if getattr(args, name) is not None:
+            raise ScenarioError(f"{name} is {brief(getattr(args, name))} beside a trace, which has its own lengths")
+    if args.requests is not None and args.requests > file.requests:
+        raise ScenarioError(f"requests is {args.requests}; the trace has {file.requests}")
+    own = file.arrivals(1.0 if args.speed is None else args.speed)
+    if own is not None and args.qps is not None:
+        raise ScenarioError(f"qps is {args.qps:g} beside a trace that has its own arrivals; give speed")
+    return process if own is None or args.clients is not None else own
 
 
 def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving) -> int:

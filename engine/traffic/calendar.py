@@ -84,9 +84,10 @@ class ServingReport:
     ``ttft``: arrival to first token; ``itl``: between two tokens of one sequence, over all of them; ``tpot``: (end to
     end - TTFT) / (tokens - 1) of each request; ``e2e``: arrival to last token [s]. ``first_wave_ttft`` is that of the
     requests that find the engine empty together (of a closed loop, the first of every client), ``steady_ttft`` that of
-    all others. ``goodput_per_s``: requests a second within the limits asked for. ``log``: passes in order, columns
-    `engine.kernels.events.passes.PASS`, the first 200,000 of each replica. ``identity_s``: of a closed
-    loop clients / rate - (tokens - 1) TPOT - think time, which mean TTFT equals in steady state [s].
+    all others. ``goodput_per_s``: requests a second within the limits asked for. ``prefix_hit``: share of prompt
+    tokens found in the cache [-]. ``log``: passes in order, columns `engine.kernels.events.passes.PASS`, the first
+    200,000 of each replica. ``identity_s``: of a closed loop clients / rate - (tokens - 1) TPOT - think time, which
+    mean TTFT equals in steady state [s].
     """
 
     requests: int
@@ -106,6 +107,7 @@ class ServingReport:
     kv_blocks: int
     peak_kv_blocks: int
     busy: float
+    prefix_hit: float
     identity_s: float | None
     message: str
     log: NDArray[np.float64]
@@ -251,6 +253,7 @@ def report_of(
         kv_blocks=ran.blocks,
         peak_kv_blocks=ran.peak,
         busy=ran.busy_s / replicas / span,
+        prefix_hit=float(asked.cached.sum() / asked.inputs.sum()),
         identity_s=load.clients / rate - float((e2e - ttft).mean()) - load.think_s if closed else None,
         message=f"{len(arrive):,} requests in {amount(span, 's')}: {rate:.4g} requests/s, "
         f"{made.sum() / span:,.4g} output tokens/s",

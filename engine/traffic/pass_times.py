@@ -274,7 +274,8 @@ def engine_of(
     alone; so are streams.
     TrafficError where one request of the ``longest`` [tokens] does not fit, or more blocks are given than do.
     """
-    times = device_times(scenario, scheduler.budget, min(scheduler.max_seqs, requests), longest, ranks)
+    rows = min(scheduler.max_seqs, requests) * (1 + len(scheduler.acceptance))  # guesses are checked as rows are
+    times = device_times(scenario, scheduler.budget, rows, longest, ranks)
     base = scenario.with_(batch=1, outputs=1)
     _, plan, lone = priced(base)
     visited = len(plan.stages) if plan.pipelined else 1

@@ -1,0 +1,188 @@
+"""Files of requests as others publish them: when they come, tokens in and out, and which prompts begin alike."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.scenario.token import brief
+from engine.traffic.arrivals import Trace
+from engine.traffic.service import TrafficError, positive
+from engine.traffic.sizes import SIZE_MOST, Listed
+
+HASHED = 512  # tokens of a prompt that a hash stands for, as Mooncake publishes them
+_ROWS_MOST = 5_000_000
+_INPUTS = ("input_length", "ContextTokens", "prompt_len", "input_len", "prompt_tokens", "inputs", "size")
+_OUTPUTS = ("output_length", "GeneratedTokens", "output_len", "completion_tokens", "outputs", "output")
+_TIMES = {"timestamp": 1e-3, "TIMESTAMP": 1.0, "time_s": 1.0, "arrival_s": 1.0}  # seconds of a number there
+_TIME, _IN, _OUT, _HASHES = "time", "inputs", "outputs", "hash_ids"
+_COLUMNS = dict.fromkeys(_TIMES, _TIME) | dict.fromkeys(_INPUTS, _IN) | dict.fromkeys(_OUTPUTS, _OUT)
+
+
+@dataclass(frozen=True, eq=False)
+class RequestFile:
+    """Requests of a file, in order.
+
+    ``instants``: arrivals from the first on [s]; None where the file has none. ``hashes``: of each prompt, a number for
+    each `HASHED` tokens that stands for them and all before them; None where the file has none.
+    """
+
+    instants: NDArray[np.float64] | None
+    inputs: Listed
+    outputs: Listed
+    hashes: Sequence[Sequence[int]] | None
+
+    @property
+    def requests(self) -> int:
+        """How many there are. [-]"""
+        return self.inputs.values.size
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest request, in and out. [tokens]"""
+        return int((self.inputs.values + self.outputs.values).max())
+
+    def arrivals(self, speed: float = 1.0) -> Trace | None:
+        """The arrivals, ``speed`` [-] times as fast; None where the file has none. TrafficError for no such speed."""
+        if self.instants is None:
+            return None
+        times = self.instants / positive("speed", speed)
+        return Trace(times, times.size / max(float(times[-1]), 1e-9))
+
+    def cached(self, blocks: int | None, block: int, replicas: int = 1) -> NDArray[np.int64]:
+        """Tokens of each prompt that an earlier request left in the cache, in whole blocks. [tokens] An estimate.
+
+        Hashes are kept by last use in as many tokens as a replica's ``blocks`` of ``block`` tokens hold (None: all of
+        them), whatever sequences that run take of it. Requests are dealt to the replicas in turn.
+        """
+        inputs = self.inputs.values
+        hits = np.zeros(inputs.size, np.int64)
+        most = math.inf if blocks is None else blocks * block // HASHED
+        caches: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(replicas)]
+        for i, hashes in enumerate(self.hashes or ()):
+            cache = caches[i % replicas]
+            hits[i] = next((k for k, key in enumerate(hashes) if key not in cache), len(hashes))
+            for key in hashes:
+                cache[key] = None
+                cache.move_to_end(key)
+            while len(cache) > most:
+                cache.popitem(last=False)
+        return np.minimum(HASHED * hits, inputs) // block * block
+
+
+def read_requests(path: Path) -> RequestFile:
+    """A file of requests, JSON lines or CSV: Mooncake's, Azure's, or what a benchmark sends.
+
+    Mooncake: ``timestamp`` [ms], ``input_length``, ``output_length``, ``hash_ids``. Azure: ``TIMESTAMP`` (a date and
+    time), ``ContextTokens``, ``GeneratedTokens``. A benchmark's: ``prompt_len`` and ``output_len`` or names like these,
+    no times. Other fields are passed over. TrafficError where a line can't be read, times run back, or a length is no
+    whole number from 1 on.
+    """
+    columns: dict[str, list[Any]] = {_TIME: [], _IN: [], _OUT: [], _HASHES: []}
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            for line, row in _rows(file):
+                _read(columns, line, row)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise TrafficError(f"trace {brief(path.name, 80)} can't be read: {reason}") from None
+    count = len(columns[_IN])
+    if not count:
+        raise TrafficError(f"trace {brief(path.name, 80)} has no requests")
+    for name in (_TIME, _HASHES):
+        if columns[name] and len(columns[name]) < count:
+            raise TrafficError(
+                f"trace {brief(path.name, 80)}: {name} is given for {len(columns[name])} of {count} rows"
+            )
+    instants = np.array(columns[_TIME]) - columns[_TIME][0] if columns[_TIME] else None
+    inputs, outputs = (Listed(np.array(columns[name])) for name in (_IN, _OUT))
+    return RequestFile(instants, inputs, outputs, columns[_HASHES] or None)
+
+
+def _rows(file: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Lines and their fields, of JSON lines or, where the first is none, of CSV with a header."""
+    lines = iter(file)
+    first = next(lines, "")
+    if not first.lstrip().startswith("{"):
+        reader = csv.reader([first], strict=True)
+        header = [name.strip() for name in next(reader, [])]
+        cells = csv.reader(lines, strict=True)
+        try:
+            for row in cells:
+                if row:
+                    if len(row) != len(header):
+                        raise _broken(cells.line_num + 1, f"it has {len(row)} cells; the header has {len(header)}")
+                    yield cells.line_num + 1, dict(zip(header, row, strict=True))
+        except csv.Error as error:
+            raise _broken(cells.line_num + 1, f"{error}; it must be plain CSV") from None
+        return
+    for number, text in enumerate((first, *lines), 1):
+        if text.strip():
+            try:
+                row = json.loads(text)
+            except (ValueError, RecursionError):
+                row = None
+            if not isinstance(row, dict):
+                raise _broken(number, "it must be one JSON object")
+            yield number, row
+
+
+def _broken(line: int, reason: str) -> TrafficError:
+    return TrafficError(f"trace line {line}: {reason}")
+
+
+def _read(columns: dict[str, list[Any]], line: int, row: dict[str, Any]) -> None:
+    """Adds a row's fields to the columns."""
+    known = {_COLUMNS[name]: name for name in row if name in _COLUMNS}
+    for wanted, names in ((_IN, _INPUTS), (_OUT, _OUTPUTS)):
+        if wanted not in known:
+            raise _broken(line, f"it has fields {brief(list(row), 80)}; one of {', '.join(names)} is needed")
+        columns[wanted].append(_length(line, known[wanted], row[known[wanted]]))
+    if _TIME in known:
+        at, times = _seconds(line, known[_TIME], row[known[_TIME]]), columns[_TIME]
+        if times and at < times[-1]:
+            raise _broken(line, f"{known[_TIME]} is {brief(row[known[_TIME]])}, before the line above; sort the trace")
+        times.append(at)
+    hashes = row.get(_HASHES)
+    if hashes is not None:
+        if not isinstance(hashes, list) or not all(type(key) is int for key in hashes):
+            raise _broken(line, f"hash_ids is {brief(hashes)}; it must be a list of whole numbers")
+        columns[_HASHES].append(hashes)
+    if len(columns[_IN]) > _ROWS_MOST:
+        raise TrafficError(f"trace has more than {_ROWS_MOST:,} rows; cut it")
+
+
+def _length(line: int, name: str, value: Any) -> int:
+    try:
+        length = float(value)
+        if isinstance(value, bool) or not 1 <= length <= SIZE_MOST or length != int(length):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise _broken(line, f"{name} is {brief(value)}; it must be a whole number from 1 to {SIZE_MOST}") from None
+    return int(length)
+
+
+def _seconds(line: int, name: str, value: Any) -> float:
+    try:
+        at = _TIMES[name] * float(value)
+        if isinstance(value, bool) or not math.isfinite(at):
+            raise _broken(line, f"{name} is {brief(value)}; it must be a finite number or a date and time")
+        return at
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, TrafficError):
+            raise
+    try:
+        at = datetime.fromisoformat(value)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        raise _broken(line, f"{name} is {brief(value)}; it must be a finite number or a date and time") from None
