@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from engine.traffic.calendar import Figures, ServingReport
     from engine.traffic.closed_loop import LoopReport
     from engine.traffic.engines.pools import Network, Pool
+    from engine.traffic.plan import Demand, SiteFacts
     from engine.traffic.scheduler import Scheduler
     from engine.traffic.serving import Serving
-    from engine.traffic.traces.published import RequestFile
+    from engine.traffic.traces.requests import RequestFile
 
 _ENGINE = {  # arguments that mean a serving engine -> fields of its scheduler
     "budget": "budget",
@@ -101,16 +102,20 @@ def _chances(text: str) -> tuple[float, ...]:
         return chances
 
 
-def _scheduler(args: argparse.Namespace) -> Scheduler:
+def _policy(args: argparse.Namespace) -> Scheduler:
     from engine.traffic.scheduler import POLICIES
 
     policy = args.policy or "vllm"
     if policy not in POLICIES:
         raise ScenarioError(f"policy is {brief(policy)}; it must be one of {', '.join(POLICIES)}")
+    return POLICIES[policy]
+
+
+def _scheduler(args: argparse.Namespace) -> Scheduler:
     given = {field: getattr(args, name) for name, field in _ENGINE.items() if getattr(args, name) is not None}
     if args.accept is not None:
         given["acceptance"] = _chances(args.accept)
-    return replace(POLICIES[policy], **given)
+    return replace(_policy(args), **given)
 
 
 def _load(args: argparse.Namespace, process: Any) -> Any:
@@ -137,8 +142,9 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     from engine.traffic.calendar import serve
     from engine.traffic.engines.pools import serve_pools
     from engine.traffic.pass_times import engine_of, given_times
+    from engine.traffic.scenario_load import priced
     from engine.traffic.sizes import Fixed
-    from engine.traffic.traces.published import read_requests
+    from engine.traffic.traces.requests import read_requests
 
     process, inputs, outputs = arrivals
     file = None if args.trace is None else read_requests(args.trace)
@@ -146,7 +152,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         process, inputs, outputs = _traced(args, file, process), file.inputs, file.outputs
     elif args.speed is not None:
         raise ScenarioError(f"speed is {args.speed:g} without a trace whose requests it would hasten")
-    scheduler, load, count = _scheduler(args), _load(args, process), args.requests
+    scheduler, load, count, devices = _scheduler(args), _load(args, process), args.requests, 1
     if count is None:
         usual = _OPEN_REQUESTS if args.clients is None else max(_LEAST_REQUESTS, _REQUESTS_PER_CLIENT * args.clients)
         count = usual if file is None else file.requests
@@ -159,17 +165,20 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         inputs, outputs = inputs or Fixed(scenario.inputs), outputs or Fixed(scenario.outputs)
         longest = inputs.largest + outputs.largest if file is None else file.longest
         times, scheduler = engine_of(scenario, scheduler, longest, count)
+        devices = max(1, sum(priced(scenario)[1].devices_used))
     limits, cached = _limits(args), None
     if file is not None and file.hashes is not None and args.prefix_hit is None:
         cached = file.cached(scheduler.kv_blocks, scheduler.block, scheduler.replicas)[:count]
     if args.pools is None:
         report = serve(times, scheduler, load, inputs, outputs, count, cached=cached, limits=limits, seed=args.seed)
+        rates: dict[str, float | None] = {"output_tokens_per_s_per_device": report.output_tokens_per_s / devices}
     else:
         if cached is not None:
             raise ScenarioError(f"pools is {brief(args.pools)} beside a trace with hash_ids; give prefix-hit")
         pools = _pools(args, scenario, times, scheduler, inputs.largest + outputs.largest, count)
-        report = serve_pools(*pools, load, inputs, outputs, count, limits=limits, seed=args.seed)
-    return emit(report.as_dict(), args.json, () if args.json else _lines(report))
+        report, rates = serve_pools(*pools, load, inputs, outputs, count, limits=limits, seed=args.seed), {}
+    rates["output_tokens_per_s_per_user"] = 1.0 / report.tpot.p50.value if report.tpot else None
+    return emit(report.as_dict() | rates, args.json, () if args.json else _lines(report))
 
 
 def _pools(
@@ -232,6 +241,48 @@ def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving
     lines = [report.message, *_times(report, ("e2e", "first_wave_e2e", "steady_e2e"))]
     lines += [f"use {percent(use):>5}  {name}" for name, use in report.use.items()]
     return emit(report.as_dict(), args.json, lines)
+
+
+def capacity_together(
+    args: argparse.Namespace, scenario: Scenario, serving: Serving, arrivals: Any, demand: Demand, site: SiteFacts
+) -> int:
+    """The highest rate at which a serving engine keeps several limits at once, what binds there, and the plan.
+
+    ScenarioError for options of the one-limit search that this one has not.
+    """
+    from engine.traffic.operating_points import engine
+    from engine.traffic.plan import capacity_plan
+    from engine.traffic.scenario_load import node_facts
+    from engine.traffic.sla import agreed
+
+    for name, usual in (("arrangement", "whole"), ("buckets", 1), ("places", None), ("request", "batch")):
+        if getattr(args, name) != usual:
+            raise ScenarioError(f"{name} is {getattr(args, name)} beside limits of a serving engine; leave it out")
+    if args.against:
+        raise ScenarioError(f"against is {brief(args.against[0])} beside limits of a serving engine; leave it out")
+    limits = {}
+    for time, metric, most in map(agreed, args.sla.split(",")):
+        limits[f"{'e2e' if time == 'latency' else time}:{metric}"] = most
+    scheduler = _policy(args)
+    if args.max_batch is not None:
+        scheduler = replace(scheduler, max_seqs=args.max_batch)
+    carried = engine(scenario, scheduler, limits, serving.sizes, serving.outputs).most(arrivals)
+    node, notes = node_facts(scenario, carried, args.idle_w, args.node_usd)
+    plan = capacity_plan(demand, node, site, headroom=args.headroom, survives=args.survives)
+    point = carried.point
+    assert point is not None
+    nearest = max(limits, key=lambda name: (point.figure(name) or 0.0) / limits[name])
+    lines = [
+        f"a node: {carried.message}; nearest its limit: {nearest}; most time goes to {point.binds}",
+        *_lines(point.report),
+        f"{point.tokens_per_s_per_device:,.4g} output tokens/s per device",
+        plan.message,
+        *notes,
+    ]
+    figures = {"qps": carried.qps, "capacity_qps": carried.capacity_qps, "limit": point.binds, "nearest": nearest}
+    rates = {name: getattr(point, name) for name in ("tokens_per_s_per_device", "tokens_per_s_per_user")}
+    document = {"node": figures | {"message": carried.message} | rates, "plan": plan.as_dict(), "notes": notes}
+    return emit(document | {"at_limit": point.report.as_dict(), "shares": dict(point.shares)}, args.json, lines)
 
 
 def _limits(args: argparse.Namespace) -> dict[str, float]:

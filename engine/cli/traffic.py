@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import emit
 from engine.cli.scenario import add_scenario, changed, scenario_of
-from engine.cli.serving import add_serving, serves, simulate_loop, simulate_serving
+from engine.cli.serving import add_serving, capacity_together, serves, simulate_loop, simulate_serving
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import boundary, brief
 
 if TYPE_CHECKING:  # imported where used: a command line that lists systems should not wait for the event engine
-    from engine.traffic import Arrivals, Sizes
+    from engine.traffic import Arrivals, SiteFacts, Sizes
     from engine.traffic.serving import Offer, Serving
 
 _ARRIVALS = (
@@ -48,6 +48,7 @@ examples:
   python -m engine capacity preset:wide-deep-int8 --demand 5000 --sla p99=50ms --json
   python -m engine capacity preset:dfx-1.5b --demand 20,60,100,40 --sla p95=5s --against preset:v100-1.5b
   python -m engine capacity preset:v100-1.5b --demand 5 --sla ttft:p99=2s --max-batch 8
+  python -m engine capacity --system h100-sxm --workload llama3.1-8b --demand 9 --sla "ttft:p99=1s,tpot:p50=30ms"
 """
 
 
@@ -72,7 +73,12 @@ def add_traffic(commands: Any) -> None:
     add_scenario(p)
     _add_load(p)
     p.add_argument("--demand", required=True, help="peak requests per second, or a day as equal steps: 100,400,250")
-    p.add_argument("--sla", required=True, help="p99=20ms, mean=3us, ttft:p95=300ms")
+    p.add_argument(
+        "--sla",
+        required=True,
+        help="p99=20ms, mean=3us, ttft:p95=300ms; of a language model several together: ttft:p99=1s,tpot:p50=30ms",
+    )
+    p.add_argument("--policy", help="several limits together: the engine is vllm, sglang or trtllm (default vllm)")
     p.add_argument(
         "--headroom", type=float, default=0.2, help="load on top of the peak to plan for (default 0.2: a fifth more)"
     )
@@ -246,18 +252,18 @@ def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> int:
 
 
 def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
-    from engine.traffic import Demand, SiteFacts, Sla
+    from engine.traffic import Demand, Sla
     from engine.traffic.scenario_load import inferences_of
     from engine.traffic.serving import compare
 
     with boundary(f"demand is {brief(args.demand, 60)}; it must be numbers separated by commas"):
         demand = Demand(tuple(float(part) for part in args.demand.split(",")))
-    sla = Sla.parse(args.sla)
     serving, arrivals = _loaded(args, demand.peak)
+    if "," in args.sla or args.policy is not None:
+        return capacity_together(args, scenario, serving, arrivals, demand, _site(args, scenario))
+    sla = Sla.parse(args.sla)
     if sla.time == "latency":
         serving = replace(serving, stream=False)
-    costs = scenario.costs
-    site = SiteFacts(args.rack_slots, args.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
     scenarios = {"this": scenario} | {target: scenario_of(target) for target in args.against}
     first, *rest = compare(
         scenarios,
@@ -265,7 +271,7 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
         sla,
         Demand(tuple(q * inferences_of(scenario, args.request) for q in demand.qps)),
         arrivals,
-        site=site,
+        site=_site(args, scenario),
         headroom=args.headroom,
         survives=args.survives,
         idle_w=args.idle_w,
@@ -285,6 +291,13 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
         else:
             lines += ["", f"against {offer.name}: {offer.headline.message}", *_plan(offer)]
     return emit({}, False, lines)
+
+
+def _site(args: argparse.Namespace, scenario: Scenario) -> SiteFacts:
+    from engine.traffic import SiteFacts
+
+    costs = scenario.costs
+    return SiteFacts(args.rack_slots, args.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
 
 
 def _offer(offer: Offer) -> dict[str, Any]:

@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 from engine.kernels.events.passes import PASS, Times
 from engine.scenario import Scenario
 from engine.scenario.sentences import amount
+from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.calendar import ClosedLoop, ServingReport, serve
 from engine.traffic.pass_times import engine_of
 from engine.traffic.scenario_load import priced
 from engine.traffic.scheduler import Scheduler
+from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Fixed, Sizes
 
 LIMITS = {"ttft_s": ("ttft", "p99"), "tpot_s": ("tpot", "p50"), "e2e_s": ("e2e", "p99")}
-"""Limits of a serving engine, and the figure that each is about."""
+"""Limits of a serving engine, and the figure that each is about where its name has no percentile, as ``ttft:p90``."""
 _PER_CLIENT, _LEAST, _OPEN = 12, 64, 2000  # requests of a run: of each client, at least, of an open load
 _FEWEST, _ROWS = 2, 20_000_000  # of each client where a run would make more output tokens than so many
 _SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 1.05)  # of the saturated rate, the points of a curve
@@ -33,6 +35,21 @@ _REACH, _LEAST_REACH = 4, 64  # a curve goes to so many times the clients, and a
 _CLIENTS_MOST = 4096
 _SATURATING, _SATURATED = 1024, 6  # clients that fill an engine, and requests of each
 _STEPS = 12  # of a search
+
+
+def about(name: str) -> tuple[str, str]:
+    """The time that a limit is on, and its mean or percentile, of ``ttft:p90`` or a name of `LIMITS`.
+
+    TrafficError for what a serving engine has no figure of.
+    """
+    time, _, metric = name.partition(":")
+    if name in LIMITS:
+        return LIMITS[name]
+    if time not in ("ttft", "tpot", "itl", "e2e") or metric not in ("mean", "p50", "p90", "p99"):
+        raise TrafficError(
+            f"sla is {brief(name)}; several together are of ttft, tpot, itl and e2e, each mean, p50, p90 or p99"
+        )
+    return time, metric
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +84,12 @@ class OperatingPoint:
         return None if tpot is None or tpot.p50.value <= 0 else 1.0 / tpot.p50.value
 
     def missed(self, limits: Mapping[str, float]) -> list[str]:
-        """Names of the ``limits`` that its figures are above, each at the percentile that `LIMITS` has."""
+        """Names of the ``limits`` that its figures are above, each at its percentile."""
         return [name for name, most in limits.items() if (self.figure(name) or 0.0) > most]
 
     def figure(self, name: str) -> float | None:
         """What a limit is about. [s]"""
-        time, metric = LIMITS[name]
+        time, metric = about(name)
         figures = getattr(self.report, time)
         return None if figures is None else float(getattr(figures, metric).value)
 
@@ -107,6 +124,16 @@ class Engine:
     mean_outputs: int
     limits: Mapping[str, float]
 
+    @cached_property
+    def goods(self) -> dict[str, float]:
+        """What goodput counts as in time: the times of a request, each by its tightest limit. [s]"""
+        goods: dict[str, float] = {}
+        for name, most in self.limits.items():
+            time = about(name)[0]
+            if time != "itl":
+                goods[time] = min(most, goods.get(time, most))
+        return goods
+
     def requests(self, load: ClosedLoop | Arrivals) -> int:
         """Requests of a run: 12 of each client, at least 64, 2,000 of an open load; fewer where they are very long."""
         clients = load.clients if isinstance(load, ClosedLoop) else 0
@@ -122,7 +149,7 @@ class Engine:
             self.inputs,
             self.outputs,
             requests or self.requests(load),
-            limits=self.limits,
+            limits={f"{time}_s": most for time, most in self.goods.items()},
             seed=seed,
         )
         level = float(load.clients) if isinstance(load, ClosedLoop) else load.qps
@@ -156,7 +183,7 @@ class Engine:
         low, high = (1.0, 2.0) if closed else (0.01 * full, 0.1 * full)
         best = self.at(step(low))
         if missed := best.missed(self.limits):
-            shown = ", ".join(f"{' '.join(LIMITS[n])} is {amount(best.figure(n) or 0.0, 's')}" for n in missed)
+            shown = ", ".join(f"{' '.join(about(n))} is {amount(best.figure(n) or 0.0, 's')}" for n in missed)
             return Carried(None, None, 0.0, full, f"No load keeps the limits: at the lowest {shown}")
         most = float(_CLIENTS_MOST) if closed else full
         while high < most and not (point := self.at(step(high))).missed(self.limits):

@@ -26,6 +26,20 @@ _SATURATED = 0.95  # carried load over capacity from which the busiest resource 
 _STEPS_MAX = 40
 
 
+def agreed(text: str) -> tuple[str, str, float]:
+    """Time, metric and seconds [s] of ``p99=20ms`` or ``ttft:p95=300ms``. TrafficError for a text that is none."""
+    match = re.fullmatch(r"(?:(\w+):)?(\w+)\s*(?:=|<=)\s*([0-9.]+(?:e[+-]?\d+)?)\s*(ns|us|ms|s)", text.strip())
+    if match is None:
+        raise TrafficError(f"sla is {brief(text)}; write it like p99=20ms or ttft:p95=300ms")
+    time, metric, number, unit = match.groups()
+    try:
+        return time or "latency", metric, positive("sla", float(number) * _UNITS[unit])
+    except ValueError as error:
+        if isinstance(error, TrafficError):
+            raise
+        raise TrafficError(f"sla is {brief(text)}; {number!r} is not a number") from None
+
+
 @dataclass(frozen=True)
 class Sla:
     """``metric`` of ``time`` at most ``seconds`` [s], and at most a share ``max_dropped`` of requests turned away.
@@ -53,15 +67,8 @@ class Sla:
 
         TrafficError for a text that is none.
         """
-        match = re.fullmatch(r"(?:(\w+):)?(\w+)\s*(?:=|<=)\s*([0-9.]+(?:e[+-]?\d+)?)\s*(ns|us|ms|s)", text.strip())
-        if match is None:
-            raise TrafficError(f"sla is {brief(text)}; write it like p99=20ms or ttft:p95=300ms")
-        time, metric, number, unit = match.groups()
-        try:
-            seconds = float(number) * _UNITS[unit]
-        except ValueError:
-            raise TrafficError(f"sla is {brief(text)}; {number!r} is not a number") from None
-        return cls(seconds, metric, time or "latency")
+        time, metric, seconds = agreed(text)
+        return cls(seconds, metric, time)
 
     def figure(self, report: LoadReport, side: str = "value") -> float | None:
         """The figure the agreement is about, or an end (``low``, ``high``) of its interval. [s]"""
