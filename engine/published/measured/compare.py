@@ -16,6 +16,7 @@ from engine.cost.report import ErrorBand
 from engine.devices.common.contract import Unsupported
 from engine.devices.gpu.operators.rows import RowsError, Table, read_rows
 from engine.evaluate import evaluate
+from engine.published.measured import arrivals
 from engine.published.measured.serving import Engine, under_load
 from engine.published.measured.table import Header, known, measured, sorted_out
 from engine.resolve.choices import default_scenario
@@ -40,6 +41,7 @@ class Row:
     scenario: Scenario | None = None
     concurrency: int | None = None  # requests in flight; None: `scenario.batch` of them from start to end
     engine: Engine | None = None  # that keeps them so
+    rate: arrivals.Arrivals | None = None  # of requests that come at any time
     reason: str = ""
     predicted: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)  # figures that can't be predicted, and why
@@ -78,7 +80,8 @@ def read_measured(
         table = read_rows(path)
     except RowsError as error:
         raise ScenarioError(str(error)) from None
-    columns = sorted_out(table.header)
+    at_rate = arrivals.has_rates(table.header)
+    columns = arrivals.columns_of(table.header) if at_rate else sorted_out(table.header)
     result = []
     for at in range(len(table.lines)):
         cells = {name: values[at].strip() for name, values in table.columns.items()}
@@ -87,6 +90,10 @@ def read_measured(
         try:
             if not figures:
                 raise ScenarioError("no figure was measured")
+            if at_rate:
+                scenario, rate = arrivals.run_of(cells, catalog, zoo)
+                result.append(Row(at + 1, figures, apply_all(scenario, list(settings)), rate=rate))
+                continue
             scenario, concurrency = _scenario(cells, columns, settings, catalog, zoo)
             engine = None if concurrency is None else _engine(cells, scenario)
             result.append(Row(at + 1, figures, scenario, concurrency, engine))
@@ -242,6 +249,9 @@ def figures_of(
     scenario = row.scenario
     assert scenario is not None
     missing: dict[str, str] = {}
+    if row.rate is not None:
+        predicted = arrivals.predicted_at(scenario, row.rate, catalog)
+        return {name: predicted[name] for name in row.measured if name in predicted}, {}, None
     if row.engine is not None and row.concurrency is not None:
         predicted = under_load(scenario, row.concurrency, row.engine, catalog)
         missing = dict.fromkeys(row.measured.keys() - predicted.keys(), "of a run under load only TTFT and TPOT are")

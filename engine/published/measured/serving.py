@@ -19,8 +19,8 @@ from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Uniform
 from hardware_specs.catalog import Catalog
 
-_SHARED = 16_384, 256, 16_384  # tokens of a pass, sequences and tokens of a request that every table covers, so that
-# all rows of a deployment share one
+SHARED = 16_384, 256, 16_384
+"""Tokens of a pass, sequences and tokens of a request that every table covers: rows of a deployment share one."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,29 @@ def _tables(scenario: str, budget: int, rows: int, longest: int, ranks: int, cat
     return device_times(Scenario.model_validate_json(scenario), budget, rows, longest, ranks, catalog)
 
 
+def shared_tables(
+    scenario: Scenario, scheduler: Scheduler, longest: int, requests: int, ranks: int, catalog: Catalog
+) -> Times:
+    """Times of the passes of a deployment, whatever its load. Estimates. [s]"""
+    sizes = scheduler.budget, min(scheduler.max_seqs, requests), longest
+    budget, rows, most = (max(least, _power(size)) for least, size in zip(SHARED, sizes, strict=True))
+    return _tables(_deployed(scenario), budget, rows, most, ranks, catalog)
+
+
+def _deployed(scenario: Scenario) -> str:
+    return scenario.with_(batch=1, inputs=16, outputs=2).model_dump_json()
+
+
+def cache_room(scenario: Scenario, longest: int, memory: float, ranks: int, catalog: Catalog) -> int | None:
+    """Tokens that a rank's share of the memory holds beside weights and a pass; None where nothing is kept. [-]
+
+    An estimate: a pass of a prompt of the ``longest`` [tokens], and ``memory`` the share that may be used.
+    """
+    return _room(_deployed(scenario), longest, memory, ranks, catalog)
+
+
 @lru_cache(maxsize=256)
 def _room(scenario: str, longest: int, memory: float, ranks: int, catalog: Catalog) -> int | None:
-    """Tokens that a rank's share of the memory holds beside weights and a pass; None where nothing is kept. [-]"""
     alone = Scenario.model_validate_json(scenario)
 
     def fits(inputs: int, **placed: object) -> list[tuple[float, float, float]]:
@@ -97,11 +117,9 @@ def under_load(scenario: Scenario, concurrency: int, engine: Engine, catalog: Ca
     clients = math.ceil(concurrency / engine.ranks)
     inputs, outputs = (_lengths(mean, engine.shortest) for mean in (scenario.inputs, scenario.outputs))
     scheduler = replace(engine.scheduler, acceptance=acceptance_of(scenario, catalog))
-    sizes = scheduler.budget, min(scheduler.max_seqs, clients), inputs.largest + outputs.largest
-    budget, rows, longest = (max(least, _power(size)) for least, size in zip(_SHARED, sizes, strict=True))
-    deployed = scenario.with_(batch=1, inputs=16, outputs=2).model_dump_json()
-    times = _tables(deployed, budget, rows, longest, engine.ranks, catalog)
-    room = _room(deployed, longest, engine.memory, engine.ranks, catalog)
+    longest = inputs.largest + outputs.largest
+    times = shared_tables(scenario, scheduler, longest, clients, engine.ranks, catalog)
+    room = cache_room(scenario, max(SHARED[2], _power(longest)), engine.memory, engine.ranks, catalog)
     if room is not None:
         blocks = int(engine.free * room) // scheduler.block
         if blocks < 1:
