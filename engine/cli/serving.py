@@ -71,7 +71,7 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
         "--accept",
         metavar="0.8,0.6",
         help="speculation: chance that a token guessed ahead "
-        "is right, by its place, where those before it are; guessing itself takes no time here",
+        "is right, by its place, where those before it are; of a network with layers that guess",
     )
     group.add_argument("--asynchronous", action=flag, default=None, help="the next pass is formed while one runs")
     group.add_argument("--host-s", type=float, help="host's work for a pass [s]")

@@ -274,8 +274,10 @@ def engine_of(
     alone; so are streams.
     TrafficError where one request of the ``longest`` [tokens] does not fit, or more blocks are given than do.
     """
-    rows = min(scheduler.max_seqs, requests) * (1 + len(scheduler.acceptance))  # guesses are checked as rows are
-    times = device_times(scenario, scheduler.budget, rows, longest, ranks)
+    guesses = len(scheduler.acceptance)
+    if guesses and guesses != len(acceptance_of(scenario)):
+        scenario = scenario.with_(params=scenario.params | {"guesses": guesses})
+    times = device_times(scenario, scheduler.budget, min(scheduler.max_seqs, requests), longest, ranks)
     base = scenario.with_(batch=1, outputs=1)
     _, plan, lone = priced(base)
     visited = len(plan.stages) if plan.pipelined else 1

@@ -198,9 +198,9 @@ def pass_seconds(times, rules, prefill, prompts, attention, rows, context):
         _, start, value, slope = _attends(times, n, context)
         seconds += _decodes(times, n, context) + (value + slope * (context - start))
         if prefill == 0:
-            seconds += _at(times.rows, times.decode, n * (1 + rules.guesses))
+            seconds += _at(times.rows, times.decode, n)
     if rows + prompts > 0:
-        seconds += _at(times.rows, times.head, n * (1 + rules.guesses) + prompts)
+        seconds += _at(times.rows, times.head, float(rows + prompts))
     host = rules.host_s + rules.row_s * (rows + prompts)
     return max(seconds, host) if rules.hides else seconds + host
 

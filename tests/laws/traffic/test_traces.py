@@ -144,21 +144,12 @@ def test_guesses_are_a_knob_of_the_command(capsys, tmp_path) -> None:
     assert guessed["tpot_s"]["mean"] < 0.5 * plain["tpot_s"]["mean"]
 
 
-def test_guesses_checked_by_a_device_cost_more_than_one_token_a_row(capsys) -> None:
-    target = (
-        "--system",
-        "h100-sxm",
-        "--workload",
-        "llama3.1-8b",
-        "--inputs",
-        "128",
-        "--outputs",
-        "64",
-        "--clients",
-        "64",
-    )
-    plain, wrong = (said(capsys, *target, *more) for more in ((), ("--accept", "0,0,0")))
-    assert wrong["tpot_s"]["mean"] > 1.01 * plain["tpot_s"]["mean"]
+def test_guesses_of_a_network_that_has_no_layer_for_them_are_refused(capsys) -> None:
+    target = ("--system", "h100-sxm", "--workload", "llama3.1-8b", "--clients", "4", "--accept", "0.5,0.5")
+    assert main(["simulate", *target]) == 2
+    told = capsys.readouterr().err
+    assert "the network has no layer that guesses" in told
+    assert told.count("\n") == 1
 
 
 @pytest.mark.skipif(not JIT_ENABLED, reason="a time of the compiled engine")
