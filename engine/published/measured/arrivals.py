@@ -69,8 +69,9 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     if precision not in ("fp8", "fp4"):
         raise ScenarioError(f"weights is {cells['weights'][:40]!r}: fp8 or fp4 is modelled")
     tokens = names["tokens"][workload]
-    policy = POLICIES["vllm" if "vllm" in cells["software"].lower() else "trtllm"]
-    scheduler = replace(policy, chunked=True, asynchronous=True, max_seqs=names["max_seqs"], **names["host"])
+    engine = "vllm" if "vllm" in cells["software"].lower() else "trtllm"  # every token is sent by itself: no host hides
+    late = engine == "trtllm"
+    scheduler = replace(POLICIES[engine], asynchronous=late, hidden=False, **names["scheduler"])
     count = int(float(cells["n_accel"]))
     for devices in (d for d in _DEVICES if d <= count):
         held = apply(base.with_(devices=devices), "precision", precision)
