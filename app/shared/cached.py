@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from engine.published.measured.compare import Measured
     from engine.sweep import Attribution
     from engine.traffic import RequestTimeline, Sla
-    from engine.traffic.operating_points import Carried, OperatingPoint
+    from engine.traffic.engines.operating_points import Carried, OperatingPoint
 
 # frozen dataclasses: their repr says all of them
 _BY_REPR: dict[str | type[Any], Callable[[Any], Any]] = {

@@ -46,9 +46,9 @@ from engine.traffic import (
     simulate,
     timeline,
 )
-from engine.traffic.calendar import ClosedLoop
-from engine.traffic.operating_points import Carried, Engine, OperatingPoint, engine
-from engine.traffic.scheduler import Scheduler
+from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.operating_points import Carried, Engine, OperatingPoint, engine
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.serving import Serving
 
 if TYPE_CHECKING:

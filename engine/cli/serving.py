@@ -16,11 +16,11 @@ from engine.scenario.token import boundary, brief
 
 if TYPE_CHECKING:
     from engine.kernels.events.passes import Times
-    from engine.traffic.calendar import Figures, ServingReport
     from engine.traffic.closed_loop import LoopReport
+    from engine.traffic.engines.calendar import Figures, ServingReport
     from engine.traffic.engines.pools import Network, Pool
+    from engine.traffic.engines.scheduler import Scheduler
     from engine.traffic.plan import Demand, SiteFacts
-    from engine.traffic.scheduler import Scheduler
     from engine.traffic.serving import Serving
     from engine.traffic.traces.requests import RequestFile
 
@@ -103,7 +103,7 @@ def _chances(text: str) -> tuple[float, ...]:
 
 
 def _policy(args: argparse.Namespace) -> Scheduler:
-    from engine.traffic.scheduler import POLICIES
+    from engine.traffic.engines.scheduler import POLICIES
 
     policy = args.policy or "vllm"
     if policy not in POLICIES:
@@ -120,7 +120,7 @@ def _scheduler(args: argparse.Namespace) -> Scheduler:
 
 def _load(args: argparse.Namespace, process: Any) -> Any:
     """The closed loop or the arrivals that the arguments mean."""
-    from engine.traffic.calendar import ClosedLoop
+    from engine.traffic.engines.calendar import ClosedLoop
 
     if args.think_law not in ("fixed", "exponential"):
         raise ScenarioError(f"think-law is {brief(args.think_law)}; it must be fixed or exponential")
@@ -139,9 +139,9 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     ``scenario``: None where the pass times are given. ``arrivals``: of an open load, with sizes and outputs of its
     requests where it names them.
     """
-    from engine.traffic.calendar import serve
+    from engine.traffic.engines.calendar import serve
+    from engine.traffic.engines.pass_times import engine_of, given_times
     from engine.traffic.engines.pools import serve_pools
-    from engine.traffic.pass_times import engine_of, given_times
     from engine.traffic.scenario_load import priced
     from engine.traffic.sizes import Fixed
     from engine.traffic.traces.requests import read_requests
@@ -185,8 +185,8 @@ def _pools(
     args: argparse.Namespace, scenario: Scenario | None, times: Times, scheduler: Scheduler, longest: int, count: int
 ) -> tuple[Pool, Pool, Network]:
     """The pools and the network that the arguments mean: the first as the scenario with what is set for it."""
+    from engine.traffic.engines.pass_times import engine_of
     from engine.traffic.engines.pools import Network, Pool
-    from engine.traffic.pass_times import engine_of
     from engine.traffic.scenario_load import token_bytes
 
     engines = args.pools.split(":")
@@ -250,7 +250,7 @@ def capacity_together(
 
     ScenarioError for options of the one-limit search that this one has not.
     """
-    from engine.traffic.operating_points import engine
+    from engine.traffic.engines.operating_points import engine
     from engine.traffic.plan import capacity_plan
     from engine.traffic.scenario_load import node_facts
     from engine.traffic.sla import agreed

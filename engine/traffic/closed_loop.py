@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.scenario.sentences import amount
-from engine.traffic.calendar import ClosedLoop, Figures, figures
+from engine.traffic.engines.calendar import ClosedLoop, Figures, figures
 from engine.traffic.policies import TandemQueue
 from engine.traffic.runs import SIZE_STREAM, run_stations
 from engine.traffic.service import TrafficError, whole

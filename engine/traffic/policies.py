@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from engine.traffic.scheduler import Scheduler
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.service import Service, TrafficError, positive, whole
 
 if TYPE_CHECKING:

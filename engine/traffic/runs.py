@@ -24,8 +24,8 @@ from engine.kernels.events.passes import (
 from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_finite
 from engine.kernels.events.rng import fill_exponential, fill_gamma, stream_key
 from engine.traffic.arrivals import Arrivals
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.policies import BucketedBatching, DecoderServer, DynamicBatching, NoBatching, Station, TandemQueue
-from engine.traffic.scheduler import Scheduler
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Sizes
 

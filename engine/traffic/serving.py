@@ -9,7 +9,7 @@ from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError
 from engine.traffic.arrangements import ARRANGEMENTS, packets, pool, stages
 from engine.traffic.arrivals import Arrivals
-from engine.traffic.pass_times import decoder_of
+from engine.traffic.engines.pass_times import decoder_of
 from engine.traffic.plan import CapacityPlan, Demand, FailureDomain, SiteFacts, capacity_plan
 from engine.traffic.policies import (
     BucketedBatching,

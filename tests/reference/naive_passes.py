@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import simpy
 
-from engine.traffic.scheduler import Scheduler
+from engine.traffic.engines.scheduler import Scheduler
 
 
 @dataclass

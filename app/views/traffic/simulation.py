@@ -11,7 +11,7 @@ from app.shared import jobs, priority
 from app.shared.jobs import Job
 from app.shared.load import Load, ServingLoad
 from engine.traffic import Headline, LoadReport, Sla, capacity, latency_curve, max_qps, simulate
-from engine.traffic.operating_points import OperatingPoint
+from engine.traffic.engines.operating_points import OperatingPoint
 from engine.traffic.service import TrafficError
 
 _POINTS = 20

@@ -16,7 +16,7 @@ from app.views.traffic import texts
 from app.views.traffic.simulation import Simulation, SimulationJob
 from engine.cost.report import Report
 from engine.traffic import Capacity, CapacityPlan, Headline, RequestTimeline, Sla, TrafficError, capacity_plan
-from engine.traffic.operating_points import Carried
+from engine.traffic.engines.operating_points import Carried
 from engine.traffic.plan import DOMAINS
 from engine.traffic.scenario_load import inferences_of, node_facts
 

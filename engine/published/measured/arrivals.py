@@ -11,8 +11,8 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
 from engine.traffic.arrivals import Poisson
-from engine.traffic.calendar import serve
-from engine.traffic.scheduler import POLICIES, Scheduler
+from engine.traffic.engines.calendar import serve
+from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.sizes import LogNormal
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo

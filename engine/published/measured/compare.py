@@ -22,7 +22,7 @@ from engine.published.measured.table import Header, known, measured, sorted_out
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, token_in
 from engine.scenario.overrides import apply, apply_all
-from engine.traffic.scheduler import POLICIES
+from engine.traffic.engines.scheduler import POLICIES
 from engine.traffic.service import TrafficError
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import SpecError

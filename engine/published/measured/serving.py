@@ -12,9 +12,9 @@ from engine.devices.common.contract import Unsupported
 from engine.kernels.events.passes import Times
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
-from engine.traffic.calendar import ClosedLoop, serve
-from engine.traffic.pass_times import acceptance_of, device_times
-from engine.traffic.scheduler import Scheduler
+from engine.traffic.engines.calendar import ClosedLoop, serve
+from engine.traffic.engines.pass_times import acceptance_of, device_times
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Uniform
 from hardware_specs.catalog import Catalog

@@ -14,9 +14,9 @@ from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
-from engine.traffic.calendar import ClosedLoop
-from engine.traffic.operating_points import timeline
-from engine.traffic.scheduler import POLICIES
+from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.operating_points import timeline
+from engine.traffic.engines.scheduler import POLICIES
 from tests.app.traffic.test_traffic_page import alive, opened, said
 from tests.app.valid import valid
 from tests.each import each

@@ -23,7 +23,7 @@ from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import preset
 from engine.scenario import ScenarioError
-from engine.traffic.scheduler import POLICIES
+from engine.traffic.engines.scheduler import POLICIES
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import default_zoo
 from tests.each import each

@@ -28,7 +28,7 @@ from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
 from engine.scenario.overrides import apply_all
-from engine.traffic.pass_times import decoder_of
+from engine.traffic.engines.pass_times import decoder_of
 from engine.traffic.policies import ContinuousBatching
 from engine.traffic.runs import run_decoder
 from hardware_specs.catalog import Catalog, default_catalog

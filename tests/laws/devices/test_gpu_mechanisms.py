@@ -16,7 +16,7 @@ from engine.devices.common.contract import Unsupported
 from engine.devices.gpu.operators.kinds import KINDS
 from engine.devices.gpu.operators.predict import predict
 from engine.evaluate import bind
-from engine.traffic.pass_times import decoder_of
+from engine.traffic.engines.pass_times import decoder_of
 from engine.traffic.policies import ContinuousBatching
 from hardware_specs import default_catalog
 from model_zoo.ops import Dim

@@ -16,7 +16,7 @@ from engine.resolve.choices import choices, default_scenario, why_not
 from engine.scenario import ScenarioError, decode, encode
 from engine.scenario.fields import field
 from engine.sweep.attribution import attribute
-from engine.traffic.pass_times import decoder_of
+from engine.traffic.engines.pass_times import decoder_of
 from engine.traffic.policies import ContinuousBatching
 from engine.traffic.scenario_load import priced
 from hardware_specs.catalog import default_catalog

@@ -10,8 +10,8 @@ import pytest
 from engine.cli.main import main
 from engine.kernels.events.passes import GIVEN, PASS, Times
 from engine.traffic import Fixed, LogNormal, Poisson, TrafficError, Uniform
-from engine.traffic.calendar import ClosedLoop, ServingReport, serve
-from engine.traffic.scheduler import POLICIES, Scheduler
+from engine.traffic.engines.calendar import ClosedLoop, ServingReport, serve
+from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.sizes import Listed
 from tests.each import each
 

@@ -9,8 +9,8 @@ from engine.cli.main import main
 from engine.evaluate import evaluate
 from engine.resolve.presets import PRESETS
 from engine.traffic import Fixed, Service, TrafficError, single
-from engine.traffic.calendar import ClosedLoop
 from engine.traffic.closed_loop import closed_loop
+from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.policies import NoBatching, Station, TandemQueue
 from engine.traffic.scenario_load import is_decoder
 from engine.traffic.serving import Serving

@@ -9,9 +9,9 @@ from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.traffic import Fixed, Poisson
-from engine.traffic.calendar import ClosedLoop
-from engine.traffic.operating_points import LIMITS, Engine, engine, timeline
-from engine.traffic.scheduler import POLICIES, Scheduler
+from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.operating_points import LIMITS, Engine, engine, timeline
+from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from tests.each import each
 from tests.laws.traffic.test_calendar import GPU
 

@@ -7,9 +7,9 @@ import pytest
 
 from engine.cli.main import main
 from engine.traffic import Fixed, LogNormal, Poisson, TrafficError
-from engine.traffic.calendar import ClosedLoop, serve
+from engine.traffic.engines.calendar import ClosedLoop, serve
 from engine.traffic.engines.pools import Network, Pool, serve_pools, shared_flows
-from engine.traffic.scheduler import Scheduler
+from engine.traffic.engines.scheduler import Scheduler
 from tests.laws.traffic.test_calendar import GPU, PASSES
 
 RULES = Scheduler(budget=2048, kv_blocks=4000, block=16)

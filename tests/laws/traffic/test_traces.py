@@ -9,8 +9,8 @@ import pytest
 from engine.cli.main import main
 from engine.kernels.jit import JIT_ENABLED
 from engine.traffic import TrafficError
-from engine.traffic.calendar import serve
-from engine.traffic.scheduler import Scheduler
+from engine.traffic.engines.calendar import serve
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.traces.requests import HASHED, read_requests
 from tests.each import each
 from tests.laws.traffic.test_calendar import GPU, PASSES

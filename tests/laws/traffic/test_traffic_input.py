@@ -32,7 +32,7 @@ from engine.traffic import (
     simulate,
     single,
 )
-from engine.traffic.scheduler import Scheduler
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.serving import Serving
 from tests.each import each
 from tests.laws.traffic.queues import decoder

@@ -24,7 +24,7 @@ from engine.traffic import (
     max_qps,
     simulate,
 )
-from engine.traffic.pass_times import decoder_of
+from engine.traffic.engines.pass_times import decoder_of
 from engine.traffic.scenario_load import is_decoder, load_of, node_facts, service_table
 from engine.traffic.serving import Serving
 

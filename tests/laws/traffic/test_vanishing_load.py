@@ -12,7 +12,7 @@ from engine.cost.report import Report
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
 from engine.traffic import Poisson, Sla, TrafficError, capacity, simulate
-from engine.traffic.pass_times import decoder_of
+from engine.traffic.engines.pass_times import decoder_of
 from engine.traffic.policies import ContinuousBatching
 from engine.traffic.scenario_load import is_decoder, priced
 from engine.traffic.serving import Serving

@@ -8,9 +8,9 @@ import pytest
 from engine.kernels.events.passes import GIVEN, Times
 from engine.kernels.jit import JIT_ENABLED
 from engine.traffic import Bursty, ContinuousBatching, DecoderServer, Gamma, LogNormal
-from engine.traffic.calendar import ClosedLoop, serve
+from engine.traffic.engines.calendar import ClosedLoop, serve
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.runs import run_decoder
-from engine.traffic.scheduler import Scheduler
 from engine.traffic.sizes import Fixed, Listed
 from tests.each import each
 from tests.reference.naive_passes import Machine, Twin
@@ -106,7 +106,7 @@ def test_given_passes_give_the_reference_figures(clients: int) -> None:
 
 
 def test_coefficients_are_those_of_the_file(tmp_path) -> None:
-    from engine.traffic.pass_times import given_times
+    from engine.traffic.engines.pass_times import given_times
 
     file = tmp_path / "passes.yaml"
     file.write_text(

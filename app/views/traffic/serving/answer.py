@@ -18,7 +18,7 @@ from app.views.traffic.serving import charts, tables, texts
 from app.views.traffic.serving.controls import asked, usual_load
 from app.views.traffic.simulation import ServingSimulation
 from engine.cost.report import Report
-from engine.traffic.operating_points import OperatingPoint, timeline
+from engine.traffic.engines.operating_points import OperatingPoint, timeline
 
 _REQUESTS = {5_000: "5 k", 20_000: "20 k", 100_000: "100 k"}
 

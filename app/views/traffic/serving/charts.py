@@ -29,8 +29,8 @@ from app.shared.figures.style import (
 from app.shared.load import ServingLoad
 from app.views.traffic.serving import tables, texts
 from app.views.traffic.serving.controls import LIMITS
-from engine.traffic.calendar import Figures
-from engine.traffic.operating_points import OperatingPoint
+from engine.traffic.engines.calendar import Figures
+from engine.traffic.engines.operating_points import OperatingPoint
 
 _TALL = 360  # height of the two large figures [px]
 _LANE = 0.66  # of a row, the height of its largest value

@@ -15,8 +15,8 @@ from app.shared.widgets.choices import choose, switch
 from app.views.traffic.controls import arrivals, nice, number, pair, sizes
 from app.views.traffic.serving import texts
 from engine.cost.report import Report
-from engine.traffic.calendar import ClosedLoop
-from engine.traffic.scheduler import POLICIES, Scheduler
+from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.scheduler import POLICIES, Scheduler
 
 NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 LIMITS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "End to end p99"}

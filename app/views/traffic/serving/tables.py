@@ -13,8 +13,8 @@ from app.views.traffic.serving import texts
 from app.views.traffic.serving.controls import LIMITS
 from app.views.traffic.tables import identity, versions
 from engine.cost.report import Report
-from engine.traffic.calendar import ClosedLoop, Figures
-from engine.traffic.operating_points import Carried, OperatingPoint
+from engine.traffic.engines.calendar import ClosedLoop, Figures
+from engine.traffic.engines.operating_points import Carried, OperatingPoint
 
 SHARES = {
     "decode": "Decode steps",

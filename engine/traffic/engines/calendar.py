@@ -1,6 +1,7 @@
 """A serving engine of language models under load: a calendar of passes, run to the last token of every request.
 
-Times of passes are a device's (`engine.traffic.pass_times`) or given. Latencies are simulated, each with an interval.
+Times of passes are a device's (`engine.traffic.engines.pass_times`) or given. Latencies are simulated, each with an
+interval.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from engine.kernels.events.passes import Requests, Times
 from engine.kernels.events.rng import fill_exponential, stream_key
 from engine.scenario.sentences import amount
 from engine.traffic.arrivals import Arrivals
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.estimates import Estimate, student_t
 from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, PassRun, requests_of, run_passes
-from engine.traffic.scheduler import Scheduler
 from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Sizes
 

@@ -18,9 +18,9 @@ from engine.devices.common.contract import Unsupported
 from engine.kernels.events.passes import GIVEN, Times
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.policies import ContinuousBatching, DecoderServer
 from engine.traffic.scenario_load import cache_tokens, checked, is_decoder, priced
-from engine.traffic.scheduler import Scheduler
 from engine.traffic.service import TrafficError
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.plain import read_plain

@@ -18,10 +18,10 @@ from engine.scenario import Scenario
 from engine.scenario.sentences import amount
 from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
-from engine.traffic.calendar import ClosedLoop, ServingReport, serve
-from engine.traffic.pass_times import engine_of
+from engine.traffic.engines.calendar import ClosedLoop, ServingReport, serve
+from engine.traffic.engines.pass_times import engine_of
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.scenario_load import priced
-from engine.traffic.scheduler import Scheduler
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Fixed, Sizes
 
