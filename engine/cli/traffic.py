@@ -48,7 +48,7 @@ examples:
   python -m engine capacity preset:wide-deep-int8 --demand 5000 --sla p99=50ms --json
   python -m engine capacity preset:dfx-1.5b --demand 20,60,100,40 --sla p95=5s --against preset:v100-1.5b
   python -m engine capacity preset:v100-1.5b --demand 5 --sla ttft:p99=2s --max-batch 8
-  python -m engine capacity --system h100-sxm --workload llama3.1-8b --demand 9 --sla "ttft:p99=1s,tpot:p50=30ms"
+  python -m engine capacity --system h100-sxm --workload llama3.1-8b --demand 9 --sla ttft:p99=1s,tpot:p50=30ms
 """
 
 
