@@ -288,7 +288,9 @@ def engine_of(
     checked(scenario.with_(batch=1))
     scheduler = replace(scheduler, replicas=plan.replicas * scenario.streams * visited)
     tokens = cache_tokens(base, longest)
-    room = None if tokens is None else max(1, tokens // scheduler.block)
+    if tokens is not None and scheduler.block > tokens:
+        raise TrafficError(f"block is {scheduler.block} tokens; the devices have room for {tokens} tokens of cache")
+    room = None if tokens is None else tokens // scheduler.block
     if scheduler.kv_blocks is None:
         return times, replace(scheduler, kv_blocks=room)
     if room is not None and scheduler.kv_blocks > room:

@@ -221,6 +221,7 @@ def _evaluated(capsys, *target: str) -> str:
         ),
         (("--passes", "{bad}", "--inputs", "9", "--outputs", "9", "--clients", "2"), "decode.base_ms is -1"),
         (("preset:dfx-1.5b", "--clients", "2", "--kv-blocks", "90000000"), "the devices have room for"),
+        (("preset:dfx-1.5b", "--clients", "2", "--block", "90000000"), "block is 90000000 tokens; the devices have"),
         (("preset:node-dlrm", "--clients", "2", "--budget", "64"), "makes no tokens one by one"),
         (("preset:dfx-1.5b", "--clients", "2", "--policy", "orca"), "policy is 'orca'"),
     ],
