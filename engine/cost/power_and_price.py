@@ -232,7 +232,9 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
     if price is not None:
         for name, usd, why, basis in _beside(bound, plan):
             if usd is None:
-                notes.append((f"{name}: not priced, so the price counts none; costs.host_usd sets one", basis))
+                notes.append(
+                    (f"{name}: not priced, so the price counts none; a host's price is set under Costs", basis)
+                )
             else:
                 price += usd
                 notes.append((f"{name}: price is {why}", basis))

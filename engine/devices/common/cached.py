@@ -38,6 +38,7 @@ def remembered(key: Callable[[Any], Hashable]) -> Callable[[Callable[[Any], Any]
                     finalize(subject, known.pop, at, None).atexit = False
             return hit[0]
 
+        cached.cache_clear = known.clear  # ty: ignore[unresolved-attribute]
         return cached
 
     return of

@@ -298,7 +298,8 @@ def _experts(table, j, q, machine, rec, out, answer):
         near = hit_share(moved, 2.0 * machine[slots.L2])
         seconds = moved * (1.0 - near) / (machine[slots.BANDWIDTH] * machine[slots.DRAM_SHARE])
         seconds += moved * near / (machine[slots.UNITS] * machine[slots.FEED])
-        out[j, MOVED], out[j, NEAR] = runs * rows * (1.0 - near), runs * rows * near
+        far = min(rows, moved) * (1.0 - near)  # a kernel that passes fewer finds the rest on the chip
+        out[j, MOVED], out[j, NEAR] = runs * far, runs * (rows - far)
         lanes = q[FLOPS] * rec[LANES_S]
         which = slots.AT_COMPUTE if lanes > seconds else slots.AT_MEMORY
         _book(out, j, runs, max(seconds, lanes), which, form[moe.START], 3.0, rec)

@@ -1,12 +1,13 @@
 """A few walks in a real Chromium: what AppTest cannot see (address bar, history, downloads, requests, both themes)."""
 
+import contextlib
 import csv
 import json
 import re
 import time
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import TimeoutError, expect
 from streamlit.proto import ForwardMsg_pb2
 
 from engine.resolve.presets import PRESETS
@@ -275,9 +276,14 @@ def test_an_answer_does_not_take_a_slider_out_of_the_hand(visit):
 
 
 def choose(page, label, option):
-    """Pick an option of a select box by its words."""
-    page.get_by_role("combobox", name=label).first.click()
-    page.get_by_role("option", name=option, exact=True).click()
+    """Pick an option of a select box by its words; it is opened again where an answer on its way closes it."""
+    wanted = page.get_by_role("option", name=option, exact=True)
+    for _ in range(20):
+        page.get_by_role("combobox", name=label).first.click()
+        with contextlib.suppress(TimeoutError):
+            wanted.click(timeout=3_000)
+            return
+    raise AssertionError(f"{label} never offered {option}")
 
 
 def test_a_long_simulation_shows_its_progress_and_stops_on_cancel(visit):

@@ -310,9 +310,9 @@ def test_a_link_to_a_section_that_does_not_exist_says_which_do():
 @pytest.mark.parametrize(
     ("id", "asked"),
     [
-        ("resnet50", "a request of batch 1; "),
-        ("gpt2-345m", "a request of batch 1, input tokens 64, output tokens 64; "),
-        ("deepbench-gru-512", "a request of batch 1, steps "),
+        ("resnet50", "per request of batch 1; "),
+        ("gpt2-345m", "per request of batch 1, input tokens 64, output tokens 64; "),
+        ("deepbench-gru-512", "per request of batch 1, steps "),
     ],
 )
 def test_the_catalog_names_only_the_lengths_a_network_has(id, asked):
@@ -320,7 +320,7 @@ def test_the_catalog_names_only_the_lengths_a_network_has(id, asked):
     at.query_params["section"] = "workloads"
     at.switch_page("views/catalog/page.py").run()
     at.text_input(key="find").set_value(id).run()
-    said = next(m.value for m in alive(at).markdown if "a request of" in m.value)
+    said = next(m.value for m in alive(at).markdown if "per request of" in m.value)
     assert asked in said
     assert " in and " not in said
 
