@@ -9,28 +9,15 @@ from numpy.typing import NDArray
 
 from engine.kernels.events.chain import chain as run_chain
 from engine.kernels.events.measure import measure
-from engine.kernels.events.passes import (
-    BINS,
-    PASS,
-    PASSES,
-    PEAK,
-    PREEMPTED,
-    Requests,
-    Rules,
-    Times,
-    calendar,
-    idle_engine,
-)
 from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_finite
 from engine.kernels.events.rng import fill_exponential, fill_gamma, stream_key
 from engine.traffic.arrivals import Arrivals
-from engine.traffic.engines.scheduler import Scheduler
+from engine.traffic.engines.pass_run import requests_of, run_passes
 from engine.traffic.policies import BucketedBatching, DecoderServer, DynamicBatching, NoBatching, Station, TandemQueue
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Sizes
 
 SIZE_STREAM, OUTPUT_STREAM, SERVICE_STREAM = 2, 3, 16  # station s draws service times from SERVICE_STREAM + s
-_GUESS_STREAM = 6
 _NO_ROWS = np.empty(0, np.int64)
 _NO_SCALE = np.empty(0)
 
@@ -246,99 +233,6 @@ def run_stations(
         for name, seconds in _busy(station, launches[i, : station.policy.max_batch]).items():
             busy[name] = busy.get(name, 0.0) + seconds
     return RawRun(arrive, None, finish, busy, int(events), "events", start, came if traced else None)
-
-
-@dataclass(frozen=True, eq=False)
-class PassRun:
-    """What a calendar leaves beside the requests' instants: passes, preemptions, blocks, gaps in bins.
-
-    Of several replicas together: passes in the order of their starts, peaks of blocks in use added up.
-    """
-
-    log: NDArray[np.float64]
-    passes: int
-    preemptions: int
-    blocks: int
-    peak: int
-    busy_s: float
-    gaps: NDArray[np.int64]
-    sums: NDArray[np.float64]
-
-
-def run_passes(
-    times: Times,
-    scheduler: Scheduler,
-    asked: Requests,
-    clients: int = 0,
-    *,
-    seed: int = 0,
-    places: int | None = None,
-    groups: int = 1,
-    most: int = 0,
-) -> PassRun:
-    """Run requests through a serving engine, dealt to its replicas in turn; ``asked`` receives their instants.
-
-    Parameters
-    ----------
-    clients
-        Of a closed loop, dealt likewise; 0: all arrivals are given.
-    places
-        Waiting places of all replicas together, split evenly: who finds them taken while the engine works is turned
-        away. None: no limit.
-    groups
-        Consecutive batches of requests whose gaps between tokens are counted apart.
-    most
-        Passes whose log is kept, of each replica.
-    """
-    count = min(scheduler.replicas, clients or asked.arrive.size)
-    gaps, sums = np.zeros((groups, BINS), np.int64), np.zeros((groups, BINS))
-    accept = np.array(scheduler.acceptance, float)
-    blocks = scheduler.kv_blocks or int((-(-(asked.inputs + asked.outputs) // scheduler.block)).sum())
-    logs, totals, busy_s = [], np.zeros(11, np.int64), 0.0
-    for r in range(count):
-        part = asked if count == 1 else Requests(*(np.ascontiguousarray(values[r::count]) for values in asked))
-        rules = Rules(
-            budget=scheduler.budget,
-            chunked=scheduler.chunked,
-            mixed=not scheduler.prefill_first,
-            reserve=float(scheduler.reserve),
-            blocks=blocks,
-            block=scheduler.block,
-            seats=scheduler.max_seqs,
-            late=scheduler.asynchronous,
-            host_s=float(scheduler.host_s),
-            row_s=float(scheduler.sequence_s),
-            hides=scheduler.asynchronous and scheduler.hidden,
-            guesses=len(scheduler.acceptance),
-            places=-1 if places is None else len(range(r, places, count)),
-        )
-        key = stream_key(seed, _GUESS_STREAM, r)
-        state, log = idle_engine(part.arrive.size, rules.seats, groups), np.empty((most, len(PASS)))
-        given = len(range(r, clients, count))
-        rows, busy = calendar(part, state, given, rules, times, accept, key, gaps, sums, log)
-        logs.append(log[:rows])
-        totals += state.n
-        busy_s += busy
-        if count > 1:
-            for values, own in ((asked.arrive, part.arrive), (asked.first, part.first), (asked.finish, part.finish)):
-                values[r::count] = own
-    merged = np.concatenate(logs)
-    passes, lost, peak = (int(totals[k]) for k in (PASSES, PREEMPTED, PEAK))
-    order = np.argsort(merged[:, 0], kind="stable")
-    return PassRun(merged[order], passes, lost, count * blocks, peak, busy_s, gaps, sums)
-
-
-def requests_of(
-    arrive: NDArray[np.float64],
-    inputs: NDArray[np.int64],
-    outputs: NDArray[np.int64],
-    cached: NDArray[np.int64] | None = None,
-    think: NDArray[np.float64] | None = None,
-) -> Requests:
-    """Requests as the calendar takes them: arrivals and think times [s], tokens; their instants are nan before."""
-    n, blank = arrive.size, np.full(arrive.size, np.nan)
-    hit = np.zeros(n, np.int64) if cached is None else cached
-    return Requests(arrive, inputs, outputs, hit, np.zeros(n) if think is None else think, blank, blank.copy())
 
 
 def run_decoder(

@@ -17,9 +17,10 @@ from engine.kernels.events.passes import Requests, Times
 from engine.kernels.events.rng import fill_exponential, stream_key
 from engine.scenario.sentences import amount
 from engine.traffic.arrivals import Arrivals
+from engine.traffic.engines.pass_run import PassRun, requests_of, run_passes
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.estimates import Estimate, student_t
-from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, PassRun, requests_of, run_passes
+from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
 from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Sizes
 

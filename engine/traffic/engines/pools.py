@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from engine.kernels.events.passes import Requests, Times, gap_bin
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.engines.calendar import GROUPS, LOG_ROWS, ClosedLoop, ServingReport, report_of
+from engine.traffic.engines.pass_run import PassRun, requests_of, run_passes
 from engine.traffic.engines.scheduler import Scheduler
-from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, PassRun, requests_of, run_passes
+from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
 from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Sizes
 
