@@ -38,7 +38,6 @@ _ENGINE = {  # arguments that mean a serving engine -> fields of its scheduler
     "sequence_s": "sequence_s",
     "accept": "acceptance",
 }
-_REQUESTS_PER_CLIENT, _LEAST_REQUESTS, _OPEN_REQUESTS = 12, 64, 2000
 
 
 def add_serving(parser: argparse.ArgumentParser) -> None:
@@ -139,7 +138,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     ``scenario``: None where the pass times are given. ``arrivals``: of an open load, with sizes and outputs of its
     requests where it names them.
     """
-    from engine.traffic.engines.calendar import serve
+    from engine.traffic.engines.calendar import serve, usual_requests
     from engine.traffic.engines.pass_times import engine_of, given_times
     from engine.traffic.engines.pools import serve_pools
     from engine.traffic.scenario_load import priced
@@ -154,8 +153,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         raise ScenarioError(f"speed is {args.speed:g} without a trace whose requests it would hasten")
     scheduler, load, count, devices = _scheduler(args), _load(args, process), args.requests, 1
     if count is None:
-        usual = _OPEN_REQUESTS if args.clients is None else max(_LEAST_REQUESTS, _REQUESTS_PER_CLIENT * args.clients)
-        count = usual if file is None else file.requests
+        count = usual_requests(args.clients or 0) if file is None else file.requests
     if scenario is None:
         if file is None:
             lengths = [_length(name, getattr(args, name)) for name in ("inputs", "outputs")]
@@ -177,7 +175,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
             raise ScenarioError(f"pools is {brief(args.pools)} beside a trace with hash_ids; give prefix-hit")
         pools = _pools(args, scenario, times, scheduler, inputs.largest + outputs.largest, count)
         report, rates = serve_pools(*pools, load, inputs, outputs, count, limits=limits, seed=args.seed), {}
-    rates["output_tokens_per_s_per_user"] = 1.0 / report.tpot.p50.value if report.tpot else None
+    rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
     return emit(report.as_dict() | rates, args.json, () if args.json else _lines(report))
 
 
@@ -225,6 +223,7 @@ def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving
     ScenarioError for what only a serving engine of a language model has.
     """
     from engine.traffic.closed_loop import closed_loop
+    from engine.traffic.engines.calendar import usual_requests
     from engine.traffic.policies import DecoderServer
 
     for name in ("policy", *_ENGINE):
@@ -235,7 +234,7 @@ def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving
             )
     system, sizes, _ = serving.of(scenario)
     assert not isinstance(system, DecoderServer)
-    count = args.requests or max(_LEAST_REQUESTS, _REQUESTS_PER_CLIENT * args.clients)
+    count = args.requests or usual_requests(args.clients)
     limits = _limits(args)
     report = closed_loop(system, _load(args, None), sizes, count, limits=limits, seed=args.seed)
     lines = [report.message, *_times(report, ("e2e", "first_wave_e2e", "steady_e2e"))]

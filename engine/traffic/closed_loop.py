@@ -9,13 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.scenario.sentences import amount
-from engine.traffic.engines.calendar import ClosedLoop, Figures, figures
+from engine.traffic.engines.calendar import MOST_REQUESTS, ClosedLoop, Figures, figures
 from engine.traffic.policies import TandemQueue
 from engine.traffic.runs import SIZE_STREAM, run_stations
 from engine.traffic.service import TrafficError, whole
 from engine.traffic.sizes import Sizes
-
-_MOST_REQUESTS = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def closed_loop(
     ``limits``: ``e2e_s``, what goodput counts as in time [s]. TrafficError where all are turned away, and for a limit
     on tokens, which these requests have none of.
     """
-    whole("requests", requests, 1, _MOST_REQUESTS)
+    whole("requests", requests, 1, MOST_REQUESTS)
     limits = limits or {}
     for name in limits.keys() - {"e2e_s"}:
         raise TrafficError(f"{name} is {limits[name]:g}; these requests make no tokens: e2e_s is allowed")

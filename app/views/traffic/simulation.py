@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ class Progress:
     elapsed_s: float
 
 
-class SimulationJob(Job):
+class SimulationJob(Job, ABC):
     """Loads along a curve, and one in full, of so many requests each."""
 
     qps = 0.0
@@ -72,12 +73,13 @@ class SimulationJob(Job):
         done, total = self._loads()
         return Progress(done * self.requests, total * self.requests, self.seconds)
 
+    @abstractmethod
     def _loads(self) -> tuple[float, int]:
         """Loads that are done, and all of them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _simulate(self) -> None:
-        raise NotImplementedError
+        """The work; what it finds are the job's fields."""
 
 
 class ServingSimulation(SimulationJob):

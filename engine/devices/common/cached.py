@@ -38,6 +38,7 @@ def remembered(key: Callable[[Any], Hashable]) -> Callable[[Callable[[Any], Any]
                     finalize(subject, known.pop, at, None).atexit = False
             return hit[0]
 
+        # as of functools' caches, which tests empty; a function has no such attribute for a type checker
         cached.cache_clear = known.clear  # ty: ignore[unresolved-attribute]
         return cached
 

@@ -30,10 +30,11 @@ once it is."""
 BINS = 5200
 _LEAST_GAP, _BINS_PER_E = 1e-8, 200.0  # bins of half a per cent, from 10 ns to 2,000 s
 
+COUNTS, PASS_COUNTS = 11, 8
 # counts of the engine's state
-FRONT, BACK, RUNNING, FREE, UNSEEN, PREEMPTED, PEAK, PASSES, GIVEN_NEXT, THINK_FRONT, THINK_BACK = range(11)
+FRONT, BACK, RUNNING, FREE, UNSEEN, PREEMPTED, PEAK, PASSES, GIVEN_NEXT, THINK_FRONT, THINK_BACK = range(COUNTS)
 # counts of the pass being formed
-PREFILL, PROMPTS, ROWS, CONTEXT, LEFT, LOST, WAITS, JOINS = range(8)
+PREFILL, PROMPTS, ROWS, CONTEXT, LEFT, LOST, WAITS, JOINS = range(PASS_COUNTS)
 
 
 class Rules(NamedTuple):
@@ -119,7 +120,7 @@ def idle_engine(requests, seats, groups):
     """The state of an engine before so many requests, whose gaps are counted in groups; at most ``seats`` run."""
     at, seats = np.arange(requests), min(requests, seats)
     counts = (np.zeros(size, np.int64) for size in (requests, requests, requests))
-    lines = (np.zeros(size, np.int64) for size in (requests, requests, seats, seats, groups, 11, 8))
+    lines = (np.zeros(size, np.int64) for size in (requests, requests, seats, seats, groups, COUNTS, PASS_COUNTS))
     return State(*counts, np.zeros(requests), np.zeros(requests, bool), at * groups // requests, *lines)
 
 

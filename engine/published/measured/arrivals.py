@@ -20,11 +20,11 @@ from model_zoo.catalog import Zoo
 _METRICS, _MEASURES = ("ttft", "tpot"), ("mean", "p50", "p90", "p99")
 _REQUESTS = 2000  # of a replica that are simulated
 _DEVICES = (1, 2, 4, 8)
-_HELD = 8  # mean requests that a replica's cache must hold at least
+_FEWEST = 8  # mean requests that a replica's cache must hold at least
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class ReplicaLoad:
     """Poisson arrivals at one of a node's replicas, of log-normal lengths.
 
     ``per_s``: requests a second of a replica [1/s]. ``inputs``, ``outputs``: tokens in and out. ``scheduler``: with the
@@ -48,7 +48,7 @@ def columns_of(header: list[str]) -> Header:
     return Header({}, tuple(figure for figure in figures if figure.column in header), (), ())
 
 
-def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenario, Arrivals]:
+def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenario, ReplicaLoad]:
     """A row's replica and what arrives at it.
 
     A replica has the fewest devices that hold the network and eight mean requests; arrivals are split among as many as
@@ -71,23 +71,24 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     tokens = names["tokens"][workload]
     engine = "vllm" if "vllm" in cells["software"].lower() else "trtllm"  # every token is sent by itself: no host hides
     late = engine == "trtllm"
-    scheduler = replace(POLICIES[engine], asynchronous=late, hidden=False, **names["scheduler"])
+    host = {"host_s": known()["host"]["pass_s"], "sequence_s": known()["host"]["sequence_s"]}
+    scheduler = replace(POLICIES[engine], asynchronous=late, hidden=False, **host, **names["scheduler"])
     count = int(float(cells["n_accel"]))
     for devices in (d for d in _DEVICES if d <= count):
-        held = apply(base.with_(devices=devices), "precision", precision)
-        held = held.with_(batch=1, inputs=int(tokens["inputs"]), outputs=int(tokens["outputs"]))
-        room = cache_room(held, SHARED[2], names["memory"], 1, catalog)
-        if room is None or room >= _HELD * (tokens["inputs"] + tokens["outputs"]):
+        replica = apply(base.with_(devices=devices), "precision", precision)
+        replica = replica.with_(batch=1, inputs=int(tokens["inputs"]), outputs=int(tokens["outputs"]))
+        room = cache_room(replica, SHARED[2], names["memory"], 1, catalog)
+        if room is None or room >= _FEWEST * (tokens["inputs"] + tokens["outputs"]):
             break
     else:
         raise ScenarioError(f"n_accel is {count}: no replica of {workload} fits so many")
     rate = float(cells["target_qps"] or cells["scheduled_sps"]) / (count // devices)
     lengths = (LogNormal(tokens[name], names["cv"], tokens[f"most_{name}"]) for name in ("inputs", "outputs"))
     blocks = None if room is None else room // scheduler.block
-    return held, Arrivals(rate, *lengths, replace(scheduler, kv_blocks=blocks))
+    return replica, ReplicaLoad(rate, *lengths, replace(scheduler, kv_blocks=blocks))
 
 
-def predicted_at(scenario: Scenario, rate: Arrivals, catalog: Catalog) -> dict[str, float]:
+def predicted_at(scenario: Scenario, rate: ReplicaLoad, catalog: Catalog) -> dict[str, float]:
     """Mean, p50, p90 and p99 of TTFT and TPOT at one replica, as `columns_of` names them. [s]
 
     Simulated from an empty engine to the last token of 2,000 requests, on estimates of the passes.

@@ -17,7 +17,7 @@ from engine.devices.common.contract import Unsupported
 from engine.devices.gpu.operators.rows import RowsError, Table, read_rows
 from engine.evaluate import evaluate
 from engine.published.measured import arrivals
-from engine.published.measured.serving import Engine, under_load
+from engine.published.measured.serving import BenchmarkRun, under_load
 from engine.published.measured.table import Header, known, measured, sorted_out
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, token_in
@@ -40,8 +40,8 @@ class Row:
     measured: Mapping[str, float]
     scenario: Scenario | None = None
     concurrency: int | None = None  # requests in flight; None: `scenario.batch` of them from start to end
-    engine: Engine | None = None  # that keeps them so
-    rate: arrivals.Arrivals | None = None  # of requests that come at any time
+    engine: BenchmarkRun | None = None  # that keeps them so
+    rate: arrivals.ReplicaLoad | None = None  # of requests that come at any time
     reason: str = ""
     predicted: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)  # figures that can't be predicted, and why
@@ -172,7 +172,7 @@ def _on(system: str, format: str, catalog: Catalog) -> str:
     return alone if alone and format not in device.peak else format
 
 
-def _engine(cells: Mapping[str, str], scenario: Scenario) -> Engine:
+def _engine(cells: Mapping[str, str], scenario: Scenario) -> BenchmarkRun:
     """How a row's serving engine forms passes and its clients ask; one that is not named, as most do."""
     names, run = known(), dict[str, Any]()
     for entry in names["runs"]:
@@ -192,7 +192,7 @@ def _engine(cells: Mapping[str, str], scenario: Scenario) -> Engine:
     ranks = cells.get("attn_dp", "")
     others = {name: run[name] for name in ("memory", "free", "shortest", "streamed", "turnaround_s") if name in run}
     name = " ".join(cells[column] for column in ("framework", "version") if cells.get(column))
-    return Engine(scheduler, name, max(1, int(ranks)) if ranks.isdecimal() else 1, **others)
+    return BenchmarkRun(scheduler, name, max(1, int(ranks)) if ranks.isdecimal() else 1, **others)
 
 
 def _is(column: str, cell: str, value: str) -> bool:

@@ -24,7 +24,7 @@ SHARED = 16_384, 256, 16_384
 
 
 @dataclass(frozen=True)
-class Engine:
+class BenchmarkRun:
     """A serving engine, and how a benchmark's clients kept it busy.
 
     Attributes
@@ -102,7 +102,7 @@ def _room(scenario: str, longest: int, memory: float, ranks: int, catalog: Catal
     return min(room) if room else None
 
 
-def under_load(scenario: Scenario, concurrency: int, engine: Engine, catalog: Catalog) -> dict[str, float]:
+def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catalog: Catalog) -> dict[str, float]:
     """Mean time to first token and between output tokens, ``concurrency`` requests in flight: `ttft_s`, `tpot_s`. [s]
 
     Simulated, on estimates of the passes: so many clients start at once and send the next request after each answer,

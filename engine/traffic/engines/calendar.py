@@ -27,9 +27,10 @@ from engine.traffic.sizes import Sizes
 LEVEL = 0.99  # confidence of every interval
 GROUPS = 16  # consecutive batches of requests
 _THINK_STREAM = 5
-_MOST_REQUESTS = 5_000_000
+MOST_REQUESTS = 5_000_000
 _MOST_TOKENS = 20_000_000_000  # tokens of all requests together
 LOG_ROWS = 200_000
+_REQUESTS_PER_CLIENT, _LEAST_REQUESTS, _OPEN_REQUESTS = 12, 64, 2000
 _CLIENTS_MOST = 1_000_000
 
 
@@ -117,6 +118,11 @@ class ServingReport:
     first: NDArray[np.float64]
     finish: NDArray[np.float64]
 
+    @property
+    def output_tokens_per_s_per_user(self) -> float | None:
+        """Tokens a sequence receives per second once it began, 1 / median TPOT; None of a single one. [tokens/s]"""
+        return None if self.tpot is None or self.tpot.p50.value <= 0 else 1.0 / self.tpot.p50.value
+
     def as_dict(self) -> dict[str, object]:
         """Plain numbers, text and None; times carry their unit in the key."""
         out: dict[str, object] = {}
@@ -149,7 +155,7 @@ def _spread(values: list[float], batches: NDArray[np.float64]) -> Figures:
 
 
 def _gap_figures(counts: NDArray[np.int64], sums: NDArray[np.float64]) -> Figures | None:
-    """Of gaps counted in bins, a row a batch; a quantile is its bin's mean, half a per cent off at most. [s]"""
+    """Of gaps counted in bins, one row per batch; a quantile is its bin's mean, half a per cent off at most. [s]"""
 
     def of(count: NDArray[np.int64], total: NDArray[np.float64]) -> list[float]:
         reached = np.cumsum(count)
@@ -160,6 +166,11 @@ def _gap_figures(counts: NDArray[np.int64], sums: NDArray[np.float64]) -> Figure
     if not filled:
         return None
     return _spread(of(counts.sum(axis=0), sums.sum(axis=0)), np.array([of(counts[k], sums[k]) for k in filled]))
+
+
+def usual_requests(clients: int) -> int:
+    """Requests of a run where none are asked for: 12 of each client, at least 64; 2,000 of an open load, 0 clients."""
+    return max(_LEAST_REQUESTS, _REQUESTS_PER_CLIENT * clients) if clients else _OPEN_REQUESTS
 
 
 def serve(
@@ -189,7 +200,7 @@ def serve(
 
     TrafficError for a request that the cache or a pass can never take, or for more work than a run may be.
     """
-    whole("requests", requests, 1, _MOST_REQUESTS)
+    whole("requests", requests, 1, MOST_REQUESTS)
     prompt, made = inputs.draw(requests, seed, SIZE_STREAM, 0), outputs.draw(requests, seed, OUTPUT_STREAM, 0)
     if int(prompt.sum() + made.sum()) > _MOST_TOKENS:
         raise TrafficError(

@@ -18,7 +18,7 @@ from engine.scenario import Scenario
 from engine.scenario.sentences import amount
 from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
-from engine.traffic.engines.calendar import ClosedLoop, ServingReport, serve
+from engine.traffic.engines.calendar import ClosedLoop, ServingReport, serve, usual_requests
 from engine.traffic.engines.pass_times import engine_of
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.scenario_load import priced
@@ -27,7 +27,6 @@ from engine.traffic.sizes import Fixed, Sizes
 
 LIMITS = {"ttft_s": ("ttft", "p99"), "tpot_s": ("tpot", "p50"), "e2e_s": ("e2e", "p99")}
 """Limits of a serving engine, and the figure that each is about where its name has no percentile, as ``ttft:p90``."""
-_PER_CLIENT, _LEAST, _OPEN = 12, 64, 2000  # requests of a run: of each client, at least, of an open load
 _FEWEST, _ROWS = 2, 20_000_000  # of each client where a run would make more output tokens than so many
 _SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 1.05)  # of the saturated rate, the points of a curve
 _POINTS = len(_SHARES)
@@ -79,9 +78,8 @@ class OperatingPoint:
 
     @property
     def tokens_per_s_per_user(self) -> float | None:
-        """Tokens a second that a sequence receives once it began, 1 / median TPOT; None of a single one. [tokens/s]"""
-        tpot = self.report.tpot
-        return None if tpot is None or tpot.p50.value <= 0 else 1.0 / tpot.p50.value
+        """Tokens a sequence receives per second, as its report has it. [tokens/s]"""
+        return self.report.output_tokens_per_s_per_user
 
     def missed(self, limits: Mapping[str, float]) -> list[str]:
         """Names of the ``limits`` that its figures are above, each at its percentile."""
@@ -137,8 +135,7 @@ class Engine:
     def requests(self, load: ClosedLoop | Arrivals) -> int:
         """Requests of a run: 12 of each client, at least 64, 2,000 of an open load; fewer where they are very long."""
         clients = load.clients if isinstance(load, ClosedLoop) else 0
-        usual = max(_LEAST, _PER_CLIENT * clients) if clients else _OPEN
-        return max(min(usual, _ROWS // self.mean_outputs), _FEWEST * clients, 1)
+        return max(min(usual_requests(clients), _ROWS // self.mean_outputs), _FEWEST * clients, 1)
 
     def at(self, load: ClosedLoop | Arrivals, requests: int | None = None, seed: int = 0) -> OperatingPoint:
         """Run a load to its last token. TrafficError for what the engine can't serve."""
@@ -160,7 +157,7 @@ class Engine:
     def saturated_qps(self) -> float:
         """Requests a second of a closed loop of as many as the engine takes in, at most 1,024. [1/s]"""
         clients = min(self.scheduler.max_seqs * self.scheduler.replicas, _SATURATING)
-        return self.at(ClosedLoop(clients), max(_LEAST, _SATURATED * clients)).report.requests_per_s
+        return self.at(ClosedLoop(clients), max(usual_requests(1), _SATURATED * clients)).report.requests_per_s
 
     def along(self, load: ClosedLoop | Arrivals) -> Iterator[ClosedLoop | Arrivals]:
         """Loads of a curve around one: eight, by rising clients or rates."""

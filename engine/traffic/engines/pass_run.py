@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from engine.kernels.events.passes import (
     BINS,
+    COUNTS,
     PASS,
     PASSES,
     PEAK,
@@ -71,7 +72,7 @@ def run_passes(
     gaps, sums = np.zeros((groups, BINS), np.int64), np.zeros((groups, BINS))
     accept = np.array(scheduler.acceptance, float)
     blocks = scheduler.kv_blocks or int((-(-(asked.inputs + asked.outputs) // scheduler.block)).sum())
-    logs, totals, busy_s = [], np.zeros(11, np.int64), 0.0
+    logs, totals, busy_s = [], np.zeros(COUNTS, np.int64), 0.0
     for r in range(count):
         part = asked if count == 1 else Requests(*(np.ascontiguousarray(values[r::count]) for values in asked))
         rules = Rules(

@@ -17,7 +17,7 @@ from engine.evaluate import evaluate
 from engine.published.measured.calibration import write_fit
 from engine.published.measured.compare import compared, coverage, read_measured, write_back
 from engine.published.measured.fit import LEAST, ROWS_EACH, enough, fit
-from engine.published.measured.serving import Engine, under_load
+from engine.published.measured.serving import BenchmarkRun, under_load
 from engine.published.measured.table import FIGURES
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
@@ -159,7 +159,7 @@ def test_lengths_that_a_client_draws_below_the_nominal_count_at_their_mean(tmp_p
 DENSE = [id for id in default_zoo().ids() if default_zoo().graph(id).causal]
 
 
-VLLM = Engine(POLICIES["vllm"])
+VLLM = BenchmarkRun(POLICIES["vllm"])
 
 
 @each("workload", DENSE[::4])  # a table of passes each
@@ -189,7 +189,7 @@ def test_tokens_under_load_take_a_decode_pass_and_the_prompts_that_come_in_betwe
 def test_prompts_that_go_first_hold_up_unlike_requests_more_than_a_wave_of_equal_ones():
     """Of equal requests the first of a wave waits for all prompts, the last for none; unlike ones wait for all."""
     base, catalog = default_scenario("h100-sxm", "llama3.1-8b", inputs=2048, outputs=128), default_catalog()
-    engine = Engine(POLICIES["sglang"])
+    engine = BenchmarkRun(POLICIES["sglang"])
     wave, unlike = (under_load(base, 64, replace(engine, shortest=least), catalog) for least in (1.0, 0.8))
     assert wave["tpot_s"] < 0.8 * unlike["tpot_s"]
     assert wave["ttft_s"] > 2.0 * unlike["ttft_s"]
@@ -200,7 +200,7 @@ def test_a_host_that_works_beneath_the_device_is_waited_for_only_where_it_is_slo
 
     def tpot(host_s: float, hidden: bool = True) -> float:
         scheduler = replace(POLICIES["vllm"], asynchronous=True, hidden=hidden, host_s=host_s)
-        return under_load(base, 8, Engine(scheduler), catalog)["tpot_s"]
+        return under_load(base, 8, BenchmarkRun(scheduler), catalog)["tpot_s"]
 
     assert tpot(0.0) == tpot(1e-3)
     assert tpot(1e-3, False) == pytest.approx(tpot(0.0) + 1e-3, rel=1e-6)

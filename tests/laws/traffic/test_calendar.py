@@ -92,7 +92,7 @@ def geometric(mean: float, count: int) -> Listed:
 
 
 def test_passes_that_cost_the_same_whoever_runs_are_as_many_servers_as_seats() -> None:
-    """M/M/c: Erlang's C. Prompts cost next to nothing, a token a fixed time."""
+    """M/M/c: Erlang's C. Prompts cost next to nothing, a fixed time per token."""
     seats, mean, step, rate, count = 4, 200.0, 1e-3, 15.0, 40_000
     machine = given(per_token=1e-12, decode_base=step)
     rules = Scheduler(max_seqs=seats)
