@@ -139,7 +139,7 @@ def _peak(part: Part, format: str) -> float:
     return part.peak[name]
 
 
-def _triple(kind: str, part: Part, format: str, runtime: str, trial: Mapping[str, Any] | None) -> list[float]:
+def _constants_of(kind: str, part: Part, format: str, runtime: str, trial: Mapping[str, Any] | None) -> list[float]:
     """A kind's constants in the order `facts.yaml` lists them."""
     constants = constants_of(part, kind, format, runtime, trial)
     return [constants[name] for name in facts()["kinds"][kind]]
@@ -181,7 +181,7 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
 
     def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
         format, runtime = format_named(texts["kv_dtype"]), runtime_of(texts)
-        constants = _triple(kind, part, format, runtime, trial)
+        constants = _constants_of(kind, part, format, runtime, trial)
         runtime = runtime if trial else _nearest(fitted()[part.generation][kind][format], runtime)
         peak = _peak(part, format if facts()["formats"][format]["peak"] in part.peak else "bfloat16")
         own, way = constants, decode_way(part.generation, format, runtime)
@@ -189,7 +189,9 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
             parts = 1.0 if texts.get("version") in facts()["unsplit_mla"] else np.inf
             way = decode_way("", "", "") | {"resident": 1.0, "most_parts": parts}
         elif has_own(part.generation, format, runtime):
-            own = _triple(kind, part, format, f"{runtime}-own", {**trial, "kind": trial["own"]} if trial else None)
+            own = _constants_of(
+                kind, part, format, f"{runtime}-own", {**trial, "kind": trial["own"]} if trial else None
+            )
         form = np.array([1.0 / peak, facts()["formats"][format]["in"], *constants, *own, *way.values()])
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads = numbers.get("kv_heads", np.ones_like(heads))
@@ -238,7 +240,7 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
         format, runtime = format_named(texts[column]), runtime_of(texts)
         mixed = format_named(texts.get("attn_dtype") or format) + "-" + format
         known = trial is None and mixed in fitted()[part.generation].get(kind, {})
-        constants = _triple(kind, part, mixed if known else format, runtime, trial)
+        constants = _constants_of(kind, part, mixed if known else format, runtime, trial)
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads, window = numbers.get("kv_heads", heads), numbers.get("window", np.zeros_like(heads))
         qk, v = (np.full_like(heads, width) if width else numbers["head_dim"] for width in widths)
@@ -249,7 +251,7 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
         way = f"{part.generation} {runtime}" in facts()["prefill_packs"], causal and runtime in facts()["prefill_pages"]
         for rows, runs_in in ((has, format), (~has, "bfloat16")):
             if rows.any():
-                three = constants if runs_in == format else _triple(kind, part, runs_in, runtime, None)
+                three = constants if runs_in == format else _constants_of(kind, part, runs_in, runtime, None)
                 form = np.array([1.0 / _peak(part, runs_in), facts()["formats"][runs_in]["in"], *three, tile])
                 columns = [c[rows] for c in (batch, length, heads, kv_heads, qk, v, window)]
                 out[rows] = _prompts(columns, causal, way, rig, form)
@@ -260,7 +262,7 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
 
 def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
     format = format_named(texts["dtype"])
-    constants = _triple("moe", part, format, expert_kernel(part, texts), trial)
+    constants = _constants_of("moe", part, format, expert_kernel(part, texts), trial)
     shape = facts()["formats"][format]
     form = np.array([1.0 / _peak(part, format), shape["in"], shape["weight"], *constants])
     law = texts["distribution"]
@@ -287,7 +289,7 @@ def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[
 
 def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
     format, runtime = format_named(texts["dtype"]), runtime_of(texts)
-    constants = _triple("mla_bmm", part, format, runtime, trial)
+    constants = _constants_of("mla_bmm", part, format, runtime, trial)
     known = facts()["formats"]
     rig = _machine(part, trial)
     own = 0.0, *(rig[MACHINE.index(name)] for name in ("block", "step", "dram_share"))
@@ -336,7 +338,7 @@ def _stream(kind: str, moved: Callable[[Texts, Numbers], np.ndarray]) -> Model:
     """Model of a kind that moves ``moved`` bytes a row."""
 
     def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
-        form = np.array(_triple(kind, part, texts["op"], runtime_of(texts), trial))
+        form = np.array(_constants_of(kind, part, texts["op"], runtime_of(texts), trial))
         size = np.ascontiguousarray(moved(texts, numbers))
         out, rig = np.zeros((size.shape[0], ANSWER)), _machine(part, trial)
         spread(size.shape[0], lambda lo, hi: stream.stream_rows(lo, hi, size, rig, form, out))
@@ -354,7 +356,9 @@ _WRITTEN = 7.0  # arrays as large as the values that chunks write and read: w, u
 
 
 def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
-    form = np.array(_triple("linear_attention", part, f"{texts['kernel']}.{texts['op']}", runtime_of(texts), trial))
+    form = np.array(
+        _constants_of("linear_attention", part, f"{texts['kernel']}.{texts['op']}", runtime_of(texts), trial)
+    )
     keys, values = (numbers[f"num_{x}_heads"] * numbers[f"head_{x}_dim"] for x in "kv")
     if "conv" in texts["kernel"]:
         channels = keys

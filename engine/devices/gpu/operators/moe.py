@@ -31,7 +31,8 @@ from engine.kernels.jit import kernel
 
 CLASSES = 8  # of experts by load
 _DEEP = 32.0
-_MANY = 256.0  # tokens at which half of sorting many is paid: few are sorted in one block, many by a chain of kernels
+# tokens at which half of sorting many is paid: few are sorted in one block, many by a chain of kernels; assumed
+_MANY = 256.0
 
 # a format on a part: the first three as in `gemm.FORMAT`, then the kernel's constants
 FORMAT = ("flop_s", "in_bytes", "weight_bytes", "start", "share", "passes", "sort", "block", "step", "read")
