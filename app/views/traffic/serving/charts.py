@@ -50,7 +50,7 @@ def along(shown: Sequence[OperatingPoint], now: OperatingPoint, load: ServingLoa
     levels = [p.level for p in shown] + [now.level]
     left, right = min(levels) / 1.15, max(levels) * 1.15
     across = log_axis(left, right, "Clients") if load.closed else span("Load (requests/s)", 0, right, nticks=8)
-    start, at_now = (math.log10(1.02 * left), math.log10(now.level)) if load.closed else (0.0, now.level)
+    end, at_now = (math.log10(right), math.log10(now.level)) if load.closed else (right, now.level)
     sure = [(p.level, ends) for p in shown if math.isfinite((ends := p.report.ttft.p99).low)]
     bottoms, tops = [max(y(e.low), low) for _, e in sure], [min(y(e.high), high) for _, e in sure]
     data = area([at for at, _ in sure], bottoms, tops, SHADE)
@@ -75,7 +75,7 @@ def along(shown: Sequence[OperatingPoint], now: OperatingPoint, load: ServingLoa
     notes = [note(at_now, math.log10(high), "now", "left top", (4, 0))]
     for name, most in load.limits:
         data.append(rule([left if load.closed else 0.0, right], [y(most)] * 2, NEUTRAL))
-        notes.append(note(start, math.log10(y(most)), f"limit of {LIMITS[name]}", "left bottom"))
+        notes.append(note(end, math.log10(y(most)), f"limit of {LIMITS[name]}", "right bottom"))
     up = log_axis(low, high, f"Time ({y.unit})")
     return style(data, across, up, _TALL, dark, notes=notes, legend=True)
 
