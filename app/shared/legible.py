@@ -32,6 +32,10 @@ STYLE = """<style>
 @media (max-width: 900px) {
   [data-testid="stHorizontalBlock"]:has(.st-key-pair) > [data-testid="stColumn"] { min-width: 100%; }
 }
+@media (max-width: 700px) {
+  .st-key-wiring { overflow-x: auto; }
+  .st-key-wiring > * { min-width: 560px; }
+}
 .st-key-rooms { gap: 0 !important; flex-wrap: nowrap; justify-content: space-between; }
 .st-key-rooms a { padding: 8px 6px; min-height: 44px; }
 @media (max-width: 768px) { [data-testid="stExpandSidebarButton"]::after { content: "Settings"; font-size: 13px; } }

@@ -41,7 +41,7 @@ def wires(report: Report) -> None:
         if parts.mobile():
             parts.figure(charts.links(report.links, parts.dark()), alt, "wires")
         else:
-            parts.figure(node_charts.topology(facts.topology(report), parts.dark()), alt, "wires")
+            parts.figure(node_charts.topology(facts.topology(report), parts.dark()), alt, "wiring")
 
 
 @boundary.fragment
