@@ -20,7 +20,7 @@ sys.dont_write_bytecode = False
 
 TOGETHER = {
     "browser": ("app/browser/",),  # one server and one browser
-    "numerics": ("reference/numerics/", "app/numerics/"),  # networks trained for all of them
+    "numerics": ("reference/lab/numerics/", "app/numerics/"),  # networks trained for all of them
     "choose": ("laws/choose/", "app/choose/"),  # the questions that the page offers answered
     "published": ("published/", "app/published/"),  # every claim predicted
 }

@@ -46,14 +46,6 @@ WIDE_DEEP_CAPTION = (
     "scale per channel, ranges clipped at 99.99%. {rows:,} synthetic rows trained, {held_out:,} held out, {share} of "
     "them without a click: no evidence about Criteo's data."
 )
-DIGITS_ANSWER = "{binary} of digits right in one bit, {plain} in FP32; "
-DIGITS = "Perceptron trained here, FP32 and one bit"
-DIGITS_TABLE_ALT = "Accuracy, size and rate of the perceptron in FP32 and in one bit"
-DIGITS_CAPTION = (
-    "Hidden layers of {hidden}; 1,797 handwritten digits (UCI, 1998), {held_out} of them held out. One thread, all "
-    "held-out images in a batch."
-)
 WIDE_DEEP_TITLE = "Wide & Deep trained here"
 WIDE_DEEP_SAYS = "FP32 against INT8 on held-out rows, error by layer, samples per second"
-DIGITS_SAYS = "FP32 against one bit on handwritten digits"
 RUN_HELP = "Runs on this host for about ten seconds, taking turns with other readers' runs."

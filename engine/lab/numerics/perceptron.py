@@ -41,11 +41,3 @@ def backward(layers: Layers, inputs: Sequence[np.ndarray], slope: np.ndarray) ->
 def sigmoid(z: np.ndarray) -> np.ndarray:
     """Logistic function. [-]"""
     return 1 / (1 + np.exp(-z))
-
-
-def softmax_slope(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Gradient of the mean cross entropy of classes ``[n]`` under a softmax of logits ``[n, classes]``. [nat]"""
-    p = np.exp(logits - logits.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
-    p[np.arange(len(labels)), labels] -= 1
-    return p / len(labels)

@@ -1,4 +1,4 @@
-"""Networks trained on this host and what fewer bits cost them: Wide & Deep in INT8, a perceptron in one bit.
+"""Wide & Deep trained on this host, and what INT8 costs it.
 
 Measurements: accuracies on rows held out of training, times of this host at this moment.
 """
@@ -11,7 +11,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.lab.numerics.binary_mlp import digits, float_classes, thermometer, train_binary, train_float
 from engine.lab.numerics.criteo import clicks
 from engine.lab.numerics.metrics import auc, log_loss, sqnr_db
 from engine.lab.numerics.wide_deep import WideDeep, prepare, probabilities, train
@@ -34,10 +33,10 @@ class Quality:
 
     precision: str
     accuracy: float
-    auc: float | None = None
-    log_loss: float | None = None  # [nat]
-    changed: float | None = None  # share of answers other than FP32's
-    layers_db: tuple[float, ...] = ()  # signal over error of what each deep layer is given, against FP32. [dB]
+    auc: float
+    log_loss: float  # [nat]
+    changed: float  # share of answers other than FP32's
+    layers_db: tuple[float, ...]  # signal over error of what each deep layer is given, against FP32. [dB]
 
 
 @dataclass(frozen=True)
@@ -134,41 +133,3 @@ def wide_deep_study(
             done += 1
             _report(progress, done, steps)
     return WideDeepStudy(rows, held_out, float(1 - test.clicked.mean()), tuple(quality), tuple(speed))
-
-
-@dataclass(frozen=True)
-class DigitsStudy:
-    """A perceptron of two hidden layers on handwritten digits, in FP32 and in one bit."""
-
-    hidden: tuple[int, int]
-    held_out: int
-    quality: tuple[Quality, ...]  # FP32, binary
-    weight_bytes: tuple[float, float]
-    image_s: tuple[float, float]  # of an image in a batch of all held out, one thread. [s]
-
-
-def digits_study(hidden: tuple[int, int] = (512, 512), seed: int = 0, progress: Progress | None = None) -> DigitsStudy:
-    """Train both on the same images and judge both on the same held-out ones."""
-    images = digits(seed)
-    values = [(x / 16).astype(np.float32) for x in (images.train, images.test)]
-    layers = train_float(values[0], images.train_labels, hidden, seed=seed)
-    _report(progress, 1, 3)
-    binary = train_binary(thermometer(images.train), images.train_labels, hidden, seed=seed)
-    _report(progress, 2, 3)
-    bits, clock = thermometer(images.test), clock_for(1)
-    answers = (float_classes(layers, values[1]), binary.classes(bits))
-    times = (
-        sample(lambda: float_classes(layers, values[1]), clock, seconds=0.5),
-        sample(lambda: binary.classes(bits, threads=1), clock, seconds=0.5),
-    )
-    _report(progress, 3, 3)
-    return DigitsStudy(
-        hidden=hidden,
-        held_out=len(bits),
-        quality=tuple(
-            Quality(name, float((judged == images.test_labels).mean()), changed=float((judged != answers[0]).mean()))
-            for name, judged in zip(("FP32", "Binary"), answers, strict=True)
-        ),
-        weight_bytes=(4.0 * sum(w.size for w, _ in layers), binary.stored_bits / 8),
-        image_s=(times[0].median / len(bits), times[1].median / len(bits)),
-    )

@@ -1,5 +1,5 @@
-"""What the app asks a measuring process for: a kernel or a block with what the CPU model expected of it, and networks
-trained here."""
+"""What the app asks a measuring process for: a kernel or a block with what the CPU model expected of it, and a
+network trained here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.lab.host.measure.fused import FusedRun, measure_block
 from engine.lab.host.measure.kernels import kernel_named
 from engine.lab.host.measure.predict import predict_op
 from engine.lab.host.measure.run import Bounds, KernelRun, measure_kernel
-from engine.lab.numerics.trained import DigitsStudy, WideDeepStudy, digits_study, wide_deep_study
+from engine.lab.numerics.trained import WideDeepStudy, wide_deep_study
 from engine.lab.probe import MeasuredRoofline
 from engine.lab.timing import Progress
 
@@ -47,8 +47,3 @@ def block(name: str, bounds: Bounds, progress: Progress) -> FusedRun:
 def wide_deep(rows: int, progress: Progress) -> WideDeepStudy:
     """Wide & Deep trained on so many rows, in FP32 and INT8. A measurement."""
     return wide_deep_study(rows, batches=(512,), held_out=rows, progress=progress)
-
-
-def digits(progress: Progress) -> DigitsStudy:
-    """A perceptron on handwritten digits, in FP32 and in one bit. A measurement."""
-    return digits_study(progress=progress)

@@ -6,8 +6,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.kernels.jit import JIT_ENABLED
-from engine.lab.numerics import trained
-from engine.lab.numerics.trained import digits_study, wide_deep_study
+from engine.lab.numerics.trained import wide_deep_study
 from engine.lab.timing import MeasurementCancelled
 from engine.numerics.formats import NumericsError
 
@@ -32,25 +31,10 @@ def test_wide_deep_is_judged_in_each_precision():
         wide_deep_study(8192, (32,), held_out=5000, progress=lambda done, of: False)
 
 
-def test_digits_keep_most_of_their_accuracy_in_a_bit():
-    study = digits_study((64, 64))
-    exact, binary = study.quality
-    assert exact.accuracy > 0.94
-    assert 0.8 < binary.accuracy <= 1
-    assert study.weight_bytes[0] > 4 * study.weight_bytes[1]
-
-
-def test_mistakes_are_named(capsys, monkeypatch):
+def test_mistakes_are_named(capsys):
     with pytest.raises(NumericsError, match="rows is 10; allowed: 1024 to"):
         wide_deep_study(10)
     with pytest.raises(NumericsError, match="batch is 0; allowed"):
         wide_deep_study(2048, (0,))
     assert main(["measure", "wide-deep", "--batch", "0"]) == 2
     assert capsys.readouterr().err == "batch is 0; allowed: 1 to 65536\n"
-
-    def missing(seed: int) -> None:
-        raise NumericsError("the digits come with scikit-learn, which is not installed here: pip install scikit-learn")
-
-    monkeypatch.setattr(trained, "digits", missing)
-    assert main(["measure", "binary-mlp"]) == 2
-    assert capsys.readouterr().err.startswith("the digits come with scikit-learn")
