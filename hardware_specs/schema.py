@@ -201,6 +201,7 @@ class NicMemory(Record):
     nearest: Cycles  # of an access, engine clock
     farthest: Cycles
     width: Bytes | None = None  # an access moves at most
+    ports: Count | None = None  # accesses that each starts a cycle; None: one
 
 
 class SmartNic(Record):

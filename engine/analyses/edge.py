@@ -49,6 +49,7 @@ class Forwarding:
     """Traffic a SmartNIC passes on while so many of its threads infer. Estimates."""
 
     executors: int
+    busy: float  # share of their engines' issue slots that they take
     line_bytes_per_s: float  # of all ports
     cycles_per_s: float  # left to packets
     drop_bytes: float  # smallest packet forwarded at line rate
@@ -62,11 +63,16 @@ def nic_of(scenario: Scenario) -> Device | None:
 
 
 def forwarding(
-    device: Device, executors: int, sizes: Sequence[int] = PACKETS, model: Mapping[str, float] | None = None
+    device: Device,
+    executors: int,
+    sizes: Sequence[int] = PACKETS,
+    model: Mapping[str, float] | None = None,
+    busy: float = 1.0,
 ) -> Forwarding:
     """What a network processor forwards at each packet size while it infers on so many executors.
 
-    ``model`` are parameters that a scenario sets, of this device's family or of others.
+    ``model`` are parameters that a scenario sets, of this device's family or of others. ``busy`` is how much executors
+    have to do: the share of their engines' issue slots that they take. [-]
     """
     path = family(device.kind).packets
     if path is None:
@@ -75,15 +81,10 @@ def forwarding(
     most = path.most(device)
     if not 0 <= executors <= most:
         raise ScenarioError(f"executors is {executors}; allowed: 0 to {most}")
-    model = own_model(device, model or {})
-    return Forwarding(
-        executors=executors,
-        line_bytes_per_s=path.line(device),
-        cycles_per_s=path.budget(device, executors, model),
-        drop_bytes=path.smallest(device, executors, model),
-        sizes=tuple(sizes),
-        bytes_per_s=tuple(path.rate(device, size, executors, model) for size in sizes),
-    )
+    if not 0.0 <= busy <= 1.0:
+        raise ScenarioError(f"busy is {busy:g}; allowed: 0 to 1")
+    cycles, least, rates = path.beside(device, sizes, executors, busy, own_model(device, model or {}))
+    return Forwarding(executors, busy, path.line(device), cycles, least, tuple(sizes), rates)
 
 
 def depth_first_of(scenario: Scenario) -> DepthFirstComparison:

@@ -64,6 +64,7 @@ def _camera(p: argparse.ArgumentParser) -> None:
 def _forward(p: argparse.ArgumentParser) -> None:
     p.add_argument("device", nargs="?", default="agilio-cx-2x40")
     p.add_argument("--executors", type=int, help="threads that infer; the part's own when left out")
+    p.add_argument("--busy", type=float, default=1.0, help="share of their engines' issue slots they take (default 1)")
 
 
 ANALYSES: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Answer]] = {

@@ -76,8 +76,9 @@ def forward(args: argparse.Namespace) -> _Answer:
     if wanted is None:
         path = family(device.kind).packets
         wanted = path.usual(device) if path is not None else 0
-    result = forwarding(device, wanted)
-    sentences = [f"{device.name}: {result.executors} executors, line rate from {result.drop_bytes:.0f} B on"]
+    result = forwarding(device, wanted, busy=args.busy)
+    busy = f"{result.executors} executors {percent(result.busy)} busy"
+    sentences = [f"{device.name}: {busy}, line rate from {result.drop_bytes:.0f} B on"]
     for size, rate in zip(result.sizes, result.bytes_per_s, strict=True):
         share = percent(rate / result.line_bytes_per_s)
         sentences.append(f"{size:6} B {8e-9 * rate:8.1f} Gbit/s  {share} of line rate")

@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any
 
 from engine.analyses.depth_first import compare
+from engine.analyses.edge import forwarding
 from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.devices.common.contract import Job
 from engine.devices.cpu import family as cpu
-from engine.devices.smartnic import family as smartnic
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
@@ -172,10 +172,9 @@ def _cpu_power() -> float:
     return _power(BNN_EXEC) - IDLE_W
 
 
-def _forwarded(packet: float) -> float:
+def _forwarded(packet: int) -> float:
     """Gbit/s forwarded at a packet size while 256 executors infer."""
-    device = default_catalog().device("agilio-cx-2x40")
-    return 8e-9 * smartnic.forwarding_rate(device, packet, 256, smartnic.FAMILY.model(device))
+    return 8e-9 * forwarding(default_catalog().device("agilio-cx-2x40"), 256, (packet,)).bytes_per_s[0]
 
 
 # --- depth-first execution -------------------------------------------------------------------------------------------

@@ -370,8 +370,8 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
             refused = ScenarioError if knobs else NotThereError
             raise refused(f"tile is {'x'.join(map(str, scenario.tile))}: {device.name} has {names}")
         for value, knob in zip(scenario.tile, knobs, strict=True):
-            if value not in knob.values:
-                raise ScenarioError(f"tile.{knob.name} is {value}: {', '.join(map(str, knob.values))} are allowed")
+            if not knob.takes(value):
+                raise ScenarioError(f"tile.{knob.name} is {value}: {knob.allowed} are allowed")
     known = {s.name for s in fam.switches}
     for name in scenario.switches:
         if name not in known:

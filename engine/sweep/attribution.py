@@ -63,7 +63,7 @@ def _between(
 
     def tile_fits(tile: tuple[int, ...]) -> bool:
         return not tile or (
-            len(tile) == len(sizes) and all(v in k.values for v, k in zip(tile, offered.knobs, strict=True))
+            len(tile) == len(sizes) and all(k.takes(v) for v, k in zip(tile, offered.knobs, strict=True))
         )
 
     changes = {

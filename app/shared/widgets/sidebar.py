@@ -158,7 +158,7 @@ def _tile(scenario: Scenario, offered: Choices) -> None:
         chosen = f"{of.none} ({auto[knob.name]})" if not scenario.tile and knob.name in auto else str(of.none)
         column.selectbox(
             _label(of, knob.label),
-            [_AUTO, *knob.values],
+            [_AUTO, *sorted({*knob.values, *([now] if now != _AUTO else [])})],
             format_func=lambda v, chosen=chosen: chosen if v == _AUTO else str(v),
             help=of.help,
             **controlled(f"w.tile.{knob.name}", now, lambda value, at=at: _tiled(at, value), (chosen, *knob.values)),

@@ -74,16 +74,16 @@ def placements(places: Sequence[Placement], limit_s: float | None, dark: bool) -
     return rows(labels, shown, x, dark, least=56, more=more, notes=notes, legend=True)
 
 
-def forwarding(forwardings: Sequence[Forwarding], chosen: int, dark: bool) -> Figure:
-    """Traffic passed on against packet size, a line for each number of executors; the chosen one is coloured."""
+def forwarding(forwardings: Sequence[Forwarding], dark: bool) -> Figure:
+    """Traffic passed on against packet size, a line for each load of inference; that of full load is coloured."""
     data = []
     for at, f in enumerate(forwardings):
         look: Trace = {"width": 1.4, "dash": ("dot", "dash", "dashdot")[at % 3]}
-        if f.executors == chosen:
+        if f.busy == 1.0:
             look = {"width": 2.4, "size": 6}
-        name, rates = f"{f.executors} executors", [fmt.GIGABIT(rate) for rate in f.bytes_per_s]
+        name, rates = f"executors {f.busy:.0%} busy", [fmt.GIGABIT(rate) for rate in f.bytes_per_s]
         says = f"{name}<br>%{{x}} B: %{{y:.3g}} Gbit/s<extra></extra>"
-        data.append(line(f.sizes, rates, PICK[dark] if f.executors == chosen else NEUTRAL, says, name=name, **look))
+        data.append(line(f.sizes, rates, PICK[dark] if f.busy == 1.0 else NEUTRAL, says, name=name, **look))
     top = fmt.GIGABIT(max(f.line_bytes_per_s for f in forwardings))
     x = span("Packet size (B)", 0, max(forwardings[0].sizes) * 1.02)
     return style(data, x, span("Forwarded (Gbit/s)", 0, top * 1.1, grid=True), 340, dark, legend=True)

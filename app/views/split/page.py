@@ -159,14 +159,13 @@ def packets(scenario: Scenario, report: Report | None) -> None:
     path = family(device.kind).packets if device is not None else None
     if device is None or path is None:
         return
-    most, memories = path.most(device), path.memories(device, 64.0)
-    chosen = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else path.usual(device)
-    counts = sorted({0, chosen, min(360, most), most})
-    rates = [forwarding(device, n, model=named(scenario).model) for n in counts]
-    now = next(r for r in rates if r.executors == chosen)
-    answer = texts.FORWARDING_ANSWER.format(executors=chosen, size=now.drop_bytes)
+    memories = path.memories(device, 64.0)
+    each = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else path.usual(device)
+    chosen = min(each * scenario.streams, path.most(device))
+    rates = [forwarding(device, chosen, model=named(scenario).model, busy=busy) for busy in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    answer = texts.FORWARDING_ANSWER.format(executors=chosen, size=rates[-1].drop_bytes)
     with parts.card("Forwarding while inferring", answer):
-        fig = charts.forwarding(rates, chosen, parts.dark())
+        fig = charts.forwarding(rates, parts.dark())
         parts.figure(fig, texts.FORWARDING_ALT.format(answer=answer), "forwarding")
         by_level: dict[str, list[str]] = {}
         for fit in report.memory if report is not None else ():

@@ -23,7 +23,7 @@ PLACES_CAPTION = (
     "answers travel back; the cuts above send decoded inputs and end with the answer."
 )
 WHAT_IFS_CAPTION = "What-ifs and layer formats are of the scenario's own system; these machines are the catalog's."
-FORWARDING_ANSWER = "with {executors} executors, line rate from {size:.0f} B up; smaller packets are dropped"
+FORWARDING_ANSWER = "with {executors} executors busy, line rate from {size:.0f} B up; some smaller packets are dropped"
 FORWARDING_ALT = "Forwarded traffic against packet size: {answer}."
 WAIT_COLUMN = "Wait for 64 B (cycles)"
 MEMORIES_ALT = "Memories of the network processor with latency and width"

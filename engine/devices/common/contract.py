@@ -81,12 +81,23 @@ class Switch:
 
 @dataclass(frozen=True)
 class Knob:
-    """A tiling choice: its name, its label, the values it may take, and for which networks it matters (None: all)."""
+    """A tiling choice: its name, its label, the values it may take or those listed of all between `limits`, and for
+    which networks it matters (None: all)."""
 
     name: str
     label: str
     values: tuple[int, ...]
     applies: Callable[[Graph], bool] | None = None
+    limits: tuple[int, int] | None = None
+
+    def takes(self, value: int) -> bool:
+        """Whether it may have that value."""
+        return value in self.values or (self.limits is not None and self.limits[0] <= value <= self.limits[1])
+
+    @property
+    def allowed(self) -> str:
+        """What it may be, in words."""
+        return ", ".join(map(str, self.values)) if self.limits is None else f"{self.limits[0]} to {self.limits[1]}"
 
 
 @dataclass(frozen=True)
@@ -328,9 +339,8 @@ class PacketPath:
     ----------
     most, usual : device -> threads that may infer, and those its document has infer. [-]
     line : device -> traffic of all its ports. [B/s]
-    budget : (device, threads, model) -> cycles left to packets. [cycle/s]
-    smallest : (device, threads, model) -> smallest packet forwarded at line rate. [B]
-    rate : (device, packet [B], threads, model) -> traffic it forwards. [B/s]
+    beside : (device, packets [B], threads, share of their engines' slots that they issue in, model) -> slots left to
+        packets [1/s], smallest packet forwarded at line rate [B], traffic forwarded at each size [B/s].
     times : job -> between two packets forwarded beside the job, and of one that is alone. [s]
     memories : device -> each memory its threads read, and the wait for so many bytes of it. [B], [cycle]
     """
@@ -338,9 +348,9 @@ class PacketPath:
     most: Callable[[Device], int]
     usual: Callable[[Device], int]
     line: Callable[[Device], float]
-    budget: Callable[[Device, float, Mapping[str, float]], float]
-    smallest: Callable[[Device, float, Mapping[str, float]], float]
-    rate: Callable[[Device, float, float, Mapping[str, float]], float]
+    beside: Callable[
+        [Device, Sequence[float], float, float, Mapping[str, float]], tuple[float, float, tuple[float, ...]]
+    ]
     times: Callable[[Job], tuple[float, float]]
     memories: Callable[[Device, float], tuple[tuple[NicMemory, float], ...]]
 

@@ -15,6 +15,9 @@ import numpy as np
 from engine.devices.common.column import exceeds, larger, smaller
 from hardware_specs.schema import Device, NicMemory, SmartNic
 
+NEAR = ("cls", "ctm", "imem")
+"""Memories on the chip that packets use, smallest first."""
+
 
 def nic_of(device: Device) -> SmartNic:
     """The spec's network processor."""
@@ -38,52 +41,66 @@ class WeightPlacement:
         return self.shares.get("emem", 0.0)
 
 
-def read_cycles(device: Device, name: str, size: float, foreign: bool = False) -> float:
+def read_cycles(device: Device, name: str, size: float, foreign: float = 0.0) -> float:
     """One thread's wait for so many bytes [B] of a memory, an access after the other. [cycle]
 
-    A memory of the own island or engine answers at its nearest, one of a foreign island at its farthest, one of the
-    chip in between. Nothing where the part lists no such memory.
+    A memory of the own island or engine answers at its nearest, one of a `foreign` island (1.0) at its farthest, one of
+    the chip in between. Nothing where the part lists no such memory.
     """
     memory = nic_of(device).memory(name)
     if memory is None:
         return 0.0
-    accesses = np.ceil(size / memory.width.si) if memory.width is not None else 1.0
     near, far = memory.nearest.si, memory.farthest.si
-    latency = (near + far) / 2.0 if memory.per == "chip" else far if foreign else near
-    return accesses * latency
+    latency = (near + far) / 2.0 if memory.per == "chip" else near + foreign * (far - near)
+    return accesses(memory, size) * latency
 
 
-def capacity_of(device: Device, memory: NicMemory) -> float:
-    """All memories of a kind together. [B]"""
+def islands_of(device: Device) -> float:
+    """Groups of engines that share fast memories. [-]"""
     islands = nic_of(device).islands
-    return memory.capacity.si * (islands.si if memory.per == "island" and islands is not None else 1.0)
+    return islands.si if islands is not None else 1.0
 
 
-def home_of(device: Device, size: float, near: bool = False) -> WeightPlacement:
-    """Where so many bytes of weights [B] lie.
+def capacity_of(memory: NicMemory, islands: float) -> float:
+    """What memories of a kind hold together in so many islands. [B]"""
+    return memory.capacity.si * (islands if memory.per == "island" else 1.0)
+
+
+def accesses_per_s(device: Device, memory: NicMemory, islands: float) -> float:
+    """Accesses that the ports of a memory take, in so many islands together. [1/s]"""
+    ports = memory.ports.si if memory.ports is not None else 1.0
+    return ports * nic_of(device).clock.si * (islands if memory.per == "island" else 1.0)
+
+
+def accesses(memory: NicMemory, size: float) -> float:
+    """Accesses that so many bytes [B] take. [-]"""
+    return np.ceil(size / memory.width.si) if memory.width is not None else 1.0
+
+
+def home_of(device: Device, size: float, near: bool = False, islands: float = 1.0) -> WeightPlacement:
+    """Where so many bytes of weights [B] lie, those of an inference over the memories of so many islands.
 
     The cache before the DRAM holds all of what fits; what is read in turn and is larger leaves less, and nothing from
     twice its size on. `near` takes the island memories and the one all islands share first, smallest first.
     """
     nic = nic_of(device)
     if near:
-        for name in ("cls", "ctm", "imem"):
+        for name in NEAR:
             memory = nic.memory(name)
-            if memory is not None and size <= capacity_of(device, memory):
+            if memory is not None and size <= capacity_of(memory, islands):
                 return WeightPlacement({name: 1.0})
     cache = nic.memory("emem-cache")
     hit = smaller(1.0, larger(0.0, 2.0 - size / cache.capacity.si)) if cache is not None else 0.0
     return WeightPlacement({name: share for name, share in (("emem-cache", hit), ("emem", 1.0 - hit)) if share > 0.0})
 
 
-def input_cycles(device: Device, inputs: float, threads: float) -> tuple[float, float]:
+def input_cycles(device: Device, inputs: float, threads: float, islands: float) -> tuple[float, float]:
     """A thread's wait for a layer's input bits: (once a layer, again for each neuron). [cycle]
 
-    The input waits in the island its packet came to; other islands, if there are any, read it across. A thread keeps
+    The input waits in the island its packet came to; other islands that work on it read it across. A thread keeps
     it in its share of the engine's registers where it fits, else reads it again for every neuron.
     """
-    islands = nic_of(device).islands
-    read = read_cycles(device, "ctm", inputs / 8.0, foreign=islands is None or islands.si > 1.0)
+    read = read_cycles(device, "ctm", inputs / 8.0, foreign=exceeds(islands, 1.0))
     registers = nic_of(device).memory("registers")
     lacks = 0.0 if registers is None else exceeds(inputs / 8.0, registers.capacity.si / threads)
     return read * (1.0 - lacks), read * lacks

@@ -11,7 +11,7 @@ from app.views.split import charts
 from engine.analyses.camera import placements
 from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
 from engine.analyses.split import best_split
-from engine.devices.smartnic import family
+from engine.devices.smartnic import family, slots
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError, encode
 from tests.app.valid import valid
@@ -115,7 +115,7 @@ def test_figures_hold_the_numbers(dark):
     _, travel = (trace for trace in places.data if trace.type == "bar")
     assert [b + x for b, x in zip(travel.base, travel.x)] == pytest.approx([1e3 * p.latency_s for p in found])
     nic = nic_of(PRESETS["tonic-fc"].scenario)
-    lines = valid(charts.forwarding([forwarding(nic, n) for n in (0, 256)], 256, dark))
+    lines = valid(charts.forwarding([forwarding(nic, 256, busy=busy) for busy in (0.0, 1.0)], dark))
     assert max(lines.data[0].y) == pytest.approx(80)
     depth = depth_first_of(PRESETS["edge-camera"].scenario.with_(system="arm-edge", scheme="single", split=0))
     drawn = valid(charts.chains(depth, 1, dark))
@@ -127,7 +127,7 @@ def test_forwarding_is_the_family_s_and_refuses_others():
     nic = nic_of(PRESETS["tonic-fc"].scenario)
     found = forwarding(nic, 256, (64, 512))
     model = family.FAMILY.model(nic)
-    assert found.bytes_per_s == tuple(family.forwarding_rate(nic, s, 256, model) for s in (64, 512))
+    assert found.bytes_per_s == slots.beside(nic, (64, 512), 256, 1.0, model)[2]
     assert 64 < found.drop_bytes <= 512
     with pytest.raises(ScenarioError, match="executors is 481; allowed: 0 to 480"):
         forwarding(nic, 481)

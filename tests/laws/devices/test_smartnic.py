@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,11 +12,11 @@ from hypothesis import strategies as st
 
 from engine.analyses.edge import forwarding, nic_of
 from engine.devices.common.contract import Job, Unsupported
-from engine.devices.smartnic import family
+from engine.devices.smartnic import family, layer, slots
 from engine.devices.smartnic.memory import WeightPlacement, answer_cycles, home_of, input_cycles
 from engine.evaluate import evaluate
 from engine.resolve.bind import named
-from engine.scenario import Scenario
+from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 from tests.effort import examples
@@ -32,6 +33,8 @@ def job(
     workload="binary-fc-4096",
     near=False,
     threads=6,
+    streams=1,
+    **model,
 ):
     """One binary layer (or a whole binary network) on the NIC."""
     spec = default_catalog().device(NIC)
@@ -48,12 +51,23 @@ def job(
         context=1.0,
         max_context=1.0,
         ways=1,
-        streams=1,
+        streams=streams,
         format="binary",
         tile=tile,
-        switches={"network": False, "weights-near": near},
-        model={**MODEL, "threads_for_inference": float(threads)},
+        switches={
+            "network": False,
+            "weights-near": near,
+            "whole-islands": model.pop("whole", False),
+            "pipeline": model.pop("pipeline", False),
+        },
+        model={**MODEL, "threads_for_inference": float(threads), **model},
     )
+
+
+def layer_s(inputs: int, neurons: int, executors: int, home=None) -> tuple[float, float]:
+    """One layer over so many executors of one inference, weights in the cache before the DRAM."""
+    spec = default_catalog().device(NIC)
+    return layer.layer_s(spec, inputs, neurons, slots.infers(spec, executors, MODEL), home or home_of(spec, 1.0), MODEL)
 
 
 def test_latency_is_affine_in_neurons_with_the_chain_as_its_constant():
@@ -72,25 +86,26 @@ def test_no_layer_beats_the_engines(inputs, neurons, batch, executors):
     took = cost.seconds.sum(axis=1)
     assert np.isfinite(took).all()
     assert (cost.flops <= took * cost.peak * (1 + 1e-9)).all()
-    assert cost.total_s >= family.chain_s(default_catalog().device(NIC), executors, MODEL)
+    assert cost.total_s >= layer.chain_s(default_catalog().device(NIC), executors, MODEL)
 
 
 def test_more_executors_shorten_the_work_and_lengthen_the_chain():
     spec = default_catalog().device(NIC)
     counts = (1, 8, 32, 64, 128, 256)
-    cached = home_of(spec, 1.0)
-    work = [sum(family.layer_s(spec, 4096, 16384, e, cached, MODEL)) for e in counts]
-    chain = [family.chain_s(spec, e, MODEL) for e in counts]
+    work = [sum(layer_s(4096, 16384, e)) for e in counts]
+    chain = [layer.chain_s(spec, e, MODEL) for e in counts]
     assert work == sorted(work, reverse=True)
     assert chain == sorted(chain)
     # threads of one engine share its issue slot: six of them finish no faster together than one after the other
-    six, one = (sum(family.layer_s(spec, 4096, n, n, cached, MODEL)) for n in (6, 1))
+    six, one = (sum(layer_s(4096, n, n)) for n in (6, 1))
     assert six <= 6 * one
 
 
 def test_weights_lie_in_the_smallest_memory_asked_for_and_spill_to_the_dram_by_size():
     spec = default_catalog().device(NIC)
-    at = {size: dict(home_of(spec, size * 2.0**20, near=True).shares) for size in (0.3, 1.2, 3.9, 5, 8, 13)}
+    at = {
+        size: dict(home_of(spec, size * 2.0**20, near=True, islands=5.0).shares) for size in (0.3, 1.2, 3.9, 5, 8, 13)
+    }
     assert [list(shares) for shares in at.values()] == [
         ["cls"],
         ["ctm"],
@@ -140,17 +155,17 @@ def test_nearer_weights_help_where_waits_show():
 
 def test_an_input_beyond_the_registers_is_read_again_for_every_neuron():
     spec = default_catalog().device(NIC)
-    assert input_cycles(spec, 4096, 6) == (800, 0)  # 512 B of 682 B: eight accesses to another island
-    assert input_cycles(spec, 8192, 6) == (0, 1600)
-    assert input_cycles(spec, 8192, 4)[1] == 0
+    assert input_cycles(spec, 4096, 6, 5) == (800, 0)  # 512 B of 682 B: eight accesses to another island
+    assert input_cycles(spec, 4096, 6, 1) == (400, 0)  # and to the own one
+    assert input_cycles(spec, 8192, 6, 5) == (0, 1600)
+    assert input_cycles(spec, 8192, 4, 5)[1] == 0
     assert answer_cycles(spec, 4096) == 200 + 8 * 200
 
 
 def test_waits_for_weights_show_only_without_other_threads():
-    spec = default_catalog().device(NIC)
     homes = [WeightPlacement({name: 1.0}) for name in ("ctm", "emem-cache", "emem")]
-    alone = [family.layer_s(spec, 4096, 1, 1, home, MODEL)[1] for home in homes]
-    full = [family.layer_s(spec, 4096, 256, 256, home, MODEL)[1] for home in homes]
+    alone = [layer_s(4096, 1, 1, home)[1] for home in homes]
+    full = [layer_s(4096, 256, 256, home)[1] for home in homes]
     assert alone == sorted(alone)
     assert alone[0] < alone[2]
     assert full[0] <= full[2]
@@ -176,18 +191,28 @@ def test_weights_beyond_the_cache_come_from_dram_and_beyond_the_dram_do_not_fit(
 def test_forwarding_keeps_line_rate_from_512_bytes_on_and_drops_below():
     spec = default_catalog().device(NIC)
     line = 10e9
-    for size in (512, 1024, 1518):
-        assert family.forwarding_rate(spec, size, 256, MODEL) == pytest.approx(line)
-    assert family.forwarding_rate(spec, 64, 256, MODEL) < 0.5 * line
-    rates = [family.forwarding_rate(spec, s, 256, MODEL) for s in family.PACKETS]
-    assert rates == sorted(rates)
-    drop = family.drop_point(spec, 256, MODEL)
-    assert family.forwarding_rate(spec, drop * 1.01, 256, MODEL) == pytest.approx(line)
-    assert family.forwarding_rate(spec, drop * 0.9, 256, MODEL) < line
-    budgets = [family.packet_budget(spec, e, MODEL) for e in (0, 64, 256, 360, 480)]
+    left, least, rates = slots.beside(spec, family.PACKETS, 256, 1.0, MODEL)
+    assert rates[3:] == pytest.approx([line] * 3)
+    assert rates[0] < 0.5 * line
+    assert list(rates) == sorted(rates)
+    around = slots.beside(spec, (least * 0.9, least * 1.01), 256, 1.0, MODEL)[2]
+    assert around[0] < line == pytest.approx(around[1])
+    budgets = [slots.beside(spec, (), e, 1.0, MODEL)[0] for e in (0, 64, 256, 360, 480)]
     assert budgets == sorted(budgets, reverse=True)
+    assert left == budgets[2]
     assert budgets[0] == pytest.approx(60 * 800e6)
     assert budgets[-1] == 0.0
+
+
+def test_line_rate_falls_with_what_executors_issue():
+    """Five loads of inference: more of it never forwards more, and full load less than none below some packet size."""
+    spec = default_catalog().device(NIC)
+    rates = [forwarding(spec, 360, busy=share).bytes_per_s for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    for less, more in pairwise(rates):
+        assert all(a >= b for a, b in zip(less, more, strict=True))
+    assert rates[0][0] > 2 * rates[-1][0]
+    with pytest.raises(ScenarioError, match=r"^busy is 2; allowed: 0 to 1"):
+        forwarding(spec, 360, busy=2)
 
 
 def test_memories_of_an_island_are_small_and_near_those_of_the_chip_large_and_far():
@@ -225,7 +250,7 @@ def test_only_binary_layers_run_and_the_reason_is_one_sentence():
 def test_three_layers_pay_three_chains():
     cost = family.price(job(workload="binary-mlp-mnist"))
     chains = cost.seconds[:, 5].sum()
-    assert chains == pytest.approx(3 * family.chain_s(default_catalog().device(NIC), 256, MODEL))
+    assert chains == pytest.approx(3 * layer.chain_s(default_catalog().device(NIC), 256, MODEL))
     assert sum(s.duration_s for s in cost.timeline) == pytest.approx(cost.total_s, rel=1e-9)
 
 
@@ -253,23 +278,112 @@ def latency(**fields: object) -> float:
 
 @pytest.mark.parametrize("executors", [8, 128, 256, 360])
 def test_more_threads_an_engine_are_never_slower_and_too_few_are_refused(executors):
-    times = [latency(tile=(executors, 512), **turned("threads_per_engine", n)) for n in (6, 7, 8, 12, 16)]
+    times = [
+        latency(tile=(executors, 512), **turned("threads_per_engine", n, offered_traffic=0.0))
+        for n in (6, 7, 8, 12, 16)
+    ]
     assert times == sorted(times, reverse=True)
     with pytest.raises(Unsupported, match=r"^model.threads_for_inference is 6: an engine of .* has 4 threads"):
         latency(**turned("threads_per_engine", 4))
     assert latency(**turned("threads_per_engine", 4, threads_for_inference=3)) > 0
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(st.integers(1, 480), st.integers(1, 8), st.floats(0.0, 0.9), st.integers(1, 8000))
-def test_every_issue_slot_is_counted_once(executors, threads, share, neurons):
-    """What inference issues in a layer's time and what packets have left are no more than the engines give."""
-    spec = default_catalog().device(NIC)
-    nic, model = spec.smartnic, MODEL | {"threads_for_inference": float(threads), "packet_share": share}
-    busy, waited = family.layer_s(spec, 4096, neurons, executors, home_of(spec, 1.0), model)
-    issued = neurons * 128 * model["word_cycles"] / (busy + waited)
-    given_away = family.packet_budget(spec, executors, model)
-    assert issued + given_away <= nic.engines.si * nic.clock.si * (1 + 1e-9)
+@settings(max_examples=examples(150), deadline=None)
+@given(
+    st.tuples(st.integers(1, 480), st.integers(64, 1518)),
+    st.integers(1, 480),
+    st.integers(1, 8),
+    st.floats(0.0, 1e10),
+    st.sampled_from(("binary-mlp-traffic", "binary-mlp-mnist")),
+    st.booleans(),
+    st.booleans(),
+)
+def test_every_issue_slot_and_port_is_counted_once(tile, streams, threads, offered, workload, whole, pipeline):
+    """What inference and packets issue is no more than the engines give, whatever is in flight and however it lies."""
+    asked = job(
+        tile=tile, workload=workload, threads=threads, streams=streams, offered_traffic=offered, whole=whole,
+        pipeline=pipeline,
+    )  # fmt: skip
+    if pipeline and tile[0] < sum(op.kind == "BinaryGemm" for op in asked.ops):
+        return  # refused: test_a_pipeline_wants_an_executor_for_each_layer
+    nic, model = asked.device.smartnic, asked.model
+    threads_of = slots.threads_of(asked)
+    issued = layer.slots_of(asked) * streams / family.price(asked).total_s
+    assert issued <= threads_of.engines * nic.clock.si * (1 + 1e-9)
+    busy = issued / (threads_of.engines * nic.clock.si)
+    passed = slots.forwarded(asked.device, tile[1], threads_of, model, busy)
+    passed = min(passed, slots.arriving(asked.device, tile[1], model))
+    assert issued + passed * model["packet_cycles"] <= nic.engines.si * nic.clock.si * (1 + 1e-9)
+    assert passed * (tile[1] + slots.PREAMBLE) <= slots.line_rate(asked.device) * (1 + 1e-9)
+
+
+def small(**fields: object):
+    """Inferences of the 256-32-16-2 network."""
+    asked = {"system": "agilio-cx", "workload": "binary-mlp-traffic", "precision": "binary", "scheme": "on-path"}
+    return evaluate(Scenario(**asked, **fields))
+
+
+def test_small_networks_come_out_in_millions_where_each_thread_runs_its_own():
+    """274 words of 42.65 cycles over 60 engines bound it at 4.1 M/s; over the executors of a chain it is thousands."""
+    bound = 60 * 800e6 / (274 * MODEL["word_cycles"])
+    rates = {n: small(streams=n, tile=(1, 512)).throughput_per_s for n in (1, 8, 60, 360, 480)}
+    assert list(rates.values()) == sorted(rates.values())
+    assert 0.95 * bound < rates[480] <= bound
+    assert small().throughput_per_s < 5000
+    quiet = small(streams=360, tile=(1, 512), overrides={"model.offered_traffic": 0.0})
+    assert rates[360] == pytest.approx(0.75 * quiet.throughput_per_s, rel=0.01)  # packets have two threads of eight
+    assert small(streams=480).power_w > small(streams=48).power_w > small().power_w
+
+
+def test_a_pipeline_is_paced_by_its_slowest_layer():
+    asked = {"tile": (8, 512), "switches": {"pipeline": True}}
+    one, two, five = (small(streams=n, **asked) for n in (1, 2, 5))
+    assert two.throughput_per_s > one.throughput_per_s
+    assert five.throughput_per_s == pytest.approx(small(streams=9, **asked).throughput_per_s)
+    assert one.latency_s < five.latency_s
+
+
+def test_a_pipeline_wants_an_executor_for_each_layer():
+    with pytest.raises(Unsupported, match=r"^switches.pipeline: .* has 3 layers.*executors is 2"):
+        small(tile=(2, 512), switches={"pipeline": True})
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(st.integers(1, 480))
+def test_any_number_of_executors_is_priced(executors):
+    assert small(tile=(executors, 700)).latency_s > 0
+
+
+@pytest.mark.parametrize("tile", [(481, 512), (8, 63)])
+def test_numbers_a_nic_has_not_are_refused_in_a_sentence(tile):
+    said = r"^tile\.(executors is 481: 1 to 480|packet is 63: 64 to 9000) are allowed"
+    with pytest.raises(ScenarioError, match=said):
+        small(tile=tile)
+
+
+def test_islands_of_their_own_keep_packets_off_and_the_weights_near():
+    """96 threads fill one island of 12 engines: its input is near, the packets lose it and nothing else."""
+    spread, whole = (
+        small(streams=1, tile=(96, 512), switches={"whole-islands": asked, "weights-near": True})
+        for asked in (False, True)
+    )
+    assert spread.latency_s != whole.latency_s
+    passed = [
+        slots.forwarded(asked.device, 64.0, slots.threads_of(asked), asked.model, 1.0)
+        for asked in (job(tile=(48, 64)), job(tile=(48, 64), whole=True), job(tile=(480, 64), whole=True))
+    ]
+    assert passed[0] > passed[1] > passed[2] == 0.0
+    ten = {"devices.0.smartnic.islands": 10}
+    asked = {"tile": (48, 512), "switches": {"whole-islands": True}}
+    assert small(**asked, overrides=ten).latency_s == small(**asked).latency_s  # either fits in one
+    asked = job(tile=(48, 64), whole=True)
+    assert slots.threads_of(asked).islands == 1
+
+
+def test_too_little_memory_on_the_nic_is_a_sentence():
+    asked = {"system": "agilio-cx", "workload": "binary-fc-4096", "precision": "binary", "scheme": "on-path"}
+    (problem,) = evaluate(Scenario(**asked, params={"inputs": 262144, "neurons": 131072})).problems
+    assert problem.startswith("Does not fit: EMEM on Agilio CX")
 
 
 @pytest.mark.parametrize(
@@ -298,6 +412,8 @@ def test_weights_near_and_wider_bursts_move_a_layer_at_all_executors():
 
 @pytest.mark.parametrize("overrides", [{"devices.0.smartnic.clock": "400 MHz"}, {"model.packet_cycles": 2000}])
 def test_forwarding_is_answered_with_the_what_ifs_of_the_report(overrides):
-    s = Scenario(system="agilio-cx", workload="binary-fc-4096", precision="binary", overrides=overrides)
-    found = forwarding(nic_of(s), 256, model=named(s).model)
-    assert any(f"line rate from {found.drop_bytes:.0f} B on" in said.text for said in evaluate(s).assumptions)
+    s = Scenario(system="agilio-cx", workload="binary-fc-4096", precision="binary", overrides=overrides, tile=(256, 64))
+    report, nic = evaluate(s), nic_of(s)
+    busy = layer.slots_of(job(4096)) / report.latency_s / (43 * nic.smartnic.clock.si)
+    (rate,) = forwarding(nic, 256, (64,), named(s).model, busy).bytes_per_s
+    assert any(f"{rate * 8e-9:.1f} Gbit/s of 64 B packets pass" in said.text for said in report.assumptions)

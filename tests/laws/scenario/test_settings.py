@@ -60,6 +60,7 @@ EXEMPT = {
     "*agilio*:*.emem.capacity": "no network of the zoo fills half of it",
     "*agilio*:*.memory.imem.capacity": "results of a layer, a bit a neuron, fill less than half of it",
     "*agilio*:*.smartnic.memories.registers.*": "an access to registers is within the cycles of its instruction",
+    "*agilio*:*.smartnic.memories.*.ports": "an engine of 43 cycles a word asks for too few accesses to fill one",
     "*agilio*:*.smartnic.memories.c*": "the waits for it hide behind other threads, and no layer is near its size",
 }
 """``system:path`` of what may move nothing, each with why. The first pattern that fits is the reason."""

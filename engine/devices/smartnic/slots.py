@@ -1,0 +1,181 @@
+"""Engines of a network processor: where executors lie on them, and what they leave to the packet path.
+
+Threads of an engine take turns at its one issue slot. Packets are forwarded by engines without executors first, then by
+the threads and slots that executors leave. No slot is counted for both. Estimates, in cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.devices.common.column import larger, smaller
+from engine.devices.common.contract import Job, Unsupported
+from engine.devices.smartnic.memory import accesses, accesses_per_s, capacity_of, islands_of, nic_of
+from hardware_specs.schema import Device
+
+PREAMBLE = 20.0  # bytes of preamble and gap around every Ethernet frame
+PACKET = 512.0  # bytes, where none is chosen
+
+
+@dataclass(frozen=True)
+class EnginePlacement:
+    """Where executors lie.
+
+    Attributes
+    ----------
+    executors, streams : executors that an inference is divided over, and inferences in flight. [-]
+    engines, islands : that any executor lies on. [-]
+    each, own : executors of the fullest engine, and those of one inference among them. [-]
+    packets : share of the slots of an engine with executors that its other threads are sure of. [-]
+    free : slots a second of the engines that forward only. [1/s]
+    opens : islands whose packet memory takes packets. [-]
+    """
+
+    executors: float
+    streams: float
+    engines: float
+    islands: float
+    each: float
+    own: float
+    packets: float
+    free: float
+    opens: float
+
+    @property
+    def spans(self) -> float:
+        """Islands that one inference lies on. [-]"""
+        return smaller(self.islands, self.executors)
+
+
+def executors_of(job: Job) -> float:
+    """Threads that an inference is divided over: the tile's first number, else the spec's, as many as there are. [-]
+
+    Inferences in flight have executors of their own, but in a pipeline they share them.
+    """
+    nic = nic_of(job.device)
+    wanted = float(job.tile[0]) if job.tile else nic.executors.si
+    groups = 1.0 if job.switches["pipeline"] else 1.0 * job.streams
+    return larger(1.0, smaller(wanted, nic.engines.si * nic.threads_per_engine.si // groups))
+
+
+def threads_of(job: Job) -> EnginePlacement:
+    """Where the executors of a job lie."""
+    executors = executors_of(job)
+    groups = 1.0 if job.switches["pipeline"] else 1.0 * job.streams
+    found = _spread(job.device, executors, executors * groups, job.model, job.switches["whole-islands"])
+    return EnginePlacement(executors, 1.0 * job.streams, *found)
+
+
+def _spread(
+    device: Device, executors: float, threads: float, model: Mapping[str, float], whole: bool = False
+) -> tuple[float, ...]:
+    """`EnginePlacement` of so many in all, from its engines on: over all islands, or island after island.
+
+    Each engine takes as many as are set aside for inference, more only where all engines have theirs; in whole islands
+    it takes as many as it has. Unsupported where an engine has not so many threads.
+    """
+    nic, wanted = nic_of(device), model["threads_for_inference"]
+    most, islands = nic.threads_per_engine.si, islands_of(device)
+    if wanted > most:
+        raise Unsupported(
+            f"model.threads_for_inference is {wanted:g}: an engine of {device.name} has {most:g} threads "
+            "(smartnic.slots_per_engine), so at most those are allowed"
+        )
+    engines = larger(1.0, smaller(nic.engines.si, np.ceil(threads / (most if whole else wanted))))
+    each = np.ceil(threads / engines)
+    own = np.ceil(executors / engines)
+    if not whole:
+        free = (nic.engines.si - engines) * nic.clock.si
+        return engines, smaller(islands, engines), each, own, (most - each) / most, free, islands
+    used = smaller(islands, np.ceil(engines / nic.engines.si * islands))
+    return engines, used, each, own, 0.0, nic.engines.si * (1.0 - used / islands) * nic.clock.si, islands - used
+
+
+def line_rate(device: Device) -> float:
+    """Traffic of all ports. [B/s]"""
+    nic = nic_of(device)
+    return nic.ports.si * nic.port_rate.si
+
+
+def arriving(device: Device, packet: float, model: Mapping[str, float]) -> float:
+    """Packets of a size [B] that come beside inference. [1/s]"""
+    return smaller(model["offered_traffic"], line_rate(device)) / (packet + PREAMBLE)
+
+
+def taken(job: Job, threads: EnginePlacement) -> float:
+    """Share of the slots of engines with executors that packets take, beyond what engines without them forward. [-]"""
+    need = arriving(job.device, packet_of(job), job.model) * job.model["packet_cycles"] - threads.free
+    return smaller(threads.packets, larger(0.0, need) / (threads.engines * nic_of(job.device).clock.si))
+
+
+def packet_accesses(device: Device, packet: float) -> float:
+    """Accesses of a packet to the memory of its island: it is written there and read again. [-]"""
+    ctm = nic_of(device).memory("ctm")
+    return 2.0 * accesses(ctm, packet) if ctm is not None else 0.0
+
+
+def forwarded(
+    device: Device,
+    packet: float,
+    threads: EnginePlacement,
+    model: Mapping[str, float],
+    busy: float,
+    weights: float = 0.0,
+) -> float:
+    """Packets of a size [B] that the NIC passes on, whatever comes, while executors issue in a share `busy`. [1/s]
+
+    The least of what the ports bring, what slots and threads are left for, and what the packet memory takes: its ports,
+    and its room beside so many bytes of `weights` for packets while their threads take turns on them.
+    """
+    nic = nic_of(device)
+    slots = slots_left(device, threads, busy)
+    packets = smaller(line_rate(device) / (packet + PREAMBLE), slots / model["packet_cycles"])
+    ctm = nic.memory("ctm")
+    if ctm is None:
+        return packets
+    stays = nic.threads_per_engine.si * model["packet_cycles"] / nic.clock.si
+    room = larger(0.0, capacity_of(ctm, threads.opens) - weights) / packet / stays
+    ports = accesses_per_s(device, ctm, threads.opens) / packet_accesses(device, packet)
+    return smaller(packets, smaller(room, ports))
+
+
+def slots_left(device: Device, threads: EnginePlacement, busy: float) -> float:
+    """Issue slots a second left to packets while executors issue in a share `busy` of those of their engines. [1/s]
+
+    Nothing of an engine all of whose threads are executors: a slot wants a thread.
+    """
+    return threads.free + threads.engines * nic_of(device).clock.si * larger(
+        threads.packets, smaller(1.0, threads.packets * nic_of(device).threads_per_engine.si) * (1.0 - busy)
+    )
+
+
+def packet_of(job: Job) -> float:
+    """Size of the packets beside a job. [B]"""
+    return float(job.tile[1]) if len(job.tile) > 1 else PACKET
+
+
+def infers(device: Device, executors: float, model: Mapping[str, float]) -> EnginePlacement:
+    """Where so many executors [-] of one inference lie; none of an idle NIC."""
+    if executors > 0:
+        return EnginePlacement(executors, 1.0, *_spread(device, executors, executors, model))
+    nic = nic_of(device)
+    return EnginePlacement(0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, nic.engines.si * nic.clock.si, islands_of(device))
+
+
+def beside(
+    device: Device, sizes: Sequence[float], executors: float, busy: float, model: Mapping[str, float]
+) -> tuple[float, float, tuple[float, ...]]:
+    """What the NIC forwards while so many executors issue in a share `busy` of their engines' slots.
+
+    Returns the slots left to packets [1/s], the smallest packet forwarded at line rate [B] and the traffic at each
+    size, preamble and gap counted as line use [B/s].
+    """
+    threads = infers(device, executors, model)
+    slots = slots_left(device, threads, busy)
+    packets = slots / model["packet_cycles"]
+    least = larger(64.0, line_rate(device) / packets - PREAMBLE) if packets > 0 else float("inf")
+    rates = tuple(float(forwarded(device, size, threads, model, busy) * (size + PREAMBLE)) for size in sizes)
+    return float(slots), float(least), rates
