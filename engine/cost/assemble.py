@@ -172,7 +172,7 @@ def price_stage(design: Design, at: int, phases: Sequence[int]) -> Priced:
     for job, phase in zip(jobs, phases, strict=True):
         cost = fam.price(job)
         if exchanges(stage, fam):
-            other, sent, beyond = exchange(job)
+            other, sent, beyond = exchange(stage, job)
             cost = replace(
                 cost,
                 other=(*cost.other, *(row for row in other if row[2])),

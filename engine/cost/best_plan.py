@@ -8,6 +8,7 @@ from itertools import groupby
 
 from engine.cost.assemble import Figures, Schedule, assemble, figures_of, paces
 from engine.devices.common.contract import RESOURCES, Unsupported
+from engine.plan.parallel import shared_otherwise
 from engine.plan.plan import Plan
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import Bound
@@ -55,7 +56,7 @@ def fewer_devices(bound: Bound, latency_s: float) -> str | None:
     Tried are the powers of two below the scenario's count on which the network fits. The latency in [s].
     """
     s = bound.scenario
-    if s.scheme != "tensor":
+    if s.scheme != "tensor" or shared_otherwise(s):
         return None
     best, count = latency_s, 0
     for power in range((s.devices - 1).bit_length()):

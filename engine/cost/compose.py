@@ -67,7 +67,7 @@ def energy_of(times: Schedule) -> dict[str, float]:
     for priced in times.priced:
         for run in priced.runs:
             for part, spent in run.cost.joules.items():
-                result[part] += spent * run.passes * priced.stage.ways
+                result[part] += spent * run.passes * priced.stage.devices
     return dict(result)
 
 

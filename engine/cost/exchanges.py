@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from engine.devices import family
 from engine.devices.common.collective import OPS, collective_time, link_form, sent_beyond
-from engine.devices.common.column import larger
+from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import DeviceFamily, Job
+from engine.plan.plan import ExpertRanks
 from engine.plan.schemes import Stage
 from engine.scenario.formats import activation_bytes
 from model_zoo.ops import LOOKUPS, Op
@@ -22,6 +23,7 @@ class Collective:
     kind: str  # of `engine.devices.common.collective.OPS`
     count: float
     size: float
+    devices: float = 0.0  # that exchange; 0: those that share the stage's operators
 
 
 def _whole_input(op: Op, ways: int) -> bool:
@@ -75,7 +77,38 @@ def collectives(job: Job) -> list[Collective]:
     return needed
 
 
-def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float, float]:
+def _with_experts(ranks: ExpertRanks, job: Job) -> list[Collective]:
+    """How the tokens of a pass come to ranks with experts of their own, and back.
+
+    A device sends its tokens once to each rank that holds some of what they pick, all of a rank's devices alike; the
+    busiest rank takes in most. Where every device holds every token, results are added up over all.
+    """
+    fam, tokens, needed = family(job.device.kind), job.batch * job.length, list[Collective]()
+    width = activation_bytes(fam.exchanged(job.device, job.format))
+    reached = ranks.ranks * (1.0 - (1.0 - 1.0 / ranks.ranks) ** ranks.picks) * job.ways
+    each = tokens / ranks.devices * reached * ranks.load
+    for op in (op for op in job.ops if op.shard == "k"):
+        count, wide = op.layers, op.n.coef * width
+        if ranks.attention > 1:
+            sent = op.n.coef * smaller(width, activation_bytes(job.format))
+            needed.append(Collective("all-to-all to experts", "alltoall", count, each * sent, ranks.devices))
+            needed.append(Collective("all-to-all from experts", "alltoall", count, each * wide, ranks.devices))
+        elif not ranks.added:
+            needed.append(Collective("all-reduce after experts", "all_reduce", count, tokens * wide, ranks.devices))
+    return needed
+
+
+def _handed_on(stage: Stage, job: Job) -> tuple[float, float]:
+    """Seconds of handing a pass's results on to the next pipeline stage, and their bytes. [s], [B]"""
+    fam, link = family(job.device.kind), stage.sends
+    assert link is not None
+    residual = next(op for op in job.ops if op.group == "layer-norm+residual")
+    width = activation_bytes(fam.exchanged(job.device, job.format))
+    size = residual.writes.at(job.batch, job.length, job.context) * width
+    return job.model.get("collective_latency", 0.0) + link.latency.si + size / link.usable, size
+
+
+def exchange(stage: Stage, job: Job) -> tuple[list[tuple[str, str, float]], float, float]:
     """What the collectives of a sharded pass take, as (name, resource, seconds), and the bytes a device sends.
 
     Of these, the last says how many go to devices of other nodes.
@@ -86,14 +119,21 @@ def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float, float]:
     fam, other, sent, beyond = family(job.device.kind), [], 0.0, 0.0
     wires = fam.collective
     issue = wires.issue(job) if wires and wires.issue else 0.0
-    for each in collectives(job):
+    needed = _with_experts(stage.experts, job) if stage.experts else collectives(job) if job.ways > 1 else []
+    for each in needed:
+        ways = each.devices or job.ways
         form = wires.wired(job, each.kind) if wires and wires.wired else link_form(job)
-        seconds, bytes_sent = collective_time(OPS[each.kind], job.ways, each.size, form)
+        seconds, bytes_sent = collective_time(OPS[each.kind], ways, each.size, form)
         other.append((each.name, "links", each.count * seconds))
         if issue:
             other.append((f"issuing {each.name}", "host", each.count * larger(issue - seconds, 0.0)))
         sent += each.count * bytes_sent
-        beyond += each.count * sent_beyond(OPS[each.kind], job.ways, each.size, job.link_joins)
+        beyond += each.count * sent_beyond(OPS[each.kind], ways, each.size, job.link_joins)
+    if stage.sends is not None:
+        seconds, size = _handed_on(stage, job)
+        other.append(("to the next pipeline stage", "links", seconds))
+        sent += size
+        beyond += size if stage.sends is job.link_beyond else 0.0
     return other, sent, beyond
 
 
@@ -104,4 +144,5 @@ def link_joules(job: Job, sent: float) -> float:
 
 def exchanges(stage: Stage, fam: DeviceFamily) -> bool:
     """Whether devices that share a stage's operators exchange results over a wire that their family does not time."""
-    return stage.wire is not None and stage.ways > 1 and fam.collective is not None
+    shares = stage.ways > 1 or stage.experts is not None or stage.sends is not None
+    return shares and stage.wire is not None and fam.collective is not None

@@ -217,11 +217,15 @@ def _hop(rows, a, busy, hop_s, wire, alike, shared, n):
 
 
 @kernel
-def _slower(pace, stage_s, parsed_s, copies, turns, n):
-    """What a host parses for a stage goes on beside the device's work on the request before."""
+def _slower(pace, together, stage_s, parsed_s, copies, turns, n):
+    """A stage's pace, with that of those before it (``together``) where they take turns on the same devices.
+
+    What a host parses for a stage goes on beside the device's work on the request before.
+    """
     for p in range(n):
         own = (stage_s[p] - parsed_s[p]) / copies
-        pace[p] = pace[p] + own if turns else max(pace[p], own)
+        together[p] = together[p] + own if turns else own
+        pace[p] = max(pace[p], together[p])
 
 
 @kernel
@@ -323,12 +327,12 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     for r in range(N):
         _add(latency, rows[metrics + BREAKDOWN + r], n)
     if where.pipelined:
-        for s in range(stages):
-            if beside[s] == 0:
-                _slower(interval, rows[stage_t + s], rows[fixed + N * s + HOST_ROW], float(copies[s]), where.turns, n)
-        for s in range(stages):
-            if beside[s] != 0:
-                _slower(interval, rows[stage_t + s], rows[fixed + N * s + HOST_ROW], float(copies[s]), False, n)
+        _zero(pass_s, n)
+        for late in range(2):
+            for s in range(stages):
+                if (beside[s] != 0) == (late == 1):
+                    turns, parsed = late == 0 and of_stages[4, s] != 0, rows[fixed + N * s + HOST_ROW]
+                    _slower(interval, pass_s, rows[stage_t + s], parsed, float(copies[s]), turns, n)
         for h in range(hops):
             _busier(interval, rows[wire_t + h], rows[glob + STREAMS], 1.0, n)
     else:

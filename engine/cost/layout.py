@@ -91,7 +91,6 @@ class Places(NamedTuple):
     metrics: int
     pipelined: bool
     causal: bool
-    turns: bool
     governed: bool
     replicas: float
 
@@ -116,7 +115,7 @@ class Layout:
     alike: tuple[int, ...] = ()  # of each hop: wires that share its messages or take turns; empty: one each
     shares: tuple[bool, ...] = ()  # of each hop: whether alike wires share its messages; empty: none
     ways: tuple[int, ...] = ()  # of each run: devices that share its operators; empty: one each
-    turns: bool = False  # whether its stages take turns on the same devices
+    turns: tuple[int, ...] = ()  # of each stage: whether it takes turns with the one before on its devices; empty: none
     beside: tuple[int, ...] = ()  # of each stage: -1: it goes on with the one before it, h: once hop h - 1 sent a piece
     governed: tuple[bool, ...] = ()  # of each stage: whether a governor sets its clock; empty: none
     host: tuple[int, ...] = ()  # of each stage: 1: on a core of the host, 2: on all of a stream's; empty: none
@@ -212,13 +211,12 @@ class Layout:
             self.metrics,
             bool(self.pipelined),
             bool(self.causal),
-            bool(self.turns),
             any(self.governed),
             float(self.replicas),
         )
         stages, hops = (0,) * len(self.copies), (1,) * len(self.wire_of)
         of_runs = (self.stage_of, self.ways or (1,) * self.runs)
-        of_stages = (self.copies, *(each or stages for each in (self.beside, self.governed, self.host)))
+        of_stages = (self.copies, *(each or stages for each in (self.beside, self.governed, self.host, self.turns)))
         of_hops = (self.wire_of, self.alike or hops, self.shares or (0,) * len(hops))
         lists = (np.array(each, dtype=np.int64) for each in (of_runs, of_stages, of_hops))
         return where, np.array(self.decode, dtype=np.float64), *lists

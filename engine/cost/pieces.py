@@ -65,11 +65,11 @@ def hop_row(hop: Hop) -> tuple[float, ...]:
 def together(plan: Plan, fits: Sequence[Sequence[Fit]]) -> list[tuple[Fit, ...]]:
     """Demands on memory of each stage, off the chip those of all stages that lie on the same devices with the first."""
     result: list[tuple[Fit, ...]] = []
-    first: dict[tuple[str, str], tuple[int, int]] = {}  # device and level -> stage and place that hold its demand
+    first: dict[tuple[str, int, str], tuple[int, int]] = {}  # devices and level -> stage and rank that hold its demand
     for at, (stage, own) in enumerate(zip(plan.stages, fits, strict=True)):
         kept: list[Fit] = []
         for fit in own:
-            key = stage.device.id, fit.level
+            key = stage.device.id, stage.place, fit.level
             if not (plan.shared and fit.required and fit.role == "offchip"):
                 kept.append(fit)
             elif key in first:
@@ -97,17 +97,23 @@ def layout_of(design: Design, runs: Sequence[tuple[int, int]]) -> Layout:
         pipelined=plan.pipelined,
         causal=design.bound.graph.causal,
         replicas=plan.replicas,
-        turns=any(stage.turns for stage in plan.stages),
+        turns=_turns(plan),
         beside=tuple(_beside(plan, at) for at in range(len(plan.stages))),
         alike=tuple(hop.alike for hop in plan.hops),
         shares=tuple(hop.shares for hop in plan.hops),
-        ways=tuple(plan.stages[stage].ways for stage, _ in runs),
+        ways=tuple(plan.stages[stage].devices for stage, _ in runs),
         governed=tuple(_governed(stage) for stage in plan.stages),
         host=tuple(_on_host(design.bound, stage) for stage in plan.stages),
     )
 
 
 _layout = lru_cache(maxsize=1024)(Layout)  # plans that are laid out alike have the same arrays of facts
+
+
+def _turns(plan: Plan) -> tuple[int, ...]:
+    """Of each stage whether it takes turns with the one before it on the same devices."""
+    turns, at = any(stage.turns for stage in plan.stages), [stage.place for stage in plan.stages]
+    return tuple(int(turns and place == before) for place, before in zip(at, [at[0], *at], strict=False))
 
 
 def _governed(stage: Stage) -> bool:
@@ -208,7 +214,8 @@ def runs_of(design: Design) -> list[tuple[int, int]]:
 
 def _between(design: Design, stage: int, job: Job, fam: DeviceFamily) -> tuple[list[tuple[str, str, float]], float]:
     """What devices that share a stage exchange in a pass, as `exchange` has it. [s], [B]"""
-    return exchange(job)[:2] if exchanges(design.plan.stages[stage], fam) else ([], 0.0)
+    on = design.plan.stages[stage]
+    return exchange(on, job)[:2] if exchanges(on, fam) else ([], 0.0)
 
 
 def _watts(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], Numbers]:

@@ -20,8 +20,28 @@ INDEX = 4.0  # bytes of an index of a table's row and of a token's id: INT32
 
 
 @dataclass(frozen=True)
+class ExpertRanks:
+    """How tokens come to ranks that hold whole experts of their own, and back.
+
+    `devices` hold them; the tokens lie on `attention` ranks of those, or on every device where there is one such rank.
+    A token picks so many experts; the busiest rank has `load` times the mean. Where others add the results up with
+    their own and exchange that (`added`), nothing is left to do.
+    """
+
+    ranks: int
+    devices: int
+    attention: int
+    picks: float
+    load: float
+    added: bool
+
+
+@dataclass(frozen=True)
 class Stage:
-    """A share of the network on one kind of device. `ways` devices split every op of it between them."""
+    """A share of the network on one kind of device. `ways` devices split every op of it between them.
+
+    `ranks` groups of such devices do so beside each other, each for its part of a batch, or with experts of its own.
+    """
 
     name: str
     device: Device
@@ -33,9 +53,19 @@ class Stage:
     tile: tuple[int, ...] = ()  # knobs of its device; empty: the scenario's
     layers: int = 0  # it has of those its network repeats; 0: all
     turns: bool = False  # it and the others like it take turns on the same cores, a request after the other
+    ranks: int = 1
+    experts: ExpertRanks | None = None  # set where ranks have experts of their own; else each has a part of the batch
+    place: int = 0  # which of the system's devices it lies on, where stages lie on several
+    under_way: int = 1  # batches whose state its devices keep
+    sends: Link | None = None  # what each of its devices hands a pass's results on over, to the next place
     graph: Graph | None = None  # of operators that several stages divide, its own share; None: the whole network
     beside: bool = False  # it goes on at the same time as the stage before it
     streams: str = ""  # the same, once the first piece of the message of that hop is there
+
+    @property
+    def devices(self) -> int:
+        """Devices that run it at once, its copies apart. [-]"""
+        return self.ways * self.ranks
 
 
 @dataclass(frozen=True)

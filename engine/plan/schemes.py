@@ -10,6 +10,7 @@ from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.plan.data_parallel import data_parallel
 from engine.plan.embedding_shards import shard_tables
+from engine.plan.parallel import parallel, shared_otherwise
 from engine.plan.plan import (
     Hop,
     Plan,
@@ -69,6 +70,8 @@ def _tensor(bound: Bound, clusters: int = 1) -> Plan:
         )
     if count == 1:
         return _one(bound)
+    if shared_otherwise(bound.scenario):
+        return parallel(bound, _peers(bound, ways))
     shared = data_parallel(bound, ways) if bound.system.topology == "switch" else None
     if shared is not None:
         return shared

@@ -16,6 +16,7 @@ from typing import Any
 from engine.cost.report import Report
 from engine.scenario import Scenario, decode
 from engine.scenario.configuration import configuration
+from engine.scenario.fields import BY_FAMILY
 from engine.scenario.sentences import amount
 from hardware_specs.catalog import default_catalog
 from hardware_specs.schema import Device
@@ -37,7 +38,7 @@ ROLES = {
     "in view": "in view when constants were chosen",
 }
 """What a figure was used for, in words."""
-_OTHERS = ("scheme", "streams", "runtime", "kv_format", "host_tables", "params", "layers", "load_direction", "split")
+_OTHERS = ("scheme", "streams", *(of.path for of in BY_FAMILY), "params", "layers", "split")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ from model_zoo.families.family import NetworkFamily
 from model_zoo.ops import Graph
 from model_zoo.schema import Workload, WorkloadError
 
+MOST = 1024
+"""Devices of whole nodes that a system with links between nodes may be."""
+
 
 @dataclass(frozen=True)
 class Wire:
@@ -349,8 +352,13 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
     counts = group.counts or (group.count,)
     if scenario.scheme not in system.schemes:
         raise ScenarioError(f"scheme is {scenario.scheme!r}: {system.name} offers {', '.join(system.schemes)}")
-    if scenario.devices not in counts:
-        raise ScenarioError(f"devices is {scenario.devices}: {system.name} offers {', '.join(map(str, counts))}")
+    node = next((use.joins for use in system.links if use.joins), None)
+    many = bool(node) and any(use.role == "scale-out" for use in system.links)
+    if scenario.devices not in counts and not (
+        many and scenario.devices % (node or 1) == 0 and scenario.devices <= MOST
+    ):
+        more = f" or a multiple of {node} up to {MOST:,}" if many else ""
+        raise ScenarioError(f"devices is {scenario.devices}: {system.name} offers {', '.join(map(str, counts))}{more}")
     if scenario.split and scenario.scheme != "split":
         raise NotThereError(
             f"split is {scenario.split}: scheme {scenario.scheme!r} cuts no network, so 0 is allowed; 'split' cuts it"
@@ -383,22 +391,22 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
         raise ScenarioError(f"streams is {scenario.streams}: {device.name} runs at most {most} at once{why}")
 
 
-def own_values(path: str, fam: DeviceFamily, graph: Graph, scenario: Scenario) -> tuple[str, ...]:
+def own_values(path: str, fam: DeviceFamily, graph: Graph, scenario: Scenario) -> tuple[Any, ...]:
     """Values of a field that a family prices for a network; none where the scheme does not go with it."""
     priced = fam.fields.get(path)
     if priced is None or (scenario.scheme not in priced.schemes if priced.schemes else scenario.scheme == "split"):
         return ()
-    return priced.offers(graph)
+    return priced.offers(graph, scenario)
 
 
 def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Graph) -> None:
     """Fields that only some families price: each one set has one of its values; ScenarioError says what it may be."""
     for of in BY_FAMILY:
         value, values = getattr(scenario, of.path), own_values(of.path, fam, graph, scenario)
-        if value is None or value in values:
+        if value is None or value in values or f"{value}" == of.none:
             continue
         if values:
-            raise ScenarioError(f"{of.path} is {value!r}: {', '.join(values)} and {of.none!r} are allowed")
+            raise ScenarioError(f"{of.path} is {value!r}: {', '.join(map(str, values))} and {of.none!r} are allowed")
         if of.path not in fam.fields:
             why = f"{device.name} has no price for another one"
         elif fam.fields[of.path].schemes and scenario.scheme not in fam.fields[of.path].schemes:

@@ -17,8 +17,20 @@ def partition(scenario: Scenario) -> str:
         return "on path"
     if count == 1 or scenario.scheme == "single":
         return ""
-    named = {"tensor": f"TP{count}", "replicas": f"{count} replicas"}
-    return named.get(scenario.scheme, f"{scenario.scheme} on {count}")
+    if scenario.scheme == "tensor":
+        dealt = (("PP", scenario.pipeline_parallel), ("DP", scenario.attention_dp), ("EP", scenario.expert_parallel))
+        return " ".join([f"TP{tensor_ways(scenario)}", *(f"{name}{ways}" for name, ways in dealt if (ways or 1) > 1)])
+    return f"{count} replicas" if scenario.scheme == "replicas" else f"{scenario.scheme} on {count}"
+
+
+def stage_devices(scenario: Scenario) -> int:
+    """Devices of one pipeline stage. [-]"""
+    return scenario.devices // (scenario.pipeline_parallel or 1)
+
+
+def tensor_ways(scenario: Scenario) -> int:
+    """Devices that share every operator of attention: of an attention rank of a pipeline stage. [-]"""
+    return stage_devices(scenario) // (scenario.attention_dp or 1)
 
 
 def configuration(scenario: Scenario) -> str:

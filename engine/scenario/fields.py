@@ -97,6 +97,28 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field("devices", "Devices", "Devices of the system in use.", "count", "partition", "device_counts", first=True),
     Field(
+        "pipeline_parallel", "Pipeline stages", "PP: groups of the devices that have layers of their own.",
+        "choice", "partition", "by_family", none="1",
+    ),
+    Field(
+        "attention_dp", "Attention ranks",
+        "Attention DP: groups of a stage's devices with requests of their own, which share feed-forward and experts.",
+        "choice", "partition", "by_family", none="1",
+    ),
+    Field(
+        "expert_parallel", "Expert ranks",
+        "EP: groups of a stage's devices that hold whole experts; tokens go to them all to all.", "choice",
+        "partition", "by_family", none="1",
+    ),
+    Field(
+        "expert_imbalance", "Expert imbalance", "Tokens of the busiest rank of experts above the mean.", "choice",
+        "partition", "by_family", none="0%",
+    ),
+    Field(
+        "redundant_experts", "Redundant experts", "Second copies of the busiest experts, over all ranks of a layer.",
+        "choice", "partition", "by_family", none="0",
+    ),
+    Field(
         "split", "Cut before operator", "Operators before the cut run on the first executor, the rest on the second.",
         "count", "partition", "cuts", column=False,
     ),

@@ -33,8 +33,10 @@ Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
 WorkloadId = Annotated[str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9.-]{0,62}|net\.[a-z2-7]{8,1596})$")]
 Path = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]{0,80}$")]
 Share = Annotated[str, StringConstraints(pattern=r"^(by-capacity|[0-9]{1,3}%)$")]
+Percent = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,3}%$")]
 OpName = Annotated[str, StringConstraints(pattern=r"^[\w][\w.-]{0,80}$")]
 Printed = Annotated[str, StringConstraints(pattern=r"^[\w .,+%/µ-]{1,40}$")]
+Ways = Annotated[int, Field(ge=0, le=100_000)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -124,6 +126,11 @@ class Scenario(_Frozen):
     scheme: Id = "single"
     host_tables: Share | None = None  # on the cards
     devices: int = Field(default=1, ge=1, le=100_000)
+    pipeline_parallel: Ways | None = None  # 1
+    attention_dp: Ways | None = None  # 1
+    expert_parallel: Ways | None = None  # 1
+    expert_imbalance: Percent | None = None  # none
+    redundant_experts: Ways | None = None  # none
     split: int = Field(default=0, ge=0, le=100_000)
     switches: dict[Path, bool] = {}
     overrides: dict[Path, Finite | Printed] = Field(default={}, max_length=64)
@@ -171,6 +178,8 @@ def _allowed(kind: str, info: Any, message: str) -> str:
     if kind == "string_pattern_mismatch":
         if "by-capacity" in message:
             return "by-capacity or a share of the tables such as 30% is allowed"
+        if "{1,3}%" in message:
+            return "a percentage such as 30% is allowed"
         if "A-Z" in message or "\\w" in message:
             return "letters, digits and . _ - are allowed, in a printed quantity also spaces and , + % /"
         return "lower-case letters, digits, dots, hyphens and underscores are allowed"

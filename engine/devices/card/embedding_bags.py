@@ -20,6 +20,7 @@ from engine.devices.card.placement import line_bytes
 from engine.devices.common.column import larger
 from engine.devices.common.contract import PricedField
 from engine.kernels.jit import kernel
+from engine.scenario import Scenario
 from hardware_specs.schema import MemoryLevel
 from model_zoo.ops import LOOKUPS, Graph, Op
 
@@ -82,7 +83,7 @@ def divided(op: Op, away: int, switches: Mapping[str, bool], model: Mapping[str,
     return part(op.layers - away, rest, told) if away < op.layers else None, part(away, share, {})
 
 
-def _shares(graph: Graph) -> tuple[str, ...]:
+def _shares(graph: Graph, _: Scenario) -> tuple[str, ...]:
     many = any(op.kind in LOOKUPS and op.layers > 1 for phase in graph.phases for op in phase.ops)
     return ("by-capacity", *(f"{percent}%" for percent in (5, *range(10, 101, 10)))) if many else ()
 

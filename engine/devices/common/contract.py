@@ -17,7 +17,7 @@ import numpy as np
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import exceeds
 from engine.devices.common.counts import Group, groups_of
-from engine.scenario import ScenarioError
+from engine.scenario import Scenario, ScenarioError
 from hardware_specs.schema import Device, Link, NicMemory
 from model_zoo.ops import Graph, Op, Phase
 
@@ -120,7 +120,8 @@ class PricedField:
 
     Attributes
     ----------
-    needs : what a network must have for it, in words; offers : graph -> values it may take there, empty without that.
+    needs : what a network must have for it, in words; offers : (graph, scenario) -> values it may take there, empty
+        without that.
     lower : (device, graph, precision, value) -> the graph with it, from which everything is priced.
     assumption : what the price rests on while it is set.
     schemes : partitions it can be set beside; empty: all that one executor runs.
@@ -128,8 +129,8 @@ class PricedField:
     """
 
     needs: str
-    offers: Callable[[Graph], tuple[str, ...]]
-    lower: Callable[[Device, Graph, str, str], Graph]
+    offers: Callable[[Graph, Scenario], tuple[Any, ...]]
+    lower: Callable[[Device, Graph, str, Any], Graph]
     assumption: str
     sets: Callable[[str], Setting] | None = None
     schemes: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ def kv_format(moved_bits: Callable[[Device, str], tuple[float, float]]) -> Price
 
     return PricedField(
         needs="KV cache",
-        offers=lambda graph: FORMATS if graph.state_elements.c else (),
+        offers=lambda graph, _: FORMATS if graph.state_elements.c else (),
         lower=lower,
         assumption="A KV cache in a format of its own has one scale a tensor, which takes no room; keys and values are "
         "narrowed as they are written and widened as they are read, at no cost of their own.",

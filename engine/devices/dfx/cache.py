@@ -24,7 +24,7 @@ def _lower(device: Device, graph: Graph, precision: str, value: str) -> Graph:
 
 KV_FORMAT = PricedField(
     needs="KV cache",
-    offers=lambda graph: ("int8", "fp16") if graph.state_elements.c else (),
+    offers=lambda graph, _: ("int8", "fp16") if graph.state_elements.c else (),
     lower=_lower,
     assumption="The cache is in the format that the matrix unit multiplies, which is what it is in by itself.",
 )

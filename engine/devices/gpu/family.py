@@ -27,6 +27,7 @@ from engine.devices.common.counts import records
 from engine.devices.common.footprint import footprint
 from engine.devices.common.host_work import PARSING, parsed_on_host
 from engine.devices.common.kv_cache import kv_format
+from engine.devices.common.parallel import PARALLEL
 from engine.devices.gpu import price as P
 from engine.devices.gpu.flags import EXPERT, ROLE, lowered
 from engine.devices.gpu.record import (
@@ -130,7 +131,7 @@ FAMILY = DeviceFamily(
     own=own_constants,
     collective=CollectiveWire(wide_format, wired, _ISSUE),
     idles=idles,
-    fields={"kv_format": kv_format(activation_bits), "runtime": RUNTIME},
+    fields={"kv_format": kv_format(activation_bits), "runtime": RUNTIME, **PARALLEL},
     request=parsed_on_host,
     parameters=(
         *PARSING,

@@ -35,7 +35,7 @@ def _decodes(graph: Graph) -> bool:
 
 RUNTIME = PricedField(
     needs="operators",
-    offers=lambda graph: tuple(n for n, s in SETTINGS.items() if not (s.prompts or s.engine) or _decodes(graph)),
+    offers=lambda graph, _: tuple(n for n, s in SETTINGS.items() if not (s.prompts or s.engine) or _decodes(graph)),
     lower=lambda device, graph, precision, value: graph,
     assumption="The runtime sets which operators are fused and what launching costs, for prompts as for tokens unless "
     "it captures decoding alone; its switches stand back.",

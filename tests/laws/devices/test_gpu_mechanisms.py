@@ -189,10 +189,11 @@ def _all_reduce_s(system: str, gpus: int, size: float, **overrides) -> float:
     """Time of one all-reduce of `size` bytes: of a projection's result of that size."""
     base = default_scenario(system, "llama2-70b", precision="bf16", devices=gpus, scheme="tensor", outputs=1)
     bound = bind(base.with_(overrides=overrides))
-    job = assemble(bound, make_plan(bound)).priced[0].runs[0].job
+    times = assemble(bound, make_plan(bound))
+    job = times.priced[0].runs[0].job
     whole = next(op for op in job.ops if op.name == "attention-out")
     one = replace(job, ops=(replace(whole, writes=Dim(size / 2), layers=1),))
-    ((_, _, seconds),) = exchange(one)[0]
+    ((_, _, seconds),) = exchange(times.priced[0].stage, one)[0]
     return seconds
 
 

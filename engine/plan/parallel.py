@@ -1,0 +1,165 @@
+"""A decoder shared in several ways at once: pipeline stages, attention ranks, ranks of experts, tensor parallelism.
+
+A place is the devices of one pipeline stage. What it runs is one to two stages of a plan, which take turns: all that
+its attention ranks do for requests of their own, and what they share. Exact counts; what they cost is priced elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from engine.plan.plan import ExpertRanks, Plan, Stage, host_hops, overlaps
+from engine.resolve.bind import Bound, Wire
+from engine.scenario import Scenario
+from engine.scenario.configuration import stage_devices, tensor_ways
+from hardware_specs.schema import Link
+from model_zoo.ops import Graph, Op, Phase, Sum
+
+
+def shared_otherwise(scenario: Scenario) -> bool:
+    """Whether devices share a network in another way than every operator between all of them."""
+    set_ways = (scenario.pipeline_parallel, scenario.attention_dp, scenario.expert_parallel)
+    return any((ways or 1) > 1 for ways in set_ways)
+
+
+def parallel(bound: Bound, wire: Wire | None) -> Plan:
+    """Plan of a scenario that sets how its devices share a decoder, over the wire between them."""
+    s = bound.scenario
+    places, group, ways = s.pipeline_parallel or 1, stage_devices(s), tensor_ways(s)
+    ranks, experts = s.attention_dp or 1, s.expert_parallel or 1
+    stages: list[Stage] = []
+    for at in range(places):
+        graph = dealt(bound.graph, at, places)
+        ops = {op.name: op for phase in graph.phases for op in phase.ops}
+        routed = _routed(graph) if experts > 1 else frozenset()
+        shared = frozenset(n for n, op in ops.items() if op.group == "feed-forward" and ranks > 1 and experts == 1)
+        on = Stage(
+            "attention" if places == 1 else f"part {at + 1}",
+            bound.device,
+            ways,
+            frozenset(ops) - routed - shared,
+            s.precision,
+            wire,
+            graph=graph,
+            turns=True,
+            ranks=ranks,
+            place=at,
+            under_way=places,
+            sends=_next(wire, (at + 1) * group) if at + 1 < places else None,
+        )
+        stages.append(on)
+        apart = replace(on, graph=_stateless(graph), ranks=1, sends=None)
+        if shared:
+            stages.append(replace(apart, name=f"{on.name}, feed-forward", ways=group, ops=shared))
+        if routed:
+            share = _expert_share(apart.graph or graph, routed, experts, _load(s), s.redundant_experts or 0)
+            how = _expert_ranks(graph, routed, s, group)
+            own = replace(apart, name=f"{on.name}, experts", ways=group // experts, ops=routed, ranks=experts)
+            stages.append(replace(own, graph=share, experts=how))
+    parts = f"TP {ways} x PP {places} x attention DP {ranks}, EP {experts}"
+    under_way = f"; {places} batches under way reach the throughput" if places > 1 else ""
+    notes = (f"{parts} on {s.devices} devices, {group} of them a pipeline stage{under_way}.",)
+    hops, apart_from_host = host_hops(bound, len(stages)), places > 1 or overlaps(bound)
+    return Plan(tuple(stages), hops, 1, (s.devices,), apart_from_host, notes, shared=True)
+
+
+def _next(wire: Wire | None, before: int) -> Link | None:
+    """The link from the last of so many devices to the next one: between nodes where a node ends there."""
+    if wire is None:
+        return None
+    return wire.beyond if wire.beyond is not None and before % wire.joins == 0 else wire.link
+
+
+def _load(scenario: Scenario) -> float:
+    """Tokens of the busiest rank of experts over the mean: copies on every rank take their part of what is above it."""
+    above = float((scenario.expert_imbalance or "0%").removesuffix("%")) / 100.0
+    return 1.0 + above / (1.0 + (scenario.redundant_experts or 0) / (scenario.expert_parallel or 1))
+
+
+@lru_cache(maxsize=64)
+def _deals(layers: tuple[int, ...], places: int) -> dict[int, tuple[int, ...]]:
+    """Of each number of layers that a kind has, how many each place gets: even, ends last with what is left over."""
+    loads, result = [0] * places, {}
+    for count in sorted(layers, reverse=True):
+        own = [count // places] * places
+        for at in sorted(range(places), key=lambda i: (loads[i], i in (0, places - 1)))[: count % places]:
+            own[at] += 1
+        loads = [load + more for load, more in zip(loads, own, strict=True)]
+        result[count] = tuple(own)
+    return result
+
+
+def _dealt_ops(ops: Sequence[Op], at: int, places: int) -> tuple[Op, ...]:
+    repeated = [i for i, op in enumerate(ops) if op.layers > 1]
+    if not repeated:  # what guesses or ends lies with the last
+        return tuple(ops) if at == places - 1 else ()
+    deals = _deals(tuple(sorted({ops[i].layers for i in repeated})), places)
+    result = []
+    for i, op in enumerate(ops):
+        layers = deals[op.layers][at] if op.layers > 1 else int(at == (places - 1 if i > repeated[-1] else 0))
+        if layers:
+            result.append(replace(op, layers=layers))
+    return tuple(result)
+
+
+def _held(phase: Phase, grows: bool) -> float:
+    """Elements of state that a phase's operators write, of what grows with the context or does not. [-]"""
+    return sum(op.state_writes.coef * op.layers for op in phase.ops if bool(op.state_writes.s) is grows)
+
+
+@lru_cache(maxsize=512)
+def dealt(graph: Graph, at: int, places: int) -> Graph:
+    """The part of a network at one of so many places: layers of each kind dealt evenly, with their state."""
+    if places == 1:
+        return graph
+    phases = tuple(replace(phase, ops=_dealt_ops(phase.ops, at, places)) for phase in graph.phases)
+    share = {}
+    for grows in (True, False):
+        every = _held(graph.phases[0], grows)
+        share[grows] = _held(phases[0], grows) / every if every else 1.0 / places
+    state = Sum(tuple(term * share[bool(term.c)] for term in graph.state_elements.terms))
+    return replace(graph, phases=phases, state_elements=state)
+
+
+@lru_cache(maxsize=512)
+def _stateless(graph: Graph) -> Graph:
+    return replace(graph, state_elements=Sum())
+
+
+@lru_cache(maxsize=512)
+def _routed(graph: Graph) -> frozenset[str]:
+    """Operators that run where experts lie: their products, and what lies between two of those."""
+    names: set[str] = set()
+    for phase in graph.phases:
+        for op in phase.ops:
+            between = op.shard == "elements" and any(name in names for name in op.inputs)
+            if op.attribute("experts") or between:
+                names.add(op.name)
+    return frozenset(names)
+
+
+def _expert_ranks(graph: Graph, routed: frozenset[str], scenario: Scenario, group: int) -> ExpertRanks:
+    ops = [op for phase in graph.phases for op in phase.ops]
+    read = {name for op in ops if op.name not in routed and routed.intersection(op.inputs) for name in op.inputs}
+    added = any(op.shard == "k" and op.name in read - routed for op in ops)
+    picks = max(op.attribute("top_k") for op in ops if op.name in routed)
+    ranks = scenario.expert_parallel or 1
+    return ExpertRanks(ranks, group, scenario.attention_dp or 1, picks, _load(scenario), added)
+
+
+@lru_cache(maxsize=512)
+def _expert_share(graph: Graph, routed: frozenset[str], ranks: int, load: float, copies: int) -> Graph:
+    """The network as the busiest of so many ranks of experts has it: its experts, and what is sent to them."""
+
+    def own(op: Op) -> Op:
+        if op.name not in routed:
+            return op
+        part, experts = load / ranks, op.attribute("experts")
+        counts = {name: getattr(op, name) * part for name in ("m", "flops", "reads", "writes", "weights")}
+        attributes = tuple((n, v / ranks if n in ("experts", "top_k") else v) for n, v in op.attributes)
+        stored = op.stored * (1.0 + copies / experts if experts else 1.0) / ranks
+        return replace(op, attributes=attributes, stored=stored, **counts)
+
+    return replace(graph, phases=tuple(replace(p, ops=tuple(map(own, p.ops))) for p in graph.phases))

@@ -1,0 +1,153 @@
+"""Devices that share a decoder in several ways at once: what is conserved, what is never slower, what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+from engine import default_scenario, evaluate
+from engine.cost.assemble import assemble
+from engine.cost.best_plan import make_plan
+from engine.resolve.bind import bind
+from engine.resolve.choices import choices
+from engine.scenario import Scenario, ScenarioError, decode, encode
+from engine.scenario.configuration import configuration
+from engine.sweep import price, space_of
+from engine.sweep.goals import FIGURES
+from engine.traffic.scenario_load import priced
+
+MIXTURE = default_scenario(
+    "h200-sxm", "deepseek-r1", devices=8, scheme="tensor", precision="fp8", inputs=512, outputs=17, batch=64
+)
+DENSE = default_scenario("h100-sxm", "llama3.1-70b", devices=8, scheme="tensor", inputs=512, outputs=17, batch=16)
+WAYS = ("pipeline_parallel", "attention_dp", "expert_parallel")
+
+
+def _arrangements(scenario: Scenario) -> list[dict[str, int]]:
+    """Every legal choice of the three ways."""
+    found = []
+    for pipeline, ranks, experts in itertools.product((1, 2, 4, 8), repeat=3):
+        ways = dict(zip(WAYS, (pipeline, ranks, experts), strict=True))
+        try:
+            bind(scenario.with_(**ways))
+        except ScenarioError:
+            continue
+        found.append(ways)
+    return found
+
+
+def _held(scenario: Scenario) -> dict[str, float]:
+    """Bytes on all devices, and FLOPs of a request on all of them: of stages, each on its devices."""
+    times = assemble(bound := bind(scenario), make_plan(bound))
+    total = {"weights": 0.0, "state": 0.0, "flops": 0.0}
+    for part in times.priced:
+        names = {op.name for run in part.runs for op in run.job.ops}
+        graph = part.runs[0].job.graph
+        ops = {op.name: op for phase in graph.phases for op in phase.ops if op.name in names}
+        copied = [op.stored * op.layers * part.stage.devices for op in ops.values() if op.shard == "none"]
+        once = [op.stored * op.layers * part.stage.ranks for op in ops.values() if op.shard != "none"]
+        total["weights"] += sum(once) + sum(copied)
+        total["flops"] += sum(float(run.cost.flops.sum()) * run.passes for run in part.runs) * part.stage.devices
+        total["state"] += sum(term.at(1, 1, 1) for term in graph.state_elements.terms)
+    return total
+
+
+@pytest.mark.parametrize("scenario", [MIXTURE, DENSE], ids=["mixture", "dense"])
+def test_one_of_each_way_is_tensor_parallelism_and_a_sweep_finds_every_arrangement_to_the_bit(scenario) -> None:
+    whole, ones = (evaluate(s) for s in (scenario, scenario.with_(**dict.fromkeys(WAYS, 1))))
+    assert [ones.figure(name) for name in FIGURES] == [whole.figure(name) for name in FIGURES]
+    axes = {path: [1, 2, 4, 8] for path in WAYS} | {"batch": [1, 24, 64], "redundant_experts": [0, 8]}
+    space = space_of({"scenario": scenario.model_dump(mode="json"), "axes": axes})
+    values, refused, misfits = price(space)
+    several = 0
+    for number in range(space.size):
+        if refused[number]:
+            with pytest.raises(ScenarioError):
+                evaluate(space.scenario(number))
+            continue
+        report = evaluate(one := space.scenario(number))
+        found = [None if math.isnan(value) else float(value) for value in values[:, number]]
+        assert found == [report.figure(name) for name in FIGURES], encode(one)
+        assert misfits[number] != report.fits
+        assert decode(encode(one)) == one
+        several += 1
+    assert several >= (60 if scenario is MIXTURE else 20)
+
+
+@pytest.mark.parametrize("scenario", [MIXTURE, DENSE], ids=["mixture", "dense"])
+def test_weights_state_and_work_are_conserved(scenario: Scenario) -> None:
+    alone = _held(scenario.with_(devices=1, scheme="single"))
+    for ways in _arrangements(scenario):
+        held = _held(scenario.with_(**ways))
+        assert held["state"] == pytest.approx(alone["state"]), ways
+        assert held["weights"] >= alone["weights"] * (1 - 1e-12), ways
+        if ways["attention_dp"] == 1:  # else work that all tensor ways do once is done on each
+            assert held["flops"] == pytest.approx(
+                _held(scenario.with_(pipeline_parallel=ways[WAYS[0]]))["flops"], rel=0.01
+            )
+        if ways == {"pipeline_parallel": 8, "attention_dp": 1, "expert_parallel": 1}:
+            assert held["weights"] == pytest.approx(alone["weights"])
+            assert held["flops"] == pytest.approx(alone["flops"])
+
+
+def test_every_arrangement_of_1024_devices_is_priced_and_says_how_they_share() -> None:
+    wide = MIXTURE.with_(devices=1024, batch=4096)
+    report = evaluate(wide.with_(pipeline_parallel=4, attention_dp=32, expert_parallel=128))
+    assert "TP 8 x PP 4 x attention DP 32, EP 128 on 1024 devices" in " ".join(a.text for a in report.assumptions)
+    assert configuration(report.scenario) == "1024x, FP8, TP8 PP4 DP32 EP128, batch 4,096"
+    near, far = (evaluate(MIXTURE.with_(devices=n, attention_dp=n, expert_parallel=n)) for n in (8, 16))
+    assert far.breakdown["links"] > near.breakdown["links"], "tokens cross between nodes"
+
+
+def test_more_of_what_helps_is_never_slower_and_more_imbalance_never_faster() -> None:
+    experts = MIXTURE.with_(attention_dp=8, expert_parallel=8)
+    times = [evaluate(experts.with_(expert_imbalance=f"{p}%" if p else None)).latency_s for p in (0, 10, 50, 100, 200)]
+    assert times == sorted(times)
+    assert times[-1] > 1.05 * times[0]
+    uneven = experts.with_(expert_imbalance="100%")
+    copies = [evaluate(uneven.with_(redundant_experts=n)) for n in (None, 8, 16)]
+    assert [r.latency_s for r in copies] == sorted((r.latency_s for r in copies), reverse=True)
+    needs = [r.memory[0].need_bytes for r in copies]
+    assert needs == sorted(set(needs)), "copies take room"
+    for path in WAYS[:2]:  # a pipeline's batches and a rank's requests divide what a device reads of the cache
+        more = [evaluate(DENSE.with_(batch=64, **{path: n})) for n in (1, 2, 4, 8)]
+        assert all(r.throughput_per_s > more[0].throughput_per_s for r in more[1:]), path
+        assert more[-1].breakdown["links"] < 0.5 * more[0].breakdown["links"], path
+
+
+def test_stages_overlap_and_an_uneven_rank_is_waited_for() -> None:
+    piped = priced(DENSE.with_(pipeline_parallel=4))[2]
+    assert piped.interval_s >= max(piped.stage_s) > piped.latency_s / 5
+    full, one_more, spread = (priced(DENSE.with_(attention_dp=8, batch=n))[2].priced[0].time_s for n in (64, 65, 72))
+    assert full < one_more == spread, "the fullest rank sets the pace"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"expert_parallel": 3}, "expert_parallel is 3: 2, 4, 8 and '1' are allowed"),
+        ({"expert_parallel": 8, "pipeline_parallel": 4}, "expert_parallel is 8: 2 and '1' are allowed"),
+        ({"pipeline_parallel": 3}, "pipeline_parallel is 3: 2, 4, 8 and '1' are allowed"),
+        ({"attention_dp": 16}, "attention_dp is 16: 2, 4, 8 and '1' are allowed"),
+        ({"expert_imbalance": "10%"}, "the network has no ranks of experts of their own"),
+        ({"expert_parallel": 8, "redundant_experts": 3}, "redundant_experts is 3: 8, 16"),
+        ({"scheme": "replicas", "attention_dp": 2}, "the scheme is 'replicas', not 'tensor'"),
+        ({"devices": 12}, "devices is 12: H200 SXM offers 1, 2, 4, 8, 16 or a multiple of 8 up to 1,024"),
+        ({"devices": 2048}, "or a multiple of 8 up to 1,024"),
+    ],
+)
+def test_what_does_not_divide_is_refused_with_what_does(changes: dict, sentence: str) -> None:
+    with pytest.raises(ScenarioError) as refusal:
+        evaluate(MIXTURE.with_(**changes))
+    assert sentence in str(refusal.value)
+
+
+def test_a_dense_network_and_another_family_have_no_ranks_of_experts() -> None:
+    with pytest.raises(ScenarioError, match="the network has no routed experts"):
+        evaluate(DENSE.with_(expert_parallel=2))
+    with pytest.raises(ScenarioError, match="attention_dp is 2: only '1' is allowed"):
+        evaluate(default_scenario("dfx-u280", "gpt2-1.5b", attention_dp=2))
+    assert choices(MIXTURE).by_family["expert_parallel"] == (2, 4, 8)
+    assert "attention_dp" not in MIXTURE.with_(attention_dp=None).model_dump(exclude_none=True)
