@@ -9,7 +9,7 @@ from engine.devices import family
 from engine.devices.common.collective import OPS, collective_time, link_form, sent_beyond
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import DeviceFamily, Job
-from engine.plan.plan import ExpertRanks
+from engine.plan.plan import ExpertGroup
 from engine.plan.schemes import Stage
 from engine.scenario.formats import activation_bytes
 from model_zoo.ops import LOOKUPS, Op
@@ -77,7 +77,7 @@ def collectives(job: Job) -> list[Collective]:
     return needed
 
 
-def _with_experts(ranks: ExpertRanks, job: Job) -> list[Collective]:
+def _with_experts(ranks: ExpertGroup, job: Job) -> list[Collective]:
     """How the tokens of a pass come to ranks with experts of their own, and back.
 
     A device sends its tokens once to each rank that holds some of what they pick, all of a rank's devices alike; the

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from engine.plan.plan import ExpertRanks, Plan, Stage, host_hops, overlaps
+from engine.plan.plan import ExpertGroup, Plan, Stage, host_hops, overlaps
 from engine.resolve.bind import Bound, Wire
 from engine.scenario import Scenario
 from engine.scenario.configuration import stage_devices, tensor_ways
@@ -140,13 +140,13 @@ def _routed(graph: Graph) -> frozenset[str]:
     return frozenset(names)
 
 
-def _expert_ranks(graph: Graph, routed: frozenset[str], scenario: Scenario, group: int) -> ExpertRanks:
+def _expert_ranks(graph: Graph, routed: frozenset[str], scenario: Scenario, group: int) -> ExpertGroup:
     ops = [op for phase in graph.phases for op in phase.ops]
     read = {name for op in ops if op.name not in routed and routed.intersection(op.inputs) for name in op.inputs}
     added = any(op.shard == "k" and op.name in read - routed for op in ops)
     picks = max(op.attribute("top_k") for op in ops if op.name in routed)
     ranks = scenario.expert_parallel or 1
-    return ExpertRanks(ranks, group, scenario.attention_dp or 1, picks, _load(scenario), added)
+    return ExpertGroup(ranks, group, scenario.attention_dp or 1, picks, _load(scenario), added)
 
 
 @lru_cache(maxsize=512)

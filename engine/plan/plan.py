@@ -20,7 +20,7 @@ INDEX = 4.0  # bytes of an index of a table's row and of a token's id: INT32
 
 
 @dataclass(frozen=True)
-class ExpertRanks:
+class ExpertGroup:
     """How tokens come to ranks that hold whole experts of their own, and back.
 
     `devices` hold them; the tokens lie on `attention` ranks of those, or on every device where there is one such rank.
@@ -54,7 +54,7 @@ class Stage:
     layers: int = 0  # it has of those its network repeats; 0: all
     turns: bool = False  # it and the others like it take turns on the same cores, a request after the other
     ranks: int = 1
-    experts: ExpertRanks | None = None  # set where ranks have experts of their own; else each has a part of the batch
+    experts: ExpertGroup | None = None  # set where ranks have experts of their own; else each has a part of the batch
     place: int = 0  # which of the system's devices it lies on, where stages lie on several
     under_way: int = 1  # batches whose state its devices keep
     sends: Link | None = None  # what each of its devices hands a pass's results on over, to the next place
