@@ -35,6 +35,7 @@ def add_compare_measured(commands: Any) -> None:
 
 def _compare_measured(args: argparse.Namespace) -> int:
     from engine.published.measured.compare import compared, coverage, groups, read_measured, skipped, spread, write_back
+    from engine.published.measured.cpu_tables import parts_of
     from hardware_specs.catalog import default_catalog
 
     if _operators(args.file):
@@ -68,6 +69,7 @@ def _compare_measured(args: argparse.Namespace) -> int:
         "groups": groups(predicted),
         "workloads": groups(predicted, "workload"),
         "engines": groups([row for row in predicted if row.engine is not None], "engine"),
+        "parts": [_spread(part) for part in parts_of([row for row in predicted if row.column])],
         "band": inside,
         "errors": [
             {"row": row.number, "measured": dict(row.measured), "predicted": dict(row.predicted), "errors": row.errors}
@@ -83,7 +85,10 @@ def _compare_measured(args: argparse.Namespace) -> int:
         for row in predicted
         if row.scenario is not None
     ]
-    for rows in (shown, *([_percents(group) for group in data[by]] for by in ("groups", "workloads", "engines"))):
+    for rows in (
+        shown,
+        *([_percents(group) for group in data[by]] for by in ("groups", "workloads", "engines", "parts")),
+    ):
         lines += ["", *lines_of(rows)] if rows else []
     lines += ["", *_summary(predicted, inside)]
     if args.fit:
@@ -105,6 +110,13 @@ def _summary(rows: Sequence[Row], inside: Mapping[str, int]) -> Iterator[str]:
     )
     if any(row.engine is not None for row in rows):
         yield "under load: means of a closed loop simulated from its start, by the calendar of each engine's passes"
+
+
+def _spread(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A group of runs on a part with the sizes of its errors."""
+    from engine.published.measured.compare import spread
+
+    return {name: value for name, value in part.items() if name != "errors"} | spread(part["errors"])
 
 
 def _percents(group: dict[str, Any]) -> dict[str, Any]:

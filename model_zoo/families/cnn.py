@@ -10,6 +10,7 @@ from model_zoo.families.binary_net import binary_layers
 from model_zoo.families.detection import pyramid_heads
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.images import Net, Tensor
+from model_zoo.families.layer_list import layer_list
 from model_zoo.ops import Graph, Phase, dim
 
 
@@ -130,6 +131,7 @@ ARCHITECTURES: dict[str, Callable[[Params], Net]] = {
     "densenet": densenet,
     "efficientnet": mobile.efficientnet,
     "fbnet-detection": mobile.fbnet_detection,
+    "layer-list": layer_list,
     "mobilenet-v1": mobile.mobilenet_v1,
     "mobilenet-v2": mobile.mobilenet_v2,
     "regnet-y": mobile.regnet_y,
@@ -170,6 +172,7 @@ FAMILY = NetworkFamily(
         "proposals": 100,
         "binary_head": "no",
         "strided": "3x3",
+        "layers": "",
     },
     adjustable={"image": ("Image side [pixels]", 16, 4096), "classes": ("Classes", 1, 1_000_000)},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from model_zoo.families.blocks import OPERATIONS, elementwise, linear, move
@@ -44,7 +45,7 @@ class Net:
         name: str,
         x: Tensor,
         filters: int,
-        kernel: int,
+        kernel: int | tuple[int, int],
         stride: int = 1,
         *,
         pad: int | None = None,
@@ -55,21 +56,23 @@ class Net:
     ) -> Tensor:
         """Convolution with a bias (a folded normalisation or its own) and an activation op after it.
 
-        `pad` defaults to kernel // 2; `frames` is (kernel, stride) along time, padded likewise.
+        `kernel` is a side or (height, width); `pad` defaults to half of either; `frames` is (kernel, stride) along
+        time, padded likewise. Of an oblong window the attribute `kernel` is the side of the square of as many pixels.
         """
         if x.channels % groups or filters % groups:
             raise WorkloadError(f"layer {name!r}: {groups} groups must divide {x.channels} and {filters} channels")
-        pad = kernel // 2 if pad is None else pad
+        high, wide = (kernel, kernel) if isinstance(kernel, int) else kernel
+        pads = (high // 2, wide // 2) if pad is None else (pad, pad)
         out = Tensor(
             name,
             filters,
-            (x.height + 2 * pad - kernel) // stride + 1,
-            (x.width + 2 * pad - kernel) // stride + 1,
+            (x.height + 2 * pads[0] - high) // stride + 1,
+            (x.width + 2 * pads[1] - wide) // stride + 1,
             (x.frames + 2 * (frames[0] // 2) - frames[0]) // frames[1] + 1,
         )
         if out.height < 1 or out.width < 1 or out.frames < 1:
             raise WorkloadError(f"layer {name!r}: an input of {x.height} x {x.width} is too small for its kernel")
-        window = kernel * kernel * frames[0] * (x.channels // groups)
+        window = high * wide * frames[0] * (x.channels // groups)
         stored = float(window * filters + filters)
         self.ops.append(
             Op(
@@ -88,10 +91,10 @@ class Net:
                 writes=dim(out.elements, "b"),
                 shard="n",
                 attributes=(
-                    ("kernel", float(kernel)),
+                    ("kernel", math.sqrt(high * wide)),
                     ("stride", float(stride)),
                     ("groups", float(groups)),
-                    ("pad", float(pad)),
+                    *([("pad", float(pads[0]))] if high == wide else ()),
                     ("channels", float(x.channels)),
                     ("height", float(x.height)),
                     ("width", float(x.width)),

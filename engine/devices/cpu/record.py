@@ -219,9 +219,12 @@ class StreamView:
 
     @property
     def core_dram(self) -> float:
-        """Rate at which DRAM streams to one core. [B/s]"""
-        model = self.model
-        rate = self.cpu.core_bandwidth.si if self.cpu.core_bandwidth is not None else model["core_bandwidth"]
+        """Rate at which DRAM streams to one core, its lines in flight over their latency where none is given. [B/s]"""
+        model, listed, lines = self.model, self.cpu.core_bandwidth, self.cpu.misses_in_flight
+        if listed is not None:
+            rate = listed.si
+        else:
+            rate = model["core_bandwidth"] if lines is None else lines.si * M.LINE / self.dram_latency
         if self.job.switches["cold"]:  # each page first costs a walk and the accesses before the prefetcher follows
             rate = PAGE / (PAGE / rate + model["cold_page_misses"] * model["dram_latency"])
         return rate

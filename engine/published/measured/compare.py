@@ -16,9 +16,9 @@ from engine.cost.report import ErrorBand
 from engine.devices.common.contract import Unsupported
 from engine.devices.gpu.operators.rows import RowsError, Table, read_rows
 from engine.evaluate import evaluate
-from engine.published.measured import arrivals
+from engine.published.measured import arrivals, cpu_tables
 from engine.published.measured.serving import BenchmarkRun, under_load
-from engine.published.measured.table import Header, known, measured, sorted_out
+from engine.published.measured.table import Figure, Header, known, measured, sorted_out
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, token_in
 from engine.scenario.overrides import apply, apply_all
@@ -46,6 +46,7 @@ class Row:
     predicted: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)  # figures that can't be predicted, and why
     band: ErrorBand | None = None
+    column: str = ""  # of its one figure, where a line has several runs
 
     @property
     def errors(self) -> dict[str, float]:
@@ -80,6 +81,8 @@ def read_measured(
         table = read_rows(path)
     except RowsError as error:
         raise ScenarioError(str(error)) from None
+    if cpu_tables.is_cpu_table(table.header):
+        return _read_cpus(path.name, table, settings, catalog, zoo)
     at_rate = arrivals.has_rates(table.header)
     columns = arrivals.columns_of(table.header) if at_rate else sorted_out(table.header)
     result = []
@@ -100,6 +103,28 @@ def read_measured(
         except _REFUSED as error:
             result.append(Row(at + 1, figures, reason=str(error)))
     return Measured(path.name, table, columns, tuple(result))
+
+
+def _read_cpus(name: str, table: Table, settings: Sequence[str], catalog: Catalog, zoo: Zoo) -> Measured:
+    """A table of networks on named CPUs: a run for each format of a line."""
+    rows = []
+    for at in range(len(table.lines)):
+        cells = {name: values[at].strip() for name, values in table.columns.items()}
+        figures: list[tuple[str, str, str, float]] = []
+        try:
+            figures = list(cpu_tables.figures_of(cells))
+            if not figures:
+                raise ScenarioError("no figure was measured")
+            for column, format, attribute, value in figures:
+                scenario = apply_all(cpu_tables.scenario_of(cells, format, catalog, zoo), list(settings))
+                rows.append(Row(at + 1, {attribute: value}, scenario, column=column))
+        except _REFUSED as error:
+            done = sum(row.number == at + 1 for row in rows)
+            rows += [
+                Row(at + 1, {attribute: value}, reason=str(error), column=column)
+                for column, _, attribute, value in figures[done:]
+            ] or [Row(at + 1, {}, reason=str(error))]
+    return Measured(name, table, cpu_tables.columns_of(table.header), tuple(rows))
 
 
 def _scenario(
@@ -346,11 +371,24 @@ def _lines(data: Measured) -> Iterator[str]:
 
     figures = data.columns.figures
     yield joined([*data.table.header, *(f"predicted_{f.column}" for f in figures), "reason"])
-    for line, row in zip(data.table.lines, data.rows, strict=True):
-        values = [
-            f"{row.predicted[f.attribute] / f.scale:.6g}" if f.attribute in row.predicted else "" for f in figures
-        ]
-        yield f"{line},{joined([*values, row.reason])}"
+    runs: dict[int, list[Row]] = {}
+    for row in data.rows:
+        runs.setdefault(row.number, []).append(row)
+    for number, line in enumerate(data.table.lines, 1):
+        cells = {column: text for row in runs[number] for column, text in _cells(row, figures)}
+        reason = next((row.reason for row in runs[number] if row.reason), "")
+        yield f"{line},{joined([*(cells.get(f.column, '') for f in figures), reason])}"
+
+
+def _cells(row: Row, figures: Sequence[Figure]) -> Iterator[tuple[str, str]]:
+    """What a run fills in of its line: each predicted figure in the unit of its column."""
+    for f in figures:
+        value = row.predicted.get(f.attribute)
+        if row.column == f.column and row.predicted:
+            name, value = next(iter(row.predicted.items()))
+            yield f.column, f"{value if name == cpu_tables.RATE else value / f.scale:.6g}"
+        elif not row.column and value is not None:
+            yield f.column, f"{value / f.scale:.6g}"
 
 
 def write_back(path: Path, data: Measured) -> None:

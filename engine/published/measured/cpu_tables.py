@@ -1,0 +1,141 @@
+"""Published tables of CPUs as they come: networks in two formats by cores, or on boards by threads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from engine.published.measured.table import Figure, Header
+from engine.resolve.choices import default_scenario
+from engine.scenario import Scenario, ScenarioError
+from engine.scenario.overrides import apply
+from hardware_specs.catalog import Catalog
+from hardware_specs.plain import load_yaml
+from model_zoo.catalog import Zoo
+
+LATENCY, RATE = "latency_s", "throughput_per_s"
+_COLUMNS = ("min_ms", "avg_ms", "int8", "fp32")
+_LITTLE = "1"  # `powersave` of a row that ran on the slow cores
+
+
+@cache
+def names() -> dict[str, Any]:
+    """What these tables call things."""
+    return load_yaml((Path(__file__).parent / "cpu_names.yaml").read_bytes())
+
+
+def is_cpu_table(header: Sequence[str]) -> bool:
+    """Whether a table's rows are networks on named CPUs: a part, a network, and a figure or one for each format."""
+    columns = set(header)
+    return bool({"cpu", "device"} & columns) and bool({"model", "net"} & columns) and bool(set(_COLUMNS) & columns)
+
+
+def columns_of(header: Sequence[str]) -> Header:
+    """A table's columns: figures of a row are in its own `unit`, and its formats beside each other."""
+    return Header({}, tuple(Figure(name, LATENCY, 1e-3) for name in _COLUMNS if name in header), (), ())
+
+
+def figures_of(cells: Mapping[str, str]) -> Iterator[tuple[str, str, str, float]]:
+    """Of each measured figure of a row its column, format, attribute of a report and value in SI.
+
+    A row's least time stands for it where it has one: the steadier figure. ScenarioError for what is no number.
+    """
+    unit = cells.get("unit", "ms").lower()
+    for column in _COLUMNS:
+        text = cells.get(column, "")
+        if not text or (column == "avg_ms" and cells.get("min_ms")):
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not 0.0 < value < 1e12:
+            raise ScenarioError(f"{column} is {text[:40]!r}: a number above 0 is allowed, or nothing")
+        timed = column.endswith("_ms") or unit in ("ms", "s")
+        format = column if column in ("int8", "fp32") else cells.get("precision", "fp")
+        yield column, format, *((LATENCY, value if unit == "s" else value * 1e-3) if timed else (RATE, value))
+
+
+def scenario_of(cells: Mapping[str, str], format: str, catalog: Catalog, zoo: Zoo) -> Scenario:
+    """What a row ran in one of its formats. ScenarioError says what of it has no model."""
+    part, settings = _part(cells, catalog)
+    workload, changes = _network(cells, zoo)
+    base = default_scenario(part, workload, catalog, zoo)
+    rates = catalog.device(part).cpu.flop_per_cycle  # ty: ignore[unresolved-attribute]
+    format = {"fp": "fp16" if "fp16" in rates else "fp32"}.get(format, format)
+    threads = int(float(cells.get("cores_per_instance") or cells.get("threads") or cores_of(part, catalog)))
+    cores = int(float(settings.get("devices.0.cpu.cores", cores_of(part, catalog))))
+    if threads > cores:
+        raise ScenarioError(f"{threads} threads were used: {part} has {cores} cores")
+    streams = int(float(cells.get("instances") or (cores // threads if "cores_per_instance" in cells else 1)))
+    fixed = {"precision": format, "batch": int(float(cells.get("batch") or 1)), "streams": streams, "tile": (threads,)}
+    for path, value in (settings | changes | fixed).items():
+        base = apply(base, path, value)
+    return base
+
+
+def cores_of(part: str, catalog: Catalog) -> float:
+    """Cores of a part. [-]"""
+    return catalog.device(part).cpu.cores.si  # ty: ignore[unresolved-attribute]
+
+
+def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, Any]]:
+    """A row's part in the catalog, and what differs from it: its clock and how many cores were used, by its name."""
+    name = cells.get("cpu") or cells.get("device", "")
+    by_id = {id: id for id in catalog.ids("devices") if catalog.device(id).kind == "cpu"}
+    short = re.sub(r"[^a-z0-9]+", "", name.lower())
+    exact = [id for id in by_id if short == re.sub(r"[^a-z0-9]+", "", id) or re.fullmatch(rf"(xeon|core)-?{short}", id)]
+    if exact:
+        return exact[0], {}
+    known = next((p for p in names()["parts"] if re.search(p["name"], name, re.I)), None)
+    if known is None:
+        raise ScenarioError(f"the catalog lacks the part {name[:80]!r}; add it as a file under hardware_specs/devices")
+    little = cells.get("powersave") == _LITTLE
+    part, threads = known["little" if little and "little" in known else "part"], int(float(cells.get("threads") or 1))
+    settings: dict[str, Any] = {}
+    if "little" in known and threads > cores_of(part, catalog):  # shares are equal: the slow cores end last
+        part, settings["devices.0.cpu.cores"] = known["little"], str(threads)
+    if (clock := re.search(r"Overclock to ([\d.]+) ?GHz", name, re.I)) is not None:
+        settings["devices.0.cpu.clock"] = f"{clock[1]} GHz"
+    return part, settings
+
+
+def _network(cells: Mapping[str, str], zoo: Zoo) -> tuple[str, dict[str, Any]]:
+    name = re.sub(r"[^a-z0-9.]+", "_", (cells.get("model") or cells.get("net", "")).lower()).strip("_")
+    for entry in names()["networks"]:
+        if re.fullmatch(entry["name"], name):
+            workload = entry.get("ncnn", entry["is"]) if "net" in cells else entry["is"]
+            return workload, {path: value for path, value in entry.items() if path not in ("name", "is", "ncnn")}
+    if (ours := zoo.called(name.replace("_", "-"))) in zoo.ids():
+        return ours, {}
+    raise ScenarioError(f"the network {name[:60]!r} has no graph here")
+
+
+def parts_of(rows: Sequence[Any]) -> list[dict[str, Any]]:
+    """Sizes of the errors of rows by part, cores, kind of network and format, and of how much faster INT8 is than FP32.
+
+    ``rows``: of `engine.published.measured.compare`, predicted. The ratio is of a line's two formats.
+    """
+    sizes: dict[tuple[str, int, str, str], list[float]] = {}
+    lines: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        s, (name, error) = row.scenario, next(iter(row.errors.items()))
+        group = s.system, s.tile[0], kind_of(s.workload)
+        rate = 1.0 + error if name == RATE else 1.0 / (1.0 + error)
+        lines.setdefault(row.number, {})[s.precision] = rate
+        sizes.setdefault((*group, s.precision), []).append(error)
+        both = lines[row.number]
+        if {"int8", "fp32"} <= both.keys():
+            sizes.setdefault((*group, "int8/fp32"), []).append(both["int8"] / both["fp32"] - 1.0)
+    return [
+        {"part": part, "cores": cores, "kind": kind, "figure": figure, "errors": errors}
+        for (part, cores, kind, figure), errors in sorted(sizes.items())
+    ]
+
+
+def kind_of(workload: str) -> str:
+    """What kind of network a workload is, as these tables are summed up."""
+    return next(kind["name"] for kind in names()["kinds"] if re.search(kind["is"], workload))

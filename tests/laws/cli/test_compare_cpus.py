@@ -1,0 +1,90 @@
+"""Published tables of CPUs held against predictions as they come: each format of a line, every part and network."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.cli.main import main
+from engine.published.measured.cpu_tables import kind_of, names
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+XEON = "release,tested,cpu,section,framework,model,variant,cores_per_instance,instances,batch,unit,int8,fp32"
+BOARD = "device,unit,threads,powersave,loops,net,precision,min_ms,max_ms,avg_ms"
+RK3588 = "Rockchip RK3588 (Quad Core A76 2.4GHz + Quad Core A55 1.8GHz),cpu"
+
+
+def compared(capsys: pytest.CaptureFixture[str], folder: Path, *lines: str) -> tuple[dict, list[dict[str, str]]]:
+    path, out = folder / "rows.csv", folder / "out.csv"
+    path.write_text("\n".join(lines) + "\n")
+    code = main(["compare-measured", str(path), "--out", str(out), "--force", "--json"])
+    done = capsys.readouterr()
+    assert code == 0, done.err
+    return json.loads(done.out), list(csv.DictReader(out.open()))
+
+
+def test_a_line_of_two_formats_is_two_runs_and_a_ratio(capsys, tmp_path):
+    data, rows = compared(
+        capsys,
+        tmp_path,
+        XEON,
+        "v1.7,,8280,TF,tensorflow,resnet50v1.0,,4,,1,ms,7.64,21.54",
+        "v1.9,,8380,TF,tensorflow,Inception V3,pb,4,10,1,samples/s,900,450",
+    )
+    assert data["predicted"] == 4
+    assert next(r["errors"] for r in data["errors"]).keys() == {"latency_s"}
+    figures = {(p["part"], p["figure"]): p for p in data["parts"]}
+    assert {part for part, _ in figures} == {"xeon-8280", "xeon-8380"}
+    first, second = rows
+    fast = float(first["predicted_fp32"]) / float(first["predicted_int8"])
+    error = figures["xeon-8280", "int8/fp32"]["bias"]
+    assert error == pytest.approx(fast / (21.54 / 7.64) - 1.0, rel=1e-4)
+    gain = float(second["predicted_int8"]) / float(second["predicted_fp32"])
+    assert figures["xeon-8380", "int8/fp32"]["bias"] == pytest.approx(gain / 2.0 - 1.0, rel=1e-4)
+
+
+def test_a_board_s_clusters_threads_and_clock_are_read_from_its_row(capsys, tmp_path):
+    data, rows = compared(
+        capsys,
+        tmp_path,
+        BOARD,
+        f"{RK3588},4,2,8,vgg16,fp,106.86,120,110",
+        f"{RK3588},4,1,8,vgg16,fp,308.42,320,310",
+        f"{RK3588},8,0,8,vgg16,fp,150,160,155",
+        "Raspberry Pi 5 Broadcom BCM2712 Overclock to 2.9Ghz,cpu,4,0,8,vgg16,fp,90,,95",
+        "Raspberry Pi 5 Broadcom BCM2712 (2.4GHz x 4),cpu,4,0,8,vgg16,fp,100,,105",
+    )
+    big, little, both, fast, usual = (float(r["predicted_min_ms"]) for r in rows)
+    assert big < both < little  # equal shares end with the slow cores, of which there are then eight
+    assert fast < usual
+    assert {p["cores"] for p in data["parts"]} == {4, 8}
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("v1.7,,9999X,TF,tensorflow,resnet50,,4,,1,ms,7,21", "the catalog lacks the part '9999X'"),
+        ("v1.7,,8280,TF,tensorflow,unheard_of,,4,,1,ms,7,21", "the network 'unheard_of' has no graph here"),
+        ("v1.7,,8280,TF,tensorflow,resnet50,,29,,1,ms,7,21", "29 threads were used: xeon-8280 has 28 cores"),
+        ("v1.7,,8280,TF,tensorflow,resnet50,,4,,1,ms,x,21", "int8 is 'x': a number above 0 is allowed"),
+    ],
+)
+def test_what_has_no_prediction_is_one_sentence(line, why, capsys, tmp_path):
+    usual = "v1.7,,8280,TF,tensorflow,resnet50v1.0,,4,,1,ms,7.64,21.54"
+    data, rows = compared(capsys, tmp_path, XEON, usual, line)
+    assert any(why in reason for reason in data["skipped"])
+    assert why in rows[1]["reason"]
+    assert rows[0]["reason"] == ""
+
+
+def test_every_name_stands_for_something_that_is_there():
+    parts, networks = set(default_catalog().ids("devices")), set(default_zoo().ids())
+    for part in names()["parts"]:
+        assert {part["part"], part.get("little", part["part"])} <= parts
+    for network in names()["networks"]:
+        assert {network["is"], network.get("ncnn", network["is"])} <= networks
+        assert kind_of(network["is"])
