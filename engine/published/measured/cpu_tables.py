@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from engine.devices.cpu.record import cpu_of
 from engine.published.measured.table import Figure, Header
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
@@ -64,7 +65,7 @@ def scenario_of(cells: Mapping[str, str], format: str, catalog: Catalog, zoo: Zo
     part, settings = _part(cells, catalog)
     workload, changes = _network(cells, zoo)
     base = default_scenario(part, workload, catalog, zoo)
-    rates = catalog.device(part).cpu.flop_per_cycle  # ty: ignore[unresolved-attribute]
+    rates = cpu_of(catalog.device(part)).flop_per_cycle
     format = {"fp": "fp16" if "fp16" in rates else "fp32"}.get(format, format)
     threads = int(float(cells.get("cores_per_instance") or cells.get("threads") or cores_of(part, catalog)))
     cores = int(float(settings.get("devices.0.cpu.cores", cores_of(part, catalog))))
@@ -79,7 +80,7 @@ def scenario_of(cells: Mapping[str, str], format: str, catalog: Catalog, zoo: Zo
 
 def cores_of(part: str, catalog: Catalog) -> float:
     """Cores of a part. [-]"""
-    return catalog.device(part).cpu.cores.si  # ty: ignore[unresolved-attribute]
+    return cpu_of(catalog.device(part)).cores.si
 
 
 def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, Any]]:
