@@ -10,7 +10,7 @@ from model_zoo.families.binary_net import binary_layers
 from model_zoo.families.detection import pyramid_heads
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.images import Net, Tensor
-from model_zoo.families.layer_list import layer_list
+from model_zoo.families.layers import layers
 from model_zoo.ops import Graph, Phase, dim
 
 
@@ -131,7 +131,7 @@ ARCHITECTURES: dict[str, Callable[[Params], Net]] = {
     "densenet": densenet,
     "efficientnet": mobile.efficientnet,
     "fbnet-detection": mobile.fbnet_detection,
-    "layer-list": layer_list,
+    "layer-list": layers,
     "mobilenet-v1": mobile.mobilenet_v1,
     "mobilenet-v2": mobile.mobilenet_v2,
     "regnet-y": mobile.regnet_y,

@@ -128,7 +128,7 @@ _PLAIN: dict[str, Callable[[Net, str, Tensor], Tensor]] = {
 }
 
 
-def layer_list(params: Params) -> Net:
+def layers(params: Params) -> Net:
     """The network that `layers` lists."""
     image = params.whole("image", 1, 16384)
     net = Net(3, image, image)
