@@ -13,8 +13,6 @@ import pytest
 
 from engine import evaluate
 from engine.analyses.split import split_points
-from engine.choose import choose
-from engine.choose.presets import QUESTIONS
 from engine.cost.report import Report
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, decode, encode
@@ -88,13 +86,3 @@ def test_a_load_that_vanishes_waits_for_nothing_but_the_scenario() -> None:
         assert units >= inferences_of(scenario) * (1 - 1e-9)  # at least one a request: items, or several of each
         seen += 1
     assert seen > 20
-
-
-@pytest.mark.parametrize("id", list(QUESTIONS)[:3])
-def test_the_row_that_choose_recommends_opens_with_its_power_and_price(id: str) -> None:
-    for row in choose(QUESTIONS[id].question).rows:
-        if row.best is None:
-            continue
-        report = evaluate(row.best.scenario)
-        assert (row.best.power_w, row.best.capex_usd) == (report.power_w, report.capex_usd)
-        assert report.fits

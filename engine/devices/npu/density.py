@@ -85,8 +85,11 @@ def resized(device: Device, format: str) -> Device:
 
     One at least, which `overfull` then refuses. A format of its `peak` leaves it as it is. An estimate.
     """
-    npu, density = device.npu, next((d for d in densities(device) if d.format == format), None)
-    if npu is None or density is None or format in device.peak:
+    npu = device.npu
+    if npu is None or format in device.peak:
+        return device
+    density = next((d for d in densities(device) if d.format == format), None)
+    if density is None:
         return device
     fit = max(1.0, math.floor((density.hard + density.soft) / (npu.native_dim.si * npu.lanes.si)))
     if fit >= npu.tiles.si:

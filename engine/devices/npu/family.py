@@ -109,8 +109,9 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
 
 @dataclass
 class _Sheet:
-    """A pass under construction: numbers, or columns of them. [s], [B]"""
+    """A pass under construction: numbers, or columns of them, and the instance's peak. [s], [B], [FLOP/s]"""
 
+    peak: float
     seconds: np.ndarray
     offchip: np.ndarray
     onchip: np.ndarray
@@ -125,7 +126,7 @@ def _priced(job: Job, engine: Engine | None = None, memory: float = 1.0) -> _She
     engine = engine or Engine.of(job.device, job.format)
     bits = stored_bits(job.device, job.format)
     n = len(job.ops)
-    sheet = _Sheet(numbers((n, 6)), numbers((n,)), numbers((n,)), [], [])
+    sheet = _Sheet(peak(job.device, job.format), numbers((n, 6)), numbers((n,)), numbers((n,)), [], [])
     bandwidth = levels(job.device)[2]
     spilled_bytes = _weights(job, sheet, bits, spills(job, bits))
     stream = memory * spilled_bytes / bandwidth if bandwidth else numbers((n,))
@@ -254,7 +255,7 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     steps = recurrent.steps.at(1, job.length, job.context)
     rounds = recurrent.layers / parallel * copies / together * math.ceil(job.batch / engine.side)
     executions = steps * rounds
-    multiplied, occupied = (_occupied(ops, npu, rows, hidden, together) for npu in (replace(engine, fetch=0.0), engine))
+    multiplied, occupied = (_occupied(ops, npu, rows, hidden, together) for npu in (engine.without_fetch, engine))
     streamed = stream[at : at + count] / executions * engine.clock  # cycles a step has weights come from DRAM
     waits = np.array([larger(wait, 0.0) for wait in streamed - occupied], dtype=object)
     ahead = any(op.contraction and not op.sequential for op in ops)  # the inputs' products are here too
@@ -368,7 +369,7 @@ def _price_run(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: 
         if op.contraction:
             covered = _product_cycles(job, engine, op)
             spent = covered * runs / engine.clock
-            multiplied = _product_cycles(job, replace(engine, fetch=0.0), op) * runs / engine.clock
+            multiplied = _product_cycles(job, engine.without_fetch, op) * runs / engine.clock
             sheet.seconds[end, _COMPUTE] += multiplied
             sheet.seconds[end, _ONCHIP] += spent - multiplied
             sheet.seconds[end, _OFFCHIP] += larger(stream[end] - spent, 0.0)
@@ -379,7 +380,7 @@ def _price_run(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: 
             busy = passes.add(_STEPS.get(op.kind, ()), _vector_cycles(job, engine, op))
             alone = larger(busy - covered, 0.0)
             covered += alone
-            least = _share(job, op) * _work(job, op) / peak(job.device, job.format) * exceeds(alone, 0.0)
+            least = _share(job, op) * _work(job, op) / sheet.peak * exceeds(alone, 0.0)
             sheet.seconds[end, _COMPUTE] += larger(alone * runs / engine.clock, least)
         end += 1
     wire_s, sent = _exchange(job, job.ways, first.writes.at(1, job.length, job.context))

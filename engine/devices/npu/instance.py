@@ -6,7 +6,8 @@ Estimates.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from engine.devices.common.column import larger
 from engine.devices.npu.chains import DEPTHS, Pipeline
@@ -51,6 +52,11 @@ class Engine:
         bits = stored_bits(device, format or formats(device)[0])
         fetch = native * native * cores * bits / 8 * npu.clock.si / gives.si if gives else 0.0
         return cls(native, lanes, npu.tiles.si, npu.clock.si, beats, vector, pipe, in_order, *side, fetch)
+
+    @cached_property
+    def without_fetch(self) -> Engine:
+        """The same instance with on-chip memory that never keeps a tile engine waiting."""
+        return replace(self, fetch=0.0)
 
     def crossing(self, entering: float, leaving: float) -> float:
         """Cycles in which inputs are loaded and outputs stored. [cycle]
