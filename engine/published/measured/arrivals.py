@@ -1,40 +1,59 @@
-"""Runs of language models at a stated rate of arrivals, as MLPerf's logs have them: rows, and percentiles predicted."""
+"""Runs of language models at a stated rate of arrivals, as MLPerf's logs have them: rows, and percentiles predicted.
+
+Such a run counts only where it kept its benchmark's limits, and its rate is about the highest that did. Both are used:
+within the doubt there is about a part's pass times, they are taken to be what makes them true.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
+import numpy as np
+
+from engine.devices.gpu.operators.record import fitted
 from engine.published.measured.serving import SHARED, cache_room, shared_tables
 from engine.published.measured.table import Figure, Header, known
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
-from engine.traffic.arrivals import Poisson
+from engine.traffic.arrivals import Gamma
 from engine.traffic.engines.calendar import serve
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
+from engine.traffic.runs import OUTPUT_STREAM
 from engine.traffic.sizes import LogNormal
 from hardware_specs.catalog import Catalog
+from hardware_specs.schema import Device
 from model_zoo.catalog import Zoo
 
-_METRICS, _MEASURES = ("ttft", "tpot"), ("mean", "p50", "p90", "p99")
-_REQUESTS = 2000  # of a replica that are simulated
+_METRICS = "ttft", "tpot"
+_MEASURES = {"mean": np.mean} | {f"p{q}": partial(np.quantile, q=q / 100) for q in (50, 90, 99)}
+_REQUESTS = 6000  # of a replica that are simulated
+_STEADY = slice(int(0.4 * _REQUESTS), int(0.95 * _REQUESTS))  # of them: runs last hours, so none of the first and last
 _DEVICES = (1, 2, 4, 8)
 _FEWEST = 8  # mean requests that a replica's cache must hold at least
+_STEPS = 7  # of a search
+_MARGIN = 1.01  # of the rate: a little more of it keeps the limits too
 
 
 @dataclass(frozen=True)
 class ReplicaLoad:
-    """Poisson arrivals at one of a node's replicas, of log-normal lengths.
+    """Poisson arrivals at a node, dealt in turn to its replicas, of log-normal lengths.
 
-    ``per_s``: requests a second of a replica [1/s]. ``inputs``, ``outputs``: tokens in and out. ``scheduler``: with the
-    blocks that a replica's memory holds.
+    ``per_s``: requests a second of a replica [1/s], of ``replicas`` [-]. ``inputs``, ``outputs``: tokens in and out.
+    ``scheduler``: with the blocks that a replica's memory holds. ``limits``: what the run kept at its 99th percentile
+    of TTFT and TPOT [s]; none where that is not known. ``doubt``: of pass times, a factor [-].
     """
 
     per_s: float
+    replicas: int
     inputs: LogNormal
     outputs: LogNormal
     scheduler: Scheduler
+    limits: tuple[float, ...] = ()
+    doubt: float = 1.0
 
 
 def has_rates(header: list[str]) -> bool:
@@ -51,9 +70,10 @@ def columns_of(header: list[str]) -> Header:
 def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenario, ReplicaLoad]:
     """A row's replica and what arrives at it.
 
-    A replica has the fewest devices that hold the network and eight mean requests; arrivals are split among as many as
-    the accelerators make up. Lengths are log-normal about the data set's means, clipped at its longest: an assumption.
-    ScenarioError says why a row has no prediction.
+    A replica has the fewest devices that hold the network and eight mean requests and that keep the run's limits, if
+    their passes are as fast as they may be; arrivals are dealt to as many as the accelerators of all nodes make up.
+    Lengths are log-normal about the data set's means, clipped at its longest: an assumption. ScenarioError says why a
+    row has no prediction.
     """
     names = known()["under_rate"]
     if cells["scenario"].lower() not in ("server", "interactive"):
@@ -64,40 +84,88 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
         raise ScenarioError(f"model is {cells['model'][:40]}: the tokens of its requests are not known")
     if system is None:
         raise ScenarioError(f"accelerator is {cells['accelerator'][:60]!r}: it is none of ours, or several")
-    base = default_scenario(system, workload, catalog, zoo)
-    precision = cells["weights"].lower()
-    if precision not in ("fp8", "fp4"):
-        raise ScenarioError(f"weights is {cells['weights'][:40]!r}: fp8 or fp4 is modelled")
-    tokens = names["tokens"][workload]
-    engine = "vllm" if "vllm" in cells["software"].lower() else "trtllm"  # every token is sent by itself: no host hides
-    late = engine == "trtllm"
-    host = {"host_s": known()["host"]["pass_s"], "sequence_s": known()["host"]["sequence_s"]}
-    scheduler = replace(POLICIES[engine], asynchronous=late, hidden=False, **host, **names["scheduler"])
-    count = int(float(cells["n_accel"]))
-    for devices in (d for d in _DEVICES if d <= count):
-        replica = apply(base.with_(devices=devices), "precision", precision)
-        replica = replica.with_(batch=1, inputs=int(tokens["inputs"]), outputs=int(tokens["outputs"]))
-        room = cache_room(replica, SHARED[2], names["memory"], 1, catalog)
-        if room is None or room >= _FEWEST * (tokens["inputs"] + tokens["outputs"]):
-            break
-    else:
-        raise ScenarioError(f"n_accel is {count}: no replica of {workload} fits so many")
-    rate = float(cells["target_qps"] or cells["scheduled_sps"]) / (count // devices)
-    lengths = (LogNormal(tokens[name], names["cv"], tokens[f"most_{name}"]) for name in ("inputs", "outputs"))
-    blocks = None if room is None else room // scheduler.block
-    return replica, ReplicaLoad(rate, *lengths, replace(scheduler, kv_blocks=blocks))
+    fitting = list(_replicas(cells, system, workload, catalog, zoo))
+    if not fitting:
+        raise ScenarioError(f"n_accel is {cells['n_accel']}: no replica of {workload} fits so many")
+    return next((run for run in fitting if _keeps(_text(run[0]), run[1], 1.0 / run[1].doubt, catalog)), fitting[0])
 
 
-def predicted_at(scenario: Scenario, rate: ReplicaLoad, catalog: Catalog) -> dict[str, float]:
-    """Mean, p50, p90 and p99 of TTFT and TPOT at one replica, as `columns_of` names them. [s]
+def _replicas(
+    cells: Mapping[str, str], system: str, workload: str, catalog: Catalog, zoo: Zoo
+) -> Iterator[tuple[Scenario, ReplicaLoad]]:
+    """Replicas that a row's network fits in, of the fewest devices first, and what arrives at each."""
+    names, count = known()["under_rate"], int(float(cells["n_accel"]))
+    group = catalog.system(system).devices[0]
+    part = catalog.device(group.device)
+    scheduler = replace(POLICIES["vllm" if "vllm" in cells["software"].lower() else "trtllm"], **names["scheduler"])
+    tokens, cv = names["tokens"][workload], names["cv"]
+    inputs, outputs = (LogNormal(tokens[name], cv[name], tokens[f"most_{name}"]) for name in ("inputs", "outputs"))
+    limits = tuple(1e-3 * most for most in names["limits"].get(workload, {}).get(cells["scenario"].lower(), ()))
+    doubt = names["doubt"]["measured" if part.gpu is not None and part.gpu.generation in fitted() else "other"]
+    for devices in (d for d in _DEVICES if d <= count and d in (group.counts or (group.count,))):
+        placed = {"devices": devices} | ({"scheme": "tensor"} if devices > 1 else {})
+        base = default_scenario(system, workload, catalog, zoo, **placed)
+        replica = apply(base.with_(batch=1), "precision", _format(cells["weights"], part))
+        replica = apply(replica, "kv_format", names["kv_format"])
+        replica = replica.with_(inputs=int(inputs.mean), outputs=int(outputs.mean))
+        room = cache_room(replica, max(SHARED[2], inputs.high + outputs.high), names["memory"], 1, catalog)
+        if room is not None and room < _FEWEST * (inputs.mean + outputs.mean):
+            continue
+        replicas = max(1, int(count * float(cells.get("nodes") or 1)) // devices)
+        per_s = float(cells["target_qps"] or cells["scheduled_sps"]) / replicas
+        engine = replace(scheduler, kv_blocks=None if room is None else room // scheduler.block)
+        yield replica, ReplicaLoad(per_s, replicas, inputs, outputs, engine, limits, doubt)
 
-    Simulated from an empty engine to the last token of 2,000 requests, on estimates of the passes.
+
+def _format(weights: str, part: Device) -> str:
+    """A row's format of weights; where none is stated the narrowest that a part computes in, as all state that do."""
+    if weights.lower() == "unset":
+        return "fp4" if "fp4" in part.peak else "fp8"
+    if weights.lower() not in ("fp8", "fp4"):
+        raise ScenarioError(f"weights is {weights[:40]!r}: fp8 or fp4 is modelled")
+    return weights.lower()
+
+
+def _text(scenario: Scenario) -> str:
+    return scenario.model_dump_json()
+
+
+def predicted_at(scenario: Scenario, load: ReplicaLoad, catalog: Catalog) -> dict[str, float]:
+    """Mean, p50, p90 and p99 of TTFT and TPOT at one replica in steady state, as `columns_of` names them. [s]
+
+    Simulated, on estimates of the passes. Where the load has limits, all passes are as much slower or faster than
+    estimated, within its doubt, as makes the rate the highest that keeps them: the figures are given that the run was
+    valid, and are no evidence of how good estimates of passes are where the limits decide them.
     """
-    times = shared_tables(scenario, rate.scheduler, rate.inputs.largest + rate.outputs.largest, _REQUESTS, 1, catalog)
-    report = serve(times, rate.scheduler, Poisson(rate.per_s), rate.inputs, rate.outputs, _REQUESTS)
-    return {
-        f"{metric}_{measure}_s": getattr(figures, measure).value
-        for metric, figures in (("ttft", report.ttft), ("tpot", report.tpot))
-        if figures is not None
-        for measure in _MEASURES
-    }
+    return _predicted(_text(scenario), load, catalog)
+
+
+def _keeps(scenario: str, load: ReplicaLoad, slower: float, catalog: Catalog) -> bool:
+    """Whether a little more than the rate keeps a run's limits."""
+    figures = _percentiles(scenario, load, slower, _MARGIN, catalog) if load.limits else {}
+    return all(figures[f"{name}_p99_s"] <= most for name, most in zip(_METRICS, load.limits))
+
+
+@lru_cache(maxsize=512)
+def _predicted(scenario: str, load: ReplicaLoad, catalog: Catalog) -> dict[str, float]:
+    if not load.limits or _keeps(scenario, load, load.doubt, catalog):
+        return _percentiles(scenario, load, load.doubt if load.limits else 1.0, 1.0, catalog)
+    low, high = 1.0 / load.doubt, load.doubt
+    for _ in range(_STEPS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _keeps(scenario, load, middle, catalog) else (low, middle)
+    return _percentiles(scenario, load, low, 1.0, catalog)
+
+
+@lru_cache(maxsize=512)
+def _percentiles(scenario: str, load: ReplicaLoad, slower: float, more: float, catalog: Catalog) -> dict[str, float]:
+    """Figures at ``more`` times the rate, of an engine whose passes take ``slower`` times as long. [s]"""
+    scheduler, longest = load.scheduler, load.inputs.high + load.outputs.high
+    times = shared_tables(Scenario.model_validate_json(scenario), scheduler, longest, _REQUESTS, 1, catalog)
+    scaled = {name: slower * getattr(times, name) for name in ("linear", "decode", "head", "prompt", "attention")}
+    arrivals = Gamma(more * load.per_s, cv=load.replicas**-0.5)
+    report = serve(times._replace(**scaled), scheduler, arrivals, load.inputs, load.outputs, _REQUESTS)
+    gaps = load.outputs.draw(_REQUESTS, 0, OUTPUT_STREAM, 0)[_STEADY] - 1
+    ttft, whole = (report.first - report.arrive)[_STEADY], (report.finish - report.first)[_STEADY]
+    values = {"ttft": ttft, "tpot": whole[gaps > 0] / gaps[gaps > 0]}
+    return {f"{name}_{m}_s": float(of(values[name])) for name in _METRICS for m, of in _MEASURES.items()}

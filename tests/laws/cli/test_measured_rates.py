@@ -45,6 +45,42 @@ def test_rows_are_predicted_at_their_rate_or_say_why_not(table: Path):
         assert word in row.reason
 
 
+B200 = "NVIDIA B200-SXM-180GB,8,{nodes},fp4,TensorRT 10.11,1342.3,4762.7,99.2,134.6,{rate},{rate}"
+PLACED = (
+    f"v5.1,llama3.1-405b,Server,{B200.format(nodes=1, rate=1.9)}",
+    f"v5.1,llama3.1-405b,Server,{B200.format(nodes=2, rate=3.8)}",
+    f"v5.1,deepseek-r1,Server,{B200.format(nodes=1, rate=4).replace('99.2,134.6', '62.3,65.0')}",
+    f"v5.1,llama3.1-405b,Server,{B200.format(nodes=1, rate=1.9).replace('fp4', 'UNSET')}",
+    "v5.1,llama2-70b-99,Server,NVIDIA H100-SXM-80GB,8,2,fp8,TensorRT 10.8,343,1819,142.8,145.1,210,210",
+    "v5.1,llama2-70b-99,Server,NVIDIA H200-NVL-141GB,8,1,fp8,TensorRT 10.11,320,900,170,185,80,80",
+)
+
+
+def test_networks_are_placed_on_as_many_devices_as_hold_them_and_keep_the_limits(tmp_path: Path):
+    path = tmp_path / "placed.csv"
+    path.write_text("\n".join((HEADER.replace("n_accel,", "n_accel,nodes,"), *PLACED)) + "\n")
+    rows = compared(read_measured(path)).rows
+    assert [row.reason for row in rows] == [""] * len(PLACED)
+    one, two, mixture, unset, small, _ = rows
+    assert one.scenario.devices > 1
+    assert mixture.scenario.devices > 1
+    assert small.scenario.devices > 1, "one device holds the network and too few requests for the rate"
+    assert two.rate.per_s == one.rate.per_s, "twice the rate of twice the nodes"
+    assert two.predicted["tpot_p50_s"] == pytest.approx(one.predicted["tpot_p50_s"], rel=0.15)
+    assert unset.scenario == one.scenario, "what is not stated is the narrowest format of the part"
+    for row in rows:
+        assert row.predicted["tpot_p50_s"] == pytest.approx(row.measured["tpot_p50_s"], rel=0.5)
+
+
+def test_a_run_of_a_benchmark_kept_its_limits(table: Path):
+    """So no figure is above its limit, unless the pass times would be farther off than they are known to be."""
+    fast, slow, *_ = compared(read_measured(table)).rows
+    for row in (fast, slow):
+        assert row.rate.limits == (2.0, 0.1)
+        assert row.predicted["tpot_p99_s"] <= 0.1
+        assert row.predicted["ttft_p99_s"] <= 2.0
+
+
 def test_the_table_comes_back_with_its_predictions(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "out.csv"
     assert main(["compare-measured", str(table), "--out", str(out)]) == 0
