@@ -110,7 +110,7 @@ def _pipelined(bound: Bound) -> Plan:
         low = 0 if i == 0 else repeated[0]
         high = len(ops) if i == s.devices - 1 else repeated[-1] + 1
         names = frozenset(op.name for op in ops[low:high])
-        stages.append(Stage(f"part {i + 1}", bound.device, 1, names, s.precision, wire, layers=count))
+        stages.append(Stage(f"part {i + 1}", bound.device, 1, names, s.precision, wire, layers=count, place=i))
     notes = (
         f"Layers on the devices: {', '.join(map(str, layers_of))}. A request is on one of them at a time, its input "
         f"tokens too, so {s.devices} requests under way reach the throughput.",
@@ -163,7 +163,7 @@ def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[s
             pieces = all(family(device.kind).streamed_io for device in devices[i - 1 : i + 1])
             follows = stages and wire is not None and pieces and _streams(ops[edges[i - 1] : high])
             streams = hops[-1].name if follows else ""
-            stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i], streams=streams))
+            stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i], streams=streams, place=i))
         if 0 < high < len(ops) and wire is not None:
             passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
             crossing = _cut(bound, ops, high, bound.family.streamed_io or formats[i])

@@ -30,9 +30,11 @@ once it is."""
 BINS = 5200
 _LEAST_GAP, _BINS_PER_E = 1e-8, 200.0  # bins of half a per cent, from 10 ns to 2,000 s
 
-COUNTS, PASS_COUNTS = 11, 8
+COUNTS, PASS_COUNTS = 12, 8
 # counts of the engine's state
-FRONT, BACK, RUNNING, FREE, UNSEEN, PREEMPTED, PEAK, PASSES, GIVEN_NEXT, THINK_FRONT, THINK_BACK = range(COUNTS)
+FRONT, BACK, RUNNING, FREE, UNSEEN, PREEMPTED, PEAK, WAITING, GIVEN_NEXT, THINK_FRONT, THINK_BACK, STARTED = range(
+    COUNTS
+)
 # counts of the pass being formed
 PREFILL, PROMPTS, ROWS, CONTEXT, LEFT, LOST, WAITS, JOINS = range(PASS_COUNTS)
 
@@ -116,12 +118,45 @@ class State(NamedTuple):
     this: np.ndarray
 
 
-def idle_engine(requests, seats, groups):
-    """The state of an engine before so many requests, whose gaps are counted in groups; at most ``seats`` run."""
-    at, seats = np.arange(requests), min(requests, seats)
-    counts = (np.zeros(size, np.int64) for size in (requests, requests, requests))
-    lines = (np.zeros(size, np.int64) for size in (requests, requests, seats, seats, groups, COUNTS, PASS_COUNTS))
-    return State(*counts, np.zeros(requests), np.zeros(requests, bool), at * groups // requests, *lines)
+def idle_engine(requests, seats, groups, ranks=1):
+    """The state of an engine before so many requests of each rank; at most ``seats`` run, gaps are counted in groups.
+
+    Arrays of (ranks, n).
+    """
+    at, seats, each = np.arange(requests), min(requests, seats), (ranks, requests)
+    counts = (np.zeros(each, np.int64) for _ in range(3))
+    widths = (requests, requests, seats, seats, groups, COUNTS, PASS_COUNTS)
+    lines = (np.zeros((ranks, width), np.int64) for width in widths)
+    return State(*counts, np.zeros(each), np.zeros(each, bool), np.tile(at * groups // requests, (ranks, 1)), *lines)
+
+
+@borrows
+def _of_rank(requests, state, rank, many):
+    """What one rank has: its requests, the first ``many`` of its row, and its state."""
+    own = Requests(
+        requests.arrive[rank][:many],
+        requests.inputs[rank][:many],
+        requests.outputs[rank][:many],
+        requests.cached[rank][:many],
+        requests.think[rank][:many],
+        requests.first[rank][:many],
+        requests.finish[rank][:many],
+    )
+    return own, State(
+        state.computed[rank],
+        state.made[rank],
+        state.blocks[rank],
+        state.last[rank],
+        state.over[rank],
+        state.group[rank],
+        state.queue[rank],
+        state.thinking[rank],
+        state.run[rank],
+        state.share[rank],
+        state.sharing[rank],
+        state.n[rank],
+        state.this[rank],
+    )
 
 
 @borrows
@@ -517,15 +552,82 @@ def _settle(requests, state, rules, accept, key, steady, now, gaps, sums):
 
 
 @borrows
-def calendar(requests, state, clients, rules, times, accept, key, gaps, sums, log):
-    """Run to the last token; returns rows of the log and busy seconds.
+def _known(many, clients, rank):
+    """Requests of a rank whose arrivals are given: all, or of a closed loop the first of its clients. [-]"""
+    return many[rank] if clients[rank] == 0 else min(many[rank], clients[rank])
+
+
+@borrows
+def _come(requests, state, many, clients, rules, seen):
+    """Queues who has come by ``seen``; returns when there is work next: -inf where there is some. [s]"""
+    coming = math.inf
+    for r in range(many.shape[0]):
+        own, rank = _of_rank(requests, state, r, many[r])
+        n, known = rank.n, _known(many, clients, r)
+        _arrivals(own, rank, rules, known, seen)
+        n[WAITING] = n[BACK] - n[FRONT]
+        coming = min(coming, -math.inf if n[RUNNING] + n[WAITING] > 0 else _next(own, rank, known))
+    return coming
+
+
+@borrows
+def _formed(requests, state, many, rules, times):
+    """Every rank's part of a pass is formed; returns what the slowest takes. [s]"""
+    longest = 0.0
+    for r in range(many.shape[0]):
+        own, rank = _of_rank(requests, state, r, many[r])
+        this = rank.this
+        attention = _form(own, rank, rules, times, this)
+        mean = this[CONTEXT] / max(1, this[ROWS])
+        seconds = pass_seconds(times, rules, this[PREFILL], this[PROMPTS], attention, this[ROWS], mean)
+        longest = max(longest, seconds)
+    return longest
+
+
+@borrows
+def _settled(requests, state, many, clients, rules, accept, key, steady, now, gaps, sums):
+    """Books the tokens of a pass that ends ``now`` for every rank; clients that are answered ask again."""
+    for r in range(many.shape[0]):
+        own, rank = _of_rank(requests, state, r, many[r])
+        n = rank.n
+        ends = _settle(own, rank, rules, accept, key, steady, now, gaps, sums)
+        for _ in range(ends if clients[r] > 0 else 0):
+            if n[STARTED] < many[r]:
+                own.arrive[n[STARTED]] = now + own.think[n[STARTED]]
+                _thinks(own, rank, n[STARTED])
+                n[STARTED] += 1
+
+
+@borrows
+def _log(log, at, start, seconds, steps, blocks, counts, parts):
+    """Writes a row of the log: a pass, what the ranks did in it together."""
+    log[at, :] = 0.0
+    log[at, 0], log[at, 1], log[at, 2] = start, seconds, steps
+    for r in range(counts.shape[0]):
+        n, this = counts[r], parts[r]
+        log[at, 3] += this[PREFILL]
+        log[at, 4] += this[ROWS]
+        log[at, 5] += blocks - n[FREE]
+        log[at, 6] += n[WAITING]
+        log[at, 7] += this[LOST]
+        log[at, 8] += n[RUNNING]
+        log[at, 9] += n[BACK] - n[FRONT]
+
+
+@borrows
+def calendar(requests, state, many, clients, rules, times, accept, key, gaps, sums, log):
+    """Run to the last token; returns passes, rows of the log and busy seconds.
+
+    Ranks step together: each forms its part of a pass, and all take what the slowest does, as those with fewer tokens
+    are padded to the fullest. ``times`` are of a rank where all others do the same. A rank without work waits along.
 
     Parameters
     ----------
-    state
-        Of `idle_engine`; its counts `PASSES`, `PREEMPTED` and `PEAK` (of blocks in use) say what the run was.
-    clients : int
-        Requests in flight of a closed loop; 0: all arrivals are given.
+    requests, state
+        Of each rank a row; the state of `idle_engine`. Its counts `PREEMPTED` and `PEAK` (of blocks in use) say what
+        the run was.
+    many, clients : (ranks,)
+        Requests of each rank, and those in flight of a closed loop; 0: all arrivals are given.
     accept : (guesses,)
         Chance that the guess at a place is right where all before it are. [-]
     key : int
@@ -535,42 +637,29 @@ def calendar(requests, state, clients, rules, times, accept, key, gaps, sums, lo
     log : (rows, len(`PASS`))
         Receives the first passes.
     """
-    n, this = state.n, state.this
-    total, seats, most = requests.arrive.shape[0], state.run.shape[0], log.shape[0]
-    n[FREE] = rules.blocks
-    known = total if clients == 0 else min(total, clients)
-    started, logged = known, 0
+    for r in range(many.shape[0]):
+        state.n[r, FREE], state.n[r, STARTED] = rules.blocks, _known(many, clients, r)
+    first, one = _of_rank(requests, state, 0, many[0])
+    passes, logged, alone = 0, 0, many.shape[0] == 1
     now = began = busy = 0.0
     while True:
-        _arrivals(requests, state, rules, known, began if rules.late else now)
-        if n[RUNNING] == 0 and n[FRONT] == n[BACK]:
-            coming = _next(requests, state, known)
-            if coming == math.inf:
-                return logged, busy
+        coming = _come(requests, state, many, clients, rules, began if rules.late else now)
+        if coming == math.inf:
+            return passes, logged, busy
+        if coming > -math.inf:
             now = began = max(now, coming)
             continue
-        waiting = n[BACK] - n[FRONT]
-        attention = _form(requests, state, rules, times, this)
-        count = _steps(requests, state, rules, this)
-        mean = this[CONTEXT] / max(1, this[ROWS])
         start = began = now
-        now += pass_seconds(times, rules, this[PREFILL], this[PROMPTS], attention, this[ROWS], mean)
+        now += _formed(requests, state, many, rules, times)
+        count = _steps(first, one, rules, one.this) if alone else 1
         steps = 1
         if count > 1:
-            joins = n[RUNNING] < seats and this[LEFT] > 0 and this[WAITS] == 0
-            until = _next(requests, state, known) if joins else math.inf
-            steps, began, now = _decode_on(requests, state, rules, times, this, count, began, now, until, gaps, sums)
-        n[PASSES] += steps
+            joins = one.n[RUNNING] < one.run.shape[0] and one.this[LEFT] > 0 and one.this[WAITS] == 0
+            until = _next(first, one, _known(many, clients, 0)) if joins else math.inf
+            steps, began, now = _decode_on(first, one, rules, times, one.this, count, began, now, until, gaps, sums)
+        passes += steps
         busy += now - start
-        if logged < most:
-            log[logged, 0], log[logged, 1], log[logged, 2] = start, now - start, steps
-            log[logged, 3], log[logged, 4], log[logged, 5] = this[PREFILL], this[ROWS], rules.blocks - n[FREE]
-            log[logged, 6], log[logged, 7] = waiting, this[LOST]
-            log[logged, 8], log[logged, 9] = n[RUNNING], n[BACK] - n[FRONT]
+        if logged < log.shape[0]:
+            _log(log, logged, start, now - start, steps, rules.blocks, state.n, state.this)
             logged += 1
-        ends = _settle(requests, state, rules, accept, key, count > 1, now, gaps, sums)
-        for _ in range(ends if clients > 0 else 0):
-            if started < total:
-                requests.arrive[started] = now + requests.think[started]
-                _thinks(requests, state, started)
-                started += 1
+        _settled(requests, state, many, clients, rules, accept, key, count > 1, now, gaps, sums)

@@ -156,7 +156,7 @@ class Engine:
     @cached_property
     def saturated_qps(self) -> float:
         """Requests a second of a closed loop of as many as the engine takes in, at most 1,024. [1/s]"""
-        clients = min(self.scheduler.max_seqs * self.scheduler.replicas, _SATURATING)
+        clients = min(self.scheduler.max_seqs * self.scheduler.ranks * self.scheduler.replicas, _SATURATING)
         return self.at(ClosedLoop(clients), max(usual_requests(1), _SATURATED * clients)).report.requests_per_s
 
     def along(self, load: ClosedLoop | Arrivals) -> Iterator[ClosedLoop | Arrivals]:
@@ -224,9 +224,11 @@ def binds(report: ServingReport, scheduler: Scheduler, engines: int = 1) -> dict
     log = dict(zip(PASS, report.log.T, strict=True))
     seconds, prefill = log["duration_s"], log["prefill_tokens"]
     tokens = prefill + log["decode_rows"] * (1 + len(scheduler.acceptance))
-    full = (tokens >= scheduler.budget) | (np.full(prefill.shape, not scheduler.chunked) & (prefill > 0))
+    full = (tokens >= scheduler.budget * scheduler.ranks) | (
+        np.full(prefill.shape, not scheduler.chunked) & (prefill > 0)
+    )
     held = log["refused"] > 0
-    seats = held & (log["running"] >= scheduler.max_seqs)
+    seats = held & (log["running"] >= scheduler.max_seqs * scheduler.ranks)
     budget = held & ~seats & full & (log["preempted"] == 0)
     parts = {
         "decode": ~held & (prefill == 0),

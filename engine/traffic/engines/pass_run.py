@@ -11,7 +11,6 @@ from engine.kernels.events.passes import (
     BINS,
     COUNTS,
     PASS,
-    PASSES,
     PEAK,
     PREEMPTED,
     Requests,
@@ -72,7 +71,7 @@ def run_passes(
     gaps, sums = np.zeros((groups, BINS), np.int64), np.zeros((groups, BINS))
     accept = np.array(scheduler.acceptance, float)
     blocks = scheduler.kv_blocks or int((-(-(asked.inputs + asked.outputs) // scheduler.block)).sum())
-    logs, totals, busy_s = [], np.zeros(COUNTS, np.int64), 0.0
+    logs, totals, busy_s, passes = [], np.zeros(COUNTS, np.int64), 0.0, 0
     for r in range(count):
         part = asked if count == 1 else Requests(*(np.ascontiguousarray(values[r::count]) for values in asked))
         rules = Rules(
@@ -90,20 +89,46 @@ def run_passes(
             guesses=len(scheduler.acceptance),
             places=-1 if places is None else len(range(r, places, count)),
         )
-        key = stream_key(seed, _GUESS_STREAM, r)
-        state, log = idle_engine(part.arrive.size, rules.seats, groups), np.empty((most, len(PASS)))
-        given = len(range(r, clients, count))
-        rows, busy = calendar(part, state, given, rules, times, accept, key, gaps, sums, log)
-        logs.append(log[:rows])
-        totals += state.n
+        many, flight = part.arrive.size, len(range(r, clients, count))
+        rows = _dealt(part, ranks := min(scheduler.ranks, flight or many))
+        key, log = stream_key(seed, _GUESS_STREAM, r), np.empty((most, len(PASS)))
+        state = idle_engine(rows.arrive.shape[1], rules.seats, groups, ranks)
+        dealt = _counts(many, ranks), _counts(flight, ranks)
+        own, kept, busy = calendar(rows, state, *dealt, rules, times, accept, key, gaps, sums, log)
+        logs.append(log[:kept])
+        totals += state.n.sum(axis=0)
+        passes += own
         busy_s += busy
+        if ranks > 1:
+            _collected(rows, part)
         if count > 1:
             for values, own in ((asked.arrive, part.arrive), (asked.first, part.first), (asked.finish, part.finish)):
                 values[r::count] = own
     merged = np.concatenate(logs)
-    passes, lost, peak = (int(totals[k]) for k in (PASSES, PREEMPTED, PEAK))
     order = np.argsort(merged[:, 0], kind="stable")
-    return PassRun(merged[order], passes, lost, count * blocks, peak, busy_s, gaps, sums)
+    room, lost, peak = count * scheduler.ranks * blocks, int(totals[PREEMPTED]), int(totals[PEAK])
+    return PassRun(merged[order], passes, lost, room, peak, busy_s, gaps, sums)
+
+
+def _counts(many: int, ranks: int) -> NDArray[np.int64]:
+    """How many of each rank, dealt in turn. [-]"""
+    return np.array([len(range(r, many, ranks)) for r in range(ranks)])
+
+
+def _dealt(asked: Requests, ranks: int) -> Requests:
+    """Requests dealt to ranks in turn, a row each; what a shorter row lacks is 0."""
+    if ranks == 1:
+        return Requests(*(values.reshape(1, -1) for values in asked))
+    short = -asked.arrive.size % ranks
+    return Requests(*(np.ascontiguousarray(np.pad(values, (0, short)).reshape(-1, ranks).T) for values in asked))
+
+
+def _collected(rows: Requests, asked: Requests) -> None:
+    """Puts the instants of dealt requests back."""
+    for own, values in zip(
+        (rows.arrive, rows.first, rows.finish), (asked.arrive, asked.first, asked.finish), strict=True
+    ):
+        values[:] = own.T.ravel()[: values.size]
 
 
 def requests_of(

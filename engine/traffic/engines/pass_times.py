@@ -196,7 +196,8 @@ def device_times(
     them, and the head's table has the guessing too. Tabled at powers of two of tokens and
     sequences and of four of the context, and at the scenario's own lengths, linear between them. What lies between two
     contexts (blocks that fill in jumps, chunks that layers attend in) is scaled to add up to `evaluate`'s latency for
-    the scenario's own sequence alone, whose first token comes with `evaluate`'s TTFT.
+    the scenario's own sequence alone, whose first token comes with `evaluate`'s TTFT. Where attention ranks have
+    requests of their own, the tables are of one rank while all others do the same.
 
     Parameters
     ----------
@@ -209,18 +210,19 @@ def device_times(
     """
     catalog = catalog or default_catalog()
     deepest = max(1, longest - 1)  # no pass finds more of a request in the cache
-    prompt, base = scenario.inputs, scenario.with_(batch=1)
+    apart = scenario.attention_dp or 1
+    prompt, base = scenario.inputs, scenario.with_(batch=apart)
     chunk = _chunk(scenario, catalog)
 
     def prefill(tokens: float) -> tuple[int, tuple[float, float, float]]:
         each = min(int(tokens), deepest)
         prompts = max(1, round(tokens / each))
-        return prompts, _prefill(scenario.with_(batch=prompts, inputs=each), ranks, catalog)
+        return prompts, _prefill(scenario.with_(batch=prompts * apart, inputs=each), ranks, catalog)
 
     def decode(sequences: float, context: float) -> tuple[float, float, float]:
         many = min(chunk, 2 * int(context) - 1)
         before = max(1, int(context) - 1 - many // 2)
-        return _step(scenario.with_(batch=int(sequences), inputs=before, outputs=1 + many), ranks, catalog)
+        return _step(scenario.with_(batch=int(sequences) * apart, inputs=before, outputs=1 + many), ranks, catalog)
 
     own = [length for length in (prompt, prompt + 1) if length <= deepest]
     tokens = np.union1d(_powers(1, max(1, min(budget, longest * max_seqs)), 2), own[:1])
@@ -270,8 +272,8 @@ def engine_of(
 ) -> tuple[Times, Scheduler]:
     """Pass times of a scenario, and its scheduler with its replicas and the blocks that fit beside the weights.
 
-    Devices that a request visits one after the other are as many replicas, each as slow as the slowest of them would be
-    alone; so are streams.
+    Devices that a request visits one after the other (pipeline stages) are as many replicas, each as slow as the
+    slowest of them would be alone; so are streams. Attention ranks step together.
     TrafficError where one request of the ``longest`` [tokens] does not fit, or more blocks are given than do.
     """
     guesses = len(scheduler.acceptance)
@@ -280,13 +282,14 @@ def engine_of(
     times = device_times(scenario, scheduler.budget, min(scheduler.max_seqs, requests), longest, ranks)
     base = scenario.with_(batch=1, outputs=1)
     _, plan, lone = priced(base)
-    visited = len(plan.stages) if plan.pipelined else 1
+    visited = len({stage.place for stage in plan.stages}) if plan.pipelined else 1
     slowed = max(1.0, visited * lone.interval_s / lone.latency_s)
     if slowed > 1.0:
         slower = {name: slowed * getattr(times, name) for name in ("linear", "decode", "head", "prompt", "attention")}
         times = times._replace(**slower)
     checked(scenario.with_(batch=1))
-    scheduler = replace(scheduler, replicas=plan.replicas * scenario.streams * visited)
+    engines = plan.replicas * scenario.streams * visited
+    scheduler = replace(scheduler, replicas=engines, ranks=scenario.attention_dp or 1)
     tokens = cache_tokens(base, longest)
     if tokens is not None and scheduler.block > tokens:
         raise TrafficError(f"block is {scheduler.block} tokens; the devices have room for {tokens} tokens of cache")

@@ -36,6 +36,9 @@ class Scheduler:
     acceptance : tuple of float
         Speculation: tokens guessed ahead are as many as entries, each the chance that the guess at its place is right
         where all before it are. [-]
+    ranks : int
+        Attention ranks of an engine: each with all of this for requests of its own, dealt in turn; they step together,
+        so that a pass takes what the slowest rank's does. [-]
     replicas : int
         Engines alike, each with a cache of its own; requests are dealt to them in turn, as are the clients. [-]
     """
@@ -53,10 +56,11 @@ class Scheduler:
     host_s: float = 0.0
     sequence_s: float = 0.0
     acceptance: tuple[float, ...] = ()
+    ranks: int = 1
     replicas: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("budget", "block", "max_seqs", "replicas"):
+        for name in ("budget", "block", "max_seqs", "ranks", "replicas"):
             whole(name, getattr(self, name))
         if self.kv_blocks is not None:
             whole("kv_blocks", self.kv_blocks)

@@ -114,6 +114,29 @@ def test_passes_that_cost_what_runs_share_one_processor() -> None:
     assert report.e2e.mean.value == pytest.approx(1.0 / (1.0 / (mean * step) - rate), rel=0.06)
 
 
+def test_ranks_alike_are_one_engine_each_and_uneven_ones_wait_for_the_slowest() -> None:
+    rules = replace(TIGHT, kv_blocks=4000)
+    one = serve(GPU, rules, ClosedLoop(6), Fixed(300), Fixed(50), 60)
+    four = serve(GPU, replace(rules, ranks=4), ClosedLoop(24), Fixed(300), Fixed(50), 240)
+    np.testing.assert_allclose(four.finish[::4], one.finish, rtol=1e-12)
+    assert four.requests_per_s == pytest.approx(4 * one.requests_per_s)
+    assert (four.kv_blocks, four.preemptions) == (4 * one.kv_blocks, 4 * one.preemptions)
+    apart, together = (run(ClosedLoop(64), replace(rules, **four)) for four in ({"replicas": 4}, {"ranks": 4}))
+    assert together.requests_per_s < apart.requests_per_s, "a rank with a short prompt waits for the longest"
+    assert together.tpot.mean.value > 1.05 * apart.tpot.mean.value
+
+
+@each("load, policy", [(load, policy) for load in LOADS for policy in POLICIES])
+def test_ranks_lose_no_request_and_keep_their_blocks(load: str, policy: str) -> None:
+    rules = replace(POLICIES[policy], budget=1024, kv_blocks=200, block=16, max_seqs=24, ranks=3)
+    report = run(LOADS[load], rules, requests=500)
+    assert np.isfinite(report.finish).all()
+    assert (report.arrive <= report.first).all()
+    assert (report.first <= report.finish).all()
+    assert report.log[:, 5].max() <= report.peak_kv_blocks <= report.kv_blocks == 600
+    assert report.log[-1, 8] <= 3 * 24
+
+
 def test_bits_are_equal_on_any_number_of_threads() -> None:
     alone = run(LOADS["clients that think"])
     with ThreadPoolExecutor(4) as pool:
@@ -210,6 +233,10 @@ def _evaluated(capsys, *target: str) -> str:
     return capsys.readouterr().out
 
 
+FILES = {"file": "passes.yaml", "bad": "bad.yaml", "back": "back.jsonl"}
+MIXTURE = ("--system", "h200-sxm", "--workload", "qwen3-30b-a3b", "--devices", "8")
+
+
 @each(
     "arguments, sentence",
     [
@@ -224,12 +251,17 @@ def _evaluated(capsys, *target: str) -> str:
         (("preset:dfx-1.5b", "--clients", "2", "--block", "90000000"), "block is 90000000 tokens; the devices have"),
         (("preset:node-dlrm", "--clients", "2", "--budget", "64"), "makes no tokens one by one"),
         (("preset:dfx-1.5b", "--clients", "2", "--policy", "orca"), "policy is 'orca'"),
+        ((*MIXTURE, "--clients", "2", "--expert-parallel", "3"), "expert_parallel is 3: 2, 4, 8 and '1' are allowed"),
+        (("preset:dfx-1.5b", "--trace", "{back}"), "trace line 3: timestamp is '500', before the line above; sort"),
+        ((*MIXTURE, "--clients", "2", "--requests", "1000000000"), "requests is 1000000000; it must be a whole number"),
     ],
 )
 def test_the_command_refuses_in_a_sentence(capsys, tmp_path, arguments, sentence) -> None:
     (tmp_path / "passes.yaml").write_text(PASSES)
     (tmp_path / "bad.yaml").write_text(PASSES.replace("base_ms: 2.5", "base_ms: -1"))
-    names = {"file": str(tmp_path / "passes.yaml"), "bad": str(tmp_path / "bad.yaml")}
+    row = '{{"timestamp": {}, "input_length": 10, "output_length": 5}}'
+    (tmp_path / "back.jsonl").write_text("\n".join(row.format(at) for at in (0, 1000, 500)))
+    names = {name: str(tmp_path / file) for name, file in FILES.items()}
     assert main(["simulate", *(word.format(**names) for word in arguments)]) == 2
     said = capsys.readouterr().err
     assert sentence in said

@@ -108,6 +108,21 @@ def test_very_long_answers_are_bounded_work() -> None:
     assert of_given(Scheduler(), outputs=64).requests(ClosedLoop(100)) == 1200
 
 
+@each(
+    "ways",
+    [{"attention_dp": 4}, {"attention_dp": 4, "expert_parallel": 4}, {"pipeline_parallel": 2}, {"expert_parallel": 2}],
+)
+def test_one_client_of_each_rank_is_what_evaluate_says_of_all_together(ways: dict[str, int]) -> None:
+    scenario = default_scenario("h200-sxm", "qwen3-30b-a3b", devices=4, inputs=1000, outputs=64).with_(**ways)
+    ranks = scenario.attention_dp or 1
+    report, point = evaluate(scenario.with_(batch=ranks)), engine(scenario, POLICIES["vllm"], {}).at(ClosedLoop(ranks))
+    assert point.report.ttft.p50.value == pytest.approx(report.ttft_s, rel=0.02)
+    assert point.report.tpot.p50.value == pytest.approx(report.tpot_s, rel=0.02)
+    assert point.devices == 4
+    held = engine(scenario.with_(attention_dp=None), POLICIES["vllm"], {}).scheduler.kv_blocks
+    assert engine(scenario, POLICIES["vllm"], {}).scheduler.kv_blocks <= held
+
+
 def test_engines_alike_share_the_time_of_their_run() -> None:
     scenario = PRESETS["dfx-1.5b"].scenario.with_(scheme="replicas", devices=2)
     point = engine(scenario, POLICIES["vllm"], {}).at(ClosedLoop(2))
