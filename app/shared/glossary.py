@@ -196,7 +196,7 @@ def answer_fits(report: Report) -> str:
     fit = [row for row in report.memory if row.required or row.need_bytes <= row.capacity_bytes]
     full = max(fit or rows, key=lambda row: row.need_bytes / row.capacity_bytes)
     part = list(dict.fromkeys(level_name(row.level) for row in report.memory if not row.required and _spills(row)))
-    text = f"all that must fit does, {' and '.join(part)} {'hold' if len(part) > 1 else 'holds'} a part" if part else ""
+    text = f"{' and '.join(part)} overflow{'' if len(part) > 1 else 's'}: the rest streams" if part else ""
     used = fmt.percent(full.need_bytes / full.capacity_bytes)
     return f"{text or 'everything fits'}; {level_name(full.level)} is {used} full"
 

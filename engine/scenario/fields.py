@@ -128,7 +128,7 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         "runtime", "Runtime", "What runs the network: it sets which operators are fused and how they are launched.",
-        "choice", "optimisations", "by_family", none="as switched",
+        "choice", "optimisations", "by_family", none="custom",
     ),
     Field(
         "overrides", "Hardware overrides",

@@ -36,7 +36,7 @@ AXES = {
     "devices": [1, 2, 4],
     "split": [0, 3],
     "switches": ("switches.fuse", ["on", "off"]),
-    "runtime": ["as switched", "native"],
+    "runtime": ["custom", "native"],
     "overrides": ("devices.0.dfx.clock", [1.5e8, 2e8]),
     "costs": ("costs.pue", [1.1, 1.5]),
     "limits": ("limits.power_w", [1000, 2000]),
