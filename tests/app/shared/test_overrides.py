@@ -16,9 +16,10 @@ from engine.scenario import Scenario, decode, encode
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 from tests.each import each
+from tests.effort import share
 
 APP = Path(__file__).parents[3] / "app"
-SYSTEMS = default_catalog().ids("systems")
+SYSTEMS = share(default_catalog().ids("systems"))
 # one system a family of devices, by preset
 FAMILIES = {
     "cpu": "wide-deep-int8",

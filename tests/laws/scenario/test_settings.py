@@ -7,7 +7,6 @@ prints those found.
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from contextlib import suppress
@@ -36,6 +35,7 @@ from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
 from hardware_specs import default_catalog
 from hardware_specs.catalog import numbers
+from tests.effort import EFFORT
 
 EXEMPT = {
     "*:*.cpu.issue_width": "read for the instructions a cycle that assumptions tell: no figure follows from it",
@@ -203,12 +203,12 @@ def kind_of(system: str) -> str:
     return catalog.device(catalog.system(system).devices[0].device).kind
 
 
-ALL = "INFERSCAPE_SCENARIOS" in os.environ
+ALL = EFFORT >= 5
 BY_KIND = {kind: [id for id in default_catalog().ids("systems") if kind_of(id) == kind] for kind in FAMILIES}
 FEW = {id for kind, ids in BY_KIND.items() if kind != "card" for id in (ids[0], ids[-1])}
 FEW |= {"edge-core", "brainwave-server", "h100-sxm", "tpu-v3", "fb-node"}
 SYSTEMS = [id for ids in BY_KIND.values() for id in ids if ALL or id in FEW]
-"""Some of each family; all, and the node of cards at random, which takes minutes, with ``INFERSCAPE_SCENARIOS`` set."""
+"""Some of each family; all, and the node of cards at random, which takes minutes, in `make soak`."""
 KINDS = [kind for kind in FAMILIES if ALL or kind != "card"]
 
 

@@ -30,6 +30,7 @@ from engine.sweep import (
 from engine.sweep.sensitivity import knobs_of
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
+from tests.effort import examples
 
 PAIRS = (
     ("v100-appliance", "gpt2-345m"),
@@ -185,9 +186,9 @@ def test_a_per_layer_plan_sweeps_as_it_is_evaluated() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("system", "workload"), PAIRS)
 def test_sweep_is_evaluate_at_length(system: str, workload: str) -> None:
-    """20,460 designs over all pairs."""
-    ran = sum(check_points(random_space(system, workload, seed), 60, seed) for seed in range(100, 131))
-    assert ran > 100
+    """Of `make soak` 40,920 designs over all pairs."""
+    seeds = range(100, 100 + examples(31))
+    assert sum(check_points(random_space(system, workload, seed), 60, seed) for seed in seeds) > 3 * len(seeds)
 
 
 GRID = {

@@ -35,6 +35,7 @@ from engine.sweep.pricing.blocks import Programs
 from engine.sweep.pricing.setting import between, read_setting, restated
 from engine.sweep.sensitivity import knobs_of
 from hardware_specs import default_catalog
+from tests.effort import EFFORT
 from tests.laws.sweep.test_sweep import PAIRS
 
 STEPS = 5
@@ -58,7 +59,7 @@ def test_designs_taken_together_have_the_bits_of_each_by_itself(
         wide = [a for a, (lo, hi) in enumerate(of) if hi - lo > 1]
         return tables._apart(fam, piece, of, wide[0], True) if wide else whole(fam, piece, of)
 
-    for _ in range(2):
+    for _ in range(2 if EFFORT >= 5 else 1):
         paths = draw.sample(sorted(known), 2)
         axes = {path: [known[path] * (1 + 0.3 * i) for i in range(STEPS)] for path in paths}
         space = space_of(

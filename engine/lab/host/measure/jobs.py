@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from engine.lab.host.calibrate import device_of, host
 from engine.lab.host.measure.fused import FusedRun, measure_block
-from engine.lab.host.measure.kernels import kernel_named
 from engine.lab.host.measure.predict import predict_op
-from engine.lab.host.measure.run import Bounds, KernelRun, measure_kernel
+from engine.lab.host.measure.run import Bounds, KernelRun, measure_kernel, offered
 from engine.lab.numerics.trained import WideDeepStudy, wide_deep_study
 from engine.lab.probe import MeasuredRoofline
 from engine.lab.timing import Progress
@@ -28,7 +27,7 @@ def kernel(
     name: str, shape: tuple[int, ...], precision: str, threads: int, repeats: int, bounds: Bounds, progress: Progress
 ) -> KernelShown:
     """One kernel, the host probed first (once a process). A measurement beside an estimate."""
-    entry = kernel_named(name)
+    entry = offered(name, shape, precision, threads, bounds)  # before a probe that takes seconds
     roofline, profile = host()
     run = measure_kernel(
         name, shape, precision, threads, repeats=repeats, bounds=bounds, roofline=roofline, progress=progress

@@ -121,7 +121,12 @@ def allowed_threads(threads: int) -> int:
     return threads
 
 
-def _bounded(entry: NamedKernel, shape: tuple[int, ...], bounds: Bounds) -> None:
+def offered(name: str, shape: tuple[int, ...], precision: str, threads: int, bounds: Bounds) -> NamedKernel:
+    """The kernel of that name; MeasureError where it is not offered in that format, on those threads or so large."""
+    entry = kernel_named(name)
+    if precision not in entry.precisions:
+        raise MeasureError(f"precision is {precision[:20]!r}; allowed for {name}: {', '.join(entry.precisions)}")
+    allowed_threads(threads)
     for what, value, most, unit in (
         ("buffers", entry.need(shape), bounds.bytes, "GB"),
         ("work", entry.work(shape), bounds.flops, "GFLOP"),
@@ -129,6 +134,7 @@ def _bounded(entry: NamedKernel, shape: tuple[int, ...], bounds: Bounds) -> None
         if value > most:
             need, limit = f"{value / 1e9:,.3g} {unit}", f"{most / 1e9:,.3g} {unit}"
             raise MeasureError(f"shape {'x'.join(map(str, shape))} needs {need} of {what}; allowed: {limit}")
+    return entry
 
 
 def measure_kernel(
@@ -151,11 +157,8 @@ def measure_kernel(
     Cancelled
         ``progress`` returned False.
     """
-    entry, bounds = kernel_named(name), bounds or Bounds()
-    if precision not in entry.precisions:
-        raise MeasureError(f"precision is {precision[:20]!r}; allowed for {name}: {', '.join(entry.precisions)}")
-    _bounded(entry, shape, bounds)
-    case = entry.make(shape, precision, allowed_threads(threads))
+    bounds = bounds or Bounds()
+    case = offered(name, shape, precision, threads, bounds).make(shape, precision, threads)
     error = relative_error(case)
     clock = clock_for(threads)
     timed = sample(case.run, clock, repeats, bounds.seconds, progress)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from engine.lab.host.measure import (
     Bounds,
     MeasureError,
     MeasurementCancelled,
-    jobs,
     measure_kernel,
     shape_of,
 )
@@ -175,19 +175,18 @@ def test_an_event_loop_beats_on_while_a_kernel_runs():
     thread.start()
     try:
         bounds = Bounds(bytes=5e8, flops=2e10, seconds=3.0)
-        apart.run(
-            jobs.kernel, "gemm", (8, 8, 8), "fp32", 1, 3, bounds, progress=lambda *_: True
-        )  # its process has started
+        measured = partial(measure_kernel, "gemm", precision="fp32", repeats=1000, bounds=bounds)
+        apart.run(measured, (8, 8, 8), progress=lambda *_: True)  # its process has started
         used, heard = time.process_time(), len(beats)
         running.set()
-        found = apart.run(jobs.kernel, "gemm", (1024, 2048, 2048), "fp32", 2, 1000, bounds, progress=lambda *_: True)
+        found = apart.run(measured, (1024, 2048, 2048), progress=lambda *_: True)
         running.clear()
         used, heard = time.process_time() - used, len(beats) - heard
     finally:
         stop.set()
         thread.join()
         apart.stop()
-    kernels = sum(found.run.time.samples)
+    kernels = sum(found.time.samples)
     print(f"{heard} beats and {used:.2f} s of this process in {kernels:.2f} s of kernels")
     assert heard > 30 * kernels
     assert used < 0.25 * kernels
