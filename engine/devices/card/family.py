@@ -29,7 +29,7 @@ from engine.devices.card.energy import fields, governs, idles, joules, spend
 from engine.devices.card.graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
 from engine.devices.card.levels import level_bytes, limits_of
 from engine.devices.card.padding import padded
-from engine.devices.card.parameters import ASSUMPTIONS, PARAMETERS, RULES, SWITCHES, partitioned
+from engine.devices.card.parameters import MODEL, partitioned
 from engine.devices.card.placement import (
     beyond,
     card_of,
@@ -389,12 +389,12 @@ FAMILY = DeviceFamily(
     price=price,
     compiled=Compiled(record, _tables, price_points, apart=False),
     request=parsed_on_host,
-    parameters=(*PARAMETERS, *PARSING),
-    assumptions=ASSUMPTIONS,
+    parameters=(*MODEL.parameters, *PARSING),
+    assumptions=MODEL.assumptions,
     knobs=knobs,
     idles=idles,
     governs=governs,
-    switches=SWITCHES,
+    switches=MODEL.switches,
     max_streams=max_streams,
     lower=lower,
     padded=padded,
@@ -402,7 +402,7 @@ FAMILY = DeviceFamily(
     cores=cores,
     mixed=wide_format,
     collective=CollectiveWire(wide_format),
-    rules=RULES,
+    rules=MODEL.rules,
     fields={"host_tables": HOST_TABLES},
     tables=TableMemory(table_bits, divided),
 )

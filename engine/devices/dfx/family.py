@@ -23,13 +23,12 @@ from engine.devices.common.contract import (
     Fit,
     Job,
     Knob,
-    Parameter,
     PhaseCost,
     Span,
-    Switch,
     Unsupported,
 )
 from engine.devices.common.fabric import POWER, idle_power, scaled_power, shortage, what_if_ratio
+from engine.devices.common.model_file import model_file
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.cache import KV_FORMAT
 from engine.devices.dfx.core import (
@@ -54,7 +53,6 @@ from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op
 
 BLOCK = 36 * 1024 / 8  # bytes of a block of BRAM
-_RATES = ("DFX-053", "DFX-054", "DFX-055", "DFX-058")  # printed rates that were in view when constants were chosen
 TILE_SIDES = (8, 16, 32, 64, 128)
 _LINKS, _OVERHEAD = (RESOURCES.index(name) for name in ("links", "overhead"))
 
@@ -409,6 +407,7 @@ def knobs(device: Device) -> tuple[Knob, ...]:
     )
 
 
+MODEL = model_file(__file__)
 FAMILY = DeviceFamily(
     kind="dfx",
     title="FPGA transformer core",
@@ -428,49 +427,7 @@ FAMILY = DeviceFamily(
     activity=activity,
     knobs=knobs,
     fields={"load_direction": DIRECTION, "kv_format": KV_FORMAT},
-    parameters=(
-        Parameter("issue", 50.0, "cycle", "assumed",
-                  "From a result to the first beat of an instruction that waited for it: vectorizer and write-back to "
-                  "the register file (12), its die crossings (8 each way), scoreboard and scheduler (10), micro-codes "
-                  "of the operand collector (8), read of the registers (4).", _RATES, low=10.0, high=60.0),
-        Parameter("hbm_access", 0.26e-6, "s", "assumed",
-                  "From a read's request to its first word: 0.12 us of an idle HBM2, its switch, and the way to the "
-                  "core.", _RATES, low=0.1e-6, high=0.3e-6),
-        Parameter("reads_in_flight", 6.0, "-", "assumed",
-                  "Bursts that the DMA has under way on each channel; a port of the memory takes 32.",
-                  _RATES, low=1.0, high=32.0),
-        Parameter("interleaved_banks", 16.0, "-", "assumed",
-                  "The address map: banks that consecutive tiles of a channel lie in, four groups of four as the "
-                  "controller interleaves them; 1: in rows of one bank.", low=1.0, high=64.0),
-        Parameter("row_cycle", 47e-9, "s", "assumed",
-                  "A bank of HBM2 opens another row no sooner than a row cycle after the last one (33 ns open, 14 ns "
-                  "closing).", high=60e-9),
-        Parameter("refresh", 0.067, "-", "assumed",
-                  "Share of time in which HBM2 refreshes: 260 ns of every 3.9 us.", high=0.12),
-        Parameter("burst_beats", 4.0, "beat", "derived",
-                  "Beats of a burst: one d x d tile at the published d = 64, l = 16 is four beats on 32 channels.",
-                  low=0.01),
-        Parameter("register_read", 4.0, "cycle", "assumed",
-                  "Read of a word of vector registers by the matrix unit's operand collector: it holds a stream up "
-                  "where inputs change with every beat.", low=1.0, high=8.0),
-        Parameter("kept_beats", 0.0, "beat", "derived",
-                  "Beats for which inputs stay at the multipliers; 0: those of the zigzag, d / l. The load direction "
-                  "sets it.", high=1e6),
-        Parameter("unexplained", 850.0, "cycle", "calibrated",
-                  "Of a synchronisation on the ring, beside its issue, its hops and its words: no mechanism that the "
-                  "document describes takes as long.", ("DFX-054", "DFX-055")),
-        *POWER,
-    ),
-    switches=(
-        Switch("chaining", "Instruction chaining", "Dependent vector instructions follow element by element."),
-        Switch("skip_head", "No LM head for input tokens",
-               "Leaves the LM head out for tokens of the input, whose next word is known.", default=False),
-        Switch("prefetch", "Weights ahead",
-               "Loads of weights into the DMA's buffers while a norm or other cards are waited for.", default=False),
-    ),
-    assumptions=(
-        "Input tokens are processed one by one, as output tokens are, each with all instructions of a pass.",
-        "A batch is served one request after the other: the core has no reuse of weights between requests.",
-        "Context is taken at its mean over the tokens of a phase.",
-    ),
-)  # fmt: skip
+    parameters=(*MODEL.parameters, *POWER),
+    switches=MODEL.switches,
+    assumptions=MODEL.assumptions,
+)

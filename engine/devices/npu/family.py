@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from engine.devices.common.column import as_doubles, exceeds, larger, largest, numbers, one_by_one, smaller
-from engine.devices.common.contract import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
+from engine.devices.common.contract import DeviceFamily, Job, PhaseCost, Span
 from engine.devices.common.fabric import POWER, idle_power, scaled_power, what_if_ratio
 from engine.devices.common.host_work import PARSING, parsed_on_host
+from engine.devices.common.model_file import model_file
 from engine.devices.npu.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.density import overfull, resized
 from engine.devices.npu.instance import Engine
@@ -421,6 +422,7 @@ def _vector_cycles(job: Job, engine: Engine, op: Op) -> float:
     return engine.vectors(written) * engine.vector_beats * passes
 
 
+MODEL = model_file(__file__)
 FAMILY = DeviceFamily(
     kind="npu",
     title="Soft vector processor",
@@ -439,43 +441,7 @@ FAMILY = DeviceFamily(
     activity=activity,
     streamed_io="fp16",
     request=parsed_on_host,
-    parameters=(
-        *PARSING,
-        Parameter(
-            "host_visit",
-            20e-6,
-            "s",
-            "assumed",
-            "A sub-graph on the host's CPU: PCIe there and back, a thread woken, the operator itself.",
-        ),
-        Parameter(
-            "host_rate", 6e9, "B/s", "assumed", "Rate at which float16 vectors move to the host and back.", low=1.0
-        ),
-        Parameter(
-            "host_memory",
-            256e9,
-            "B",
-            "assumed",
-            "Memory of a host for embedding tables, which stay there: class figure of a server, none printed.",
-            low=1.0,
-        ),
-        *POWER,
-    ),
-    switches=(
-        Switch(
-            "interleave",
-            "Interleave independent cells",
-            "Steps of cells side by side are issued in turn, so that one works while another waits for its state.",
-            default=False,
-        ),
-    ),
-    assumptions=(
-        "A recurrent step takes the longer of its matrix work and the dependence chain of its state; inputs run ahead.",
-        "Each further tile engine lengthens the hand-over between engines, twice the lanes the adder tree: a step that "
-        "waits for its state, or a product too small to fill them, can be slower on more of either.",
-        "Weights are pinned greedily in the order of the network; stored bits are sign and mantissa.",
-        "Requests of a batch run one after the other; the program is single-threaded.",
-        "Inputs and outputs cross the network step by step while the processor works, in float16.",
-        "Pipeline depths: their sum along a GRU step of width 1024 is recalled from ISCA 2018; the parts are assumed.",
-    ),
+    parameters=(*PARSING, *MODEL.parameters, *POWER),
+    switches=MODEL.switches,
+    assumptions=MODEL.assumptions,
 )
