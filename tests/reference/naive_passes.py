@@ -153,7 +153,7 @@ class Twin:
         self.coming = [c for c in self.coming if c[0] > until]
 
     def engine(self):
-        env, began = self.env, 0.0
+        env, began, ahead = self.env, 0.0, 0
         while True:
             if not self.waiting and not self.running and not self.coming:
                 self.rang = env.event()
@@ -163,11 +163,14 @@ class Twin:
             until = began if self.rules.asynchronous else env.now
             if not self.waiting and not self.running:
                 until = env.now
-            self.let_in(until)
+            if ahead <= 0 or not self.running:
+                self.let_in(until)
+                ahead = self.rules.steps
             shares = self.form()
             work = [one for one in self.running if one.number in shares]
             decodes = [s for s in work if s.over or (s.made and s.context - s.written == 1)]
             prefill = sum(shares[s.number] for s in work if s not in decodes)
+            ahead = 0 if prefill else ahead - 1
             began = env.now
             yield env.timeout(self.machine.seconds(prefill, [s.context for s in decodes]))
             for one in work:

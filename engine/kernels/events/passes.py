@@ -55,6 +55,7 @@ class Rules(NamedTuple):
     hides: bool  # the host works beside the device: the longer of both counts, not their sum
     guesses: int  # tokens guessed ahead in a pass
     places: int  # of the queue: who finds them taken while the engine works is turned away; below 0: no limit
+    steps: int  # passes of decoding between two looks at who has come
 
 
 class Times(NamedTuple):
@@ -552,6 +553,15 @@ def _settle(requests, state, rules, accept, key, steady, now, gaps, sums):
 
 
 @borrows
+def _total(counts, at):
+    """A count of all ranks together. [-]"""
+    total = 0
+    for r in range(counts.shape[0]):
+        total += counts[r, at]
+    return total
+
+
+@borrows
 def _known(many, clients, rank):
     """Requests of a rank whose arrivals are given: all, or of a closed loop the first of its clients. [-]"""
     return many[rank] if clients[rank] == 0 else min(many[rank], clients[rank])
@@ -640,24 +650,29 @@ def calendar(requests, state, many, clients, rules, times, accept, key, gaps, su
     for r in range(many.shape[0]):
         state.n[r, FREE], state.n[r, STARTED] = rules.blocks, _known(many, clients, r)
     first, one = _of_rank(requests, state, 0, many[0])
-    passes, logged, alone = 0, 0, many.shape[0] == 1
+    passes, logged, alone, ahead = 0, 0, many.shape[0] == 1, 0
     now = began = busy = 0.0
     while True:
-        coming = _come(requests, state, many, clients, rules, began if rules.late else now)
-        if coming == math.inf:
-            return passes, logged, busy
-        if coming > -math.inf:
-            now = began = max(now, coming)
-            continue
+        if ahead <= 0 or _total(state.n, RUNNING) == 0:
+            coming = _come(requests, state, many, clients, rules, began if rules.late else now)
+            if coming == math.inf:
+                return passes, logged, busy
+            if coming > -math.inf:
+                now = began = max(now, coming)
+                continue
+            ahead = rules.steps
         start = began = now
         now += _formed(requests, state, many, rules, times)
         count = _steps(first, one, rules, one.this) if alone else 1
+        if rules.steps > 1:
+            count = min(count, ahead)
         steps = 1
         if count > 1:
             joins = one.n[RUNNING] < one.run.shape[0] and one.this[LEFT] > 0 and one.this[WAITS] == 0
-            until = _next(first, one, _known(many, clients, 0)) if joins else math.inf
+            until = _next(first, one, _known(many, clients, 0)) if joins and rules.steps == 1 else math.inf
             steps, began, now = _decode_on(first, one, rules, times, one.this, count, began, now, until, gaps, sums)
         passes += steps
+        ahead = 0 if _total(state.this, PREFILL) > 0 else ahead - steps
         busy += now - start
         if logged < log.shape[0]:
             _log(log, logged, start, now - start, steps, rules.blocks, state.n, state.this)

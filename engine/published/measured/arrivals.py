@@ -97,7 +97,10 @@ def _replicas(
     names, count = known()["under_rate"], int(float(cells["n_accel"]))
     group = catalog.system(system).devices[0]
     part = catalog.device(group.device)
-    scheduler = replace(POLICIES["vllm" if "vllm" in cells["software"].lower() else "trtllm"], **names["scheduler"])
+    run = dict(next(e for e in names["engines"] if any(name in cells["software"].lower() for name in e["named"])))
+    scheduler = replace(
+        POLICIES[run.pop("policy")], **names["scheduler"] | {k: v for k, v in run.items() if k != "named"}
+    )
     tokens, cv = names["tokens"][workload], names["cv"]
     inputs, outputs = (LogNormal(tokens[name], cv[name], tokens[f"most_{name}"]) for name in ("inputs", "outputs"))
     limits = tuple(1e-3 * most for most in names["limits"].get(workload, {}).get(cells["scenario"].lower(), ()))

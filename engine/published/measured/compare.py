@@ -81,9 +81,9 @@ def read_measured(
         table = read_rows(path)
     except RowsError as error:
         raise ScenarioError(str(error)) from None
-    if cpu_tables.is_cpu_table(table.header):
-        return _read_cpus(path.name, table, settings, catalog, zoo)
     at_rate = arrivals.has_rates(table.header)
+    if cpu_tables.is_cpu_table(table.header) and not at_rate:
+        return _read_cpus(path.name, table, settings, catalog, zoo)
     columns = arrivals.columns_of(table.header) if at_rate else sorted_out(table.header)
     result = []
     for at in range(len(table.lines)):

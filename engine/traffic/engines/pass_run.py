@@ -88,6 +88,7 @@ def run_passes(
             hides=scheduler.asynchronous and scheduler.hidden,
             guesses=len(scheduler.acceptance),
             places=-1 if places is None else len(range(r, places, count)),
+            steps=scheduler.steps,
         )
         many, flight = part.arrive.size, len(range(r, clients, count))
         rows = _dealt(part, ranks := min(scheduler.ranks, flight or many))

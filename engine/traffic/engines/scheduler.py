@@ -31,6 +31,9 @@ class Scheduler:
     asynchronous, hidden : bool
         The next pass is formed while one runs, which sees arrivals and ends one pass later; and the host's work is
         hidden beneath the device's, so that the longer of both counts. Else it follows the device's.
+    steps : int
+        Passes of decoding that one decision of the scheduler lasts (vLLM's ``--num-scheduler-steps``, up to 0.9): who
+        comes meanwhile waits for its end, but for who finds the engine idle. [-]
     host_s, sequence_s : float
         The host's work for a pass and for each sequence in it. [s]
     acceptance : tuple of float
@@ -53,6 +56,7 @@ class Scheduler:
     prefix_hit: float = 0.0
     asynchronous: bool = False
     hidden: bool = True
+    steps: int = 1
     host_s: float = 0.0
     sequence_s: float = 0.0
     acceptance: tuple[float, ...] = ()
@@ -60,7 +64,7 @@ class Scheduler:
     replicas: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("budget", "block", "max_seqs", "ranks", "replicas"):
+        for name in ("budget", "block", "max_seqs", "ranks", "replicas", "steps"):
             whole(name, getattr(self, name))
         if self.kv_blocks is not None:
             whole("kv_blocks", self.kv_blocks)

@@ -81,6 +81,22 @@ def test_a_run_of_a_benchmark_kept_its_limits(table: Path):
         assert row.predicted["ttft_p99_s"] <= 2.0
 
 
+def test_a_processor_beside_the_accelerators_changes_nothing(table: Path, tmp_path: Path):
+    """Logs name the host's too, with the mean time of a query: such a table is still one of runs at a rate."""
+    path = tmp_path / "hosted.csv"
+    path.write_text(f"{HEADER},cpu,cores,mean_ms\n{ROWS[0]},Xeon 6980P,128,5.0\n")
+    assert compared(read_measured(path)).rows[0].predicted == compared(read_measured(table)).rows[0].predicted
+
+
+def test_an_engine_that_decides_for_several_passes_lets_who_comes_wait(tmp_path: Path):
+    path = tmp_path / "engines.csv"
+    mi300x = "v5.1,llama2-70b-99,Server,AMD Instinct MI300X 192GB HBM3,8,fp8,vLLM {},900,1900,140,190,80,80"
+    path.write_text("\n".join((HEADER, mi300x.format("0.6.5"), mi300x.format("0.10.0"))) + "\n")
+    older, newer = compared(read_measured(path)).rows
+    assert older.rate.scheduler.steps > newer.rate.scheduler.steps == 1
+    assert older.predicted["ttft_p50_s"] > 2 * newer.predicted["ttft_p50_s"]
+
+
 def test_the_table_comes_back_with_its_predictions(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "out.csv"
     assert main(["compare-measured", str(table), "--out", str(out)]) == 0

@@ -32,10 +32,12 @@ CASES = {
         replace(ENGINE, max_seqs=5, prefix_hit=0.3),
         ClosedLoop(24, think_s=0.05, exponential=True),
     ),
+    "several passes a decision": (replace(ENGINE, prefill_first=True, steps=4, kv_blocks=150), ClosedLoop(24)),
+    "arrivals, several passes a decision": (replace(ENGINE, steps=4), Gamma(5.0, cv=1.5)),
     "arrivals": (replace(ENGINE, kv_blocks=300), Gamma(20.0, cv=1.5)),
     "arrivals, a pass ahead": (replace(ENGINE, asynchronous=True), Gamma(5.0, cv=1.5)),
 }
-PREEMPTED = {"cache too small, the latest preempted", "a pass ahead", "prefill first"}
+PREEMPTED = {"cache too small, the latest preempted", "a pass ahead", "prefill first", "several passes a decision"}
 
 
 @pytest.mark.parametrize("name", CASES)
