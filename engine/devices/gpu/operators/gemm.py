@@ -183,7 +183,8 @@ def thinned(menu, count):
                 better = True
                 break
         if not better:
-            menu[size] = menu[c]
+            for col in range(len(MENU)):
+                menu[size, col] = menu[c, col]
             size += 1
     return size
 
@@ -386,7 +387,8 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, ways, guess, be
 def all_ways():
     """Every way on a menu as `in_question` has them: all to be tried everywhere."""
     ways = np.full((MOST, 2), ALL)
-    ways[:, 0] = np.arange(MOST)
+    for way in range(MOST):  # an array put into a part of another compiles the sentence about shapes that do not fit
+        ways[way, 0] = way
     return ways
 
 
