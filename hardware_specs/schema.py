@@ -129,6 +129,7 @@ class Cpu(Record):
     cores: Cores
     sockets: Cores | None = None
     clock: Hertz  # sustained with all cores busy on scalar or light vector code
+    turbo: Hertz | None = None  # of one core while the others rest
     vector_clock: dict[Format, Hertz] = {}  # sustained all-core clock on the widest units of that format
     flop_per_cycle: dict[Format, FlopPerCycle]  # of one core
     popcount_bits_per_cycle: Count | None = None  # xor + popcount + add of one core

@@ -8,7 +8,8 @@ ended, unless a chain begins with ``NAME:``. ``N*`` repeats it. A chain is layer
 - ``max3s2`` and ``avg3s1`` pools, padded by half the window; with ``v`` not padded, with ``c`` rounded up as well.
 - ``gap`` mean of all pixels, ``fc1000`` fully connected, ``se4`` squeeze and excitation to a quarter of the channels,
   ``norm`` normalisation that can't be folded, ``up2`` pixels repeated, ``shuffle`` channels rearranged, ``half`` one
-  half of the channels, ``lrn``, ``softmax``; ``@Swish`` changes the activation of what follows.
+  half of the channels, ``lrn``, ``softmax``, ``nms1917x91`` suppression of 1917 boxes of
+  91 classes; ``@Swish`` changes the activation of what follows.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from math import ceil
 from model_zoo.families.blocks import OPERATIONS, move
 from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor
-from model_zoo.ops import dim
+from model_zoo.ops import Op, dim
 from model_zoo.schema import WorkloadError
 
 _LINE = re.compile(r"(?:(\d{1,2})\* )?(?:(cat|add) )?(.*?)(?: as (\w+))?")
 _CONV = re.compile(r"(?:dw(\d+)|(\d+)(?:x(\d+))?(?:x(\d+))?)(?:s(\d+))?(?:g(\d+))?(v?)(!?)")
 _POOL = re.compile(r"(max|avg)(\d+)(?:s(\d+))?([vc]?)")
+_BOXES = re.compile(r"nms(\d+)x(\d+)")
 _SIZED = re.compile(r"(fc|se|up)(\d+)(!?)")
 
 
@@ -78,6 +80,8 @@ class _Reader:
             pad = 0 if how else int(kernel) // 2
             name = f"pool{self.count}"
             return self.net.pool(name, x, int(kernel), int(stride or 1), pad=pad, kind=pool, ceil=how == "c")
+        if match := _BOXES.fullmatch(word):
+            return self._suppress(int(match[1]), int(match[2]), x)
         if match := _SIZED.fullmatch(word):
             kind, size, bare = match[1], int(match[2]), match[3]
             if kind == "fc":
@@ -86,6 +90,23 @@ class _Reader:
                 return self.net.excite(f"se{self.count}", x, max(1, x.channels // size), outer="HardSwish")
             return self.net.resize(f"up{self.count}", x, Tensor("", 0, x.height * size, x.width * size))
         return self._conv(word, x)
+
+    def _suppress(self, boxes: int, classes: int, x: Tensor) -> Tensor:
+        name, best = f"nms{self.count}", 100
+        self.net.ops.append(
+            Op(
+                name=name,
+                kind="NonMaxSuppression",
+                group=self.net.stage,
+                inputs=(x.name,),
+                flops=dim(10.0 * boxes * classes, "b"),
+                reads=dim(float(boxes * (classes + 4)), "b"),
+                writes=dim(6.0 * best, "b"),
+                quantisable=False,
+                attributes=(("boxes", float(boxes)), ("kept", float(best))),
+            )
+        )
+        return Tensor(name, 6, best, 1)
 
     def _conv(self, word: str, x: Tensor) -> Tensor:
         match = _CONV.fullmatch(word) or _refuse(word)

@@ -22,7 +22,8 @@ from engine.devices.common.kv_cache import kv_format
 from engine.devices.cpu import model as M
 from engine.devices.cpu.flags import flags_of
 from engine.devices.cpu.parameters import ASSUMPTIONS, PARAMETERS, SWITCHES
-from engine.devices.cpu.record import cpu_of, levels_of, peak, record, sizes_of, threads_of, wide_format
+from engine.devices.cpu.record import StreamView, cpu_of, levels_of, peak, record, sizes_of, threads_of, wide_format
+from engine.devices.cpu.runtime import RUNTIME
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
 from model_zoo import table as T
@@ -163,12 +164,13 @@ def instructions_per_cycle(job: Job) -> float | None:
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:
-    """Features the framework parses for a request, as (name, resource, seconds). [s] An estimate."""
-    features = raw_features(job)
-    if not job.switches["framework"] or not features:
+    """A call of the framework and the features it parses for a request, as (name, resource, seconds). An estimate."""
+    if not job.switches["framework"]:
         return ()
-    seconds = job.batch * (features * job.model["feature_overhead"]) / threads_of(job)
-    return (("features parsed by the framework", "overhead", seconds),)
+    parsed = job.batch * (raw_features(job) * job.model["feature_overhead"]) / threads_of(job)
+    called = job.model["pass_cycles"] / StreamView(job).clock
+    items = (("features parsed by the framework", "overhead", parsed), ("framework called", "overhead", called))
+    return tuple(item for item in items if item[2])
 
 
 def draws(device: Device, model: Mapping[str, float]) -> float:
@@ -231,5 +233,8 @@ FAMILY = DeviceFamily(
     max_streams=lambda device: max(1, int(cpu_of(device).cores.si)),
     mixed=wide_format,
     collective=CollectiveWire(wide_format),
-    fields={"kv_format": kv_format(lambda device, format: (bits := BITS[wide_format(device, format)], bits))},
+    fields={
+        "kv_format": kv_format(lambda device, format: (bits := BITS[wide_format(device, format)], bits)),
+        "runtime": RUNTIME,
+    },
 )

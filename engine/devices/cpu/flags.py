@@ -7,10 +7,24 @@ import numpy as np
 from model_zoo.ops import Op, Phase
 
 # columns of the flags
-(SPECIAL, INLINE, QUANTISE, PREPARED, BINARY, WINDOW, CHANNELS, HASHED, FREE, SLIDES, POOLS, CONVOLVES, NARROW) = range(
-    13
-)
-FLAGS = 13
+FLAGS = 15
+(
+    SPECIAL,
+    INLINE,
+    QUANTISE,
+    PREPARED,
+    BINARY,
+    WINDOW,
+    CHANNELS,
+    HASHED,
+    FREE,
+    SLIDES,
+    POOLS,
+    CONVOLVES,
+    NARROW,
+    TILED,
+    SUPPRESSES,
+) = range(FLAGS)
 WIDE_INPUT, STORED_NARROW = 1.0, 2.0  # values of QUANTISE: an input is wide; it is where sums are stored wide
 
 _SPECIAL = {"Softmax": 1.0, "Gelu": 1.0, "Silu": 1.0, "Swish": 1.0, "Sigmoid": 1.0, "Tanh": 1.0, "LRN": 3.0}
@@ -24,6 +38,7 @@ _NO_WORK = frozenset({"Reshape", "Split"})
 _POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
 _STAY_NARROW = _POOLS | {"Add", "Relu", "Clip", "Concat"}
 """Kinds that INT8 libraries compute on what quantised products stored, without widening it in memory."""
+TILED_FROM = 8.0  # input channels of a 3 x 3 convolution from which on tiles of it are transformed (Winograd)
 PANEL, PANEL_FILL = 64.0, 0.7  # columns of a packed panel; share of them to fill, or a convolution's blocks win
 
 
@@ -54,6 +69,9 @@ def flags_of(phase: Phase) -> np.ndarray:
         groups = max(_attribute(op, "groups", 1.0), 1.0)
         row[CHANNELS] = _attribute(op, "channels", 1e9) / groups if op.kind == "Conv" else 1e9
         row[HASHED] = op.kind == "Gather" and any(p.kind == "Hash" for p in producers)
+        square = _attribute(op, "kernel", 1.0) == 3.0 and _attribute(op, "kernel_t", 1.0) == 1.0
+        row[TILED] = square and _attribute(op, "stride", 1.0) == 1.0 and groups == 1.0 and row[CHANNELS] >= TILED_FROM
+        row[SUPPRESSES] = op.kind == "NonMaxSuppression"
         row[FREE] = op.kind in _NO_WORK
         row[POOLS] = op.kind in _POOLS
         row[SLIDES] = row[POOLS] or (op.kind == "Conv" and row[CHANNELS] > 1.0 and not _is_product(op))

@@ -23,6 +23,8 @@ from engine.devices.cpu.flags import (
     SLIDES,
     SPECIAL,
     STORED_NARROW,
+    SUPPRESSES,
+    TILED,
     WIDE_INPUT,
     WINDOW,
 )
@@ -85,6 +87,7 @@ class Record(NamedTuple):
     row_cycles: int
     hash_cycles: int
     op_overhead: int
+    op_issue: int
     barrier: int
     fuse: int
     fuse_requantise: int
@@ -107,6 +110,12 @@ class Record(NamedTuple):
     width_exponent: int
     core_dram: int
     fit_threads: int
+    fork_thread: int
+    score_cycles: int
+    winograd: int
+    winograd_weights: int
+    winograd_transform: int
+    reordered: int
 
 
 R = Record(*range(len(Record._fields)))
@@ -131,6 +140,8 @@ BY_THREADS = (
 )
 """Fields that are those of one core times the threads."""
 BLOCK_VECTORS = 4.0  # vectors of columns a register tile holds
+FLOP_A_SCORE = 10.0  # that the graphs count for each score of a box that suppression compares
+TILE_SIDE = 4.0  # pixels of a Winograd tile's side
 STREAMED_ROWS = 4.0  # up to here a product streams its weights past each row instead of filling tiles
 
 
@@ -195,6 +206,19 @@ def _tile_share(m, n, slides, lanes, rec):
 
 
 @kernel
+def _tiled_gain(pixels, channels, filters, rec):
+    """Multiplications of a 3 x 3 convolution over those of its transformed 4 x 4 tiles, their transforms beside. [-]
+
+    The last tiles of a row and a column are filled up. A tile is transformed once for each channel and each filter,
+    and multiplied for each pair of them. No less than 1: the library multiplies windows where tiles are no faster.
+    """
+    side = root(larger(pixels, 1.0))
+    filled = side / (rounded_up(side / TILE_SIDE) * TILE_SIDE)
+    apart = 1.0 + _of(rec, R.winograd_transform) * (1.0 / channels + 1.0 / larger(filters, 1.0))
+    return larger(1.0, _of(rec, R.winograd) * filled * filled / apart)
+
+
+@kernel
 def _thread_share(g, m, n, threads, rows):
     """Share of a stream's threads that a product keeps busy: whole tiles of its result are dealt out. [-]
 
@@ -240,7 +264,8 @@ def _on_threads(threads, rec, out):
         store(out, field * LANES, _of(out, field) * (used / _of(rec, R.threads)))
     store(out, R.dram * LANES, smaller(_of(rec, R.dram), used * _of(rec, R.core_dram)))
     for lane in range(LANES):
-        out[R.barrier * LANES + lane] = rec[R.barrier * LANES + lane] * np.ceil(np.log2(threads[lane]))
+        tree = rec[R.barrier * LANES + lane] * np.ceil(np.log2(threads[lane]))
+        out[R.barrier * LANES + lane] = tree + rec[R.fork_thread * LANES + lane] * (threads[lane] - 1.0)
 
 
 @kernel
@@ -343,6 +368,11 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
         element = weight_size if narrow else wide_size
         extra_ops, ranged = spread(0.0), spread(0.0)  # operators of their own, and the elements they quantise
 
+        if flags[j, TILED] > 0.0:  # fewer multiplications of transformed tiles, by weights transformed beforehand
+            gain = _tiled_gain(m / batch, flags[j, CHANNELS], n, rec)
+            flops /= gain
+            weights *= chosen(above(gain, 1.0), _of(rec, R.winograd_weights), 1.0)
+
         # bytes of activations: what lies in caches, and what crosses levels (a line is fetched before it is written),
         # beside the product or in a pass of its own
         apart = spread(0.0)
@@ -368,6 +398,10 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
         else:
             resident = (reads + writes) * element
             moved = (reads + stores * writes) * element
+        if (
+            klass == T.CONTRACTION and not binary and flags[j, TILED] == 0.0
+        ):  # laid out for the product, read back by it
+            apart += _of(rec, R.reordered) * reads * (wide_size if not low else weight_size)
         if inline:
             resident = larger(reads - writes, 0.0) * element
             moved = resident
@@ -433,6 +467,8 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             if flags[j, POOLS] > 0.0:
                 busy *= _of(rec, R.pool_cycles)
             busy += flags[j, SPECIAL] * writes * _of(rec, R.special_cycles) / _of(rec, R.lanes_rate)
+            if flags[j, SUPPRESSES] > 0.0:
+                busy += flops / FLOP_A_SCORE * _of(rec, R.score_cycles) / _of(rec, R.clock)
             if table[j, T.KIND] == HASH:
                 busy += writes * _of(rec, R.hash_cycles) / cycles
         if klass == T.LOOKUP:
@@ -490,7 +526,9 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             compute = larger(busy - offchip - onchip, 0.0)
         overhead = spread(0.0)
         if not inline and flags[j, FREE] == 0.0:
-            overhead = (1.0 + extra_ops) * _of(rec, R.op_overhead) + _of(rec, R.barrier)
+            # a library runs a recurrence in a call of its own: what issues it is paid once
+            issued = _of(rec, R.op_overhead) + _of(rec, R.op_issue) / larger(steps, 1.0)
+            overhead = (1.0 + extra_ops) * issued + _of(rec, R.barrier)
             overhead += flags[j, SLIDES] * _of(rec, R.window_overhead)
             if table[j, T.SEQUENTIAL] > 0.0:
                 overhead += _of(rec, R.step_overhead)

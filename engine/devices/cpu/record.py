@@ -23,6 +23,7 @@ from model_zoo.ops import Graph
 _LOOKUPS = ("Gather", "EmbeddingBag")
 REFERENCE_WIDTH = 64.0  # FLOP a cycle of the AVX-512 core on which `gemm_efficiency` was fitted
 PAGE = 4096.0  # bytes
+MATRIX = 8.0  # times the FP32 rate: above it a format runs on matrix units (AMX)
 
 
 def peak(device: Device, format: str) -> float:
@@ -32,10 +33,10 @@ def peak(device: Device, format: str) -> float:
         if cpu.popcount_bits_per_cycle is None:
             return 0.0
         return cpu.cores.si * cpu.clock.si * 2.0 * cpu.popcount_bits_per_cycle.si
-    return cpu.cores.si * _clock(device, format) * cpu.flop_per_cycle[format].si
+    return cpu.cores.si * clock_of(device, format) * cpu.flop_per_cycle[format].si
 
 
-def _clock(device: Device, format: str) -> float:
+def clock_of(device: Device, format: str) -> float:
     """Clock of the widest units; a what-if of the clock alone moves it in proportion. [1/s]"""
     cpu = cpu_of(device)
     listed = cpu.vector_clock.get(format)
@@ -164,10 +165,20 @@ class StreamView:
         """Cores of the device. [-]"""
         return self.cpu.cores.si
 
+    def turbo(self, clock: float) -> float:
+        """Clock of as many cores as all streams use, in proportion between one core's and that of all. [1/s]
+
+        Few cores on their widest units have power to spare: their clock ends at the same turbo as any code's.
+        """
+        if self.cpu.turbo is None:
+            return clock
+        rest = 1.0 - smaller(1.0, (self.threads * self.job.streams - 1.0) / larger(1.0, self.cores - 1.0))
+        return clock + rest * larger(0.0, self.cpu.turbo.si - clock)
+
     @cached_property
     def clock(self) -> float:
         """Clock outside the widest units. [1/s]"""
-        return self.cpu.clock.si
+        return self.turbo(self.cpu.clock.si)
 
     @cached_property
     def wide(self) -> str:
@@ -181,7 +192,8 @@ class StreamView:
 
     def share_of_peak(self, format: str) -> float:
         """The stream's share of a peak. [FLOP/s]"""
-        return self.threads / self.cores * peak(self.device, format)
+        usual = clock_of(self.device, format)
+        return self.threads / self.cores * peak(self.device, format) * (self.turbo(usual) / usual)
 
     @cached_property
     def width(self) -> float:
@@ -204,7 +216,10 @@ class StreamView:
     def efficiency(self, name: str, format: str) -> float:
         """Share of a format's peak that products, or convolutions, reach at this part's width. [-]"""
         wider = one_by_one(pow, REFERENCE_WIDTH / self.width_of(format), self.model["width_exponent"])
-        return smaller(self.model["efficiency_ceiling"], self.model[name] * wider)
+        share = self.model["low_share"] if BITS[format] < BITS[self.wide] else 1.0
+        if self.cpu.flop_per_cycle[format].catalog_si > MATRIX * self.cpu.flop_per_cycle["fp32"].catalog_si:
+            share = share * self.model["matrix_share"]
+        return share * smaller(self.model["efficiency_ceiling"], self.model[name] * wider)
 
     @cached_property
     def reach(self) -> tuple[float, float]:
@@ -313,6 +328,7 @@ FIELD_OF: dict[str, Callable[[StreamView], float]] = {
     "dram_latency": lambda view: view.dram_latency,
     "misses": _constant("misses_in_flight"),
     "op_overhead": lambda view: view.model["op_overhead"] if view.framework else 0.0,
+    "op_issue": lambda view: view.model["op_cycles"] / view.clock if view.framework else 0.0,
     "window_overhead": lambda view: view.model["window_overhead"] if view.framework else 0.0,
     "step_overhead": lambda view: view.model["step_overhead"] if view.framework else 0.0,
     "fit_threads": _switch("fit-threads"),

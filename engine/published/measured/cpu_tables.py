@@ -66,16 +66,39 @@ def scenario_of(cells: Mapping[str, str], format: str, catalog: Catalog, zoo: Zo
     workload, changes = _network(cells, zoo)
     base = default_scenario(part, workload, catalog, zoo)
     rates = cpu_of(catalog.device(part)).flop_per_cycle
-    format = {"fp": "fp16" if "fp16" in rates else "fp32"}.get(format, format)
+    plain = settings.pop("plain", False)
+    if format == "fp":
+        format = "fp16" if "fp16" in rates and not plain else "fp32"
+    if plain:  # 8-bit products by 16-bit multiplications
+        settings["devices.0.cpu.flop_per_cycle.int8"] = f"{2.0 * rates['fp32'].si} OP/cycle"
     threads = int(float(cells.get("cores_per_instance") or cells.get("threads") or cores_of(part, catalog)))
     cores = int(float(settings.get("devices.0.cpu.cores", cores_of(part, catalog))))
     if threads > cores:
         raise ScenarioError(f"{threads} threads were used: {part} has {cores} cores")
-    streams = int(float(cells.get("instances") or (cores // threads if "cores_per_instance" in cells else 1)))
-    fixed = {"precision": format, "batch": int(float(cells.get("batch") or 1)), "streams": streams, "tile": (threads,)}
+    fixed = {"precision": format, "batch": int(float(cells.get("batch") or 1)), "tile": (threads,)}
+    fixed["runtime"] = _runtime(cells)
     for path, value in (settings | changes | fixed).items():
         base = apply(base, path, value)
     return base
+
+
+def instances_of(cells: Mapping[str, str], catalog: Catalog) -> float:
+    """Instances whose samples a row's rate counts together. [-]
+
+    Each is predicted alone: of the Xeons' table a latency of one times the rate of all is their number, and VGG16's
+    weights would take more from DRAM than it has if all read them at once. A part is full where none are given.
+    """
+    if cells.get("instances"):
+        return float(cells["instances"])
+    cores = cores_of(_part(cells, catalog)[0], catalog)
+    return max(1.0, cores // float(cells.get("cores_per_instance") or cells.get("threads") or cores))
+
+
+def _runtime(cells: Mapping[str, str]) -> str:
+    """What ran a row."""
+    said = [cells.get(name, "") for name in ("framework", "section", "variant", "model")]
+    text = " ".join(said if "net" not in cells else ("ncnn",)).lower()
+    return next(runtime["is"] for runtime in names()["runtimes"] if re.search(runtime["name"], text))
 
 
 def cores_of(part: str, catalog: Catalog) -> float:
@@ -96,7 +119,7 @@ def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, An
         raise ScenarioError(f"the catalog lacks the part {name[:80]!r}; add it as a file under hardware_specs/devices")
     little = cells.get("powersave") == _LITTLE
     part, threads = known["little" if little and "little" in known else "part"], int(float(cells.get("threads") or 1))
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {"plain": True} if "plain" in known else {}
     if "little" in known and threads > cores_of(part, catalog):  # shares are equal: the slow cores end last
         part, settings["devices.0.cpu.cores"] = known["little"], str(threads)
     if (clock := re.search(r"Overclock to ([\d.]+) ?GHz", name, re.I)) is not None:
@@ -107,30 +130,32 @@ def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, An
 def _network(cells: Mapping[str, str], zoo: Zoo) -> tuple[str, dict[str, Any]]:
     name = re.sub(r"[^a-z0-9.]+", "_", (cells.get("model") or cells.get("net", "")).lower()).strip("_")
     for entry in names()["networks"]:
-        if re.fullmatch(entry["name"], name):
-            workload = entry.get("ncnn", entry["is"]) if "net" in cells else entry["is"]
-            return workload, {path: value for path, value in entry.items() if path not in ("name", "is", "ncnn")}
+        if re.fullmatch(entry["name"], name) and entry.get("runtime") in (None, _runtime(cells)):
+            return entry["is"], {path: value for path, value in entry.items() if path not in ("name", "is", "runtime")}
     if (ours := zoo.called(name.replace("_", "-"))) in zoo.ids():
         return ours, {}
     raise ScenarioError(f"the network {name[:60]!r} has no graph here")
 
 
+ALL = "all parts", 0, "all kinds"
+
+
 def parts_of(rows: Sequence[Any]) -> list[dict[str, Any]]:
-    """Sizes of the errors of rows by part, cores, kind of network and format, and of how much faster INT8 is than FP32.
+    """Errors of rows by part, cores, kind of network and format, and of how much faster INT8 is than FP32; then of all.
 
     ``rows``: of `engine.published.measured.compare`, predicted. The ratio is of a line's two formats.
     """
     sizes: dict[tuple[str, int, str, str], list[float]] = {}
-    lines: dict[int, dict[str, Any]] = {}
+    lines: dict[int, dict[str, float]] = {}
     for row in rows:
         s, (name, error) = row.scenario, next(iter(row.errors.items()))
-        group = s.system, s.tile[0], kind_of(s.workload)
-        rate = 1.0 + error if name == RATE else 1.0 / (1.0 + error)
-        lines.setdefault(row.number, {})[s.precision] = rate
-        sizes.setdefault((*group, s.precision), []).append(error)
-        both = lines[row.number]
+        found, both = {s.precision: error}, lines.setdefault(row.number, {})
+        both[s.precision] = 1.0 + error if name == RATE else 1.0 / (1.0 + error)
         if {"int8", "fp32"} <= both.keys():
-            sizes.setdefault((*group, "int8/fp32"), []).append(both["int8"] / both["fp32"] - 1.0)
+            found["int8/fp32"] = both["int8"] / both["fp32"] - 1.0
+        for figure, value in found.items():
+            for group in ((s.system, s.tile[0], kind_of(s.workload)), ALL):
+                sizes.setdefault((*group, figure), []).append(value)
     return [
         {"part": part, "cores": cores, "kind": kind, "figure": figure, "errors": errors}
         for (part, cores, kind, figure), errors in sorted(sizes.items())

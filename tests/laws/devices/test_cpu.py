@@ -327,7 +327,14 @@ def test_designs_side_by_side_take_the_seconds_of_each_alone(workload) -> None:
     assert (beside[:3].sum(axis=0) > 3.0).all()
 
 
-EVERY_CPU = tuple(d for d in default_catalog().ids("devices") if default_catalog().device(d).kind == "cpu")
+def _shape(id: str) -> tuple[object, ...]:
+    """What of a part decides which formulas price it: its formats and its caches."""
+    spec = default_catalog().device(id)
+    return (*family.formats(spec), *((level.name, level.per) for level in spec.memory))
+
+
+_CPU_IDS = [d for d in default_catalog().ids("devices") if default_catalog().device(d).kind == "cpu"]
+EVERY_CPU = tuple({_shape(id): id for id in reversed(_CPU_IDS)}.values())
 WIDE_NETS = (*NETS, "bert-base", "deepbench-gru-512", "mlp-mnist", "resnext101-32x4d")
 
 

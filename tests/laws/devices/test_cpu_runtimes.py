@@ -1,0 +1,145 @@
+"""Runtimes of a CPU: what threads, operators and calls cost, fewer multiplications, and clocks of few cores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.devices.common.contract import Job
+from engine.devices.common.counts import records
+from engine.devices.cpu import family
+from engine.devices.cpu.model import R
+from engine.devices.cpu.runtime import SETTINGS
+from engine.evaluate import evaluate
+from engine.resolve.choices import default_scenario
+from hardware_specs.catalog import default_catalog
+from tests.laws.devices.test_cpu import job
+
+NETS = ("resnet50", "mobilenet-v2", "vgg16", "bert-base", "wide-deep-criteo", "deepbench-lstm-256", "ssd-resnet34-300")
+
+
+def run(runtime: str, device: str, net: str, **changes) -> Job:
+    """A job as a runtime sets it."""
+    base = job(device, net, **changes)
+    setting = SETTINGS[runtime]
+    return replace(
+        base, model=dict(base.model) | dict(setting.parameters), switches=base.switches | dict(setting.switches)
+    )
+
+
+def seconds(j: Job) -> float:
+    return family.price(j).total_s + sum(s for _, _, s in family.request(j))
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_each_runtime_is_a_choice_with_an_answer_of_its_own(net):
+    usual = default_scenario("xeon-8380", net).with_(precision="fp32", tile=(4,))
+    times = {name: evaluate(usual.with_(runtime=name)).latency_s for name in SETTINGS}
+    assert len({round(t, 9) for t in times.values()}) == len(SETTINGS)
+    assert evaluate(usual).latency_s not in times.values()
+
+
+def test_forks_of_many_threads_end_what_a_small_network_gains_of_them():
+    """One batch on more and more cores: a large product still gains where a small one already loses."""
+    small, large = (
+        [seconds(run("onednn-graph", "xeon-8280", net, tile=(t,))) for t in (1, 2, 4, 8, 16, 28)]
+        for net in ("mobilenet-v2", "vgg16")
+    )
+    assert small[0] > small[2]
+    assert min(small) < small[-1]
+    assert large == sorted(large, reverse=True)
+    assert small[0] / small[-1] < 0.5 * large[0] / large[-1] < 14.0
+
+
+def test_a_board_s_four_threads_give_what_its_memory_leaves():
+    """Published: 1.5 to 2.1 times on a Raspberry Pi 4 where its four cores have four times the peak."""
+    for net in ("resnet18", "mobilenet-v1", "vgg16"):
+        one, four = (seconds(run("ncnn", "raspberry-pi-4", net, tile=(t,))) for t in (1, 4))
+        assert 1.3 < one / four < 3.3
+
+
+def test_tiles_multiply_less_and_their_weights_are_more():
+    usual = run("ncnn", "raspberry-pi-5", "vgg16", tile=(1,))
+    windows = replace(usual, model=dict(usual.model) | {"winograd": 1.0})
+    tiled, plain = (family.price(j) for j in (usual, windows))
+    assert tiled.total_s < 0.7 * plain.total_s
+    three = [i for i, op in enumerate(usual.ops) if op.kind == "Conv" and op.name != "conv1-1"]
+    gain = plain.flops[three] / tiled.flops[three]
+    assert (gain >= 1.0).all()
+    assert gain.max() <= 4.0
+    assert gain[-1] < gain.max()  # the last maps are 14 pixels wide: their last tiles are half empty
+    assert (tiled.offchip[three] >= plain.offchip[three] * (1 - 1e-9)).all()
+    strided = run("ncnn", "raspberry-pi-5", "mobilenet-v1", tile=(1,))  # depthwise windows have no tiles
+    same = replace(strided, model=dict(strided.model) | {"winograd": 1.0})
+    assert family.price(strided).total_s == family.price(same).total_s
+
+
+def test_a_recurrence_is_issued_once_and_a_chain_of_layers_each_time():
+    def cost(net: str) -> float:
+        usual = run("onednn-graph", "xeon-8280", net, tile=(1,))
+        dear = replace(usual, model=dict(usual.model) | {"op_cycles": usual.model["op_cycles"] + 33e3})
+        return (family.price(dear).total_s - family.price(usual).total_s) / 33e3
+
+    lstm, ops = job("xeon-8280", "deepbench-lstm-256"), len(job("xeon-8280", "deepbench-lstm-256").ops)
+    assert max(op.steps.at(1, lstm.length, lstm.context) for op in lstm.ops) > 4
+    assert cost("deepbench-lstm-256") * 4.0e9 <= ops * 1.3
+    assert cost("resnet50") * 4.0e9 > 50
+
+
+@pytest.mark.parametrize("device", ["xeon-8280", "xeon-8380", "ryzen-v1605b", "snapdragon-855"])
+def test_few_cores_run_faster_than_all_and_no_core_above_its_turbo(device):
+    spec = default_catalog().device(device)
+    cores = int(spec.cpu.cores.si)
+    clock, peak = [], []
+    for t in range(1, cores + 1):
+        record = family.FAMILY.compiled.record(job(device, "resnet50", tile=(t,)))
+        clock.append(record[R.clock])
+        peak.append(record[R.low_peak])
+    assert clock == sorted(clock, reverse=True)
+    assert clock[0] == pytest.approx(spec.cpu.turbo.si)
+    assert clock[-1] == pytest.approx(spec.cpu.clock.si)
+    assert peak == sorted(peak)
+    assert peak[-1] == pytest.approx(family.peak(spec, "fp32"))
+    busy = family.FAMILY.compiled.record(job(device, "resnet50", tile=(1,), streams=cores))
+    assert busy[R.clock] == pytest.approx(spec.cpu.clock.si)  # the other streams' cores are as active
+
+
+BETTER = (R.low_peak, R.wide_peak, R.dram, R.core_dram, R.shared_rate, R.private_rate, R.clock, R.lanes_rate)
+WORSE = (R.op_issue, R.op_overhead, R.barrier, R.fork_thread, R.score_cycles, R.reordered, R.winograd_weights)
+
+
+@pytest.mark.parametrize("net", ["mobilenet-v2", "bert-base", "ssd-resnet34-300"])
+def test_better_parts_are_never_slower_over_random_designs(net):
+    """20,000 designs side by side: each field of a part better, or a cost of a runtime less, one at a time."""
+    draw = np.random.default_rng(31)
+    count = 20_000 // 3
+    runtimes = draw.choice(list(SETTINGS), 40)
+    parts = draw.choice(["xeon-8280", "xeon-8380", "raspberry-pi-4", "rk3588-a76", "epyc-7742"], 40)
+    for at, (runtime, part) in enumerate(zip(runtimes, parts, strict=True)):
+        some = count // 40
+        cores = int(default_catalog().device(part).cpu.cores.si)
+        batch, threads = int(draw.integers(1, 65)), int(draw.integers(1, cores + 1))
+        base = run(runtime, part, net, batch=batch, tile=(threads,), format="int8" if at % 2 else "fp32")
+        first = np.array(family.FAMILY.compiled.record(base))
+        fields = np.array([*BETTER, *WORSE])
+        values = first[fields][:, None] * draw.uniform(0.3, 3.0, (len(fields), some))
+        turned = values.copy()
+        which = draw.integers(0, len(fields), some)
+        factor = draw.uniform(1.0, 4.0, some)
+        turned[which, np.arange(some)] *= np.where(which < len(BETTER), factor, 1.0 / factor)
+        sizes = np.repeat(np.array([base.sizes], dtype=np.float64).T, some, axis=1)
+        tables, rows = family.FAMILY.compiled.tables(base), np.arange(len(base.ops))
+        ones, totals = np.ones(len(rows)), np.zeros((2, 6, some))
+        for turn, total in zip((values, turned), totals, strict=True):
+            family.FAMILY.compiled.points(0, some, rows, ones, *tables, 1.0, sizes, (first, fields, turn), total)
+        before, after = totals.sum(axis=1)
+        assert (after <= before * (1 + 1e-9)).all(), (runtime, part, which[np.argmax(after / before)])
+
+
+def test_records_of_a_runtime_are_the_job_s():
+    """The flat record that sweeps price from holds what the runtime sets."""
+    for name in SETTINGS:
+        j = run(name, "xeon-8280", "resnet50")
+        assert records([family.FAMILY.compiled.record(j)])[0][R.winograd] == j.model["winograd"]
