@@ -164,7 +164,10 @@ def instructions_per_cycle(job: Job) -> float | None:
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:
-    """A call of the framework and the features it parses for a request, as (name, resource, seconds). An estimate."""
+    """A call of the framework and the features it parses for a request, as (name, resource, seconds). [s]
+
+    An estimate.
+    """
     if not job.switches["framework"]:
         return ()
     parsed = job.batch * (raw_features(job) * job.model["feature_overhead"]) / threads_of(job)
