@@ -147,6 +147,15 @@ class Catalog:
         """A catalog that also holds a user's folder: what is wrong there is a sentence in `problems`, not an error."""
         return Catalog(*self.roots, guests=(*self.guests, root))
 
+    def with_system(self, system: System, links: tuple[Link, ...] = ()) -> Catalog:
+        """The catalog with one more system, and links of its own: what no file describes."""
+        more = Catalog(*self.roots, guests=self.guests)
+        more._found = self._found
+        more._read = self._read | {("systems", system.id): system} | {("links", link.id): link for link in links}
+        said = "".join(spec.model_dump_json() for spec in (system, *links))
+        more.digest = hashlib.sha256((self.digest + said).encode()).hexdigest()[:12]
+        return more
+
     @property
     def problems(self) -> tuple[str, ...]:
         """What a user's folder holds that can't be used, one sentence a file."""

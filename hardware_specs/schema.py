@@ -361,6 +361,8 @@ class LinkUse(Record):
     role: Literal["host", "peer", "network", "switch", "scale-out"]
     hops: int = Field(default=1, ge=1, le=64)
     joins: int | None = Field(default=None, ge=2)  # devices that it joins: a node; None: all there are
+    compression: float = Field(default=1.0, ge=1.0, le=1000.0)  # bytes of a cut network's results over those that cross
+    format: str | None = None  # of those results as they cross; None: as the part before it computes
 
 
 class System(Record):
@@ -380,6 +382,7 @@ class System(Record):
     nic: Id | None = None
     schemes: tuple[Scheme, ...] = ("single",)
     clusters: int = Field(default=1, ge=1, le=64)  # groups with peers of their own that its devices can make
+    frame: Bytes | None = None  # of a camera before its first device, encoded; answers go back to there
     extra_power: Watts | None = None  # switch, fans, chassis: drawn at any load
     extra_price: Usd | None = None
     host_power_counted: bool = False  # whether the published power and perf/W include the host

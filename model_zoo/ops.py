@@ -262,6 +262,11 @@ class Graph:
     positions: int = 0  # tokens a table of learned positions covers; 0: no such table
 
     @property
+    def seen(self) -> bool:
+        """Whether it takes one image at a time, so that a camera's frame is a request of it."""
+        return self.unit == "image" or (self.phases[0].ops[0].kind == "Conv" and self.unit in ("inference", "sample"))
+
+    @property
     def items(self) -> bool:
         """Whether a request is so many items, computed in one batch or in several."""
         return self.unit == "item"

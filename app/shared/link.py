@@ -16,7 +16,6 @@ import streamlit as st
 
 from app.shared import cached, glossary
 from app.shared.boundary import callback
-from engine.analyses.camera import sees
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario
@@ -26,6 +25,8 @@ from engine.scenario.fields import BY_FAMILY, FIELDS
 from engine.scenario.overrides import apply_all
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import SpecError
+from model_zoo.catalog import default_zoo
+from model_zoo.schema import WorkloadError
 
 PARAM, BASELINE = "s", "vs"
 _HOME = "dfx-1.5b"
@@ -232,8 +233,8 @@ def offers(page: str) -> bool:
         if page == "program":
             return family(kind).instructions is not None
         cut = "split" in cached.options(encode(current())).schemes
-        return cut or family(kind).packets is not None or sees(current().workload)
-    except (SpecError, ScenarioError):
+        return cut or family(kind).packets is not None or default_zoo().graph(current().workload).seen
+    except (SpecError, ScenarioError, WorkloadError):
         return False
 
 

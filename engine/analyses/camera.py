@@ -1,71 +1,117 @@
-"""The three execution points of a city network: far edge, metro edge and core, and a camera whose frames they analyse.
+"""Cameras and the machines behind them, as a chain of tiers: where a network runs, or is cut, and what N cameras ask.
 
-For each point, and for the best cut between the far edge and each of the others: what a frame takes from shutter to
-answer, what it asks of the uplink, and how many cameras one executor serves. Estimates; machines, links and distances
-are assumptions of the catalog, as the document names the points only.
+A tier is any device of the catalog, behind any link. A frame is computed by consecutive pieces of the network on the
+tiers in order, a tier may have none. What a place takes is put together as `evaluate` does (`engine.cost.assemble`).
+The best of all cuts is found from parts that add up, by dynamic programming over tiers and positions. Estimates;
+machines, links and distances are assumptions of the catalog, as document 003 names the points only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from math import floor
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations
+from math import floor, inf
 from types import MappingProxyType
 
-from engine.analyses.split import Goal, best_split, split_points
-from engine.cost.assemble import wire_time
+import numpy as np
+
+from engine.analyses.tier_search import Goal, Parts
+from engine.cost.assemble import Figures, figures_of, wire_time
+from engine.cost.error_bands import widest
+from engine.cost.power_and_price import device_power
 from engine.cost.report import ErrorBand
+from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
-from engine.plan.schemes import split_wire
-from engine.resolve.bind import Wire, bind
-from engine.resolve.choices import default_scenario
+from engine.plan.plan import Plan
+from engine.plan.schemes import split_plan, split_wires
+from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError
+from engine.scenario.scenario import Costs
+from engine.traffic.arrivals import Poisson
+from engine.traffic.estimates import Estimate
+from engine.traffic.policies import PLAIN, DynamicBatching, Station, TandemQueue
+from engine.traffic.scenario_load import ladder
+from engine.traffic.service import Service
+from engine.traffic.simulate import simulate
 from hardware_specs.catalog import Catalog, default_catalog
-from model_zoo.catalog import default_zoo
-from model_zoo.schema import WorkloadError
+from hardware_specs.quantity import Quantity, SpecError
+from hardware_specs.schema import Device, DeviceGroup, LinkUse, System
 
-ANSWER_BYTES = 256.0  # what goes back to the camera's owner: labels and boxes
 FIBRE_S_PER_M = 5e-9  # light in glass, one way
+MONTH_S = 365.25 * 86400 / 12
 
 
 @dataclass(frozen=True)
 class Tier:
-    """An execution point: the system that stands there, and the system that cuts a network between the far edge and it,
-    whose link between the two is a frame's way from the camera."""
+    """A machine on a frame's way, and the link to it from the tier before.
+
+    Attributes
+    ----------
+    device, link : ids of the catalog; the first tier, where frames arise, has no link.
+    precision : that it computes in.
+    machines : at this tier; None: one for each camera.
+    batch : frames taken together there under load, at most.
+    format, compression : of a cut network's results on the link: None, as they are computed; bytes over those sent.
+    metres : fibre on top of what the link's latency holds. [m]
+    """
 
     name: str
-    system: str
-    cut: str | None
+    device: str
+    link: str | None = None
+    precision: str = "fp32"
+    machines: int | None = 1
+    batch: int = 1
+    format: str | None = None
+    compression: float = 1.0
+    metres: float = 0.0
 
 
 TIERS: tuple[Tier, ...] = (
-    Tier("far edge", "arm-edge", None),
-    Tier("metro edge", "xeon-e5-2650", "edge-tiers"),
-    Tier("core", "v100-appliance", "edge-core"),
+    Tier("far edge", "arm-edge-cpu", machines=None),
+    Tier("metro edge", "xeon-e5-2650", "metro-1g"),
+    Tier("core", "v100-32gb", "metro-core"),
 )
 
 
 @dataclass(frozen=True)
 class Camera:
-    """A stream of frames: how many a second and how large one is after its encoder."""
+    """Streams of frames: how many cameras, frames a second of each, and bytes of a frame after its encoder."""
 
     frames_per_s: float = 5.0
     frame_bytes: float = 200e3  # a 1080p JPEG of street scenery
+    cameras: int = 1
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """A small network that sees every frame on the first tier, and the share of frames that it passes on."""
+
+    workload: str
+    passed: float
 
 
 @dataclass(frozen=True)
 class Placement:
-    """One way to serve the cameras. Times of a frame. [s]"""
+    """One way to serve the cameras. Times are of a frame that is passed on, without queueing. [s]"""
 
     name: str
-    after: str  # last operator at the far edge where the network is cut, else empty
+    cuts: tuple[int, ...]  # operators before each link
+    after: str  # last operators before each cut inside the network
     travel_s: float  # frame or intermediate out, answer back
-    answer_s: float  # of it, the answer's way back, which a split scenario ends before
+    answer_s: float  # of it, the answer's way back
     compute_s: float
-    uplink_bytes_per_s: float  # of one camera
-    cameras: int  # one chain of executors, and the uplink they share, keeps up with
+    stage_s: tuple[float, ...]  # of the network at each tier
+    link_bytes: tuple[float, ...]  # of a frame over each link, outwards
+    uplink_bytes_per_s: float  # of one camera over the first link
+    cameras: int | None  # that tiers and links keep up with; None: any number
     meets_limit: bool
+    watts: float | None  # of all machines at this load; None where a power is not published
+    joules_per_frame: float | None
+    usd_per_month: float | None  # machines and links over their years of use, and energy; None where no price is known
     error_band: ErrorBand  # of the executors' times
 
     @property
@@ -74,122 +120,269 @@ class Placement:
         return self.travel_s + self.compute_s
 
 
-def sees(workload: str) -> bool:
-    """Whether a network takes one image at a time, so that a camera's frame is a request of it."""
-    try:
-        graph = default_zoo().graph(workload)
-    except WorkloadError as error:
-        raise ScenarioError(str(error)) from None
-    first = graph.phases[0].ops[0].kind == "Conv" and graph.unit in ("inference", "sample")  # of a user's own file
-    return graph.unit == "image" or first
+@dataclass(frozen=True)
+class CameraNetwork:
+    """Tiers, the network that runs on them and the cameras before them, checked; ScenarioError in one sentence."""
 
+    workload: str
+    camera: Camera = Camera()
+    tiers: tuple[Tier, ...] = TIERS
+    cascade: Cascade | None = None
+    params: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    costs: Costs = field(default_factory=Costs)
+    catalog: Catalog = field(default_factory=default_catalog)
 
-def _way(wire: Wire, size: float, metres: float) -> float:
-    """Time of a message over a wire with extra fibre. [s]"""
-    return wire_time(wire, size) + metres * FIBRE_S_PER_M
+    def __post_init__(self) -> None:
+        if len(self.tiers) not in (2, 3):
+            raise ScenarioError(f"tiers are {len(self.tiers)}; allowed: 2 or 3")
+        for name, value in (("frames_per_s", self.camera.frames_per_s), ("frame_bytes", self.camera.frame_bytes)):
+            if not 0 < value < inf:
+                raise ScenarioError(f"{name} is {value:g}; allowed: above 0")
+        for tier in self.tiers:
+            for name, value, least in (
+                ("machines", 1 if tier.machines is None else tier.machines, 1),
+                ("batch", tier.batch, 1),
+                ("compression", tier.compression, 1.0),
+                ("metres", tier.metres, 0.0),
+            ):
+                if not least <= value < inf:
+                    raise ScenarioError(f"{name} of the {tier.name} is {value:g}; allowed: {least:g} or more")
+        if self.camera.cameras < 1:
+            raise ScenarioError(f"cameras is {self.camera.cameras}; allowed: 1 or more")
+        if self.cascade is not None and not 0.0 < self.cascade.passed <= 1.0:
+            raise ScenarioError(f"pass rate is {self.cascade.passed:g}; allowed: above 0, at most 1")
+        if not self.bound.graph.seen:
+            raise Unsupported(f"{self.bound.workload.name} takes no image: a camera's frame is no request of it.")
 
-
-def placements(
-    workload: str,
-    camera: Camera = Camera(),
-    limit_s: float | None = None,
-    precision: str = "fp32",
-    extra_m: float = 0.0,
-    goal: Goal = "latency",
-    catalog: Catalog | None = None,
-    params: Mapping[str, float] = MappingProxyType({}),
-) -> tuple[Placement, ...]:
-    """Whole networks at each tier and the best cut from the far edge to each other one.
-
-    A cut takes what `engine.analyses.split` says of it, and the answer's way back. A whole network away from the camera
-    is its cut before the first operator, but that the encoded frame crosses where `split` sends the decoded input.
-
-    Parameters
-    ----------
-    limit_s : largest time from frame to answer; None for no limit. [s]
-    extra_m : fibre on top of what the links' latencies hold. [m]
-    goal : what the best cut is best at, see `engine.analyses.split.Goal`. A cut has a part on both sides.
-    params : of the network, as a scenario's.
-
-    Points that can't run the network are left out, see `refusals`; Unsupported, with the first reason, where all are.
-    """
-    catalog = catalog or default_catalog()
-    refused = dict(refusals(workload, precision, catalog, params))
-    if len(refused) == len(TIERS):
-        raise Unsupported(next(iter(refused.values())))
-    whole, parted = [], []
-    for tier in TIERS:
-        if tier.name in refused:
-            continue
-        alone = evaluate(_at(tier.system, workload, precision, params), catalog)
-        if tier.cut is None:
-            rate = alone.throughput_per_s
-            whole.append(
-                _placement(tier.name, "", 0.0, 0.0, alone.latency_s, 0.0, rate, camera, limit_s, alone.error_band)
+    @cached_property
+    def system(self) -> tuple[System, Catalog]:
+        """The tiers as a system, in a catalog that has it."""
+        links = []
+        for at, tier in enumerate(self.tiers[1:]):
+            if tier.link is None:
+                raise ScenarioError(f"link of the {tier.name} is not set; it wants one from the tier before")
+            try:
+                link = self.catalog.link(tier.link)
+            except SpecError as error:
+                raise ScenarioError(str(error)) from None
+            latency = link.latency.si + tier.metres * FIBRE_S_PER_M
+            far = Quantity(value=f"{latency!r} s", basis="assumed", note="with fibre that the user adds")
+            links.append(
+                link.model_copy(update={"id": f"tier-{at + 1}", "latency": far if tier.metres else link.latency})
             )
+        system = System(
+            schema_version=1,
+            id="camera-tiers",
+            name=" to ".join(tier.name for tier in self.tiers),
+            summary="Tiers behind cameras.",
+            topology="pair",
+            devices=tuple(DeviceGroup(device=tier.device, count=1) for tier in self.tiers),
+            links=tuple(
+                LinkUse(link=link.id, role="peer", compression=tier.compression, format=tier.format)
+                for link, tier in zip(links, self.tiers[1:], strict=True)
+            ),
+            frame=Quantity(value=f"{self.camera.frame_bytes!r} B", basis="assumed", note="as the user says"),
+            schemes=("split",),
+        )
+        return system, self.catalog.with_system(system, tuple(links))
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The network on them, cut before its first operator."""
+        first = self.tiers[0].precision
+        return Scenario(
+            system="camera-tiers", workload=self.workload, precision=first, scheme="split", params=dict(self.params)
+        )
+
+    @cached_property
+    def bound(self) -> Bound:
+        """The same with everything it names."""
+        return bind(self.scenario, self.system[1])
+
+    def figures(self, cuts: Sequence[int], batch: int = 1) -> tuple[Plan, Figures]:
+        """A way to cut, put together as `evaluate` does; Unsupported where a tier can't run its part."""
+        bound = replace(self.bound, scenario=self.scenario.model_copy(update={"split": cuts[0], "batch": batch}))
+        plan = split_plan(bound, [tier.precision for tier in self.tiers], cuts)
+        return plan, figures_of(bound, plan)
+
+    def tier_of(self, at: int) -> tuple[Device, str]:
+        """A tier's device and format; ScenarioError where it has not that format."""
+        device, format = self.bound.devices[at], self.tiers[at].precision
+        offered = family(device.kind).formats(device)
+        if format not in offered:
+            raise ScenarioError(
+                f"precision of the {self.tiers[at].name} is {format[:20]!r}; {device.name} offers {', '.join(offered)}"
+            )
+        return device, format
+
+    @cached_property
+    def refusals(self) -> dict[str, str]:
+        """Tiers that can't run the whole network, each with the reason."""
+        reasons: dict[str, str] = {}
+        for at, tier in enumerate(self.tiers):
+            try:
+                device, format = self.tier_of(at)
+                reason = family(device.kind).supports(device, self.bound.graph, format)
+            except ScenarioError as error:
+                reason = str(error)
+            if reason:
+                reasons[tier.name] = reason
+        return reasons
+
+    def placements(self, limit_s: float | None = None, goal: Goal = "latency") -> tuple[Placement, ...]:
+        """The best cut for every set of tiers that can share the network, whole networks at one tier among them.
+
+        Unsupported, with the first reason, where none can.
+        """
+        parts, result = Parts(self), []
+        for size in range(1, len(self.tiers) + 1):
+            for used in combinations(range(len(self.tiers)), size):
+                cuts = parts.best(used, goal)
+                if cuts is not None:
+                    result.append(_placement(self, used, cuts, limit_s))
+        if not result:
+            raise Unsupported(next(iter(self.refusals.values())))
+        return tuple(result)
+
+    @cached_property
+    def filter_s(self) -> float:
+        """Time of a cascade's small network on a machine of the first tier. [s]"""
+        if self.cascade is None:
+            return 0.0
+        first = replace(self, workload=self.cascade.workload, cascade=None, params={})
+        return first.figures([len(first.bound.graph.phases[0].ops)] * (len(self.tiers) - 1))[1].stage_s[0]
+
+    @property
+    def passed(self) -> float:
+        """Share of frames that the network sees. [-]"""
+        return 1.0 if self.cascade is None else self.cascade.passed
+
+
+def _placement(network: CameraNetwork, used: Sequence[int], cuts: tuple[int, ...], limit: float | None) -> Placement:
+    """A way to cut with everything it asks."""
+    plan, priced = network.figures(cuts)
+    ops, tiers, camera = network.bound.graph.phases[0].ops, network.tiers, network.camera
+    seconds = dict(zip((stage.name for stage in plan.stages), priced.stage_s, strict=True))
+    stages = tuple(seconds.get(f"part {at + 1}", 0.0) for at in range(len(tiers)))
+    wires = split_wires(network.bound)
+    hops = [(hop, s, wires.index(hop.wire)) for hop, s in zip(plan.hops, priced.hop_s, strict=True)]
+    answer = sum(s for hop, s, _ in hops if hop.way == "out")
+    sent = tuple(
+        sum(hop.bytes_per_message for hop, _, to in hops if to == at and hop.way != "out") for at in range(len(wires))
+    )
+    rate, limits = network.passed * camera.frames_per_s, []
+    loads = _tier_loads(network, cuts, stages)
+    for tier, load in zip(tiers, loads, strict=True):
+        if tier.machines is None:
+            limits.append(inf if load * camera.frames_per_s <= 1.0 + 1e-12 else 0.0)
+        elif load:
+            limits.append(tier.machines / load / camera.frames_per_s)
+    for wire, size in zip(wires, sent, strict=True):
+        start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
+        limits += [1.0 / (start + size / wire.link.usable) / rate] if size else []
+    most = min(limits)
+    travel, compute = sum(priced.hop_s), sum(stages) + network.filter_s
+    watts, usd = _bill(network, loads, sent)
+    named = [tiers[at].name for at in used]
+    return Placement(
+        name=" and ".join(named),
+        cuts=cuts,
+        after=", ".join(dict.fromkeys(ops[at - 1].name for at in cuts if 0 < at < len(ops))),
+        travel_s=travel,
+        answer_s=answer,
+        compute_s=compute,
+        stage_s=stages,
+        link_bytes=sent,
+        uplink_bytes_per_s=sent[0] * rate,
+        cameras=None if most == inf else floor(most * (1 + 1e-12)),
+        meets_limit=limit is None or travel + compute <= limit,
+        watts=watts,
+        joules_per_frame=None if watts is None else watts / camera.cameras / camera.frames_per_s,
+        usd_per_month=usd,
+        error_band=_band(network, used, cuts),
+    )
+
+
+def _tier_loads(network: CameraNetwork, cuts: Sequence[int], stages: Sequence[float]) -> list[float]:
+    """Time that a frame of any camera takes of a machine of each tier, at the tier's own batch. [s]"""
+    loads = []
+    for at, (tier, alone) in enumerate(zip(network.tiers, stages, strict=True)):
+        each = alone
+        if tier.batch > 1 and alone:
+            plan, priced = network.figures(cuts, tier.batch)
+            names = [stage.name for stage in plan.stages]
+            each = priced.stage_s[names.index(f"part {at + 1}")] / tier.batch
+        loads.append(each * network.passed + (network.filter_s if not at else 0.0))
+    return loads
+
+
+def _bill(network: CameraNetwork, loads: Sequence[float], sent: Sequence[float]) -> tuple[float | None, float | None]:
+    """What machines that work draw together [W], and what they, their links and their energy cost a month [USD].
+
+    A machine draws what it does idle, and the rest for the share of time that it works. None where a power or the price
+    of a machine is not known. A link that no list prices costs nothing.
+    """
+    camera, costs = network.camera, network.costs
+    watts, price = 0.0, 0.0
+    for tier, device, load in zip(network.tiers, network.bound.devices, loads, strict=True):
+        if not load:
             continue
-        scenario = default_scenario(tier.cut, workload, scheme="split", params=dict(params))
-        wire = split_wire(bind(scenario, catalog))
-        points = split_points(scenario, (scenario.precision, precision), catalog)
-        compute = next(p.second_s for p in points if not p.at)
-        back = _way(wire, ANSWER_BYTES, extra_m)
-        travel = _way(wire, camera.frame_bytes, extra_m) + back
-        uplink = camera.frame_bytes * camera.frames_per_s
-        rate = min(1 / compute, wire.link.usable / camera.frame_bytes)
-        whole.append(_placement(tier.name, "", travel, back, compute, uplink, rate, camera, limit_s, alone.error_band))
-        if TIERS[0].name in refused:
-            continue
-        scenario = scenario.with_(precision=precision)
-        inner = [p for p in split_points(scenario, catalog=catalog) if p.at and p.rest]
-        if not inner:
-            continue
-        best = best_split(inner, goal)
-        travel = best.link_s + back + extra_m * FIBRE_S_PER_M
-        uplink = best.crossing_bytes * camera.frames_per_s
-        name, rate, compute = f"far edge and {tier.name}", 1 / best.interval_s, best.latency_s - best.link_s
-        band = evaluate(scenario.with_(split=best.at), catalog).error_band
-        parted.append(_placement(name, best.after, travel, back, compute, uplink, rate, camera, limit_s, band))
-    return (*whole, *parted)
+        count = camera.cameras if tier.machines is None else tier.machines
+        full, idle = device_power(device, network.bound.workload.family)[0], device.power.idle
+        floor_w = idle.si if idle is not None else full
+        if full is None or floor_w is None:
+            watts = None
+        elif watts is not None:
+            share = min(1.0, load * camera.cameras * camera.frames_per_s / count)
+            watts += count * (floor_w + (full - floor_w) * share)
+        price = None if price is None or device.price is None else price + count * device.price.si
+    for wire, size in zip(split_wires(network.bound), sent, strict=True):
+        if price is not None and size and wire.link.price is not None:
+            price += wire.link.price.si
+    if price is None or watts is None:
+        return watts, None
+    energy = watts * costs.pue * MONTH_S / 3.6e6 * costs.energy_usd_per_kwh
+    return watts, price / (12.0 * costs.years) + energy
 
 
-def _at(system: str, workload: str, precision: str, params: Mapping[str, float]) -> Scenario:
-    return default_scenario(system, workload, precision=precision, scheme="single", params=dict(params))
+def _band(network: CameraNetwork, used: Sequence[int], cuts: Sequence[int]) -> ErrorBand:
+    """Error band of a way to cut as `evaluate` gives it for two tiers; the widest of three tiers' own. [-]"""
+    if len(cuts) == 1:
+        return evaluate(network.scenario.with_(split=cuts[0]), network.system[1]).error_band
+    bands, last = [], len(network.bound.graph.phases[0].ops)
+    for at in used:
+        pair = replace(network, tiers=(network.tiers[0], network.tiers[max(at, 1)]), cascade=None)
+        with suppress(Unsupported):  # a tier that runs a part alone
+            bands.append(evaluate(pair.scenario.with_(split=0 if at else last), pair.system[1]).error_band)
+    return widest(bands)
 
 
-def refusals(
-    workload: str,
-    precision: str = "fp32",
-    catalog: Catalog | None = None,
-    params: Mapping[str, float] = MappingProxyType({}),
-) -> tuple[tuple[str, str], ...]:
-    """Execution points that can't run a network in a precision, each with the reason; ScenarioError where none can."""
-    cuts, last = [], None
-    if not sees(workload):
-        name = default_zoo().workload(workload).name
-        return tuple((tier.name, f"{name} takes no image: a camera's frame is no request of it.") for tier in TIERS)
-    for tier in TIERS:
-        try:
-            evaluate(_at(tier.system, workload, precision, params), catalog)
-        except (Unsupported, ScenarioError) as why:
-            cuts.append((tier.name, str(why)))
-            last = why
-    if len(cuts) == len(TIERS) and isinstance(last, ScenarioError):
-        raise last  # the question is wrong everywhere, as with a network that does not exist
-    return tuple(cuts)
+def p99_s(network: CameraNetwork, place: Placement, requests: int = 20_000, seed: int = 0) -> Estimate | None:
+    """99th percentile of the time of a passed frame with all cameras at work, frames batched where a tier says. [s]
 
-
-def _placement(
-    name: str,
-    after: str,
-    travel: float,
-    back: float,
-    compute: float,
-    uplink: float,
-    rate: float,
-    camera: Camera,
-    limit: float | None,
-    band: ErrorBand,
-) -> Placement:
-    cameras = floor(rate / camera.frames_per_s * (1 + 1e-12))
-    late = limit is not None and travel + compute > limit
-    return Placement(name, after, travel, back, compute, uplink, cameras, not late, band)
+    Frames of many cameras come independently (Poisson). Tiers and links are stations of one queue each; a machine of
+    which each camera has one takes its frames one by one and queues none. None where they are more than it carries.
+    """
+    camera, row, way = network.camera, [], network.filter_s
+    for at, (tier, alone) in enumerate(zip(network.tiers, place.stage_s, strict=True)):
+        if tier.machines is None:
+            way += alone
+        elif alone:
+            counts, seconds = ladder(tier.batch), []
+            for count in counts:
+                plan, priced = network.figures(place.cuts, count)
+                seconds.append([priced.stage_s[[stage.name for stage in plan.stages].index(f"part {at + 1}")]])
+            policy = PLAIN if tier.batch == 1 else DynamicBatching(tier.batch, 0.0)
+            row.append(Station(Service.from_points(counts, seconds, servers=tier.machines), policy, name=tier.name))
+        if at < len(place.link_bytes) and place.link_bytes[at]:
+            wire = split_wires(network.bound)[at]
+            size = place.link_bytes[at]
+            hold, adds = size / wire.link.usable, wire_time(wire, size)
+            row.append(Station(Service(np.array([[hold]]), np.array([[adds]])), name=f"link {at + 1}", wire=True))
+    if place.cameras is not None and place.cameras < camera.cameras:
+        return None
+    if not row:
+        return Estimate(place.latency_s, place.latency_s, place.latency_s)
+    arrivals = Poisson(camera.cameras * camera.frames_per_s * network.passed)
+    report = simulate(TandemQueue(tuple(row), way + place.answer_s), arrivals, requests=requests, seed=seed)
+    return report.latency.p99 if report.latency is not None else None

@@ -62,7 +62,7 @@ def _point(bound: Bound, plan: Plan, priced: Figures) -> SplitPoint:
     at, last = s.split, len(ops)
     seconds = dict(zip((part.name for part in plan.stages), priced.stage_s, strict=True))
     first_s, second_s = seconds.get("part 1", 0.0), seconds.get("part 2", 0.0)
-    names = ("cut after", "input to the second")
+    names = ("cut after", "input to the next")
     between = [number for number, hop in enumerate(plan.hops) if hop.name.startswith(names)]
     hops, link_s = [plan.hops[number] for number in between], sum(priced.hop_s[number] for number in between)
     start = sum(hop.messages * hop.wire.link.per_transfer.si for hop in hops if hop.wire.link.per_transfer)
@@ -119,7 +119,7 @@ def split_points(
     for at in range((len(bound.graph.phases[0].ops) if last is None else last) + 1):
         cut = replace(bound, scenario=bound.scenario.model_copy(update={"split": at}))
         try:
-            plan = split_plan(cut, *formats)
+            plan = split_plan(cut, formats, (at,))
         except Unsupported:
             continue
         points.append(_point(cut, plan, figures_of(cut, plan)))

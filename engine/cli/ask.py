@@ -56,9 +56,20 @@ def _camera(p: argparse.ArgumentParser) -> None:
     p.add_argument("--frames", type=float, default=5.0, help="frames per second (default 5)")
     p.add_argument("--frame-kb", type=float, default=200.0, help="kilobytes of a frame (default 200)")
     p.add_argument("--limit-ms", type=float, help="longest time from frame to answer")
-    p.add_argument("--extra-km", type=float, default=0.0, help="fibre on top of what the links hold")
-    p.add_argument("--goal", choices=_GOALS, default="latency")
-    p.add_argument("--precision", default="fp32")
+    p.add_argument(
+        "--extra-km", type=float, default=0.0, help="fibre from the first tier on top of what its link holds"
+    )
+    p.add_argument("--goal", choices=("latency", "throughput"), default="latency")
+    p.add_argument("--precision", default="fp32", help="of tiers that say none")
+    p.add_argument("--cameras", type=int, default=1, help="that share machines and links (default 1); several: p99 too")
+    p.add_argument("--filter", metavar="WORKLOAD", help="a small network on the first tier that sees every frame")
+    p.add_argument("--passed", type=float, default=0.1, help="share of frames that --filter passes on (default 0.1)")
+    p.add_argument(
+        "--tier",
+        action="append",
+        metavar="NAME=DEVICE[,link=LINK,machines=N|each,batch=N,precision=F,format=F,compression=X,km=X]",
+        help="two or three, from the cameras on; the document's three where left out",
+    )
 
 
 def _forward(p: argparse.ArgumentParser) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterable
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from engine.cli.scenario import changed
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount, percent
+
+if TYPE_CHECKING:
+    from engine.analyses.camera import Tier
 
 _Answer = tuple[Any, Iterable[str]]
 
@@ -41,8 +44,8 @@ def split(args: argparse.Namespace) -> _Answer:
 
 
 def camera(args: argparse.Namespace) -> _Answer:
-    """Where to analyse a camera's frames. Estimates."""
-    from engine.analyses.camera import Camera, placements, refusals
+    """Where to analyse cameras' frames: whole at a tier, or cut over two or three of them. Estimates."""
+    from engine.analyses.camera import TIERS, Camera, CameraNetwork, Cascade, p99_s
     from engine.cost.error_bands import told
 
     for name, value, most in (("frames", args.frames, 1e4), ("frame-kb", args.frame_kb, 1e6)):
@@ -53,16 +56,57 @@ def camera(args: argparse.Namespace) -> _Answer:
     if args.limit_ms is not None and not 0 < args.limit_ms < math.inf:
         raise ScenarioError(f"limit-ms is {args.limit_ms}; allowed: above 0")
     limit = None if args.limit_ms is None else args.limit_ms / 1e3
-    source = Camera(args.frames, 1e3 * args.frame_kb)
-    places = placements(args.workload, source, limit, args.precision, 1e3 * args.extra_km, args.goal)
-    sentences = [f"{name}: {reason}" for name, reason in refusals(args.workload, args.precision)]
-    sentences.append(
-        f"an encoded frame travels, {amount(source.frame_bytes, 'B')}; `split` sends the decoded input where all is on "
-        "the second device. Times include the answer's way back, `answer_s`, which `split` leaves out"
+    tiers = tuple(_tier(said) for said in args.tier or ()) or TIERS
+    tiers = tuple(tier if tier.precision else replace(tier, precision=args.precision) for tier in tiers)
+    if not args.tier:
+        tiers = tuple(replace(tier, precision=args.precision) for tier in tiers)
+    far = replace(tiers[1], metres=tiers[1].metres + 1e3 * args.extra_km) if len(tiers) > 1 else tiers[0]
+    network = CameraNetwork(
+        args.workload,
+        Camera(args.frames, 1e3 * args.frame_kb, args.cameras),
+        (tiers[0], far, *tiers[2:]),
+        Cascade(args.filter, args.passed) if args.filter else None,
     )
+    places = network.placements(limit, args.goal)
+    sentences = [f"{name}: {reason}" for name, reason in network.refusals.items()]
     sentences += [f"error band, {p.name}: {told(p.error_band)}" for p in places]
-    times = ({"latency_s": p.latency_s} for p in places)
-    return [asdict(p) | t | p.error_band.ends(t) for p, t in zip(places, times, strict=True)], sentences
+    rows = []
+    for p in places:
+        times = {"latency_s": p.latency_s}
+        tail = p99_s(network, p) if args.cameras > 1 else None
+        rows.append(asdict(p) | times | p.error_band.ends(times) | {"p99_s": tail.value if tail else None})
+    return rows, sentences
+
+
+def _tier(said: str) -> Tier:
+    """A tier from ``far edge=arm-edge-cpu,machines=each`` or ``metro=xeon-e5-2650,link=metro-1g,batch=8``."""
+    from engine.analyses.camera import Tier
+
+    name, _, rest = said.partition("=")
+    device, *settings = rest.split(",")
+    if not name or not device:
+        raise ScenarioError(f"tier is {said[:40]!r}; allowed: NAME=DEVICE,link=LINK and more settings")
+    kinds = {
+        "link": str,
+        "precision": str,
+        "format": str,
+        "machines": int,
+        "batch": int,
+        "compression": float,
+        "km": float,
+    }
+    values: dict[str, Any] = {"precision": ""}
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        if key not in kinds:
+            raise ScenarioError(f"tier {name} has no setting {key[:20]!r}; allowed: {', '.join(kinds)}")
+        try:
+            values[key] = None if (key, value) == ("machines", "each") else kinds[key](value)
+        except ValueError:
+            raise ScenarioError(f"{key} of tier {name} is {value[:20]!r}; allowed: a number") from None
+    if "km" in values:
+        values["metres"] = 1e3 * values.pop("km")
+    return Tier(name, device, **values)
 
 
 def forward(args: argparse.Namespace) -> _Answer:

@@ -19,6 +19,7 @@ from engine.plan.plan import (
     entering_bytes,
     every_op,
     host_hops,
+    leaving_bytes,
     overlaps,
     path_hops,
     second_format_of,
@@ -119,8 +120,8 @@ def _pipelined(bound: Bound) -> Plan:
     return Plan(tuple(stages), hops, 1, (s.devices,), s.devices > 1 or overlaps(bound), notes)
 
 
-def _cut(bound: Bound, ops: list[Op], at: int, format: str) -> float:
-    """Bytes that cross a cut before op number ``at``: every producer's output that a later op reads."""
+def cut_bytes(bound: Bound, ops: Sequence[Op], at: int, format: str) -> float:
+    """Bytes that cross a cut before op number ``at``: every producer's output that a later op reads. [B]"""
     s = bound.scenario
     before = {op.name: op for op in ops[:at]}
     needed = {name for op in ops[at:] for name in op.inputs if name in before}
@@ -130,11 +131,25 @@ def _cut(bound: Bound, ops: list[Op], at: int, format: str) -> float:
     return sum(crossing_bytes(before[name], format, s.batch, length) for name in needed)
 
 
-def input_hops(bound: Bound, wire: Wire) -> tuple[Hop, ...]:
-    """What enters, sent on to a second executor that runs everything; nothing where a wire brings it to either."""
-    if bound.wire("host") or bound.wire("network"):
-        return ()
-    return (Hop("input to the second executor", wire, entering_bytes(bound, bound.scenario.inputs), 1.0),)
+def _end_hops(bound: Bound, wires: Sequence[Wire], cuts: Sequence[int]) -> tuple[Hop, ...]:
+    """What enters, sent past executors that run nothing of it, and the answer of a camera's frame on its way back.
+
+    Nothing enters so where a wire brings it to either. A camera's frame crosses as it is encoded.
+    """
+    s, frame, last = bound.scenario, bound.system.frame, len(bound.graph.phases[0].ops)
+    hops: list[Hop] = []
+    if not (bound.wire("host") or bound.wire("network")):
+        seen = frame is not None and bound.graph.seen
+        size = frame.si * s.batch if frame is not None and seen else entering_bytes(bound, s.inputs)
+        hops += [Hop("input to the next executor", wire, size, 1.0) for wire, at in zip(wires, cuts) if not at]
+    if frame is not None:
+        answer = leaving_bytes(bound)
+        hops += [
+            Hop("answer", wire, answer, 1.0, way="out", after=len(cuts) + 1)
+            for wire, at in zip(wires, cuts)
+            if at < last
+        ]
+    return tuple(hops)
 
 
 def _streams(ops: Sequence[Op]) -> bool:
@@ -148,8 +163,10 @@ def _streams(ops: Sequence[Op]) -> bool:
     return one_way and ops[0].steps.s > 0 and len({op.steps for op in ops}) == 1
 
 
-def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[str], wire: Wire | None) -> Plan:
-    """The first phase's ops cut into consecutive stages, each cut over a way of its own from device to device.
+def _chain(
+    bound: Bound, cuts: Sequence[int], devices: Sequence[Device], formats: Sequence[str], wires: Sequence[Wire]
+) -> Plan:
+    """The first phase's ops cut into consecutive stages, each cut over its wire from device to device.
 
     Where both of two executors step through the sequence, the second starts as soon as the first has sent a step.
     """
@@ -161,18 +178,19 @@ def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[s
         names = frozenset(op.name for op in ops[low:high])
         if names:
             pieces = all(family(device.kind).streamed_io for device in devices[i - 1 : i + 1])
-            follows = stages and wire is not None and pieces and _streams(ops[edges[i - 1] : high])
+            follows = stages and wires and pieces and _streams(ops[edges[i - 1] : high])
             streams = hops[-1].name if follows else ""
             stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i], streams=streams, place=i))
-        if 0 < high < len(ops) and wire is not None:
+        if 0 < high < len(ops) and wires:
+            wire = wires[i]
             passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
-            crossing = _cut(bound, ops, high, bound.family.streamed_io or formats[i])
+            crossing = cut_bytes(bound, ops, high, wire.format or bound.family.streamed_io or formats[i])
             pieces = 1.0 * s.inputs if bound.family.streamed_io and ops[high - 1].steps.s else 1.0
             hops.append(
                 Hop(
                     f"cut after {ops[high - 1].name}",
                     wire,
-                    crossing,
+                    crossing / wire.compression,
                     passes,
                     pieces,
                     way=f"to part {i + 2}",
@@ -182,7 +200,7 @@ def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[s
     return Plan(tuple(stages), tuple(hops), 1, (), len(stages) > 1 or overlaps(bound))
 
 
-def _part(graph: Graph, ops: Sequence[Op]) -> Graph:
+def part_of(graph: Graph, ops: Sequence[Op]) -> Graph:
     """The graph with only those operators."""
     names = {op.name for op in ops}
     phases = (replace(p, ops=tuple(op for op in p.ops if op.name in names)) for p in graph.phases)
@@ -198,36 +216,40 @@ def second_executor(bound: Bound) -> Device:
     return bound.device
 
 
-def split_wire(bound: Bound) -> Wire:
-    """The wire between the two executors; ScenarioError where there is none."""
+def split_wires(bound: Bound) -> tuple[Wire, ...]:
+    """The wire from each executor to the next one; ScenarioError where there is none."""
     wire = bound.wire("peer") or bound.wire("host") or bound.wire("network")
     if wire is None:
         raise ScenarioError(f"scheme is 'split': {bound.system.name} has no link between two executors")
-    return wire
+    return tuple(other for other in bound.wires if other.role == "peer") or (wire,)
 
 
 def _split(bound: Bound) -> Plan:
     """First `split` ops on the first executor, the rest on the second."""
-    return split_plan(bound, bound.scenario.precision, second_format_of(bound, second_executor(bound)))
+    formats = (bound.scenario.precision, second_format_of(bound, second_executor(bound)))
+    return split_plan(bound, formats, (bound.scenario.split,))
 
 
-def split_plan(bound: Bound, first: str, rest: str) -> Plan:
-    """The same in formats of their own; ScenarioError or Unsupported where an executor can't run its part."""
+def split_plan(bound: Bound, formats: Sequence[str], cuts: Sequence[int]) -> Plan:
+    """The same over as many executors as formats, each from a cut to the next one: positions of operators.
+
+    ScenarioError or Unsupported where an executor can't run its part.
+    """
     ops = bound.graph.phases[0].ops
-    at = bound.scenario.split
-    if at > len(ops):
+    if cuts[-1] > len(ops):
         raise ScenarioError(
-            f"split is {at}: {bound.workload.name} has {len(ops)} operators, so 0 to {len(ops)} is allowed"
+            f"split is {cuts[-1]}: {bound.workload.name} has {len(ops)} operators, so 0 to {len(ops)} is allowed"
         )
-    second, wire = second_executor(bound), split_wire(bound)
-    reason = family(second.kind).supports(second, _part(bound.graph, ops[at:]), rest) if ops[at:] else None
-    if reason:
-        raise Unsupported(reason)
-    plan = _chain(bound, [at], [bound.device, second], [first, rest], wire)
-    same = len(bound.devices) == 1
-    if not at:
-        plan = replace(plan, hops=(*plan.hops, *input_hops(bound, wire)))
-    return replace(plan, devices_used=(len(plan.stages),) if same else (1, 1))
+    devices = [bound.device, *(bound.devices[1:] or (second_executor(bound),))]
+    wires = split_wires(bound)
+    for device, format, (low, high) in zip(devices[1:], formats[1:], pairwise([*cuts, len(ops)]), strict=True):
+        part = part_of(bound.graph, ops[low:high])
+        reason = family(device.kind).supports(device, part, format) if high > low else None
+        if reason:
+            raise Unsupported(reason)
+    plan = _chain(bound, cuts, devices, formats, wires)
+    plan = replace(plan, hops=(*plan.hops, *_end_hops(bound, wires, cuts)))
+    return replace(plan, devices_used=(len(plan.stages),) if len(bound.devices) == 1 else (1,) * len(devices))
 
 
 def _units(ops: list[Op], gates: bool) -> list[int]:
@@ -280,7 +302,8 @@ def _pinned(bound: Bound) -> Plan:
             if tuple(cuts) in known:
                 continue
             known.add(tuple(cuts))
-            plan = _chain(bound, cuts, [bound.device] * used, [format] * used, wire)
+            wires = (wire,) * (used - 1) if wire is not None else ()
+            plan = _chain(bound, cuts, [bound.device] * used, [format] * used, wires)
             options.append(replace(plan, devices_used=(used,), notes=_idle(most - used, most)))
         if count > 1 and bound.family.pins is not None:
             stage = Stage("network", bound.device, count, every_op(bound.graph), format, wire)

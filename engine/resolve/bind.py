@@ -38,6 +38,8 @@ class Wire:
     direct: bool = False  # every pair of devices has a way of its own, so a collective needs no ring
     joins: float = math.inf  # devices that it joins: a node
     beyond: Link | None = None  # each device's link to those of other nodes
+    compression: float = 1.0  # bytes of a cut network's results over those that cross
+    format: str = ""  # that those results cross in; empty: as they are computed
 
     @property
     def hops(self) -> float:
@@ -343,7 +345,8 @@ def _widened(graph: Graph, names: frozenset[str]) -> Graph:
 
 def _wire(catalog: Catalog, use: LinkUse, topology: str) -> Wire:
     direct = topology == "all-to-all" and use.role == "peer"
-    return Wire(catalog.link(use.link), use.role, use.hops, direct, use.joins or math.inf)
+    wire = Wire(catalog.link(use.link), use.role, use.hops, direct, use.joins or math.inf)
+    return replace(wire, compression=use.compression, format=use.format or "")
 
 
 def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.analyses.camera import placements
+from engine.analyses.camera import CameraNetwork
 from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
 from engine.analyses.machine import machine
 from engine.analyses.node.at_work import links
@@ -40,7 +40,7 @@ ASKED: dict[str, Callable[[Scenario], Any]] = {
     "Split: fuse": depth_first_of,
     "Split: split": cuts,
     "Split: forwarding": lambda s: forwarding(nic, 8) if (nic := nic_of(s)) else None,
-    "Split: placements": lambda s: placements(s.workload),
+    "Split: placements": lambda s: CameraNetwork(s.workload).placements(),
     "Sweep: sweep": lambda s: sweep(small(s)),
     "Sweep: sensitivity": lambda s: sensitivity(s, ("latency_s",)),
     "Sweep: inverse": lambda s: inverse(small(s), s),

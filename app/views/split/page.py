@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pandas as pd
 import streamlit as st
 
@@ -11,7 +14,7 @@ from app.shared.widgets import sidebar
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose, switch
 from app.views.split import charts, texts
-from engine.analyses.camera import Camera, placements, refusals, sees
+from engine.analyses.camera import TIERS, Camera, CameraNetwork, Cascade, Tier, p99_s
 from engine.analyses.edge import bands_of_cuts, cuts, depth_first_of, executors, forwarding, nic_of
 from engine.analyses.split import Goal, SplitPoint, best_split
 from engine.cost.report import Report
@@ -20,6 +23,8 @@ from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError, encode
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
 
 _GOALS: dict[Goal, str] = {
     "latency": "Least latency",
@@ -108,44 +113,83 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
         parts.table(frame, texts.CUTS_TABLE_ALT)
 
 
+def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
+    """The machines behind the cameras, each with its link and format."""
+    catalog, tiers = default_catalog(), []
+    devices = {id: catalog.device(id).name for id in catalog.ids("devices")}
+    links = {id: catalog.link(id).name for id in catalog.ids("links")}
+    with st.expander(texts.TIERS, key="open.tiers"):
+        for at, (tier, column) in enumerate(zip(TIERS, st.columns(len(TIERS)), strict=True)):
+            with column:
+                kinds = devices if at < 2 else {"": texts.NO_TIER} | devices
+                device = choose(tier.name.capitalize(), kinds, f"tier{at}", tier.device)
+                if not device:
+                    continue
+                formats = family(catalog.device(device).kind).formats(catalog.device(device))
+                usual = scenario.precision if scenario.precision in formats else formats[0]
+                names = {format: glossary.format_label(format) for format in formats}
+                precision = choose("Precision", names, f"format{at}", usual)
+                link = choose(texts.LINK, links, f"link{at}", tier.link) if tier.link else None
+                most = checked(st.number_input, texts.BATCH, 1, 256, 1, key=f"together{at}", help=texts.BATCH_HELP)
+                tiers.append(replace(tier, device=device, precision=precision, link=link, batch=int(most)))
+    return tuple(tiers)
+
+
 def camera(scenario: Scenario) -> None:
-    """The three execution points of a city and cuts between them, for a camera's frames."""
-    first, second, third = st.columns(3)
-    frames = checked(first.number_input, "Frames per second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
-    size = checked(second.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help=texts.FRAME_HELP)
+    """Cameras and the tiers behind them: whole networks at each, and cuts over two and three."""
+    first, second, third, fourth = st.columns(4)
+    cameras = checked(first.number_input, "Cameras", 1, 10_000, 1, key="cameras", help=texts.CAMERAS_HELP)
+    frames = checked(second.number_input, "Frames per second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
+    size = checked(third.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help=texts.FRAME_HELP)
     value, args = choice("Latency limit", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
-    third.select_slider("Latency limit", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
+    fourth.select_slider("Latency limit", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
     limit = None if value == "any" else float(value)
+    zoo, left, right = default_zoo(), *st.columns(2)
+    images = {"": texts.NO_FILTER} | {id: zoo.workload(id).name for id in zoo.ids() if zoo.graph(id).seen}
+    with left:
+        small = choose(texts.FILTER, images, "filter", "", help=texts.FILTER_HELP)
+    passed = checked(right.number_input, texts.PASSED, 0.01, 1.0, 0.1, key="passed", disabled=not small)
     try:
-        camera = Camera(float(frames), fmt.KILOBYTE.si(float(size)))
-        cuts = placements(scenario.workload, camera, limit, scenario.precision, params=scenario.params)
+        network = CameraNetwork(
+            scenario.workload,
+            Camera(float(frames), fmt.KILOBYTE.si(float(size)), int(cameras)),
+            _tiers(scenario),
+            Cascade(small, float(passed)) if small else None,
+            scenario.params,
+            scenario.costs,
+        )
+        places = network.placements(limit)
     except (ScenarioError, Unsupported) as error:
         with parts.card("Edge placement", texts.NONE_RUNS):
             st.caption(fmt.plain(str(error)))
         return
-    able = [p for p in cuts if p.meets_limit and p.cameras >= 1]
+    able = [p for p in places if p.meets_limit and (p.cameras is None or p.cameras >= cameras)]
     quick = min(able, key=lambda p: p.latency_s, default=None)
-    answer = texts.NO_PLACE
+    answer = texts.NO_PLACE.format(cameras=fmt.count(int(cameras)))
     if quick is not None:
-        most = max(able, key=lambda p: p.cameras)
+        most = max(able, key=lambda p: p.cameras or math.inf)
         answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=most.name)
-        answer += fmt.count(most.cameras)
+        answer += fmt.count(most.cameras) if most.cameras else texts.ANY_NUMBER
     with parts.card("Edge placement", answer):
-        fig = charts.placements(cuts, limit, parts.dark())
+        fig = charts.placements(places, limit, parts.dark())
         parts.figure(fig, texts.PLACES_ALT.format(answer=answer), "places")
+        tails = [p99_s(network, p, 5_000) for p in places] if cameras > 1 else [None] * len(places)
         frame = pd.DataFrame(
             {
-                "Where": [p.name for p in cuts],
-                texts.UPLINK_COLUMN: [fmt.MEGABIT(p.uplink_bytes_per_s) for p in cuts],
-                "Cameras": [p.cameras for p in cuts],
-                "Error band": [fmt.band(p.error_band.relative) for p in cuts],
-                "In time": [p.meets_limit for p in cuts],
+                "Where": [p.name for p in places],
+                texts.UPLINK_COLUMN: [fmt.MEGABIT(p.uplink_bytes_per_s) for p in places],
+                "Cameras": [fmt.UNKNOWN if p.cameras is None else fmt.count(p.cameras) for p in places],
+                "p99": [fmt.seconds(tail.value) if tail is not None else fmt.UNKNOWN for tail in tails],
+                "Power (W)": [p.watts for p in places],
+                texts.MONTH_COLUMN: [p.usd_per_month for p in places],
+                "Error band": [fmt.band(p.error_band.relative) for p in places],
+                "In time": [p.meets_limit for p in places],
             }
         )
         parts.table(frame, texts.PLACES_TABLE_ALT)
-        for name, reason in refusals(scenario.workload, scenario.precision, params=scenario.params):
-            st.caption(fmt.plain(f"Not at the {name}: {reason}"))
-        st.caption(texts.PLACES_CAPTION.format(precision=glossary.format_label(scenario.precision)))
+        for name, reason in network.refusals.items():
+            st.caption(fmt.plain(texts.NOT_WHOLE.format(name=name, reason=reason)))
+        st.caption(texts.PLACES_CAPTION)
         if scenario.overrides or scenario.layers:
             st.caption(texts.WHAT_IFS_CAPTION)
 
@@ -214,7 +258,7 @@ def show() -> None:
     if report is not None and not report.problems:
         st.markdown(report.verdict)
     cut(scenario)
-    if sees(scenario.workload):
+    if default_zoo().graph(scenario.workload).seen:
         camera(scenario)
     if report is not None:
         packets(scenario, report)

@@ -195,7 +195,8 @@ def activity(job: Job, watts: float) -> list[float]:
     """What issue slots of a pass draw beside `idles`, over its arithmetic: threads that wait draw nothing. [W]"""
     home, layers = layers_of(job)
     arithmetic = seconds_of(job, home, layers)[:, 0].sum()
-    drawn = watts * slots_of(job) / job.model["loaded_slots"] / arithmetic
+    nic = _nic(job.device)
+    drawn = watts * slots_of(job) / (job.model["loaded_share"] * nic.engines.si * nic.clock.si) / arithmetic
     return [drawn, *[0.0] * len(RESOURCES)]
 
 
@@ -233,9 +234,9 @@ FAMILY = DeviceFamily(
                   source="document 003, section 5: 6 threads from each of 42 engines", low=1.0),
         Parameter("offered_traffic", 10e9, "B/s", "published", "Traffic that comes to be forwarded beside inference.",
                   source="document 003, section 5.3: 80 Gbit/s"),
-        Parameter("loaded_slots", 30.05e9, "Hz", "calibrated",
-                  "Issue slots a second at which the card draws what its file lists under load: 1,344 layers a second "
-                  "of 4,096 neurons over 128 words.", ("5G-057", "5G-058"), low=1.0),
+        Parameter("loaded_share", 0.626, "1", "calibrated",
+                  "Issue slots in use, of all engines', at which the card draws what its file lists under load: 1,344 "
+                  "layers a second of 4,096 neurons over 128 words.", ("5G-057", "5G-058"), low=0.01, high=1.0),
         Parameter("burst_words", 16.0, "1", "assumed", "32-bit words of weights a thread fetches at once (64 B).",
                   low=1.0),
         Parameter("packet_cycles", 700.0, "cycle", "assumed",

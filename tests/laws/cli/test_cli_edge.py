@@ -43,10 +43,17 @@ def test_a_quantised_first_part_sends_a_quarter(capsys):
 
 def test_a_camera_is_placed(capsys):
     found = told(capsys, "camera", "mobilenet-v1", "--limit-ms", "10")
-    assert len(found) == 5
+    assert len(found) == 7
     assert [p["meets_limit"] for p in found] == [p["latency_s"] <= 0.01 for p in found]
     assert "limit-ms is -1.0; allowed" in refused(capsys, "camera", "mobilenet-v1", "--limit-ms", "-1")
     assert "frames is 0.0; allowed" in refused(capsys, "camera", "mobilenet-v1", "--frames", "0")
+    street, hut = "street=arm-edge-cpu,machines=each", "hut=xeon-e5-2650,link=ethernet-1g,format=int8,km=20"
+    found = told(capsys, "camera", "mobilenet-v1", "--tier", street, "--tier", hut, "--cameras", "10")
+    assert [row["name"] for row in found] == ["street", "hut", "street and hut"]
+    assert all(row["p99_s"] >= row["latency_s"] * (1 - 1e-9) for row in found)
+    assert found[2]["link_bytes"] == [found[2]["uplink_bytes_per_s"] / 5.0]
+    assert "has no setting 'speed'" in refused(capsys, "camera", "mobilenet-v1", "--tier", "hut=xeon-e5-2650,speed=1")
+    assert "pass rate is 1.5" in refused(capsys, "camera", "resnet50", "--filter", "mobilenet-v1", "--passed", "1.5")
 
 
 def test_packets_pass_beside_inference(capsys):
