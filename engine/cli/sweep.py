@@ -17,7 +17,10 @@ from engine.cli.output import emit
 from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
+from engine.scenario.token import brief
+from hardware_specs.plain import read_plain
 
+_SPACE_MOST = 1 << 20  # bytes of a file
 _TOLD = 100  # prices of a table from which their making is told
 
 
@@ -44,6 +47,7 @@ def _executor(kind: str) -> Iterator[Executor | None]:
 
 def _sweep(args: argparse.Namespace) -> int:
     from engine.sweep import objectives_of, search, space_of, sweep, table_rows, write_rows
+    from engine.traffic.engines.serving_sweep import splits_serving
 
     if args.top < 0:
         raise ScenarioError(f"top is {args.top}; a whole number of at least 0 is allowed")
@@ -51,6 +55,9 @@ def _sweep(args: argparse.Namespace) -> int:
         if Path(path).suffix not in (".csv", ".parquet"):
             raise ScenarioError(f"{Path(path).name[:60]}: .csv and .parquet can be written")
         writable(Path(path), args.force)
+    data = read_plain(Path(args.space), _SPACE_MOST) if args.space.endswith((".yaml", ".yml", ".json")) else None
+    if splits_serving(data):
+        return _serving(args, data)
     space = space_of(args.space)
     if args.pareto:
         space = replace(space, objectives=objectives_of(args.pareto))
@@ -101,10 +108,42 @@ def _sweep(args: argparse.Namespace) -> int:
     return 0
 
 
+def _serving(args: argparse.Namespace, data: Any) -> int:
+    """Operating points of a serving engine: the front of tokens a second of a device and of a user."""
+    from engine.sweep import write_rows
+    from engine.traffic.engines.serving_sweep import serving_sweep
+
+    for name in ("search", "pareto", "top_out"):
+        if getattr(args, name) is not None:
+            raise ScenarioError(f"{name} is {brief(getattr(args, name))} beside axes of serving; leave it out")
+    result = serving_sweep(data, args.seed)
+    for path, places in ((args.out, result.front.tolist()), (args.table, None)):
+        if path:
+            with beside(Path(path)) as fresh:
+                write_rows(result.rows(places), fresh)
+    points, rows = len(result.settings), list(result.rows(result.front.tolist()))
+    document = {
+        "points": points,
+        "simulated": int(result.simulated.sum()),
+        "seconds": result.seconds,
+        "closed_form_per_s": points / max(result.pricing_s, 1e-9),
+        "refused": dict(result.refused),
+        "front": rows,
+    }
+    lines = [
+        f"{points:,} operating points in {result.seconds:.2f} s, in closed form {document['closed_form_per_s']:,.0f} "
+        f"per second; {document['simulated']} of them run through the calendar of passes",
+        *(f"refused {count:,}: {why[:160]}" for why, count in result.refused.items()),
+        *("  ".join(f"{k}={v:.5g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()) for row in rows),
+    ]
+    return emit(document, args.json, lines)
+
+
 def add_sweep(commands) -> None:
     """Adds the subcommand."""
     p = commands.add_parser("sweep", help="every design of a space: its front, with one token per row")
-    p.add_argument("space", help="a YAML file {scenario, axes, constraints, objectives}, or a space's token")
+    space = "a YAML file {scenario, axes, constraints, objectives}, or a space's token; axes of a serving engine begin "
+    p.add_argument("space", help=space + "with serving. as serving.clients, serving.budget, serving.policy")
     p.add_argument("--out", metavar="FILE", help="write the front there, as .csv or .parquet")
     p.add_argument("--table", metavar="FILE", help="write every design there, .csv or .parquet; up to a million")
     p.add_argument("--top", metavar="K", type=int, default=10, help="keep the K best by the first objective")

@@ -95,7 +95,7 @@ def steps(low: float, high: float, count: int, scale: str = "linear") -> tuple[f
     return (float(low), *inside, float(high))
 
 
-def _values(path: str, stated: Any) -> tuple[Any, ...]:
+def axis_values(path: str, stated: Any) -> tuple[Any, ...]:
     """Values of an axis from a list, one value, or a mapping {from, to, steps | by, scale}."""
     if not isinstance(stated, Mapping):
         values = tuple(stated) if isinstance(stated, list | tuple) else (stated,)
@@ -424,7 +424,7 @@ def _space(data: Any, catalog: Catalog | None, zoo: Zoo | None) -> Space:
     unnamed = next((path for path in data["axes"] if not isinstance(path, str)), None)
     if unnamed is not None:
         raise ScenarioError(f"axes has {brief(unnamed)}: a path such as batch or devices.0.npu.tiles is needed")
-    axes = tuple(Axis(path, _values(path, values)) for path, values in data["axes"].items())
+    axes = tuple(Axis(path, axis_values(path, values)) for path, values in data["axes"].items())
     fits, limits = limits_of(data.get("constraints", ["fits"]))
     usual = objectives_of(data.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
     space = Space(_base(data["scenario"], catalog, zoo), axes, usual, limits, fits, catalog=catalog, zoo=zoo)

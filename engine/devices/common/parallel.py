@@ -53,13 +53,13 @@ def _field(needs: str, offers: Callable[[Graph, Scenario], tuple[Any, ...]], ass
 
 PARALLEL: Mapping[str, PricedField] = {
     "pipeline_parallel": _field(
-        "second device that some of its layers could go to",
+        "device left that some of its layers could go to",
         _stages,
         "Layers of each kind are dealt evenly over pipeline stages; a batch is on one of them at a time, and as many "
         "batches as stages are under way, each with its cache.",
     ),
     "attention_dp": _field(
-        "second device that could attend to requests of its own",
+        "device left that could attend to requests of its own",
         _ranks,
         "Attention ranks have as many requests each, the fullest a part of one more, and wait for one another; what "
         "they share takes in the tokens of all, which a gather before and a scatter after it exchange.",

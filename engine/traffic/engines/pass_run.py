@@ -74,22 +74,7 @@ def run_passes(
     logs, totals, busy_s, passes = [], np.zeros(COUNTS, np.int64), 0.0, 0
     for r in range(count):
         part = asked if count == 1 else Requests(*(np.ascontiguousarray(values[r::count]) for values in asked))
-        rules = Rules(
-            budget=scheduler.budget,
-            chunked=scheduler.chunked,
-            mixed=not scheduler.prefill_first,
-            reserve=float(scheduler.reserve),
-            blocks=blocks,
-            block=scheduler.block,
-            seats=scheduler.max_seqs,
-            late=scheduler.asynchronous,
-            host_s=float(scheduler.host_s),
-            row_s=float(scheduler.sequence_s),
-            hides=scheduler.asynchronous and scheduler.hidden,
-            guesses=len(scheduler.acceptance),
-            places=-1 if places is None else len(range(r, places, count)),
-            steps=scheduler.steps,
-        )
+        rules = rules_of(scheduler, blocks, -1 if places is None else len(range(r, places, count)))
         many, flight = part.arrive.size, len(range(r, clients, count))
         rows = _dealt(part, ranks := min(scheduler.ranks, flight or many))
         key, log = stream_key(seed, _GUESS_STREAM, r), np.empty((most, len(PASS)))
@@ -109,6 +94,26 @@ def run_passes(
     order = np.argsort(merged[:, 0], kind="stable")
     room, lost, peak = count * scheduler.ranks * blocks, int(totals[PREEMPTED]), int(totals[PEAK])
     return PassRun(merged[order], passes, lost, room, peak, busy_s, gaps, sums)
+
+
+def rules_of(scheduler: Scheduler, blocks: int, places: int = -1) -> Rules:
+    """A scheduler's rules as the calendar takes them, with so many blocks of cache and places to wait; -1: any."""
+    return Rules(
+        budget=scheduler.budget,
+        chunked=scheduler.chunked,
+        mixed=not scheduler.prefill_first,
+        reserve=float(scheduler.reserve),
+        blocks=blocks,
+        block=scheduler.block,
+        seats=scheduler.max_seqs,
+        late=scheduler.asynchronous,
+        host_s=float(scheduler.host_s),
+        row_s=float(scheduler.sequence_s),
+        hides=scheduler.asynchronous and scheduler.hidden,
+        guesses=len(scheduler.acceptance),
+        places=places,
+        steps=scheduler.steps,
+    )
 
 
 def _counts(many: int, ranks: int) -> NDArray[np.int64]:

@@ -1,0 +1,95 @@
+"""A closed loop of clients in front of a serving engine, in closed form: the mean of what the calendar of passes runs.
+
+Prompts that fit a pass together are a group: a customer of two stations. One prefills group by group, in passes that
+the running sequences share; the other decodes all groups at once, its passes the slower the more sequences run and the
+more of the time others prefill. Both depend on the rate that they lead to, which is found by bisection. Waiting for the
+first station is that of a closed network with one queue (approximate mean value analysis, Schweitzer 1979), its service
+constant: who comes meets half of the one that is served. Where passes do not mix, all prompts are one group. An
+estimate of means for requests of one length; bursts, percentiles and preemption are the calendar's.
+"""
+
+from __future__ import annotations
+
+from engine.kernels.events.passes import pass_seconds, prompt_seconds
+from engine.kernels.jit import kernel
+
+POINT = ("clients", "budget", "seats", "tokens", "chunked")
+"""Of one rank of one engine: clients and sequences at most [-], budget and room of the cache [tokens], a flag."""
+CLIENTS, BUDGET, SEATS, TOKENS, CHUNKED = range(len(POINT))
+ANSWER = ("requests_per_s", "ttft_s", "tpot_s")
+_HALVINGS, _TURNS = 24, 24
+
+
+@kernel
+def _group(point, rules, times, inputs, cached, most, running):
+    """Prompts of a group, passes that take it in, and seconds of all of them while so many sequences run."""
+    fresh, rows = inputs - cached, running if rules.mixed else 0.0
+    room = max(point[BUDGET] - rows * (1 + rules.guesses), 1.0)
+    prompts = most
+    if rules.mixed:
+        prompts = max(1.0, float(int(room / fresh)))
+        if point[CHUNKED] > 0.0 and most * fresh > room > fresh:
+            prompts = room / fresh  # the rest of a prompt goes with the next group
+    prompts = min(prompts, most)
+    passes = max(1.0, prompts * fresh / room)
+    attention = prompts * prompt_seconds(times, cached, fresh)
+    seconds = pass_seconds(times, rules, prompts * fresh / passes, prompts / passes, attention / passes, rows, inputs)
+    return prompts, passes, passes * seconds
+
+
+@kernel
+def _in_turn(point, rules, times, inputs, cached, most, steps, context):
+    """Where passes do not mix all prompts are taken in before anybody decodes: requests a second, gap [s]."""
+    _, passes, prefill = _group(point, rules, times, inputs, cached, most, 0.0)
+    alone = pass_seconds(times, rules, 0, 0, 0.0, most, context)
+    early = 0.5 * prefill * (1.0 - 1.0 / min(passes, most))  # whose prompt is in waits for the rest
+    return most / (prefill + steps * alone), alone + early / max(steps, 1.0)
+
+
+@kernel
+def _mixed(point, rules, times, inputs, cached, most, steps, context):
+    """Where prompts share passes with those that decode: requests a second, gap [s]."""
+    low, high, gap, requests = 0.0, most, 0.0, 0.0
+    for _ in range(_HALVINGS):
+        running = 0.5 * (low + high)
+        prompts, passes, prefill = _group(point, rules, times, inputs, cached, most, running)
+        alone = pass_seconds(times, rules, 0, 0, 0.0, max(running, 1.0), context)
+        groups, share, queue = most / prompts, 0.0, 0.0
+        others = max(1.0 - 1.0 / groups, 0.0)
+        for _ in range(_TURNS):
+            gap = 1.0 / (share * passes / prefill + (1.0 - share) / alone)
+            stay = prefill * (1.0 + max(others * queue - 0.5 * share, 0.0))
+            rate = min(groups / (stay + steps * gap), 1.0 / prefill)
+            queue = 0.5 * (queue + max(groups - rate * steps * gap, 0.0))
+            share = 0.5 * (share + rate * prefill * others)
+            requests = prompts * rate
+        if requests * steps * gap > running:
+            low = running
+        else:
+            high = running
+    return requests, gap
+
+
+@kernel
+def steady_point(point, rules, times, inputs, outputs, cached, makes, out):
+    """Fills ``out`` with `ANSWER` for requests of ``inputs`` and ``outputs`` tokens, ``cached`` of those in the cache.
+
+    ``makes``: tokens that a row of decoding makes in the mean, 1 without guesses. [-]
+    """
+    context, steps = inputs + outputs / 2.0, (outputs - 1.0) / makes
+    most = min(point[SEATS], point[CLIENTS], max(1.0, point[TOKENS] / (inputs + 0.5 * outputs)))
+    if rules.mixed:
+        if point[CHUNKED] == 0.0:  # a whole prompt enters beside those that leave room for it
+            most = min(most, 1.0 + max(point[BUDGET] - (inputs - cached), 0.0) / (1.0 + rules.guesses))
+        requests, gap = _mixed(point, rules, times, inputs, cached, most, steps, context)
+    else:
+        requests, gap = _in_turn(point, rules, times, inputs, cached, most, steps, context)
+    first = point[CLIENTS] / requests - steps * gap  # the identity of a closed loop
+    out[0], out[1], out[2] = requests, first + rules.late * gap, gap / makes
+
+
+@kernel
+def steady_points(lo, hi, points, rules, times, inputs, outputs, cached, makes, out):
+    """`steady_point` of the rows lo..hi of ``points`` (n, len(`POINT`)); ``out`` is (n, len(`ANSWER`))."""
+    for i in range(lo, hi):
+        steady_point(points[i], rules, times, inputs, outputs, cached, makes, out[i])

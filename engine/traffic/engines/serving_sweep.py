@@ -1,0 +1,237 @@
+"""Serving as axes of a sweep: clients and a scheduler's levers beside any setting of a scenario, and the front.
+
+Every operating point is answered in closed form (`engine.kernels.events.closed_form`), means of a closed loop in steady
+state. Those that no other beats in output tokens per second of a device and of a user are run through the calendar of
+passes until the front is of such alone. Estimates, each row says which.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.devices.common.contract import Unsupported
+from engine.kernels.events.closed_form import ANSWER, POINT, steady_points
+from engine.kernels.search.pareto import front_mask
+from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario.token import brief
+from engine.sweep.goals import Limit
+from engine.sweep.space import Axis, Space, axis_values, space_of
+from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.operating_points import Engine, engine
+from engine.traffic.engines.pass_run import rules_of
+from engine.traffic.engines.scheduler import POLICIES, Scheduler
+from engine.traffic.service import TrafficError
+
+HEAD = "serving."
+LEVERS = {"clients": 0, "policy": "", **{name: value for name, value in vars(Scheduler()).items() if value is not None}}
+"""What may follow `serving.` in an axis, and what its values are like: clients of a closed loop, the policy that the
+rest is by default, and fields of `Scheduler`."""
+_POINTS_MOST, _RUNS_MOST = 2_000_000, 400
+FIGURES = ("requests_per_s", "ttft_s", "tpot_s", "output_tokens_per_s_per_device", "output_tokens_per_s_per_user")
+
+
+@dataclass(frozen=True, eq=False)
+class ServingSweep:
+    """Operating points of a space: ``settings`` of each, ``figures`` (`FIGURES`, n), and which are ``simulated``.
+
+    ``designs``: the scenario of each point by its place in ``tokens``. ``front``: places of the points that keep the
+    limits and that no other beats, by rising rate of a user. ``refused``: why scenarios or points are none, how often.
+    """
+
+    settings: Sequence[Mapping[str, Any]]
+    figures: NDArray[np.float64]
+    simulated: NDArray[np.bool_]
+    designs: NDArray[np.int64]
+    tokens: Sequence[str]
+    front: NDArray[np.int64]
+    refused: Mapping[str, int]
+    seconds: float
+    pricing_s: float
+
+    def rows(self, places: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
+        """Points as flat rows, those of ``places`` or all: settings, figures, how they were found, the token."""
+        for at in range(len(self.settings)) if places is None else places:
+            found = dict(zip(FIGURES, self.figures[:, at].tolist(), strict=True))
+            how = "calendar" if self.simulated[at] else "closed form"
+            yield dict(self.settings[at]) | found | {"how": how, "token": self.tokens[self.designs[at]]}
+
+
+def splits_serving(data: Any) -> bool:
+    """Whether plain data of a space has axes of serving."""
+    axes = data.get("axes") if isinstance(data, Mapping) else None
+    return isinstance(axes, Mapping) and any(str(path).startswith(HEAD) for path in axes)
+
+
+def serving_sweep(data: Mapping[str, Any], seed: int = 0) -> ServingSweep:
+    """Every operating point of a space whose axes of serving begin with ``serving.``, as ``serving.clients``.
+
+    Other axes are settings of its scenario. Limits are on ``ttft_s`` and ``tpot_s``, means [s]. TrafficError or
+    ScenarioError for what is no such space.
+    """
+    begun = time.perf_counter()
+    levers = [Axis(path, axis_values(path, v)) for path, v in data["axes"].items() if path.startswith(HEAD)]
+    rest = {path: values for path, values in data["axes"].items() if not path.startswith(HEAD)}
+    space = space_of({**data, "axes": rest or {"batch": [1]}})
+    _checked(levers, space)
+    choices = [dict(zip((a.path.removeprefix(HEAD) for a in levers), v, strict=True))
+               for v in itertools.product(*(axis.values for axis in levers))]  # fmt: skip
+    if len(choices) * space.size > _POINTS_MOST:
+        raise TrafficError(
+            f"axes make {len(choices) * space.size:,} operating points; at most {_POINTS_MOST:,} are tried"
+        )
+    found = _Found()
+    for number in range(space.size):
+        found.scenario(space, number, choices)
+    if not found.settings:
+        raise TrafficError(f"no operating point can run: {next(iter(found.refused), 'there is none')}")
+    front = found.settled(space.limits, seed)
+    seconds = time.perf_counter() - begun
+    arrays = np.array(found.figures).T, np.array(found.simulated), np.array(found.designs)
+    return ServingSweep(found.settings, *arrays, found.tokens, front, found.refused, seconds, found.pricing_s)
+
+
+def _checked(levers: Sequence[Axis], space: Space) -> None:
+    """TrafficError for an axis or a value that no lever takes, or a limit that a point has no figure of."""
+    for axis in levers:
+        name = axis.path.removeprefix(HEAD)
+        if name not in LEVERS:
+            raise TrafficError(f"axis {axis.path[:60]}: serving has {', '.join(LEVERS)}")
+        for value in axis.values:
+            if name == "policy" and value not in POLICIES:
+                raise TrafficError(f"{axis.path} is {brief(value)}; it must be one of {', '.join(POLICIES)}")
+    if any("batch" in axis.paths and len(axis) > 1 for axis in space.axes):
+        raise TrafficError("axis batch: an engine sets it from pass to pass; serving.max_seqs is its most")
+    for limit in space.limits:
+        if limit.figure not in FIGURES:
+            raise TrafficError(f"limit {limit.figure}: an operating point has {', '.join(FIGURES)}")
+
+
+class _Found:
+    """What is known of a space's points so far."""
+
+    def __init__(self) -> None:
+        self.settings: list[dict[str, Any]] = []
+        self.figures: list[list[float]] = []
+        self.simulated: list[bool] = []
+        self.designs: list[int] = []
+        self.tokens: list[str] = []
+        self.refused: dict[str, int] = {}
+        self.runs: list[tuple[Engine, Scheduler, int]] = []
+        self.pricing_s = 0.0
+
+    def refuse(self, why: object, count: int) -> None:
+        self.refused[str(why)] = self.refused.get(str(why), 0) + count
+
+    def scenario(self, space: Space, number: int, choices: Sequence[Mapping[str, Any]]) -> None:
+        """Prices every choice of one scenario's levers in closed form."""
+        by_rules: dict[Scheduler, list[tuple[Mapping[str, Any], Scheduler]]] = {}
+        for choice in choices:
+            try:
+                own = scheduler_of(choice)
+            except TrafficError as why:
+                self.refuse(why, 1)
+                continue
+            alike = replace(own, budget=8192, max_seqs=256, kv_blocks=None, chunked=True, block=1)
+            by_rules.setdefault(alike, []).append((choice, own))
+        widest = [own for alike in by_rules.values() for _, own in alike]
+        if not widest:
+            return
+        try:
+            scenario = space.scenario(number)
+            most = Scheduler(
+                budget=max(own.budget for own in widest), max_seqs=max(own.max_seqs for own in widest), block=1,
+                acceptance=widest[0].acceptance,
+            )  # fmt: skip
+            whole = engine(scenario, most, {})
+        except (ScenarioError, TrafficError, Unsupported) as why:
+            self.refuse(why, len(choices))
+            return
+        self.tokens.append(encode(scenario))
+        shown = {path: value for path, value in space.values(number).items() if len(space.axes) > 1 or path != "batch"}
+        for alike, points in by_rules.items():
+            self.choices(scenario, whole, alike, points, shown)
+
+    def choices(self, scenario: Scenario, whole: Engine, alike: Scheduler, points: Any, shown: dict[str, Any]) -> None:
+        """Prices choices that differ in clients, budget, seats, cache and chunks alone."""
+        room, ranks = whole.scheduler.kv_blocks or 2**40, whole.scheduler.ranks
+        engines = whole.scheduler.replicas * ranks
+        prompt, made = float(scenario.inputs), float(scenario.outputs)
+        rows = np.empty((len(points), len(POINT)))
+        for row, (choice, own) in zip(rows, points, strict=True):
+            tokens = min(room, own.kv_blocks * own.block if own.kv_blocks else room)
+            kept = (prompt + 0.5 * made) / (prompt + (0.5 + 0.5 * own.reserve) * made)
+            each = max(1.0, choice.get("clients", 1) / engines)
+            row[:] = each, own.budget, own.max_seqs, tokens * kept, own.chunked
+        out, begun = np.empty((len(points), len(ANSWER))), time.perf_counter()
+        makes = 1.0 + float(np.cumprod(alike.acceptance).sum())
+        hit = float(min(int(alike.prefix_hit * prompt), prompt - 1))
+        steady_points(0, len(points), rows, rules_of(alike, 0, 0), whole.times, prompt, made, hit, makes, out)
+        self.pricing_s += time.perf_counter() - begun
+        for (choice, own), (rate, first, gap) in zip(points, out.tolist(), strict=True):
+            if not own.chunked and own.budget < prompt - hit:
+                self.refuse(f"budget is {own.budget}: without chunks it must take a whole prompt", 1)
+                continue
+            used = min(engines, choice.get("clients", 1))
+            tokens = used * rate * made / whole.devices
+            self.figures.append([used * rate, first, gap, tokens, 1.0 / gap if gap > 0 else np.nan])
+            self.settings.append(shown | {HEAD + name: value for name, value in choice.items()})
+            self.simulated.append(False)
+            self.designs.append(len(self.tokens) - 1)
+            self.runs.append((whole, own, choice.get("clients", 1)))
+
+    def settled(self, limits: Sequence[Limit], seed: int) -> NDArray[np.int64]:
+        """The front, its points run through the calendar until all of them are; places by rising rate of a user."""
+        for _ in range(_RUNS_MOST):
+            front = self.front(limits)
+            open_points = [at for at in front if not self.simulated[at]]
+            if not open_points or sum(self.simulated) >= _RUNS_MOST:
+                return front
+            for at in open_points:
+                self.simulate(at, seed)
+        return self.front(limits)
+
+    def front(self, limits: Sequence[Limit]) -> NDArray[np.int64]:
+        values = np.array(self.figures).T
+        kept = np.ones(values.shape[1], bool)
+        for limit in limits:
+            value = values[FIGURES.index(limit.figure)]
+            kept &= (value <= limit.value) if limit.most else (value >= limit.value)
+        places = np.flatnonzero(kept)
+        front = places[front_mask(-values[3:, places])] if places.size else places
+        _, first = np.unique(values[3:, front], axis=1, return_index=True)  # of points alike the first
+        front = front[np.sort(first)]
+        return front[np.argsort(values[4, front], kind="stable")]
+
+    def simulate(self, at: int, seed: int) -> None:
+        """Runs one point through the calendar in place of its closed form."""
+        whole, own, clients = self.runs[at]
+        room = (whole.scheduler.kv_blocks or 2**40) // own.block
+        blocks = min(room, own.kv_blocks or room)
+        rules = replace(own, kv_blocks=blocks, replicas=whole.scheduler.replicas, ranks=whole.scheduler.ranks)
+        self.simulated[at] = True
+        try:
+            point = replace(whole, scheduler=rules).at(ClosedLoop(clients), seed=seed)
+        except TrafficError as why:
+            self.refuse(why, 1)
+            self.figures[at] = [np.nan] * len(FIGURES)
+            return
+        report = point.report
+        gap = np.nan if report.tpot is None else report.tpot.mean.value
+        first = (report.steady_ttft or report.ttft).mean.value
+        self.figures[at] = [report.requests_per_s, first, gap, point.tokens_per_s_per_device, 1.0 / gap]
+
+
+def scheduler_of(choice: Mapping[str, Any]) -> Scheduler:
+    """The scheduler that levers of a point mean: its policy's, with what is set. TrafficError for what it refuses."""
+    fields = {name: value for name, value in choice.items() if name not in ("clients", "policy")}
+    clients = choice.get("clients", 1)
+    if type(clients) is not int or clients < 1:
+        raise TrafficError(f"serving.clients is {brief(clients)}; it must be a whole number from 1")
+    return replace(POLICIES[str(choice.get("policy", "vllm"))], **fields)

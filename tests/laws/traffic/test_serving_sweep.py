@@ -1,0 +1,138 @@
+"""Operating points as axes of a sweep: the closed form against the calendar, the front, and every refusal."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine import default_scenario
+from engine.cli.main import main
+from engine.kernels.events.closed_form import ANSWER, POINT, steady_points
+from engine.scenario import decode
+from engine.traffic import Fixed, TrafficError
+from engine.traffic.engines.calendar import ClosedLoop, serve
+from engine.traffic.engines.operating_points import engine
+from engine.traffic.engines.pass_run import rules_of
+from engine.traffic.engines.scheduler import POLICIES, Scheduler
+from engine.traffic.engines.serving_sweep import scheduler_of, serving_sweep
+from tests.laws.traffic.test_calendar import GPU
+
+SPACE = {
+    "scenario": {
+        "system": "h200-sxm",
+        "workload": "qwen3-30b-a3b",
+        "devices": 4,
+        "scheme": "tensor",
+        "inputs": 512,
+        "outputs": 64,
+    },
+    "axes": {
+        "attention_dp": [1, 4],
+        "expert_parallel": [1, 3],
+        "serving.clients": [1, 8, 64, 256],
+        "serving.budget": [256, 2048, 8192],
+        "serving.policy": ["vllm", "sglang", "trtllm"],
+    },
+}
+
+
+def _closed(scheduler: Scheduler, clients: int, inputs: int, outputs: int) -> np.ndarray:
+    room = (scheduler.kv_blocks or 1) * scheduler.block
+    points = np.array([[clients, scheduler.budget, scheduler.max_seqs, room, scheduler.chunked]], float)
+    assert points.shape[1] == len(POINT)
+    out = np.empty((1, len(ANSWER)))
+    steady_points(0, 1, points, rules_of(scheduler, 0), GPU, float(inputs), float(outputs), 0.0, 1.0, out)
+    return out[0]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_closed_form_is_near_the_calendar_where_the_cache_does_not_bind(policy: str) -> None:
+    """Rates within 10%, gaps within 15%; of passes that do not mix within 2%. TTFT by the identity of a closed loop."""
+    off, near = [], 0.02 if policy == "sglang" else 0.10
+    for inputs, outputs in ((1024, 128), (512, 512), (2048, 256)):
+        for budget, clients in ((2048, 1), (2048, 32), (8192, 8), (8192, 128), (8192, 512)):
+            rules = replace(POLICIES[policy], kv_blocks=2**22 // POLICIES[policy].block, budget=budget)
+            report = serve(GPU, rules, ClosedLoop(clients), Fixed(inputs), Fixed(outputs), max(64, 12 * clients))
+            rate, first, gap = _closed(rules, clients, inputs, outputs)
+            off.append((abs(rate / report.requests_per_s - 1), abs(gap / report.tpot.mean.value - 1)))
+            assert first + (outputs - 1) * gap == pytest.approx(clients / rate)
+    assert (np.max(off, axis=0) <= (near, 1.5 * near)).all(), np.round(off, 3)
+    assert np.median(off, axis=0).max() < 0.03
+
+
+def test_a_front_is_of_the_calendar_and_every_point_opens() -> None:
+    swept = serving_sweep(SPACE)
+    rows = list(swept.rows())
+    assert len(rows) == 2 * 4 * (3 + 3 + 2)  # whole prompts of 512 do not enter a budget of 256
+    assert sum(swept.refused.values()) == 2 * 36 + 2 * 4
+    assert any("expert_parallel is 3: 2, 4 and '1' are allowed" in why for why in swept.refused)
+    front = list(swept.rows(swept.front.tolist()))
+    assert {row["how"] for row in front} == {"calendar"}
+    assert {row["how"] for row in rows} == {"calendar", "closed form"}
+    device, user = ([row[f"output_tokens_per_s_per_{name}"] for row in front] for name in ("device", "user"))
+    assert user == sorted(user)
+    assert device == sorted(device, reverse=True)
+    row = front[len(front) // 2]
+    choice = {name.removeprefix("serving."): value for name, value in row.items() if name.startswith("serving.")}
+    scenario = decode(row["token"])
+    assert scenario.attention_dp == row["attention_dp"]
+    wide = engine(scenario, Scheduler(budget=8192, max_seqs=2048, block=1), {})
+    own = scheduler_of(choice)
+    rules = replace(
+        wide.scheduler, **{k: v for k, v in vars(own).items() if k not in ("replicas", "ranks", "kv_blocks")}
+    )
+    rules = replace(rules, kv_blocks=wide.scheduler.kv_blocks // own.block)
+    report = replace(wide, scheduler=rules).at(ClosedLoop(choice["clients"])).report
+    assert row["requests_per_s"] == pytest.approx(report.requests_per_s)
+
+
+def test_ten_thousand_points_a_second() -> None:
+    wide = {**SPACE, "axes": {"serving.clients": [1, 4, 16, 64, 256], "serving.budget": [2048, 4096, 8192]}}
+    serving_sweep(wide)  # compiled, tables made
+    axes = {"serving.clients": list(range(1, 257, 2)), "serving.budget": list(range(1024, 8193, 1024))}
+    swept = serving_sweep({**SPACE, "axes": axes, "constraints": ["ttft_s<=0.05"]})
+    assert len(swept.settings) == 1024
+    assert len(swept.settings) / swept.pricing_s > 5_000  # 10^4 and more where no other work shares the core
+    kept = swept.figures[1, swept.front]
+    assert (kept <= 0.05).all()
+
+
+@pytest.mark.parametrize(
+    ("axes", "sentence"),
+    [
+        ({"serving.orca": [1]}, "serving has clients, policy, budget"),
+        ({"serving.policy": ["orca"]}, "serving.policy is 'orca'; it must be one of vllm, sglang, trtllm"),
+        ({"serving.clients": [0]}, "serving.clients is '0'; it must be a whole number from 1"),
+        ({"serving.clients": [1], "batch": [1, 2]}, "axis batch: an engine sets it from pass to pass"),
+        (
+            {"serving.clients": list(range(1, 2001)), "serving.budget": list(range(1, 2001))},
+            "operating points; at most",
+        ),
+        ({"serving.budget": [-3]}, "budget is -3"),
+    ],
+)
+def test_what_is_no_such_space_is_refused_in_a_sentence(axes: dict, sentence: str) -> None:
+    with pytest.raises(TrafficError) as refusal:
+        serving_sweep({**SPACE, "axes": axes})
+    assert sentence in str(refusal.value)
+
+
+def test_the_command_writes_the_front_and_every_point(tmp_path, capsys) -> None:
+    file, out, table = (tmp_path / name for name in ("space.json", "front.csv", "all.csv"))
+    axes = {"serving.clients": [1, 32], "serving.budget": [1024, 8192]}
+    file.write_text(json.dumps({**SPACE, "axes": axes}))
+    assert main(["sweep", str(file), "--json", "--out", str(out), "--table", str(table)]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["points"] == 4
+    assert data["front"][0]["how"] == "calendar"
+    with table.open() as rows:
+        assert len(list(csv.DictReader(rows))) == 4
+    assert decode(data["front"][0]["token"]) == default_scenario("h200-sxm", "qwen3-30b-a3b", devices=4).with_(
+        inputs=512, outputs=64, batch=1
+    )
+    assert main(["sweep", str(file), "--search", "9"]) == 2
+    assert "search is '9' beside axes of serving" in capsys.readouterr().err
