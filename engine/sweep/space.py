@@ -96,7 +96,7 @@ def steps(low: float, high: float, count: int, scale: str = "linear") -> tuple[f
 
 
 def axis_values(path: str, stated: Any) -> tuple[Any, ...]:
-    """Values of an axis from a list, one value, or a mapping {from, to, steps | by, scale}."""
+    """Values of an axis from a list, one value, or a mapping {from, to, steps | by, scale}; ScenarioError otherwise."""
     if not isinstance(stated, Mapping):
         values = tuple(stated) if isinstance(stated, list | tuple) else (stated,)
     else:

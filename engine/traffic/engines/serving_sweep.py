@@ -1,8 +1,8 @@
 """Serving as axes of a sweep: clients and a scheduler's levers beside any setting of a scenario, and the front.
 
-Every operating point is answered in closed form (`engine.kernels.events.closed_form`), means of a closed loop in steady
-state. Those that no other beats in output tokens per second of a device and of a user are run through the calendar of
-passes until the front is of such alone. Estimates, each row says which.
+Every operating point is answered in closed form (`engine.kernels.events.closed_forms`): means of a closed loop. Those
+that no other beats in output tokens per second of a device and of a user are run through the calendar of passes until
+the front is of such alone. Estimates, each row says which.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.devices.common.contract import Unsupported
-from engine.kernels.events.closed_form import ANSWER, POINT, steady_points
+from engine.kernels.events.closed_forms import ANSWER, POINT, steady_points
 from engine.kernels.search.pareto import front_mask
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.token import brief

@@ -11,7 +11,7 @@ import pytest
 
 from engine import default_scenario
 from engine.cli.main import main
-from engine.kernels.events.closed_form import ANSWER, POINT, steady_points
+from engine.kernels.events.closed_forms import ANSWER, POINT, steady_points
 from engine.scenario import decode
 from engine.traffic import Fixed, TrafficError
 from engine.traffic.engines.calendar import ClosedLoop, serve
