@@ -19,6 +19,17 @@ from model_zoo.catalog import Zoo
 
 LATENCY, RATE = "latency_s", "throughput_per_s"
 _COLUMNS = ("min_ms", "avg_ms", "int8", "fp32")
+_CORES = "devices.0.cpu.cores"
+_CLUSTER = re.compile(r"([\d.]+) ?[Gg][Hh][Zz](?: ?x ?(\d+))?")
+_DIFFERS = {  # what entries of parts say beside a like one: its path in a device, and its unit
+    "cores": ("cpu.cores", ""),
+    "clock": ("cpu.clock", "GHz"),
+    "turbo": ("cpu.turbo", "GHz"),
+    "bandwidth": ("memory.dram.bandwidth", "GB/s"),
+    "l3": ("memory.l3.capacity", "MiB"),
+    "fp32": ("cpu.flop_per_cycle.fp32", "FLOP/cycle"),
+    "int8": ("cpu.flop_per_cycle.int8", "OP/cycle"),
+}
 _LITTLE = "1"  # `powersave` of a row that ran on the slow cores
 
 
@@ -72,7 +83,7 @@ def scenario_of(cells: Mapping[str, str], format: str, catalog: Catalog, zoo: Zo
     if plain:  # 8-bit products by 16-bit multiplications
         settings["devices.0.cpu.flop_per_cycle.int8"] = f"{2.0 * rates['fp32'].si} OP/cycle"
     threads = int(float(cells.get("cores_per_instance") or cells.get("threads") or cores_of(part, catalog)))
-    cores = int(float(settings.get("devices.0.cpu.cores", cores_of(part, catalog))))
+    cores = int(float(settings.get(_CORES, cores_of(part, catalog))))
     if threads > cores:
         raise ScenarioError(f"{threads} threads were used: {part} has {cores} cores")
     fixed = {"precision": format, "batch": int(float(cells.get("batch") or 1)), "tile": (threads,)}
@@ -90,7 +101,8 @@ def instances_of(cells: Mapping[str, str], catalog: Catalog) -> float:
     """
     if cells.get("instances"):
         return float(cells["instances"])
-    cores = cores_of(_part(cells, catalog)[0], catalog)
+    part, settings = _part(cells, catalog)
+    cores = float(settings.get(_CORES, cores_of(part, catalog)))
     return max(1.0, cores // float(cells.get("cores_per_instance") or cells.get("threads") or cores))
 
 
@@ -107,24 +119,47 @@ def cores_of(part: str, catalog: Catalog) -> float:
 
 
 def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, Any]]:
-    """A row's part in the catalog, and what differs from it: its clock and how many cores were used, by its name."""
+    """A row's part in the catalog, and what differs from it: the cores that were used and their clock, by its name."""
     name = cells.get("cpu") or cells.get("device", "")
-    by_id = {id: id for id in catalog.ids("devices") if catalog.device(id).kind == "cpu"}
-    short = re.sub(r"[^a-z0-9]+", "", name.lower())
-    exact = [id for id in by_id if short == re.sub(r"[^a-z0-9]+", "", id) or re.fullmatch(rf"(xeon|core)-?{short}", id)]
-    if exact:
-        return exact[0], {}
+    own = next((id for id in catalog.ids("devices") if _short(id) == _short(name)), None)
+    if own is not None and catalog.device(own).kind == "cpu":
+        return own, {}
     known = next((p for p in names()["parts"] if re.search(p["name"], name, re.I)), None)
     if known is None:
         raise ScenarioError(f"the catalog lacks the part {name[:80]!r}; add it as a file under hardware_specs/devices")
-    little = cells.get("powersave") == _LITTLE
-    part, threads = known["little" if little and "little" in known else "part"], int(float(cells.get("threads") or 1))
+    slow = cells.get("powersave") == _LITTLE
+    part = known.get("part") or known.get("like") or known["generic"]
     settings: dict[str, Any] = {"plain": True} if "plain" in known else {}
-    if "little" in known and threads > cores_of(part, catalog):  # shares are equal: the slow cores end last
-        part, settings["devices.0.cpu.cores"] = known["little"], str(threads)
+    if slow and "little" in known:
+        part = known["little"]
+    for what, value in known.get("of", {}).items():
+        path, unit = _DIFFERS[what]
+        settings[f"devices.0.{path}"] = f"{value} {unit}".strip()
+    if "generic" in known:
+        settings |= _named(name, slow)
+    threads = int(float(cells.get("threads") or 1))
+    if "little" in known and threads > float(settings.get(_CORES, cores_of(part, catalog))):
+        part, settings[_CORES] = known["little"], str(threads)  # shares are equal: the slow cores end last
     if (clock := re.search(r"Overclock to ([\d.]+) ?GHz", name, re.I)) is not None:
         settings["devices.0.cpu.clock"] = f"{clock[1]} GHz"
     return part, settings
+
+
+def _short(name: str) -> str:
+    """A part's name without its maker and line, as ids of the catalog and tables both have it."""
+    words = re.sub(r"\b(intel|xeon|platinum|gold|silver|bronze|processor|amd|cpu|arm|r|tm)\b", "", name.lower())
+    return re.sub(r"[^a-z0-9]+", "", words.replace("+", "plus"))
+
+
+def _named(name: str, slow: bool) -> dict[str, str]:
+    """Cores and clock of a cluster by a part's name: the slowest clock's, or all that are faster."""
+    found = [(float(clock), int(count or 1)) for clock, count in _CLUSTER.findall(name)]
+    if not found:
+        return {}
+    least = min(clock for clock, _ in found)
+    some = [c for c in found if (c[0] == least) == slow] or found
+    clock = min(clock for clock, _ in some)
+    return {_CORES: str(sum(count for _, count in some)), "devices.0.cpu.clock": f"{clock} GHz"}
 
 
 def _network(cells: Mapping[str, str], zoo: Zoo) -> tuple[str, dict[str, Any]]:

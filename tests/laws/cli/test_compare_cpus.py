@@ -105,7 +105,32 @@ def test_what_has_no_prediction_is_one_sentence(line, why, capsys, tmp_path):
 def test_every_name_stands_for_something_that_is_there():
     parts, networks = set(default_catalog().ids("devices")), set(default_zoo().ids())
     for part in names()["parts"]:
-        assert {part["part"], part.get("little", part["part"])} <= parts
+        assert {v for v in part.values() if isinstance(v, str)} & parts == {
+            v for k, v in part.items() if k in ("part", "like", "generic", "little")
+        }
     for network in names()["networks"]:
         assert {network["is"]} <= networks
         assert kind_of(network["is"])
+
+
+def test_parts_known_by_their_cores_and_by_what_differs_are_predicted(capsys, tmp_path):
+    """Names as tables write them, of parts that stand in no file of the catalog by themselves."""
+    boards = [
+        "HUAWEI KIRIN 970 (Cortex-A73 2.4GHz x 4 + Cortex-A53 1.8GHz x 4),cpu,4,2,8,resnet18,fp,100,,",
+        "HUAWEI KIRIN 970 (Cortex-A73 2.4GHz x 4 + Cortex-A53 1.8GHz x 4),cpu,4,1,8,resnet18,fp,100,,",
+        "NVIDIA Jetson AGX Orin (Cortex-A78AE 2.2 GHz x 12),cpu,12,0,8,resnet18,fp,10,,",
+        "MacBook Pro (13-inch M1 2020),cpu,4,0,8,resnet18,fp,10,,",
+    ]
+    data, rows = compared(capsys, tmp_path, BOARD, *boards)
+    fast, slow, orin, m1 = (float(r["predicted_min_ms"]) for r in rows)
+    assert m1 < orin < fast < slow
+    assert data["predicted"] == 4
+    for name in (
+        "Intel(R) Xeon(R) Platinum 8490H",
+        "8480+",
+        "Intel® Core™ i9-13900K",
+        "Intel Atom x6425E",
+        "Xeon Gold 6430",
+    ):
+        data, _ = compared(capsys, tmp_path, XEON, f"v2,,{name},OpenVINO,openvino,resnet-50,,4,,1,samples/s,1000,300")
+        assert data["predicted"] == 2
