@@ -290,6 +290,22 @@ def test_dlrm_counts():
     assert summed(graph, "gather_rows", 1, 1, batch) == tally["rows"]
 
 
+def test_dlrm_crossing_layers_count_what_they_multiply():
+    """DCN v2: each layer is x0 * (U V x) + x, with V of few rows; its products are counted as they are made."""
+    tables, width, layers, rank, batch = 3, 4, 2, 5, 3
+    tally: Counter = Counter()
+    for _ in range(batch):
+        first = x = weights(1, (tables + 1) * width)
+        for n in range(1, layers + 1):
+            low = matrix_product(x, weights(first.shape[1], rank), tally, f"cross{n}-down")
+            x = first * matrix_product(low, weights(rank, first.shape[1]), tally, f"cross{n}-up") + x
+        matrix_product(x, weights(first.shape[1], 1), tally, "top1")
+    values = {"tables": tables, "rows": 10, "width": width, "lookups": 2, "bottom": [4, width], "top": [1]}
+    graph = build("dlrm", values | {"interaction": "cross", "cross_layers": layers, "cross_rank": rank})
+    counted = macs_of(graph, 1, 1, batch)
+    assert {name: n for name, n in counted.items() if not name.startswith("bottom")} == tally
+
+
 @pytest.mark.parametrize(("id", "published", "batch"), [("dlrm-less-complex", 90, 50), ("dlrm-more-complex", 80, 41)])
 def test_dlrm_intensity_of_the_dense_part(id, published, batch):
     """Table I's FLOP per byte, at a batch between its 32 and 64 items: INT8, weights once, activations in and out."""

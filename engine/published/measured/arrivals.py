@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
 from engine.devices.gpu.operators.record import fitted
 from engine.published.measured.serving import SHARED, cache_room, shared_tables
-from engine.published.measured.table import Figure, Header, known
+from engine.published.measured.table import Figure, Header, amount, known
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
@@ -63,7 +64,10 @@ def has_rates(header: list[str]) -> bool:
 
 def columns_of(header: list[str]) -> Header:
     """A table's columns of times over the requests of a run."""
-    figures = (Figure(f"{m}_{q}_ms", f"{m}_{q}_s", 1e-3) for m in _METRICS for q in _MEASURES)
+    figures = [Figure(f"{m}_{q}_ms", f"{m}_{q}_s", 1e-3) for m in _METRICS for q in _MEASURES]
+    figures += [Figure(f"{q}_ms", f"latency_{q}_s", 1e-3) for q in _MEASURES] + [
+        Figure("samples_s", "samples_per_s", 1.0)
+    ]
     return Header({}, tuple(figure for figure in figures if figure.column in header), (), ())
 
 
@@ -94,13 +98,12 @@ def _replicas(
     cells: Mapping[str, str], system: str, workload: str, catalog: Catalog, zoo: Zoo
 ) -> Iterator[tuple[Scenario, ReplicaLoad]]:
     """Replicas that a row's network fits in, of the fewest devices first, and what arrives at each."""
-    names, count = known()["under_rate"], int(float(cells["n_accel"]))
+    names, count = known()["under_rate"], int(amount(cells, "n_accel"))
     group = catalog.system(system).devices[0]
     part = catalog.device(group.device)
-    run = dict(next(e for e in names["engines"] if any(name in cells["software"].lower() for name in e["named"])))
-    scheduler = replace(
-        POLICIES[run.pop("policy")], **names["scheduler"] | {k: v for k, v in run.items() if k != "named"}
-    )
+    engine = next(e for e in names["engines"] if _runs(e, cells["software"].lower(), workload))
+    of = {name: value for name, value in engine.items() if name not in ("named", "of", "policy")}
+    scheduler = replace(POLICIES[engine["policy"]], **names["scheduler"] | of)
     tokens, cv = names["tokens"][workload], names["cv"]
     inputs, outputs = (LogNormal(tokens[name], cv[name], tokens[f"most_{name}"]) for name in ("inputs", "outputs"))
     limits = tuple(1e-3 * most for most in names["limits"].get(workload, {}).get(cells["scenario"].lower(), ()))
@@ -114,10 +117,15 @@ def _replicas(
         room = cache_room(replica, max(SHARED[2], inputs.high + outputs.high), names["memory"], 1, catalog)
         if room is not None and room < _FEWEST * (inputs.mean + outputs.mean):
             continue
-        replicas = max(1, int(count * float(cells.get("nodes") or 1)) // devices)
-        per_s = float(cells["target_qps"] or cells["scheduled_sps"]) / replicas
+        replicas = max(1, int(count * amount(cells, "nodes", 1.0)) // devices)
+        per_s = amount(cells, "target_qps" if cells["target_qps"] else "scheduled_sps") / replicas
         engine = replace(scheduler, kv_blocks=None if room is None else room // scheduler.block)
         yield replica, ReplicaLoad(per_s, replicas, inputs, outputs, engine, limits, doubt)
+
+
+def _runs(engine: Mapping[str, Any], software: str, workload: str) -> bool:
+    """Whether an entry is of a row's software and network."""
+    return any(name in software for name in engine["named"]) and engine.get("of", workload) == workload
 
 
 def _format(weights: str, part: Device) -> str:
@@ -170,5 +178,5 @@ def _percentiles(scenario: str, load: ReplicaLoad, slower: float, more: float, c
     report = serve(times._replace(**scaled), scheduler, arrivals, load.inputs, load.outputs, _REQUESTS)
     gaps = load.outputs.draw(_REQUESTS, 0, OUTPUT_STREAM, 0)[_STEADY] - 1
     ttft, whole = (report.first - report.arrive)[_STEADY], (report.finish - report.first)[_STEADY]
-    values = {"ttft": ttft, "tpot": whole[gaps > 0] / gaps[gaps > 0]}
-    return {f"{name}_{m}_s": float(of(values[name])) for name in _METRICS for m, of in _MEASURES.items()}
+    values = {"ttft": ttft, "tpot": whole[gaps > 0] / gaps[gaps > 0], "latency": ttft + whole}
+    return {f"{name}_{m}_s": float(of(each)) for name, each in values.items() for m, of in _MEASURES.items()}

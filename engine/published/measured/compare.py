@@ -16,7 +16,7 @@ from engine.cost.report import ErrorBand
 from engine.devices.common.contract import Unsupported
 from engine.devices.gpu.operators.rows import RowsError, Table, read_rows
 from engine.evaluate import evaluate
-from engine.published.measured import arrivals, cpu_tables
+from engine.published.measured import arrivals, cpu_tables, recommender
 from engine.published.measured.serving import BenchmarkRun, under_load
 from engine.published.measured.table import Figure, Header, known, measured, sorted_out
 from engine.resolve.choices import default_scenario
@@ -41,7 +41,7 @@ class Row:
     scenario: Scenario | None = None
     concurrency: int | None = None  # requests in flight; None: `scenario.batch` of them from start to end
     engine: BenchmarkRun | None = None  # that keeps them so
-    rate: arrivals.ReplicaLoad | None = None  # of requests that come at any time
+    rate: arrivals.ReplicaLoad | recommender.RecommenderLoad | None = None  # of requests that come at any time
     reason: str = ""
     predicted: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)  # figures that can't be predicted, and why
@@ -95,7 +95,8 @@ def read_measured(
             if not figures:
                 raise ScenarioError("no figure was measured")
             if at_rate:
-                scenario, rate = arrivals.run_of(cells, catalog, zoo)
+                of = recommender if cells["model"].startswith("dlrm") else arrivals
+                scenario, rate = of.run_of(cells, catalog, zoo)
                 result.append(Row(at + 1, figures, apply_all(scenario, list(settings)), rate=rate))
                 continue
             scenario, concurrency = _scenario(cells, columns, settings, catalog, zoo)
@@ -277,8 +278,12 @@ def figures_of(
     assert scenario is not None
     missing: dict[str, str] = {}
     if row.rate is not None:
-        predicted = arrivals.predicted_at(scenario, row.rate, catalog)
-        return {name: predicted[name] for name in row.measured if name in predicted}, {}, None
+        if isinstance(row.rate, recommender.RecommenderLoad):
+            predicted = recommender.predicted_at(scenario, row.rate, catalog)
+        else:
+            predicted = arrivals.predicted_at(scenario, row.rate, catalog)
+        missing = dict.fromkeys(row.measured.keys() - predicted.keys(), "of such a run the model has no such figure")
+        return {name: predicted[name] for name in row.measured if name in predicted}, missing, None
     if row.engine is not None and row.concurrency is not None:
         predicted = under_load(scenario, row.concurrency, row.engine, catalog)
         missing = dict.fromkeys(row.measured.keys() - predicted.keys(), "of a run under load only TTFT and TPOT are")

@@ -130,3 +130,15 @@ def measured(figure: Figure, text: str, row: int) -> float | None:
     if not 0.0 < value <= _MOST:
         raise ScenarioError(f"row {row}: {figure.column} is {text[:_SHOWN]!r}; a number above 0 is allowed, or nothing")
     return value
+
+
+def amount(cells: Mapping[str, str], column: str, usual: float | None = None) -> float:
+    """A row's number above 0, or the ``usual`` one where it has none; ScenarioError for another text."""
+    text = cells.get(column, "")
+    try:
+        value = usual if not text and usual is not None else float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0.0 < value <= _MOST:
+        raise ScenarioError(f"{column} is {text[:_SHOWN]!r}; a number above 0 is needed")
+    return value

@@ -19,7 +19,7 @@ ROWS = (
     f"v5.1,llama3.1-8b,Server,{H200},320",
     f"v5.1,llama3.1-8b,Server,{H200},160",
     f"v5.1,llama3.1-8b,Offline,{H200},320",
-    f"v5.1,dlrm-v2-99,Server,{H200},320",
+    f"v5.1,whisper,Server,{H200},320",
     f"v5.1,llama3.1-8b,Server,{H200.replace('H200-SXM', 'X900')},320",
     f"v5.1,llama3.1-8b,Server,{H200.replace('fp8', 'INT8')},320",
 )
@@ -40,7 +40,7 @@ def test_rows_are_predicted_at_their_rate_or_say_why_not(table: Path):
         assert row.predicted["ttft_p50_s"] < row.predicted["ttft_p99_s"]
         assert row.predicted["tpot_p50_s"] < row.predicted["tpot_p99_s"]
     assert all(slow.predicted[name] < fast.predicted[name] for name in fast.predicted)
-    for row, word in zip(others, ("Offline", "dlrm-v2-99", "X900", "INT8"), strict=True):
+    for row, word in zip(others, ("Offline", "whisper", "X900", "INT8"), strict=True):
         assert not row.predicted
         assert word in row.reason
 
@@ -85,7 +85,8 @@ def test_a_processor_beside_the_accelerators_changes_nothing(table: Path, tmp_pa
     """Logs name the host's too, with the mean time of a query: such a table is still one of runs at a rate."""
     path = tmp_path / "hosted.csv"
     path.write_text(f"{HEADER},cpu,cores,mean_ms\n{ROWS[0]},Xeon 6980P,128,5.0\n")
-    assert compared(read_measured(path)).rows[0].predicted == compared(read_measured(table)).rows[0].predicted
+    hosted, plain = (compared(read_measured(p)).rows[0].predicted for p in (path, table))
+    assert hosted.items() > plain.items(), "and the mean time is predicted too"
 
 
 def test_an_engine_that_decides_for_several_passes_lets_who_comes_wait(tmp_path: Path):
@@ -95,6 +96,37 @@ def test_an_engine_that_decides_for_several_passes_lets_who_comes_wait(tmp_path:
     older, newer = compared(read_measured(path)).rows
     assert older.rate.scheduler.steps > newer.rate.scheduler.steps == 1
     assert older.predicted["ttft_p50_s"] > 2 * newer.predicted["ttft_p50_s"]
+
+
+QUERIES = "model,scenario,accelerator,n_accel,nodes,cpu,n_cpu,weights,software,mean_ms,p99_ms,samples_s,target_qps"
+XEON = "INTEL(R) XEON(R) {},2,int8,PyTorch"
+H200_NODE = "NVIDIA H200-SXM-141GB,8,1,Xeon,2,int8,TensorRT 10.8"
+RECOMMENDERS = (
+    f"dlrm-v2-99.9,Offline,,,1,{XEON.format('6980P')},,,18495.5,18500",
+    f"dlrm-v2-99.9,Server,,,1,{XEON.format('6980P')},18.9,48.8,,18200",
+    f"dlrm-v2-99.9,Offline,,,1,{XEON.format('6787P')},,,12274.3,12000",
+    f"dlrm-v2-99.9,Server,,,1,{XEON.format('6787P')},10.7,25.9,,11800",
+    f"dlrm-v2-99.9,Offline,{H200_NODE},,,389330,408000",
+    f"dlrm-v2-99.9,Server,{H200_NODE},8.06,9.92,,370000",
+    f"dlrm-v2-99.9,Server,,,1,{XEON.format('0000P')},10.7,25.9,,11800",
+    f"dlrm-v2-99.9,Server,{H200_NODE},8.06,9.92,,3700000",
+    f"dlrm-v2-99.9,Server,{H200_NODE},8.06,9.92,,many",
+)
+
+
+def test_queries_of_a_recommender_are_predicted_at_a_rate_and_all_at_once(tmp_path: Path):
+    path = tmp_path / "queries.csv"
+    path.write_text("\n".join((QUERIES, *RECOMMENDERS)) + "\n")
+    *rows, unknown, beyond, wordy = compared(read_measured(path)).rows
+    for row in rows:
+        assert row.reason == ""
+        assert row.predicted
+        assert all(abs(error) < 0.6 for error in row.errors.values()), row.errors
+    for at in (1, 3, 5):
+        assert rows[at].predicted["latency_mean_s"] < rows[at].predicted["latency_p99_s"]
+    assert "0000P" in unknown.reason
+    assert "devices carry" in beyond.reason
+    assert wordy.reason == "target_qps is 'many'; a number above 0 is needed"
 
 
 def test_the_table_comes_back_with_its_predictions(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

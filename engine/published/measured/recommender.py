@@ -1,0 +1,105 @@
+"""Runs of recommenders, as MLPerf's logs have them: the rate of all queries at once, and times of queries at a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.evaluate import evaluate
+from engine.published.measured.table import amount, known
+from engine.resolve.choices import default_scenario
+from engine.scenario import Scenario, ScenarioError
+from engine.traffic.arrivals import Poisson
+from engine.traffic.policies import DynamicBatching, single
+from engine.traffic.service import Service, TrafficError
+from engine.traffic.simulate import LoadReport, simulate
+from engine.traffic.sizes import LogNormal
+from hardware_specs.catalog import Catalog
+from model_zoo.catalog import Zoo
+
+_REQUESTS = 20_000
+_APART = 20  # items, of sizes whose time is told apart
+_FULL = 0.98  # share of its capacity that a valid run's node was busy at most
+
+
+@dataclass(frozen=True)
+class RecommenderLoad:
+    """Poisson arrivals of queries at a node of ``devices`` [-], ``per_s`` [1/s]; 0: all of them are there at once.
+
+    ``servers`` [-] take one query each, or up to ``together`` of those that wait.
+    """
+
+    per_s: float
+    devices: int
+    servers: int
+    together: int
+
+
+def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenario, RecommenderLoad]:
+    """A row's device, and what arrives at all of them: on a GPU a launch takes many queries, on a CPU a core takes one.
+
+    ScenarioError says why a row has no prediction.
+    """
+    names = known()["under_rate"]
+    scenario = cells["scenario"].lower()
+    if scenario not in ("server", "offline"):
+        raise ScenarioError(f"scenario is {cells['scenario'][:40]}: queries at a rate or all at once are predicted")
+    at_cpu = not cells["accelerator"]
+    column, known_as = ("cpu", "processors") if at_cpu else ("accelerator", "accelerators")
+    name = cells.get(column, "")
+    part = names[known_as].get(name.lower() if at_cpu else name)
+    if part is None:
+        raise ScenarioError(f"{column} is {name[:60]!r}: it is none of ours")
+    devices = int(amount(cells, "n_cpu" if at_cpu else "n_accel") * amount(cells, "nodes", 1.0))
+    queries = names["queries"]
+    cores = catalog.device(part).cpu
+    streams = 1 if cores is None else int(cores.cores.si)
+    together = 1 if at_cpu else queries["together"]
+    base = default_scenario(part, cells["model"].removesuffix("-99.9").removesuffix("-99"), catalog, zoo)
+    base = base.with_(precision=cells["weights"].lower(), streams=streams, batch=queries["items"] * together)
+    per_s = amount(cells, "target_qps") if scenario == "server" else 0.0
+    return base, RecommenderLoad(per_s, devices, devices * streams, together)
+
+
+def predicted_at(scenario: Scenario, load: RecommenderLoad, catalog: Catalog) -> dict[str, float]:
+    """Queries a second of all at once (`samples_per_s`), or mean, p50 and p99 of a query's time [s].
+
+    An estimate: sizes are log-normal within the benchmark's, a query's time is linear in its items. Where the rate is
+    more than the devices carry by it, as a valid run can't have been, their times are what carries it. TrafficError
+    where they would be more than a quarter off.
+    """
+    queries = known()["under_rate"]["queries"]
+    if load.per_s == 0.0:
+        rate = evaluate(scenario, catalog).throughput_per_s
+        return {"samples_per_s": rate * load.devices / queries["items"]}
+    report = _served(scenario, load, 1.0, catalog)
+    if report.latency is None:
+        faster = max(1.0 / known()["under_rate"]["doubt"]["measured"], _FULL / report.rho)
+        report = _served(scenario, load, faster, catalog)
+    if report.latency is None:
+        raise TrafficError(f"target_qps is {load.per_s:g}; the devices carry {load.per_s / report.rho:.4g}")
+    return {f"latency_{name}_s": getattr(report.latency, name).value for name in ("mean", "p50", "p99")}
+
+
+def _served(scenario: Scenario, load: RecommenderLoad, slower: float, catalog: Catalog) -> LoadReport:
+    """Queries at a core each, or at one of the devices, which launches when enough are there or one has waited."""
+    queries = known()["under_rate"]["queries"]
+
+    def seconds(items: int) -> tuple[float, float]:
+        report = evaluate(scenario.with_(batch=items), catalog)
+        return slower * items / report.throughput_per_s, slower * report.latency_s
+
+    if load.together > 1:
+        counts = [1, 10, load.together]
+        held, after = zip(*(seconds(count * queries["items"]) for count in counts))
+        service = Service.from_points(counts, held, after)
+        policy = DynamicBatching(load.together, queries["wait_s"])
+        return simulate(single(service, policy), Poisson(load.per_s / load.devices), requests=_REQUESTS)
+    least, mean, most = (queries[name] for name in ("least", "items", "most"))
+    sizes = range(least, most + 1, _APART)
+    held = np.interp(sizes, (least, mean, most), [seconds(items)[1] for items in (least, mean, most)])
+    service = Service.from_points((1,), held[None], servers=load.servers, sizes=sizes)
+    drawn = LogNormal(mean, queries["cv"], most, least)
+    return simulate(single(service), Poisson(load.per_s), sizes=drawn, requests=_REQUESTS)
