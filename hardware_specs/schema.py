@@ -136,7 +136,7 @@ class Cpu(Record):
     core_bandwidth: BytesPerS | None = None  # what one core draws from DRAM
     misses_in_flight: Count | None = None  # cache lines of a core that are on their way from DRAM at once
     issue_width: Count | None = None  # instructions a cycle
-    isa: Literal["x86", "arm"] | None = None  # instruction set, where a framework's libraries differ by it
+    isa: Literal["x86", "arm"] | None = None  # instruction set
 
 
 class Gpu(Record):

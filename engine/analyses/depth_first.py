@@ -14,7 +14,7 @@ from math import sqrt
 from types import MappingProxyType
 
 from engine.devices import family
-from engine.devices.common.contract import Job, Rule
+from engine.devices.common.contract import Job
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise
 from model_zoo.ops import Dim, Graph, Op, Phase, dim
@@ -25,9 +25,8 @@ FUSABLE = frozenset({
 })  # fmt: skip
 LOOPS = frozenset({"MaxPool", "AveragePool", "Conv"})  # read a window: neighbours' rows are needed too
 POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
-RULES = (Rule("On an ARM CPU a framework calls a grouped convolution channel by channel.", ("5G-071",)),)
 EAGER = MappingProxyType({"fuse": False, "graph": False})
-"""Switches that a breadth-first framework has off, where a family has them."""
+"""Switches that a breadth-first framework has off, where a family has them, and names no such runtime."""
 ELEMENT = 4.0  # bytes of an activation: frameworks of the document's year run FP32
 
 
@@ -90,33 +89,14 @@ def fusable(op: Op) -> bool:
     return op.kind in FUSABLE or depthwise(op)
 
 
-def eager(phase: Phase, products_per_channel: bool = False) -> Phase:
-    """The phase as an eager framework runs it: batch normalisation as an operator of its own after its convolution.
-
-    `products_per_channel` adds what PyTorch 1.x does where no library offers a grouped convolution: windows are copied
-    out side by side (im2col), and an ungrouped convolution is called for each channel.
-    """
+def eager(phase: Phase) -> Phase:
+    """The phase as an eager framework runs it: batch normalisation as an operator of its own after its convolution."""
     ops: list[Op] = []
     renamed: dict[str, str] = {}
     names = {op.name for op in phase.ops}
     for op in phase.ops:
         inputs = tuple(renamed.get(name, name) for name in op.inputs)
-        run = op
-        if products_per_channel and depthwise(op):
-            window, name = op.k.at(), _free(f"{op.name}-im2col", names)
-            ops.append(
-                Op(
-                    name=name,
-                    kind="Pad",
-                    group=op.group,
-                    inputs=inputs,
-                    reads=op.reads,
-                    writes=op.writes * window,
-                    shard="elements",
-                )
-            )
-            inputs, run = (name,), _one_product_a_channel(op)
-        ops.append(replace(run, inputs=inputs))
+        ops.append(replace(op, inputs=inputs))
         if op.kind == "Conv" and op.attribute("normalised"):
             name = _free(f"{op.name}-norm", names)
             channels = op.attribute("filters")
@@ -141,22 +121,6 @@ def _free(name: str, names: set[str]) -> str:
         name += "-added"
     names.add(name)
     return name
-
-
-def _one_product_a_channel(op: Op) -> Op:
-    """A depthwise convolution as an operator for each channel, each a product of its copied windows with one filter."""
-    part = 1.0 / op.g.coef
-    return replace(
-        op,
-        kind="Gemm",
-        layers=op.layers * int(op.g.coef),
-        g=Dim(1.0),
-        flops=op.flops * part,
-        reads=op.writes * (op.k.at() * part),
-        writes=op.writes * part,
-        stored=op.stored * part,
-        weights=op.weights * part,
-    )
 
 
 def _levels(ops: Sequence[Op]) -> dict[str, int]:
@@ -355,20 +319,19 @@ def compare(
 ) -> DepthFirstComparison:
     """A network's forward pass breadth first under an eager framework, and depth first. An estimate.
 
-    Both run the same library for dense products. Frameworks of the document's year had grouped convolutions from oneDNN
-    (x86) and cuDNN only: on an ARM CPU, breadth first calls a convolution for each channel of a depthwise one.
+    Both issue operators and multiply as the family's eager runtime does, where it has one. What a chain gains follows
+    from the machine: a core's own cache sets its tile, whether lines are read before they are written, the rates of
+    caches and DRAM, a window's cost and an operator's start are the family's for that part.
 
     Parameters
     ----------
     tile, streams : as a scenario's: threads of a stream, passes in flight at once. [-]
     settings : parameters and switches of the device's model that are not its own, by name.
     """
-    plain = graph.phases[0]
-    slow = device.cpu is not None and device.cpu.isa == "arm"
-    breadth, cache = eager(plain, products_per_channel=slow), tile_cache(device)
-    unfolded = eager(plain)
+    settings = {**eager_settings(device), **settings}
+    breadth, cache = eager(graph.phases[0]), tile_cache(device)
     pool = settings.get("pool_cycles", pool_cycles(device))
-    depth, result = depth_first(unfolded, cache, pool), chains(unfolded, cache)
+    depth, result = depth_first(breadth, cache, pool), chains(breadth, cache)
     breadth_s, depth_s = (
         seconds(device, graph, phase, batch, format, tile, streams, settings) for phase in (breadth, depth)
     )
@@ -379,6 +342,15 @@ def compare(
         depth_bytes=sum(c.moved_bytes(batch)[1] for c in result),
         chains=result,
     )
+
+
+def eager_settings(device: Device) -> dict[str, float | bool]:
+    """What the eager runtime of a device's family sets of its model, by name; nothing where the family names none."""
+    runtime = family(device.kind).fields.get("runtime")
+    if runtime is None or runtime.sets is None:
+        return {}
+    setting = runtime.sets("eager")
+    return {**setting.switches, **setting.parameters}
 
 
 def pool_cycles(device: Device) -> float:

@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engine.analyses import depth_first
 from engine.devices import FAMILIES, family
 from engine.devices.common.contract import Rule
 from engine.published.prediction import Prediction
@@ -30,7 +29,7 @@ def known() -> dict[str, Any]:
 
 def rules() -> tuple[Rule, ...]:
     """What was read off published figures without being a number."""
-    return (*(rule for fam in map(family, FAMILIES) for rule in fam.rules), *depth_first.RULES)
+    return tuple(rule for fam in map(family, FAMILIES) for rule in fam.rules)
 
 
 def kind_of(tolerance: Any, prediction: Prediction, moves: Mapping[str, float]) -> str:

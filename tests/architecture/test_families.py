@@ -34,7 +34,6 @@ def test_no_other_room_names_a_family(package):
 
 
 READS = {
-    "engine/analyses/depth_first.py",  # frameworks of 2018 on ARM had no grouped convolution
     "engine/analyses/node/tilings.py",  # every tiling of a card's products
     "engine/cli/op.py",  # operators as measured on GPUs
     "engine/lab/host/measure/fused.py",  # this host is a CPU

@@ -117,14 +117,13 @@ def test_eager_names_are_unique_and_no_operator_reads_itself_or_a_later_one():
     and a walk to their channels never ended."""
     graph = bind(preset("node-video").scenario).graph
     for plain in (graph.phases[0], default_zoo().graph("mobilenet-v1").phases[0], named_like_added()):
-        for per_channel in (False, True):
-            ops = eager(plain, per_channel).ops
-            assert len({op.name for op in ops}) == len(ops)
-            before: set[str] = set()
-            every = {op.name for op in ops}
-            for op in ops:
-                assert not set(op.inputs) & (every - before), op.name
-                before.add(op.name)
+        ops = eager(plain).ops
+        assert len({op.name for op in ops}) == len(ops)
+        before: set[str] = set()
+        every = {op.name for op in ops}
+        for op in ops:
+            assert not set(op.inputs) & (every - before), op.name
+            before.add(op.name)
 
 
 def named_like_added() -> Phase:
