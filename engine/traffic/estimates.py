@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels.events.select import order_statistics
-
 QUANTILES = (0.50, 0.95, 0.99)
 
 
@@ -62,14 +60,13 @@ class Tail:
         value = float(pooled.mean())
         half = _half(np.array([g.sum() for g in groups]) - value * count, pooled.size, level)
         figures = [Estimate(value, value - half, value + half)]
-        centres = _order(pooled, [_rank(q, pooled.size) for q in QUANTILES])
-        ends = []
-        for q, centre in zip(QUANTILES, centres):
+        pooled.sort()
+        for q in QUANTILES:
+            centre = _at(pooled, _rank(q, pooled.size))
             within = np.array([np.count_nonzero(g <= centre) for g in groups])
             half = _half(within - within.sum() / pooled.size * count, pooled.size, level)
-            ends += [_rank(q - half, pooled.size), _rank(q + half, pooled.size)]
-        edges = iter(_order(pooled, ends))
-        figures += [Estimate(float(centre), float(next(edges)), float(next(edges))) for centre in centres]
+            low, high = (_at(pooled, _rank(q + side, pooled.size)) for side in (-half, half))
+            figures.append(Estimate(centre, low, high))
         return cls(*figures)
 
 
@@ -88,14 +85,11 @@ def _rank(share: float, n: int) -> int:
     return n if share >= 1.0 else max(0, math.ceil(share * n) - 1)
 
 
-def _order(sample: NDArray[np.float64], ranks: Sequence[int]) -> list[float]:
-    """Values at ranks of the sorted sample of times; 0 below its least and infinity above its greatest. [s]"""
-    inside = np.array(sorted({rank for rank in ranks if 0 <= rank < sample.size}), np.int64)
-    out = np.empty(inside.size, np.int64)
-    if inside.size:
-        order_statistics(sample.view(np.int64), inside, out)
-    values = dict(zip(inside.tolist(), out.view(np.float64).tolist()))
-    return [values.get(rank, 0.0 if rank < 0 else math.inf) for rank in ranks]
+def _at(ordered: NDArray[np.float64], rank: int) -> float:
+    """Value at a rank of a sorted sample of times; 0 below its least and infinity above its greatest. [s]"""
+    if 0 <= rank < ordered.size:
+        return float(ordered[rank])
+    return 0.0 if rank < 0 else math.inf
 
 
 def student_t(level: float, dof: int) -> float:

@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from model_zoo.families.blocks import OPERATIONS, elementwise, move
@@ -26,27 +27,14 @@ from model_zoo.importers.onnx.file import File, open_file, shown
 from model_zoo.importers.onnx.products import PRODUCTS, RECURRENT, attributes_of, axes_of
 from model_zoo.importers.onnx.shapes import MICROSOFT
 from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase, Sum, dim
+from model_zoo.plain import read_plain
 from model_zoo.schema import WorkloadError
 
 _INDICES = frozenset({6, 7, 12, 13})  # ONNX's numbers for INT32, INT64, UINT32 and UINT64
 _VIEWS = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-_KINDS = {  # ONNX names outside the vocabulary, by the kind that moves and computes alike
-    "Abs": "Relu", "And": "Mul", "ArgMin": "ArgMax", "BiasGelu": "Gelu", "CastLike": "Cast", "Ceil": "Relu",
-    "Celu": "Silu", "Cos": "Tanh", "CumSum": "Add", "DepthToSpace": "Transpose", "DynamicQuantizeLinear":
-    "QuantizeLinear", "Elu": "Silu", "Equal": "Sign", "Erf": "Tanh", "Exp": "Tanh", "Expand": "Tile",
-    "FastGelu": "Gelu", "Floor": "Relu", "GatherElements": "Split", "GatherND": "Split", "GlobalMaxPool":
-    "GlobalAveragePool", "Greater": "Sign", "GreaterOrEqual": "Sign", "GroupNormalization": "LayerNormalization",
-    "HardSigmoid": "Clip", "InstanceNormalization": "LayerNormalization", "LeakyRelu": "Relu", "Less": "Sign",
-    "LessOrEqual": "Sign", "Log": "Tanh", "LogSoftmax": "Softmax", "LpPool": "AveragePool", "Max": "Add",
-    "Mean": "Add", "Min": "Add", "Mish": "Gelu", "Mod": "Div", "Neg": "Relu", "Not": "Relu", "OneHot": "Tile",
-    "Or": "Mul", "PRelu": "Mul", "Pow": "Mul", "QuickGelu": "Silu", "Reciprocal": "Div", "ReduceL1": "ReduceSum",
-    "ReduceL2": "ReduceSum", "ReduceMean": "ReduceSum", "ReduceMin": "ReduceMax", "ReduceProd": "ReduceSum",
-    "ReduceSumSquare": "ReduceSum", "Round": "Relu", "ScatterElements": "Split", "ScatterND": "Split",
-    "Selu": "Silu", "SimplifiedLayerNormalization": "RMSNormalization", "Sin": "Tanh", "SkipLayerNormalization":
-    "LayerNormalization", "SkipSimplifiedLayerNormalization": "RMSNormalization", "Slice": "Split", "Softplus":
-    "Sigmoid", "Softsign": "Div", "SpaceToDepth": "Transpose", "Sqrt": "Div", "Sub": "Add", "Sum": "Add",
-    "ThresholdedRelu": "Clip", "Trilu": "Mul", "Upsample": "Resize", "Where": "Add", "Xor": "Mul",
-}  # fmt: skip
+_OPERATORS = read_plain(Path(__file__).with_name("operators.yaml"))
+_KINDS = {name: kind for kind, names in _OPERATORS["alike"].items() for name in names}
+_WHY = _OPERATORS["refused"]
 _LAID = _VIEWS | {"Transpose", "Expand", "Cast"}  # a cache is read as it lies, whatever form a product wants
 _APPENDS, _LAYS = "appends", "lays out"
 _MOVES = frozenset(
@@ -57,15 +45,6 @@ _POOLS = frozenset({"MaxPool", "AveragePool"})
 _REDUCED = frozenset({"ReduceSum", "ReduceMax", "ArgMax", "TopK"})
 _SKIPS = frozenset({"BiasGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})  # an addition on top
 _PARTED = RECURRENT | {"Attention"}  # several ops, named after the node
-_WHY = {
-    "If": "what runs depends on the data",
-    "Loop": "how often it runs depends on the data",
-    "Scan": "it holds a graph of its own",
-    "NonZero": "its size depends on the data",
-    "NonMaxSuppression": "its size depends on the data unless max_output_boxes_per_class is written in the file",
-    "Unique": "its size depends on the data",
-    "Compress": "its size depends on the data",
-}
 
 
 def _lookup(file: Survey, node: Any, name: str) -> list[Op]:

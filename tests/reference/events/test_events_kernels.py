@@ -5,7 +5,6 @@ import pytest
 
 from engine.kernels.events.measure import measure
 from engine.kernels.events.rng import fill_exponential, fill_gamma, mix, stream_key, uniform
-from engine.kernels.events.select import order_statistics
 from engine.kernels.events.streams import poisson_times
 from engine.kernels.jit import JIT_ENABLED
 
@@ -54,26 +53,6 @@ def test_gamma_moments(shape: float) -> None:
 
 
 _RANDOM = np.random.default_rng(0)
-SAMPLES = {
-    "exponential": _RANDOM.exponential(size=N),
-    "mostly ties": np.r_[np.ones(N - 40), _RANDOM.exponential(size=40)],
-    "last bits": 1.0 + 2.0**-52 * _RANDOM.integers(0, 5, N),
-    "all equal": np.full(9, 0.25),
-    "one": np.array([3.0]),
-    "with zeros": np.r_[np.zeros(50), _RANDOM.exponential(size=50)],
-    "wide": 10.0 ** _RANDOM.uniform(-300, 300, N),
-}
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_order_statistics_are_those_of_the_sorted_sample(name: str) -> None:
-    sample = SAMPLES[name]
-    ranks = np.unique((np.array([0, 0.01, 0.5, 0.500001, 0.95, 0.99, 1.0]) * (sample.size - 1)).astype(np.int64))
-    out = np.empty(ranks.size, np.int64)
-    before = sample.copy()
-    order_statistics(sample.view(np.int64), ranks, out)
-    np.testing.assert_array_equal(out.view(np.float64), np.sort(sample)[ranks])
-    np.testing.assert_array_equal(sample, before)
 
 
 def test_measure_equals_its_definition() -> None:
