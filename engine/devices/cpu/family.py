@@ -17,11 +17,11 @@ from engine.devices.common.contract import CollectiveWire, Compiled, DeviceFamil
 from engine.devices.common.counts import records
 from engine.devices.common.fabric import what_if_ratio
 from engine.devices.common.footprint import footprint
-from engine.devices.common.host_work import raw_features
+from engine.devices.common.host_work import FEATURE_OVERHEAD, HASH_CYCLES, raw_features
 from engine.devices.common.kv_cache import kv_format
+from engine.devices.common.model_file import model_file
 from engine.devices.cpu import model as M
 from engine.devices.cpu.flags import flags_of
-from engine.devices.cpu.parameters import ASSUMPTIONS, PARAMETERS, SWITCHES
 from engine.devices.cpu.record import StreamView, cpu_of, levels_of, peak, record, sizes_of, threads_of, wide_format
 from engine.devices.cpu.runtime import RUNTIME
 from engine.scenario.formats import BITS
@@ -212,6 +212,7 @@ def knobs(device: Device) -> tuple[Knob, ...]:
     return (Knob("threads", "Threads of a stream", tuple(range(1, max(1, int(cpu_of(device).cores.si)) + 1))),)
 
 
+MODEL = model_file(__file__)
 FAMILY = DeviceFamily(
     kind="cpu",
     title="CPU",
@@ -223,8 +224,8 @@ FAMILY = DeviceFamily(
     place=place,
     price=price,
     compiled=Compiled(record, _tables, M.price_points, other=_drawn),
-    parameters=PARAMETERS,
-    assumptions=ASSUMPTIONS,
+    parameters=(*MODEL.parameters, FEATURE_OVERHEAD, HASH_CYCLES),
+    assumptions=MODEL.assumptions,
     request=request,
     path=path,
     idles=idles,
@@ -232,7 +233,7 @@ FAMILY = DeviceFamily(
     activity=activity,
     knobs=knobs,
     tile=lambda job: (int(threads_of(job)),),
-    switches=SWITCHES,
+    switches=MODEL.switches,
     max_streams=lambda device: max(1, int(cpu_of(device).cores.si)),
     mixed=wide_format,
     collective=CollectiveWire(wide_format),

@@ -21,13 +21,12 @@ from engine.devices.common.contract import (
     Job,
     Knob,
     PacketPath,
-    Parameter,
     PhaseCost,
     Span,
-    Switch,
     Unsupported,
 )
 from engine.devices.common.footprint import footprint
+from engine.devices.common.model_file import model_file
 from engine.devices.smartnic.layer import (
     WORD_BITS,
     dram_of,
@@ -215,6 +214,7 @@ def knobs(device: Device) -> tuple[Knob, ...]:
     )
 
 
+MODEL = model_file(__file__)
 FAMILY = DeviceFamily(
     kind="smartnic",
     title="SmartNIC",
@@ -224,48 +224,14 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    parameters=(
-        Parameter("word_cycles", 42.65, "cycle", "calibrated",
-                  "Issue cycles of one 32-bit word on one engine: load, xor, count by shifts and masks, add, loop.",
-                  ("5G-042", "5G-043"), low=1.0),
-        Parameter("hop_cycles", 109.26, "cycle", "calibrated",
-                  "One notification from an executor to its neighbour in the chain.", ("5G-042", "5G-043"), low=1.0),
-        Parameter("threads_for_inference", 6.0, "1", "published", "Threads of an engine that may be executors.",
-                  source="document 003, section 5: 6 threads from each of 42 engines", low=1.0),
-        Parameter("offered_traffic", 10e9, "B/s", "published", "Traffic that comes to be forwarded beside inference.",
-                  source="document 003, section 5.3: 80 Gbit/s"),
-        Parameter("loaded_share", 0.626, "1", "calibrated",
-                  "Issue slots in use, of all engines', at which the card draws what its file lists under load: 1,344 "
-                  "layers a second of 4,096 neurons over 128 words.", ("5G-057", "5G-058"), low=0.01, high=1.0),
-        Parameter("burst_words", 16.0, "1", "assumed", "32-bit words of weights a thread fetches at once (64 B).",
-                  low=1.0),
-        Parameter("packet_cycles", 700.0, "cycle", "assumed",
-                  "Issue slots to forward a packet: at most 723, or packets of 512 B at line rate would want slots of "
-                  "the 43 engines with executors, which section 5.3 says they leave alone.", ("5G-052",), low=1.0),
-        Parameter("nic_path", 35e-6, "s", "published", "Request and answer through the NIC alone.",
-                  source="document 003, section 5.5"),
-    ),
-    assumptions=(
-        "Executors are spread over engines so that each island keeps its fast memories for packets.",
-        "Weights are read from their memory for every inference: batching gains nothing.",
-        "Waits for weights show in a layer's first burst, and beyond it where an engine has too few threads to hide "
-        "them: with the six of document 003 its figures leave no room for more (a neuron costs no more at 16k "
-        "neurons, past the cache, than at 4k).",
-    ),
+    parameters=MODEL.parameters,
+    assumptions=MODEL.assumptions,
     path=path,
     idles=idles,
     activity=activity,
     knobs=knobs,
     tile=lambda job: (int(executors_of(job)), int(PACKET)),
-    switches=(
-        Switch("network", "Network path", "A request arrives from another server and its answer is counted.", False),
-        Switch("weights-near", "Weights near", "Weights lie in the smallest on-chip memory that holds them, which "
-               "packets then lack; off: in the DRAM-backed one, as document 003 has them.", False),
-        Switch("whole-islands", "Whole islands", "Executors fill engine after engine of as few islands as hold them, "
-               "which forward nothing; off: spread over all islands, as document 003 has them.", False),
-        Switch("pipeline", "Pipeline", "Each layer has executors of its own, by its work, and streams pass them one "
-               "after the other; off: each stream has its executors, which run every layer.", False),
-    ),
+    switches=MODEL.switches,
     max_streams=_all_threads,
     packets=PacketPath(
         _all_threads,
@@ -275,4 +241,4 @@ FAMILY = DeviceFamily(
         packet_times,
         lambda device, size: tuple((m, read_cycles(device, m.name, size)) for m in _nic(device).memories),
     ),
-)  # fmt: skip
+)
