@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import emit
-from engine.scenario import Scenario, ScenarioError
-from engine.scenario.overrides import apply_all
+from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario.overrides import apply_all, parse_setting
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import boundary, brief
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from engine.traffic.serving import Serving
     from engine.traffic.traces.requests import RequestFile
 
+_AUTO_MOST = 64  # engines that are dealt to two pools in every way
 _ENGINE = {  # arguments that mean a serving engine -> fields of its scheduler
     "budget": "budget",
     "chunk": "chunked",
@@ -75,7 +76,7 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--asynchronous", action=flag, default=None, help="the next pass is formed while one runs")
     group.add_argument("--host-s", type=float, help="host's work for a pass [s]")
     group.add_argument("--sequence-s", type=float, help="host's work for a sequence of a pass [s]")
-    group.add_argument("--pools", metavar="P:D", help="disaggregated: engines that prefill and engines that decode")
+    group.add_argument("--pools", metavar="P:D", help="disaggregated: engines that prefill and that decode, or auto:N")
     group.add_argument("--port", type=float, default=50e9, help="network port of an engine [B/s] (default 400 Gbit/s)")
     group.add_argument("--token-bytes", type=float, help="keys and values of a token [B]; default: the scenario's")
     group.add_argument(
@@ -140,7 +141,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     """
     from engine.traffic.engines.calendar import serve, usual_requests
     from engine.traffic.engines.pass_times import engine_of, given_times
-    from engine.traffic.engines.pools import serve_pools
+    from engine.traffic.engines.pools import Pool, serve_pools
     from engine.traffic.scenario_load import priced
     from engine.traffic.sizes import Fixed
     from engine.traffic.traces.requests import read_requests
@@ -169,14 +170,27 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         cached = file.cached(scheduler.kv_blocks, scheduler.block, scheduler.replicas)[:count]
     if args.pools is None:
         report = serve(times, scheduler, load, inputs, outputs, count, cached=cached, limits=limits, seed=args.seed)
-        rates: dict[str, float | None] = {"output_tokens_per_s_per_device": report.output_tokens_per_s / devices}
+        rates: dict[str, Any] = {"output_tokens_per_s_per_device": report.output_tokens_per_s / devices}
     else:
         if cached is not None:
             raise ScenarioError(f"pools is {brief(args.pools)} beside a trace with hash_ids; give prefix-hit")
-        pools = _pools(args, scenario, times, scheduler, inputs.largest + outputs.largest, count)
-        report, rates = serve_pools(*pools, load, inputs, outputs, count, limits=limits, seed=args.seed), {}
+        first, second, network = _pools(args, scenario, times, scheduler, inputs.largest + outputs.largest, count)
+        best: Any = None
+        for many, more in _ratios(args.pools):
+            pair = (Pool(p.times, replace(p.scheduler, replicas=n)) for p, n in ((first, many), (second, more)))
+            ran = serve_pools(*pair, network, load, inputs, outputs, count, limits=limits, seed=args.seed)
+            rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
+            rank = (rate, -ran.e2e.mean.value)
+            best = (
+                max(best, (rank, f"{many}:{more}", ran), key=lambda one: one[0])
+                if best
+                else (rank, f"{many}:{more}", ran)
+            )
+        _, ratio, report = best
+        rates = {"pools": ratio}
     rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
-    return emit(report.as_dict() | rates, args.json, () if args.json else _lines(report))
+    shown = [*_lines(report), *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
+    return emit(report.as_dict() | rates, args.json, shown)
 
 
 def _pools(
@@ -187,21 +201,27 @@ def _pools(
     from engine.traffic.engines.pools import Network, Pool
     from engine.traffic.scenario_load import token_bytes
 
-    engines = args.pools.split(":")
-    if len(engines) != 2 or not all(part.isdecimal() and int(part) for part in engines):
-        raise ScenarioError(f"pools is {brief(args.pools)}; write engines that prefill and engines that decode, as 2:3")
     if scenario is None and args.prefill_set:
         raise ScenarioError(f"prefill-set is {brief(args.prefill_set[0])} beside given passes: both pools have those")
     first, each = (times, scheduler), args.token_bytes
     if scenario is not None:
         first = engine_of(apply_all(scenario, args.prefill_set), _scheduler(args), longest, count)
         each = token_bytes(scenario.with_(batch=1, outputs=1), longest) if each is None else each
-    many, more = (int(part) for part in engines)
-    return (
-        Pool(first[0], replace(first[1], replicas=many)),
-        Pool(times, replace(scheduler, replicas=more, prefix_hit=0.0)),
-        Network(each or 0.0, args.port),
-    )
+    return Pool(*first), Pool(times, replace(scheduler, prefix_hit=0.0)), Network(each or 0.0, args.port)
+
+
+def _ratios(text: str) -> list[tuple[int, int]]:
+    """Engines that prefill and engines that decode, of ``2:3``; every way to deal so many, of ``auto:5``."""
+    first, _, second = text.partition(":")
+    if not (second.isdecimal() and int(second) and (first == "auto" or (first.isdecimal() and int(first)))):
+        raise ScenarioError(
+            f"pools is {brief(text)}; write engines that prefill and engines that decode, as 2:3, or auto:5"
+        )
+    if first != "auto":
+        return [(int(first), int(second))]
+    if not 2 <= int(second) <= _AUTO_MOST:
+        raise ScenarioError(f"pools is {brief(text)}; 2 to {_AUTO_MOST} engines can be dealt to two pools")
+    return [(many, int(second) - many) for many in range(1, int(second))]
 
 
 def _traced(args: argparse.Namespace, file: RequestFile, process: Any) -> Any:
@@ -249,9 +269,7 @@ def capacity_together(
 
     ScenarioError for options of the one-limit search that this one has not.
     """
-    from engine.traffic.engines.operating_points import engine
-    from engine.traffic.plan import capacity_plan
-    from engine.traffic.scenario_load import node_facts
+    from engine.traffic.scenario_load import token_prices
     from engine.traffic.sla import agreed
 
     for name, usual in (("arrangement", "whole"), ("buckets", 1), ("places", None), ("request", "batch")):
@@ -265,23 +283,82 @@ def capacity_together(
     scheduler = _policy(args)
     if args.max_batch is not None:
         scheduler = replace(scheduler, max_seqs=args.max_batch)
-    carried = engine(scenario, scheduler, limits, serving.sizes, serving.outputs).most(arrivals)
-    node, notes = node_facts(scenario, carried, args.idle_w, args.node_usd)
-    plan = capacity_plan(demand, node, site, headroom=args.headroom, survives=args.survives)
+    best, tried = _arrangement(args, scenario, scheduler, limits, serving, arrivals, (demand, site))
+    own, carried, plan, notes = best
     point = carried.point
     assert point is not None
     nearest = max(limits, key=lambda name: (point.figure(name) or 0.0) / limits[name])
+    log = point.report.log
+    prices = token_prices(plan, own, float((log[:, 4] * log[:, 1]).sum() / log[:, 1].sum()))
     lines = [
+        *(f"{'best' if row is tried[0] else 'tried'}  {_row(row)}" for row in tried if len(tried) > 1),
         f"a node: {carried.message}; nearest its limit: {nearest}; most time goes to {point.binds}",
         *_lines(point.report),
         f"{point.tokens_per_s_per_device:,.4g} output tokens/s per device",
         plan.message,
+        *(f"{name.replace('_', ' ').replace('usd', '$')}: {value:.4g}" for name, value in prices.items()),
         *notes,
     ]
     figures = {"qps": carried.qps, "capacity_qps": carried.capacity_qps, "limit": point.binds, "nearest": nearest}
     rates = {name: getattr(point, name) for name in ("tokens_per_s_per_device", "tokens_per_s_per_user")}
-    document = {"node": figures | {"message": carried.message} | rates, "plan": plan.as_dict(), "notes": notes}
-    return emit(document | {"at_limit": point.report.as_dict(), "shares": dict(point.shares)}, args.json, lines)
+    document = {"node": figures | {"message": carried.message} | rates, "plan": plan.as_dict() | prices, "notes": notes}
+    document |= {"at_limit": point.report.as_dict(), "shares": dict(point.shares), "token": encode(own)}
+    return emit(document | ({"tried": tried} if len(tried) > 1 else {}), args.json, lines)
+
+
+def _row(row: dict[str, Any]) -> str:
+    return "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
+
+
+def _arrangement(
+    args: argparse.Namespace,
+    scenario: Scenario,
+    scheduler: Scheduler,
+    limits: dict[str, float],
+    serving: Serving,
+    arrivals: Any,
+    wanted: tuple[Demand, SiteFacts],
+) -> tuple[tuple[Scenario, Any, Any, Any], list[dict[str, Any]]]:
+    """Of what ``--vary`` allows, what carries the demand on fewest devices: its scenario, load and plan, and all tried.
+
+    Best first: by money where all have a price, else by devices. ScenarioError where none can carry it.
+    """
+    from engine.devices.common.contract import Unsupported
+    from engine.traffic.engines.operating_points import engine
+    from engine.traffic.engines.serving_sweep import varied
+    from engine.traffic.plan import capacity_plan
+    from engine.traffic.scenario_load import node_facts
+    from engine.traffic.service import TrafficError
+
+    found: list[tuple[float, dict[str, Any], Any]] = []
+    failed: list[dict[str, Any]] = []
+    for settings, own, rules in varied(scenario, scheduler, _varied(args.vary)):
+        try:
+            carried = engine(own, rules, limits, serving.sizes, serving.outputs).most(arrivals)
+            node, notes = node_facts(own, carried, args.idle_w, args.node_usd)
+            plan = capacity_plan(wanted[0], node, wanted[1], headroom=args.headroom, survives=args.survives)
+        except (ScenarioError, TrafficError, Unsupported) as why:
+            if not args.vary:
+                raise
+            failed.append(settings | {"problem": str(why)})
+            continue
+        row = settings | {"qps": carried.qps, "nodes": plan.nodes, "devices": plan.nodes * node.cards}
+        by = float(row["devices"]) if plan.usd_per_year is None else plan.usd_per_year
+        found.append((by, row | {"usd_per_year": plan.usd_per_year}, (own, carried, plan, notes)))
+    if not found:
+        raise ScenarioError(f"nothing of what may vary carries the demand: {failed[0]['problem']}")
+    found.sort(key=lambda one: one[0])
+    return found[0][2], [row for _, row, _ in found] + failed
+
+
+def _varied(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Axes of ``--vary PATH=VALUE,VALUE``; whole numbers as such."""
+    axes: dict[str, list[Any]] = {}
+    for text in texts:
+        path, listed = parse_setting(text)
+        words = {"on": True, "off": False}
+        axes[path] = [int(part) if part.isdecimal() else words.get(part, part) for part in listed.split(",")]
+    return axes
 
 
 def _limits(args: argparse.Namespace) -> dict[str, float]:

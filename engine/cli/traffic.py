@@ -23,6 +23,9 @@ _ARRIVALS = (
     "poisson, deterministic, gamma:CV, bursty:PEAK:SHARE:SECONDS, diurnal:PERIOD_S:RATE,RATE,... or trace:FILE.csv"
 )
 _LAWS = "fixed:N, uniform:LOW:HIGH, lognormal:MEAN:CV:MOST or mixed:SIZE=WEIGHT,SIZE=WEIGHT,..."
+_VARY = (
+    "with several limits: what may be chosen, as attention_dp=1,8 or serving.budget=2048,8192; the cheapest is taken"
+)
 _REQUESTS = 200_000
 _SIMULATE = """\
 A request is what `evaluate` prices: the scenario's batch at its lengths. Every figure comes with its 99% confidence
@@ -82,7 +85,8 @@ def add_traffic(commands: Any) -> None:
     p.add_argument(
         "--headroom", type=float, default=0.2, help="load on top of the peak to plan for (default 0.2: a fifth more)"
     )
-    p.add_argument("--survives", default="node", help="none, card, node or rack (default node)")
+    p.add_argument("--survives", default="node", help="none, card, node, domain or rack (default node)")
+    p.add_argument("--vary", action="append", default=[], metavar="PATH=V,V", help=_VARY)
     p.add_argument("--node-usd", type=float, help="price of a node where none is published")
     p.add_argument("--idle-w", type=float, help="power of an idle node where none is published")
     p.add_argument("--rack-slots", type=int, default=20, help="nodes a rack takes (default 20)")

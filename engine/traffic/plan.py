@@ -10,7 +10,7 @@ import numpy as np
 from engine.traffic.service import TrafficError, positive, whole
 
 FailureDomain = str
-DOMAINS = ("none", "card", "node", "rack")
+DOMAINS = ("none", "card", "node", "domain", "rack")
 _YEAR = 365.25 * 86_400.0
 _JOULES_PER_KWH = 3.6e6
 _MILLION = 1e6
@@ -58,6 +58,8 @@ class NodeFacts:
         Price of the whole node; None where there is none. [$]
     inferences : int
         Inferences a request holds, `engine.traffic.scenario_load.inferences_of`. [-]
+    domain : int
+        Nodes whose devices one switch joins (an NVLink domain), which fail with it. [-]
     """
 
     qps: float
@@ -67,6 +69,7 @@ class NodeFacts:
     capex_usd: float | None
     cards: int = 1
     inferences: int = 1
+    domain: int = 1
 
     def __post_init__(self) -> None:
         positive("qps", self.qps)
@@ -153,7 +156,8 @@ def capacity_plan(
 ) -> CapacityPlan:
     """Fewest nodes that carry the peak of ``demand`` plus ``headroom`` with the failure domain ``survives`` down.
 
-    ``card``: one accelerator of one node (its node carries (n-1)/n). ``node``: one node. ``rack``: the fullest rack.
+    ``card``: one accelerator of one node (its node carries (n-1)/n). ``node``: one node. ``domain``: all nodes that one
+    switch joins. ``rack``: the fullest rack.
     Load is spread evenly over all nodes; a node's power is linear in its busy share from idle to busy (estimate).
     Racks fill one after the other, as far as slots and power allow. Headroom in [-], a share of the peak.
     TrafficError for an unknown domain or a rack that holds no node.
@@ -169,13 +173,14 @@ def capacity_plan(
     bare = _enough(need / node.qps)
     if survives == "card":
         nodes = _enough(need / node.qps + 1.0 / node.cards)
-    elif survives == "node":
-        nodes = bare + 1
+    elif survives in ("node", "domain"):
+        nodes = bare + (node.domain if survives == "domain" else 1)
     elif survives == "rack":
         nodes = bare + per_rack  # racks fill one by one, so the first is full and what is beyond it must do
     else:
         nodes = bare
-    lost = {"none": 0.0, "card": 1.0 / node.cards, "node": 1.0, "rack": float(min(per_rack, nodes))}[survives]
+    down = {"card": 1.0 / node.cards, "node": 1.0, "domain": float(node.domain), "rack": float(per_rack)}
+    lost = min(down.get(survives, 0.0), float(nodes))
     racks = math.ceil(nodes / per_rack)
     use = np.asarray(demand.qps) / (nodes * node.full_qps)
     watts = nodes * (node.idle_w + (node.busy_w - node.idle_w) * use) * site.pue

@@ -5,6 +5,7 @@ Estimates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -23,7 +24,7 @@ from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario
 from engine.scenario.overrides import apply
-from engine.traffic.plan import NodeFacts
+from engine.traffic.plan import CapacityPlan, NodeFacts
 from engine.traffic.policies import Policy, TandemQueue, single
 from engine.traffic.service import Service, TrafficError, whole
 
@@ -247,4 +248,24 @@ def node_facts(
         notes += extra
     cards = max(1, plan.devices_used[0])
     full = max(carried.qps, carried.capacity_qps)
-    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, inferences_of(scenario, request)), tuple(notes)
+    joined = max((wire.joins for wire in bound.wires if math.isfinite(wire.joins)), default=0)
+    each = inferences_of(scenario, request)
+    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, each, max(1, joined // cards)), tuple(notes)
+
+
+def token_prices(plan: CapacityPlan, scenario: Scenario, running: float) -> dict[str, float]:
+    """Cost of a million tokens in a plan: of all, of those that are read, and of those that are written. [USD]
+
+    A request's share of the plan goes to its prompt and its answer as `evaluate` shares a batch of ``running`` [-] out.
+    Empty without a price. An estimate.
+    """
+    report = evaluate(scenario.with_(batch=max(1, round(running))))
+    usd, apart = plan.usd_per_million, (report.usd_per_million_input, report.usd_per_million_output)
+    if usd is None or apart[0] is None or apart[1] is None:
+        return {}
+    lengths = scenario.inputs, scenario.outputs
+    whole = sum(each * tokens for each, tokens in zip(apart, lengths, strict=True))
+    result = {"usd_per_million_tokens": usd / sum(lengths)}
+    for name, each in zip(("input", "output"), apart, strict=True):
+        result[f"usd_per_million_{name}_tokens"] = usd * each / whole
+    return result

@@ -20,6 +20,7 @@ from engine.devices.common.contract import Unsupported
 from engine.kernels.events.closed_forms import ANSWER, POINT, steady_points
 from engine.kernels.search.pareto import front_mask
 from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario.overrides import apply
 from engine.scenario.token import brief
 from engine.sweep.goals import Limit
 from engine.sweep.space import Axis, Space, axis_values, space_of
@@ -226,6 +227,27 @@ class _Found:
         gap = np.nan if report.tpot is None else report.tpot.mean.value
         first = (report.steady_ttft or report.ttft).mean.value
         self.figures[at] = [report.requests_per_s, first, gap, point.tokens_per_s_per_device, 1.0 / gap]
+
+
+def varied(
+    scenario: Scenario, scheduler: Scheduler, axes: Mapping[str, Sequence[Any]]
+) -> Iterator[tuple[dict[str, Any], Scenario, Scheduler]]:
+    """A scenario and its scheduler with every choice of axes as `serving_sweep` has them, clients and policy apart.
+
+    TrafficError or ScenarioError for an axis or a value that there is none of.
+    """
+    for values in itertools.product(*axes.values()):
+        settings = dict(zip(axes, values, strict=True))
+        own, rules = scenario, scheduler
+        for path, value in settings.items():
+            name = path.removeprefix(HEAD)
+            if name == path:
+                own = apply(own, path, value)
+            elif name in ("clients", "policy") or name not in LEVERS:
+                raise TrafficError(f"axis {path[:60]}: serving has {', '.join(list(LEVERS)[2:])} here")
+            else:
+                rules = replace(rules, **{name: value})
+        yield settings, own, rules
 
 
 def scheduler_of(choice: Mapping[str, Any]) -> Scheduler:

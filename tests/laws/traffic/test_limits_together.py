@@ -5,6 +5,7 @@ import json
 import pytest
 
 from engine.cli.main import main
+from engine.scenario import decode
 from tests.each import each
 
 TARGET = ("--system", "h100-sxm", "--workload", "llama3.1-8b", "--inputs", "512", "--outputs", "64", "--demand", "20")
@@ -37,7 +38,65 @@ def test_a_run_says_its_tokens_a_second_per_device_and_per_user(capsys) -> None:
     assert data["output_tokens_per_s_per_user"] == pytest.approx(1 / data["tpot_s"]["p50"])
 
 
+MIXTURE = (
+    "--system",
+    "h200-sxm",
+    "--workload",
+    "qwen3-30b-a3b",
+    "--devices",
+    "8",
+    "--inputs",
+    "512",
+    "--outputs",
+    "64",
+)
+
+
+def test_what_may_vary_is_tried_and_the_cheapest_that_carries_the_demand_is_taken(capsys) -> None:
+    asked = ["capacity", *MIXTURE, "--demand", "300", "--sla", "ttft:p99=500ms,tpot:p50=10ms", "--node-usd", "300000"]
+    varied = ("--vary", "attention_dp=1,8", "--vary", "serving.budget=1024,8192", "--vary", "expert_parallel=1,3,8")
+    assert main([*asked, *varied, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert len(data["tried"]) == 12
+    priced = [row["usd_per_year"] for row in data["tried"] if "problem" not in row]
+    assert priced == sorted(priced)
+    assert len(priced) == 8
+    assert all("expert_parallel is 3" in row["problem"] for row in data["tried"] if row["expert_parallel"] == 3)
+    best = {name: value for name, value in data["tried"][0].items() if name in ("attention_dp", "expert_parallel")}
+    assert {name: getattr(decode(data["token"]), name) for name in best} == best
+    budget = ("--set", f"attention_dp={best['attention_dp']}", "--set", f"expert_parallel={best['expert_parallel']}")
+    only = f"serving.budget={data['tried'][0]['serving.budget']}"
+    assert main([*asked, *budget, "--vary", only, "--json"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert alone["node"]["qps"] == data["node"]["qps"]
+    assert alone["plan"] == data["plan"]
+
+
+def test_a_plan_prices_tokens_read_and_written_apart_and_together(capsys) -> None:
+    plan = carried(capsys, "ttft:p99=1s,tpot:p50=30ms", "--node-usd", "30000")["plan"]
+    read, written = (plan[f"usd_per_million_{name}_tokens"] for name in ("input", "output"))
+    assert 0 < read < written
+    assert 512 * read + 64 * written == pytest.approx(plan["usd_per_million"])
+    assert plan["usd_per_million_tokens"] == pytest.approx(plan["usd_per_million"] / 576)
+
+
+def test_a_domain_down_takes_all_nodes_that_its_switch_joins(capsys) -> None:
+    """Eight devices of an NVLink switch are eight nodes of one device each."""
+    node, domain = (carried(capsys, "ttft:p99=1s,tpot:p50=30ms", "--survives", s)["plan"] for s in ("node", "domain"))
+    assert domain["nodes"] == node["nodes"] + 7
+    assert domain["degraded_qps"] == pytest.approx(node["degraded_qps"])
+    assert "with one domain down" in domain["message"]
+
+
 REFUSED = {
+    "axis serving.clients: serving has budget, chunked": ("ttft:p99=1s,tpot:p50=20ms", "--vary", "serving.clients=3"),
+    "nothing of what may vary carries the demand: attention_dp": (
+        "ttft:p99=1s",
+        "--policy",
+        "vllm",
+        "--vary",
+        "attention_dp=3",
+    ),
     "No load keeps the limits": ("ttft:p99=1ns,tpot:p50=20ms",),
     "several together are of ttft, tpot, itl and e2e": ("ttft:p95=1s,tpot:p50=20ms",),
     "sla is 'soon'": ("soon,tpot:p50=20ms",),

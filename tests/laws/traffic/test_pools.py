@@ -1,5 +1,6 @@
 """Disaggregated serving: transfers share ports fairly, nothing is lost, and limits in closed form."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -74,6 +75,14 @@ def test_the_command_serves_pools_and_refuses_in_a_sentence(capsys, tmp_path) ->
     given = ["simulate", "--passes", str(file), "--inputs", "256", "--outputs", "32", "--clients", "8"]
     assert main([*given, "--pools", "1:2", "--json"]) == 0
     assert '"requests_per_s"' in capsys.readouterr().out
+    rates = {}
+    for pools in ("1:3", "2:2", "3:1", "auto:4"):
+        assert main([*given, "--pools", pools, "--json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        rates[data["pools"]] = max(data["requests_per_s"], rates.get(data["pools"], 0.0))
+    assert data["requests_per_s"] == max(rates.values())
+    assert main([*given, "--pools", "auto:1"]) == 2
+    assert "2 to 64 engines can be dealt to two pools" in capsys.readouterr().err
     assert main([*given, "--pools", "2"]) == 2
     assert "pools is '2'; write engines that prefill" in capsys.readouterr().err
     with pytest.raises(TrafficError, match="port_b_per_s is 0"):
