@@ -250,7 +250,7 @@ def node_facts(
     full = max(carried.qps, carried.capacity_qps)
     joined = max((wire.joins for wire in bound.wires if math.isfinite(wire.joins)), default=0)
     each = inferences_of(scenario, request)
-    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, each, max(1, joined // cards)), tuple(notes)
+    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, each, max(1, int(joined // cards))), tuple(notes)
 
 
 def token_prices(plan: CapacityPlan, scenario: Scenario, running: float) -> dict[str, float]:
@@ -260,12 +260,12 @@ def token_prices(plan: CapacityPlan, scenario: Scenario, running: float) -> dict
     Empty without a price. An estimate.
     """
     report = evaluate(scenario.with_(batch=max(1, round(running))))
-    usd, apart = plan.usd_per_million, (report.usd_per_million_input, report.usd_per_million_output)
-    if usd is None or apart[0] is None or apart[1] is None:
+    usd, read, written = plan.usd_per_million, report.usd_per_million_input, report.usd_per_million_output
+    if usd is None or read is None or written is None:
         return {}
-    lengths = scenario.inputs, scenario.outputs
-    whole = sum(each * tokens for each, tokens in zip(apart, lengths, strict=True))
-    result = {"usd_per_million_tokens": usd / sum(lengths)}
-    for name, each in zip(("input", "output"), apart, strict=True):
-        result[f"usd_per_million_{name}_tokens"] = usd * each / whole
-    return result
+    whole = read * scenario.inputs + written * scenario.outputs
+    return {
+        "usd_per_million_tokens": usd / (scenario.inputs + scenario.outputs),
+        "usd_per_million_input_tokens": usd * read / whole,
+        "usd_per_million_output_tokens": usd * written / whole,
+    }
