@@ -24,17 +24,20 @@ from engine.devices.cpu import model as M
 from engine.devices.cpu.flags import flags_of
 from engine.devices.cpu.record import StreamView, cpu_of, levels_of, peak, record, sizes_of, threads_of, wide_format
 from engine.devices.cpu.runtime import RUNTIME
-from engine.scenario.formats import BITS
+from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo import table as T
 from model_zoo.ops import Graph, Phase
 
 
 def formats(device: Device) -> tuple[str, ...]:
-    """Formats its cores have arithmetic for, fastest first; binary where the spec gives a population-count rate."""
+    """Formats its cores have arithmetic for, fastest first; then weights alone narrower, which any core unpacks.
+
+    Binary where the spec gives a population-count rate.
+    """
     cpu = cpu_of(device)
     result = sorted((f for f in cpu.flop_per_cycle if f != "binary"), key=lambda f: -cpu.flop_per_cycle[f].si)
-    return (*result, *(["binary"] if cpu.popcount_bits_per_cycle is not None else []))
+    return (*result, *sorted(WEIGHT_ONLY), *(["binary"] if cpu.popcount_bits_per_cycle is not None else []))
 
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:

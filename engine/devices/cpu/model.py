@@ -106,6 +106,7 @@ class Record(NamedTuple):
     pool_cycles: int
     step_overhead: int
     requantise_cycles: int
+    unpack_cycles: int
     range_cycles: int
     width_exponent: int
     core_dram: int
@@ -459,6 +460,7 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
                 else:
                     reached = _of(rec, R.wide_conv) if convolves else _of(rec, R.wide_gemm)
                 busy = flops / (roof * reached * useful)
+                busy += weights / vector * _of(rec, R.unpack_cycles)
                 if low and requantised:
                     busy += writes / vector * _of(rec, R.requantise_cycles)
         else:

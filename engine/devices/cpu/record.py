@@ -16,7 +16,7 @@ from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
 from engine.devices.common.contract import Job
 from engine.devices.cpu import model as M
-from engine.scenario.formats import BITS
+from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Cpu, Device, MemoryLevel
 from model_zoo.ops import Graph
 
@@ -33,6 +33,8 @@ def peak(device: Device, format: str) -> float:
         if cpu.popcount_bits_per_cycle is None:
             return 0.0
         return cpu.cores.si * cpu.clock.si * 2.0 * cpu.popcount_bits_per_cycle.si
+    if format in WEIGHT_ONLY:  # products unpack the weights and multiply in the wide format
+        format = wide_format(device, format)
     return cpu.cores.si * clock_of(device, format) * cpu.flop_per_cycle[format].si
 
 
@@ -187,8 +189,13 @@ class StreamView:
 
     @cached_property
     def low(self) -> str:
-        """The scenario's format, for products."""
-        return self.wide if self.job.format == "binary" else self.job.format
+        """The format that products multiply in."""
+        return self.wide if self.job.format in ("binary", *WEIGHT_ONLY) else self.job.format
+
+    @property
+    def packed(self) -> bool:
+        """Whether weights alone are narrow."""
+        return self.job.format in WEIGHT_ONLY
 
     def share_of_peak(self, format: str) -> float:
         """The stream's share of a peak. [FLOP/s]"""
@@ -320,7 +327,8 @@ FIELD_OF: dict[str, Callable[[StreamView], float]] = {
     "shared": lambda view: view.shared,
     "weights_total": lambda view: view.parameters(0),
     "tables_total": lambda view: view.parameters(1),
-    "weight_bytes": lambda view: BITS[view.low] / 8,
+    "weight_bytes": lambda view: BITS[view.job.format if view.packed else view.low] / 8,
+    "unpack_cycles": lambda view: view.model["unpack_cycles"] if view.packed else 0.0,
     "wide_bytes": lambda view: BITS[view.wide] / 8,
     "quantised": lambda view: float(BITS[view.low] < BITS[view.wide]),
     "private_latency": lambda view: _printed(view.levels.own, "latency") or view.model["private_latency"],

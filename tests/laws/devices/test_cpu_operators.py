@@ -110,3 +110,17 @@ def test_a_sample_more_is_never_faster(device, net, batch, threads):
     less, more = (family.price(job(device, net, batch=b, tile=tile)) for b in (batch, batch + 1))
     kinds = [op.contraction and op.kind != "Conv" for op in job(device, net).ops]
     assert (more.seconds.sum(1)[kinds] >= less.seconds.sum(1)[kinds] * (1 - 1e-9)).all()
+
+
+def test_narrow_weights_alone_save_their_bytes_where_one_row_is_multiplied():
+    """A token decoded reads every weight once; a prompt multiplies as before and unpacks them beside."""
+    wide, w8, w4 = (job("xeon-8280l", "gpt2-1.5b", phase=1, format=f) for f in ("fp32", "w8a16", "w4a16"))
+    far = [family.price(j).offchip.sum() for j in (wide, w8, w4)]
+    assert far[1] / far[0] == pytest.approx(8.5 / 32, rel=0.1)
+    assert far[2] / far[0] == pytest.approx(4.5 / 32, rel=0.15)
+    times = [family.price(j).total_s for j in (wide, w8, w4)]
+    assert times[0] > 2.5 * times[1] > 3.0 * times[2]
+    prompts = [job("xeon-8280l", "gpt2-1.5b", phase=0, length=512.0, format=f) for f in ("fp32", "w4a16")]
+    usual, packed = (family.price(j) for j in prompts)
+    assert packed.seconds[:, 0].sum() > usual.seconds[:, 0].sum()
+    assert packed.seconds[:, 0].sum() < 1.2 * usual.seconds[:, 0].sum()
