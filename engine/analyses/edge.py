@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.analyses.depth_first import EAGER, DepthFirstComparison, compare
 from engine.analyses.split import SplitPoint, split_points
 from engine.cost.error_bands import widest
-from engine.cost.report import ErrorBand
+from engine.cost.report import ErrorBand, Report
 from engine.devices import FAMILIES, family
 from engine.evaluate import evaluate
 from engine.plan.schemes import second_executor
-from engine.resolve.bind import bind, own_model
+from engine.resolve.bind import Bound, bind, own_model
 from engine.scenario import Scenario, ScenarioError
-from hardware_specs.schema import Device
+from hardware_specs.catalog import default_catalog
+from hardware_specs.schema import Device, DeviceGroup, System
 
 PACKETS: tuple[int, ...] = (64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1280, 1518)
 """Ethernet frames at which forwarding is asked. [B]"""
@@ -85,6 +86,89 @@ def forwarding(
         raise ScenarioError(f"busy is {busy:g}; allowed: 0 to 1")
     cycles, least, rates = path.beside(device, sizes, executors, busy, own_model(device, model or {}))
     return Forwarding(executors, busy, path.line(device), cycles, least, tuple(sizes), rates)
+
+
+@dataclass(frozen=True)
+class NodeShare:
+    """What an executor of a node adds to it, or all of them together, beside a machine that waits. Estimates."""
+
+    name: str
+    throughput_per_s: float
+    above_idle_w: float | None
+    wall_w: float | None  # with the machine that waits
+    capex_usd: float | None
+    batch: int
+    latency_s: float
+
+    @property
+    def per_watt(self) -> float | None:
+        """Work a joule, at the wall. [1/J]"""
+        return self.throughput_per_s / self.wall_w if self.wall_w else None
+
+
+def host_and_nic(scenario: Scenario, limit_s: float = 7e-3) -> tuple[NodeShare, NodeShare, NodeShare]:
+    """A host, its network processor, and both at once on requests of one network, each at the rate of its own.
+
+    The host takes the largest batch (a power of two) on each of its cores that stays under `limit_s` [s], as document
+    003 has it in section 5.2; the NIC takes what the scenario says. They share nothing but packets: the host's requests
+    cross the NIC, whose threads for packets have to pass them. ScenarioError where a system has no such pair.
+    """
+    bound = bind(scenario)
+    host, nic = bound.host, nic_of(scenario)
+    if nic is None or bound.device != nic or host is None or "on-path" not in bound.system.schemes:
+        raise ScenarioError(f"{bound.system.name} has no network processor before a host: agilio-cx is one")
+    path, size = family(nic.kind).packets, max(64, int(bound.graph.input_elements.at(1, scenario.inputs) / 8.0))
+    assert path is not None
+    idle = bound.system.extra_power.si if bound.system.extra_power is not None else 0.0
+    alone = _largest_batch(bound, host, limit_s)
+    shares = []
+    for report, device in ((alone, host), (evaluate(scenario.with_(scheme="on-path", batch=1)), nic)):
+        above = None if report.power_w is None else report.power_w - idle
+        price, batch = device.price.si if device.price is not None else None, report.scenario.batch
+        rate = report.throughput_per_s
+        shares.append(NodeShare(device.name, rate, above, report.power_w, price, batch, report.latency_s))
+    each = scenario.tile[0] if scenario.tile else path.usual(nic)
+    passed = forwarding(nic, min(each * scenario.streams, path.most(nic)), (size,), bound.model)
+    first, second = shares
+    first = replace(first, throughput_per_s=min(first.throughput_per_s, passed.bytes_per_s[0] / size))
+    above, price = _sum(first.above_idle_w, second.above_idle_w), _sum(first.capex_usd, second.capex_usd)
+    rate, slower = first.throughput_per_s + second.throughput_per_s, max(first.latency_s, second.latency_s)
+    name = f"{host.name} and {nic.name}"
+    return first, second, NodeShare(name, rate, above, _sum(above, idle), price, first.batch, slower)
+
+
+def _sum(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a + b
+
+
+def _largest_batch(bound: Bound, host: Device, limit_s: float) -> Report:
+    """The scenario's network on all cores of its host, in the largest batch on each that stays under a limit [s]."""
+    s, most = bound.scenario, family(host.kind).max_streams
+    own = System(
+        schema_version=1,
+        id="host-alone",
+        name=host.name,
+        summary="The host of a network processor.",
+        topology="single",
+        devices=(DeviceGroup(device=host.id, count=1),),
+        extra_power=bound.system.extra_power,
+    )
+    catalog, best = default_catalog().with_system(own), None
+    asked = Scenario(
+        system="host-alone",
+        workload=s.workload,
+        precision=s.precision,
+        params=s.params,
+        streams=most(host) if most else 1,
+        costs=s.costs,
+    )
+    for batch in (2**i for i in range(13)):
+        report = evaluate(asked.with_(batch=batch), catalog)
+        if best is not None and report.latency_s > limit_s:
+            break
+        best = report
+    assert best is not None
+    return best
 
 
 def depth_first_of(scenario: Scenario) -> DepthFirstComparison:

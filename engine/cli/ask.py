@@ -78,6 +78,11 @@ def _forward(p: argparse.ArgumentParser) -> None:
     p.add_argument("--busy", type=float, default=1.0, help="share of their engines' issue slots they take (default 1)")
 
 
+def _host(p: argparse.ArgumentParser) -> None:
+    add_scenario(p)
+    p.add_argument("--limit-ms", type=float, default=7.0, help="longest batch on a core of the host (default 7)")
+
+
 ANALYSES: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Answer]] = {
     "machine": ("units, fabric, tiles and arithmetic of an FPGA processor", add_scenario, machine.machine),
     "microservice": ("a pool of accelerators behind the network", _microservice, machine.microservice),
@@ -87,6 +92,7 @@ ANALYSES: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Answer
     "split": ("every cut of a network between two executors, and the best", _split, edge.split),
     "camera": ("where to analyse a camera's frames: far edge, metro edge, core, or cut", _camera, edge.camera),
     "forward": ("packets a SmartNIC passes on while it infers", _forward, edge.forward),
+    "host-nic": ("a host and its SmartNIC at once: rate, watts and money", _host, edge.host),
     "fuse": ("a network breadth first and depth first: time, traffic, tiles", add_scenario, edge.fuse),
 }
 """What it says, its arguments and its answer, by the name it is asked by."""

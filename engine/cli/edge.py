@@ -129,6 +129,20 @@ def forward(args: argparse.Namespace) -> _Answer:
     return asdict(result), sentences
 
 
+def host(args: argparse.Namespace) -> _Answer:
+    """A host and its network processor at once: rate, watts above idle and at the wall, money. Estimates."""
+    from engine.analyses.edge import host_and_nic
+
+    if not 0 < args.limit_ms < math.inf:
+        raise ScenarioError(f"limit-ms is {args.limit_ms}; allowed: above 0")
+    shares = host_and_nic(changed(args), args.limit_ms / 1e3)
+    first, _, both = shares
+    sentences = [f"together {both.throughput_per_s / first.throughput_per_s - 1:.1%} more than the host alone"]
+    if both.per_watt and first.per_watt:
+        sentences.append(f"work a joule at the wall {both.per_watt / first.per_watt - 1:+.1%}")
+    return [asdict(share) | {"per_watt": share.per_watt} for share in shares], sentences
+
+
 def fuse(args: argparse.Namespace) -> _Answer:
     """A network breadth first and depth first: time, traffic, tiles. Estimates."""
     from engine.analyses.edge import depth_first_of

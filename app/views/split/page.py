@@ -15,7 +15,7 @@ from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose, switch
 from app.views.split import charts, texts
 from engine.analyses.camera import TIERS, Camera, CameraNetwork, Cascade, Tier, p99_s
-from engine.analyses.edge import bands_of_cuts, cuts, depth_first_of, executors, forwarding, nic_of
+from engine.analyses.edge import bands_of_cuts, cuts, depth_first_of, executors, forwarding, host_and_nic, nic_of
 from engine.analyses.split import Goal, SplitPoint, best_split
 from engine.cost.report import Report
 from engine.devices import family
@@ -232,6 +232,32 @@ def packets(scenario: Scenario, report: Report | None) -> None:
         parts.table(frame, texts.MEMORIES_ALT, {"Size (kB)": size})
 
 
+def together(scenario: Scenario) -> None:
+    """A host and its network processor at once."""
+    try:
+        shares = host_and_nic(scenario)
+    except (ScenarioError, Unsupported):
+        return
+    first, _, both = shares
+    gain = both.throughput_per_s / first.throughput_per_s - 1
+    per_joule = both.per_watt / first.per_watt - 1 if both.per_watt and first.per_watt else None
+    answer = texts.TOGETHER_ANSWER.format(gain=fmt.percent(gain), per_joule=fmt.percent(per_joule))
+    with parts.card(texts.TOGETHER, answer):
+        frame = pd.DataFrame(
+            {
+                "What runs": [share.name for share in shares],
+                "Batch": [share.batch for share in shares],
+                "Requests per second": [share.throughput_per_s for share in shares],
+                "Above idle (W)": [share.above_idle_w for share in shares],
+                texts.WALL_COLUMN: [share.wall_w for share in shares],
+                texts.JOULE_COLUMN: [share.per_watt for share in shares],
+                "Price (USD)": [share.capex_usd for share in shares],
+            }
+        )
+        parts.table(frame, texts.TOGETHER_ALT)
+        st.caption(texts.TOGETHER_CAPTION)
+
+
 def depth_first(scenario: Scenario, report: Report) -> None:
     """Breadth first against depth first."""
     try:
@@ -262,6 +288,7 @@ def show() -> None:
         camera(scenario)
     if report is not None:
         packets(scenario, report)
+        together(scenario)
         depth_first(scenario, report)
     parts.footer(report)
 

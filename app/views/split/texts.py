@@ -38,6 +38,15 @@ PLACES_CAPTION = (
 WHAT_IFS_CAPTION = "What-ifs and layer formats are of the scenario's own system; these machines are the catalog's."
 FORWARDING_ANSWER = "with {executors} executors busy, line rate from {size:.0f} B up; some smaller packets are dropped"
 FORWARDING_ALT = "Forwarded traffic against packet size: {answer}."
+TOGETHER = "Host and network processor at once"
+TOGETHER_ANSWER = "{gain} more requests than the host alone, {per_joule} more for each joule at the wall"
+WALL_COLUMN = "At the wall (W)"
+JOULE_COLUMN = "Per joule at the wall"
+TOGETHER_ALT = "Rate, power and price of the host, of the network processor and of both"
+TOGETHER_CAPTION = (
+    "The host takes the largest batch on each core that stays under 7 ms, the network processor what is set here. Each "
+    "has requests of its own; the host's cross the network processor. At the wall is with the machine that waits."
+)
 WAIT_COLUMN = "Wait for 64 B (cycles)"
 MEMORIES_ALT = "Memories of the network processor with latency and width"
 DEPTH_FIRST_ANSWER = "{speedup} as fast, {depth} moved instead of "

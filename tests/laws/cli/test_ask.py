@@ -19,6 +19,7 @@ ASKED = {
     "split": ["preset:alexnet-split"],
     "camera": ["mobilenet-v1"],
     "forward": [],
+    "host-nic": ["preset:tonic-fc"],
     "fuse": ["--system", "arm-edge", "--workload", "mobilenet-v1", "--precision", "fp32"],
 }
 

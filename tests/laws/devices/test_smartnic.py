@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.analyses.edge import forwarding, nic_of
+from engine.analyses.edge import forwarding, host_and_nic, nic_of
 from engine.devices.common.contract import Job, Unsupported
 from engine.devices.smartnic import family, layer, slots
 from engine.devices.smartnic.memory import WeightPlacement, answer_cycles, home_of, input_cycles
 from engine.evaluate import evaluate
 from engine.resolve.bind import named
+from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -417,3 +418,18 @@ def test_forwarding_is_answered_with_the_what_ifs_of_the_report(overrides):
     busy = layer.slots_of(job(4096)) / report.latency_s / (43 * nic.smartnic.clock.si)
     (rate,) = forwarding(nic, 256, (64,), named(s).model, busy).bytes_per_s
     assert any(f"{rate * 8e-9:.1f} Gbit/s of 64 B packets pass" in said.text for said in report.assumptions)
+
+
+def test_a_host_and_its_nic_at_once_are_the_sum_of_both_in_rate_watts_and_price():
+    """The document's conclusion: 5% more work for half a percent more power, 3.9% more of it a joule."""
+    asked = {"system": "agilio-cx", "workload": "binary-fc-4096", "precision": "binary"}
+    host, nic, both = host_and_nic(Scenario(**asked))
+    alone = evaluate(PRESETS["bnn-exec-fc"].scenario)
+    assert (host.throughput_per_s, host.wall_w) == pytest.approx((alone.throughput_per_s, alone.power_w))
+    assert nic.throughput_per_s == evaluate(Scenario(**asked)).throughput_per_s
+    assert both.throughput_per_s == host.throughput_per_s + nic.throughput_per_s
+    assert both.wall_w == pytest.approx(69.4 + host.above_idle_w + nic.above_idle_w)
+    assert both.capex_usd == host.capex_usd + nic.capex_usd
+    assert 100 * (both.per_watt / host.per_watt - 1) == pytest.approx(3.9, rel=0.1)
+    with pytest.raises(ScenarioError, match="has no network processor before a host"):
+        host_and_nic(Scenario(system="xeon-e5-2650", workload="alexnet", precision="fp32"))
