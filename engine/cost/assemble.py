@@ -123,7 +123,7 @@ class Figures:
         ]
 
     def global_of(self, which: int) -> float:
-        """A number of `engine.cost.figures.GLOBALS`: counts and shares [-], [W], [USD]."""
+        """A number of the globals of `engine.cost.layout`: counts and shares [-], [W], [USD]."""
         return float(self.rows[self.layout.globals + which, 0])
 
     def drawn(self, name: str) -> float:

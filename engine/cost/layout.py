@@ -18,30 +18,9 @@ LINKS_ROW = RESOURCES.index("links")
 HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden", "setup_s", "host_s")
 HOPS = len(HOP)
 MESSAGES, BYTES, PIECES, START, SPEED, HIDDEN, SETUP, COMMANDS = range(HOPS)
-GLOBALS = (
-    "units",
-    "units_request",
-    "streams",
-    "batches",
-    "power",
-    "idle",
-    "price",
-    "years",
-    "utilisation",
-    "pue",
-    "kwh",
-    "host_idle_w",
-    "host_max_w",
-    "host_cores",
-    "parsing_cores",
-    "cap_w",
-    "floor_w",
-    "lowest_clock",
-    "voltage_slope",
-    "clock_reach",
-)
+# globals of a plan: [-], [W], [USD], [a], [USD/kWh] and counts of cores
 UNITS, UNITS_REQUEST, STREAMS, BATCHES, POWER, IDLE, PRICE, YEARS, UTILISATION, PUE, KWH = range(11)
-HOST_IDLE, HOST_MAX, HOST_CORES, PARSING_CORES, CAP, FLOOR, LOWEST, SLOPE, REACH = range(11, len(GLOBALS))
+HOST_IDLE, HOST_MAX, HOST_CORES, PARSING_CORES, CAP, FLOOR, LOWEST, SLOPE, REACH, GLOBALS = range(11, 21)
 DRAWN = ("clock_low", "clock_high", "clock", "device_j", "host_s", "joules")
 """Rows before scratch: shares of a clock, the first two while it is searched; of a request [J], [core s], [J]."""
 METRICS = (
@@ -174,7 +153,7 @@ class Layout:
 
     def drawn(self, name: str) -> int:
         """Row of what a request draws, by its name in `DRAWN`."""
-        return self.globals + len(GLOBALS) + DRAWN.index(name)
+        return self.globals + GLOBALS + DRAWN.index(name)
 
     @cached_property
     def metrics(self) -> int:

@@ -283,7 +283,7 @@ def _hops(design: Design) -> Numbers:
 
 
 def _globals(design: Design) -> Numbers:
-    """The globals, in the order of `engine.cost.figures.GLOBALS`."""
+    """The globals, in the order of `engine.cost.layout`."""
     money, costs = design.account, design.bound.scenario.costs
     known = (math.nan if value is None else value for value in (money.limit_w, money.idle_w, money.price_usd))
     prices = (costs.years, costs.utilisation, costs.pue, costs.energy_usd_per_kwh)
@@ -329,4 +329,4 @@ def pieces(
     for s, fam in enumerate(families):
         yield Piece(range(*layout.fixed_of(s).indices(layout.rows)), _once(s, [p for at, p in runs if at == s], fam))
     yield Piece(range(layout.hops, layout.globals), _hops)
-    yield Piece(range(layout.globals, layout.globals + len(GLOBALS)), _globals)
+    yield Piece(range(layout.globals, layout.globals + GLOBALS), _globals)

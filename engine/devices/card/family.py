@@ -213,7 +213,7 @@ def resident(job: Job) -> float:
 
 
 def _lookup_fields(job: Job, op: Op) -> list[float]:
-    """What an operator that looks up adds to a record, in the order of `engine.devices.card.demand.LOOKUP_FIELDS`."""
+    """What an operator that looks up adds to a record, in the order that `engine.devices.card.demand` reads."""
     model, element, lanes = job.model, table_bits(job) / 8, card_of(job.device).vector_bits.si / 16
     vectors = math.ceil(op.row_elements / lanes)
     row_cycles = larger(vectors * model["row_lane_ops"], model["row_cycles"])
@@ -242,7 +242,7 @@ def _search_fields(model: Mapping[str, float], rates: Sequence[float]) -> list[f
 
 @remembered(lambda job: job.whole_key)
 def record(job: Job) -> list[float]:
-    """Flat record of mapping and device, in SI: `engine.devices.card.demand.FIELDS`, lookups, then the supply.
+    """Flat record of mapping and device, in SI, as `engine.devices.card.demand` reads it: also lookups and the supply.
 
     [B], [cycle], [s per unit] and counts.
     """

@@ -64,7 +64,7 @@ def _outside(demand, rates, j):
 def _seconds(demand, rates, piece, far, start):
     """Seconds of a piece on its core, of the op on the slowest shared memory, and of its starts; fills the arrays.
 
-    ``rates`` (SUPPLY, LANES) is flat, as are all arrays of points here.
+    ``rates`` (SUPPLIES, LANES) is flat, as are all arrays of points here.
     """
     low_s, wide_s, lane_s = load(rates, R.LOW_S * LANES), load(rates, R.WIDE_S * LANES), load(rates, R.LANE_S * LANES)
     cycle_s, port_s, sram_s = (

@@ -3,23 +3,6 @@
 from __future__ import annotations
 
 # what a card supplies: rows of a supply array, a column a design point
-SUPPLY = (
-    "low_s",
-    "wide_s",
-    "lane_s",
-    "cycle_s",
-    "port_s",
-    "far_s",
-    "start_s",
-    "solo_s",
-    "host_op_s",
-    "host_start_s",
-    "beyond_s",
-    "pixel_s",
-    "sram_s",
-    "cache_s",
-    "line_s",
-)
 (
     LOW_S,
     WIDE_S,
@@ -36,5 +19,5 @@ SUPPLY = (
     SRAM_S,
     CACHE_S,
     LINE_S,
-) = range(15)
-SUPPLIES = len(SUPPLY)
+    SUPPLIES,
+) = range(16)

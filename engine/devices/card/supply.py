@@ -46,7 +46,7 @@ def _line_s(job: Job) -> float:
 
 @remembered(lambda job: job.key)
 def supply(job: Job) -> list[float]:
-    """What the card gives one stream, in the order of `engine.devices.card.rates.SUPPLY`. [s per unit]"""
+    """What the card gives one stream, in the order of `engine.devices.card.rates`. [s per unit]"""
     card, model = card_of(job.device), job.model
     clock = card.clock.max.si
     return [
