@@ -288,8 +288,7 @@ def capacity_together(
     point = carried.point
     assert point is not None
     nearest = max(limits, key=lambda name: (point.figure(name) or 0.0) / limits[name])
-    log = point.report.log
-    prices = token_prices(plan, own, float((log[:, 4] * log[:, 1]).sum() / log[:, 1].sum()))
+    prices = token_prices(plan, own, point.running)
     lines = [
         *(f"{'best' if row is tried[0] else 'tried'}  {_row(row)}" for row in tried if len(tried) > 1),
         f"a node: {carried.message}; nearest its limit: {nearest}; most time goes to {point.binds}",

@@ -182,21 +182,26 @@ def _links(plan: Plan, times: Schedule, requests_per_s: float) -> tuple[LinkRow,
 
 def _timeline(times: Schedule) -> tuple[tuple[Span, ...], str]:
     """The family's own timeline of the slowest phase, else its ops one after the other."""
-    runs = [run for p in times.priced for run in p.runs]
-    slowest = max(runs, key=lambda r: r.cost.total_s * r.passes)
+    runs = [(p.stage, run) for p in times.priced for run in p.runs]
+    stage, slowest = max(runs, key=lambda own: own[1].cost.total_s * own[1].passes)
     if slowest.cost.timeline:
         return slowest.cost.timeline, slowest.cost.timeline_of
     job = slowest.job
     most = max(op.layers for op in job.ops)
-    layer = [i for i, op in enumerate(job.ops) if op.layers == most]
-    steps = [most * max(job.ops[i].steps.at(job.batch, job.length, job.context), 1e-30) for i in layer]
-    seconds = slowest.cost.seconds[layer] / np.array(steps)[:, None]
+    shared = stage.graph is not None and stage.turns  # what takes turns with it is of the same layers
+    turns = [run for on, run in runs if run is slowest or (shared and on.turns and on.place == stage.place)]
+    turns = [run for run in turns if run.job.phase.name == job.phase.name]
+    order = {op.name: at for at, op in enumerate(job.phase.ops)}
+    layer = [(op, run.cost.seconds[i]) for run in turns for i, op in enumerate(run.job.ops) if op.layers == most]
+    layer.sort(key=lambda own: order[own[0].name])
+    steps = [most * max(op.steps.at(job.batch, job.length, job.context), 1e-30) for op, _ in layer]
+    seconds = np.array([each for _, each in layer]) / np.array(steps)[:, None]
     lasting = seconds.sum(axis=1)
     begins = np.cumsum([0.0, *lasting[:-1]])
     shown = np.sort(np.argsort(-lasting, kind="stable")[:32])
     bound = [RESOURCES[r] for r in seconds[shown].argmax(axis=1).tolist()]
     spans = tuple(
-        Span(RESOURCE_NAMES[by], job.ops[layer[i]].name, begin, span, by)
+        Span(RESOURCE_NAMES[by], layer[i][0].name, begin, span, by)
         for i, begin, span, by in zip(shown, begins[shown].tolist(), lasting[shown].tolist(), bound, strict=True)
     )
     return spans, f"one of {most} layers, {job.phase.name}" if most > 1 else job.phase.name

@@ -18,7 +18,7 @@ from engine.cost.report import Report
 from engine.traffic import Capacity, CapacityPlan, Headline, RequestTimeline, Sla, TrafficError, capacity_plan
 from engine.traffic.engines.operating_points import Carried
 from engine.traffic.plan import DOMAINS
-from engine.traffic.scenario_load import inferences_of, node_facts
+from engine.traffic.scenario_load import inferences_of, node_facts, token_prices
 
 
 def _promise(sla: Sla) -> str:
@@ -226,6 +226,11 @@ def plans(
         same.setdefault(plan.nodes, []).append(domain)
     tolerated = [" or ".join("none" if d == "none" else f"one {d}" for d in domains) for domains in same.values()]
     plans = [every[domains[0]] for domains in same.values()]
+    point = headline.point if isinstance(headline, Carried) else None
+    prices = token_prices(plans[0], report.scenario, point.running) if point is not None else {}
+    if prices:
+        every_token, read, written = map(fmt.usd, prices.values())
+        notes = (f"A million tokens cost {every_token} together: {read} of prompts, {written} of answers.", *notes)
     return (
         pd.DataFrame({"Failures tolerated": tolerated} | columns(plans)),
         plan_said(plans[0], node.cards),

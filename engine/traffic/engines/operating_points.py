@@ -81,6 +81,12 @@ class OperatingPoint:
         """Tokens a sequence receives per second, as its report has it. [tokens/s]"""
         return self.report.output_tokens_per_s_per_user
 
+    @property
+    def running(self) -> float:
+        """Sequences that decode in a pass of an engine, the mean over its time. [-]"""
+        seconds, rows = self.report.log[:, PASS.index("duration_s")], self.report.log[:, PASS.index("decode_rows")]
+        return float((seconds * rows).sum() / seconds.sum())
+
     def missed(self, limits: Mapping[str, float]) -> list[str]:
         """Names of the ``limits`` that its figures are above, each at its percentile."""
         return [name for name, most in limits.items() if (self.figure(name) or 0.0) > most]

@@ -151,3 +151,9 @@ def test_a_dense_network_and_another_family_have_no_ranks_of_experts() -> None:
         evaluate(default_scenario("dfx-u280", "gpt2-1.5b", attention_dp=2))
     assert choices(MIXTURE).by_family["expert_parallel"] == (2, 4, 8)
     assert "attention_dp" not in MIXTURE.with_(attention_dp=None).model_dump(exclude_none=True)
+
+
+def test_the_timeline_of_a_layer_has_attention_and_experts_in_the_order_of_the_network() -> None:
+    names = [span.name for span in evaluate(MIXTURE.with_(attention_dp=4, expert_parallel=8)).timeline]
+    wanted = ["attention-out-experts", "gate-up-experts", "down-experts", "combine-experts"]
+    assert [name for name in names if name in wanted] == wanted
