@@ -229,8 +229,8 @@ def plans(
     point = headline.point if isinstance(headline, Carried) else None
     prices = token_prices(plans[0], report.scenario, point.running) if point is not None else {}
     if prices:
-        every_token, read, written = map(fmt.usd, prices.values())
-        notes = (f"A million tokens cost {every_token} together: {read} of prompts, {written} of answers.", *notes)
+        together, read, written = map(fmt.usd, prices.values())
+        notes = (texts.TOKEN_PRICES.format(together=together, read=read, written=written), *notes)
     return (
         pd.DataFrame({"Failures tolerated": tolerated} | columns(plans)),
         plan_said(plans[0], node.cards),

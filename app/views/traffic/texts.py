@@ -85,3 +85,5 @@ WIDER = " At {wide} of {count} points it is wider than ±5%."
 LONG_SIMULATION = "A long simulation gives the curve its confidence interval."
 CANCELLED = "Cancelled; what was done is drawn."
 QUICK_DISTRIBUTION = "{text} The distribution is of the quick answer: it was not simulated here."
+
+TOKEN_PRICES = "A million tokens cost {together} together: {read} of prompts, {written} of answers."
