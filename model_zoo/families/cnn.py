@@ -14,14 +14,9 @@ from model_zoo.families.layers import layers
 from model_zoo.ops import Graph, Phase, dim
 
 
-def _square(params: Params) -> Net:
-    image = params.whole("image", 1, 16384)
-    return Net(3, image, image)
-
-
 def alexnet(params: Params) -> Net:
     """AlexNet as Caffe's deploy.prototxt has it: two groups in conv2, conv4 and conv5, LRN before the pools."""
-    net = _square(params)
+    net = mobile.square(params)
     net.stage = "convolution"
     x = net.conv("conv1", net.input, 96, 11, 4, pad=0, normalised=False)
     x = net.pool("pool1", net.lrn("norm1", x), 3, 2, ceil=True)
@@ -40,7 +35,7 @@ def alexnet(params: Params) -> Net:
 
 def vgg(params: Params) -> Net:
     """VGG: `depths` 3 x 3 convolutions of `widths` filters, a 2 x 2 pool after each stage, `hidden` wide layers."""
-    net = _square(params)
+    net = mobile.square(params)
     x = net.input
     for stage, (depth, width) in enumerate(zip(params.sizes("depths", 1), params.sizes("widths", 1)), 1):
         net.stage = f"stage{stage}"
@@ -65,7 +60,7 @@ def _residual(params: Params) -> tuple[Net, list[Tensor]]:
     `groups` of `group_width` channels; `strided` is the convolution that halves the image: the 3 x 3 one, as today's
     definitions have it, or the 1 x 1 before it, as first published.
     """
-    net, left = _square(params), []
+    net, left = mobile.square(params), []
     early = params.word("strided", ("3x3", "1x1")) == "1x1"
     groups, per_group = params.whole("groups", 1, 65536), params.whole("group_width", 1, 65536)
     x = net.conv("conv1", net.input, 64, 7, 2)
@@ -89,7 +84,7 @@ def _residual(params: Params) -> tuple[Net, list[Tensor]]:
 def resnet(params: Params) -> Net:
     """Bottleneck ResNet and ResNeXt."""
     net, left = _residual(params)
-    return _classify(net, left[-1], params)
+    return mobile.classify(net, left[-1], params)
 
 
 def retinanet(params: Params) -> Net:
@@ -100,7 +95,7 @@ def retinanet(params: Params) -> Net:
 
 def densenet(params: Params) -> Net:
     """DenseNet-BC: normalise, 1 x 1 to 4 growths, 3 x 3 to one growth, appended to what came before."""
-    net = _square(params)
+    net = mobile.square(params)
     growth = params.whole("growth", 1, 65536)
     x = net.conv("conv0", net.input, 2 * growth, 7, 2)
     x = net.pool("pool0", x, 3, 2, pad=1)
@@ -117,13 +112,7 @@ def densenet(params: Params) -> Net:
             y = net.normalise(f"transition{stage}-norm", x)
             y = net.conv(f"transition{stage}-conv", y, x.channels // 2, 1, act=None, normalised=False)
             x = net.pool(f"transition{stage}-pool", y, 2, 2, kind="AveragePool")
-    return _classify(net, net.normalise("norm5", x), params)
-
-
-def _classify(net: Net, x: Tensor, params: Params) -> Net:
-    net.stage = "head"
-    net.dense("fc", net.global_pool("avgpool", x), params.whole("classes", 1, 1_048_576))
-    return net
+    return mobile.classify(net, net.normalise("norm5", x), params)
 
 
 ARCHITECTURES: dict[str, Callable[[Params], Net]] = {

@@ -12,12 +12,14 @@ from model_zoo.ops import Op, dim
 COLUMNS = 5
 
 
-def _square(params: Params) -> Net:
+def square(params: Params) -> Net:
+    """A network on square images of three channels."""
     image = params.whole("image", 1, 16384)
     return Net(3, image, image)
 
 
-def _classify(net: Net, x: Tensor, params: Params) -> Net:
+def classify(net: Net, x: Tensor, params: Params) -> Net:
+    """Means of the channels to one score for each class."""
     net.stage = "head"
     net.dense("fc", net.global_pool("avgpool", x), params.whole("classes", 1, 1_048_576))
     return net
@@ -25,13 +27,13 @@ def _classify(net: Net, x: Tensor, params: Params) -> Net:
 
 def mobilenet_v1(params: Params) -> Net:
     """Depthwise 3 x 3 and pointwise 1 x 1 convolutions; rows of `blocks` are (channels, stride)."""
-    net = _square(params)
+    net = square(params)
     x = net.conv("stem", net.input, params.whole("stem"), 3, 2)
     for index, (channels, stride) in enumerate(params.rows("blocks", 2), 1):
         net.stage = f"block{index}"
         x = net.conv(f"b{index}-depthwise", x, x.channels, 3, stride, groups=x.channels)
         x = net.conv(f"b{index}-pointwise", x, channels, 1)
-    return _classify(net, x, params)
+    return classify(net, x, params)
 
 
 def _inverted(net: Net, name: str, x: Tensor, row: tuple[int, ...], act: str, squeeze: int) -> Tensor:
@@ -59,25 +61,25 @@ def _trunk(net: Net, x: Tensor, params: Params, act: str, *, squeezed: bool) -> 
 
 def mobilenet_v2(params: Params) -> Net:
     """Inverted residuals with ReLU6."""
-    net = _square(params)
+    net = square(params)
     x = net.conv("stem", net.input, params.whole("stem"), 3, 2, act="Clip")
     x = _trunk(net, x, params, "Clip", squeezed=False)
     net.stage = "head"
-    return _classify(net, net.conv("head", x, params.whole("head"), 1, act="Clip"), params)
+    return classify(net, net.conv("head", x, params.whole("head"), 1, act="Clip"), params)
 
 
 def efficientnet(params: Params) -> Net:
     """Inverted residuals with Swish and squeeze-and-excitation (a quarter of the block's input channels)."""
-    net = _square(params)
+    net = square(params)
     x = net.conv("stem", net.input, params.whole("stem"), 3, 2, act="Swish")
     x = _trunk(net, x, params, "Swish", squeezed=True)
     net.stage = "head"
-    return _classify(net, net.conv("head", x, params.whole("head"), 1, act="Swish"), params)
+    return classify(net, net.conv("head", x, params.whole("head"), 1, act="Swish"), params)
 
 
 def regnet_y(params: Params) -> Net:
     """RegNetY (Radosavovic 2020): bottleneck ratio 1, groups of fixed width, squeeze-and-excitation."""
-    net = _square(params)
+    net = square(params)
     width_of_group = params.whole("group_width", 1, 65536)
     x = net.conv("stem", net.input, params.whole("stem"), 3, 2)
     for stage, (depth, width) in enumerate(zip(params.sizes("depths", 1), params.sizes("widths", 1)), 1):
@@ -91,7 +93,7 @@ def regnet_y(params: Params) -> Net:
             if index == 1:
                 x = net.conv(f"{name}-shortcut", x, width, 1, stride, act=None)
             x = net.add(f"{name}-add", y, x, "Relu")
-    return _classify(net, x, params)
+    return classify(net, x, params)
 
 
 def fbnet_detection(params: Params) -> Net:
@@ -100,7 +102,7 @@ def fbnet_detection(params: Params) -> Net:
     Rows of `blocks` are the trunk up to stride 16 and, after it, the last row is the box head that runs on each of
     `proposals` regions of 14 x 14 (as the mobile Mask R-CNN recipes split a classification network).
     """
-    net = _square(params)
+    net = square(params)
     rows = params.rows("blocks", COLUMNS)
     x = net.conv("stem", net.input, params.whole("stem"), 3, 2, act="HardSwish")
     trunk = Params({"blocks": rows[:-1]})

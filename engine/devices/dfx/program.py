@@ -40,18 +40,13 @@ ROLES: tuple[str, ...] = (
     ROTARY, GATE, UP, GATED, DOWN, HANDOVER,
 ) = range(len(ROLES))  # fmt: skip
 
-OPS: tuple[str, ...] = (
-    "load-token", "load-position", "store-token", "add", "sub-scalar", "mul", "mul-scalar", "load-gamma", "load-beta",
-    "exp", "accum", "divide-by-width", "recip-sqrt", "recip", "conv1d", "conv1d-gelu", "masked-mm",
-    "mm", "mm-argmax", "store-key", "store-value", "sync", "sync-argmax", "sub-maximum",
-    "load-weights", "load-cosine", "load-sine", "rotate", "mul-head", "conv1d-silu", "send",
-)  # fmt: skip
+# what instructions do, by the order of their mnemonics in `engine.devices.dfx.assembly`
 (
     LOAD_TOKEN, LOAD_POSITION, STORE_TOKEN, ADD_OP, SUB_SCALAR, MUL_OP, MUL_SCALAR, LOAD_GAMMA, LOAD_BETA,
     EXP_OP, ACCUMULATE, DIVIDE_BY_WIDTH, INVERSE_DEVIATION, RECIPROCAL_OP, CONV1D, CONV1D_GELU, MASKED_MM,
     MM, MM_ARGMAX, STORE_KEY, STORE_VALUE, SYNC, SYNC_ARGMAX, SUB_MAXIMUM,
-    LOAD_WEIGHTS, LOAD_COSINE, LOAD_SINE, ROTATE, MUL_HEAD, CONV1D_SILU, SEND,
-) = range(len(OPS))  # fmt: skip
+    LOAD_WEIGHTS, LOAD_COSINE, LOAD_SINE, ROTATE, MUL_HEAD, CONV1D_SILU, SEND, OPS,
+) = range(32)  # fmt: skip
 
 REGISTERS: tuple[str, ...] = (
     "-", "x", "position", "sum", "mean", "centred", "squares", "deviation", "scaled", "normed", "v", "k", "q",
