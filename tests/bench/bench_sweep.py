@@ -70,7 +70,7 @@ TABLES = {
         "scenario": {"system": "agilio-cx", "workload": "binary-mlp-mnist"},
         "axes": {
             "batch": [1, 2, 4, 8, 16],
-            "devices.0.smartnic.threads": [20, 30, 40, 50, 60, 90],
+            "devices.0.smartnic.engines": [20, 30, 40, 50, 60, 90],
             "devices.0.smartnic.executors": [60, 120, 180, 240, 300, 480],
             "model.burst_words": [8, 16, 32],
             "devices.0.smartnic.clock": {"from": 4e8, "to": 1.2e9, "steps": 20},

@@ -109,7 +109,7 @@ def block_peak(device: Device, format: str, low: bool = False) -> float | None:
     if device.dfx is not None:
         return 2 * device.dfx.cores.si * device.dfx.d.si * device.dfx.l.si * device.dfx.clock.si
     if device.smartnic is not None:
-        return 2 * 32 * device.smartnic.threads.si * device.smartnic.clock.si
+        return 2 * 32 * device.smartnic.engines.si * device.smartnic.clock.si
     return family(device.kind).peak(device, format)
 
 

@@ -127,7 +127,7 @@ def place(job: Job) -> tuple[Fit, ...]:
     if layers:
         waiting, results = layers[0].k.at(*at), max(op.n.at(*at) for op in layers)
         for name, bits, holds, islands in (
-            ("ctm", waiting, "inputs of requests, in the islands their packets came to", islands_of(job.device)),
+            ("ctm", waiting, "inputs of requests", islands_of(job.device)),
             ("imem", results, "results of a layer, one bit a neuron", 1.0),
         ):
             memory = nic.memory(name)
