@@ -24,9 +24,12 @@ from engine.traffic import (
     latency_curve,
     single,
 )
+from engine.traffic.engines.calendar import serve
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.runs import launch_tables, run_decoder, run_stations
 from tests.bench.timing import Row, row
 from tests.laws.traffic.queues import affine, decoder, pool_behind_network, sparse_dense
+from tests.laws.traffic.test_calendar import GPU
 from tests.reference.naive_events import TwinStation, simpy_chain
 
 _REQUESTS = 1_000_000
@@ -36,6 +39,7 @@ _EVENT_GOAL = 20e6
 _REQUEST_GOAL = 150e6
 _CURVE_GOAL_S = 2.0
 _TIMEOUT_S = 5e-3
+_TRACE_REQUESTS, _TRACE_GOAL_S = 12_000, 0.3
 
 
 def _best(run: Callable[[], object], clock: Callable[[], float], rounds: int = _ROUNDS) -> float:
@@ -154,6 +158,19 @@ def _decoder() -> tuple[int, float]:
     return events, _best(lambda: run_decoder(system, arrive, *tokens), time.thread_time)
 
 
+def _trace() -> Row:
+    """A trace of 12,000 requests of a language model's engine to the last token, with every figure of its report."""
+    scheduler = Scheduler(kv_blocks=40_000)
+
+    def run() -> object:
+        lengths = LogNormal(1024, 0.8, 8000), LogNormal(200, 0.8, 2000)
+        return serve(GPU, scheduler, Poisson(20.0), *lengths, _TRACE_REQUESTS)
+
+    wall = _best(run, time.perf_counter)
+    given = (wall, "s", f"goal of {_TRACE_GOAL_S:g} s", wall / _TRACE_GOAL_S, "<= 1", wall <= _TRACE_GOAL_S)
+    return row(f"calendar of passes, a trace of {_TRACE_REQUESTS:,} requests", *given)
+
+
 def _rate(name: str, value: float, unit: str, goal: float, against: str, ratio: float | None = None) -> Row:
     """A rate held to its goal, beside a rival or that goal."""
     return row(
@@ -186,6 +203,7 @@ def rows() -> list[Row]:
     for name, (events, seconds) in runs.items():
         given = (events / seconds, "events/s", _EVENT_GOAL, "goal of the event engine")
         result.append(_rate(f"event engine, {name}", *given))
+    result.append(_trace())
     curves = {name: (system, Fixed(1)) for name, (system, _) in _systems().items()}
     curves["64 servers, exponential service"] = (single(Service.constant(64e-3, 64, cv=1.0)), Fixed(1))
     for name, (system, sizes) in (curves | _several()).items():
