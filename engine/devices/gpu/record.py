@@ -384,7 +384,9 @@ def _prompt_tile(job: Job) -> float:
 def _expert_format(job: Job) -> str:
     """Format of experts by the name that measured ones have: as the engine serves it, where that was measured."""
     name = _EXPERTS.get(job.format, _NAMED.get(job.format, "bfloat16"))
-    served = facts()["expert_formats"].get(job.engine, {}).get(name, name)
+    assert job.device.gpu is not None
+    known = facts()["expert_formats"]
+    served = known.get(f"{job.device.gpu.generation} {job.engine}", known.get(job.engine, {})).get(name, name)
     return served if served in (_of(job) or _stand_in(job)).get("moe", {}) else name
 
 

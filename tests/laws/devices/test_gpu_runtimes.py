@@ -61,6 +61,16 @@ def test_an_engine_s_runtime_is_a_captured_graph_with_its_own_experts(system: st
     assert len({report.latency_s for report in reports.values()}) == 3
 
 
+@pytest.mark.parametrize(("system", "kernel"), [("h200-sxm", "vllm-marlin"), ("b200-sxm", "vllm-flashinfer-trtllm")])
+def test_weights_of_4_bits_alone_run_in_the_kernel_that_the_engine_has_on_the_part(system: str, kernel: str):
+    """VLLM takes Marlin for such weights on Hopper, the slower of its kernels where prompts are long."""
+    base = default_scenario(system, "gpt-oss-120b").with_(precision="w4a16", inputs=8192, outputs=2, batch=1)
+    reports = [evaluate(base.with_(runtime=runtime)) for runtime in ("vllm", "trtllm")]
+    assert f"Experts run in the kernel {kernel}," in " ".join(a.text for a in reports[0].assumptions)
+    if system == "h200-sxm":
+        assert reports[0].ttft_s > 1.3 * reports[1].ttft_s
+
+
 def test_an_engine_without_a_kernel_of_its_own_takes_the_part_s():
     """No kernel of a format with scales of blocks was measured on an L40S: its plain one serves, unscaled."""
     mixture = default_scenario("l40s", "mixtral-8x7b", inputs=64, outputs=4, precision="fp8")
