@@ -74,6 +74,7 @@ def operator_csv(report: Report) -> str:
             "peak_used": op.peak_used,
         }
         | {f"{name}_s": value for name, value in op.resources.items()}
+        | op.counters
         | versions
         for op in report.ops
     ]
@@ -150,6 +151,14 @@ def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
         lines.append(
             f"{fmt.si(op.offchip_bytes, 'B')} off chip, {fmt.si(op.intensity, f'{unit}/B')}; "
             f"{fmt.si(op.onchip_bytes, 'B')} on chip."
+        )
+    if op.counters:
+        share = {name: fmt.percent(op.counters[f"{name}_share"]) for name in ("retiring", "core", "memory", "runtime")}
+        lines.append(
+            f"About {op.counters['instructions_per_cycle']:.1f} instructions a cycle: issue slots retire "
+            f"{share['retiring']}, wait for units {share['core']}, for memory {share['memory']}, "
+            f"for the runtime {share['runtime']}; "
+            f"{fmt.count(round(op.counters['dram_lines']))} cache lines from DRAM an execution."
         )
     lines.append(_BATCH if op.bound == "offchip" and larger else _FASTER[op.bound])
     return lines

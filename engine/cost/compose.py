@@ -56,6 +56,7 @@ def _ops(times: Schedule) -> tuple[OpRow, ...]:
                         resources=dict(zip(RESOURCES, parts[i], strict=True)),
                         levels={name: moved[i] for name, moved in levels.items()},
                         limit=cost.limits[i] if cost.limits else "",
+                        counters={name: float(of[i]) for name, of in cost.counters.items()},
                     )
                 )
     return tuple(rows)

@@ -48,6 +48,7 @@ class OpRow:
     resources: dict[str, float]
     levels: dict[str, float] = field(default_factory=dict)  # bytes at each memory level, where its family tells [B]
     limit: str = ""  # the unit or memory level that sets its time, where its family says
+    counters: dict[str, float] = field(default_factory=dict)  # of a processor, of one execution, where its family has
 
     @property
     def intensity(self) -> float | None:

@@ -258,6 +258,8 @@ class PhaseCost:
         The same of what it sent to its peers. [J]
     limits : tuple of (n_ops,) names
         The unit or memory level that sets each op's time, where a family says.
+    counters : mapping of a counter's name, its unit in it, to an (n_ops,) array
+        What counters of a processor would show of each op, where a family has such; rates and shares are of its time.
     """
 
     seconds: np.ndarray
@@ -273,6 +275,7 @@ class PhaseCost:
     notes: tuple[str, ...] = ()
     levels: Mapping[str, np.ndarray] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
+    counters: Mapping[str, np.ndarray] = field(default_factory=dict)
     joules: Mapping[str, float] = field(default_factory=dict)
     drawn: np.ndarray | None = None
     link_j: float = 0.0

@@ -145,8 +145,43 @@ def price(job: Job) -> PhaseCost:
     if use is not None:
         notes = (f"{job.device.name}, {job.phase.name}: about {use:.1f} instructions a cycle on a busy core",)
     return PhaseCost(
-        out[:, :6], out[:, M.WORK], out[:, M.ROOF], out[:, M.MOVED], out[:, M.NEAR], other=_drawn(job), notes=notes
+        out[:, :6],
+        out[:, M.WORK],
+        out[:, M.ROOF],
+        out[:, M.MOVED],
+        out[:, M.NEAR],
+        other=_drawn(job),
+        notes=notes,
+        counters=top_down(job, out),
     )
+
+
+def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:
+    """Where issue slots of each op's cores go, and the cache lines that DRAM sends in one execution. [-], [1/cycle]
+
+    Slots retire instructions while arithmetic runs (`pipeline_use`); those left of its time wait for the core's own
+    units, of the waits for caches and DRAM for memory, of operators issued and threads joined for the runtime: shares
+    of the op's time that add up to 1. Estimates; nothing where the spec lists no issue width.
+    """
+    width = cpu_of(job.device).issue_width
+    if width is None:
+        return {}
+    total = out[:, :6].sum(axis=1)
+    time = np.maximum(total, np.finfo(float).tiny)
+    compute, runtime = out[:, M.COMPUTE], out[:, M.OVERHEAD]
+    retiring = job.model["issue_share"] * np.minimum(1.0 - runtime / time, out[:, M.BUSY] / time)
+    waiting = 1.0 - retiring - runtime / time
+    core = np.maximum(0.0, compute / time - retiring)
+    runs = np.array([op.layers * op.steps.at(job.batch, job.length, job.context) for op in job.ops])
+    counters = {
+        "instructions_per_cycle": width.si * retiring,
+        "dram_lines": out[:, M.MOVED] / M.LINE / np.maximum(runs, 1.0),
+        "retiring_share": retiring,
+        "core_share": core,
+        "memory_share": waiting - core,
+        "runtime_share": runtime / time,
+    }
+    return {name: np.where(total > 0.0, value, 0.0) for name, value in counters.items()}
 
 
 def pipeline_use(device: Device, busy_s: float, total_s: float, model) -> float | None:

@@ -124,3 +124,23 @@ def test_narrow_weights_alone_save_their_bytes_where_one_row_is_multiplied():
     usual, packed = (family.price(j) for j in prompts)
     assert packed.seconds[:, 0].sum() > usual.seconds[:, 0].sum()
     assert packed.seconds[:, 0].sum() < 1.2 * usual.seconds[:, 0].sum()
+
+
+@pytest.mark.parametrize("net", ["alexnet", "resnet50", "wide-deep-criteo", "gpt2-345m"])
+def test_issue_slots_of_every_operator_are_shared_out_and_say_what_its_time_does(net):
+    """Shares of a top-down view add up to 1; a dense layer of one row waits for memory, as the document found."""
+    j = job("xeon-e5-2650", net, tile=(1,))
+    cost = family.price(j)
+    shares = [cost.counters[f"{name}_share"] for name in ("retiring", "core", "memory", "runtime")]
+    took = cost.seconds.sum(1)
+    assert sum(shares)[took > 0] == pytest.approx(1.0)
+    assert all((share >= -1e-12).all() for share in shares)
+    width = j.device.cpu.issue_width.si
+    assert cost.counters["instructions_per_cycle"] == pytest.approx(width * shares[0])
+    assert cost.counters["dram_lines"] @ [op.layers for op in j.ops] * 64 == pytest.approx(cost.offchip.sum())
+    mean = (cost.counters["instructions_per_cycle"] * took).sum() / took.sum()
+    whole = family.instructions_per_cycle(j)
+    assert mean == pytest.approx(whole, rel=0.15)
+    if net == "alexnet":
+        by_name = dict(zip((op.name for op in j.ops), zip(*shares, strict=True), strict=True))
+        assert by_name["fc6"][2] > 0.5 > by_name["conv3"][2]
