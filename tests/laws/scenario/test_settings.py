@@ -85,6 +85,7 @@ def scenarios(system: str, times: int) -> Iterator[Scenario]:
         except (ScenarioError, Unsupported):
             continue
     yield from usual
+    yield from _cut(usual)
     if kind_of(system) == "card":  # random switches meet what a few of them have in common too seldom
         yield from _switched(usual)
         if not ALL:
@@ -109,6 +110,15 @@ def scenarios(system: str, times: int) -> Iterator[Scenario]:
                 yield scenario.with_(**changes)
             except ScenarioError:
                 continue
+
+
+def _cut(usual: list[Scenario]) -> Iterator[Scenario]:
+    """Networks cut at set places: a start of a pass, say, shows only where a whole recurrence stands behind a cut."""
+    for scenario in usual:
+        if "split" in (offered := choices(scenario)).schemes:
+            for share in (0.1, 0.25, 0.4, 0.75, 0.9):
+                with suppress(ScenarioError):
+                    yield scenario.with_(scheme="split", split=round(share * (len(offered.splits) + 1)))
 
 
 def _switched(usual: list[Scenario]) -> Iterator[Scenario]:
