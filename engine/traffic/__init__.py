@@ -7,7 +7,7 @@
 >>> best = max_qps(node, Sla.parse("p99=30ms"), Poisson(1.0))
 """
 
-from engine.traffic.arrivals import Arrivals, Bursty, Deterministic, Diurnal, Gamma, Poisson, Trace, read_trace
+from engine.traffic.arrivals import Arrivals, Bursty, Deterministic, Diurnal, Gamma, Poisson, Trace
 from engine.traffic.closed_forms import Law, instant
 from engine.traffic.estimates import Estimate, Tail
 from engine.traffic.limits import Capacity, capacity
@@ -26,3 +26,4 @@ from engine.traffic.service import Resource, Service, TrafficError
 from engine.traffic.simulate import LoadReport, RequestTimeline, latency_curve, simulate, timeline
 from engine.traffic.sizes import Fixed, Listed, LogNormal, Mixed, Sizes, Uniform
 from engine.traffic.sla import Headline, Sla, max_qps
+from engine.traffic.traces.requests import read_trace

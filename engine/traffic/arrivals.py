@@ -5,13 +5,10 @@ Draws are exact for their distribution.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +17,8 @@ from engine.kernels.events.rng import stream_key
 from engine.kernels.events.streams import gamma_times, mmpp_times, poisson_times
 from engine.scenario.token import brief
 from engine.traffic.service import TrafficError, positive
-from engine.traffic.sizes import SIZE_MOST, Listed
 
 _STREAM = 1  # arrivals draw from this stream; sizes and service times from others
-_TRACE_ROWS_MAX = 20_000_000
 _CV_LEAST, _CV_MOST = 1e-3, 1e2  # of gaps: below a clock, above the mean of a run is that of its few longest gaps
 _RATE_MOST = 1e12  # of a day's relative rates
 _BURST_LEAST = 1e-3  # mean gaps a burst lasts; in a shorter one hardly ever anything arrives, and switching never ends
@@ -218,61 +213,3 @@ class Trace:
 
 
 Arrivals = Poisson | Deterministic | Gamma | Bursty | Diurnal | Trace
-
-
-def read_trace(source: str | Path | io.TextIOBase) -> tuple[Trace, Listed | None, Listed | None]:
-    """A CSV trace: column ``time_s`` (increasing) and, if wanted, ``size`` and ``output`` (whole, from 1 on).
-
-    Returns the arrivals, the sizes and the output lengths. The first bad cell is named by its line. TrafficError
-    where it can't be read.
-    """
-    if isinstance(source, io.TextIOBase):
-        return _parse_trace(source)
-    try:
-        with open(source, newline="", encoding="utf-8-sig") as file:
-            return _parse_trace(file)
-    except (OSError, ValueError) as error:
-        if isinstance(error, TrafficError):
-            raise
-        reason = getattr(error, "strerror", None) or "it is no text"
-        raise TrafficError(f"trace {brief(source, 80)} can't be read: {reason}") from None
-
-
-def _parse_trace(file: Iterable[str]) -> tuple[Trace, Listed | None, Listed | None]:
-    rows = csv.reader(file, strict=True)
-    try:
-        return _read_rows(rows)
-    except csv.Error as error:
-        raise TrafficError(f"trace line {rows.line_num}: {error}; it must be plain CSV") from None
-
-
-def _read_rows(rows: Any) -> tuple[Trace, Listed | None, Listed | None]:
-    header = [name.strip().lower() for name in next(rows, [])]
-    unknown = [name for name in header if name not in ("time_s", "size", "output")]
-    if "time_s" not in header or unknown or len(set(header)) < len(header):
-        raise TrafficError(f"trace has columns {str(header)[:80]}; time_s is needed, size and output are allowed")
-    columns: dict[str, list[float]] = {name: [] for name in header}
-    times = columns["time_s"]
-    for row in rows:
-        if not row:
-            continue
-        line = rows.line_num
-        if len(row) != len(header):
-            raise TrafficError(f"trace line {line} has {len(row)} cells; the header has {len(header)}")
-        for name, cell in zip(header, row):
-            try:
-                value = float(cell)
-            except ValueError:
-                raise TrafficError(f"trace line {line}: {name} is {cell[:40]!r}; it must be a number") from None
-            if not math.isfinite(value) or (name != "time_s" and (not 1 <= value <= SIZE_MOST or value != int(value))):
-                allowed = "a finite number" if name == "time_s" else f"a whole number from 1 to {SIZE_MOST}"
-                raise TrafficError(f"trace line {line}: {name} is {cell[:40]!r}; it must be {allowed}")
-            columns[name].append(value)
-        if len(times) > 1 and times[-1] < times[-2]:
-            raise TrafficError(f"trace line {line}: time_s is {times[-1]!r}, before the line above; sort the trace")
-        if len(times) > _TRACE_ROWS_MAX:
-            raise TrafficError(f"trace has more than {_TRACE_ROWS_MAX} rows; cut it")
-    if len(times) < 2:
-        raise TrafficError(f"trace has {len(times)} arrivals; it needs two or more")
-    listed = {name: Listed(np.array(columns[name])) if name in columns else None for name in ("size", "output")}
-    return Trace.of(times), listed["size"], listed["output"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
 from collections import OrderedDict
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,13 +90,8 @@ def read_requests(path: Path) -> RequestFile:
     whole number from 1 on.
     """
     columns: dict[str, list[Any]] = {_TIME: [], _IN: [], _OUT: [], _HASHES: []}
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            for line, row in _rows(file):
-                _read(columns, line, row)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
-        raise TrafficError(f"trace {brief(path.name, 80)} can't be read: {reason}") from None
+    for line, row in _read_rows(path):
+        _read(columns, line, row)
     count = len(columns[_IN])
     if not count:
         raise TrafficError(f"trace {brief(path.name, 80)} has no requests")
@@ -109,24 +105,59 @@ def read_requests(path: Path) -> RequestFile:
     return RequestFile(instants, inputs, outputs, columns[_HASHES] or None)
 
 
+def read_trace(source: str | Path | TextIO) -> tuple[Trace, Listed | None, Listed | None]:
+    """A trace of arrivals: ``time_s`` (increasing) and, if wanted, ``size`` and ``output`` (whole, from 1 on).
+
+    Returns the arrivals, the sizes and the output lengths. The first bad cell is named by its line. TrafficError
+    where it can't be read.
+    """
+    columns: dict[str, list[Any]] = {"time_s": [], "size": [], "output": []}
+    for line, row in _read_rows(source):
+        if "time_s" not in row or row.keys() - columns.keys():
+            shown = brief(list(row), 80)
+            raise TrafficError(f"trace has columns {shown}; time_s is needed, size and output are allowed")
+        for name, cell in row.items():
+            value = _seconds(line, name, cell) if name == "time_s" else _length(line, name, cell)
+            _add(columns[name], line, name, value, cell)
+    times = columns["time_s"]
+    if len(times) < 2:
+        raise TrafficError(f"trace has {len(times)} arrivals; time_s is needed of two or more")
+    sizes, outputs = (Listed(np.array(columns[name])) if columns[name] else None for name in ("size", "output"))
+    return Trace.of(times), sizes, outputs
+
+
+def _read_rows(source: str | Path | TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Lines of a file or a text and their fields; TrafficError where it can't be read."""
+    try:
+        if isinstance(source, str | Path):
+            with open(source, newline="", encoding="utf-8-sig") as file:
+                yield from _rows(file)
+        else:
+            yield from _rows(source)
+    except (OSError, ValueError) as error:
+        if isinstance(error, TrafficError):
+            raise
+        reason, name = getattr(error, "strerror", None) or "it is no text", brief(getattr(source, "name", source), 80)
+        raise TrafficError(f"trace {name} can't be read: {reason}") from None
+
+
+def _add(times: list[Any], line: int, name: str, value: float, cell: Any) -> None:
+    """Adds a value to its column; TrafficError where times run back or there are too many rows."""
+    if name in _TIMES and times and value < times[-1]:
+        raise _broken(line, f"{name} is {brief(cell)}, before the line above; sort the trace")
+    if len(times) >= _ROWS_MOST:
+        raise TrafficError(f"trace has more than {_ROWS_MOST:,} rows; cut it")
+    times.append(value)
+
+
 def _rows(file: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Lines and their fields, of JSON lines or, where the first is none, of CSV with a header."""
     lines = iter(file)
     first = next(lines, "")
     if not first.lstrip().startswith("{"):
-        reader = csv.reader([first], strict=True)
-        header = [name.strip() for name in next(reader, [])]
-        cells = csv.reader(lines, strict=True)
-        try:
-            for row in cells:
-                if row:
-                    if len(row) != len(header):
-                        raise _broken(cells.line_num + 1, f"it has {len(row)} cells; the header has {len(header)}")
-                    yield cells.line_num + 1, dict(zip(header, row, strict=True))
-        except csv.Error as error:
-            raise _broken(cells.line_num + 1, f"{error}; it must be plain CSV") from None
+        yield from _cells(first, lines)
         return
-    for number, text in enumerate((first, *lines), 1):
+    for number, text in enumerate(itertools.chain((first,), lines), 1):
         if text.strip():
             try:
                 row = json.loads(text)
@@ -135,6 +166,21 @@ def _rows(file: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
             if not isinstance(row, dict):
                 raise _broken(number, "it must be one JSON object")
             yield number, row
+
+
+def _cells(first: str, lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Lines of CSV behind their header and their fields."""
+    cells = csv.reader(lines, strict=True)
+    try:
+        header = [name.strip() for name in next(csv.reader([first], strict=True), [])]
+        if len(set(header)) < len(header):
+            raise _broken(1, f"a column is there twice: {brief(header, 80)}")
+        for row in filter(None, cells):
+            if len(row) != len(header):
+                raise _broken(cells.line_num + 1, f"it has {len(row)} cells; the header has {len(header)}")
+            yield cells.line_num + 1, dict(zip(header, row, strict=True))
+    except csv.Error as error:
+        raise _broken(cells.line_num + 1, f"{error}; it must be plain CSV") from None
 
 
 def _broken(line: int, reason: str) -> TrafficError:
@@ -147,19 +193,16 @@ def _read(columns: dict[str, list[Any]], line: int, row: dict[str, Any]) -> None
     for wanted, names in ((_IN, _INPUTS), (_OUT, _OUTPUTS)):
         if wanted not in known:
             raise _broken(line, f"it has fields {brief(list(row), 80)}; one of {', '.join(names)} is needed")
-        columns[wanted].append(_length(line, known[wanted], row[known[wanted]]))
+        name, cell = known[wanted], row[known[wanted]]
+        _add(columns[wanted], line, name, _length(line, name, cell), cell)
     if _TIME in known:
-        at, times = _seconds(line, known[_TIME], row[known[_TIME]]), columns[_TIME]
-        if times and at < times[-1]:
-            raise _broken(line, f"{known[_TIME]} is {brief(row[known[_TIME]])}, before the line above; sort the trace")
-        times.append(at)
+        name, cell = known[_TIME], row[known[_TIME]]
+        _add(columns[_TIME], line, name, _seconds(line, name, cell), cell)
     hashes = row.get(_HASHES)
     if hashes is not None:
         if not isinstance(hashes, list) or not all(type(key) is int for key in hashes):
             raise _broken(line, f"hash_ids is {brief(hashes)}; it must be a list of whole numbers")
         columns[_HASHES].append(hashes)
-    if len(columns[_IN]) > _ROWS_MOST:
-        raise TrafficError(f"trace has more than {_ROWS_MOST:,} rows; cut it")
 
 
 def _length(line: int, name: str, value: Any) -> int:
