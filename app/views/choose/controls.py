@@ -167,7 +167,7 @@ def _prices(ask: PageQuestion) -> None:
             on_change=lambda: edited(st.session_state[key]),
         )  # fmt: skip
         st.number_input(
-            texts.HOST_PRICE, min_value=0.0, placeholder=texts.HOST_ASSUMED, help=texts.HOST_HELP,
+            "Host price ($)", min_value=0.0, placeholder="5,000, assumed", help=texts.HOST_HELP,
             **controlled("h.costs.host_usd", q.costs.host_usd, partial(cost, "host_usd")),
         )  # fmt: skip
         costs = (("years", "Years in use"), ("utilisation", texts.SHARE_TIME_BUSY),

@@ -92,10 +92,10 @@ def times(answer: Answer, row: Row) -> list[str]:
             count = f"{best.scenario.batch:,}"
             lines.append(texts.BATCH_TIMES.format(batch=count, ttft=first, tpot=each, latency=whole))
         return lines
-    words = [texts.BATCH_LATENCY.format(latency=fmt.seconds(best.latency_s), batch=batch)]
+    words = [f"{fmt.seconds(best.latency_s)} for {batch} (as Explore)"]
     if _at_random(answer):
         rate = fmt.si(best.rate, f"{glossary.rate_unit(answer.unit)}/s")
-        words.insert(0, texts.P99_LATENCY.format(latency=fmt.seconds(best.loaded_latency_s), rate=rate))
+        words.insert(0, f"p99 latency {fmt.seconds(best.loaded_latency_s)} at {rate}")
     return words
 
 

@@ -134,7 +134,7 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
 def side_by_side(columns: list[ComparedScenario], base: ComparedScenario) -> None:
     """The delta table: rows metrics, columns scenarios."""
     common = tables.shared(columns)
-    answer = f"all have {', '.join(common)}" if common and len(columns) > 1 else texts.NOTHING_SAME_ALL
+    answer = f"all have {', '.join(common)}" if common and len(columns) > 1 else "nothing in common"
     with parts.card("Side by side", answer if len(columns) > 1 else f"{len(columns)} scenario"):
         st.table(tables.frame(columns, base), border="horizontal", alt=texts.METRICS_ALT)
         if len(columns) > 1:
@@ -229,7 +229,7 @@ def where_gain(base: ComparedScenario, other: ComparedScenario) -> None:
     assert other.report is not None
     key = st.session_state.get("metric", "latency")
     metric = METRICS.get(key, METRICS["latency"])
-    title = texts.DIFFERENCE.format(letter=other.letter, base=base.letter)
+    title = f"Why {other.letter} differs from {base.letter}"
     if base.report.unit != other.report.unit and metric.key not in tables.MONEY_AND_POWER:
         with parts.card(title, texts.DIFFERENT_WORK):
             st.caption(texts.DIFFERENT_WORK_CAPTION)

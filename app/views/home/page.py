@@ -43,9 +43,9 @@ def _lengths(workload: str) -> dict[str, Any]:
 def _limit(decoder: bool) -> dict[str, float]:
     """The limit that a request's users feel most; empty where there is none."""
     name, label, help = (
-        ("tpot_s", texts.TPOT, texts.TPOT_HELP) if decoder else ("latency_s", texts.LATENCY, texts.LATENCY_HELP)
+        ("tpot_s", texts.TPOT, texts.TPOT_HELP) if decoder else ("latency_s", "Latency limit (ms)", texts.LATENCY_HELP)
     )
-    value = st.number_input(label, min_value=0.0, value=None, placeholder=texts.NO_LIMIT, help=help, key=f"home.{name}")
+    value = st.number_input(label, min_value=0.0, value=None, placeholder="none", help=help, key=f"home.{name}")
     return {name: value / fmt.MILLISECOND.factor} if value else {}
 
 

@@ -29,7 +29,6 @@ BANDS_CAPTION = (
     "publication's measurements of one part. With fewer than five there is no evidence."
 )
 
-
 # measured.py
 UPLOAD_HELP = (
     "One run per row: fields of a scenario (system, workload, batch, precision, inputs, outputs, ...) and measured "

@@ -33,7 +33,7 @@ def go(page: str, scenario: Scenario) -> None:
 
 def _in_turn(ask: Callable[[], Any]) -> Any:
     """The answer of a call that takes as long as a sweep, once its turn has come; a click elsewhere leaves it."""
-    question = Job(jobs.SWEEPS, lambda _: priority.background().submit(ask).result(), lambda _: texts.ASKED)
+    question = Job(jobs.SWEEPS, lambda _: priority.background().submit(ask).result(), lambda _: "Working it out")
     line = st.empty()
     for _ in question:
         line.caption(question.said())

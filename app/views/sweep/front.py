@@ -10,7 +10,6 @@ import numpy as np
 
 from app.shared.figures.drawing import Trace, hover, line, note, points, ring, rule
 from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, SHADE, Figure, names_axis, style
-from app.views.sweep import texts
 from app.views.sweep.background import Outcome
 from app.views.sweep.columns import Column, DesignColumns, Ranges
 
@@ -38,7 +37,7 @@ def chart(
         places.extend([float(c.place(limits[c.name]))] if c.name in limits else [])
         places.extend([float(c.place(getattr(outcome.report, c.name)))] if outcome.report.fits else [])
     if outcome.report.fits:
-        data.append(points(across[-1:], up[-1:], PICK[dark], hover(texts.CURRENT), symbol="star", size=13))
+        data.append(points(across[-1:], up[-1:], PICK[dark], hover("Current scenario"), symbol="star", size=13))
     x_axis, y_axis = x.axis(across), y.axis(up)
     (left, right), (low, high) = x_axis["range"], y_axis["range"]
     notes = []

@@ -88,7 +88,7 @@ def pareto(outcome: Outcome, metrics: Mapping[str, Metric]) -> np.ndarray:
             colour = st.selectbox(
                 "Colour by",
                 ["", *labels],
-                format_func=lambda name: labels.get(name, texts.FRONT_AND_CLOUD),
+                format_func=lambda name: labels.get(name, "Front and cloud"),
                 key="sweep.colour",
             )
             mouse = texts.PICK

@@ -12,8 +12,6 @@ BRUSH_HELP = "{count:,} designs counted; draw a box in either chart to filter th
 NONE_KEPT = "No design of the front lies in the box: draw another, or clear it."
 INSIDE = "{inside:,} of {count:,} designs in the box, {front:,} of them on the front."
 UPRIGHT_ALT = "Designs on the front along {axes}, a line for each design"
-FRONT_AND_CLOUD = "Front and cloud"
-CURRENT = "Current scenario"
 ALIKE_IN = "The same in all of them: {alike}."
 FRONT = "Designs on the front"
 FRONT_TABLE_ALT = "Designs on the front with their objectives and settings"
@@ -27,7 +25,6 @@ READY_ALONG = "{ready}, along {axes}. Change the axes on the left."
 
 # background.py
 TIED_LENGTHS = "Axes that are set together need equally many values: {counts}"
-ASKED = "Working it out"
 
 SENSITIVITY = "Sensitivity of the first objective"
 NOTHING_MOVES = "No number of this design moves its {label} by as much as 0.05%."
