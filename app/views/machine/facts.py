@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 
@@ -24,25 +23,6 @@ GROUPS = ("Units and rates", "Clock and power", "Memory, in detail", "Fabric")
 """Parts of a spec, in the order of the tab; price and plain capacity stand elsewhere."""
 
 
-@dataclass(frozen=True)
-class Machine:
-    """The devices that a scenario runs on: how many of which, and the family they are of."""
-
-    bound: Bound
-    count: int
-
-    @property
-    def name(self) -> str:
-        """`4 × DFX core on Alveo U280`."""
-        many = f"{self.count} × " if self.count > 1 else ""
-        return many + ", ".join(device.name for device in self.bound.devices)
-
-
-def machine(bound: Bound) -> Machine:
-    """The machine of a scenario."""
-    return Machine(bound, bound.scenario.devices)
-
-
 def _peak(device: Device, precision: str) -> tuple[str, float] | None:
     """The dense peak at a format, else at the fastest the part has. [FLOP/s]"""
     if precision in device.peak:
@@ -50,13 +30,15 @@ def _peak(device: Device, precision: str) -> tuple[str, float] | None:
     return max(((name, value.si) for name, value in device.peak.items()), key=lambda pair: pair[1], default=None)
 
 
-def sentence(machine: Machine) -> str:
+def sentence(bound: Bound) -> str:
     """What the machine is, in a line."""
-    device = machine.bound.device
-    title = machine.bound.family.title
+    device = bound.device
+    title = bound.family.title
     title = title[0].lower() + title[1:] if title[1].islower() else title
-    lines = [f"**{fmt.plain(machine.name)}**, {fmt.plain(title)}"]
-    if peak := _peak(device, machine.bound.scenario.precision):
+    count, names = bound.scenario.devices, ", ".join(part.name for part in bound.devices)
+    many = f"{count} × " if count > 1 else ""
+    lines = [f"**{fmt.plain(many + names)}**, {fmt.plain(title)}"]
+    if peak := _peak(device, bound.scenario.precision):
         rate = fmt.si(peak[1], f"{fmt.work(peak[0])}/s")
         lines.append(f"{rate} dense at {glossary.format_label(peak[0])}")
     first = next((level for level in device.memory if level.bandwidth is not None), None)
@@ -67,14 +49,14 @@ def sentence(machine: Machine) -> str:
     watts = device.power.loaded or device.power.max
     if watts is not None:
         lines.append(f"{fmt.si(watts.si, 'W')} {'loaded' if device.power.loaded else 'at most'}")
-    return "; ".join(lines) + (" per device." if machine.count > 1 else ".")
+    return "; ".join(lines) + (" per device." if count > 1 else ".")
 
 
-def memory(machine: Machine, report: Report | None) -> pd.DataFrame:
+def memory(bound: Bound, report: Report | None) -> pd.DataFrame:
     """Levels of each device: capacity, bandwidth, and the bytes that lie there now."""
     memory = report.memory if report is not None else ()
     rows: list[tuple[str, str, float, float | None, list[MemoryRow]]] = []
-    for device in machine.bound.devices:
+    for device in bound.devices:
         own = [row for row in memory if row.device == device.name] or [r for r in memory if device.name in r.device]
         named = {level.name for level in device.memory}
         for level in device.memory:
@@ -146,10 +128,10 @@ def _origin(where: str) -> str:
     return fmt.prose(re.sub(r"\bseed(\d{3})\b", lambda m: TITLES.get(m[1], m[0]), where))
 
 
-def groups(machine: Machine) -> dict[str, pd.DataFrame]:
+def groups(bound: Bound) -> dict[str, pd.DataFrame]:
     """Numbers of the first device's spec by group, with what stands behind each; groups without any are left out."""
     rows: dict[str, list[specs.SpecNumber]] = {name: [] for name in GROUPS}
-    for row in specs.quantities(machine.bound.device):
+    for row in specs.quantities(bound.device):
         name = _group(row.path)
         if name is not None:
             rows[name].append(row)
@@ -167,10 +149,10 @@ def groups(machine: Machine) -> dict[str, pd.DataFrame]:
     }
 
 
-def links(machine: Machine, report: Report | None) -> pd.DataFrame:
+def links(bound: Bound, report: Report | None) -> pd.DataFrame:
     """Wires of the system: what each carries, and how busy the scenario keeps it."""
     busy = {row.name: row for row in report.links} if report is not None else {}
-    wires = machine.bound.wires
+    wires = bound.wires
     shares = [busy.get(wire.link.name) for wire in wires]
     return pd.DataFrame(
         {
@@ -184,9 +166,9 @@ def links(machine: Machine, report: Report | None) -> pd.DataFrame:
     )
 
 
-def money(machine: Machine, report: Report | None) -> Sequence[tuple[str, str]]:
+def money(bound: Bound, report: Report | None) -> Sequence[tuple[str, str]]:
     """What the machine costs: a label and a value each; a dash where nobody publishes it."""
-    price = machine.bound.device.price
+    price = bound.device.price
     rows = [(texts.PRICE_DEVICE, fmt.usd(price.si if price else None))]
     if report is not None:
         rows += [

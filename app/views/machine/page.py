@@ -12,13 +12,13 @@ from app.shared.figures import report as charts
 from app.shared.widgets import sidebar
 from app.views.machine import facts, texts
 from engine.cost.report import Report
-from engine.resolve.bind import named
+from engine.resolve.bind import Bound, named
 from engine.scenario import ScenarioError
 
 
-def _levels(machine: facts.Machine, report: Report | None) -> None:
+def _levels(bound: Bound, report: Report | None) -> None:
     """Memory levels, with the bytes at each."""
-    frame = facts.memory(machine, report)
+    frame = facts.memory(bound, report)
     answer = glossary.answer_fits(report) if report is not None else f"{len(frame)} levels"
     with parts.card("Memory levels", answer, stretch=False):
         if report is not None and report.memory:
@@ -37,9 +37,9 @@ def _levels(machine: facts.Machine, report: Report | None) -> None:
         )
 
 
-def _cost(machine: facts.Machine, report: Report | None) -> None:
+def _cost(bound: Bound, report: Report | None) -> None:
     """What it costs."""
-    rows = facts.money(machine, report)
+    rows = facts.money(bound, report)
     with st.container(key="cards"), st.grid(len(rows), min_column_width=150):
         for label, value in rows:
             parts.metric(label, value)
@@ -58,9 +58,9 @@ def _listed(title: str, frame: pd.DataFrame) -> None:
         )
 
 
-def _links(machine: facts.Machine, report: Report | None) -> None:
+def _links(bound: Bound, report: Report | None) -> None:
     """Wires, and what a request sends over them."""
-    frame = facts.links(machine, report)
+    frame = facts.links(bound, report)
     with parts.card(
         "Links", glossary.answer_links(report) if report is not None and report.links else f"{len(frame)} kinds"
     ):
@@ -77,19 +77,19 @@ def show() -> None:
     report = parts.report_now()  # none where the pair can't run: the machine is there all the same
     parts.bar(report, "machine")
     try:
-        machine = facts.machine(named(scenario))
+        bound = named(scenario)
     except ScenarioError as error:
         st.info(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/info:")
         parts.footer(report)
         return
-    st.markdown(facts.sentence(machine))
-    _cost(machine, report)
-    _levels(machine, report)
-    if machine.bound.wires:
-        _links(machine, report)
-    for title, frame in facts.groups(machine).items():
+    st.markdown(facts.sentence(bound))
+    _cost(bound, report)
+    _levels(bound, report)
+    if bound.wires:
+        _links(bound, report)
+    for title, frame in facts.groups(bound).items():
         _listed(title, frame)
-    if report is not None and report.fits and machine.bound.family.instructions is not None:
+    if report is not None and report.fits and bound.family.instructions is not None:
         inside.inside()
     parts.footer(report)
 

@@ -45,11 +45,6 @@ class SweptDesign:
     alike: int = 1
 
 
-def limits_of(scenario: Scenario) -> dict[str, float]:
-    """The scenario's limits that are set, by figure. SI."""
-    return scenario.limits.of_figures
-
-
 def _with_tile(scenario: Scenario, turned: set[int]) -> Scenario:
     """A scenario whose tile is set wherever a space does not: to the fastest of its knobs' values, if it is free."""
     knobs = choices(scenario).knobs
@@ -84,7 +79,7 @@ def designs_of(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metri
         _with_tile(scenario, tiles),
         tuple(_axis(scenario, group, values) for group in space.groups),
         tuple(Objective(name, 1.0 if metrics[name].less else -1.0) for name in space.objectives),
-        tuple(Limit(name, True, value) for name, value in limits_of(scenario).items()),
+        tuple(Limit(name, True, value) for name, value in scenario.limits.of_figures.items()),
     )
 
 
@@ -104,31 +99,6 @@ class Outcome:
     def space(self) -> Designs:
         """The engine's space."""
         return self.result.space
-
-    @property
-    def scenario(self) -> Scenario:
-        """The scenario the axes turn about."""
-        return self.report.scenario
-
-    @property
-    def done(self) -> int:
-        """Designs that were tried. [-]"""
-        return self.result.counts.done
-
-    @property
-    def feasible(self) -> int:
-        """Designs that run, fit and meet every limit. [-]"""
-        return self.result.counts.kept
-
-    @property
-    def seconds(self) -> float:
-        """What the sweep took. [s]"""
-        return self.result.seconds
-
-    @property
-    def setup_s(self) -> float:
-        """What of it went by before anything could be priced: networks bound and planned, tables made. [s]"""
-        return self.result.setup_s
 
     @property
     def objectives(self) -> tuple[str, ...]:

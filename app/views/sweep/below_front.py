@@ -11,7 +11,6 @@ from app.shared import comparison, jobs, link, parts, priority
 from app.shared import formats as fmt
 from app.shared.comparison import Entry
 from app.shared.jobs import Job
-from app.views.sweep import background as sweep_run
 from app.views.sweep import charts, questions, spaces, texts
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.objectives import Metric
@@ -69,7 +68,7 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
     with opened:
         if not opened.open:
             return
-        if not sweep_run.limits_of(report.scenario) and report.fits:
+        if not report.scenario.limits.of_figures and report.fits:
             st.caption(texts.NO_LIMITS)
             return
         st.caption(texts.INVERSE_CAPTION)

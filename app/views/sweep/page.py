@@ -50,7 +50,7 @@ def last_outcome() -> Outcome | None:
     """What the last sweep of this session found, stopped or not."""
     running: sweep_run.RunningSweep | None = st.session_state.get("sweep_run")
     outcome = running.settled() if running else None
-    return outcome if outcome is not None and outcome.done else None
+    return outcome if outcome is not None and outcome.result.counts.done else None
 
 
 def chosen(outcome: Outcome) -> SweptDesign:
@@ -79,10 +79,12 @@ def pareto(outcome: Outcome, metrics: Mapping[str, Metric]) -> np.ndarray:
     designs, ranges = outcome.designs, st.session_state.get("sweep_ranges", {})
     x, y = (metrics[name] for name in outcome.objectives[:2])
     better = f"{'left' if x.less else 'right'} and {'down' if y.less else 'up'}"
-    answer = texts.FRONT_ANSWER.format(count=len(outcome.front), feasible=fmt.count(outcome.feasible), better=better)
+    answer = texts.FRONT_ANSWER.format(
+        count=len(outcome.front), feasible=fmt.count(outcome.result.counts.kept), better=better
+    )
     inside, dark, phone = designs.within(ranges), parts.dark(), parts.mobile()
     labels = {column.name: column.label for column in designs.columns}
-    picked, limits = chosen(outcome).number, sweep_run.limits_of(outcome.scenario)
+    picked, limits = chosen(outcome).number, outcome.report.scenario.limits.of_figures
     with parts.card("Pareto front", answer):
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             colour = st.selectbox(
@@ -166,7 +168,10 @@ def listed(
             texts.EXPORT,
             data=lambda: tables.csv(outcome),
             file_name=fmt.file_name(
-                "sweep", [outcome.scenario.system, outcome.scenario.workload], "csv", datetime.now(UTC).date()
+                "sweep",
+                [outcome.report.scenario.system, outcome.report.scenario.workload],
+                "csv",
+                datetime.now(UTC).date(),
             ),
             mime="text/csv",
             on_click="ignore",
@@ -190,7 +195,9 @@ def results(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping
 
 def nothing(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
     """No design meets every limit: how near the nearest is, and what would let some through."""
-    st.error(fmt.plain(tables.unmet(outcome, metrics, sweep_run.limits_of(outcome.scenario))), icon=":material/block:")
+    st.error(
+        fmt.plain(tables.unmet(outcome, metrics, outcome.report.scenario.limits.of_figures)), icon=":material/block:"
+    )
 
 
 def show() -> None:
@@ -243,7 +250,7 @@ def answer(outcome: Outcome, key: str) -> None:
     if outcome.stopped:
         st.info(
             texts.STOPPED.format(
-                done=fmt.of(outcome.done, outcome.space.size, ""), why=outcome.why and f": {outcome.why}"
+                done=fmt.of(outcome.result.counts.done, outcome.space.size, ""), why=outcome.why and f": {outcome.why}"
             ),
             icon=":material/stop_circle:",
         )

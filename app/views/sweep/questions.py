@@ -90,7 +90,7 @@ def smallest_change(
         for path, value in after.items()
         if before[path] != value
     ]
-    missed = over(answer.figures, sweep_run.limits_of(scenario)) or texts.NEAREST_DOES_NOT_FIT
+    missed = over(answer.figures, scenario.limits.of_figures) or texts.NEAREST_DOES_NOT_FIT
     return SmallestChange(answer.met, answer.scenario, changes, texts.NO_DESIGN_KEEPS.format(missed=missed))
 
 

@@ -113,18 +113,15 @@ def start_of(scenario: Scenario, row: specs.SpecNumber) -> float:
 
 def summary(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
     """The result in words: how many, how fast, how many stand, which limits the rest miss."""
-    tried = f"**{fmt.count(outcome.done)} designs in {fmt.seconds(outcome.seconds)}**"
-    if outcome.done < outcome.space.size and not outcome.stopped:
-        tried += f" of {fmt.count(outcome.space.size)}, searched"
-    pricing = outcome.seconds - outcome.setup_s
-    rate = (
-        texts.PACE.format(setup=fmt.seconds(outcome.setup_s), done=fmt.si(outcome.done / pricing))
-        if pricing > 0
-        else ""
-    )
+    result, counts = outcome.result, outcome.result.counts
+    tried = f"**{fmt.count(counts.done)} designs in {fmt.seconds(result.seconds)}**"
+    if counts.done < counts.size and not outcome.stopped:
+        tried += f" of {fmt.count(counts.size)}, searched"
+    pace = texts.PACE.format(setup=fmt.seconds(result.setup_s), done=fmt.si(result.pricing_per_s))
+    rate = pace if result.seconds > result.setup_s else ""
     if not outcome.front:
         return f"{tried}{rate}."
-    share = fmt.percent(outcome.feasible / outcome.done)
+    share = fmt.percent(counts.kept / counts.done)
     best = []
     for name in outcome.objectives[:2]:
         m = metrics[name]
@@ -140,7 +137,7 @@ def summary(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
 
 def _failed(outcome: Outcome) -> str:
     rows = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
-    return ", ".join(f"{_LIMITS.get(name, name)} {fmt.percent(n / outcome.done)}" for n, name in rows)
+    return ", ".join(f"{_LIMITS.get(name, name)} {fmt.percent(n / outcome.result.counts.done)}" for n, name in rows)
 
 
 def unmet(outcome: Outcome, metrics: Mapping[str, Metric], limits: Mapping[str, float]) -> str:
@@ -151,7 +148,7 @@ def unmet(outcome: Outcome, metrics: Mapping[str, Metric], limits: Mapping[str, 
     if closest:
         text += f" Closest: {closest}."
     if failed:
-        share = fmt.percent(failed[0][0] / outcome.done)
+        share = fmt.percent(failed[0][0] / outcome.result.counts.done)
         text += texts.BINDING_LIMIT.format(failed=_LIMITS.get(failed[0][1], failed[0][1]), share=share)
     return text
 

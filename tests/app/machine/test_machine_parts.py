@@ -60,8 +60,8 @@ def test_every_family_shows_levels_with_their_bytes_units_clock_power_links_and_
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_long_numbers_of_a_spec_are_grouped(preset):
-    machine = facts.machine(named(PRESETS[preset].scenario))
-    values = [value for frame in facts.groups(machine).values() for value in frame["Value"]]
+    bound = named(PRESETS[preset].scenario)
+    values = [value for frame in facts.groups(bound).values() for value in frame["Value"]]
     assert [value for value in values if re.search(r"(?<![\w.-])\d{4}", value)] == []
 
 

@@ -143,7 +143,7 @@ def test_an_axis_on_which_the_front_is_one_takes_no_column_but_a_word():
 @pytest.mark.parametrize(("space", "size"), [(SMALL, 40), (TIED, 8)])
 def test_what_is_on_the_front_is_what_evaluation_finds(space, size):
     found = outcome(space=space)
-    assert found.done == found.space.size == space.size == size
+    assert found.result.counts.done == found.space.size == space.size == size
     assert not found.stopped
     assert found.front
     for design in found.front:
@@ -270,14 +270,14 @@ def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done(monkeypatch):
     found = running.settled()
     assert found is not None
     assert found.stopped
-    assert 0 < found.done < running.size
+    assert 0 < found.result.counts.done < running.size
     assert found.front
 
 
 def test_no_design_inside_the_limits_names_the_closest_and_what_binds():
     found = outcome(GPU.with_(limits={"latency_s": 1e-3}))
     assert not found.front
-    text = tables.unmet(found, found.metrics, background.limits_of(found.scenario))
+    text = tables.unmet(found, found.metrics, found.report.scenario.limits.of_figures)
     assert "Closest" in text
     assert "binding limit is latency" in text
 
@@ -439,7 +439,7 @@ def test_a_space_too_large_to_try_whole_is_searched(monkeypatch):
     alive(at.button(key="x.run").click().run())
     assert "searched" in said(at)
     found = at.session_state["sweep_run"].outcome
-    assert found.done == 150
+    assert found.result.counts.done == 150
     assert not found.stopped
     design = found.front[0]
     report = cached.report(encode(found.space.scenario(design.number)))
