@@ -65,6 +65,7 @@ def _compare_measured(args: argparse.Namespace) -> int:
         "predicted": len(predicted),
         "skipped": dict(why),
         "figures_without_prediction": without,
+        "given_limits": sum(bool(getattr(row.rate, "limits", ())) for row in predicted),
         "summary": all_,
         "groups": groups(predicted),
         "workloads": groups(predicted, "workload"),
@@ -79,6 +80,8 @@ def _compare_measured(args: argparse.Namespace) -> int:
     lines = [f"{measured.name}: {len(predicted)} of {len(measured.rows)} rows predicted"]
     lines += [f"  {count} skipped: {reason}" for reason, count in why.most_common()]
     lines += [f"  {count} {name} beside those without a prediction" for name, count in without.items()]
+    if data["given_limits"]:
+        lines.append(f"  {data['given_limits']} of them given that their run kept its benchmark's limits at its rate")
     shown = [
         {"row": row.number, "system": row.scenario.system, "workload": row.scenario.workload}
         | {"errors": ", ".join(f"{name.rpartition('_')[0]} {error:+.0%}" for name, error in row.errors.items())}
