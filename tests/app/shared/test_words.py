@@ -37,7 +37,8 @@ def test_operator_rows_of_a_file_sum_to_the_latency(report):
     assert all(row["engine_version"] and row["catalog_version"] for row in rows)
     units = ("_s", "_b", "_flop", "_flop_per_b", "_flop_per_s")
     words_only = {"id", "token", "operator", "kind", "group", "phase", "device", "bound"}
-    plain = {"count", "share", "peak_used"}
+    plain = {"count", "share", "peak_used", *(name for op in report.ops for name in op.counters)}
+    assert all(name.endswith(("_share", "_per_cycle", "_lines")) for op in report.ops for name in op.counters)
     assert all(c.endswith(units) or c in words_only | plain or c.endswith("_version") for c in rows[0])
 
 
