@@ -29,7 +29,7 @@ from engine.evaluate import evaluate
 from engine.plan.plan import Plan
 from engine.plan.schemes import split_plan, split_wires
 from engine.resolve.bind import Bound, bind
-from engine.scenario import Scenario, ScenarioError
+from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.scenario import Costs
 from engine.traffic.arrivals import Poisson
 from engine.traffic.estimates import Estimate
@@ -190,9 +190,8 @@ class CameraNetwork:
     def scenario(self) -> Scenario:
         """The network on them, cut before its first operator."""
         first = self.tiers[0].precision
-        return Scenario(
-            system="camera-tiers", workload=self.workload, precision=first, scheme="split", params=dict(self.params)
-        )
+        given = {"system": "camera-tiers", "workload": self.workload, "precision": first, "scheme": "split"}
+        return make(given | {"params": dict(self.params)})
 
     @cached_property
     def bound(self) -> Bound:

@@ -221,10 +221,11 @@ def _same_time(low, high, marks, events):
 
 
 @kernel
-def _share(low, high, events, mask, demand, marks, held, makespan, share, lasting, active, part, wall):
+def _share(low, high, events, mask, demand, marks, held, makespan, cores, share, lasting, active, part, wall):
     """Deals the makespan of ops low..high out to them, of the points in the mask: fills ``wall``, which sums to it.
 
-    At each moment, one of ``events`` to the next, ops share the time by the cores they hold.
+    At each moment, one of ``events`` to the next, ops share the time by the cores they hold on average: an op then has
+    at least the time in which its work fills all cores, of which there are ``cores``, or the others give it that.
     """
     zero = spread(0.0)
     for j in range(low, high):
@@ -256,19 +257,30 @@ def _share(low, high, events, mask, demand, marks, held, makespan, share, lastin
         some = above(span, zero) & mask
         if some == 0:
             continue
-        cores = zero
+        busy = zero
         for q in range(running):
-            cores = cores + load(share, active[q] * LANES)
-        some &= above(cores, zero)
+            busy = busy + load(share, active[q] * LANES)
+        some &= above(busy, zero)
         for q in range(running):
             j = active[q]
-            own = span * load(held, j * LANES) / (load(marks, (2 * j + 1) * LANES) - load(marks, 2 * j * LANES)) / cores
+            own = span * load(held, j * LANES) / (load(marks, (2 * j + 1) * LANES) - load(marks, 2 * j * LANES)) / busy
             own = chosen(some & lasting[j], own, zero)
             store(part, j * LANES, load(part, j * LANES) + own)
             total = total + own
     scale = chosen(above(total, zero), load(makespan, 0) / total, zero)
+    missing, spare = zero, zero
     for j in range(low, high):
-        store(wall, j * LANES, chosen(mask, load(part, j * LANES) * scale, load(wall, j * LANES)))
+        own = load(part, j * LANES) * scale
+        least = chosen(lasting[j], load(held, j * LANES) / spread(float(cores)), zero)
+        missing = missing + larger(least - own, zero)
+        spare = spare + larger(own - least, zero)
+        store(part, j * LANES, own)
+        store(share, j * LANES, least)
+    taken = chosen(above(spare, zero), missing / spare, zero)
+    for j in range(low, high):
+        own, least = load(part, j * LANES), load(share, j * LANES)
+        own = larger(own, least) - larger(own - least, zero) * taken
+        store(wall, j * LANES, chosen(mask, own, load(wall, j * LANES)))
 
 
 @kernel
@@ -381,7 +393,9 @@ def supply_block(lo, hi, asked, first, needs, cores, ranked, supply, totals, roo
                 lane = _lowest(left)
                 _by_time(low, high, marks, lane, events)
                 mask = 1 << lane | left & _same_time(low, high, marks, events)
-                _share(low, high, events, mask, demand, marks, held, makespan, share, lasting, active, part, wall)
+                _share(
+                    low, high, events, mask, demand, marks, held, makespan, cores, share, lasting, active, part, wall
+                )
                 left &= ~mask
             low = high
         _add_up(0, n, demand, rates, piece, far, start, wall, sums)

@@ -20,7 +20,7 @@ from app.views.compare.tables import METRICS, ComparedScenario, json_rows
 from app.views.explore import report_file
 from app.views.explore.headline import cards
 from app.views.explore.report_file import report_html
-from app.views.machine.facts import machine, money
+from app.views.machine.facts import money
 from app.views.node.facts import not_a_node
 from app.views.traffic import tables
 from engine import evaluate
@@ -74,7 +74,7 @@ def _differ(report: Report) -> Iterator[tuple[str, str]]:
             yield "Compare", metric.key
     shown = {card.label: card.value for card in cards(report, None, False, False)}
     yield from (("Explore", label) for label, text in _cards(report).items() if shown.get(label) != text)
-    money_said = dict(money(machine(named(report.scenario)), report))
+    money_said = dict(money(named(report.scenario), report))
     expected = {"Capital cost": fmt.usd(report.capex_usd), "Power at work": fmt.si(report.power_w, "W"),
                 f"$ per million {report.unit}s": fmt.usd(report.usd_per_million)}  # fmt: skip
     yield from (("Machine", label) for label, text in expected.items() if money_said[label] != text)

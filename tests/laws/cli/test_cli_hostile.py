@@ -222,7 +222,7 @@ def test_space_files(capsys, tmp_path, text, said):
         (["measure", "gemm", "--shape", "8x8x8", "--batch", "3"], "batch is 3 beside a kernel"),
         (["plan", "recommendation", "--repeats=-3"], "repeats is -3; allowed: 1 to 1000"),
         (["calibrate", "--out", "/dev/null/x"], "out is '/dev/null/x/devices': Not a directory"),
-        (["camera", ""], "workload '' is not in the catalog"),
+        (["camera", ""], "workload is '': lower-case letters"),
         (["camera", "mobilenet-v1", "--precision", ""], "precision is '': lower-case letters"),
         (["bench", "--only", "gemm", "--markdown", "/nope/x.md"], "'/nope/x.md' can't be written"),
     ],

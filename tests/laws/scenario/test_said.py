@@ -34,7 +34,7 @@ def own_figures(scenario: Scenario, path: str) -> list[float | None] | None:
 @pytest.mark.parametrize(("system", "workload"), ONE_OF_EACH)
 def test_a_what_if_moves_a_figure_or_is_said_to_move_none(system: str, workload: str) -> None:
     scenario = default_scenario(system, workload)
-    rows = random.Random(28).sample(overridable(scenario), 12)
+    rows = random.Random(28).sample(overridable(scenario), 20)
     said = 0
     for row in rows:
         try:

@@ -154,8 +154,11 @@ def list_schedule(
 
 
 @kernel
-def share_out(low, high, demand, makespan, begin, end, held, wall):
-    """Deals the makespan of ops low..high out to them: at each moment by the cores they hold. Sums to it exactly."""
+def share_out(low, high, demand, makespan, cores_there, begin, end, held, wall):
+    """Deals the makespan of ops low..high out to them: at each moment by the cores they hold on average. Sums to it.
+
+    None has less than the time in which it would fill all cores: those that have more give it that.
+    """
     n = high - low
     marks = np.empty(2 * n)
     for i in range(2 * n):
@@ -184,6 +187,16 @@ def share_out(low, high, demand, makespan, begin, end, held, wall):
     if total > 0.0:
         for j in range(low, high):
             wall[j] *= makespan / total
+    missing = spare = 0.0
+    least = np.zeros(high)
+    for j in range(low, high):
+        if end[j] > begin[j]:
+            least[j] = held[j] / cores_there
+        missing += max(least[j] - wall[j], 0.0)
+        spare += max(wall[j] - least[j], 0.0)
+    for j in range(low, high):
+        taken = missing / spare if spare > 0.0 else 0.0
+        wall[j] = max(wall[j], least[j]) - max(wall[j] - least[j], 0.0) * taken
 
 
 @kernel
@@ -210,7 +223,7 @@ def time_ops(demand, first, needs, cores, ranked, supply, point, out, spans):
         makespan = list_schedule(
             low, high, demand, piece, far, first, needs, cores, ranked, begin, end, held, free, rank, core_of, no_bars
         )
-        share_out(low, high, demand, makespan, begin, end, held, wall)
+        share_out(low, high, demand, makespan, cores, begin, end, held, wall)
         runs = demand[low, RUNS]
         for j in range(low, high):
             used += (piece[j] - start[j]) * demand[j, PIECES] * runs
