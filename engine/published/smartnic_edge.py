@@ -233,7 +233,7 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "5G-060": lambda nic, cpu: nic / cpu,
     "5G-061": lambda: _binary_weights(4096) / 8e6,
     "5G-062": lambda ratio: 100 * ratio,
-    "5G-063": lambda: 100 * _nic_power() / _power(BNN_EXEC),
+    "5G-063": lambda nic, cpu: 100 * nic / cpu,
     "5G-064": lambda rate, power: 100 * ((1 + rate / 100) / (1 + power / 100) - 1),
     "5G-070": _sol_on_gpu,
     "5G-071": _sol_on_arm,
