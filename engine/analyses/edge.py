@@ -53,7 +53,7 @@ class Forwarding:
     busy: float  # share of their engines' issue slots that they take
     line_bytes_per_s: float  # of all ports
     cycles_per_s: float  # left to packets
-    drop_bytes: float  # smallest packet forwarded at line rate
+    drop_bytes: float | None  # smallest packet forwarded at line rate; None where no thread forwards
     sizes: tuple[int, ...]  # of packets. [B]
     bytes_per_s: tuple[float, ...]
 
@@ -85,6 +85,7 @@ def forwarding(
     if not 0.0 <= busy <= 1.0:
         raise ScenarioError(f"busy is {busy:g}; allowed: 0 to 1")
     cycles, least, rates = path.beside(device, sizes, executors, busy, own_model(device, model or {}))
+    least = least if cycles else None
     return Forwarding(executors, busy, path.line(device), cycles, least, tuple(sizes), rates)
 
 
@@ -128,7 +129,10 @@ def host_and_nic(scenario: Scenario, limit_s: float = 7e-3) -> tuple[NodeShare, 
         rate = report.throughput_per_s
         shares.append(NodeShare(device.name, rate, above, report.power_w, price, batch, report.latency_s))
     each = scenario.tile[0] if scenario.tile else path.usual(nic)
-    passed = forwarding(nic, min(each * scenario.streams, path.most(nic)), (size,), bound.model)
+    infer = min(each * scenario.streams, path.most(nic))
+    passed = forwarding(nic, infer, (size,), bound.model)
+    if not passed.bytes_per_s[0]:
+        raise ScenarioError(f"{infer} threads of {nic.name} infer and none forwards: no request reaches its host")
     first, second = shares
     first = replace(first, throughput_per_s=min(first.throughput_per_s, passed.bytes_per_s[0] / size))
     above, price = _sum(first.above_idle_w, second.above_idle_w), _sum(first.capex_usd, second.capex_usd)

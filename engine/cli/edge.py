@@ -122,7 +122,9 @@ def forward(args: argparse.Namespace) -> _Answer:
         wanted = path.usual(device) if path is not None else 0
     result = forwarding(device, wanted, busy=args.busy)
     busy = f"{result.executors} executors {percent(result.busy)} busy"
-    sentences = [f"{device.name}: {busy}, line rate from {result.drop_bytes:.0f} B on"]
+    drop = result.drop_bytes
+    least = "no thread is left to forward" if drop is None else f"line rate from {drop:.0f} B on"
+    sentences = [f"{device.name}: {busy}, {least}"]
     for size, rate in zip(result.sizes, result.bytes_per_s, strict=True):
         share = percent(rate / result.line_bytes_per_s)
         sentences.append(f"{size:6} B {8e-9 * rate:8.1f} Gbit/s  {share} of line rate")

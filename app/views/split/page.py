@@ -207,7 +207,8 @@ def packets(scenario: Scenario, report: Report | None) -> None:
     each = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else path.usual(device)
     chosen = min(each * scenario.streams, path.most(device))
     rates = [forwarding(device, chosen, model=named(scenario).model, busy=busy) for busy in (0.0, 0.25, 0.5, 0.75, 1.0)]
-    answer = texts.FORWARDING_ANSWER.format(executors=chosen, size=rates[-1].drop_bytes)
+    answer = texts.FORWARDING_ANSWER if rates[-1].drop_bytes is not None else texts.FORWARDING_NONE
+    answer = answer.format(executors=chosen, size=rates[-1].drop_bytes)
     with parts.card("Forwarding while inferring", answer):
         fig = charts.forwarding(rates, parts.dark())
         parts.figure(fig, texts.FORWARDING_ALT.format(answer=answer), "forwarding")
@@ -236,7 +237,9 @@ def together(scenario: Scenario) -> None:
     """A host and its network processor at once."""
     try:
         shares = host_and_nic(scenario)
-    except (ScenarioError, Unsupported):
+    except (ScenarioError, Unsupported) as error:
+        if nic_of(scenario) is not None and scenario.scheme == "on-path":
+            st.caption(fmt.plain(str(error)) + ".")
         return
     first, _, both = shares
     gain = both.throughput_per_s / first.throughput_per_s - 1

@@ -37,6 +37,7 @@ PLACES_CAPTION = (
 )
 WHAT_IFS_CAPTION = "What-ifs and layer formats are of the scenario's own system; these machines are the catalog's."
 FORWARDING_ANSWER = "with {executors} executors busy, line rate from {size:.0f} B up; some smaller packets are dropped"
+FORWARDING_NONE = "with {executors} executors busy no thread is left to forward"
 FORWARDING_ALT = "Forwarded traffic against packet size: {answer}."
 TOGETHER = "Host and network processor at once"
 TOGETHER_ANSWER = "{gain} more requests than the host alone, {per_joule} more for each joule at the wall"

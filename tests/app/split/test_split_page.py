@@ -13,6 +13,7 @@ from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
 from engine.analyses.split import best_split
 from engine.devices.smartnic import family, slots
 from engine.resolve.presets import PRESETS
+from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, encode
 from tests.app.valid import valid
 
@@ -91,6 +92,17 @@ def test_a_network_processor_shows_its_packets_and_memories():
     at = opened("tonic-fc")
     assert "Forwarding while inferring" in said(at)
     assert any("CTM" in str(frame.value.values) for frame in at.dataframe)
+
+
+def test_a_network_processor_all_of_whose_threads_infer_says_that_nothing_passes():
+    """The page ended at a division by zero, and named an infinite packet."""
+    at = opened_with(default_scenario("agilio-cx", "binary-mlp-traffic", scheme="on-path", streams=240))
+    text = said(at)
+    assert not at.exception
+    assert not at.error
+    assert "480 executors busy no thread is left to forward" in text
+    assert any("no request reaches its host" in c.value for c in at.caption)
+    assert "inf B" not in text
 
 
 def test_a_system_of_one_executor_names_others():
