@@ -19,7 +19,7 @@ from types import MappingProxyType
 import numpy as np
 
 from engine.analyses.tier_search import Goal, Parts
-from engine.cost.assemble import Figures, figures_of, wire_time
+from engine.cost.assemble import Figures, figures_of, wire_busy, wire_time
 from engine.cost.error_bands import widest
 from engine.cost.power_and_price import device_power
 from engine.cost.report import ErrorBand
@@ -204,6 +204,11 @@ class CameraNetwork:
         plan = split_plan(bound, [tier.precision for tier in self.tiers], cuts)
         return plan, figures_of(bound, plan)
 
+    def stage_s(self, cuts: Sequence[int], at: int, batch: int) -> float:
+        """Time of a tier's part of the network for so many frames together. [s]"""
+        plan, priced = self.figures(cuts, batch)
+        return priced.stage_s[[stage.name for stage in plan.stages].index(f"part {at + 1}")]
+
     def tier_of(self, at: int) -> tuple[Device, str]:
         """A tier's device and format; ScenarioError where it has not that format."""
         device, format = self.bound.devices[at], self.tiers[at].precision
@@ -277,8 +282,7 @@ def _placement(network: CameraNetwork, used: Sequence[int], cuts: tuple[int, ...
         elif load:
             limits.append(tier.machines / load / camera.frames_per_s)
     for wire, size in zip(wires, sent, strict=True):
-        start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
-        limits += [1.0 / (start + size / wire.link.usable) / rate] if size else []
+        limits += [1.0 / wire_busy(wire, size) / rate] if size else []
     most = min(limits)
     travel, compute = sum(priced.hop_s), sum(stages) + network.filter_s
     watts, usd = _bill(network, loads, sent)
@@ -308,9 +312,7 @@ def _tier_loads(network: CameraNetwork, cuts: Sequence[int], stages: Sequence[fl
     for at, (tier, alone) in enumerate(zip(network.tiers, stages, strict=True)):
         each = alone
         if tier.batch > 1 and alone:
-            plan, priced = network.figures(cuts, tier.batch)
-            names = [stage.name for stage in plan.stages]
-            each = priced.stage_s[names.index(f"part {at + 1}")] / tier.batch
+            each = network.stage_s(cuts, at, tier.batch) / tier.batch
         loads.append(each * network.passed + (network.filter_s if not at else 0.0))
     return loads
 
@@ -367,16 +369,14 @@ def p99_s(network: CameraNetwork, place: Placement, requests: int = 20_000, seed
         if tier.machines is None:
             way += alone
         elif alone:
-            counts, seconds = ladder(tier.batch), []
-            for count in counts:
-                plan, priced = network.figures(place.cuts, count)
-                seconds.append([priced.stage_s[[stage.name for stage in plan.stages].index(f"part {at + 1}")]])
+            counts = ladder(tier.batch)
+            seconds = [[network.stage_s(place.cuts, at, count)] for count in counts]
             policy = PLAIN if tier.batch == 1 else DynamicBatching(tier.batch, 0.0)
             row.append(Station(Service.from_points(counts, seconds, servers=tier.machines), policy, name=tier.name))
         if at < len(place.link_bytes) and place.link_bytes[at]:
             wire = split_wires(network.bound)[at]
             size = place.link_bytes[at]
-            hold, adds = size / wire.link.usable, wire_time(wire, size)
+            hold, adds = wire_busy(wire, size), wire_time(wire, size)
             row.append(Station(Service(np.array([[hold]]), np.array([[adds]])), name=f"link {at + 1}", wire=True))
     if place.cameras is not None and place.cameras < camera.cameras:
         return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cost.assemble import price_stage, wire_time
+from engine.cost.assemble import price_stage, wire_busy, wire_time
 from engine.cost.pieces import Design
 from engine.devices import family
 from engine.plan.plan import Plan, Stage, leaving_bytes
@@ -45,8 +45,7 @@ class Parts:
             sizes += [cut_bytes(network.bound, ops, at, format) / wire.compression for at in range(1, self.last)]
             there = np.array([wire_time(wire, size) for size in sizes] + [-wire_time(wire, answer)])
             self.links.append(there + wire_time(wire, answer))
-            start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
-            self.busy.append(np.array([start + size / wire.link.usable for size in sizes] + [0.0]))
+            self.busy.append(np.array([wire_busy(wire, size) for size in sizes] + [0.0]))
 
     def _tier(self, at: int, ops: Sequence[Op]) -> NDArray[np.float64]:
         """Seconds of operators c to d, shape (n + 1, n + 1): infinite where the tier can't run them. [s]"""

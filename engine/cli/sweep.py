@@ -47,7 +47,7 @@ def _executor(kind: str) -> Iterator[Executor | None]:
 
 def _sweep(args: argparse.Namespace) -> int:
     from engine.sweep import objectives_of, search, space_of, sweep, table_rows, write_rows
-    from engine.traffic.engines.serving_sweep import splits_serving
+    from engine.traffic.engines.serving_sweep import has_serving_axes
 
     if args.top < 0:
         raise ScenarioError(f"top is {args.top}; a whole number of at least 0 is allowed")
@@ -56,7 +56,7 @@ def _sweep(args: argparse.Namespace) -> int:
             raise ScenarioError(f"{Path(path).name[:60]}: .csv and .parquet can be written")
         writable(Path(path), args.force)
     data = read_plain(Path(args.space), _SPACE_MOST) if args.space.endswith((".yaml", ".yml", ".json")) else None
-    if splits_serving(data):
+    if has_serving_axes(data):
         return _serving(args, data)
     space = space_of(args.space)
     if args.pareto:

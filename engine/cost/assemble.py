@@ -165,6 +165,12 @@ def wire_time(wire: Wire, bytes_per_message: float) -> float:
     return start + bytes_per_message / rate
 
 
+def wire_busy(wire: Wire, bytes_per_message: float) -> float:
+    """Time in which a link carries one message and no other: its start and its bytes at the usable rate. [s]"""
+    start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
+    return start + bytes_per_message / wire.link.usable
+
+
 def price_stage(design: Design, at: int, phases: Sequence[int]) -> Priced:
     """Cost of everything a request asks of one stage, of the phases that have operators and passes there."""
     stage, jobs = design.plan.stages[at], [design.job(at, phase) for phase in phases]

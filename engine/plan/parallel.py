@@ -104,7 +104,7 @@ def _dealt_ops(ops: Sequence[Op], at: int, places: int) -> tuple[Op, ...]:
     return tuple(result)
 
 
-def _held(phase: Phase, grows: bool) -> float:
+def _state_written(phase: Phase, grows: bool) -> float:
     """Elements of state that a phase's operators write, of what grows with the context or does not. [-]"""
     return sum(op.state_writes.coef * op.layers for op in phase.ops if bool(op.state_writes.s) is grows)
 
@@ -117,8 +117,8 @@ def dealt(graph: Graph, at: int, places: int) -> Graph:
     phases = tuple(replace(phase, ops=_dealt_ops(phase.ops, at, places)) for phase in graph.phases)
     share = {}
     for grows in (True, False):
-        every = _held(graph.phases[0], grows)
-        share[grows] = _held(phases[0], grows) / every if every else 1.0 / places
+        every = _state_written(graph.phases[0], grows)
+        share[grows] = _state_written(phases[0], grows) / every if every else 1.0 / places
     state = Sum(tuple(term * share[bool(term.c)] for term in graph.state_elements.terms))
     return replace(graph, phases=phases, state_elements=state)
 

@@ -64,7 +64,7 @@ class ServingSweep:
             yield dict(self.settings[at]) | found | {"how": how, "token": self.tokens[self.designs[at]]}
 
 
-def splits_serving(data: Any) -> bool:
+def has_serving_axes(data: Any) -> bool:
     """Whether plain data of a space has axes of serving."""
     axes = data.get("axes") if isinstance(data, Mapping) else None
     return isinstance(axes, Mapping) and any(str(path).startswith(HEAD) for path in axes)
@@ -87,15 +87,15 @@ def serving_sweep(data: Mapping[str, Any], seed: int = 0) -> ServingSweep:
         raise TrafficError(
             f"axes make {len(choices) * space.size:,} operating points; at most {_POINTS_MOST:,} are tried"
         )
-    found = _Found()
+    points = _OperatingPoints()
     for number in range(space.size):
-        found.scenario(space, number, choices)
-    if not found.settings:
-        raise TrafficError(f"no operating point can run: {next(iter(found.refused), 'there is none')}")
-    front = found.settled(space.limits, seed)
+        points.scenario(space, number, choices)
+    if not points.settings:
+        raise TrafficError(f"no operating point can run: {next(iter(points.refused), 'there is none')}")
+    front = points.settled(space.limits, seed)
     seconds = time.perf_counter() - begun
-    arrays = np.array(found.figures).T, np.array(found.simulated), np.array(found.designs)
-    return ServingSweep(found.settings, *arrays, found.tokens, front, found.refused, seconds, found.pricing_s)
+    arrays = np.array(points.figures).T, np.array(points.simulated), np.array(points.designs)
+    return ServingSweep(points.settings, *arrays, points.tokens, front, points.refused, seconds, points.pricing_s)
 
 
 def _checked(levers: Sequence[Axis], space: Space) -> None:
@@ -114,8 +114,8 @@ def _checked(levers: Sequence[Axis], space: Space) -> None:
             raise TrafficError(f"limit {limit.figure}: an operating point has {', '.join(FIGURES)}")
 
 
-class _Found:
-    """What is known of a space's points so far."""
+class _OperatingPoints:
+    """Points of a space, priced so far."""
 
     def __init__(self) -> None:
         self.settings: list[dict[str, Any]] = []

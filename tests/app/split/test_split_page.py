@@ -12,8 +12,8 @@ from engine.analyses.camera import CameraNetwork
 from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
 from engine.analyses.split import best_split
 from engine.devices.smartnic import family, slots
-from engine.resolve.presets import PRESETS
 from engine.resolve.choices import default_scenario
+from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError, encode
 from tests.app.valid import valid
 
