@@ -53,19 +53,23 @@ def test_a_rate_of_many_instances_is_that_many_times_one_alone(capsys, tmp_path)
     assert float(ten["predicted_fp32"]) == pytest.approx(10 * float(one["predicted_fp32"]), rel=1e-4)
 
 
-@pytest.mark.parametrize("table", ["xeon", "ncnn"])
-def test_visible_rows_lie_as_near_as_they_did(table, capsys):
+NEAR = {  # by table and figure: median and 90th percentile of |predicted / measured - 1|, reached and rounded up
+    "xeon": {"fp32": (0.16, 0.68), "int8": (0.19, 0.76), "int8/fp32": (0.16, 0.54)},
+    "ncnn": {"fp32": (0.18, 0.50), "fp16": (0.28, 0.66), "int8": (0.28, 0.62)},
+}
+
+
+@pytest.mark.parametrize("table", NEAR)
+def test_rows_lie_as_near_as_they_did(table, capsys):
     """Half and nine tenths of the rows of each table; two releases of one network differ by 4% and 28% themselves."""
-    path = Path(__file__).parents[4] / "shared/data/cpu" / f"{table}.csv.xz"
-    if not path.exists():
-        pytest.skip("measured tables lie beside the repository")
+    path = Path(__file__).parents[2] / "bench" / "cpu_networks" / f"{table}.csv.xz"
     assert main(["compare-measured", str(path), "--json"]) == 0
     parts = [p for p in json.loads(capsys.readouterr().out)["parts"] if p["part"] == "all parts"]
     spread = {p["figure"]: (p["median"], p["p90"]) for p in parts}
-    limits = (0.2, 0.75) if table == "xeon" else (0.25, 0.6)
-    for figure in {"fp32", "int8"} & spread.keys():
-        assert spread[figure][0] <= limits[0] + 0.03, figure
-        assert spread[figure][1] <= limits[1] + 0.05, figure
+    assert spread.keys() >= NEAR[table].keys()
+    for figure, (median, tail) in NEAR[table].items():
+        assert spread[figure][0] <= median, figure
+        assert spread[figure][1] <= tail, figure
 
 
 def test_a_board_s_clusters_threads_and_clock_are_read_from_its_row(capsys, tmp_path):
