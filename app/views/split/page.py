@@ -207,8 +207,10 @@ def packets(scenario: Scenario, report: Report | None) -> None:
     each = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else path.usual(device)
     chosen = min(each * scenario.streams, path.most(device))
     rates = [forwarding(device, chosen, model=named(scenario).model, busy=busy) for busy in (0.0, 0.25, 0.5, 0.75, 1.0)]
-    answer = texts.FORWARDING_ANSWER if rates[-1].drop_bytes is not None else texts.FORWARDING_NONE
-    answer = answer.format(executors=chosen, size=rates[-1].drop_bytes)
+    if (least := rates[-1].drop_bytes) is None:
+        answer = texts.FORWARDING_NONE.format(executors=chosen)
+    else:
+        answer = texts.FORWARDING_ANSWER.format(executors=chosen, size=least)
     with parts.card("Forwarding while inferring", answer):
         fig = charts.forwarding(rates, parts.dark())
         parts.figure(fig, texts.FORWARDING_ALT.format(answer=answer), "forwarding")
