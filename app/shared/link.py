@@ -19,7 +19,7 @@ from app.shared.boundary import callback
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario
-from engine.resolve.presets import PRESETS, Preset
+from engine.resolve.presets import PRESETS, Preset, preset
 from engine.scenario import Scenario, ScenarioError, decode, encode
 from engine.scenario.fields import BY_FAMILY, FIELDS
 from engine.scenario.overrides import apply_all
@@ -78,25 +78,34 @@ def sync() -> str | None:
 
 
 def _spell_out() -> None:
-    """Readable parameters of the address, `system=h100-sxm&workload=resnet50&batch=8`, become the token they mean.
+    """Readable parameters of the address, `preset=dfx-1.5b` or `system=h100-sxm&workload=resnet50&batch=8`, become the
+    token they mean.
 
-    ScenarioError in one sentence where they mean none; they leave the address either way. Without a system they are
-    the Choose page's.
+    ScenarioError in one sentence where they mean none; they leave the address either way. Without a preset or a system
+    they are the Choose page's.
     """
     query = st.query_params
-    values = {f.path: query[f.path] for f in FIELDS if f.path in query}
-    if PARAM in query or "system" not in values:
+    values = {name: query[name] for name in ("preset", *(f.path for f in FIELDS)) if name in query}
+    if PARAM in query or not values.keys() & {"preset", "system"}:
         return
     for name in values:
         del query[name]
+    scenario = preset(values.pop("preset")).scenario if "preset" in values else _of_pair(values)
+    query[PARAM] = encode(read(encode(apply_all(scenario, [f"{path}={text}" for path, text in values.items()]))))
+
+
+def _of_pair(values: dict[str, str]) -> Scenario:
+    """The usual scenario of a system and a workload, which are taken out of `values`, on as many devices as they say.
+
+    ScenarioError where the pair can't run.
+    """
     system, workload = (values.pop(name, getattr(current(), name)) for name in ("system", "workload"))
     count = values.get("devices", "") if "scheme" not in values else ""
     devices: dict[str, Any] = {"devices": int(count)} if count.isdecimal() and len(count) < 9 else {}
     try:
-        scenario = default_scenario(system, workload, **devices)
+        return default_scenario(system, workload, **devices)
     except Unsupported as error:
         raise ScenarioError(str(error)) from None
-    query[PARAM] = encode(read(encode(apply_all(scenario, [f"{path}={text}" for path, text in values.items()]))))
 
 
 def mirror() -> None:

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.choose import question_of
 from engine.resolve.choices import default_scenario
+from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
 APP = Path(__file__).parents[3] / "app"
@@ -36,10 +37,20 @@ def test_system_and_workload_are_a_scenario():
     assert not at.warning
 
 
+def test_a_preset_opens_by_its_id_and_is_changed_by_what_stands_beside_it():
+    at = opened(preset="node-dlrm", batch="32")
+    meant = PRESETS["node-dlrm"].scenario.with_(batch=32)
+    assert at.session_state["scenario"] == meant
+    assert value(at, "s") == encode(meant)
+    assert not {"preset", "batch"} & set(at.query_params)
+    assert not at.warning
+
+
 @pytest.mark.parametrize(
     ("query", "names"),
     [
         ({"system": "nosuch"}, "nosuch"),
+        ({"preset": "nosuch"}, "nosuch"),
         ({"system": "h100-sxm", "workload": "nonet"}, "nonet"),
         ({"system": "h100-sxm", "workload": "resnet50", "batch": "many"}, "batch"),
         ({"system": "h100-sxm", "workload": "resnet50", "devices": "3"}, "devices"),
