@@ -12,8 +12,8 @@ from app.shared.figures.machine import PeakOfPart
 from app.shared.figures.report import Share, shares
 from app.shared.figures.style import PALETTE
 from engine.analyses.machine import MachineReport, generations
+from engine.analyses.machine import machine as machine_of
 from engine.devices.common.instruction_set import SAME
-from engine.scenario import encode
 from hardware_specs.schema import Device
 
 _PART = 0.002  # of a latency
@@ -101,7 +101,7 @@ def _arithmetic(machine: MachineReport) -> None:
 def inside() -> None:
     """What a machine with an instruction set has beside its spec."""
     with st.skeleton(height=360):
-        machine = cached.machine(encode(link.current()))
+        machine = cached.answer(machine_of, link.current())
     shown = [_units, _parts, _fabric] + ([_tiles] if machine.tiles else []) + [_arithmetic]
     for first in range(0, len(shown), 2):
         pair = shown[first : first + 2]

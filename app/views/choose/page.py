@@ -12,7 +12,7 @@ from app.shared.comparison import Entry
 from app.views.choose import charts, tables, texts
 from app.views.choose.controls import controls, questions
 from app.views.choose.page_question import PageQuestion, ask
-from engine.choose import Answer, Row
+from engine.choose import Answer, Row, choose
 from engine.scenario import ScenarioError
 
 _ROWS = 11  # shown before the table scrolls
@@ -153,7 +153,7 @@ def show() -> None:
         questions(question)
     try:
         with st.skeleton(height=500):
-            answer = cached.chosen(question.question.token)
+            answer = cached.answer(choose, question.question.token)
     except ScenarioError as error:
         parts.refused(error)
         parts.footer(None)

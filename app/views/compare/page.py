@@ -18,6 +18,7 @@ from app.views.compare.tables import METRICS, ComparedScenario
 from engine.devices.common.contract import Unsupported
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
+from engine.sweep import attribute
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -236,7 +237,7 @@ def where_gain(base: ComparedScenario, other: ComparedScenario) -> None:
         return
     with st.skeleton(height=220):
         try:
-            attribution = cached.attribution(base.report.token, other.report.token, metric.figure)
+            attribution = cached.answer(attribute, base.scenario, other.scenario, metric.figure)
         except (ScenarioError, Unsupported) as error:
             with parts.card(title, "not attributed"):
                 st.caption(fmt.plain(str(error)))

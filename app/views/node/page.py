@@ -13,6 +13,7 @@ from app.shared.widgets.choices import choice, switch
 from app.views.node import charts as node_charts
 from app.views.node import facts, pool, texts
 from app.views.node.tilings import tilings
+from engine.analyses.node import operator_kinds
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.resolve.presets import PRESETS
@@ -130,7 +131,7 @@ def by_kind(scenario: Scenario) -> None:
     with st.container(border=True):
         st.markdown(texts.KINDS)
         if switch("Each optimisation", "kinds"):
-            frame = pd.DataFrame(facts.kinds_table(cached.kinds(encode(scenario))))
+            frame = pd.DataFrame(facts.kinds_table(cached.answer(operator_kinds.by_kind, scenario)))
             numbers = {
                 name: st.column_config.NumberColumn(format=fmt.cells(frame[name]))
                 for name in frame

@@ -9,14 +9,13 @@ from app.shared import formats as fmt
 from app.shared.figures import machine
 from app.shared.widgets.checked import checked
 from app.views.node import texts
-from engine.analyses.microservice import Microservice
+from engine.analyses.microservice import Client, Microservice, microservice, waits
 from engine.cost.report import Report
-from engine.scenario import encode
 
 
 def _figures(service: Microservice) -> None:
     busy = "over capacity" if service.p95_s is None else f"{fmt.percent(service.utilisation)} busy"
-    waits = texts.NO_END if service.p95_s is None else f"p95 {fmt.seconds(service.p95_s)}"
+    wait = texts.NO_END if service.p95_s is None else f"p95 {fmt.seconds(service.p95_s)}"
     fills = texts.CLIENTS_HELP
     idle = texts.WAIT_HELP
     with st.grid(4, min_column_width=150):
@@ -29,7 +28,7 @@ def _figures(service: Microservice) -> None:
                 f"{service.most_clients:,} at most",
                 fills,
             ),
-            ("Request to answer", fmt.seconds(service.latency_s), waits, idle),
+            ("Request to answer", fmt.seconds(service.latency_s), wait, idle),
         ):
             parts.metric(label, value, below, help=help)
 
@@ -51,14 +50,15 @@ def pool(report: Report) -> None:
             key="pool.ms",
             help=texts.CORE_TIME_HELP,
         )
-        service = cached.pool(encode(report.scenario), int(devices), int(clients), int(cores), float(spent))
+        scenario, client = report.scenario, Client(int(cores), fmt.MILLISECOND.si(float(spent)))
+        service = cached.answer(microservice, scenario, int(devices), int(clients), client)
         _figures(service)
         st.caption(
             texts.POOL_CAPTION.format(
                 message=fmt.plain(service.message), shared_above=fmt.seconds(service.shared_above_s)
             )
         )
-        curve = cached.pool_waits(encode(report.scenario), int(devices), int(cores), float(spent))
+        curve = cached.answer(waits, scenario, int(devices), client)
         if len(curve) > 1:
             fig = machine.waits(curve, int(clients), parts.dark())
             parts.figure(fig, texts.POOL_ALT.format(message=service.message), "pool")

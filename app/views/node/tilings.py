@@ -10,9 +10,15 @@ from app.shared import formats as fmt
 from app.shared.figures.heat import heat
 from app.shared.widgets.choices import choose, switch
 from app.views.node import texts
-from engine.scenario import Scenario, encode
+from engine.analyses.node.tilings import Mapped, mapped, products
+from engine.scenario import Scenario
 
 _AIMS = {"latency": "Fastest", "energy": "Least energy", "traffic": "Least traffic"}
+
+
+def tiled_product(scenario: Scenario, name: str) -> Mapped:
+    """The tilings of one product and a map of its blocks."""
+    return next(mapped(*row) for row in products(scenario) if row[1].name == name)
 
 
 @boundary.fragment
@@ -22,9 +28,9 @@ def tilings(scenario: Scenario) -> None:
         st.markdown(texts.TILINGS)
         if not switch("Search them", "tilings"):
             return
-        token = encode(scenario)
-        name = choose("Product", {name: name for name in cached.tiled_names(token)}, "product")
-        tiled = cached.tiled(token, name)
+        name = choose("Product", {op.name: op.name for _, op, _ in cached.answer(products, scenario)}, "product")
+        with st.spinner(texts.SEARCHING):
+            tiled = cached.answer(tiled_product, scenario, name)
         if not tiled.product.best:
             st.info(texts.NO_TILE, icon=":material/info:")
             return

@@ -10,7 +10,8 @@ from app.shared import formats as fmt
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choose
 from app.views.program import charts, texts
-from engine.analyses.programs import Listing, Values, mnemonics, shipped
+from engine.analyses.programs import Listing, Values, execute, mnemonics, shipped
+from engine.analyses.programs import listing as listing_of
 from engine.devices.common.contract import Unsupported
 from engine.devices.common.instruction_set import PARTS, Row
 from engine.resolve.presets import PRESETS
@@ -115,15 +116,15 @@ def _table(before: tuple[Values, ...], after: tuple[Values, ...], row: Row) -> p
 
 
 @boundary.fragment
-def registers(token: str, text: str, row: Row) -> None:
+def registers(scenario: Scenario, text: str, row: Row) -> None:
     """What the picked instruction reads and writes, before and after, on drawn numbers."""
     with parts.card("Registers", texts.REGISTERS_ANSWER.format(number=row.number), stretch=False):
         if not st.toggle("Run on numbers", key="program.run", help=texts.RUN_NUMBERS_HELP):
             st.caption(fmt.plain(f"{' '.join(row.text.split())} reads {', '.join(row.reads) or 'nothing'}."))
             return
         try:
-            before = cached.executed(token, text, row.number) if row.number else ()
-            frame = _table(before, cached.executed(token, text, row.number + 1), row)
+            before = cached.answer(execute, scenario, text, most=row.number) if row.number else ()
+            frame = _table(before, cached.answer(execute, scenario, text, most=row.number + 1), row)
         except ScenarioError as error:
             st.caption(fmt.plain(f"{str(error)[:1].upper()}{str(error)[1:]}."))
             return
@@ -155,14 +156,14 @@ def show() -> None:
         text = editor(scenario, own)
     with right:
         try:
-            listing = cached.listing(encode(scenario), text)
+            listing = cached.answer(listing_of, scenario, text)
         except ScenarioError as error:
             st.error(fmt.plain(f"{str(error)[:1].upper()}{str(error)[1:]}."), icon=":material/error:")
             listing = None
         if listing is not None and listing.rows:
             row = _step(listing)
             gantt(listing, row)
-            registers(encode(scenario), text, row)
+            registers(scenario, text, row)
     if listing is not None and listing.rows:
         rows(listing)
     parts.footer(report)

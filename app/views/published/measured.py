@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,7 +14,7 @@ from app.shared import cached, parts
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
 from app.views.published import texts
-from engine.published.measured.compare import Measured, Row, coverage, groups, skipped, spread
+from engine.published.measured.compare import Measured, Row, compared, coverage, groups, read_measured, skipped, spread
 from engine.scenario import ScenarioError
 
 _MAX = 1_000_000  # bytes of a table
@@ -35,11 +37,22 @@ def section() -> None:
             if file.size > _MAX:
                 raise ScenarioError(texts.TABLE_TOO_LONG.format(size=file.size, most=_MAX))
             with st.skeleton(height=380):
-                measured = cached.measured(file.getvalue(), _ROWS)
+                measured = cached.answer(_compared, file.getvalue())
         except ScenarioError as error:
             parts.refused(error)
             return
         _shown(measured)
+
+
+def _compared(text: bytes) -> Measured:
+    """A reader's table, each row priced; ScenarioError where it can't be used at all."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "measured.csv"
+        path.write_bytes(text)
+        data = read_measured(path)
+    if len(data.rows) > _ROWS:
+        raise ScenarioError(texts.TOO_MANY_ROWS.format(count=len(data.rows), most=_ROWS))
+    return compared(data)
 
 
 def _shown(measured: Measured) -> None:

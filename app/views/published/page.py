@@ -16,7 +16,7 @@ from app.shared.figures import report as charts
 from app.shared.widgets.checked import checked
 from app.views.published import measured, texts
 from engine.cost import error_bands
-from engine.published import headline
+from engine.published import headline, validate
 from engine.published.nearest import TITLES
 from engine.scenario import ScenarioError, decode, encode
 
@@ -243,7 +243,7 @@ def show() -> None:
     """The page."""
     slot = st.container()
     with st.skeleton(height=380):
-        rows = cached.published()
+        rows = cached.answer(validate)
     listed = filters(rows)
     report = parts.report_now()
     versions = cached.report(encode(link.home())).versions

@@ -37,6 +37,10 @@ UPLOAD_HELP = (
 )
 UPLOAD_EXAMPLE = "For example: `system,workload,precision,batch,latency_ms` and one run per row."
 TABLE_TOO_LONG = "the table has {size:,} bytes; at most {most:,} are allowed"
+TOO_MANY_ROWS = (
+    "the table has {count:,} rows; at most {most:,} are allowed here, any number with "
+    "`python -m engine compare-measured`"
+)
 OTHER_REASONS = "others for other reasons."
 BAND_HELD = "{inside} of {banded} figures lie in their error band"
 NO_BANDS = "no row has an error band"

@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.shared import cached
 from app.shared import formats as fmt
-from app.shared.load import ARRIVALS, Load
+from app.shared.load import ARRIVALS, Load, answer
 from app.shared.site import Site
 from app.shared.widgets.checked import checked, whole
 from app.shared.widgets.choices import choose
@@ -17,6 +17,7 @@ from app.views.traffic import texts
 from engine.cost.report import Report
 from engine.resolve.bind import bind
 from engine.traffic import Sla, TrafficError
+from engine.traffic.arrangements import arrangements
 from engine.traffic.plan import DOMAINS
 from engine.traffic.scenario_load import inferences_of
 
@@ -129,7 +130,7 @@ def arrivals() -> dict[str, Any]:
 
 def _arrangement(report: Report) -> dict[str, Any]:
     """How many queues the scenario is; what it can't be is left out, with the reason in the help."""
-    reasons = cached.arrangements(report.token)
+    reasons = cached.answer(arrangements, report.scenario)
     offered = {name: label for name, label in _ARRANGED.items() if reasons[name] is None}
     if len(offered) == 1:
         return {}
@@ -257,7 +258,7 @@ def _optional(label: str, key: str, placeholder: str, of: str, high: float = 1e1
 
 def demanded(report: Report) -> float:
     """The load that the page opens with. [1/s]"""
-    opened = cached.load_answer(Load(report.token), _usual(report))
+    opened = cached.answer(answer, Load(report.token), _usual(report))
     return opened.headline.qps or opened.capacity.qps
 
 

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.shared import cached, fixes, link, parts
 from app.shared import formats as fmt
+from app.shared import load as loads
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_of
 from app.shared.widgets.choices import say
 from app.shared.widgets.controlled import controlled
@@ -116,7 +117,7 @@ def busy(spot: LoadDetail, least: int = 140) -> None:
 
 def window(load: Load, qps: float) -> None:
     """A few requests on their way."""
-    window = cached.load_window(load, qps)
+    window = cached.answer(loads.window, load, qps)
     wait, stay = tables.waits(window)
     answer = "nobody waits" if wait < 0.005 else texts.WAITING.format(wait=fmt.percent(wait))
     with parts.card("Timeline of 40 requests", answer):
@@ -129,7 +130,7 @@ def window(load: Load, qps: float) -> None:
 def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     """The page below the bar, for a load that can be simulated."""
     with st.skeleton(height=340):
-        answer = cached.load_answer(load, sla)
+        answer = cached.answer(loads.answer, load, sla)
     exports: dict[str, tuple[str, str, Callable[[], str]]] = {
         "Curve, CSV": ("traffic", "csv", lambda: tables.curve_csv(report, load, sla, points)),
         "Capacity, CSV": ("traffic-capacity", "csv", lambda: tables.plan_csv(report, sla, frame)),
@@ -144,7 +145,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     where = site(report, demanded(report))
     frame, nodes, notes = tables.plans(report, answer.headline, where, load.request)
     qps = rate(answer)
-    spot = cached.load_point(load, sla, qps)
+    spot = cached.answer(loads.point, load, sla, qps, answer.capacity)
     verdict = st.container()
     chart = st.container()
     job = simulated((load, sla), lambda n: Simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)

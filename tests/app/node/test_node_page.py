@@ -8,6 +8,8 @@ from streamlit.testing.v1 import AppTest
 from app.shared import cached
 from app.shared import formats as fmt
 from app.views.node import charts, facts
+from app.views.node.tilings import tiled_product
+from engine.analyses.node.tilings import products
 from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
 from tests.app.valid import valid
@@ -119,9 +121,8 @@ def test_a_system_on_the_network_shows_its_pool_and_the_clients_it_takes():
 
 
 def test_a_products_tilings_are_drawn_beside_their_bound():
-    token = encode(NODE)
-    names = cached.tiled_names(token)
-    tiled = cached.tiled(token, names[0])
+    names = [op.name for _, op, _ in products(NODE)]
+    tiled = tiled_product(NODE, names[0])
     best = tiled.product.best["latency"]
     assert {len(row) for row in tiled.bytes} == {len(tiled.columns)}
     assert len(tiled.bytes) == len(tiled.rows)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.shared.cached import chosen
+from app.shared import cached
 from engine import decode, evaluate
 from engine.choose import LOAD, Answer, Question, choose, question_of
 from engine.choose.candidates import HOST_USD
@@ -34,7 +34,7 @@ SEVERAL = ["a100-sxm-80gb", "b200-sxm", "h100-sxm", "h200-sxm", "mi300x", "mi355
 
 def answer(id: str) -> Answer:
     """Worked out once, for the page's tests too."""
-    return chosen(QUESTIONS[id].question.token)
+    return cached.answer(choose, QUESTIONS[id].question.token)
 
 
 @pytest.mark.parametrize("id", QUESTIONS)

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.shared import cached, parts
 from app.shared import formats as fmt
-from app.shared.load import ServingLoad
+from app.shared.load import ServingLoad, serving_most, serving_points
 from app.views.traffic import tables as plans
 from app.views.traffic.controls import site
 from app.views.traffic.plan_and_simulation import capacity_card, simulated
@@ -71,8 +71,8 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     """The page of a language model, below the bar."""
     load = asked(report)
     with st.skeleton(height=340):
-        point, points = cached.serving_points(load)
-        most = cached.serving_most(load.at_its_least)
+        point, points = cached.answer(serving_points, load)
+        most = cached.answer(serving_most, load.at_its_least)
     exports: dict[str, tuple[str, str, Callable[[], str]]] = {
         "Curve, CSV": ("traffic", "csv", lambda: fmt.csv_text(tables.curve_rows(report, load, points))),
         "Capacity, CSV": ("traffic-capacity", "csv", lambda: plans.plan_csv(report, tables.limits(load), frame)),
@@ -92,7 +92,7 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     with bar:
         parts.bar(report, "traffic", exports)
     words = (texts.USERS, "users") if load.closed else ()
-    opened = cached.serving_most(usual_load(report, bool(load.closed)))
+    opened = cached.answer(serving_most, usual_load(report, bool(load.closed)))
     where = site(report, opened.level or opened.capacity_qps, *words)
     demand = most.demand_qps(where.peak_qps) if load.closed else where.peak_qps
     frame, nodes, notes = plans.plans(report, most, where.at(demand))
