@@ -1,9 +1,8 @@
-"""One step of an LSTM or GRU cell, batch by batch, float32: gate products and activations fused per hidden block.
+"""One step of an LSTM or GRU cell, batch by batch, float32: the products of all gates, then one pass of activations.
 
-Weights are packed so that one tile of the implicit-GEMM generator holds every gate of the same hidden units; the gates
-never leave the cache. At batch 1 the step streams the weights once: it is bound by memory. Equations and weight layout
-are ONNX's LSTM (gate order i, o, f, c) and GRU (z, r, h with ``linear_before_reset = 1``), as in cuDNN and Brainwave.
-[FLOP] = 2 * batch * gates * hidden * (inputs + hidden).
+At batch 1 the step streams the weights once: it is bound by memory, and the gates never leave the cache. Equations and
+weight layout are ONNX's LSTM (gate order i, o, f, c) and GRU (z, r, h with ``linear_before_reset = 1``), as in cuDNN
+and Brainwave. [FLOP] = 2 * batch * gates * hidden * (inputs + hidden).
 """
 
 from __future__ import annotations
@@ -14,34 +13,30 @@ from typing import Literal
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.lab.ir.conv import tile
-from engine.lab.ir.lanes import lanes
-from engine.lab.operators.conv import LINEAR
+from engine.lab.operators.gemm import Packed, gemm_f32, pack_f32
 from engine.lab.operators.pointwise import sigmoid32, tanh32
-from engine.lab.ranges import fresh, over_range, require, whole
+from engine.lab.ranges import require, whole
 
 GATES = {"lstm": 4, "gru": 3}
-_ROWS = 4
-"""Samples per tile: four registers of gates each. [samples]"""
-_WIDTH = lanes()
-_one_lstm, _four_lstm = tile(1, 4), tile(_ROWS, 4)
-_one_gru, _four_gru = tile(1, 3), tile(_ROWS, 3)
-_SLOTS = {gates: np.arange(_ROWS, dtype=np.int64) * (gates * _WIDTH) for gates in GATES.values()}
 
 
 @dataclass(frozen=True)
 class PackedCell:
-    """Weights of a recurrent cell, a vector per gate and hidden block: ``[blocks, inputs + hidden, gates, lanes]``.
+    """Weights of a recurrent cell: of an LSTM one product of inputs and state together, of a GRU one of each.
 
-    The biases of an LSTM are ``[blocks, 4, lanes]``. Those of a GRU are ``[blocks, 2, 3, lanes]``, input and recurrent
-    apart: the reset gate multiplies only the recurrent part of the candidate.
+    The reset gate of a GRU multiplies only the recurrent part of the candidate, so its products stay apart.
     """
 
     kind: Literal["lstm", "gru"]
     inputs: int
     hidden: int
-    data: np.ndarray
-    bias: np.ndarray
+    products: tuple[Packed, ...]
+    biases: tuple[np.ndarray, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the packed weights. [B]"""
+        return sum(packed.words.nbytes for packed in self.products)
 
 
 def pack_cell(kind: Literal["lstm", "gru"], w: np.ndarray, r: np.ndarray, bias: np.ndarray | None = None) -> PackedCell:
@@ -59,82 +54,37 @@ def pack_cell(kind: Literal["lstm", "gru"], w: np.ndarray, r: np.ndarray, bias: 
         require(array.shape == shape, f"{name} is {array.shape}; a {kind} of {hidden} units needs {shape}")
     biases = np.zeros(2 * gates * hidden, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
     require(biases.size == 2 * gates * hidden, f"bias has {biases.size} values; allowed: {2 * gates * hidden}")
-    weight = np.concatenate([w.reshape(gates, hidden, inputs), r.reshape(gates, hidden, hidden)], axis=2)
-    shift = biases.reshape(2, gates, hidden)
-    shift = shift.sum(axis=0, keepdims=True) if kind == "lstm" else shift
-    blocks = -(-hidden // _WIDTH)
-    padded = np.zeros((gates, blocks * _WIDTH, inputs + hidden), np.float32)
-    padded[:, :hidden] = weight
-    shifts = np.zeros((*shift.shape[:2], blocks * _WIDTH), np.float32)
-    shifts[..., :hidden] = shift
-    data = fresh((blocks, inputs + hidden, gates, _WIDTH))
-    data[...] = padded.reshape(gates, blocks, _WIDTH, -1).transpose(1, 3, 0, 2)
-    order = shifts.reshape(*shift.shape[:2], blocks, _WIDTH).transpose(2, 0, 1, 3)
-    return PackedCell(kind, inputs, hidden, data.reshape(-1), np.ascontiguousarray(order).reshape(-1))
+    matrices, shifts = (w, r), tuple(np.split(biases, 2))
+    if kind == "lstm":
+        matrices, shifts = (np.concatenate([w, r], axis=1),), (shifts[0] + shifts[1],)
+    return PackedCell(kind, inputs, hidden, tuple(pack_f32(np.ascontiguousarray(m.T)) for m in matrices), shifts)
 
 
 @kernel
-def lstm_blocks(lo, hi, joined, weights, bias, h, c, h_out, c_out, samples, slots):
-    """Hidden blocks ``[lo, hi)`` of every sample: gates by tile, then the cell's equations."""
-    batch, depth = joined.shape
-    hidden, taps = h.shape[1], np.zeros(1, np.int64)
-    flat = joined.reshape(-1)
-    gates = np.empty(_ROWS * 4 * _WIDTH, np.float32)
-    for block in range(lo, hi):
-        at, shift = block * depth * 4 * _WIDTH, block * 4 * _WIDTH
-        first = block * _WIDTH
-        n = 0
-        while n < batch:
-            rows = _ROWS if n + _ROWS <= batch else 1
-            source, factors = (flat, samples, 0, taps, depth), (weights, at, bias, shift)
-            if rows == _ROWS:
-                _four_lstm(source, n, (0, 1), factors, True, LINEAR, (gates, slots, 0), 0)
-            else:
-                _one_lstm(source, n, (0, 1), factors, True, LINEAR, (gates, slots, 0), 0)
-            for m in range(rows):
-                a = gates[m * 4 * _WIDTH : (m + 1) * 4 * _WIDTH]
-                for j in range(min(_WIDTH, hidden - first)):
-                    p, q, s, t = a[j], a[_WIDTH + j], a[2 * _WIDTH + j], a[3 * _WIDTH + j]
-                    unit = first + j
-                    cell = np.float32(sigmoid32(s) * c[n + m, unit]) + np.float32(sigmoid32(p) * tanh32(t))
-                    c_out[n + m, unit] = cell
-                    h_out[n + m, unit] = sigmoid32(q) * tanh32(np.float32(cell))
-            n += rows
+def _lstm_units(gates, c, h_out, c_out):
+    """Next state of every unit from its gates ``[batch, 4 * hidden]``, in ONNX's order."""
+    units = c.shape[1]
+    for n in range(c.shape[0]):
+        row = gates[n].reshape(4, units)
+        i, o, f, g = row[0], row[1], row[2], row[3]
+        for u in range(units):
+            cell = np.float32(sigmoid32(f[u]) * c[n, u]) + np.float32(sigmoid32(i[u]) * tanh32(g[u]))
+            c_out[n, u] = cell
+            h_out[n, u] = sigmoid32(o[u]) * tanh32(np.float32(cell))
 
 
 @kernel
-def gru_blocks(lo, hi, x, h, weights, bias, h_out, from_x, from_h, slots):
-    """Hidden blocks ``[lo, hi)`` of every sample: both halves of the three gates by tile, then the equations."""
-    batch, inputs = x.shape
-    hidden, taps = h.shape[1], np.zeros(1, np.int64)
-    wide = 3 * _WIDTH
-    flat_x, flat_h = x.reshape(-1), h.reshape(-1)
-    left, right = np.empty(_ROWS * wide, np.float32), np.empty(_ROWS * wide, np.float32)
-    for block in range(lo, hi):
-        at, shift = block * (inputs + hidden) * wide, 2 * block * wide
-        then = at + inputs * wide
-        first = block * _WIDTH
-        n = 0
-        while n < batch:
-            rows = _ROWS if n + _ROWS <= batch else 1
-            of_x, of_h = (flat_x, from_x, 0, taps, inputs), (flat_h, from_h, 0, taps, hidden)
-            w_x, w_h = (weights, at, bias, shift), (weights, then, bias, shift + wide)
-            if rows == _ROWS:
-                _four_gru(of_x, n, (0, 1), w_x, True, LINEAR, (left, slots, 0), 0)
-                _four_gru(of_h, n, (0, 1), w_h, True, LINEAR, (right, slots, 0), 0)
-            else:
-                _one_gru(of_x, n, (0, 1), w_x, True, LINEAR, (left, slots, 0), 0)
-                _one_gru(of_h, n, (0, 1), w_h, True, LINEAR, (right, slots, 0), 0)
-            for m in range(rows):
-                a, b = left[m * wide : (m + 1) * wide], right[m * wide : (m + 1) * wide]
-                for j in range(min(_WIDTH, hidden - first)):
-                    unit = first + j
-                    update = sigmoid32(np.float32(a[j] + b[j]))
-                    reset = sigmoid32(np.float32(a[_WIDTH + j] + b[_WIDTH + j]))
-                    candidate = tanh32(np.float32(a[2 * _WIDTH + j] + np.float32(reset * b[2 * _WIDTH + j])))
-                    carry = np.float32(update * h[n + m, unit])
-                    h_out[n + m, unit] = np.float32(np.float32(np.float32(1) - update) * candidate) + carry
-            n += rows
+def _gru_units(left, right, h, h_out):
+    """Next state of every unit from both halves of its gates ``[batch, 3 * hidden]``."""
+    units = h.shape[1]
+    for n in range(h.shape[0]):
+        a, b = left[n], right[n]
+        for u in range(units):
+            update = sigmoid32(np.float32(a[u] + b[u]))
+            reset = sigmoid32(np.float32(a[units + u] + b[units + u]))
+            candidate = tanh32(np.float32(a[2 * units + u] + np.float32(reset * b[2 * units + u])))
+            carry = np.float32(update * h[n, u])
+            h_out[n, u] = np.float32(np.float32(np.float32(1) - update) * candidate) + carry
 
 
 def _checked(x: np.ndarray, states: tuple[tuple[str, np.ndarray], ...], packed: PackedCell, kind: str) -> None:
@@ -151,19 +101,18 @@ def lstm_step(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Next ``(h, c)`` of an LSTM: ``x`` ``[batch, inputs]``, ``h`` and ``c`` ``[batch, hidden]``, all float32."""
     _checked(x, (("h", h), ("c", c)), packed, "lstm")
-    joined = np.concatenate([x, h], axis=1)
+    gates = gemm_f32(np.concatenate([x, h], axis=1), packed.products[0], packed.biases[0], threads=threads)
     h_out, c_out = np.empty_like(h), np.empty_like(c)
-    samples = np.arange(x.shape[0], dtype=np.int64) * joined.shape[1]
-    arguments = (joined, packed.data, packed.bias, h, c, h_out, c_out, samples, _SLOTS[4])
-    over_range(lstm_blocks, -(-packed.hidden // _WIDTH), *arguments, threads=threads, grain=2)
+    _lstm_units(gates, c, h_out, c_out)
     return h_out, c_out
 
 
 def gru_step(x: np.ndarray, h: np.ndarray, packed: PackedCell, *, threads: int | None = None) -> np.ndarray:
     """Next ``h`` of a GRU: ``x`` ``[batch, inputs]``, ``h`` ``[batch, hidden]``, float32."""
     _checked(x, (("h", h),), packed, "gru")
+    halves = [
+        gemm_f32(v, p, b, threads=threads) for v, p, b in zip((x, h), packed.products, packed.biases, strict=True)
+    ]
     h_out = np.empty_like(h)
-    from_x, from_h = (np.arange(x.shape[0], dtype=np.int64) * v.shape[1] for v in (x, h))
-    arguments = (x, h, packed.data, packed.bias, h_out, from_x, from_h, _SLOTS[3])
-    over_range(gru_blocks, -(-packed.hidden // _WIDTH), *arguments, threads=threads, grain=2)
+    _gru_units(*halves, h, h_out)
     return h_out
