@@ -11,9 +11,6 @@ Weights are stored, and rows are brought once a call, *entwined*: as ``(v1, v1 ^
 is one ternary operation of three words at hand, ``a`` one exclusive-or and the carry one ternary operation, and b is
 never made. With a count and an add to the carry that is five operations for two words, where an exclusive-or, a count
 and an add a word are six. More adders before a count gain nothing: one costs as much as counting what it takes in.
-
-Where vectors have no bit count, carries go through more adders before one is counted by nibble look-up: of 16 words
-one is (Harley-Seal).
 """
 
 from __future__ import annotations
@@ -32,16 +29,14 @@ ACROSS = VECTORS * VL
 TALL = 4 if HAS_COUNT else 1
 """Rows of the tall tile: with a count and ones for each of 4 x 2 cells, sixteen of 32 registers."""
 LINE = 64
-_LEVELS = 1 if HAS_COUNT else 4  # of adders before a carry is counted
 _TERNARY = VL == 16 and isa() != "portable"
-_PAIR, _ADDER = (3, 2) if _TERNARY else (6, 5)
+_PAIR = 3 if _TERNARY else 6
 _COUNT = 2 if HAS_COUNT else 7  # with its add; nibble look-up: 2 and, 1 shift, 2 shuffle, 1 add, 1 vpdpbusd
-_WORDS = 2**_LEVELS  # to a count
-OPERATIONS_PER_WORD = (_WORDS // 2 * _PAIR + (_WORDS // 2 - 1) * _ADDER + _COUNT) / _WORDS
-"""Vector operations per word of 32 bits per lane, for an issue bound: adders, count, add. [-]"""
+OPERATIONS_PER_WORD = (_PAIR + _COUNT) / 2
+"""Vector operations per word of 32 bits per lane, for an issue bound: adder, count, add. [-]"""
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-_SUM, _MAJORITY, _CARRY = 0x96, 0xE8, 0x8E  # tables of the ternary operation
+_SUM, _CARRY = 0x96, 0x8E  # tables of the ternary operation
 
 
 def _ternary(builder: Any, a: Any, b: Any, c: Any, table: int) -> Any:
@@ -56,14 +51,6 @@ def _pair(builder: Any, carry: Any, a: Any, w: Any, x: Any) -> tuple[Any, Any]:
         return _ternary(builder, total, carry, a, _CARRY), total
     differ = builder.xor(w, x)
     return builder.xor(a, builder.and_(differ, builder.xor(carry, a))), builder.xor(carry, differ)
-
-
-def _adder(builder: Any, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
-    """IR of a full adder on every bit: (carry, sum) of three vectors."""
-    if _TERNARY:
-        return _ternary(builder, a, b, c, _MAJORITY), _ternary(builder, a, b, c, _SUM)
-    half = builder.xor(a, b)
-    return builder.or_(builder.and_(a, b), builder.and_(half, c)), builder.xor(half, c)
 
 
 def _counted(builder: Any, total: Any, value: Any) -> Any:
@@ -85,18 +72,12 @@ def _counted(builder: Any, total: Any, value: Any) -> Any:
 
 def _generate(height: int) -> Any:
     vector = ir.VectorType(_I32, VL)
-    zero = ir.Constant(vector, None)
-
-    def times(builder: Any, value: Any, power: int) -> Any:
-        return builder.shl(value, ir.Constant(vector, [power] * VL))
+    zero, row_bytes_out = ir.Constant(vector, None), 4 * ACROSS
+    cells = [(r, j) for r in range(height) for j in range(VECTORS)]
+    lines = 8 * ACROSS // LINE if height == 1 else 1  # asked for at a pair of words
 
     @intrinsic
-    def generated(
-        typingctx: Any, x: Any, row: Any, w: Any, w_off: Any, fetch: Any, limits: Any, out: Any, col: Any
-    ) -> Any:
-        bits = str(out.dtype) == "uint8"
-        wide = ACROSS // 8 if bits else 4 * ACROSS  # bytes of a tile's row of results
-
+    def generated(typingctx: Any, x: Any, row: Any, w: Any, w_off: Any, fetch: Any, out: Any, col: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def array(index: int) -> Any:
                 return context.make_array(signature.args[index])(context, builder, args[index])
@@ -104,119 +85,55 @@ def _generate(height: int) -> Any:
             def start(array: Any) -> Any:
                 return builder.bitcast(array.data, _I8.as_pointer())
 
-            inputs, weights, row, col = array(0), start(array(2)), args[1], args[7]
+            inputs, weights, output, row, col = array(0), start(array(2)), array(5), args[1], args[6]
             pairs = builder.extract_value(inputs.shape, 1)
-            row_bytes = builder.mul(pairs, _I64(8))
             w_at = builder.gep(weights, [builder.mul(args[3], _I64(4))])
             fetch_at = builder.gep(weights, [args[4]])
-            row_at = [
-                builder.gep(start(inputs), [builder.mul(builder.add(row, _I64(r)), row_bytes)]) for r in range(height)
-            ]
-            cells = [(r, j) for r in range(height) for j in range(VECTORS)]
-            count = {cell: cgutils.alloca_once(builder, vector) for cell in cells}
-            levels = {cell: [cgutils.alloca_once(builder, vector) for _ in range(_LEVELS)] for cell in cells}
+            x_at = builder.gep(start(inputs), [builder.mul(row, builder.mul(pairs, _I64(8)))])
+            row_at = [builder.gep(x_at, [builder.mul(_I64(8 * r), pairs)]) for r in range(height)]
+            count, ones = ({cell: cgutils.alloca_once(builder, vector) for cell in cells} for _ in range(2))
             for cell in cells:
-                for place in (count[cell], *levels[cell]):
-                    builder.store(zero, place)
+                builder.store(zero, count[cell])
+                builder.store(zero, ones[cell])
             hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
-            lines = 8 * ACROSS // LINE if height == 1 else 1
-
-            def first_carries(pair: Any) -> dict[tuple[int, int], Any]:
-                """Carry of every cell out of its first level, by one pair of words."""
+            with cgutils.for_range(builder, pairs) as loop:
+                pair = loop.index
                 for line in range(lines):
                     at = builder.add(builder.mul(pair, _I64(lines * LINE)), _I64(line * LINE))
                     builder.call(hint, [builder.gep(fetch_at, [at]), _I32(0), _I32(3), _I32(1)])
                 at = builder.gep(w_at, [builder.mul(pair, _I64(8 * ACROSS))])
                 w = [[load(builder, at, _I64(4 * VL * (2 * j + i)), vector) for i in (0, 1)] for j in range(VECTORS)]
-                result, offset = {}, builder.mul(pair, _I64(8))
+                offset = builder.mul(pair, _I64(8))
                 for r in range(height):
                     word, second = (load(builder, row_at[r], builder.add(offset, _I64(i)), _I32) for i in (0, 4))
                     word, second = splat(builder, word, VL), splat(builder, second, VL)
                     for j in range(VECTORS):
-                        place, a = levels[r, j][0], builder.xor(w[j][0], word)
-                        result[r, j], total = _pair(builder, builder.load(place), a, w[j][1], second)
+                        place, a = ones[r, j], builder.xor(w[j][0], word)
+                        carry, total = _pair(builder, builder.load(place), a, w[j][1], second)
                         builder.store(total, place)
-                return result
+                        builder.store(_counted(builder, builder.load(count[r, j]), carry), count[r, j])
 
-            def add_counts(carries: dict[tuple[int, int], Any]) -> None:
-                for cell, carry in carries.items():
-                    builder.store(_counted(builder, builder.load(count[cell]), carry), count[cell])
-
-            each = _WORDS // 2  # pairs to a count
-            turns = builder.sdiv(pairs, _I64(each))
-            with cgutils.for_range(builder, turns) as loop:
-                begin = builder.mul(loop.index, _I64(each))
-
-                def carries(level: int, pair: int) -> dict[tuple[int, int], Any]:
-                    """Carries out of ``level``, of ``2**level`` pairs from ``pair`` of this turn."""
-                    if level == 0:
-                        return first_carries(builder.add(begin, _I64(pair)))
-                    low, high = (carries(level - 1, pair + i * 2 ** (level - 1)) for i in (0, 1))
-                    result = {}
-                    for cell in cells:
-                        place = levels[cell][level]
-                        result[cell], total = _adder(builder, builder.load(place), low[cell], high[cell])
-                        builder.store(total, place)
-                    return result
-
-                add_counts(carries(_LEVELS - 1, 0))
-            for cell in cells:  # from here on in units of a first carry, two bits
-                total = times(builder, builder.load(count[cell]), _LEVELS - 1)
-                for level, place in enumerate(levels[cell][1:]):
-                    more = _counted(builder, zero, builder.load(place))
-                    total = builder.add(total, times(builder, more, level))
-                builder.store(total, count[cell])
-            walked = builder.mul(turns, _I64(each))
-            with cgutils.for_range(builder, builder.sub(pairs, walked)) as loop:
-                add_counts(first_carries(builder.add(walked, loop.index)))
-            totals = {}
-            for cell in cells:
-                twice = times(builder, builder.load(count[cell]), 1)
-                totals[cell] = _counted(builder, twice, builder.load(levels[cell][0]))
-
-            output, limits_of, size = array(6), array(5), 1 if bits else 4
             ldo = builder.extract_value(output.shape, 1)
-            first = builder.sdiv(col, _I64(8)) if bits else col
-            out_at = builder.add(builder.mul(row, ldo), first)
-            out_at = builder.gep(start(output), [builder.mul(out_at, _I64(size))])
-            inside = builder.mul(builder.sub(ldo, first), _I64(size))
-            complete = builder.icmp_signed(">=", inside, _I64(wide))
-            spill = builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(_I8, height * wide)), _I8.as_pointer())
+            out_at = builder.gep(start(output), [builder.mul(builder.add(builder.mul(row, ldo), col), _I64(4))])
+            inside, line = (builder.mul(width, _I64(4)) for width in (builder.sub(ldo, col), ldo))
+            complete = builder.icmp_signed(">=", inside, _I64(row_bytes_out))
+            room = ir.ArrayType(_I8, height * row_bytes_out)
+            spill = builder.bitcast(cgutils.alloca_once(builder, room), _I8.as_pointer())
             target = builder.select(complete, out_at, spill)
-            line = builder.mul(ldo, _I64(size))
-            stride = builder.select(complete, line, _I64(wide))
-            limit_at = builder.gep(start(limits_of), [builder.mul(col, _I64(4))])
-            if bits:
-                known = builder.sub(builder.extract_value(limits_of.shape, 0), col)
-                known_all = builder.icmp_signed(">=", known, _I64(ACROSS))
-                padded = builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(_I8, 4 * ACROSS)), _I8.as_pointer())
-                with builder.if_then(builder.not_(known_all), likely=False):
-                    cgutils.memset(builder, padded, _I64(4 * ACROSS), 0xFF)  # -1: no neuron there, none fires
-                    cgutils.raw_memcpy(builder, padded, limit_at, known, 4)
-                limit_at = builder.select(known_all, limit_at, padded)
-            for r in range(height):
-                place = builder.gep(target, [builder.mul(stride, _I64(r))])
-                mask = ir.IntType(ACROSS)
-                fired = mask(0)
-                for j in range(VECTORS):
-                    if bits:
-                        limit = load(builder, limit_at, _I64(4 * VL * j), vector)
-                        fires = builder.bitcast(builder.icmp_signed("<=", totals[r, j], limit), ir.IntType(VL))
-                        fires = builder.zext(fires, mask) if VECTORS > 1 else fires
-                        fired = builder.or_(fired, builder.shl(fires, mask(VL * j)))
-                    else:
-                        at = builder.bitcast(builder.gep(place, [_I64(4 * VL * j)]), vector.as_pointer())
-                        builder.store(totals[r, j], at, align=1)
-                if bits:
-                    builder.store(fired, builder.bitcast(place, mask.as_pointer()), align=1)
+            stride = builder.select(complete, line, _I64(row_bytes_out))
+            for r, j in cells:
+                twice = builder.shl(builder.load(count[r, j]), ir.Constant(vector, [1] * VL))
+                total = _counted(builder, twice, builder.load(ones[r, j]))
+                at = builder.gep(target, [builder.add(builder.mul(stride, _I64(r)), _I64(4 * VL * j))])
+                builder.store(total, builder.bitcast(at, vector.as_pointer()), align=1)
             with builder.if_then(builder.not_(complete), likely=False):
                 for r in range(height):
-                    source = builder.gep(spill, [_I64(wide * r)])
+                    source = builder.gep(spill, [_I64(row_bytes_out * r)])
                     cgutils.raw_memcpy(builder, builder.gep(out_at, [builder.mul(line, _I64(r))]), source, inside, 1)
             return context.get_dummy_value()
 
         n = types.intp
-        return types.void(x, n, w, n, n, limits, out, n), codegen
+        return types.void(x, n, w, n, n, out, n), codegen
 
     return generated
 
@@ -224,17 +141,13 @@ def _generate(height: int) -> Any:
 def _interpreted(height: int) -> Any:
     """The intrinsic in plain Python over the same panels, for when nothing is compiled."""
 
-    def tile_in_python(x, row, w, w_off, fetch, limits, out, col):
+    def tile_in_python(x, row, w, w_off, fetch, out, col):
         pairs = x.shape[1]
         rows = x[row : row + height].view(np.uint32).reshape(height, pairs, 1, 2, 1).copy()
         weights = w[w_off : w_off + 2 * pairs * ACROSS].view(np.uint32).reshape(pairs, VECTORS, 2, VL).copy()
         for entwined in (rows, weights):
             entwined[..., 1, :] ^= entwined[..., 0, :]
         total = np.bitwise_count(rows ^ weights).sum((1, 3), dtype=np.int32).reshape(height, ACROSS)
-        if out.dtype == np.uint8:
-            known = limits[col : col + ACROSS]
-            total = np.packbits(total[:, : known.size] <= known, axis=1, bitorder="little")
-            col //= 8
         place = out[row : row + height, col : col + total.shape[1]]
         place[:] = total[:, : place.shape[1]]
 
@@ -244,10 +157,9 @@ def _interpreted(height: int) -> Any:
 def tile(height: int) -> Any:
     """The tile of ``height`` rows, :data:`TALL` or 1, to be called from a compiled range kernel.
 
-    ``tile(x, row, w, w_off, fetch, limits, out, col)``: rows ``row:row + height`` of ``x``, int64 [M, pairs of words],
-    against the panel ``[pair][vector][2][VL]`` at word ``w_off`` of ``w``, both entwined. The type of ``out`` picks the
-    epilogue: int32 [M, N] stores differing bits from column ``col`` on, uint8 [M, ceil(N / 8)] a bit a neuron, whether
-    they are at most ``limits[col:]``; neurons beyond ``limits`` never fire, and what is beyond ``out`` is not written.
+    ``tile(x, row, w, w_off, fetch, out, col)``: differing bits of rows ``row:row + height`` of ``x``, int64 [M, pairs
+    of words], and the panel ``[pair][vector][2][VL]`` at word ``w_off`` of ``w``, both entwined, into int32 ``out``
+    [M, N] from column ``col`` on; what is beyond ``out`` is not written.
     At every pair the tile also asks for weights from byte ``fetch`` of ``w`` on, as many as it reads where it is one
     row high, a line otherwise.
     """

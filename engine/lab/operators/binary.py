@@ -16,7 +16,6 @@ neuron to a lane, and rows pass over a panel while it stays in the first-level c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -28,8 +27,6 @@ from engine.lab.ranges import over_range, require, whole
 
 _AHEAD = 4096  # bytes that a single row asks for in advance: its panels stream from the last level
 _FINEST = 16  # parts of a thread's share: what one waits for the other at the end
-_BYTE, _WORD = np.dtype(np.uint8), np.dtype(np.int32)
-_NO_LIMITS = np.zeros(0, np.int32)
 _tall, _single = tile(TALL), tile(1)
 
 
@@ -62,7 +59,7 @@ def _entwined(rows, out):
 
 
 @kernel
-def _range(lo, hi, x, words, limits, out, blocks, across):
+def _range(lo, hi, x, words, out, blocks, across):
     """Jobs ``lo:hi`` of (block of rows, panel)."""
     rows, pairs = x.shape
     tiles = (rows + TALL - 1) // TALL
@@ -74,50 +71,19 @@ def _range(lo, hi, x, words, limits, out, blocks, across):
         at = job % across * panel
         fetch = 4 * (at + panel)  # the tall tiles of a panel ask for the next one, each for a part of it
         while TALL > 1 and row + TALL <= last:
-            _tall(x, row, words, at, fetch, limits, out, col)
+            _tall(x, row, words, at, fetch, out, col)
             row += TALL
             fetch += LINE * pairs
             if fetch >= 4 * (at + 2 * panel):
                 fetch = 4 * at
         while row < last:
-            _single(x, row, words, at, 4 * at + _AHEAD, limits, out, col)
+            _single(x, row, words, at, 4 * at + _AHEAD, out, col)
             row += 1
-
-
-@kernel
-def _by_one(rows, pairs, words, limits, out, blocks, across):
-    """The whole product on the calling thread."""
-    x = np.empty((rows.shape[0], pairs), np.int64)
-    _entwined(rows, x)
-    _range(0, blocks * across, x, words, limits, out, blocks, across)
-
-
-@lru_cache(4096)
-def _plan(rows: int, size: int, neurons: int, threads: int | None) -> tuple[int, int, int]:
-    """Pairs of words of a row, blocks of rows and panels across of a product."""
-    pairs, across = -(-size // 8), -(-neurons // ACROSS)
-    return pairs, row_blocks(rows, 8 * pairs, across, threads) if neurons else 0, across
-
-
-def _run(x: np.ndarray, packed: BinaryWeights, limits: np.ndarray, out: np.ndarray, threads: int | None) -> np.ndarray:
-    rows, size = x.shape
-    if size * 8 != packed.k:
-        require(False, f"x has {size * 8} bits a row; allowed: {packed.k}, as the weights")
-    pairs, blocks, across = _plan(rows, size, packed.n, threads)
-    if blocks:
-        if threads == 1:
-            _by_one(x, pairs, packed.words, limits, out, blocks, across)
-        else:
-            entwined = np.empty((rows, pairs), np.int64)
-            _entwined(x, entwined)
-            arguments = (entwined, packed.words, limits, out, blocks, across)
-            over_range(_range, blocks * across, *arguments, threads=threads, finest=_FINEST)
-    return out
 
 
 def pack_binary(w: np.ndarray) -> BinaryWeights:
     """Pack weights given as bytes of bits, uint8 [N, K/8], for :func:`binary_fc`."""
-    whole("w", w, _BYTE, 2)
+    whole("w", w, np.uint8, 2)
     neurons, size = w.shape
     across, pairs = -(-neurons // ACROSS), -(-size // 8)
     full = np.zeros((across * ACROSS, pairs), np.int64)
@@ -130,14 +96,24 @@ def pack_binary(w: np.ndarray) -> BinaryWeights:
 
 def binary_counts(x: np.ndarray, packed: BinaryWeights, threads: int | None = None) -> np.ndarray:
     """Differing bits of every input row and neuron: uint8 bits [B, K/8] -> int32 [B, N], exact."""
-    whole("x", x, _BYTE, 2)
-    return _run(x, packed, _NO_LIMITS, np.empty((x.shape[0], packed.n), _WORD), threads)
+    whole("x", x, np.uint8, 2)
+    rows, size = x.shape
+    if size * 8 != packed.k:
+        require(False, f"x has {size * 8} bits a row; allowed: {packed.k}, as the weights")
+    pairs, across = -(-size // 8), -(-packed.n // ACROSS)
+    out = np.empty((rows, packed.n), np.int32)
+    if out.size:
+        blocks = row_blocks(rows, 8 * pairs, across, threads)
+        entwined = np.empty((rows, pairs), np.int64)
+        _entwined(x, entwined)
+        arguments = (entwined, packed.words, out, blocks, across)
+        over_range(_range, blocks * across, *arguments, threads=threads, finest=_FINEST)
+    return out
 
 
 def binary_fc(x: np.ndarray, packed: BinaryWeights, threshold: np.ndarray, threads: int | None = None) -> np.ndarray:
     """Neurons that fire, ``differing bits <= threshold``: uint8 bits [B, K/8] -> uint8 bits [B, ceil(N/8)], exact."""
-    whole("x", x, _BYTE, 2)
-    whole("threshold", threshold, _WORD, 1)
+    whole("threshold", threshold, np.int32, 1)
     if threshold.size != packed.n:
         require(False, f"threshold has shape {threshold.shape}; allowed: {(packed.n,)}")
-    return _run(x, packed, threshold, np.empty((x.shape[0], (packed.n + 7) // 8), _BYTE), threads)
+    return np.packbits(binary_counts(x, packed, threads) <= threshold, axis=1, bitorder="little")
