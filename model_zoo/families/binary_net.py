@@ -6,26 +6,20 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from model_zoo.families.blocks import elementwise, linear
+from model_zoo.families.blocks import Block
 from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.ops import Dim, Graph, Op, Phase, dim
+from model_zoo.ops import Graph, Phase, dim
 
 
-def binary_layers(rows: Dim, widths: tuple[int, ...], *, group: str, source: tuple[str, ...] = ()) -> list[Op]:
+def binary_layers(block: Block, widths: tuple[int, ...], source: str = "") -> None:
     """Binary layers width[0] -> width[1] -> ...: one threshold a neuron takes the place of bias and normalisation.
 
     The last layer keeps its counts (they are the scores of the classes); a lone layer is thresholded too.
     """
-    ops: list[Op] = []
-    previous = source
     for index, (k, n) in enumerate(pairwise(widths), 1):
-        name = f"binary-fc{index}"
-        ops.append(linear(name, rows, k, n, group=group, inputs=previous, kind="BinaryGemm", bias=False))
-        previous = (name,)
+        source = block.linear(f"binary-fc{index}", k, n, source, kind="BinaryGemm", bias=False)
         if index < len(widths) - 1 or len(widths) == 2:
-            ops.append(elementwise(f"{name}-sign", "Sign", rows * n, group=group, inputs=previous, stored=float(n)))
-            previous = (f"{name}-sign",)
-    return ops
+            source = block.each(f"{source}-sign", "Sign", n, source, stored=float(n))
 
 
 def _build(values: Mapping[str, Any]) -> Graph:
@@ -33,10 +27,10 @@ def _build(values: Mapping[str, Any]) -> Graph:
     inputs = params.whole("inputs", 1, 1_048_576)
     hidden = params.sizes("hidden", high=1_048_576)
     neurons = params.whole("neurons", 1, 1_048_576)
-    widths = (inputs, *hidden, neurons)
-    ops = binary_layers(dim(1, "b"), widths, group="binary-fc")
+    block = Block(group="binary-fc")
+    binary_layers(block, (inputs, *hidden, neurons))
     return Graph(
-        phases=(Phase("forward", tuple(ops)),),
+        phases=(Phase("forward", tuple(block.ops)),),
         unit="inference",
         input_elements=dim(inputs, "b"),
         output_elements=dim(neurons, "b"),

@@ -7,12 +7,14 @@ writes are activation elements; weights and state are counted apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TypedDict, Unpack
+from typing import Any, Required, TypedDict, Unpack
 
-from model_zoo.ops import ONE, ZERO, Dim, Op, Shard
+from model_zoo.ops import ONE, ZERO, Dim, Op, Shard, dim
 from model_zoo.schema import WorkloadError
+
+ROW = dim(1, "b")
 
 OPERATIONS: dict[str, float] = {
     "Add": 1,
@@ -55,8 +57,10 @@ _WIDE = frozenset(
 
 
 class OpFields(TypedDict, total=False):
-    """Fields that an `Op` takes as they are given: how often it runs, what it keeps, what it is told."""
+    """Fields of an `Op` that its constructors take as they come."""
 
+    group: Required[str]
+    inputs: tuple[str, ...]
     layers: int
     steps: Dim
     sequential: bool
@@ -70,23 +74,19 @@ def linear(
     k: float,
     n: float,
     *,
-    group: str,
-    inputs: Sequence[str] = (),
     kind: str = "Gemm",
     bias: bool = True,
     stored: float | None = None,
     shard: Shard = "n",
     state_reads: Dim = ZERO,
     quantisable: bool = True,
-    **rest: Unpack[OpFields],
+    **fields: Unpack[OpFields],
 ) -> Op:
     """Rows of activations (rows x k) times a k x n matrix of weights."""
     own = k * n + (n if bias else 0)
     return Op(
         name=name,
         kind=kind,
-        group=group,
-        inputs=tuple(inputs),
         m=rows,
         n=Dim(float(n)),
         k=Dim(float(k)),
@@ -98,7 +98,7 @@ def linear(
         state_reads=state_reads,
         shard=shard,
         quantisable=quantisable,
-        **rest,
+        **fields,
     )
 
 
@@ -109,20 +109,15 @@ def matmul(
     n: Dim,
     k: Dim,
     *,
-    group: str,
     reads: Dim,
     state_reads: Dim = ZERO,
-    inputs: Sequence[str] = (),
-    layers: int = 1,
     shard: Shard = "g",
+    **fields: Unpack[OpFields],
 ) -> Op:
     """G products of (m x k) by (k x n), both sides computed: `reads` covers those that aren't kept state."""
     return Op(
         name=name,
         kind="MatMul",
-        group=group,
-        inputs=tuple(inputs),
-        layers=layers,
         g=g,
         m=m,
         n=n,
@@ -132,6 +127,7 @@ def matmul(
         writes=g * m * n,
         state_reads=state_reads,
         shard=shard,
+        **fields,
     )
 
 
@@ -140,8 +136,6 @@ def elementwise(
     kind: str,
     elements: Dim,
     *,
-    group: str,
-    inputs: Sequence[str] = (),
     operands: float = 1,
     operations: float | None = None,
     written: Dim | None = None,
@@ -149,7 +143,7 @@ def elementwise(
     state_reads: Dim = ZERO,
     parts: Dim = ONE,
     shard: Shard = "elements",
-    **rest: Unpack[OpFields],
+    **fields: Unpack[OpFields],
 ) -> Op:
     """An element-wise op or a reduction over `elements` of `operands` inputs each; shard "g" deals out `parts`.
 
@@ -162,8 +156,6 @@ def elementwise(
     return Op(
         name=name,
         kind=kind,
-        group=group,
-        inputs=tuple(inputs),
         g=parts,
         flops=elements * (OPERATIONS[kind] if operations is None else operations),
         stored=stored,
@@ -173,7 +165,7 @@ def elementwise(
         state_reads=state_reads,
         shard=shard,
         quantisable=kind not in _WIDE,
-        **rest,
+        **fields,
     )
 
 
@@ -182,39 +174,21 @@ def move(
     kind: str,
     elements: Dim,
     *,
-    group: str,
-    inputs: Sequence[str] = (),
     written: Dim | None = None,
-    layers: int = 1,
-    state_writes: Dim = ZERO,
     parts: Dim = ONE,
     shard: Shard = "elements",
+    **fields: Unpack[OpFields],
 ) -> Op:
     """Data movement: elements read and written, no arithmetic; shard "g" deals out `parts`."""
-    return Op(
-        name=name,
-        kind=kind,
-        group=group,
-        inputs=tuple(inputs),
-        layers=layers,
-        g=parts,
-        reads=elements,
-        writes=elements if written is None else written,
-        state_writes=state_writes,
-        shard=shard,
-    )
+    writes = elements if written is None else written
+    return Op(name, kind, g=parts, reads=elements, writes=writes, shard=shard, **fields)
 
 
-def gather(
-    name: str, lookups: Dim, table_rows: float, width: float, *, group: str, inputs: Sequence[str] = (), layers: int = 1
-) -> Op:
+def gather(name: str, lookups: Dim, table_rows: float, width: float, **fields: Unpack[OpFields]) -> Op:
     """One row of `width` elements for each index."""
     return Op(
         name=name,
         kind="Gather",
-        group=group,
-        inputs=tuple(inputs),
-        layers=layers,
         stored=float(table_rows) * width,
         weights=lookups * width,
         reads=lookups,
@@ -222,20 +196,11 @@ def gather(
         gather_rows=lookups,
         row_elements=float(width),
         shard="n",
+        **fields,
     )
 
 
-def bag(
-    name: str,
-    bags: Dim,
-    lookups: float,
-    table_rows: float,
-    width: float,
-    *,
-    group: str,
-    inputs: Sequence[str] = (),
-    layers: int = 1,
-) -> Op:
+def bag(name: str, bags: Dim, lookups: float, table_rows: float, width: float, *, group: str, layers: int = 1) -> Op:
     """`lookups` rows summed into each bag (SparseLengthsSum); `layers` tables of `table_rows` rows exist.
 
     Devices that share the tables get whole tables, each an equal number of the lookups.
@@ -244,9 +209,6 @@ def bag(
     return Op(
         name=name,
         kind="EmbeddingBag",
-        group=group,
-        inputs=tuple(inputs),
-        layers=layers,
         flops=rows * width,
         stored=float(table_rows) * width,
         weights=rows * width,
@@ -256,28 +218,69 @@ def bag(
         row_elements=float(width),
         shard="elements",
         attributes=(("lookups", float(lookups)), ("rows", float(table_rows))),
+        group=group,
+        layers=layers,
     )
 
 
-def mlp_chain(
-    prefix: str,
-    rows: Dim,
-    widths: Sequence[int],
-    *,
-    group: str,
-    inputs: Sequence[str] = (),
-    activation: str | None = "Relu",
-    last: str | None = None,
-) -> list[Op]:
-    """Fully connected layers width[0] -> width[1] -> ..., an activation between them and `last` at the end."""
-    ops: list[Op] = []
-    previous = tuple(inputs)
-    for index, (k, n) in enumerate(pairwise(widths), 1):
-        name = f"{prefix}{index}"
-        ops.append(linear(name, rows, k, n, group=group, inputs=previous))
-        previous = (name,)
-        kind = activation if index < len(widths) - 1 else last
-        if kind:
-            ops.append(elementwise(f"{name}-{kind.lower()}", kind, rows * n, group=group, inputs=previous))
-            previous = (ops[-1].name,)
-    return ops
+class Block:
+    """Operators written one after the other, so that a network reads like its own code.
+
+    Every method adds one and returns its name. `rows` of activations enter products, widths are elements a row; names
+    of inputs that are empty are left out. All operators are of one `group` and exist `layers` times, unless a call says
+    otherwise.
+    """
+
+    def __init__(self, rows: Dim = ROW, group: str = "", layers: int = 1, *, bias: bool = True) -> None:
+        self.rows, self.group, self.layers, self.bias = rows, group, layers, bias
+        self.ops: list[Op] = []
+
+    def append(self, op: Op) -> str:
+        """An operator as it is."""
+        self.ops.append(op)
+        return op.name
+
+    def _fields(self, inputs: Sequence[str], fields: Mapping[str, Any]) -> dict[str, Any]:
+        own = {"group": self.group, "layers": self.layers, "inputs": tuple(filter(None, inputs))}
+        return {**own, **fields}
+
+    def _elements(self, width: Dim | float) -> Dim:
+        return width if isinstance(width, Dim) else self.rows * width
+
+    def linear(self, name: str, k: float, n: float, *inputs: str, rows: Dim | None = None, **fields: Any) -> str:
+        """Rows times a matrix of weights."""
+        fields = {"bias": self.bias} | self._fields(inputs, fields)
+        return self.append(linear(name, self.rows if rows is None else rows, k, n, **fields))
+
+    def each(self, name: str, kind: str, width: Dim | float, *inputs: str, **fields: Any) -> str:
+        """An element-wise operator or a reduction over `width` elements a row, or over that many in all."""
+        return self.append(elementwise(name, kind, self._elements(width), **self._fields(inputs, fields)))
+
+    def move(self, name: str, kind: str, width: Dim | float, *inputs: str, **fields: Any) -> str:
+        """Data movement of `width` elements a row, or of that many in all."""
+        return self.append(move(name, kind, self._elements(width), **self._fields(inputs, fields)))
+
+    def matmul(self, name: str, g: Dim, m: Dim, n: Dim, k: Dim, *inputs: str, reads: Dim, **fields: Any) -> str:
+        """Products of activations or state."""
+        return self.append(matmul(name, g, m, n, k, reads=reads, **self._fields(inputs, fields)))
+
+    def gather(self, name: str, table_rows: float, width: float, *inputs: str, **fields: Any) -> str:
+        """A row of a table for each row."""
+        return self.append(gather(name, self.rows, table_rows, width, **self._fields(inputs, fields)))
+
+    def mlp(
+        self,
+        prefix: str,
+        widths: Sequence[int],
+        source: str = "",
+        *,
+        activation: str | None = "Relu",
+        last: str | None = None,
+    ) -> str:
+        """Fully connected layers width[0] -> width[1] -> ..., an activation between them and `last` at the end."""
+        for index, (k, n) in enumerate(pairwise(widths), 1):
+            name = source = self.linear(f"{prefix}{index}", k, n, source)
+            kind = activation if index < len(widths) - 1 else last
+            if kind:
+                source = self.each(f"{name}-{kind.lower()}", kind, n, source)
+        return source

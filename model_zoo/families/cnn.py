@@ -17,7 +17,7 @@ from model_zoo.ops import Graph, Phase, dim
 def alexnet(params: Params) -> Net:
     """AlexNet as Caffe's deploy.prototxt has it: two groups in conv2, conv4 and conv5, LRN before the pools."""
     net = mobile.square(params)
-    net.stage = "convolution"
+    net.group = "convolution"
     x = net.conv("conv1", net.input, 96, 11, 4, pad=0, normalised=False)
     x = net.pool("pool1", net.lrn("norm1", x), 3, 2, ceil=True)
     x = net.conv("conv2", x, 256, 5, groups=2, normalised=False)
@@ -26,7 +26,7 @@ def alexnet(params: Params) -> Net:
     x = net.conv("conv4", x, 384, 3, groups=2, normalised=False)
     x = net.conv("conv5", x, 256, 3, groups=2, normalised=False)
     x = net.pool("pool5", x, 3, 2, ceil=True)
-    net.stage = "fully-connected"
+    net.group = "fully-connected"
     x = net.dense("fc6", x, 4096, act="Relu")
     x = net.dense("fc7", x, 4096, act="Relu")
     net.softmax("prob", net.dense("fc8", x, params.whole("classes", 1, 1_048_576)))
@@ -38,15 +38,15 @@ def vgg(params: Params) -> Net:
     net = mobile.square(params)
     x = net.input
     for stage, (depth, width) in enumerate(zip(params.sizes("depths", 1), params.sizes("widths", 1)), 1):
-        net.stage = f"stage{stage}"
+        net.group = f"stage{stage}"
         for index in range(1, depth + 1):
             x = net.conv(f"conv{stage}-{index}", x, width, 3, normalised=False)
         x = net.pool(f"pool{stage}", x, 2, 2)
-    net.stage = "fully-connected"
+    net.group = "fully-connected"
     hidden, classes = params.sizes("hidden"), params.whole("classes", 1, 1_048_576)
     if params.word("binary_head", ("no", "yes")) == "yes":
-        widths = (x.elements, *hidden, classes)
-        net.ops += binary_layers(dim(1, "b"), widths, group="binary-fc", source=(x.name,))
+        net.group = "binary-fc"
+        binary_layers(net, (x.elements, *hidden, classes), x.name)
         return net
     for index, width in enumerate(hidden, 1):
         x = net.dense(f"fc{index}", x, width, act="Relu")
@@ -66,7 +66,7 @@ def _residual(params: Params) -> tuple[Net, list[Tensor]]:
     x = net.conv("conv1", net.input, 64, 7, 2)
     x = net.pool("maxpool", x, 3, 2, pad=1)
     for stage, depth in enumerate(params.sizes("depths", 1), 1):
-        net.stage = f"stage{stage}"
+        net.group = f"stage{stage}"
         planes = 64 * 2 ** (stage - 1)
         inner, outer = planes * per_group // 64 * groups, planes * 4
         for index in range(1, depth + 1):
@@ -101,7 +101,7 @@ def densenet(params: Params) -> Net:
     x = net.pool("pool0", x, 3, 2, pad=1)
     depths = params.sizes("depths", 1)
     for stage, depth in enumerate(depths, 1):
-        net.stage = f"stage{stage}"
+        net.group = f"stage{stage}"
         for index in range(1, depth + 1):
             name = f"s{stage}l{index}"
             y = net.normalise(f"{name}-norm", x)

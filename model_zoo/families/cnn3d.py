@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from model_zoo.families.blocks import elementwise
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.ops import Graph, Phase, dim
@@ -18,21 +16,10 @@ def _unet(params: Params) -> Graph:
     net = Net(params.whole("channels", 1, 65536), side, side, params.whole("frames", 1, 4096))
 
     def twice(stage: str, x: Tensor, width: int, stride: int = 1) -> Tensor:
-        net.stage = stage
+        net.group = stage
         for i, step in enumerate((stride, 1), 1):
             x = net.conv(f"{stage}-conv{i}", x, width, 3, step, frames=(3, step), act=None, normalised=False)
-            scaled = 2.0 * width
-            net.ops.append(
-                elementwise(
-                    f"{stage}-norm{i}",
-                    "LayerNormalization",
-                    dim(x.elements, "b"),
-                    group=stage,
-                    inputs=(x.name,),
-                    stored=scaled,
-                )
-            )
-            x = net.apply("Relu", replace(x, name=f"{stage}-norm{i}"))
+            x = net.normalise(f"{stage}-norm{i}", x, kind="LayerNormalization")
         return x
 
     widths = params.sizes("widths", 2)
@@ -41,10 +28,10 @@ def _unet(params: Params) -> Graph:
         levels.append(twice(f"level{n}", levels[-1], width, 2))
     x = levels.pop()
     for n, (beside, width) in reversed(list(enumerate(zip(levels, widths, strict=False), 1))):
-        net.stage = f"up{n}"
+        net.group = f"up{n}"
         x = net.concat(f"up{n}-concat", [net.upconv(f"up{n}-conv", x, width), beside])
         x = twice(f"back{n}", x, width)
-    net.stage = "head"
+    net.group = "head"
     net.conv("segments", x, classes, 1, act=None, normalised=False)
     return _graph(net)
 
@@ -73,7 +60,7 @@ def _resnext(params: Params) -> Graph:
     x = net.conv("stem", net.input, params.whole("stem"), 7, 2, frames=(3, 1))
     x = net.pool("maxpool", x, 3, 2, pad=1)
     for stage, (depth, outer, middle) in enumerate(zip(params.sizes("depths", 1), widths, inner), 1):
-        net.stage = f"stage{stage}"
+        net.group = f"stage{stage}"
         for index in range(1, depth + 1):
             down = stage > 1 and index == 1
             name, stride = f"s{stage}b{index}", 2 if down else 1
@@ -84,7 +71,7 @@ def _resnext(params: Params) -> Graph:
             if index == 1:
                 x = net.conv(f"{name}-shortcut", x, outer, 1, stride, act=None, frames=(1, step))
             x = net.add(f"{name}-add", y, x, "Relu")
-    net.stage = "head"
+    net.group = "head"
     x = net.global_pool("avgpool", x)
     for index, width in enumerate(params.sizes("hidden"), 1):
         x = net.dense(f"embed{index}", x, width, act="Relu")

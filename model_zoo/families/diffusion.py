@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from model_zoo.families.blocks import elementwise, gather, linear, matmul
+from model_zoo.families.blocks import ROW, Block
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.ops import ONE, Dim, Graph, Op, Phase, dim
@@ -28,27 +28,17 @@ class _UNet(Net):
         super().__init__(channels, side, side, pair)
         self.time, self.words = time, words
 
-    def group_norm(self, name: str, x: Tensor, act: bool = True) -> Tensor:
+    def group_norm(self, name: str, x: Tensor, act: str | None = "Silu") -> Tensor:
         """Normalised in groups of channels, and its activation."""
-        whole = dim(x.elements, "b")
-        op = elementwise(
-            name, "LayerNormalization", whole, group=self.stage, inputs=self._inputs(x), stored=2.0 * x.channels
-        )
-        self.ops.append(op)
-        x = replace(x, name=name)
-        return self.apply("Silu", x) if act else x
+        return self.normalise(name, x, act, kind="LayerNormalization")
 
     def residual(self, name: str, x: Tensor, width: int) -> Tensor:
         """Two convolutions behind norms, time added between them, around a shortcut."""
         y = self.group_norm(f"{name}-norm1", x)
         y = self.conv(f"{name}-conv1", y, width, 3, act=None, normalised=False)
         if self.time:
-            row = dim(x.frames, "b")
-            self.ops.append(linear(f"{name}-time", row, self.time, width, group=self.stage, inputs=("time",)))
-            whole = dim(y.elements, "b")
-            terms = (y.name, f"{name}-time")
-            self.ops.append(elementwise(f"{name}-timed", "Add", whole, group=self.stage, inputs=terms))
-            y = replace(y, name=f"{name}-timed")
+            time = self.linear(f"{name}-time", self.time, width, "time", rows=ROW * x.frames)
+            y = replace(y, name=self.each(f"{name}-timed", "Add", y.elements, y.name, time))
         y = self.group_norm(f"{name}-norm2", y)
         y = self.conv(f"{name}-conv2", y, width, 3, act=None, normalised=False)
         if x.channels != width:
@@ -57,121 +47,72 @@ class _UNet(Net):
 
     def attend(self, name: str, x: Tensor, depth: int, head: int) -> Tensor:
         """`depth` layers over the pixels of each image: attention to them, to the words, and a gated feed-forward."""
-        width, pixels = x.channels, x.pixels // x.frames
-        rows = dim(x.pixels, "b")
-        y = self.group_norm(f"{name}-norm", x, act=False)
-        self.ops.append(linear(f"{name}-in", rows, width, width, group=self.stage, inputs=(y.name,)))
-        source = f"{name}-in"
-        for kind, positions, source_width in (("self", pixels, width), ("cross", _WORDS, self.words)):
-            source = self._attention(f"{name}-{kind}", source, x, depth, head, positions, source_width)
-        norm = self._layer_norm(f"{name}-norm3", source, rows, width, depth)
-        more: dict[str, Any] = {"group": self.stage, "layers": depth}
-        self.ops += [
-            linear(f"{name}-up", rows, width, 8 * width, inputs=(norm,), **more),
-            elementwise(f"{name}-gelu", "Gelu", rows * (4 * width), inputs=(f"{name}-up",), **more),
-            elementwise(
-                f"{name}-gate", "Mul", rows * (4 * width), inputs=(f"{name}-gelu", f"{name}-up"), operands=2, **more
-            ),
-            linear(f"{name}-down", rows, 4 * width, width, inputs=(f"{name}-gate",), shard="k", **more),
-            elementwise(f"{name}-sum3", "Add", rows * width, inputs=(f"{name}-down", source), operands=2, **more),
-            linear(f"{name}-out", rows, width, width, group=self.stage, inputs=(f"{name}-sum3",)),
-        ]
-        return self.add(f"{name}-add", replace(x, name=f"{name}-out"), x)
+        width, y = x.channels, self.group_norm(f"{name}-norm", x, None)
+        block = Block(dim(x.pixels, "b"), self.group, depth)
+        source = block.linear(f"{name}-in", width, width, y.name, layers=1)
+        source = _attention(block, f"{name}-self", source, x, head, x.pixels // x.frames, width)
+        source = _attention(block, f"{name}-cross", source, x, head, _WORDS, self.words)
+        up = block.linear(f"{name}-up", width, 8 * width, _layer_norm(block, f"{name}-norm3", width, source))
+        block.each(f"{name}-gelu", "Gelu", 4 * width, up)
+        wide = block.each(f"{name}-gate", "Mul", 4 * width, f"{name}-gelu", up, operands=2)
+        down = block.linear(f"{name}-down", 4 * width, width, wide, shard="k")
+        last = block.each(f"{name}-sum3", "Add", width, down, source, operands=2)
+        out = replace(x, name=block.linear(f"{name}-out", width, width, last, layers=1))
+        self.ops += block.ops
+        return self.add(f"{name}-add", out, x)
 
-    def _layer_norm(self, name: str, source: str, rows: Dim, width: int, depth: int) -> str:
-        more: dict[str, Any] = {"group": self.stage, "inputs": (source,), "layers": depth}
-        self.ops.append(elementwise(name, "LayerNormalization", rows * width, stored=2.0 * width, **more))
-        return name
 
-    def _attention(
-        self, name: str, source: str, x: Tensor, depth: int, head: int, positions: int, source_width: int
-    ) -> str:
-        width, pixels = x.channels, x.pixels // x.frames
-        rows, keys = dim(x.pixels, "b"), dim(positions * x.frames, "b")
-        products, scores = dim(width // head * x.frames, "b"), dim(width // head * x.pixels * positions, "b")
-        norm = self._layer_norm(f"{name}-norm", source, rows, width, depth)
-        more: dict[str, Any] = {"group": self.stage, "layers": depth}
-        origin = (norm,) if source_width == width and positions == pixels else ("words",)
-        self.ops += [
-            linear(f"{name}-q", rows, width, width, inputs=(norm,), bias=False, **more),
-            linear(f"{name}-kv", keys, source_width, 2 * width, inputs=origin, bias=False, **more),
-            matmul(
-                f"{name}-scores",
-                products,
-                Dim(pixels),
-                Dim(positions),
-                Dim(head),
-                reads=rows * width,
-                inputs=(f"{name}-q", f"{name}-kv"),
-                **more,
-            ),
-            elementwise(
-                f"{name}-softmax", "Softmax", scores, inputs=(f"{name}-scores",), shard="g", parts=products, **more
-            ),
-            matmul(
-                f"{name}-context",
-                products,
-                Dim(pixels),
-                Dim(head),
-                Dim(positions),
-                reads=scores,
-                inputs=(f"{name}-softmax", f"{name}-kv"),
-                **more,
-            ),
-            linear(f"{name}-merge", rows, width, width, inputs=(f"{name}-context",), shard="k", **more),
-            elementwise(f"{name}-sum", "Add", rows * width, inputs=(f"{name}-merge", source), operands=2, **more),
-        ]
-        return f"{name}-sum"
+def _layer_norm(block: Block, name: str, width: int, source: str, **fields: Any) -> str:
+    return block.each(name, "LayerNormalization", width, source, stored=2.0 * width, **fields)
+
+
+def _attention(block: Block, name: str, source: str, x: Tensor, head: int, positions: int, source_width: int) -> str:
+    """Attention of the pixels of each image to themselves or to the words, added to the stream."""
+    width, pixels = x.channels, x.pixels // x.frames
+    products, scores = dim(width // head * x.frames, "b"), dim(width // head * x.pixels * positions, "b")
+    norm = _layer_norm(block, f"{name}-norm", width, source)
+    origin = norm if source_width == width and positions == pixels else "words"
+    block.linear(f"{name}-q", width, width, norm, bias=False)
+    keys = block.linear(f"{name}-kv", source_width, 2 * width, origin, rows=dim(positions * x.frames, "b"), bias=False)
+    extents = products, Dim(pixels), Dim(positions), Dim(head)
+    block.matmul(f"{name}-scores", *extents, f"{name}-q", keys, reads=block.rows * width)
+    block.each(f"{name}-softmax", "Softmax", scores, f"{name}-scores", shard="g", parts=products)
+    extents = products, Dim(pixels), Dim(head), Dim(positions)
+    block.matmul(f"{name}-context", *extents, f"{name}-softmax", keys, reads=scores)
+    block.linear(f"{name}-merge", width, width, f"{name}-context", shard="k")
+    return block.each(f"{name}-sum", "Add", width, f"{name}-merge", source, operands=2)
+
+
+def _encoder(group: str, layers: int, width: int, heads: int, projected: int) -> list[Op]:
+    """An encoder of words on both prompts; its operators are named after its group."""
+    block = Block(dim(_WORDS * _PAIR, "b"), group, layers)
+    products, scores = dim(heads * _PAIR, "b"), dim(heads * _PAIR * _WORDS * _WORDS, "b")
+    head, here = Dim(width // heads), Dim(_WORDS)
+    table = block.gather(f"{group}-table", _VOCAB, width, layers=1)
+    place = block.each(f"{group}-place", "Add", width, table, stored=float(_WORDS * width), layers=1)
+    norm = _layer_norm(block, f"{group}-norm1", width, place)
+    qkv = block.linear(f"{group}-qkv", width, 3 * width, norm)
+    last = block.matmul(f"{group}-scores", products, here, here, head, qkv, reads=block.rows * (2 * width))
+    last = block.each(f"{group}-softmax", "Softmax", scores, last, shard="g", parts=products)
+    last = block.matmul(f"{group}-context", products, here, head, here, last, reads=scores)
+    last = block.linear(f"{group}-merge", width, width, last, shard="k")
+    stream = block.each(f"{group}-sum1", "Add", width, last, place, operands=2)
+    last = block.linear(f"{group}-fc1", width, 4 * width, _layer_norm(block, f"{group}-norm2", width, stream))
+    last = block.each(f"{group}-gelu", "Gelu", 4 * width, last)
+    last = block.linear(f"{group}-fc2", 4 * width, width, last, shard="k")
+    last = block.each(f"{group}-sum2", "Add", width, last, stream, operands=2)
+    last = _layer_norm(block, f"{group}-final", width, last, layers=1)
+    if projected:
+        block.linear(f"{group}-pooled", width, projected, last, rows=dim(_PAIR, "b"), bias=False, layers=1)
+    return block.ops
 
 
 def _words() -> list[Op]:
     """Both encoders on both prompts, and what they say side by side."""
-    rows, ops = dim(_WORDS * _PAIR, "b"), []
-    for n, (layers, width, heads, projected) in enumerate(_ENCODERS, 1):
-        group = f"words{n}"
-        more: dict[str, Any] = {"group": group, "layers": layers}
-        table = gather(f"{group}-table", rows, _VOCAB, width, group=group)
-        place = elementwise(
-            f"{group}-place", "Add", rows * width, group=group, inputs=(table.name,), stored=float(_WORDS * width)
-        )
-        products, scores = dim(heads * _PAIR, "b"), dim(heads * _PAIR * _WORDS * _WORDS, "b")
-        head, here = Dim(width // heads), Dim(_WORDS)
-
-        def norm(name: str, source: str, count: int, group: str = group, width: int = width) -> Op:
-            own: dict[str, Any] = {"group": group, "inputs": (source,), "layers": count, "stored": 2.0 * width}
-            return elementwise(name, "LayerNormalization", rows * width, **own)
-
-        def name(part: str, group: str = group) -> str:
-            return f"{group}-{part}"
-
-        ops += [
-            table,
-            place,
-            norm(name("norm1"), place.name, layers),
-            linear(name("qkv"), rows, width, 3 * width, inputs=(name("norm1"),), **more),
-            matmul(name("scores"), products, here, here, head, reads=rows * (2 * width), inputs=(name("qkv"),), **more),
-            elementwise(
-                name("softmax"), "Softmax", scores, inputs=(name("scores"),), shard="g", parts=products, **more
-            ),
-            matmul(name("context"), products, here, head, here, reads=scores, inputs=(name("softmax"),), **more),
-            linear(name("merge"), rows, width, width, inputs=(name("context"),), shard="k", **more),
-            elementwise(name("sum1"), "Add", rows * width, inputs=(name("merge"), place.name), operands=2, **more),
-            norm(name("norm2"), name("sum1"), layers),
-            linear(name("fc1"), rows, width, 4 * width, inputs=(name("norm2"),), **more),
-            elementwise(name("gelu"), "Gelu", rows * (4 * width), inputs=(name("fc1"),), **more),
-            linear(name("fc2"), rows, 4 * width, width, inputs=(name("gelu"),), shard="k", **more),
-            elementwise(name("sum2"), "Add", rows * width, inputs=(name("fc2"), name("sum1")), operands=2, **more),
-            norm(name("final"), name("sum2"), 1),
-        ]
-        if projected:
-            pooled = dim(_PAIR, "b")
-            ops.append(
-                linear(name("pooled"), pooled, width, projected, group=group, inputs=(name("final"),), bias=False)
-            )
-    wide = sum(width for _, width, *_ in _ENCODERS)
+    ops = [op for n, sizes in enumerate(_ENCODERS, 1) for op in _encoder(f"words{n}", *sizes)]
+    wide = dim(_WORDS * _PAIR, "b") * sum(width for _, width, *_ in _ENCODERS)
     finals = tuple(op.name for op in ops if op.name.endswith("-final"))
-    ops.append(Op("words", "Concat", "words2", finals, reads=rows * wide, writes=rows * wide, shard="elements"))
-    return ops
+    return [*ops, Op("words", "Concat", "words2", finals, reads=wide, writes=wide, shard="elements")]
 
 
 def _steps(params: Params, side: int) -> list[Op]:
@@ -180,20 +121,18 @@ def _steps(params: Params, side: int) -> list[Op]:
     time, words = 4 * widths[0], sum(width for _, width, *_ in _ENCODERS)
     head = params.whole("head", 1, 65536)
     net = _UNet(4, side, _PAIR, time, words)
-    net.stage = "time"
+    net.group = "time"
     row, pooled = dim(_PAIR, "b"), _ENCODERS[-1][3] + 6 * 256  # sizes and crops, 256 values each
-    net.ops += [
-        linear("time1", row, widths[0], time, group="time"),
-        linear("time2", row, time, time, group="time", inputs=("time1",)),
-        linear("given1", row, pooled, time, group="time", inputs=("words2-pooled",)),
-        linear("given2", row, time, time, group="time", inputs=("given1",)),
-        elementwise("time", "Add", row * time, group="time", inputs=("time2", "given2"), operands=2),
-    ]
-    net.stage = "down"
+    net.linear("time1", widths[0], time, rows=row)
+    net.linear("time2", time, time, "time1", rows=row)
+    net.linear("given1", pooled, time, "words2-pooled", rows=row)
+    net.linear("given2", time, time, "given1", rows=row)
+    net.each("time", "Add", row * time, "time2", "given2", operands=2)
+    net.group = "down"
     x = net.conv("enter", net.input, widths[0], 3, act=None, normalised=False)
     beside = [x]
     for n, (width, depth) in enumerate(zip(widths, depths, strict=False), 1):
-        net.stage = f"down{n}"
+        net.group = f"down{n}"
         for i in (1, 2):
             x = net.residual(f"down{n}-{i}", x, width)
             x = net.attend(f"down{n}-{i}a", x, depth, head) if depth else x
@@ -201,18 +140,18 @@ def _steps(params: Params, side: int) -> list[Op]:
         if n < len(widths):
             x = net.conv(f"down{n}-halve", x, width, 3, 2, act=None, normalised=False)
             beside.append(x)
-    net.stage = "middle"
+    net.group = "middle"
     x = net.residual("middle1", x, widths[-1])
     x = net.residual("middle2", net.attend("middle-a", x, depths[-1], head), widths[-1])
     for n, (width, depth) in reversed(list(enumerate(zip(widths, depths, strict=False), 1))):
-        net.stage = f"up{n}"
+        net.group = f"up{n}"
         for i in (1, 2, 3):
             x = net.residual(f"up{n}-{i}", net.concat(f"up{n}-{i}c", [x, beside.pop()]), width)
             x = net.attend(f"up{n}-{i}a", x, depth, head) if depth else x
         if n > 1:
             larger = replace(x, height=2 * x.height, width=2 * x.width)
             x = net.conv(f"up{n}-conv", net.resize(f"up{n}-double", x, larger), width, 3, act=None, normalised=False)
-    net.stage = "leave"
+    net.group = "leave"
     net.conv("noise", net.group_norm("leave-norm", x), 4, 3, act=None, normalised=False)
     return net.ops
 
@@ -220,59 +159,37 @@ def _steps(params: Params, side: int) -> list[Op]:
 def _looked(net: _UNet, x: Tensor) -> Tensor:
     """Attention of one head as wide as the image's channels, to all its pixels."""
     width, positions = x.channels, Dim(x.pixels)
-    rows = dim(x.pixels, "b")
-    more: dict[str, Any] = {"group": net.stage}
-    y = net.group_norm("look-norm", x, act=False)
+    block = Block(dim(x.pixels, "b"), net.group)
     scores = dim(x.pixels * x.pixels, "b")
-    net.ops += [
-        linear("look-qkv", rows, width, 3 * width, inputs=(y.name,), **more),
-        matmul(
-            "look-scores",
-            ONE,
-            rows,
-            positions,
-            Dim(width),
-            reads=rows * (2 * width),
-            inputs=("look-qkv",),
-            shard="none",
-            **more,
-        ),
-        elementwise("look-softmax", "Softmax", scores, inputs=("look-scores",), shard="none", **more),
-        matmul(
-            "look-context",
-            ONE,
-            rows,
-            Dim(width),
-            positions,
-            reads=scores,
-            inputs=("look-softmax",),
-            shard="none",
-            **more,
-        ),
-        linear("look-out", rows, width, width, inputs=("look-context",), **more),
-    ]
-    return net.add("look-add", replace(x, name="look-out"), x)
+    last = block.linear("look-qkv", width, 3 * width, net.group_norm("look-norm", x, None).name)
+    extents = ONE, block.rows, positions, Dim(width)
+    last = block.matmul("look-scores", *extents, last, reads=block.rows * (2 * width), shard="none")
+    last = block.each("look-softmax", "Softmax", scores, last, shard="none")
+    last = block.matmul("look-context", ONE, block.rows, Dim(width), positions, last, reads=scores, shard="none")
+    out = replace(x, name=block.linear("look-out", width, width, last))
+    net.ops += block.ops
+    return net.add("look-add", out, x)
 
 
 def _pixels(params: Params, side: int) -> list[Op]:
     """The decoder from the latent image to pixels."""
     widths = params.sizes("decoder", 2)
     net = _UNet(4, side, 1, 0, 0)
-    net.stage = "pixels"
+    net.group = "pixels"
     x = net.conv("latent", net.input, 4, 1, act=None, normalised=False)
     x = net.conv("pixels-enter", x, widths[0], 3, act=None, normalised=False)
     x = net.residual("pixels-middle1", x, widths[0])
     x = _looked(net, x)
     x = net.residual("pixels-middle2", x, widths[0])
     for n, width in enumerate(widths, 1):
-        net.stage = f"pixels{n}"
+        net.group = f"pixels{n}"
         for i in (1, 2, 3):
             x = net.residual(f"pixels{n}-{i}", x, width)
         if n < len(widths):
             larger = replace(x, height=2 * x.height, width=2 * x.width)
             up = net.resize(f"pixels{n}-double", x, larger)
             x = net.conv(f"pixels{n}-conv", up, width, 3, act=None, normalised=False)
-    net.stage = "leave-pixels"
+    net.group = "leave-pixels"
     net.conv("image", net.group_norm("pixels-norm", x), 3, 3, act=None, normalised=False)
     return net.ops
 

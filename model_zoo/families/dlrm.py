@@ -8,55 +8,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from model_zoo.families.blocks import bag, elementwise, linear, matmul, mlp_chain, move
+from model_zoo.families.blocks import ROW, Block, bag
 from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.ops import Dim, Graph, Op, Phase, dim
+from model_zoo.ops import Dim, Graph, Phase
 from model_zoo.schema import WorkloadError
 
 
-def _interaction(kind: str, tables: int, width: int, bottom: str) -> tuple[list[Op], int]:
-    """Ops between the embeddings and the top MLP, and the width they hand to it.
+def _interaction(block: Block, kind: str, tables: int, width: int, bottom: str) -> tuple[str, int]:
+    """What the embeddings hand to the top MLP, and its width.
 
     "dot" multiplies all tables + 1 vectors by each other (the whole square is computed, as libraries do) and keeps
     the products below the diagonal beside the bottom MLP's output; "cat" only concatenates.
     """
-    sample, vectors = dim(1, "b"), tables + 1
-    joined = sample * (vectors * width)
-    ops = [move("concat", "Concat", joined, group="interaction", inputs=("embedding", bottom), shard="none")]
+    vectors = tables + 1
+    block.move("concat", "Concat", vectors * width, "embedding", bottom, shard="none")
     if kind == "cat":
-        return ops, vectors * width
+        return "concat", vectors * width
     pairs = vectors * (vectors - 1) // 2
-    ops.append(move("transpose", "Transpose", joined, group="interaction", inputs=("concat",), shard="none"))
-    product = matmul(
-        "interaction",
-        sample,
-        Dim(vectors),
-        Dim(vectors),
-        Dim(width),
-        group="interaction",
-        reads=joined * 2.0,
-        inputs=("concat", "transpose"),
-        shard="none",
-    )
-    handed = sample * (pairs + width)
-    pick = move("select", "Concat", handed, group="interaction", inputs=("interaction", bottom), shard="none")
-    return [*ops, product, pick], pairs + width
+    block.move("transpose", "Transpose", vectors * width, "concat", shard="none")
+    sides, joined = Dim(vectors), ROW * (vectors * width)
+    block.matmul("interaction", ROW, sides, sides, Dim(width), "concat", "transpose", reads=joined * 2.0, shard="none")
+    return block.move("select", "Concat", pairs + width, "interaction", bottom, shard="none"), pairs + width
 
 
-def _cross(layers: int, rank: int, vectors: int, width: int, bottom: str) -> tuple[list[Op], int]:
-    """Layers that multiply all vectors by a product of low rank of them, and the width that the last hands on.
+def _cross(block: Block, layers: int, rank: int, wide: int, bottom: str) -> str:
+    """Layers that multiply all `wide` elements by a product of low rank of them.
 
     Each is x0 * (U V x + b) + x, with V of ``rank`` rows.
     """
-    sample, wide = dim(1, "b"), vectors * width
-    ops = [move("concat", "Concat", sample * wide, group="interaction", inputs=("embedding", bottom), shard="none")]
+    last = block.move("concat", "Concat", wide, "embedding", bottom, shard="none")
     for at in range(1, layers + 1):
-        names = f"cross{at}-down", f"cross{at}-up", f"cross{at}"
-        ops.append(linear(names[0], sample, wide, rank, group="interaction", inputs=(ops[-1].name,)))
-        ops.append(linear(names[1], sample, rank, wide, group="interaction", inputs=(names[0],)))
-        joined = ("concat", names[1], *(() if at == 1 else (f"cross{at - 1}",)))
-        ops.append(elementwise(names[2], "Mul", sample * wide, group="interaction", inputs=joined, operands=3))
-    return ops, wide
+        down = block.linear(f"cross{at}-down", wide, rank, last)
+        up = block.linear(f"cross{at}-up", rank, wide, down)
+        last = block.each(f"cross{at}", "Mul", wide, "concat", up, last if at > 1 else "", operands=3)
+    return last
 
 
 def _build(values: Mapping[str, Any]) -> Graph:
@@ -70,21 +55,24 @@ def _build(values: Mapping[str, Any]) -> Graph:
     kind = params.word("interaction", ("dot", "cat", "cross"))
     if bottom[-1] != width:
         raise WorkloadError(f"parameter 'bottom' ends with {bottom[-1]}; it must end with the tables' width {width}")
-    sample = dim(1, "b")
-    embedding = bag("embedding", sample, lookups, rows, width, group="sparse", layers=tables)
-    lower = mlp_chain("bottom", sample, bottom, group="bottom", last="Relu")
+    block = Block(group="bottom")
+    block.append(bag("embedding", ROW, lookups, rows, width, group="sparse", layers=tables))
+    lower = block.mlp("bottom", bottom, last="Relu")
+    block.group = "interaction"
     if kind == "cross":
         layers, rank = params.whole("cross_layers", 1, 64), params.whole("cross_rank", 1, 65536)
-        between, handed = _cross(layers, rank, tables + 1, width, lower[-1].name)
+        handed = (tables + 1) * width
+        source = _cross(block, layers, rank, handed, lower)
     else:
-        between, handed = _interaction(kind, tables, width, lower[-1].name)
-    upper = mlp_chain("top", sample, (handed, *top), group="top", inputs=(between[-1].name,), last="Sigmoid")
+        source, handed = _interaction(block, kind, tables, width, lower)
+    block.group = "top"
+    block.mlp("top", (handed, *top), source, last="Sigmoid")
     return Graph(
-        phases=(Phase("forward", (embedding, *lower, *between, *upper)),),
+        phases=(Phase("forward", tuple(block.ops)),),
         unit="item",
-        input_elements=sample * (bottom[0] + tables * lookups),
-        output_elements=sample * top[-1],
-        input_indices=sample * (tables * lookups),
+        input_elements=ROW * (bottom[0] + tables * lookups),
+        output_elements=ROW * top[-1],
+        input_indices=ROW * (tables * lookups),
     )
 
 

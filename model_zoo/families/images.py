@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from model_zoo.families.blocks import OPERATIONS, elementwise, linear, move
+from model_zoo.families.blocks import ROW, Block
 from model_zoo.ops import Dim, Op, dim
 from model_zoo.schema import WorkloadError
 
@@ -29,16 +29,12 @@ class Tensor:
         return self.channels * self.pixels
 
 
-class Net:
+class Net(Block):
     """Collects ops while a builder walks a network; batch normalisation is folded into the convolution before it."""
 
     def __init__(self, channels: int, height: int, width: int, frames: int = 1) -> None:
-        self.ops: list[Op] = []
-        self.stage = "stem"
+        super().__init__(group="stem")
         self.input = Tensor("", channels, height, width, frames)
-
-    def _inputs(self, *tensors: Tensor) -> tuple[str, ...]:
-        return tuple(tensor.name for tensor in tensors if tensor.name)
 
     def conv(
         self,
@@ -74,12 +70,12 @@ class Net:
             raise WorkloadError(f"layer {name!r}: an input of {x.height} x {x.width} is too small for its kernel")
         window = high * wide * frames[0] * (x.channels // groups)
         stored = float(window * filters + filters)
-        self.ops.append(
+        self.append(
             Op(
                 name=name,
                 kind="Conv",
-                group=self.stage,
-                inputs=self._inputs(x),
+                group=self.group,
+                inputs=_names(x),
                 g=Dim(groups),
                 m=dim(out.pixels, "b"),
                 n=Dim(filters // groups),
@@ -110,23 +106,11 @@ class Net:
 
     def apply(self, kind: str, x: Tensor) -> Tensor:
         """Element-wise activation."""
-        name = f"{x.name}-{kind.lower()}"
-        self.ops.append(elementwise(name, kind, dim(x.elements, "b"), group=self.stage, inputs=self._inputs(x)))
-        return Tensor(name, x.channels, x.height, x.width, x.frames)
+        return replace(x, name=self.each(f"{x.name}-{kind.lower()}", kind, x.elements, x.name))
 
-    def normalise(self, name: str, x: Tensor, act: str | None = "Relu") -> Tensor:
-        """A batch normalisation that can't be folded (it follows a concatenation)."""
-        self.ops.append(
-            elementwise(
-                name,
-                "BatchNormalization",
-                dim(x.elements, "b"),
-                group=self.stage,
-                inputs=self._inputs(x),
-                stored=2.0 * x.channels,
-            )
-        )
-        out = Tensor(name, x.channels, x.height, x.width, x.frames)
+    def normalise(self, name: str, x: Tensor, act: str | None = "Relu", kind: str = "BatchNormalization") -> Tensor:
+        """A normalisation that can't be folded: it follows a concatenation, or takes its statistics of each request."""
+        out = replace(x, name=self.each(name, kind, x.elements, x.name, stored=2.0 * x.channels))
         return self.apply(act, out) if act else out
 
     def pool(
@@ -157,12 +141,12 @@ class Net:
         if out.height < 1 or out.width < 1 or out.frames < 1:
             raise WorkloadError(f"layer {name!r}: an input of {x.height} x {x.width} is too small for its window")
         window = kernel * kernel * frames[0]
-        self.ops.append(
+        self.append(
             Op(
                 name=name,
                 kind=kind,
-                group=self.stage,
-                inputs=self._inputs(x),
+                group=self.group,
+                inputs=_names(x),
                 flops=dim(out.elements * window, "b"),
                 reads=dim(x.elements, "b"),
                 writes=dim(out.elements, "b"),
@@ -175,12 +159,12 @@ class Net:
     def global_pool(self, name: str, x: Tensor) -> Tensor:
         """Average over all pixels of each channel."""
         out = Tensor(name, x.channels, 1, 1, 1)
-        self.ops.append(
+        self.append(
             Op(
                 name=name,
                 kind="GlobalAveragePool",
-                group=self.stage,
-                inputs=self._inputs(x),
+                group=self.group,
+                inputs=_names(x),
                 flops=dim(x.elements, "b"),
                 reads=dim(x.elements, "b"),
                 writes=dim(out.elements, "b"),
@@ -194,10 +178,7 @@ class Net:
         """Sum of two tensors of one shape."""
         if x.elements != y.elements:
             raise WorkloadError(f"layer {name!r}: {x.elements} and {y.elements} elements can't be added")
-        self.ops.append(
-            elementwise(name, "Add", dim(x.elements, "b"), group=self.stage, inputs=self._inputs(x, y), operands=2)
-        )
-        out = Tensor(name, x.channels, x.height, x.width, x.frames)
+        out = replace(x, name=self.each(name, "Add", x.elements, x.name, y.name, operands=2))
         return self.apply(act, out) if act else out
 
     def excite(self, name: str, x: Tensor, squeezed: int, *, inner: str = "Relu", outer: str = "Sigmoid") -> Tensor:
@@ -205,18 +186,8 @@ class Net:
         mean = self.global_pool(f"{name}-pool", x)
         low = self.dense(f"{name}-reduce", mean, squeezed, act=inner, kind="Conv")
         gate = self.dense(f"{name}-expand", low, x.channels, act=outer, kind="Conv")
-        tiled = f"{name}-tile"
-        self.ops.append(
-            move(
-                tiled, "Tile", dim(x.channels, "b"), group=self.stage, inputs=(gate.name,), written=dim(x.elements, "b")
-            )
-        )
-        self.ops.append(
-            elementwise(
-                f"{name}-scale", "Mul", dim(x.elements, "b"), group=self.stage, inputs=(x.name, tiled), operands=2
-            )
-        )
-        return Tensor(f"{name}-scale", x.channels, x.height, x.width, x.frames)
+        tiled = self.move(f"{name}-tile", "Tile", x.channels, gate.name, written=ROW * x.elements)
+        return replace(x, name=self.each(f"{name}-scale", "Mul", x.elements, x.name, tiled, operands=2))
 
     def dense(self, name: str, x: Tensor, width: int, *, act: str | None = None, kind: str = "Gemm") -> Tensor:
         """Fully connected layer on the flattened tensor."""
@@ -229,32 +200,20 @@ class Net:
             ("width", 1.0),
             ("filters", float(width)),
         )
-        self.ops.append(
-            linear(
-                name,
-                dim(1, "b"),
-                x.elements,
-                width,
-                group=self.stage,
-                inputs=self._inputs(x),
-                kind=kind,
-                attributes=attributes if kind == "Conv" else (),
-            )
-        )
-        out = Tensor(name, width, 1, 1)
+        marks = attributes if kind == "Conv" else ()
+        out = Tensor(self.linear(name, x.elements, width, x.name, kind=kind, attributes=marks), width, 1, 1)
         return self.apply(act, out) if act else out
 
     def concat(self, name: str, parts: list[Tensor]) -> Tensor:
         """Channels of several tensors side by side."""
-        out = Tensor(name, sum(p.channels for p in parts), parts[0].height, parts[0].width, parts[0].frames)
-        self.ops.append(move(name, "Concat", dim(out.elements, "b"), group=self.stage, inputs=self._inputs(*parts)))
+        out = replace(parts[0], name=name, channels=sum(p.channels for p in parts))
+        self.move(name, "Concat", out.elements, *(p.name for p in parts))
         return out
 
     def resize(self, name: str, x: Tensor, like: Tensor) -> Tensor:
         """Pixels repeated to the extent of another tensor."""
-        out = Tensor(name, x.channels, like.height, like.width, like.frames)
-        whole, output = dim(x.elements, "b"), dim(out.elements, "b")
-        self.ops.append(move(name, "Resize", whole, group=self.stage, inputs=self._inputs(x), written=output))
+        out = replace(like, name=name, channels=x.channels)
+        self.move(name, "Resize", x.elements, x.name, written=ROW * out.elements)
         return out
 
     def upconv(self, name: str, x: Tensor, filters: int, side: int = 2) -> Tensor:
@@ -264,12 +223,12 @@ class Net:
         out = Tensor(name, filters, x.height * side, x.width * side, x.frames * frames)
         stored = float(x.channels * filters * block + filters)
         pixels = dim(x.pixels, "b")
-        self.ops.append(
+        self.append(
             Op(
                 name=name,
                 kind="Conv",
-                group=self.stage,
-                inputs=self._inputs(x),
+                group=self.group,
+                inputs=_names(x),
                 m=pixels,
                 n=Dim(filters * block),
                 k=Dim(x.channels),
@@ -283,37 +242,33 @@ class Net:
         )
         return out
 
-    @staticmethod
-    def without_parameters(op: Op) -> Op:
-        """The same operator with weights that another keeps."""
-        return replace(op, stored=0.0)
+    def suppress(
+        self, name: str, boxes: int, best: int, *inputs: str, classes: int = 1, values: int = 6, group: str = ""
+    ) -> str:
+        """Suppression of boxes beside better ones: ten operations a score, `values` each of the best."""
+        op = Op(
+            name=name,
+            kind="NonMaxSuppression",
+            group=group or self.group,
+            inputs=inputs,
+            flops=ROW * (10.0 * boxes * classes),
+            reads=ROW * (boxes * (classes + 4)),
+            writes=ROW * (values * best),
+            quantisable=False,
+            attributes=(("boxes", float(boxes)), ("kept", float(best))),
+        )
+        return self.append(op)
 
     def lrn(self, name: str, x: Tensor, size: int = 5) -> Tensor:
         """Local response normalisation across channels."""
-        self.ops.append(
-            elementwise(
-                name,
-                "LRN",
-                dim(x.elements, "b"),
-                group=self.stage,
-                inputs=self._inputs(x),
-                operations=size + 5.0,
-                attributes=(("size", float(size)),),
-            )
-        )
-        return Tensor(name, x.channels, x.height, x.width, x.frames)
+        marks = (("size", float(size)),)
+        self.each(name, "LRN", x.elements, x.name, operations=size + 5.0, attributes=marks)
+        return replace(x, name=name)
 
     def softmax(self, name: str, x: Tensor) -> Tensor:
         """Softmax of the scores."""
-        self.ops.append(
-            elementwise(
-                name,
-                "Softmax",
-                dim(x.elements, "b"),
-                group=self.stage,
-                inputs=self._inputs(x),
-                operations=OPERATIONS["Softmax"],
-                shard="none",
-            )
-        )
-        return Tensor(name, x.channels, 1, 1)
+        return Tensor(self.each(name, "Softmax", x.elements, x.name, shard="none"), x.channels, 1, 1)
+
+
+def _names(*tensors: Tensor) -> tuple[str, ...]:
+    return tuple(tensor.name for tensor in tensors if tensor.name)

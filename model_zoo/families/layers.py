@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 
-from model_zoo.families.blocks import OPERATIONS, move
+from model_zoo.families.blocks import OPERATIONS
 from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor
-from model_zoo.ops import Op, dim
 from model_zoo.schema import WorkloadError
 
 _LINE = re.compile(r"(?:(\d{1,2})\* )?(?:(cat|add) )?(.*?)(?: as (\w+))?")
@@ -81,7 +81,9 @@ class _Reader:
             name = f"pool{self.count}"
             return self.net.pool(name, x, int(kernel), int(stride or 1), pad=pad, kind=pool, ceil=how == "c")
         if match := _BOXES.fullmatch(word):
-            return self._suppress(int(match[1]), int(match[2]), x)
+            best = 100
+            name = self.net.suppress(f"nms{self.count}", int(match[1]), best, x.name, classes=int(match[2]))
+            return Tensor(name, 6, best, 1)
         if match := _SIZED.fullmatch(word):
             kind, size, bare = match[1], int(match[2]), match[3]
             if kind == "fc":
@@ -90,23 +92,6 @@ class _Reader:
                 return self.net.excite(f"se{self.count}", x, max(1, x.channels // size), outer="HardSwish")
             return self.net.resize(f"up{self.count}", x, Tensor("", 0, x.height * size, x.width * size))
         return self._conv(word, x)
-
-    def _suppress(self, boxes: int, classes: int, x: Tensor) -> Tensor:
-        name, best = f"nms{self.count}", 100
-        self.net.ops.append(
-            Op(
-                name=name,
-                kind="NonMaxSuppression",
-                group=self.net.stage,
-                inputs=(x.name,),
-                flops=dim(10.0 * boxes * classes, "b"),
-                reads=dim(float(boxes * (classes + 4)), "b"),
-                writes=dim(6.0 * best, "b"),
-                quantisable=False,
-                attributes=(("boxes", float(boxes)), ("kept", float(best))),
-            )
-        )
-        return Tensor(name, 6, best, 1)
 
     def _conv(self, word: str, x: Tensor) -> Tensor:
         match = _CONV.fullmatch(word) or _refuse(word)
@@ -130,13 +115,12 @@ def _refuse(word: str):
 
 def _half(net: Net, name: str, x: Tensor) -> Tensor:
     part = Tensor(name, ceil(x.channels / 2), x.height, x.width)
-    net.ops.append(move(name, "Split", dim(part.elements, "b"), group=net.stage, inputs=(x.name,)))
+    net.move(name, "Split", part.elements, x.name)
     return part
 
 
 def _shuffle(net: Net, name: str, x: Tensor) -> Tensor:
-    net.ops.append(move(name, "Transpose", dim(x.elements, "b"), group=net.stage, inputs=(x.name,)))
-    return Tensor(name, x.channels, x.height, x.width)
+    return replace(x, name=net.move(name, "Transpose", x.elements, x.name))
 
 
 _PLAIN: dict[str, Callable[[Net, str, Tensor], Tensor]] = {
@@ -156,7 +140,7 @@ def layers(params: Params) -> Net:
     reader, x = _Reader(net, "Relu"), net.input
     lines = [line for line in map(str.strip, params.text("layers").splitlines()) if line]
     for number, line in enumerate(lines, 1):
-        net.stage = f"line{number}"
+        net.group = f"line{number}"
         x = reader.line(line, x)
     if not net.ops:
         raise WorkloadError("parameter 'layers' lists no layer; at least one is needed")

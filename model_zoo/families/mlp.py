@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from model_zoo.families.blocks import mlp_chain
+from model_zoo.families.blocks import Block
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Graph, Phase, dim
 
@@ -16,9 +16,10 @@ def _build(values: Mapping[str, Any]) -> Graph:
     params = Params(values)
     widths = params.sizes("widths", least=2, high=1_048_576)
     activation = params.word("activation", ACTIVATIONS)
-    ops = mlp_chain("fc", dim(1, "b"), widths, group="fully-connected", activation=activation)
+    block = Block(group="fully-connected")
+    block.mlp("fc", widths, activation=activation)
     return Graph(
-        phases=(Phase("forward", tuple(ops)),),
+        phases=(Phase("forward", tuple(block.ops)),),
         unit="inference",
         input_elements=dim(widths[0], "b"),
         output_elements=dim(widths[-1], "b"),

@@ -20,7 +20,7 @@ def square(params: Params) -> Net:
 
 def classify(net: Net, x: Tensor, params: Params) -> Net:
     """Means of the channels to one score for each class."""
-    net.stage = "head"
+    net.group = "head"
     net.dense("fc", net.global_pool("avgpool", x), params.whole("classes", 1, 1_048_576))
     return net
 
@@ -30,7 +30,7 @@ def mobilenet_v1(params: Params) -> Net:
     net = square(params)
     x = net.conv("stem", net.input, params.whole("stem"), 3, 2)
     for index, (channels, stride) in enumerate(params.rows("blocks", 2), 1):
-        net.stage = f"block{index}"
+        net.group = f"block{index}"
         x = net.conv(f"b{index}-depthwise", x, x.channels, 3, stride, groups=x.channels)
         x = net.conv(f"b{index}-pointwise", x, channels, 1)
     return classify(net, x, params)
@@ -51,7 +51,7 @@ def _inverted(net: Net, name: str, x: Tensor, row: tuple[int, ...], act: str, sq
 
 def _trunk(net: Net, x: Tensor, params: Params, act: str, *, squeezed: bool) -> Tensor:
     for stage, (kernel, stride, expansion, channels, repeats) in enumerate(params.rows("blocks", COLUMNS), 1):
-        net.stage = f"stage{stage}"
+        net.group = f"stage{stage}"
         for index in range(1, repeats + 1):
             row = (kernel, stride if index == 1 else 1, expansion, channels)
             squeeze = max(1, x.channels // 4) if squeezed else 0
@@ -64,7 +64,7 @@ def mobilenet_v2(params: Params) -> Net:
     net = square(params)
     x = net.conv("stem", net.input, params.whole("stem"), 3, 2, act="Clip")
     x = _trunk(net, x, params, "Clip", squeezed=False)
-    net.stage = "head"
+    net.group = "head"
     return classify(net, net.conv("head", x, params.whole("head"), 1, act="Clip"), params)
 
 
@@ -73,7 +73,7 @@ def efficientnet(params: Params) -> Net:
     net = square(params)
     x = net.conv("stem", net.input, params.whole("stem"), 3, 2, act="Swish")
     x = _trunk(net, x, params, "Swish", squeezed=True)
-    net.stage = "head"
+    net.group = "head"
     return classify(net, net.conv("head", x, params.whole("head"), 1, act="Swish"), params)
 
 
@@ -83,7 +83,7 @@ def regnet_y(params: Params) -> Net:
     width_of_group = params.whole("group_width", 1, 65536)
     x = net.conv("stem", net.input, params.whole("stem"), 3, 2)
     for stage, (depth, width) in enumerate(zip(params.sizes("depths", 1), params.sizes("widths", 1)), 1):
-        net.stage = f"stage{stage}"
+        net.group = f"stage{stage}"
         for index in range(1, depth + 1):
             name, stride = f"s{stage}b{index}", 2 if index == 1 else 1
             y = net.conv(f"{name}-conv1", x, width, 1)
@@ -107,33 +107,21 @@ def fbnet_detection(params: Params) -> Net:
     x = net.conv("stem", net.input, params.whole("stem"), 3, 2, act="HardSwish")
     trunk = Params({"blocks": rows[:-1]})
     x = _trunk(net, x, trunk, "HardSwish", squeezed=False)
-    net.stage = "proposals"
+    net.group = "proposals"
     anchors, proposals = 15, params.whole("proposals", 1, 65536)
     y = net.conv("rpn-conv", x, x.channels, 3)
     score = net.conv("rpn-score", y, anchors, 1, act=None)
     delta = net.conv("rpn-delta", y, 4 * anchors, 1, act=None)
     boxes = anchors * x.pixels
-    net.ops.append(
-        Op(
-            name="rpn-nms",
-            kind="NonMaxSuppression",
-            group=net.stage,
-            inputs=(score.name, delta.name),
-            flops=dim(boxes * 10.0, "b"),
-            reads=dim(5.0 * boxes, "b"),
-            writes=dim(4.0 * proposals, "b"),
-            quantisable=False,
-            attributes=(("boxes", float(boxes)), ("kept", float(proposals))),
-        )
-    )
+    net.suppress("rpn-nms", boxes, proposals, score.name, delta.name, values=4)
     side, samples = 14, 4
     cells = proposals * side * side * x.channels
-    net.stage = "box-head"
-    net.ops.append(
+    net.group = "box-head"
+    net.append(
         Op(
             name="roi-align",
             kind="RoiAlign",
-            group=net.stage,
+            group=net.group,
             inputs=(x.name, "rpn-nms"),
             flops=dim(8.0 * samples * cells, "b"),
             reads=dim(4.0 * samples * cells, "b"),

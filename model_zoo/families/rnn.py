@@ -11,42 +11,35 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from model_zoo.families.blocks import elementwise, gather, linear
+from model_zoo.families.blocks import ROW, Block
 from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.ops import ZERO, Dim, Graph, Linear, Op, Phase, Sum, dim
+from model_zoo.ops import ZERO, Dim, Graph, Linear, Phase, Sum, dim
 
 GATES = {"gru": 3, "lstm": 4, "rnn": 1}
-ROW = dim(1, "b")
 STEPS = dim(1, "s")
 
 
-class Cell:
+class Cell(Block):
     """Ops of one cell, `layers` identical copies of it, `parallel` of which step through the sequence side by side."""
 
     def __init__(
         self, name: str, group: str, hidden: int, layers: int, parallel: int, row: Dim = ROW, steps: Dim = STEPS
     ) -> None:
-        self.name, self.group, self.hidden, self.layers, self.parallel = name, group, hidden, layers, parallel
-        self.row, self.steps = row, steps
-        self.ops: list[Op] = []
+        super().__init__(row, group, layers)
+        self.name, self.hidden, self.parallel, self.steps = name, hidden, parallel, steps
 
     def product(self, label: str, width: int, inputs: tuple[str, ...], gates: int, *, recurrent: bool) -> str:
         """Gates times an input (independent of the steps before) or times the state (waits for the step before)."""
-        op = linear(
+        return self.linear(
             f"{self.name}-{label}",
-            self.row,
             width,
             gates * self.hidden,
-            group=self.group,
-            inputs=inputs,
-            layers=self.layers,
+            *inputs,
             steps=self.steps,
             sequential=recurrent,
-            state_reads=self.row * width if recurrent else Dim(0.0),
+            state_reads=self.rows * width if recurrent else ZERO,
             attributes=(("parallel", float(self.parallel)),),
         )
-        self.ops.append(op)
-        return op.name
 
     def pointwise(
         self,
@@ -60,22 +53,17 @@ class Cell:
         writes: int = 0,
     ) -> str:
         """An element-wise op over `vectors` vectors; `reads` and `writes` of them are kept state."""
-        op = elementwise(
+        return self.each(
             f"{self.name}-{label}",
             kind,
-            self.row * (vectors * self.hidden),
-            group=self.group,
-            inputs=inputs,
+            vectors * self.hidden,
+            *inputs,
             operands=operands - reads / vectors,
-            layers=self.layers,
             steps=self.steps,
             sequential=True,
-            state_reads=self.row * (reads * self.hidden),
-            state_writes=self.row * (writes * self.hidden),
-            shard="elements",
+            state_reads=self.rows * (reads * self.hidden),
+            state_writes=self.rows * (writes * self.hidden),
         )
-        self.ops.append(op)
-        return op.name
 
 
 def _gru(cell: Cell, width: int, source: tuple[str, ...]) -> None:
@@ -134,33 +122,19 @@ def step_of(kind: str) -> Callable[[Cell, int, tuple[str, ...]], None]:
     return {"gru": _gru, "gru-reset-first": _gru_reset_first, "lstm": _lstm, "rnn": _plain}[kind]
 
 
-def _front(params: Params, width: int) -> tuple[list[Op], int, tuple[str, ...]]:
+def _front(params: Params, width: int) -> tuple[Block, int, tuple[str, ...]]:
     """Word vectors and 1-D convolutions over the whole sequence (same padding, stride 1)."""
-    ops: list[Op] = []
-    source: tuple[str, ...] = ()
+    block, source = Block(dim(1, "bs"), "embedding"), ""
     vocab = params.whole("vocab", 0, 2**31)
-    steps = dim(1, "bs")
     if vocab:
-        ops.append(gather("word-vectors", steps, vocab, width, group="embedding"))
-        source = ("word-vectors",)
+        source = block.gather("word-vectors", vocab, width)
+    block.group = "convolution"
     for index, (channels, kernel) in enumerate(params.rows("convolutions", 2), 1):
-        name = f"conv{index}"
-        op = linear(
-            name,
-            steps,
-            width * kernel,
-            channels,
-            group="convolution",
-            inputs=source,
-            kind="Conv",
-            attributes=(("kernel", float(kernel)), ("stride", 1.0), ("groups", 1.0), ("channels", float(width))),
-        )
-        ops += [
-            replace(op, reads=steps * width),
-            elementwise(f"{name}-relu", "Relu", steps * channels, group="convolution", inputs=(name,)),
-        ]
-        source, width = (f"{name}-relu",), channels
-    return ops, width, source
+        marks = (("kernel", float(kernel)), ("stride", 1.0), ("groups", 1.0), ("channels", float(width)))
+        name = block.linear(f"conv{index}", width * kernel, channels, source, kind="Conv", attributes=marks)
+        block.ops[-1] = replace(block.ops[-1], reads=block.rows * width)
+        source, width = block.each(f"{name}-relu", "Relu", channels, name), channels
+    return block, width, (source,)
 
 
 def _build(values: Mapping[str, Any]) -> Graph:
@@ -171,7 +145,8 @@ def _build(values: Mapping[str, Any]) -> Graph:
     stacked = params.whole("layers", 1, 1024)
     directions = params.whole("directions", 1, 2)
     instances = params.whole("instances", 1, 1024)
-    ops, width, source = _front(params, inputs)
+    front, width, source = _front(params, inputs)
+    ops = front.ops
     state = 0
     if kind != "none":
         step = step_of(kind)

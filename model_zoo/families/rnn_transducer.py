@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from model_zoo.families.blocks import elementwise, gather, linear
+from model_zoo.families.blocks import ROW, Block, gather
 from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.families.rnn import ROW, STEPS, Cell, step_of
+from model_zoo.families.rnn import STEPS, Cell, step_of
 from model_zoo.ops import Dim, Graph, Linear, Op, Phase, Sum, dim
 
 
 def _stack(name: str, group: str, layers: int, width: int, hidden: int, steps: Dim, source: str) -> list[Op]:
     """LSTM layers one on the other, over so many steps."""
     ops: list[Op] = []
-    inputs = (source,) if source else ()
     for layer in range(1, layers + 1):
         cell = Cell(f"{name}{layer}", group, hidden, 1, 1, ROW, steps)
-        step_of("lstm")(cell, width, inputs)
+        step_of("lstm")(cell, width, (source,))
         ops += cell.ops
-        width, inputs = hidden, (cell.ops[-1].name,)
+        width, source = hidden, cell.ops[-1].name
     return ops
 
 
@@ -34,23 +33,18 @@ def _build(values: Mapping[str, Any]) -> Graph:
     rounds = dim(1.0 / stack + letters_per_step, "s")
     ops = _stack("sound", "encoder", before, p.whole("input", 1, 1_048_576), hidden, STEPS, "")
     ops += _stack("frame", "encoder", after, stack * hidden, hidden, frames, ops[-1].name)
-    heard = ops[-1].name
+    block, heard = Block(ROW, "joint"), ops[-1].name
     ops.append(gather("letter", dim(letters_per_step, "bs"), letters - 1, embed, group="predictor"))
     ops += _stack("letter", "predictor", p.whole("predictor_layers", 1, 64), embed, embed, symbols, "letter")
-    group = "joint"
-    ops += [
-        linear("join-sound", ROW, hidden, joint, group=group, inputs=(heard,), steps=frames),
-        linear("join-letter", ROW, embed, joint, group=group, inputs=(ops[-1].name,), steps=symbols),
-        elementwise(
-            "join", "Add", ROW * joint, group=group, inputs=("join-sound", "join-letter"), operands=2, steps=rounds
-        ),
-        elementwise("join-relu", "Relu", ROW * joint, group=group, inputs=("join",), steps=rounds),
-        linear("join-out", ROW, joint, letters, group=group, inputs=("join-relu",), steps=rounds),
-        elementwise("best", "ArgMax", ROW * letters, group=group, inputs=("join-out",), written=ROW, steps=rounds),
-    ]
+    sound = block.linear("join-sound", hidden, joint, heard, steps=frames)
+    letter = block.linear("join-letter", embed, joint, ops[-1].name, steps=symbols)
+    block.each("join", "Add", joint, sound, letter, operands=2, steps=rounds)
+    block.each("join-relu", "Relu", joint, "join", steps=rounds)
+    block.linear("join-out", joint, letters, "join-relu", steps=rounds)
+    block.each("best", "ArgMax", letters, "join-out", written=ROW, steps=rounds)
     layers = (before + after) * hidden + p.whole("predictor_layers", 1, 64) * embed
     return Graph(
-        phases=(Phase("forward", tuple(ops), length=Linear(0, 1, 0), context=Linear(0, 1, 0)),),
+        phases=(Phase("forward", (*ops, *block.ops), length=Linear(0, 1, 0), context=Linear(0, 1, 0)),),
         unit="utterance",
         state_elements=Sum((dim(2 * layers, "b"),)),
         input_elements=dim(p.whole("input", 1, 1_048_576), "bs"),

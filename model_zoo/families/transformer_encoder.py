@@ -3,226 +3,111 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-from model_zoo.families.blocks import elementwise, gather, linear, matmul, move
+from model_zoo.families.blocks import ROW, Block
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import ZERO, Dim, Graph, Linear, Op, Phase, dim
 from model_zoo.schema import WorkloadError
 
-CLS = dim(1, "b")  # the first token of each sentence
 NORM = "layer-norm+residual"
 
 
-@dataclass(frozen=True)
-class _Shape:
-    hidden: int
-    layers: int
-    heads: int
-    ffn: int
-    tokens: Dim  # rows of activations of a pass
-    rows: Dim  # tokens of one sentence
-    keys: Dim  # tokens one token attends to
+class _Layers(Block):
+    """The stack of a network of `hidden` width: `positions` of one sentence, each of which attends to `keys`."""
 
-    @property
-    def head(self) -> int:
-        return self.hidden // self.heads
+    def __init__(self, hidden: int, layers: int, rows: Dim, positions: Dim, keys: Dim) -> None:
+        super().__init__(rows, layers=layers)
+        self.hidden, self.positions, self.keys = hidden, positions, keys
 
+    def norm(self, name: str, source: str, **fields: Any) -> str:
+        """Layer normalisation with a scale and a shift."""
+        more = {"group": NORM, "stored": 2.0 * self.hidden, "shard": "none"} | fields
+        return self.each(name, "LayerNormalization", self.hidden, source, **more)
 
-def _norm(shape: _Shape, name: str, source: str, layers: int, group: str = NORM) -> Op:
-    return elementwise(
-        name,
-        "LayerNormalization",
-        shape.tokens * shape.hidden,
-        group=group,
-        inputs=(source,),
-        layers=layers,
-        stored=2.0 * shape.hidden,
-        shard="none",
-    )
+    def residual(self, name: str, *inputs: str) -> str:
+        """What enters a half of a layer and what it adds."""
+        return self.each(name, "Add", self.hidden, *inputs, group=NORM, operands=2, shard="none")
 
-
-def _attention(shape: _Shape, source: str) -> list[Op]:
-    group, layers, h = "self-attention", shape.layers, shape.hidden
-    tokens = shape.tokens
-    products = dim(shape.heads, "b")
-    scores = products * shape.rows * shape.keys
-    ops: list[Op] = []
-    for name in ("query", "key", "value"):
-        ops.append(linear(name, tokens, h, h, group=group, inputs=(source,), layers=layers))
-        ops.append(
-            move(
-                f"{name}-transpose",
-                "Transpose",
-                tokens * h,
-                group=group,
-                inputs=(name,),
-                layers=layers,
-                shard="g",
-                parts=products,
-            )
-        )
-    ops += [
-        matmul(
-            "scores",
-            products,
-            shape.rows,
-            shape.keys,
-            Dim(shape.head),
-            group=group,
-            reads=tokens * (2 * h),
-            inputs=("query-transpose", "key-transpose"),
-            layers=layers,
-        ),
-        elementwise("scale", "Mul", scores, group=group, inputs=("scores",), layers=layers, shard="g", parts=products),
-        elementwise("mask", "Add", scores, group=group, inputs=("scale",), layers=layers, shard="g", parts=products),
-        elementwise(
-            "softmax", "Softmax", scores, group=group, inputs=("mask",), layers=layers, shard="g", parts=products
-        ),
-        Op(
+    def attention(self, heads: int, source: str) -> str:
+        """Attention, its heads laid out by transposes."""
+        self.group, h = "self-attention", self.hidden
+        products, head = dim(heads, "b"), h // heads
+        scores = products * self.positions * self.keys
+        shared: dict[str, Any] = {"shard": "g", "parts": products}
+        for name in ("query", "key", "value"):
+            self.move(f"{name}-transpose", "Transpose", h, self.linear(name, h, h, source), **shared)
+        sides = "query-transpose", "key-transpose"
+        self.matmul("scores", products, self.positions, self.keys, Dim(head), *sides, reads=self.rows * (2 * h))
+        self.each("scale", "Mul", scores, "scores", **shared)
+        self.each("mask", "Add", scores, "scale", **shared)
+        self.each("softmax", "Softmax", scores, "mask", **shared)
+        context = Op(
             name="context",
             kind="MatMul",
-            group=group,
+            group=self.group,
             inputs=("softmax", "value-transpose"),
-            layers=layers,
+            layers=self.layers,
             g=products,
-            m=shape.rows,
-            n=Dim(shape.head),
-            k=shape.keys,
-            flops=scores * (2.0 * shape.head),
+            m=self.positions,
+            n=Dim(head),
+            k=self.keys,
+            flops=scores * (2.0 * head),
             reads=scores,
-            writes=tokens * h,
+            writes=self.rows * h,
             shard="g",
-        ),
-        move(
-            "heads-concat",
-            "Concat",
-            tokens * h,
-            group=group,
-            inputs=("context",),
-            layers=layers,
-            shard="g",
-            parts=products,
-        ),
-        linear("attention-out", tokens, h, h, group=group, inputs=("heads-concat",), layers=layers, shard="k"),
-    ]
-    return ops
+        )
+        self.move("heads-concat", "Concat", h, self.append(context), **shared)
+        return self.linear("attention-out", h, h, "heads-concat", shard="k")
+
+    def feed_forward(self, ffn: int, source: str) -> str:
+        """Up, GELU and down again."""
+        self.group = "feed-forward"
+        wide = self.each("gelu", "Gelu", ffn, self.linear("fc1", self.hidden, ffn, source))
+        return self.linear("fc2", ffn, self.hidden, wide, shard="k")
+
+    def stack(self, heads: int, ffn: int, entry: str, *, first: bool) -> str:
+        """The layers; `first` puts the norm before each half (vision), otherwise after its residual (BERT)."""
+        if first:
+            added = self.attention(heads, self.norm("norm1", entry))
+            stream = self.residual("residual1", added, entry)
+            return self.residual("residual2", self.feed_forward(ffn, self.norm("norm2", stream)), stream)
+        stream = self.norm("norm1", self.residual("residual1", self.attention(heads, entry), entry))
+        return self.norm("norm2", self.residual("residual2", self.feed_forward(ffn, stream), stream))
 
 
-def _feed_forward(shape: _Shape, source: str) -> list[Op]:
-    group, layers, tokens = "feed-forward", shape.layers, shape.tokens
-    return [
-        linear("fc1", tokens, shape.hidden, shape.ffn, group=group, inputs=(source,), layers=layers),
-        elementwise("gelu", "Gelu", tokens * shape.ffn, group=group, inputs=("fc1",), layers=layers),
-        linear("fc2", tokens, shape.ffn, shape.hidden, group=group, inputs=("gelu",), layers=layers, shard="k"),
-    ]
-
-
-def _residual(shape: _Shape, name: str, inputs: tuple[str, str]) -> Op:
-    return elementwise(
-        name,
-        "Add",
-        shape.tokens * shape.hidden,
-        group=NORM,
-        inputs=inputs,
-        operands=2,
-        layers=shape.layers,
-        shard="none",
-    )
-
-
-def _layers(shape: _Shape, entry: str, *, first: bool) -> list[Op]:
-    """The stack; `first` puts the norm before each half (vision), otherwise after its residual (BERT)."""
-    if first:
-        ops = [_norm(shape, "norm1", entry, shape.layers), *_attention(shape, "norm1")]
-        ops += [
-            _residual(shape, "residual1", ("attention-out", entry)),
-            _norm(shape, "norm2", "residual1", shape.layers),
-        ]
-        return [*ops, *_feed_forward(shape, "norm2"), _residual(shape, "residual2", ("fc2", "residual1"))]
-    ops = [*_attention(shape, entry), _residual(shape, "residual1", ("attention-out", entry))]
-    ops += [_norm(shape, "norm1", "residual1", shape.layers), *_feed_forward(shape, "norm1")]
-    return [*ops, _residual(shape, "residual2", ("fc2", "norm1")), _norm(shape, "norm2", "residual2", shape.layers)]
-
-
-def _text(params: Params, shape: _Shape) -> list[Op]:
+def _text(params: Params, block: _Layers) -> str:
     """Token, position and (where there are any) segment embeddings, summed and normalised."""
-    tokens, h = shape.tokens, shape.hidden
-    tables = [("token-embedding", params.whole("vocab", 1, 2**31)), ("position-embedding", params.whole("context", 1))]
-    segments = params.whole("segments", 0, 65536)
-    if segments:
-        tables.append(("segment-embedding", segments))
-    ops = [gather(name, tokens, rows, h, group="embedding") for name, rows in tables]
-    names = tuple(name for name, _ in tables)
-    added = elementwise(
-        "add-embedding",
-        "Add",
-        tokens * h,
-        group="embedding",
-        inputs=names,
-        operands=len(names),
-        operations=len(names) - 1,
-        shard="none",
-    )
-    return [*ops, added, _norm(shape, "norm-embedding", "add-embedding", 1, "embedding")]
+    once: dict[str, Any] = {"group": "embedding", "layers": 1}
+    tables = {"token": params.whole("vocab", 1, 2**31), "position": params.whole("context", 1)}
+    tables["segment"] = params.whole("segments", 0, 65536)
+    names = [block.gather(f"{name}-embedding", rows, block.hidden, **once) for name, rows in tables.items() if rows]
+    more = once | {"operands": len(names), "operations": len(names) - 1, "shard": "none"}
+    return block.norm("norm-embedding", block.each("add-embedding", "Add", block.hidden, *names, **more), **once)
 
 
-def _patches(shape: _Shape, image: int, patch: int) -> list[Op]:
+def _patches(block: _Layers, image: int, patch: int) -> str:
     """An image cut into patches by a convolution whose stride is its kernel, a class token and positions added."""
-    side, h = image // patch, shape.hidden
-    pixels = dim(side * side, "b")
-    window = 3 * patch * patch
-    conv = Op(
-        name="patch",
-        kind="Conv",
-        group="embedding",
-        m=pixels,
-        n=Dim(h),
-        k=Dim(window),
-        flops=pixels * (2.0 * window * h),
-        stored=float(window * h + h),
-        weights=Dim(window * h + h),
-        reads=dim(3 * image * image, "b"),
-        writes=pixels * h,
-        shard="n",
-        attributes=(
-            ("kernel", float(patch)),
-            ("stride", float(patch)),
-            ("groups", 1.0),
-            ("channels", 3.0),
-            ("height", float(image)),
-            ("width", float(image)),
-        ),
-    )
-    rows = side * side + 1
-    return [
-        conv,
-        move("class-token", "Concat", shape.tokens * h, group="embedding", inputs=("patch",), shard="none"),
-        elementwise(
-            "add-position",
-            "Add",
-            shape.tokens * h,
-            group="embedding",
-            inputs=("class-token",),
-            stored=float((rows + 1) * h),
-            shard="none",
-        ),
-    ]
+    side, h = image // patch, block.hidden
+    once: dict[str, Any] = {"group": "embedding", "layers": 1}
+    marks = {"kernel": patch, "stride": patch, "groups": 1, "channels": 3, "height": image, "width": image}
+    attributes = tuple((name, float(value)) for name, value in marks.items())
+    block.linear("patch", 3 * patch * patch, h, rows=ROW * (side * side), kind="Conv", attributes=attributes, **once)
+    block.ops[-1] = replace(block.ops[-1], reads=ROW * (3 * image * image))
+    block.move("class-token", "Concat", h, "patch", shard="none", **once)
+    learned = float((side * side + 2) * h)
+    return block.each("add-position", "Add", h, "class-token", stored=learned, shard="none", **once)
 
 
-def _head(params: Params, shape: _Shape, source: str) -> list[Op]:
-    ops: list[Op] = []
+def _head(params: Params, hidden: int, source: str) -> list[Op]:
+    """What is made of each sentence's first token."""
+    head = Block(ROW, "head")
     if params.word("pooler", ("none", "tanh")) == "tanh":
-        ops = [
-            linear("pooler", CLS, shape.hidden, shape.hidden, group="head", inputs=(source,)),
-            elementwise("pooler-tanh", "Tanh", CLS * shape.hidden, group="head", inputs=("pooler",)),
-        ]
-        source = "pooler-tanh"
-    classes = params.whole("classes", 0, 2**31)
-    if classes:
-        ops.append(linear("classifier", CLS, shape.hidden, classes, group="head", inputs=(source,)))
-    return ops
+        source = head.each("pooler-tanh", "Tanh", hidden, head.linear("pooler", hidden, hidden, source))
+    if classes := params.whole("classes", 0, 2**31):
+        head.linear("classifier", hidden, classes, source)
+    return head.ops
 
 
 def _build(values: Mapping[str, Any]) -> Graph:
@@ -235,31 +120,26 @@ def _build(values: Mapping[str, Any]) -> Graph:
     if patch and image % patch:
         raise WorkloadError(f"parameter 'image' is {image}; it must be a multiple of the patch {patch}")
     fixed = (image // patch) ** 2 + 1 if patch else 0
-    shape = _Shape(
-        hidden=hidden,
-        layers=params.whole("layers", 1, 4096),
-        heads=heads,
-        ffn=params.whole("ffn", 0, 1_048_576) or 4 * hidden,
-        tokens=dim(fixed, "b") if fixed else dim(1, "bs"),
-        rows=Dim(fixed) if fixed else dim(1, "s"),
-        keys=Dim(fixed) if fixed else dim(1, "c"),
+    block = _Layers(
+        hidden,
+        params.whole("layers", 1, 4096),
+        dim(fixed, "b") if fixed else dim(1, "bs"),
+        Dim(fixed) if fixed else dim(1, "s"),
+        Dim(fixed) if fixed else dim(1, "c"),
     )
+    ffn = params.whole("ffn", 0, 1_048_576) or 4 * hidden
+    last = block.stack(heads, ffn, _patches(block, image, patch) if patch else _text(params, block), first=bool(patch))
     if patch:
-        ops = _patches(shape, image, patch)
-        ops += _layers(shape, ops[-1].name, first=True)
-        ops.append(_norm(shape, "final-norm", ops[-1].name, 1))
-    else:
-        ops = _text(params, shape)
-        ops += _layers(shape, ops[-1].name, first=False)
-    head = _head(params, shape, ops[-1].name)
+        last = block.norm("final-norm", last, layers=1)
+    head = _head(params, hidden, last)
     through = Linear(1) if fixed else Linear(0, 1, 0)
-    leaving = head[-1].writes if head else shape.tokens * hidden
+    leaving = head[-1].writes if head else block.rows * hidden
     return Graph(
-        phases=(Phase("forward", (*ops, *head), length=through, context=through),),
+        phases=(Phase("forward", (*block.ops, *head), length=through, context=through),),
         unit="image" if fixed else "sentence",
-        input_elements=dim(3 * image * image, "b") if fixed else shape.tokens,
+        input_elements=dim(3 * image * image, "b") if fixed else block.rows,
         output_elements=Dim(leaving.coef, leaving.b) if head or fixed else dim(hidden, "b"),
-        input_indices=ZERO if fixed else shape.tokens,
+        input_indices=ZERO if fixed else block.rows,
         positions=0 if fixed else params.whole("context", 1),
     )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from model_zoo.families.blocks import linear
 from model_zoo.families.transformer_decoder.block import Block
 from model_zoo.families.transformer_decoder.shape import Layer, Shape
 from model_zoo.ops import Dim, dim
@@ -75,7 +74,7 @@ def _grouped(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     heads, head = layer.heads, shape.head
     q, k, v = heads * head, layer.kv_heads * head, layer.kv_heads * shape.value
     gated = q if shape.says("query_gate") else 0
-    products, tokens = dim(layer.kv_heads, "b"), block.view.tokens
+    products, tokens = dim(layer.kv_heads, "b"), block.rows
     over_heads = {"shard": "g", "parts": products}
     biased = shape.bias in ("all", "attention", "qkv")
     ready = block.linear("qkv", shape.hidden, q + gated + k + v, source, bias=biased)
@@ -84,19 +83,18 @@ def _grouped(shape: Shape, layer: Layer, block: Block, source: str) -> str:
         ready = block.each("qk-norm", "RMSNormalization", q + k, ready, stored=stored, **over_heads)
     if shape.rotary:
         ready = block.each("rotary", "RotaryEmbedding", q + k, ready, **over_heads)
-    block.append("kv-append", k + v, products, ready)
+    block.cache("kv-append", k + v, products, ready)
     # The query heads that share a key head are rows of one product, so a cached element is read once.
     symbols = "c" if block.view.seen.c else ""
     kv_len = dim(block.view.seen.coef, symbols, reach(shape, layer), layer.mixer == "chunk")
-    rows = block.view.rows * (heads // layer.kv_heads)
+    rows = block.view.positions * (heads // layer.kv_heads)
     keys, values = (dim(width, "b") * kv_len for width in (k, v))
     scores = tokens * heads * kv_len
-    block.matmul("scores", products, rows, kv_len, Dim(head), (ready, "kv-append"), reads=tokens * q, state_reads=keys)
+    block.matmul("scores", products, rows, kv_len, Dim(head), ready, "kv-append", reads=tokens * q, state_reads=keys)
     sinks = float(heads * shape.says("sinks"))
     block.each("softmax", "Softmax", scores, "scores", shard="g", parts=dim(heads, "b"), stored=sinks)
-    block.matmul(
-        "context", products, rows, Dim(shape.value), kv_len, ("softmax", "kv-append"), reads=scores, state_reads=values
-    )
+    extents = products, rows, Dim(shape.value), kv_len
+    block.matmul("context", *extents, "softmax", "kv-append", reads=scores, state_reads=values)
     result = "context"
     if gated:
         block.each("query-gate", "Sigmoid", q, ready, **over_heads)
@@ -109,7 +107,7 @@ def _latent(shape: Shape, layer: Layer, latent: Latent, block: Block, source: st
     heads, nope, value = layer.heads, shape.head, shape.value
     sparse = latent.chosen and not absorbed  # a prompt whose queries have keys of their own each
     absorbed = absorbed or latent.chosen > 0
-    entry, tokens, alone = latent.rank + latent.rope, block.view.tokens, dim(1, "b")
+    entry, tokens, alone = latent.rank + latent.rope, block.rows, dim(1, "b")
     products, wide = dim(heads, "b"), heads * (nope + latent.rope)
     biased = shape.bias in ("all", "attention", "qkv")
     if latent.queries:
@@ -126,7 +124,7 @@ def _latent(shape: Shape, layer: Layer, latent: Latent, block: Block, source: st
     if latent.rope:
         width = (heads + 1) * latent.rope
         ready = block.each("rotary", "RotaryEmbedding", width, ready, normed, shard="g", parts=products)
-    block.append("kv-append", entry, alone, ready)
+    block.cache("kv-append", entry, alone, ready)
     cap = float(latent.chosen or math.inf)
     if latent.chosen:
         _index(shape, latent, block, source, normed)
@@ -136,29 +134,20 @@ def _latent(shape: Shape, layer: Layer, latent: Latent, block: Block, source: st
     if absorbed:
         _by_head("k-up", layer, block, nope, latent.rank, ready)
         state = tokens * entry if sparse else dim(entry, "b") * kv_len
-        rows = block.view.rows * heads
-        block.matmul(
-            "scores",
-            alone,
-            rows,
-            kv_len,
-            Dim(entry),
-            ("k-up", *inputs),
-            reads=tokens * heads * entry,
-            state_reads=state,
-        )
+        rows = block.view.positions * heads
+        extents = alone, rows, kv_len, Dim(entry)
+        block.matmul("scores", *extents, "k-up", *inputs, reads=tokens * heads * entry, state_reads=state)
         width = latent.rank
     else:
         block.linear("k-up", latent.rank, heads * nope, normed)
         block.linear("v-up", latent.rank, heads * value, normed)
         read = tokens * (2 * wide + heads * value)
-        block.matmul(
-            "scores", products, block.view.rows, kv_len, Dim(nope + latent.rope), ("k-up", *inputs), reads=read
-        )
-        alone, rows, width = products, block.view.rows, value
+        extents = products, block.view.positions, kv_len, Dim(nope + latent.rope)
+        block.matmul("scores", *extents, "k-up", *inputs, reads=read)
+        alone, rows, width = products, block.view.positions, value
     block.each("softmax", "Softmax", scores, "scores", shard="g", parts=products)
     after = ("softmax",) if absorbed else ("softmax", "v-up")
-    block.matmul("context", alone, rows, Dim(width), kv_len, after, reads=scores)
+    block.matmul("context", alone, rows, Dim(width), kv_len, *after, reads=scores)
     result = "context"
     if absorbed:
         result = _by_head("v-up", layer, block, latent.rank, value, "context")
@@ -168,43 +157,24 @@ def _latent(shape: Shape, layer: Layer, latent: Latent, block: Block, source: st
 
 def _by_head(name: str, layer: Layer, block: Block, k: int, n: int, source: str) -> str:
     """Every head's part of the tokens times a matrix of the head's own."""
-    tokens, heads = block.view.tokens, layer.heads
-    op = linear(name, tokens, k, n, group=block.group, inputs=(source,), bias=False, shard="g")
-    own = float(heads * k * n)
-    block.ops.append(
-        replace(
-            op,
-            g=Dim(heads),
-            flops=op.flops * heads,
-            stored=own,
-            weights=Dim(own),
-            reads=op.reads * heads,
-            writes=op.writes * heads,
-        )
-    )
+    block.linear(name, k, n, source, shard="g")
+    op, heads = block.ops[-1], layer.heads
+    grown = {field: getattr(op, field) * heads for field in ("flops", "stored", "weights", "reads", "writes")}
+    block.ops[-1] = replace(op, g=Dim(heads), **grown)
     return name
 
 
 def _index(shape: Shape, latent: Latent, block: Block, source: str, normed: str) -> None:
     """Scores of the whole context by a few narrow heads, and the best keys of each query."""
-    tokens, heads, width = block.view.tokens, latent.index_heads, latent.index
+    tokens, heads, width = block.rows, latent.index_heads, latent.index
     kv_len = block.view.seen
     block.linear("index-q", latent.queries or shape.hidden, heads * width, normed, shard="none")
     block.linear("index-k", shape.hidden, width, source, shard="none")
     block.linear("index-weights", shape.hidden, heads, source, shard="none")
     block.each("index-norm", "LayerNormalization", width, "index-k", stored=2.0 * width, shard="none")
-    block.append("index-append", width, dim(1, "b"), "index-norm")
-    rows, alone = block.view.rows * heads, dim(1, "b")
-    block.matmul(
-        "index-scores",
-        alone,
-        rows,
-        kv_len,
-        Dim(width),
-        ("index-q", "index-append"),
-        reads=tokens * heads * width,
-        state_reads=dim(width, "b") * kv_len,
-        shard="none",
-    )
+    block.cache("index-append", width, dim(1, "b"), "index-norm")
+    extents, state = (dim(1, "b"), block.view.positions * heads, kv_len, Dim(width)), dim(width, "b") * kv_len
+    inputs, read = ("index-q", "index-append"), tokens * heads * width
+    block.matmul("index-scores", *extents, *inputs, reads=read, state_reads=state, shard="none")
     scored, picks = tokens * kv_len * heads, tokens * latent.chosen
     block.each("index-top-k", "TopK", scored, "index-scores", "index-weights", written=picks, shard="none")

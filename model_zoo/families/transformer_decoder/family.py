@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from model_zoo.families.blocks import elementwise, gather, linear
 from model_zoo.families.family import NetworkFamily
 from model_zoo.families.transformer_decoder.attention import attention, cached
 from model_zoo.families.transformer_decoder.block import NORM, TOKENS, Block, View
@@ -35,15 +34,12 @@ QUANTISED = {
 
 
 def _embedding(shape: Shape, view: View) -> list[Op]:
-    tokens = view.tokens
-    ops = [gather("token-embedding", tokens, shape.vocab, shape.hidden, group="embedding")]
+    block = Block(shape.hidden, shape.rms, view, "embedding")
+    words = block.gather("token-embedding", shape.vocab, shape.hidden)
     if shape.positions:
-        ops.append(gather("position-embedding", tokens, shape.positions, shape.hidden, group="embedding"))
-        embeddings = ("token-embedding", "position-embedding")
-        ops.append(
-            elementwise("add-embedding", "Add", tokens * shape.hidden, group="embedding", inputs=embeddings, operands=2)
-        )
-    return ops
+        places = block.gather("position-embedding", shape.positions, shape.hidden)
+        block.each("add-embedding", "Add", shape.hidden, words, places, operands=2)
+    return block.ops
 
 
 def _layer(shape: Shape, layer: Layer, view: View, entry: str, *, absorbed: bool, encoder: Encoder | None) -> Block:
@@ -86,24 +82,14 @@ def _ops(
 
 def _headed(shape: Shape, view: View, ops: list[Op], logits: Dim) -> tuple[Op, ...]:
     """Operators and what makes logits of what they leave, each in the format that the checkpoint holds it in."""
-    head = Block(shape.hidden, shape.rms, replace(view, tokens=logits), NORM)
-    head.norm("final-norm", ops[-1].name)
+    head = Block(shape.hidden, shape.rms, replace(view, tokens=logits), "lm-head")
+    normed = head.norm("final-norm", ops[-1].name)
     stored = 0.0 if shape.lm_head == "tied" else None
     biased = shape.lm_head == "own-bias"
-    product = linear(
-        "lm-head",
-        logits,
-        shape.hidden,
-        shape.vocab,
-        group="lm-head",
-        inputs=("final-norm",),
-        bias=biased,
-        stored=stored,
-    )
-    most = logits * shape.vocab
-    chosen = elementwise("argmax", "ArgMax", most, group="lm-head", inputs=("lm-head",), written=logits)
+    scores = head.linear("lm-head", shape.hidden, shape.vocab, normed, bias=biased, stored=stored)
+    head.each("argmax", "ArgMax", shape.vocab, scores, written=logits)
     low = QUANTISED[shape.p.word("quantised", tuple(QUANTISED))]
-    every = (*ops, *head.ops, product, chosen)
+    every = (*ops, *head.ops)
     return _alone(op if low(op) else replace(op, quantisable=False) for op in every)
 
 

@@ -30,15 +30,15 @@ def feed_forward(shape: Shape, layer: Layer, block: Block, source: str) -> str:
         return _half(shape, block, (source,), shape.hidden, layer.ffn)
     bias = shape.bias == "all"
     block.linear("router", shape.hidden, shape.experts, source, bias=bias, shard="none", quantisable=False)
-    tokens = block.view.tokens
+    tokens = block.rows
     block.each("top-k", "TopK", shape.experts, "router", written=tokens * (2 * shape.top_k), shard="none")
     inner = shape.p.whole("expert_width", 0, 1_048_576)
     entering = block.linear("expert-down", shape.hidden, inner, source, shard="none") if inner else source
     width = inner or shape.hidden
-    first, view = len(block.ops), block.view
-    block.view = replace(view, tokens=tokens * shape.top_k)
+    first, rows = len(block.ops), tokens * shape.top_k
+    block.rows = rows
     last = _half(shape, block, (entering, "top-k"), width, layer.ffn)
-    rows, block.view = block.view.tokens, view
+    block.rows = tokens
     attributes = (("experts", float(shape.experts)), ("top_k", float(shape.top_k)))
     for i, op in enumerate(block.ops[first:], first):
         if op.contraction:  # an expert's matrices each, of which a pass reads those its tokens chose

@@ -54,7 +54,7 @@ def mixed(shape: Shape, layer: Layer, block: Block, source: str) -> str:
 def _convolved(shape: Shape, layer: Layer, block: Block, source: str, *, bias: bool) -> str:
     """A short causal convolution of every channel by itself, and its activation."""
     *_, channels, taps = _sizes(shape, layer)
-    tokens, attributes = block.view.tokens, {"kernel": taps, "stride": 1, "groups": channels, "channels": channels}
+    tokens, attributes = block.rows, {"kernel": taps, "stride": 1, "groups": channels, "channels": channels}
     op = Op(
         "conv",
         "Conv",
@@ -74,27 +74,27 @@ def _convolved(shape: Shape, layer: Layer, block: Block, source: str, *, bias: b
         shard="g",
         attributes=tuple((key, float(value)) for key, value in attributes.items()),
     )
-    block.ops.append(op)
+    block.append(op)
     return block.each("conv-silu", "Silu", channels, "conv", shard="g", parts=Dim(channels))
 
 
 def _recurrence(shape: Shape, layer: Layer, block: Block, ready: str, *, delta: bool) -> str:
     """The state scaled, written and read by every token; a delta rule first asks what the state holds for its key."""
     heads, key, value, *_ = _sizes(shape, layer)
-    products, rows, tokens = dim(heads, "b"), block.view.rows, block.view.tokens
+    products, rows, tokens = dim(heads, "b"), block.view.positions, block.rows
     size, state_bytes = heads * key * value, dim(WIDE * heads * key * value, "b")
     shard = {"shard": "g", "parts": products}
     if delta:
-        block.matmul("state-retrieve", products, rows, Dim(value), Dim(key), (ready,), reads=tokens * heads * key)
+        block.matmul("state-retrieve", products, rows, Dim(value), Dim(key), ready, reads=tokens * heads * key)
         block.each("state-error", "Mul", heads * value, "state-retrieve", ready, operands=2, operations=2, **shard)
         ready = "state-error"
     block.each("state-decay", "Mul", tokens * size, ready, written=ZERO, state_reads=state_bytes, **shard)
     block.ops[-1] = replace(block.ops[-1], reads=tokens * heads, quantisable=False)
     read = tokens * (heads * (key + value))
-    block.matmul("state-update", products, Dim(key), Dim(value), rows, (ready, "state-decay"), reads=read)
+    block.matmul("state-update", products, Dim(key), Dim(value), rows, ready, "state-decay", reads=read)
     block.ops[-1] = replace(block.ops[-1], writes=ZERO, state_writes=state_bytes)
     read = tokens * (heads * key)
-    block.matmul("state-read", products, rows, Dim(value), Dim(key), ("state-update",), reads=read)
+    block.matmul("state-read", products, rows, Dim(value), Dim(key), "state-update", reads=read)
     for i in (-1, -2, *((-5,) if delta else ())):
         block.ops[i] = replace(block.ops[i], quantisable=False)
     return "state-read"
@@ -147,7 +147,7 @@ def _mamba1(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     """Every channel has a state and a step of its own: element-wise work, no products."""
     _, depth, width, *_ = _sizes(shape, layer)
     rank = shape.p.whole("ssm_rank", 1, 65536)
-    tokens, state_bytes = block.view.tokens, dim(WIDE * width * depth, "b")
+    tokens, state_bytes = block.rows, dim(WIDE * width * depth, "b")
     shard = {"shard": "g", "parts": Dim(width)}
     block.linear("in-proj", shape.hidden, 2 * width, source)
     ready = _convolved(shape, layer, block, "in-proj", bias=True)

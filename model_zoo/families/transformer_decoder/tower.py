@@ -19,9 +19,9 @@ def _layer(block: Block, heads: int, head: int, ffn: int, kv_len: Dim, source: s
     block.group = "encoder-attention"
     block.linear("qkv", hidden, 3 * inner, normed, bias=bias)
     scores = view.tokens * heads * kv_len
-    block.matmul("scores", products, view.rows, kv_len, Dim(head), ("qkv",), reads=view.tokens * (3 * inner))
+    block.matmul("scores", products, view.positions, kv_len, Dim(head), "qkv", reads=view.tokens * (3 * inner))
     block.each("softmax", "Softmax", scores, "scores", shard="g", parts=products)
-    block.matmul("context", products, view.rows, Dim(head), kv_len, ("softmax",), reads=scores)
+    block.matmul("context", products, view.positions, Dim(head), kv_len, "softmax", reads=scores)
     block.linear("attention-out", inner, hidden, "context", bias=bias, shard="k")
     block.residual("residual1", "attention-out", source)
     normed = block.norm("norm2", "residual1")
@@ -108,10 +108,10 @@ def source_encoder(shape: Shape, encoder: Encoder) -> list[Op]:
     begin = Block(hidden, shape.rms, view, "encoder")
     if encoder.channels:  # two convolutions over frames, the second of which halves them, and positions
         for i, (width, stride) in enumerate(((encoder.channels, 2), (hidden, 1)), 1):
-            begin.view = replace(view, tokens=view.tokens * stride)
+            begin.rows = view.tokens * stride
             last = begin.linear(f"audio-conv{i}", 3 * width, hidden, *(f"audio-gelu{i - 1}",) * (i > 1), bias=True)
             begin.each(f"audio-gelu{i}", "Gelu", hidden, last)
-        begin.view = view
+        begin.rows = view.tokens
         last = begin.each("audio-position", "Add", hidden, "audio-gelu2", stored=float(encoder.tokens * hidden))
         ops = begin.ops
     else:  # the decoder's table of words
@@ -136,15 +136,13 @@ def cross_attention(shape: Shape, encoder: Encoder, block: Block, source: str, c
     """Attention of the decoder's tokens to what the encoder left; the name of what it adds to the stream."""
     block.group = "cross-attention"
     heads, head, bias = encoder.heads, shape.head, shape.bias == "all"
-    width, products, tokens = heads * head, dim(heads, "b"), block.view.tokens
+    width, products, tokens = heads * head, dim(heads, "b"), block.rows
     kv_len, state = encoder.seen, dim(width, "b") * encoder.seen
     scores = tokens * heads * kv_len
     block.linear("cross-q", shape.hidden, width, source, bias=bias)
-    inputs = ("cross-q", cache)
-    block.matmul(
-        "cross-scores", products, block.view.rows, kv_len, Dim(head), inputs, reads=tokens * width, state_reads=state
-    )
+    extents = products, block.view.positions, kv_len, Dim(head)
+    block.matmul("cross-scores", *extents, "cross-q", cache, reads=tokens * width, state_reads=state)
     block.each("cross-softmax", "Softmax", scores, "cross-scores", shard="g", parts=products)
-    inputs = ("cross-softmax", cache)
-    block.matmul("cross-context", products, block.view.rows, Dim(head), kv_len, inputs, reads=scores, state_reads=state)
+    extents = products, block.view.positions, Dim(head), kv_len
+    block.matmul("cross-context", *extents, "cross-softmax", cache, reads=scores, state_reads=state)
     return block.linear("cross-out", width, shape.hidden, "cross-context", bias=bias, shard="k")
