@@ -29,7 +29,6 @@ from engine.devices.dfx.fabric import counted_share, fabric
 from engine.devices.dfx.family import supports
 from engine.devices.dfx.machine import DfxMachine
 from engine.devices.dfx.model import Decoder, random_decoder
-from engine.devices.dfx.oracle import Oracle
 from engine.devices.dfx.tiling import chosen, dsp_slices
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device, Dfx
@@ -145,23 +144,22 @@ def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tu
         raise ScenarioError(f"the width is {width:,}: a multiple of 64 up to 2,048 runs on numbers here")
     model = _drawn(program, width, context, cards, seed)
     record = core_record(machine.device, None, 1, cards, s.tile, machine.model, format=s.precision)
-    core = DfxMachine(model, record, s.precision)
     rng = np.random.default_rng(seed)
     x = rng.normal(0, 1, width).astype(np.float16)
     stores = sum(instr.op == isa.STORE_KEY for instr in program.instructions)
     cached = (max(0, context - stores), width // model.shared)
     keys, values = (rng.normal(0, 1, cached).astype(np.float16) for _ in range(2))
-    registers = {isa.X: x}
+    shown = program.instructions[:most]
     try:
-        code = isa.encode(program.instructions, record)[:most]
-        got = core.run(code, registers, list(keys), list(values))
-        wanted = Oracle(model, registers, keys, values, cards).run(program.instructions[:most])
+        got, wanted = (
+            DfxMachine(model, record, s.precision, exact).run(shown, {isa.X: x}, keys, values)
+            for exact in (False, True)
+        )
     except (KeyError, ValueError, IndexError) as error:
         raise ScenarioError(f"the program does not run on {width:,} elements and {context:,} tokens: {error}") from None
     return tuple(
-        register(isa.REGISTERS[r], x if r == isa.X else None, np.atleast_1d(v), wanted[r])
+        register(isa.REGISTERS[r], x if r == isa.X else None, np.atleast_1d(v), np.atleast_1d(wanted[r]))
         for r, v in got.items()
-        if r in wanted
     )
 
 

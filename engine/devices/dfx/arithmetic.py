@@ -1,4 +1,4 @@
-"""Arithmetic of the DFX core: IEEE FP16, every result rounded, sums in the order of its trees and adders.
+"""Arithmetic of the DFX core: IEEE FP16, every result rounded, sums in the order of its trees and adders; and float64.
 
 Products are summed by a d-wide tree, tiles by the partial sums of a lane (`product`), GELU is a
 table of 2048 samples on [-8, 8] with linear interpolation. An exact emulation up to the last bit of the exponential,
@@ -9,10 +9,12 @@ circulate in a running sum's adder is our reading of its pipelines.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from engine.numerics.formats import Integer
+from engine.devices.dfx import program as isa
+from engine.numerics.formats import GroupInteger, Integer
 
 HALF = np.float16
 SAMPLES = 2048
@@ -107,3 +109,97 @@ def whole_product(weights: IntegerWeights, x: np.ndarray) -> np.ndarray:
     codes, scale, _ = Integer(8).codes(x)
     sums = codes.astype(np.float64) @ weights.codes
     return (sums.astype(np.float32) * (weights.scales * scale.ravel())).astype(HALF)
+
+
+def _half(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x, np.float32).astype(HALF)
+
+
+class CoreArithmetic:
+    """What a core of a record does with numbers, its weights and its cache in a format: an exact emulation."""
+
+    dtype, inner = HALF, np.float32  # of registers, and of what a special function computes in
+    number = staticmethod(_half)
+    gelu, silu = staticmethod(gelu_table), staticmethod(silu_table)
+
+    def __init__(self, record: tuple[float, ...], format: str) -> None:
+        self.record, self.format = record, format
+        self.d, self.lanes, self.stages = (int(record[at]) for at in (isa.D, isa.VECTOR, isa.ADD))
+
+    def stored(self, matrix: np.ndarray) -> np.ndarray | IntegerWeights:
+        """A [inputs, outputs] matrix as it is stored: fp16 [outputs, inputs] for the tree, or as integers."""
+        if self.format == "int8":
+            return IntegerWeights.of(matrix)
+        columns = np.ascontiguousarray(matrix.T)
+        return _half(GroupInteger().apply(columns) if self.format == "w8a16" else columns)
+
+    def product(self, weights: np.ndarray | IntegerWeights, x: np.ndarray) -> np.ndarray:
+        """Weights times a vector, as many sums of a column under way as the load direction leaves room for."""
+        if isinstance(weights, IntegerWeights):
+            return whole_product(weights, x)
+        return product(weights, x, self.d, int(isa.partial_sums(self.record, float(len(weights)))))
+
+    def scored(self, keys: np.ndarray, query: np.ndarray) -> np.ndarray:
+        """Keys [context, head] times a query."""
+        return self.product(IntegerWeights.of(keys.T) if self.format == "int8" else _half(keys), query)
+
+    def weighed(self, values: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Scores times values [context, head]; a token's scale goes with its score."""
+        if self.format != "int8":
+            return self.product(_half(values.T), scores)
+        tokens = IntegerWeights.of(values.T)
+        weights = IntegerWeights(tokens.codes.T, np.ones(1, np.float32))
+        return whole_product(weights, scores * tokens.scales.astype(HALF))
+
+    def total(self, x: np.ndarray) -> np.float16:
+        """Sum of a vector. [-]"""
+        return accumulate(x, self.lanes, self.stages)
+
+    def over(self, x: np.ndarray, divisor: float) -> np.ndarray:
+        """A vector times a reciprocal that is a constant of the core. [-]"""
+        return x * HALF(1 / divisor)
+
+
+class FloatArithmetic:
+    """The same in float64, nothing rounded."""
+
+    dtype = inner = np.float64
+
+    @staticmethod
+    def number(x: np.ndarray) -> np.ndarray:
+        """Numbers as registers hold them."""
+        return x.astype(np.float64)
+
+    @staticmethod
+    def gelu(x: np.ndarray) -> np.ndarray:
+        """GELU by its tangent."""
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+    @staticmethod
+    def silu(x: np.ndarray) -> np.ndarray:
+        """SiLU."""
+        return x / (1 + np.exp(-x))
+
+    def stored(self, matrix: np.ndarray) -> np.ndarray:
+        """A matrix as it is."""
+        return matrix.astype(np.float64)
+
+    def product(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Weights [inputs, outputs] times a vector."""
+        return x @ weights
+
+    def scored(self, keys: np.ndarray, query: np.ndarray) -> np.ndarray:
+        """Keys [context, head] times a query."""
+        return keys @ query
+
+    def weighed(self, values: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Scores times values [context, head]."""
+        return scores @ values
+
+    def total(self, x: np.ndarray) -> Any:
+        """Sum of a vector. [-]"""
+        return x.sum()
+
+    def over(self, x: np.ndarray, divisor: float) -> np.ndarray:
+        """A quotient. [-]"""
+        return x / divisor

@@ -1,8 +1,8 @@
 """A decoder as DFX instructions: one layer, the embedding and the LM head of one token on one of N cores.
 
 Source: Hong et al., MICRO 2022, algorithm 1 and sections IV to V. A program is a list of `Instruction`: what is done to
-which registers, over how many rows and columns. `encode` makes rows of a flat array of it for one core: the functional
-machine executes their operations, the scoreboard times them and finds what waits for what from their registers.
+which registers, over how many rows and columns. The functional machine executes it; `encode` makes rows of a flat array
+of it for one core, which the scoreboard times, finding what waits for what from their registers.
 Matrix instructions are priced by the beats their tiles take from HBM; d x l FP16 weights are one beat, with 8-bit ones
 about as many more come. A load of weights fills a buffer of the DMA while the core waits for something else; the
 product that names it streams only the rest.
@@ -25,9 +25,9 @@ from model_zoo.ops import Phase
 UNITS: tuple[str, ...] = ("MPU + DMA read", "VPU", "router", "DMA write", "DDR")
 MPU, VPU, ROUTER, WRITE, DDR = range(len(UNITS))
 
-# columns of an instruction: timing, then meaning
-UNIT, OCCUPY, LATENCY, WAIT, CHAIN, ROLE, HBM, BEATS, SENT, OP, DST, SRC1, SRC2, ARG, SIZE = range(15)
-COLUMNS = SIZE + 1
+# columns of an encoded instruction: its timing, then its registers
+UNIT, OCCUPY, LATENCY, WAIT, CHAIN, ROLE, HBM, BEATS, SENT, DST, SRC1, SRC2 = range(12)
+COLUMNS = SRC2 + 1
 
 ROLES: tuple[str, ...] = (
     "embedding", "norm1", "value", "key", "query", "kv-append", "scores", "softmax", "context", "sync-attention",
@@ -242,8 +242,7 @@ def encode(program: Iterable[Instruction], rec: Sequence[Any]) -> np.ndarray:
         unit, occupy, latency, wait, chain, *moved = known[key]
         if i.op == LOAD_WEIGHTS:
             tiles[i.dst] = i.columns
-        word = (i.op, i.dst, i.src1, i.src2, i.arg, i.rows if i.op == ROTATE else i.columns)
-        rows.append([unit, occupy, latency, wait, chain, i.role, *moved, *word])
+        rows.append([unit, occupy, latency, wait, chain, i.role, *moved, i.dst, i.src1, i.src2])
     return np.array(rows)
 
 

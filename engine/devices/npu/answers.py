@@ -24,7 +24,7 @@ from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, InstructionChain, V
 from engine.devices.npu.density import densities, fabric, resized
 from engine.devices.npu.family import cell_of, formats
 from engine.devices.npu.instance import Engine
-from engine.devices.npu.machine import Processor, arithmetic, exact
+from engine.devices.npu.machine import Processor, arithmetic
 from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite, attention, convolution, mlp
 from engine.devices.npu.timing import HOST, MEMORY, UNITS, time_chains
 from engine.scenario import ScenarioError
@@ -185,9 +185,10 @@ def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tu
     assert npu is not None
     native = round((npu.block or npu.native_dim).si) if machine.scenario.precision.startswith("ms-fp") else 0
     with np.errstate(all="ignore"):
-        processor = Processor(arithmetic(machine.scenario.precision, native), matrices, vectors)
-        got = processor.run(program.instructions[:most])
-        wanted = exact(program.instructions[:most], matrices, vectors)
+        got, wanted = (
+            Processor(format, matrices, vectors).run(program.instructions[:most])
+            for format in (arithmetic(machine.scenario.precision, native), None)
+        )
     return tuple(register(name, vectors.get(name), got[name], wanted[name]) for name in got)
 
 

@@ -1,4 +1,4 @@
-"""The NPU run for real: products in a narrow format, everything else in float16.
+"""The NPU run for real: products in a narrow format, everything else in float16; or, to compare with, in float64.
 
 Matrices are stored in the narrow format; a vector is converted to it on its way into the matrix-vector unit, and the
 sum, which is exact there, is rounded to float16 on its way out. Vector operations round to float16 after each one.
@@ -8,7 +8,7 @@ are the best case.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,8 +17,17 @@ from engine.devices.npu.chains import InstructionChain
 from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite
 from engine.numerics.formats import Format, SharedExponent, by_name
 
-HALF = np.float16
 _MANTISSA = {f"ms-fp{bits + 6}": bits for bits in (2, 3, 4, 5)}
+_OPERATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "rsub": lambda a, b: b - a,
+    "mul": np.multiply,
+    "relu": lambda a, _: np.maximum(a, 0),
+    "sigmoid": lambda a, _: 1 / (1 + np.exp(-a)),
+    "tanh": lambda a, _: np.tanh(a),
+}
+_SPECIAL = ("sigmoid", "tanh")  # computed wider and rounded once
 
 
 def arithmetic(name: str, native: int = 0) -> Format:
@@ -32,27 +41,33 @@ def arithmetic(name: str, native: int = 0) -> Format:
 class Processor:
     """Vector registers and matrix memory of one processor.
 
-    ``Processor(format, matrices, vectors).run(program)``; matrices are float32 [outputs, inputs].
+    ``Processor(format, matrices, vectors).run(program)``; matrices are float32 [outputs, inputs]. Without a format
+    everything is float64 and nothing is rounded.
     """
 
-    format: Format
+    format: Format | None
     matrices: Mapping[str, np.ndarray]
     vectors: Mapping[str, np.ndarray]
     registers: dict[str, np.ndarray] = field(default_factory=dict)
     stored: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.stored = {name: self.format.apply(m) for name, m in self.matrices.items()}
-        self.registers = {name: np.asarray(v, np.float32).astype(HALF) for name, v in self.vectors.items()}
+        self.dtype, self.wide = (np.float16, np.float32) if self.format else (np.float64, np.float64)
+        self.stored = {name: self._narrow(m) for name, m in self.matrices.items()}
+        self.registers = {name: np.asarray(v, self.wide).astype(self.dtype) for name, v in self.vectors.items()}
+
+    def _narrow(self, values: np.ndarray) -> np.ndarray:
+        """Values as products take them, float64."""
+        return (self.format.apply(values.astype(np.float32)) if self.format else values).astype(np.float64)
 
     def run(self, program: Sequence[Instruction]) -> dict[str, np.ndarray]:
-        """Registers after the program, float16."""
+        """Registers after the program."""
         for instruction in program:
             if isinstance(instruction, InstructionChain):
                 self._chain(instruction)
             elif isinstance(instruction, MatrixWrite):
-                matrix = np.stack([self.registers[name] for name in instruction.rows]).astype(np.float32)
-                self.stored[instruction.matrix] = self.format.apply(matrix.T if instruction.transposed else matrix)
+                matrix = np.stack([self.registers[name] for name in instruction.rows])
+                self.stored[instruction.matrix] = self._narrow(matrix.T if instruction.transposed else matrix)
             else:
                 self._host(instruction)
         return self.registers
@@ -64,11 +79,11 @@ class Processor:
     def _chain(self, chain: InstructionChain) -> None:
         value = self._read(chain.source)
         if chain.matrix:
-            narrow = self.format.apply(value.astype(np.float32)).astype(np.float64)
-            value = (self.stored[chain.matrix].astype(np.float64) @ narrow).astype(HALF)
+            value = (self.stored[chain.matrix] @ self._narrow(value)).astype(self.dtype)
         for step in chain.ops:
             other = self._read(step.operand) if step.operand else value
-            value = _vector(step.op, value, other)
+            value = value.astype(self.wide) if step.op in _SPECIAL else value
+            value = _OPERATIONS[step.op](value, other).astype(self.dtype)
             if step.tap:
                 self.registers[step.tap] = value
         self.registers[chain.target] = value
@@ -76,64 +91,6 @@ class Processor:
     def _host(self, call: HostOperator) -> None:
         if call.op != "softmax":
             raise ValueError(f"host operator is {call.op!r}; allowed: softmax")
-        scores = self._read(call.source).astype(np.float32)
+        scores = self._read(call.source).astype(self.wide)
         powers = np.exp(scores - scores.max())
-        self.registers[call.target] = (powers / powers.sum()).astype(HALF)
-
-
-def exact(
-    program: Sequence[Instruction], matrices: Mapping[str, np.ndarray], vectors: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Registers after the program in float64, nothing rounded: what `Processor.run` is held against."""
-    registers = {name: np.asarray(v, np.float64) for name, v in vectors.items()}
-    stored = {name: np.asarray(m, np.float64) for name, m in matrices.items()}
-
-    def read(name: str) -> np.ndarray:
-        return np.concatenate([registers[part] for part in name.split("+")])
-
-    functions = {
-        "add": np.add,
-        "sub": np.subtract,
-        "rsub": lambda a, b: b - a,
-        "mul": np.multiply,
-        "relu": lambda a, _: np.maximum(a, 0),
-        "sigmoid": lambda a, _: 1 / (1 + np.exp(-a)),
-        "tanh": lambda a, _: np.tanh(a),
-    }
-    for instr in program:
-        if isinstance(instr, MatrixWrite):
-            rows = np.stack([registers[name] for name in instr.rows])
-            stored[instr.matrix] = rows.T if instr.transposed else rows
-            continue
-        value = read(instr.source)
-        if isinstance(instr, HostOperator):
-            powers = np.exp(value - value.max())
-            registers[instr.target] = powers / powers.sum()
-            continue
-        value = stored[instr.matrix] @ value if instr.matrix else value
-        for step in instr.ops:
-            value = functions[step.op](value, read(step.operand) if step.operand else value)
-            if step.tap:
-                registers[step.tap] = value
-        registers[instr.target] = value
-    return registers
-
-
-def _vector(op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """One vector operation in float16."""
-    if op == "add":
-        return a + b
-    if op == "sub":
-        return a - b
-    if op == "rsub":
-        return b - a
-    if op == "mul":
-        return a * b
-    if op == "relu":
-        return np.maximum(a, HALF(0))
-    wide = a.astype(np.float32)
-    if op == "sigmoid":
-        return (1 / (1 + np.exp(-wide))).astype(HALF)
-    if op == "tanh":
-        return np.tanh(wide).astype(HALF)
-    raise ValueError(f"vector operation is {op!r}; allowed: add, sub, rsub, mul, relu, sigmoid, tanh")
+        self.registers[call.target] = (powers / powers.sum()).astype(self.dtype)

@@ -19,10 +19,9 @@ from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import LayerSizes, core_record, program_of
 from engine.devices.dfx.machine import DfxMachine
 from engine.devices.dfx.model import random_decoder
-from engine.devices.dfx.oracle import Oracle
 from engine.devices.npu import assembly as npu_text
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER
-from engine.devices.npu.machine import Processor, arithmetic, exact
+from engine.devices.npu.machine import Processor, arithmetic
 from engine.devices.npu.programs import attention, convolution, mlp, recurrent
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
@@ -30,6 +29,8 @@ from engine.scenario import ScenarioError
 from hardware_specs.catalog import default_catalog
 from tests.each import each
 from tests.effort import examples
+from tests.reference.dfx_oracle import Oracle
+from tests.reference.npu_oracle import exact
 
 DFX = default_scenario("dfx-u280", "gpt2-345m", devices=1, scheme="single")
 NPU = default_scenario("brainwave-s10-pre", "deepbench-gru-512", devices=1, scheme="single")
@@ -252,9 +253,10 @@ def agree_or_refuse(seed: int) -> bool:
         name: numbers.choice([-1.0, 0.0, 0.5], shape).astype(np.float32) for name, shape in program.matrices.items()
     }
     vectors = {name: numbers.choice([-1.0, 0.0, 1.0], n).astype(np.float32) for name, n in program.vectors.items()}
-    got = Processor(arithmetic("fp32"), matrices, vectors).run(program.instructions)
+    got, wide = (Processor(f, matrices, vectors).run(program.instructions) for f in (arithmetic("fp32"), None))
     wanted = exact(program.instructions, matrices, vectors)
     assert got.keys() == wanted.keys()
+    assert all((wide[name] == value).all() for name, value in wanted.items())
     for name, value in got.items():
         assert np.allclose(
             value.astype(np.float64), wanted[name], rtol=0.03, atol=0.03 * max(1, np.abs(wanted[name]).max())
@@ -270,8 +272,9 @@ def test_random_programs_equal_the_oracle_or_are_refused():
     assert 0.1 < ran / drawn < 0.9
 
 
-def whole_numbers() -> DfxMachine:
-    """A core with a layer of weights -1, 0 and 1, in which sums of whole numbers stay exact in half precision."""
+def whole_numbers() -> tuple[DfxMachine, ...]:
+    """A core with a layer of weights -1, 0 and 1, in which sums of whole numbers stay exact in half precision, and the
+    same core in float64."""
     rng, model = np.random.default_rng(0), random_decoder(heads=1, layers=1, vocab=64, positions=1)
 
     def drawn_as(x):
@@ -285,7 +288,8 @@ def whole_numbers() -> DfxMachine:
         made[field.name] = tuple(map(drawn_as, value)) if isinstance(value, tuple) else drawn_as(value)
     model = dataclasses.replace(model, layers=(type(model.layers[0])(**made),))
     device = default_catalog().device("alveo-u280-dfx")
-    return DfxMachine(model, core_record(device, None, 1, 1, (), family("dfx").model(device)))
+    record = core_record(device, None, 1, 1, (), family("dfx").model(device))
+    return tuple(DfxMachine(model, record, exact=exact) for exact in (False, True))
 
 
 def drawn_dfx(rng: random.Random) -> str:
@@ -314,7 +318,7 @@ def drawn_dfx(rng: random.Random) -> str:
 
 def test_random_programs_of_the_transformer_core_equal_the_oracle_to_the_bit_or_are_refused():
     """Where every value is a multiple of 1/64 of at most 32, half precision is exact, whatever the order of sums."""
-    core, equal, refused, drawn = whole_numbers(), 0, 0, examples(600)
+    cores, equal, refused, drawn = whole_numbers(), 0, 0, examples(600)
     for seed in range(drawn):
         rng = random.Random(seed)
         text = drawn_dfx(rng)
@@ -329,11 +333,12 @@ def test_random_programs_of_the_transformer_core_equal_the_oracle_to_the_bit_or_
         x = np.random.default_rng(seed).choice([-1.0, 0.0, 1.0], 64).astype(np.float16)
         none = np.zeros((0, 64))
         for most in range(1, len(program.instructions) + 1):
-            wanted = Oracle(core.model, {isa.X: x}, none, none).run(program.instructions[:most])
+            wanted = Oracle(cores[0].model, {isa.X: x}, none, none).run(program.instructions[:most])
             if any((np.abs(v) > 32).any() or (v * 64 % 1).any() for v in wanted.values()):
                 break
-            got = core.run(isa.encode(program.instructions[:most], core.record), {isa.X: x}, [], [])
-            assert all((np.atleast_1d(got[r]) == v).all() for r, v in wanted.items()), text
+            for core in cores:
+                got = core.run(program.instructions[:most], {isa.X: x}, none, none)
+                assert all((np.atleast_1d(got[r]) == v).all() for r, v in wanted.items()), text
             equal += most == len(program.instructions)
     assert equal > drawn * 2 / 3
     assert refused > drawn / 6

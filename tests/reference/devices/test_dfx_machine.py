@@ -193,13 +193,14 @@ def test_functional_and_timed_runs_share_one_program():
         seen = []
         run = machine(model, 2, prefetch=gated)
         whole = run._run
-        run._run = lambda code, seen=seen, whole=whole: (seen.append(code.copy()), whole(code))[1]
+        run._run = lambda program, seen=seen, whole=whole: (seen.append(program), whole(program))[1]
         run.step(1, 0)
         layer = LayerSizes(128.0, 2, 64.0, 512.0, 1, 64.0, gated=gated)
         record = core_record(DEVICE, LINK, 1, 2, (64, 16), MODEL, gated)
-        for part, code in zip(("token", "layer", "head"), seen, strict=True):
-            assert (time_program(part, record, layer, 1.0 if part == "layer" else 0.0, True).code == code).all()
-        used |= {int(op) for code in seen for op in code[:, isa.OP]}
+        for part, program in zip(("token", "layer", "head"), seen, strict=True):
+            timed = time_program(part, record, layer, 1.0 if part == "layer" else 0.0, True)
+            assert (timed.code == isa.encode(program, record)).all()
+        used |= {instr.op for program in seen for instr in program}
         lone = core_record(DEVICE, LINK, 1, 1, (64, 16), MODEL)
         for part, source in (("layer", isa.X), ("head", isa.NEXT)):  # a card of a pipeline sends what it made
             *made, last = program_of(f"{part}-send", lone, layer, 1.0)

@@ -1,4 +1,4 @@
-"""What a DFX program computes in float64: the same instructions on one core, nothing rounded."""
+"""Slow twin of the DFX machine's exact arithmetic: what a program computes in float64, written apart from it."""
 
 from __future__ import annotations
 
