@@ -16,13 +16,10 @@ _LOOK_S = 0.5  # between two looks; who waits less is told nothing
 
 
 def sentence(now: Compilation) -> str:
-    """What is compiled, for how long by now and about how long in all."""
+    """What is compiled, and for how long by now."""
     kind = next((kind for kind, module in FAMILIES.items() if now.module.startswith(module.removesuffix("family"))), "")
     what = f"the price model ({family(kind).title})" if kind else "the functions that this takes"
-    return (
-        f"Compiling {what}, once on this machine: {now.taken_s:.0f} s of about "
-        f"{max(now.about_s, now.taken_s, 1.0):.0f} s."
-    )
+    return f"Compiling {what}, once on this machine: {now.taken_s:.0f} s so far."
 
 
 @contextmanager

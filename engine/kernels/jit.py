@@ -10,8 +10,8 @@ Every compiled function of the project, operator or cost model, takes its decora
 Why a wrapper at all: numba's own ``cache=True`` keys an entry by the *defining file only*, so an edit to a
 callee or to an imported constant keeps serving stale machine code. Here an entry lies in a directory named by a
 digest of the defining file and of all of ours that it imports, directly or not: it is never older than the code it was
-made from, and an edit elsewhere compiles nothing anew. An entry also carries its own digest, since machine code that a
-full disk or a killed process cut short would end the process that runs it: what does not match is compiled again.
+made from, and an edit elsewhere compiles nothing anew. numba writes an entry beside its place and renames it, so that a
+full disk or a killed process leaves none cut short; one that a power cut did is compiled again.
 
 numba also names compiled bodies after a count that every process starts at 1. Two bodies of one factory, cached by two
 processes under one name, are one symbol to the loader: the first one loaded silently answers for both. Here each
@@ -20,11 +20,8 @@ process counts from a random number, so names never meet.
 
 from __future__ import annotations
 
-import dis
-import hashlib
 import importlib.util
 import os
-import pickle
 import secrets
 import shutil
 import tempfile
@@ -34,12 +31,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import count, islice
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 os.environ.setdefault("NUMBA_THREADING_LAYER", "threadsafe")
 
@@ -106,63 +101,42 @@ class _Compiling(event.Listener):
             beat(me.spent - time.thread_time())
 
 
-@dataclass(frozen=True)
-class Compilation:
-    """What is made machine code now: the module it is of, how long it has taken and about how long in all. [s]"""
+class Compilation(NamedTuple):
+    """What is made machine code now: the module it is of, and how long it has taken. [s]"""
 
     module: str
     taken_s: float
-    about_s: float
-
-
-def _instructions(dispatcher: Any, seen: dict[Any, int]) -> int:
-    """Instructions of a function's bytecode and of all compiled functions that it calls, directly or not. [-]"""
-    function = dispatcher.py_func
-    if function not in seen:
-        names = function.__code__.co_names
-        seen[function] = sum(1 for _ in dis.get_instructions(function))
-        values = [function.__globals__[name] for name in names if name in function.__globals__]
-        values += [vars(m)[name] for m in values if isinstance(m, ModuleType) for name in names if name in vars(m)]
-        for value in values:
-            if isinstance(value, registry.CPUDispatcher):
-                _instructions(value, seen)
-    return sum(seen.values())
 
 
 class _Progress(event.Listener):
-    """How far the compiler is, estimated from bytecode: 2 ms an instruction, 0.9 to 3.2 for short functions."""
+    """Which function the compiler is at, since when; those that it calls are part of it."""
 
     def __init__(self) -> None:
-        self.now: tuple[Any, float, int] | None = None
-        self._depth, self._size, self._seconds = 0, 1000, 2.0  # before there is any: 2 ms an instruction
+        self.now: tuple[str, float] | None = None
+        self._depth = 0
 
     def on_start(self, event: Any) -> None:
         """A function is compiled, by the one thread that holds the compiler, maybe for another one."""
         self._depth += 1
         if self._depth == 1:
-            dispatcher = event.data["dispatcher"]
-            self.now = dispatcher.py_func, time.monotonic(), _instructions(dispatcher, {})
+            self.now = event.data["dispatcher"].py_func.__module__, time.monotonic()
 
     def on_end(self, event: Any) -> None:
         """It is machine code, or is none."""
         self._depth -= 1
-        if self._depth == 0 and self.now is not None:
-            self._size, self._seconds = self._size + self.now[2], self._seconds + time.monotonic() - self.now[1]
+        if self._depth == 0:
             self.now = None
 
     def compilation(self) -> Compilation | None:
-        """What is compiled now."""
-        if (now := self.now) is None:
-            return None
-        return Compilation(now[0].__module__, time.monotonic() - now[1], now[2] * self._seconds / self._size)
+        """What is made machine code now, by whichever thread; None where nothing is."""
+        now = self.now
+        return now and Compilation(now[0], time.monotonic() - now[1])
 
 
 _progress = _Progress()
 event.register("numba:compile", _progress)
 event.register("numba:compiler_lock", _Compiling())  # the first listener: numba's own come and go behind it
 compilation = _progress.compilation
-"""What is made machine code now, by whichever thread; None where nothing is. An estimate."""
-
 
 if importlib.util.find_spec("scipy") is not None:
     _load_blas_later()
@@ -255,44 +229,21 @@ class _Impl(caching.CompileResultCacheImpl):
     _locator_classes = [_Locator]  # noqa: RUF012 (numba's own attribute)
 
 
-class _SealedFile(caching.IndexDataCacheFile):
-    """Index and entries behind a digest of their bytes; what is damaged counts as absent and is written anew."""
-
-    def _read(self, path: str) -> Any:
-        """What a file holds. OSError where it is missing or damaged."""
-        sealed = Path(path).read_bytes()
-        seal, body = sealed[:32], sealed[32:]
-        if hashlib.sha256(body).digest() != seal:
-            raise OSError(f"{path} is damaged")
-        return pickle.loads(body)
-
-    def _write(self, path: str, content: Any) -> None:
-        body = self._dump(content)
-        with self._open_for_write(path) as file:
-            file.write(hashlib.sha256(body).digest() + body)
-
-    def _load_index(self) -> dict[Any, str]:
-        try:
-            return self._read(self._index_path)
-        except OSError:
-            return {}
-
-    def _save_index(self, overloads: dict[Any, str]) -> None:
-        self._write(self._index_path, overloads)
-
-    def _load_data(self, name: str) -> Any:
-        return self._read(self._data_path(name))
-
-    def _save_data(self, name: str, data: Any) -> None:
-        self._write(self._data_path(name), data)
-
-
 class _Cache(caching.FunctionCache):
     _impl_class = _Impl
 
     def __init__(self, py_func: Any, use: str) -> None:
         super().__init__(py_func)
-        self._cache_file = _SealedFile(self._cache_path, self._impl.filename_base + use, None)
+        self._cache_file = caching.IndexDataCacheFile(self._cache_path, self._impl.filename_base + use, None)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The entry of a signature; where a file of it is emptied or cut short, none, and all are made anew."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # what unpickling half a file raises
+            with suppress(OSError):
+                self.flush()
+            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save an entry; a disk that is full or no longer writable costs the entry, not the answer."""

@@ -1,4 +1,4 @@
-"""At a cold start a page says what it waits for and about how long."""
+"""At a cold start a page says what it waits for and for how long by now."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from app.shared.compiling import sentence
-from engine.devices.cpu import model
-from engine.kernels import jit
 from engine.kernels.jit import JIT_ENABLED, Compilation, compilation, inner
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
@@ -30,21 +28,12 @@ pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
 @pytest.mark.parametrize(
     ("now", "said"),
     [
-        (
-            Compilation("engine.devices.cpu.model", 2.4, 9.6),
-            "the price model (CPU), once on this machine: 2 s of about 10",
-        ),
-        (
-            Compilation("engine.devices.gpu.price", 30.0, 17.0),
-            "the price model (GPU or TPU), once on this machine: 30 s of",
-        ),
-        (
-            Compilation("engine.traffic.runs", 0.1, 0.2),
-            "the functions that this takes, once on this machine: 0 s of about 1",
-        ),
+        (Compilation("engine.devices.cpu.model", 2.4), "the price model (CPU), once on this machine: 2 s so far."),
+        (Compilation("engine.devices.gpu.price", 30.0), "the price model (GPU or TPU), once on this machine: 30 s so"),
+        (Compilation("engine.traffic.runs", 0.1), "the functions that this takes, once on this machine: 0 s so far."),
     ],
 )
-def test_a_sentence_says_what_and_how_long(now, said):
+def test_a_sentence_says_what_and_for_how_long(now, said):
     assert said in sentence(now)
 
 
@@ -66,15 +55,7 @@ def test_what_is_compiled_is_known_from_the_compilers_events():
     found = [now for now in seen if now is not None]
     assert {now.module for now in found} == {__name__}
     assert max(now.taken_s for now in found) > 0.1
-    assert min(now.about_s for now in found) > 0.0
     assert seen[-1] is None
-
-
-def test_a_function_counts_with_all_that_it_calls():
-    """About 2 ms an instruction, for functions of several seconds; 0.9 to 3.2 for shorter ones."""
-    whole = jit._instructions(model._fill, {})
-    assert 2000 < whole < 6000, "6.4 s on the machine that the rate was read off"
-    assert whole > 10 * jit._instructions(inner(lambda x: x + 1.0), {})
 
 
 @pytest.mark.slow
@@ -104,8 +85,6 @@ def test_a_cold_page_says_what_it_waits_for(tmp_path):
     port = free_port()
     with served(port, NUMBA_CACHE_DIR=str(tmp_path)):
         cold, warm = run(first(port)), run(first(port))
-    assert any(re.search(r"price model \(CPU\), once on this machine: \d+ s of about \d+ s", text) for text in cold), (
-        cold
-    )
+    assert any(re.search(r"price model \(CPU\), once on this machine: \d+ s so far", text) for text in cold), cold
     assert cold[-1] == ""
     assert warm == []
