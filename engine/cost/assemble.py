@@ -15,24 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from engine.cost import layout as number
 from engine.cost.exchanges import exchange, exchanges, link_joules
-from engine.cost.figures import money_figures, overlapped, time_figures, voltage
-from engine.cost.layout import (
-    BATCHES,
-    CLOCKED,
-    INTERVAL,
-    LATENCY,
-    LOWEST,
-    METRICS,
-    RATE,
-    REACH,
-    SLOPE,
-    STREAMS,
-    UNITS_REQUEST,
-    Layout,
-    M,
-    N,
-)
+from engine.cost.figures import money_figures, time_figures, voltage
+from engine.cost.layout import METRICS, Layout, M, N
 from engine.cost.pieces import Design, PhaseRun, Tables, demands, layout_of, pieces, runs_of, together
 from engine.cost.power_and_price import Account
 from engine.devices import family
@@ -71,64 +57,77 @@ class Figures:
     @cached_property
     def figures(self) -> dict[str, float | None]:
         """Every figure by its name, likewise. [SI]"""
-        values = self.rows[self.layout.metrics :, 0].tolist()
+        where = self.layout.where
+        values = self.rows[where.metrics : where.rows, 0].tolist()
         return {name: None if math.isnan(value) else value for name, value in zip(METRICS, values, strict=True)}
 
     @property
     def latency_s(self) -> float:
         """Time of a request. [s]"""
-        return float(self.rows[self.layout.metrics + LATENCY, 0])
+        return self._number(self.layout.where.metrics + number.LATENCY)
 
     @property
     def interval_s(self) -> float:
         """Time between two requests of one stream of one replica. [s]"""
-        return float(self.rows[self.layout.metrics + INTERVAL, 0])
+        return self._number(self.layout.where.metrics + number.INTERVAL)
 
     @property
     def batches(self) -> float:
         """Batches of a request. [-]"""
-        return float(self.rows[self.layout.globals + BATCHES, 0])
+        return self.global_of(number.BATCHES)
 
     @property
     def units(self) -> float:
         """Units of work that are answered at once: of a batch, or of a request of more items. [-]"""
-        return float(self.rows[self.layout.globals + UNITS_REQUEST, 0])
+        return self.global_of(number.UNITS_REQUEST)
 
     @property
     def units_per_s(self) -> float:
         """Units of work a second, all replicas and streams together. [1/s]"""
-        return float(self.rows[self.layout.metrics + RATE, 0])
+        return self._number(self.layout.where.metrics + number.RATE)
 
     @property
     def requests_per_s(self) -> float:
         """Requests per second, all replicas and streams together. [1/s]"""
-        return self.layout.replicas * self.global_of(STREAMS) / self.interval_s
+        return self.layout.replicas * self.global_of(number.STREAMS) / self.interval_s
 
     @property
     def stage_s(self) -> list[float]:
         """Time of each stage within a request. [s]"""
-        return self.rows[self.layout.stage_times, 0].tolist()
+        where = self.layout.where
+        return self.rows[where.stage_s : where.charged, 0].tolist()
+
+    @property
+    def charged(self) -> list[float]:
+        """Share of each stage's time that a request is charged: less where another stage goes on beside it. [-]"""
+        where = self.layout.where
+        return self.rows[where.charged : where.hop_s, 0].tolist()
 
     @property
     def hop_s(self) -> list[float]:
         """Time each hop adds to a request. [s]"""
-        return self.rows[self.layout.hop_times, 0].tolist()
+        where = self.layout.where
+        return self.rows[where.hop_s : where.wire_s, 0].tolist()
+
+    @property
+    def wire_s(self) -> list[float]:
+        """Time for which a request occupies each wire, by `Layout.wire_of`. [s]"""
+        where = self.layout.where
+        return self.rows[where.wire_s : where.metrics, 0].tolist()
 
     @property
     def other_s(self) -> list[float]:
         """Time of each run's passes that belongs to no operator. [s]"""
-        runs = range(self.layout.runs)
-        return [
-            float(self.rows[self.layout.others_of(i), 0].sum() * self.rows[self.layout.passes + i, 0]) for i in runs
-        ]
+        runs, passes = range(self.layout.runs), self.layout.where.passes
+        return [float(self._parts(i)[1, :N].sum()) * self._number(passes + i) for i in runs]
 
     def global_of(self, which: int) -> float:
         """A number of the globals of `engine.cost.layout`: counts and shares [-], [W], [USD]."""
-        return float(self.rows[self.layout.globals + which, 0])
+        return self._number(self.layout.where.globals + which)
 
     def drawn(self, name: str) -> float:
-        """A number of `engine.cost.figures.DRAWN`: a share of a clock [-], or what a request takes [J], [s]."""
-        return float(self.rows[self.layout.drawn(name), 0])
+        """A number of `engine.cost.layout.DRAWN`: a share of a clock [-], or what a request takes [J], [s]."""
+        return self._number(self.layout.where.drawn + number.DRAWN.index(name))
 
     def at_clock(self, run: int) -> tuple[np.ndarray, float]:
         """Factors of a run's seconds by resource and of its joules, at the clock that its governor leaves. [-]"""
@@ -136,18 +135,23 @@ class Figures:
         if not (self.layout.governed and self.layout.governed[self.layout.stage_of[run]]):
             return factors, 1.0
         clock = self.drawn("clock")
-        factors[list(CLOCKED)] = 1.0 / clock
-        return factors, voltage(*map(self.global_of, (SLOPE, REACH, LOWEST)), clock) ** 2
+        factors[list(number.CLOCKED)] = 1.0 / clock
+        return factors, voltage(*map(self.global_of, (number.SLOPE, number.REACH, number.LOWEST)), clock) ** 2
 
     def spent(self, run: int) -> tuple[float, float]:
         """Seconds and joules of a run in a request, all passes, joules of all devices that share it. [s], [J]"""
-        layout, rows, (factors, squared) = self.layout, self.rows[:, 0], self.at_clock(run)
-        seconds = (rows[layout.seconds_of(run)] + rows[layout.others_of(run)]) * factors
-        watts = rows[layout.watts + M * run : layout.watts + M * run + N]
-        each = rows[layout.seconds_of(run).stop] + rows[layout.others_of(run).stop] + rows[layout.watts + M * run + N]
-        passes = float(rows[layout.passes + run])
-        joules = float(each * squared + watts @ seconds) * passes * layout.ways[run]
-        return float(seconds.sum()) * passes, joules
+        own, others, watts = self._parts(run)
+        factors, squared = self.at_clock(run)
+        seconds, passes = (own + others)[:N] * factors, self._number(self.layout.where.passes + run)
+        joules = float((own[N] + others[N] + watts[N]) * squared + watts[:N] @ seconds)
+        return float(seconds.sum()) * passes, joules * passes * self.layout.ways[run]
+
+    def _number(self, at: int) -> float:
+        return float(self.rows[at, 0])
+
+    def _parts(self, run: int) -> np.ndarray:
+        """Of a run by resource, then joules: (3, M) of operators [s], of no operator [s], beside the floor [W]."""
+        return self.rows[: self.layout.where.passes, 0].reshape(3, -1, M)[:, run]
 
 
 @dataclass(frozen=True)
@@ -191,16 +195,6 @@ def price_stage(design: Design, at: int, phases: Sequence[int]) -> Priced:
     return Priced(stage, fam, tuple(runs), tuple(fixed), tuple(fam.place(jobs[0])) if jobs else ())
 
 
-def _charged(layout: Layout, rows: np.ndarray) -> list[float]:
-    """Share of each stage's time that a request is charged, as `engine.cost.figures.time_figures` has it. [-]"""
-    share, first, beside = np.empty(1), layout.stage_times.start, layout.facts[3][1]
-    result = []
-    for s in range(len(layout.copies)):
-        overlapped(rows, first, layout.hops, beside, s, 1, share)
-        result.append(float(share[0]))
-    return result
-
-
 def _added_up(job: Job, numbers: Sequence[Any], tables: Tables, out: np.ndarray) -> None:
     """Adds a compiled function's seconds by resource and joules of all operators to ``out`` (M, n)."""
     fam, n = family(job.device.kind), out.shape[1]
@@ -230,7 +224,7 @@ def figures_of(bound: Bound, plan: Plan) -> Figures:
 def _figures(design: Design, n: int, runs: Sequence[tuple[int, int]], costs: Sequence[PhaseRun] = ()) -> Any:
     """The layout of a design and its rows, a column each of ``n`` designs."""
     layout = layout_of(design, runs)
-    rows = np.zeros((layout.rows, n))
+    rows = np.zeros((layout.where.rows, n))
     for piece in pieces(design, layout, runs, costs):
         found, tables = piece.of(design)
         numbers = arrays_of(found)
@@ -240,7 +234,7 @@ def _figures(design: Design, n: int, runs: Sequence[tuple[int, int]], costs: Seq
             total = rows[M * piece.run : M * piece.run + M]
             _added_up(design.job(*runs[piece.run]), numbers[len(piece.rows) :], tables, total)
     time_figures(rows, n, *layout.facts)
-    money_figures(rows, n, layout.facts[0])
+    money_figures(rows, n, layout.where)
     return layout, rows
 
 
@@ -256,7 +250,7 @@ def paces(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]
         return [pace for plan in plans for pace in paces(bound, [plan])]
     needs = needs.reshape(-1, 2, n)
     lacks = np.any(~(needs[:, 0] <= needs[:, 1]), axis=0).tolist()
-    interval, latency = rows[layout.metrics + INTERVAL], rows[layout.metrics + LATENCY]
+    interval, latency = rows[layout.where.metrics + number.INTERVAL], rows[layout.where.metrics + number.LATENCY]
     return [(lacks[i], float(interval[i]), float(latency[i])) for i in range(n)]
 
 
@@ -280,7 +274,7 @@ def assemble(bound: Bound, plan: Plan) -> Schedule:
     priced = Figures(*_figures(design, 1, every, [run for stage in each for run in stage.runs]))
     runs = iter(range(priced.layout.runs))
     clocked = [tuple(_slowed(run, *priced.at_clock(next(runs))) for run in stage.runs) for stage in each]
-    details = zip(each, clocked, fits, priced.stage_s, _charged(priced.layout, priced.rows), strict=True)
+    details = zip(each, clocked, fits, priced.stage_s, priced.charged, strict=True)
     return Schedule(
         priced.layout,
         priced.rows,

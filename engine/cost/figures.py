@@ -10,56 +10,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from engine.cost.layout import (
-    BATCHES,
-    BREAKDOWN,
-    BYTES,
-    CAP,
-    CAPEX,
-    CLOCKED,
-    COLUMNS,
-    COMMANDS,
-    ENERGY,
-    FLOOR,
-    HIDDEN,
-    HOPS,
-    HOST_CORES,
-    HOST_IDLE,
-    HOST_MAX,
-    HOST_ROW,
-    IDLE,
-    INTERVAL,
-    KWH,
-    LATENCY,
-    LINKS_ROW,
-    LOWEST,
-    MESSAGES,
-    PARSING_CORES,
-    PER_MILLION,
-    PER_UNIT,
-    PER_USD,
-    PER_WATT,
-    PIECES,
-    POWER,
-    POWER_W,
-    PRICE,
-    PUE,
-    RATE,
-    REACH,
-    SETUP,
-    SLOPE,
-    SPEED,
-    START,
-    STREAMS,
-    TPOT,
-    TTFT,
-    UNITS,
-    UNITS_REQUEST,
-    UTILISATION,
-    YEARS,
-    M,
-    N,
-)
+from engine.cost import layout
+from engine.cost.layout import M, N
 from engine.devices.common.counts import Group
 from engine.kernels.jit import inlined, kernel
 
@@ -123,12 +75,13 @@ def _weigh(total, other, clock, clocked, watts, passes, ways, stage, pass_s, jou
 
 
 @kernel
-def _spend(total, other, each, passes, ways, governed, rows, glob, clock, joules, device_j, n):
+def _spend(total, other, each, passes, ways, governed, glob, clock, joules, device_j, n):
     """A run's joules, all passes on all devices that share it; with the square of the voltage where one is governed."""
     for p in range(n):
         spent = (total[p] + other[p] + each[p]) * passes[p] * ways
         if governed:
-            spent *= voltage(rows[glob + SLOPE, p], rows[glob + REACH, p], rows[glob + LOWEST, p], clock[p]) ** 2
+            slope, reach, lowest = glob[layout.SLOPE, p], glob[layout.REACH, p], glob[layout.LOWEST, p]
+            spent *= voltage(slope, reach, lowest, clock[p]) ** 2
             device_j[p] += spent
         joules[p] += spent
 
@@ -143,25 +96,27 @@ def voltage(slope, reach, lowest, clock):
 
 
 @kernel
-def _on_host(rows, stage_t, spent, fixed, hops, hop0, glob, host, replicas, interval, host_s, n):
+def _on_host(rows, where, glob, host, hops, interval, host_s, n):
     """Core-seconds of the host in a request: what stages leave to it, commands for transfers, and stages on it.
 
     Requests finish no faster than all cores do what is left to them; stages on the host have a pace of their own.
     Several cores parse a request (row `fixed`), one core does anything else that a stage leaves to the host.
     """
+    spent, fixed = rows[where.spent + layout.HOST_ROW :], rows[where.fixed + layout.HOST_ROW :]
     for p in range(n):
-        cores, streams = rows[glob + HOST_CORES, p], rows[glob + STREAMS, p]
+        cores, streams = glob[layout.HOST_CORES, p], glob[layout.STREAMS, p]
         for s in range(host.shape[0]):
             if host[s] == 0:
-                more = rows[glob + PARSING_CORES, p] - 1.0
-                host_s[p] += rows[spent + N * s + HOST_ROW, p] + more * rows[fixed + N * s + HOST_ROW, p]
+                more = glob[layout.PARSING_CORES, p] - 1.0
+                host_s[p] += spent[N * s, p] + more * fixed[N * s, p]
         for h in range(hops):
-            host_s[p] += rows[hop0 + HOPS * h + MESSAGES, p] * rows[hop0 + HOPS * h + COMMANDS, p]
+            hop = rows[where.hops + layout.HOPS * h :]
+            host_s[p] += hop[layout.MESSAGES, p] * hop[layout.COMMANDS, p]
         if cores > 0.0:
-            interval[p] = max(interval[p], host_s[p] * streams * replicas / cores)
+            interval[p] = max(interval[p], host_s[p] * streams * where.replicas / cores)
         for s in range(host.shape[0]):
             if host[s] != 0:
-                host_s[p] += rows[stage_t + s, p] * (1.0 if host[s] == 1 else cores / streams)
+                host_s[p] += rows[where.stage_s + s, p] * (1.0 if host[s] == 1 else cores / streams)
 
 
 @kernel
@@ -174,12 +129,12 @@ def _decode(pass_s, passes, each, tpot, decode_s, n):
 
 
 @kernel
-def overlapped(rows, stage_t, hop0, beside, s, n, out):
+def _overlapped(rows, where, beside, s, n):
     """Part of its time that a request is charged of stage ``s``, where stages before or behind it go on beside it.
 
     All of them together take what the slowest does, and one piece of each other one.
     """
-    first, end = s, s + 1
+    first, end, out = s, s + 1, rows[where.charged + s]
     while beside[first] != 0:
         first -= 1
     while end < beside.shape[0] and beside[end] != 0:
@@ -187,10 +142,10 @@ def overlapped(rows, stage_t, hop0, beside, s, n, out):
     for p in range(n):
         whole, most, piece = 0.0, 0.0, 0.0
         for at in range(first, end):
-            whole += rows[stage_t + at, p]
-            most = max(most, rows[stage_t + at, p])
+            whole += rows[where.stage_s + at, p]
+            most = max(most, rows[where.stage_s + at, p])
             if beside[at] > 0:
-                piece = max(piece, 1.0 / rows[hop0 + HOPS * (beside[at] - 1) + PIECES, p])
+                piece = max(piece, 1.0 / rows[where.hops + layout.HOPS * (beside[at] - 1) + layout.PIECES, p])
         out[p] = (most + (whole - most) * piece) / whole if end - first > 1 and whole > 0.0 else 1.0
 
 
@@ -201,7 +156,7 @@ def _add_part(row, more, part, n):
 
 
 @kernel
-def _hop(rows, a, busy, hop_s, wire, alike, shared, n):
+def _hop(hop, busy, hop_s, wire, alike, shared, n):
     """Time that a hop adds to a request, and how long it occupies its wire.
 
     What comes in pieces hides behind the devices' work, but for the first. Nothing is waited for of a hidden hop, and a
@@ -209,11 +164,11 @@ def _hop(rows, a, busy, hop_s, wire, alike, shared, n):
     bytes, not for their way.
     """
     for p in range(n):
-        size, start, rate = rows[a + BYTES, p], rows[a + START, p], rows[a + SPEED, p]
-        whole, first = start + size / rate, start + size / rows[a + PIECES, p] / rate
-        waited = rows[a + MESSAGES, p] * (first + max(0.0, whole - first - busy[p]))
-        wire[p] += rows[a + MESSAGES, p] * (rows[a + SETUP, p] + size / rate) / alike
-        hop_s[p] = 0.0 if rows[a + HIDDEN, p] > 0.0 else waited / shared
+        size, start, rate = hop[layout.BYTES, p], hop[layout.START, p], hop[layout.SPEED, p]
+        whole, first = start + size / rate, start + size / hop[layout.PIECES, p] / rate
+        waited = hop[layout.MESSAGES, p] * (first + max(0.0, whole - first - busy[p]))
+        wire[p] += hop[layout.MESSAGES, p] * (hop[layout.SETUP, p] + size / rate) / alike
+        hop_s[p] = 0.0 if hop[layout.HIDDEN, p] > 0.0 else waited / shared
 
 
 @kernel
@@ -236,13 +191,13 @@ def _busier(pace, wire_s, streams, copies, n):
 
 
 @kernel
-def _parsing(rows, pace, where, copies, n):
+def _parsing(rows, pace, where, streams, copies, n):
     """What hosts parse for devices takes no time of the pace, unless their cores are slower than the devices."""
     for s in range(copies.shape[0]):
-        parsed = rows[where.fixed + N * s + HOST_ROW]
+        parsed = rows[where.fixed + N * s + layout.HOST_ROW]
         if not where.pipelined:
             _take(pace, parsed, n)
-        _busier(pace, parsed, rows[where.globals + STREAMS], float(copies[s]), n)
+        _busier(pace, parsed, streams, float(copies[s]), n)
 
 
 @kernel
@@ -260,13 +215,12 @@ def _repeat(latency, interval, drawn, breakdown, batches, n):
 
 
 @kernel
-def _rates(rows, where, decode_s, n):
-    glob, metrics, causal = where.globals, where.metrics, where.causal
+def _rates(out, glob, where, decode_s, n):
     for p in range(n):
-        latency, answered = rows[metrics + LATENCY, p], rows[glob + UNITS_REQUEST, p]
-        rows[metrics + RATE, p] = answered * where.replicas * rows[glob + STREAMS, p] / rows[metrics + INTERVAL, p]
-        rows[metrics + TTFT, p] = latency - decode_s[p] if causal else np.nan
-        rows[metrics + PER_UNIT, p] = latency / rows[glob + UNITS, p] if causal else latency
+        latency, answered = out[layout.LATENCY, p], glob[layout.UNITS_REQUEST, p]
+        out[layout.RATE, p] = answered * where.replicas * glob[layout.STREAMS, p] / out[layout.INTERVAL, p]
+        out[layout.TTFT, p] = latency - decode_s[p] if where.causal else np.nan
+        out[layout.PER_UNIT, p] = latency / glob[layout.UNITS, p] if where.causal else latency
 
 
 @inlined
@@ -274,80 +228,66 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     """Times and rate of ``n`` points at their clocks: fills the figures that need no money.
 
     A stage takes its passes and what it pays once a request; stages and hops follow each other, but a hidden hop only
-    loads its wire. When pipelined, the
-    slowest stage or wire sets the interval between requests, else the latency does. Stages that take turns on the same
-    devices count together. Of stages that go on beside each other a request waits for the slowest, and for one piece of
-    each other one where they hand on pieces; each is charged the same part of its time. What a host parses for a
-    device only loads its cores, as the device works on the request before.
+    loads its wire. When pipelined, the slowest stage or wire sets the interval between requests, else the latency does.
+    Stages that take turns on the same devices count together. Of stages that go on beside each other a request waits
+    for the slowest, and for one piece of each other one where they hand on pieces; each is charged the same part of its
+    time. What a host parses for a device only loads its cores, as the device works on the request before.
     """
     runs, stages, hops = of_runs.shape[1], of_stages.shape[1], of_hops.shape[1]
     copies, beside, governed = of_stages[0], of_stages[1], of_stages[2]
     wire_of, alike, shares = of_hops[0], of_hops[1], of_hops[2]
-    others, passes, fixed, hop0 = where.others, where.passes, where.fixed, where.hops
-    glob, scratch, metrics = where.globals, where.scratch, where.metrics
-    busy, decode_s, pass_s = rows[scratch], rows[scratch + 1], rows[scratch + 2]
-    spent = scratch + 3  # of each stage by resource, then whole stages, hops, wires
-    stage_t = spent + N * stages
-    hop_t = stage_t + stages
-    wire_t = hop_t + hops
-    latency, interval, tpot = rows[metrics + LATENCY], rows[metrics + INTERVAL], rows[metrics + TPOT]
-    drawn = rows[scratch - 3 : scratch]
-    clock, device_j, host_s, joules = rows[scratch - 4], drawn[0], drawn[1], drawn[2]
-    for row in range(scratch - 3, metrics + COLUMNS):
+    glob, out = rows[where.globals : where.drawn], rows[where.metrics : where.rows]
+    latency, interval, tpot = out[layout.LATENCY], out[layout.INTERVAL], out[layout.TPOT]
+    parts = out[layout.BREAKDOWN :]
+    drawn = rows[where.drawn + layout.DEVICE_J : where.scratch]
+    clock, device_j, host_s, joules = rows[where.drawn + layout.CLOCK], drawn[0], drawn[1], drawn[2]
+    for row in range(where.drawn + layout.DEVICE_J, where.rows):
         _zero(rows[row], n)
+    busy, decode_s, pass_s = rows[where.scratch], rows[where.scratch + 1], rows[where.scratch + 2]
+    spent, stage_s = rows[where.spent : where.stage_s], rows[where.stage_s : where.charged]
+    hop_s, wire_s = rows[where.hop_s : where.wire_s], rows[where.wire_s : where.metrics]
     for p in range(n):
         tpot[p] = np.nan
     for i in range(runs):
-        s, ways = of_runs[0, i], float(of_runs[1, i])
+        s, ways, passes = of_runs[0, i], float(of_runs[1, i]), rows[where.passes + i]
+        own, others, watts = rows[M * i :], rows[where.others + M * i :], rows[where.watts + M * i :]
         _zero(pass_s, n)
-        watts = where.watts + M * i
         for r in range(N):
-            a, b, w = M * i + r, others + M * i + r, watts + r
-            clocked = governed[s] != 0 and (r == CLOCKED[0] or r == CLOCKED[1])
-            into = rows[spent + N * s + r]
-            _weigh(rows[a], rows[b], clock, clocked, rows[w], rows[passes + i], ways, into, pass_s, joules, n)
-        a, b, each = rows[M * i + N], rows[others + M * i + N], rows[watts + N]
-        _spend(a, b, each, rows[passes + i], ways, governed[s] != 0, rows, glob, clock, joules, device_j, n)
+            clocked = governed[s] != 0 and (r == layout.CLOCKED[0] or r == layout.CLOCKED[1])
+            _weigh(own[r], others[r], clock, clocked, watts[r], passes, ways, spent[N * s + r], pass_s, joules, n)
+        _spend(own[N], others[N], watts[N], passes, ways, governed[s] != 0, glob, clock, joules, device_j, n)
         if decode[i] != 0.0:
-            _decode(pass_s, rows[passes + i], decode[i], tpot, decode_s, n)
+            _decode(pass_s, passes, decode[i], tpot, decode_s, n)
     for s in range(stages):
         for r in range(N):
-            _add(rows[spent + N * s + r], rows[fixed + N * s + r], n)
-            _add(rows[stage_t + s], rows[spent + N * s + r], n)
-        _add(busy, rows[stage_t + s], n)
+            _add(spent[N * s + r], rows[where.fixed + N * s + r], n)
+            _add(stage_s[s], spent[N * s + r], n)
+        _add(busy, stage_s[s], n)
     for s in range(stages):
-        overlapped(rows, stage_t, hop0, beside, s, n, pass_s)
+        _overlapped(rows, where, beside, s, n)
         for r in range(N):
-            _add_part(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], pass_s, n)
+            _add_part(parts[r], spent[N * s + r], rows[where.charged + s], n)
     for h in range(hops):
-        a = hop0 + HOPS * h
-        wires = float(alike[h])
-        _hop(rows, a, busy, rows[hop_t + h], rows[wire_t + wire_of[h]], wires, wires if shares[h] != 0 else 1.0, n)
-        _add(rows[metrics + BREAKDOWN + LINKS_ROW], rows[hop_t + h], n)
+        hop, wires = rows[where.hops + layout.HOPS * h :], float(alike[h])
+        _hop(hop, busy, hop_s[h], wire_s[wire_of[h]], wires, wires if shares[h] != 0 else 1.0, n)
+        _add(parts[layout.LINKS_ROW], hop_s[h], n)
     for r in range(N):
-        _add(latency, rows[metrics + BREAKDOWN + r], n)
+        _add(latency, parts[r], n)
     if where.pipelined:
         _zero(pass_s, n)
         for late in range(2):
             for s in range(stages):
                 if (beside[s] != 0) == (late == 1):
-                    turns, parsed = late == 0 and of_stages[4, s] != 0, rows[fixed + N * s + HOST_ROW]
-                    _slower(interval, pass_s, rows[stage_t + s], parsed, float(copies[s]), turns, n)
+                    turns, parsed = late == 0 and of_stages[4, s] != 0, rows[where.fixed + N * s + layout.HOST_ROW]
+                    _slower(interval, pass_s, stage_s[s], parsed, float(copies[s]), turns, n)
         for h in range(hops):
-            _busier(interval, rows[wire_t + h], rows[glob + STREAMS], 1.0, n)
+            _busier(interval, wire_s[h], glob[layout.STREAMS], 1.0, n)
     else:
         _add(interval, latency, n)
-    _parsing(rows, interval, where, copies, n)
-    _on_host(rows, stage_t, spent, fixed, hops, hop0, glob, of_stages[3], where.replicas, interval, host_s, n)
-    _repeat(latency, interval, drawn, rows[metrics + BREAKDOWN : metrics + BREAKDOWN + N], rows[glob + BATCHES], n)
-    _rates(rows, where, decode_s, n)
-
-
-@inlined
-def _over_cap(rows, p, glob, metrics, device_j, replicas):
-    """Whether governed devices draw more than they may, at their clock and rate."""
-    requests = replicas * rows[glob + STREAMS, p] / rows[metrics + INTERVAL, p]
-    return rows[glob + FLOOR, p] + device_j[p] * requests > rows[glob + CAP, p]
+    _parsing(rows, interval, where, glob[layout.STREAMS], copies, n)
+    _on_host(rows, where, glob, of_stages[3], hops, interval, host_s, n)
+    _repeat(latency, interval, drawn, parts, glob[layout.BATCHES], n)
+    _rates(out, glob, where, decode_s, n)
 
 
 @kernel
@@ -358,9 +298,8 @@ def time_figures(rows, n, where, decode, of_runs, of_stages, of_hops):
     not: arithmetic and on-chip memory stretch, the rest keeps its time. An estimate, within 1.2% of what the families
     find at that clock; below a device's lowest clock it stands for gaps. The row ``clock`` says the share that is left.
     """
-    glob, scratch, metrics, replicas = where.globals, where.scratch, where.metrics, where.replicas
-    clock, device_j = rows[scratch - 4], rows[scratch - 3]
-    low, high = rows[scratch - 6], rows[scratch - 5]
+    glob, out, drawn = rows[where.globals : where.drawn], rows[where.metrics : where.rows], rows[where.drawn :]
+    low, high, clock = drawn[layout.CLOCK_LOW], drawn[layout.CLOCK_HIGH], drawn[layout.CLOCK]
     for p in range(n):
         low[p] = high[p] = 1.0
     step, over = 0, True
@@ -370,7 +309,9 @@ def time_figures(rows, n, where, decode, of_runs, of_stages, of_hops):
         _times(rows, n, where, decode, of_runs, of_stages, of_hops)
         over = False
         for p in range(n):
-            above = where.governed and _over_cap(rows, p, glob, metrics, device_j, replicas)
+            requests = where.replicas * glob[layout.STREAMS, p] / out[layout.INTERVAL, p]
+            watts = glob[layout.FLOOR, p] + drawn[layout.DEVICE_J, p] * requests
+            above = where.governed and watts > glob[layout.CAP, p]
             if step == 0:
                 low[p] = 0.0 if above else 1.0
             elif low[p] < high[p] and above:
@@ -382,17 +323,16 @@ def time_figures(rows, n, where, decode, of_runs, of_stages, of_hops):
 
 
 @kernel
-def _watts(rows, p, where):
+def _watts(glob, drawn, rate, p):
     """What is drawn anyway, the joules of requests at their rate, and the host's share; no more than all limits. [W]"""
-    glob = where.globals
-    requests = where.replicas * rows[glob + STREAMS, p] / rows[where.metrics + INTERVAL, p]
-    watts, limit, joules = rows[glob + IDLE, p], rows[glob + POWER, p], rows[where.scratch - 1, p]
+    watts, limit, joules = glob[layout.IDLE, p], glob[layout.POWER, p], drawn[layout.JOULES, p]
+    cores = glob[layout.HOST_CORES, p]
     if joules > 0.0:
-        watts += joules * requests
+        watts += joules * rate
     watts = limit if watts > limit else watts
-    if rows[glob + HOST_CORES, p] > 0.0:
-        idle, most = rows[glob + HOST_IDLE, p], rows[glob + HOST_MAX, p]
-        watts += idle + (most - idle) * min(1.0, rows[where.scratch - 2, p] * requests / rows[glob + HOST_CORES, p])
+    if cores > 0.0:
+        idle, most = glob[layout.HOST_IDLE, p], glob[layout.HOST_MAX, p]
+        watts += idle + (most - idle) * min(1.0, drawn[layout.HOST_S, p] * rate / cores)
     return watts
 
 
@@ -402,14 +342,15 @@ def money_figures(rows, n, where):
 
     A unit of work costs the price spread over what is made in the years of use, and its energy.
     """
-    glob, metrics = where.globals, where.metrics
+    glob, out, drawn = rows[where.globals : where.drawn], rows[where.metrics : where.rows], rows[where.drawn :]
     for p in range(n):
-        rate, price, watts = rows[metrics + RATE, p], rows[glob + PRICE, p], _watts(rows, p, where)
-        made, pue, kwh = rate * rows[glob + UTILISATION, p], rows[glob + PUE, p], rows[glob + KWH, p]
-        rows[metrics + POWER_W, p] = watts
-        rows[metrics + CAPEX, p] = price
-        rows[metrics + ENERGY, p] = watts / rate if rate != 0.0 else np.nan
-        rows[metrics + PER_WATT, p] = rate / watts if watts != 0.0 else np.nan
-        rows[metrics + PER_USD, p] = rate / price if price != 0.0 else np.nan
-        each = price / (rows[glob + YEARS, p] * _YEAR_S * made) + watts * pue * kwh / J_PER_KWH / made
-        rows[metrics + PER_MILLION, p] = each * 1e6
+        requests = where.replicas * glob[layout.STREAMS, p] / out[layout.INTERVAL, p]
+        rate, price, watts = out[layout.RATE, p], glob[layout.PRICE, p], _watts(glob, drawn, requests, p)
+        made, pue, kwh = rate * glob[layout.UTILISATION, p], glob[layout.PUE, p], glob[layout.KWH, p]
+        out[layout.POWER_W, p] = watts
+        out[layout.CAPEX, p] = price
+        out[layout.ENERGY, p] = watts / rate if rate != 0.0 else np.nan
+        out[layout.PER_WATT, p] = rate / watts if watts != 0.0 else np.nan
+        out[layout.PER_USD, p] = rate / price if price != 0.0 else np.nan
+        each = price / (glob[layout.YEARS, p] * _YEAR_S * made) + watts * pue * kwh / J_PER_KWH / made
+        out[layout.PER_MILLION, p] = each * 1e6

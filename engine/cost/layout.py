@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,8 @@ MESSAGES, BYTES, PIECES, START, SPEED, HIDDEN, SETUP, COMMANDS = range(HOPS)
 UNITS, UNITS_REQUEST, STREAMS, BATCHES, POWER, IDLE, PRICE, YEARS, UTILISATION, PUE, KWH = range(11)
 HOST_IDLE, HOST_MAX, HOST_CORES, PARSING_CORES, CAP, FLOOR, LOWEST, SLOPE, REACH, GLOBALS = range(11, 21)
 DRAWN = ("clock_low", "clock_high", "clock", "device_j", "host_s", "joules")
-"""Rows before scratch: shares of a clock, the first two while it is searched; of a request [J], [core s], [J]."""
+"""Rows of what a request draws: shares of a clock, the first two while it is searched; [J], [core s], [J]."""
+CLOCK_LOW, CLOCK_HIGH, CLOCK, DEVICE_J, HOST_S, JOULES = range(len(DRAWN))
 METRICS = (
     "latency_s",
     "interval_s",
@@ -58,7 +60,7 @@ COLUMNS = len(METRICS)
 
 
 class Places(NamedTuple):
-    """Where rows of a plan begin, and facts of it, as compiled functions read them. See `Layout`."""
+    """Where rows of a plan begin, in order, and facts of it, as compiled functions read them. See `Layout`."""
 
     others: int
     watts: int
@@ -66,8 +68,15 @@ class Places(NamedTuple):
     fixed: int
     hops: int
     globals: int
+    drawn: int
     scratch: int
+    spent: int
+    stage_s: int
+    charged: int
+    hop_s: int
+    wire_s: int
     metrics: int
+    rows: int  # in all
     pipelined: bool
     causal: bool
     governed: bool
@@ -80,8 +89,9 @@ class Layout:
 
     Rows: seconds of each run by resource as its operators add up, and joules, then those of no operator, then what a
     device draws beside its floor while a resource takes the time [W], and joules of a pass; passes; what each stage
-    pays once a request; the hops (`HOP`); the globals (`GLOBALS`); what a request draws (`DRAWN`); scratch; the figures
-    (`METRICS`).
+    pays once a request; the hops (`HOP`); the globals (`GLOBALS`); what a request draws (`DRAWN`); busy, decode and
+    pass times; seconds of each stage by resource, whole, and the share of them that a request is charged; of each
+    hop, and of each wire; the figures (`METRICS`).
     """
 
     stage_of: tuple[int, ...]  # of each run
@@ -105,97 +115,24 @@ class Layout:
         return len(self.stage_of)
 
     @cached_property
-    def others(self) -> int:
-        """First row of the seconds that belong to no operator."""
-        return M * self.runs
+    def where(self) -> Places:
+        """Where each kind of row begins."""
+        runs, stages, hops = self.runs, len(self.copies), len(self.wire_of)
+        sizes = (*[M * runs] * 3, runs, N * stages, HOPS * hops, GLOBALS, len(DRAWN), 3, N * stages)
+        begins = accumulate((*sizes, stages, stages, hops, hops, COLUMNS))
+        governed, replicas = any(self.governed), float(self.replicas)
+        return Places(*begins, bool(self.pipelined), bool(self.causal), governed, replicas)
 
-    def seconds_of(self, run: int) -> slice:
-        """Rows of a run's seconds by resource, as its operators add up; the row behind them holds their joules."""
-        return slice(M * run, M * run + N)
-
-    def others_of(self, run: int) -> slice:
-        """Rows of a run's seconds by resource that belong to no operator; joules likewise."""
-        return slice(self.others + M * run, self.others + M * run + N)
-
-    def fixed_of(self, stage: int) -> slice:
-        """Rows of what a stage pays once a request, by resource."""
-        return slice(self.fixed + N * stage, self.fixed + N * (stage + 1))
-
-    @cached_property
-    def watts(self) -> int:
-        """First row of what a device draws in a run beside its floor, by resource, and joules of a pass."""
-        return 2 * M * self.runs
-
-    @cached_property
-    def passes(self) -> int:
-        """First row of the passes."""
-        return 3 * M * self.runs
-
-    @cached_property
-    def fixed(self) -> int:
-        """First row of what stages pay once a request."""
-        return self.passes + self.runs
-
-    @cached_property
-    def hops(self) -> int:
-        """First row of the hops."""
-        return self.fixed + N * len(self.copies)
-
-    @cached_property
-    def globals(self) -> int:
-        """First row of the globals."""
-        return self.hops + len(HOP) * len(self.wire_of)
-
-    @cached_property
-    def scratch(self) -> int:
-        """First row of scratch, after what a request draws."""
-        return self.drawn(DRAWN[0]) + len(DRAWN)
-
-    def drawn(self, name: str) -> int:
-        """Row of what a request draws, by its name in `DRAWN`."""
-        return self.globals + GLOBALS + DRAWN.index(name)
-
-    @cached_property
-    def metrics(self) -> int:
-        """First row of the figures, after busy, decode and pass times and those of each stage, hop and wire."""
-        return self.scratch + 3 + (N + 1) * len(self.copies) + 2 * len(self.wire_of)
-
-    @cached_property
-    def stage_times(self) -> slice:
-        """Rows of the time each stage takes within a request."""
-        first = self.scratch + 3 + N * len(self.copies)
-        return slice(first, first + len(self.copies))
-
-    @cached_property
-    def hop_times(self) -> slice:
-        """Rows of the time each hop adds to a request."""
-        return slice(self.stage_times.stop, self.stage_times.stop + len(self.wire_of))
-
-    @cached_property
-    def rows(self) -> int:
-        """Rows in all. [-]"""
-        return self.metrics + COLUMNS
+    def of_run(self, first: int, run: int) -> range:
+        """Rows of a run by resource, then the one of its joules, of those that begin at ``first``."""
+        return range(first + M * run, first + M * (run + 1))
 
     @cached_property
     def facts(self) -> tuple[Any, ...]:
         """The fixed facts in the order that `time_figures` takes them: where rows lie, then of runs, stages, hops."""
-        where = Places(
-            self.others,
-            self.watts,
-            self.passes,
-            self.fixed,
-            self.hops,
-            self.globals,
-            self.scratch,
-            self.metrics,
-            bool(self.pipelined),
-            bool(self.causal),
-            any(self.governed),
-            float(self.replicas),
-        )
         stages, hops = (0,) * len(self.copies), (1,) * len(self.wire_of)
         of_runs = (self.stage_of, self.ways or (1,) * self.runs)
         of_stages = (self.copies, *(each or stages for each in (self.beside, self.governed, self.host, self.turns)))
         of_hops = (self.wire_of, self.alike or hops, self.shares or (0,) * len(hops))
         lists = (np.array(each, dtype=np.int64) for each in (of_runs, of_stages, of_hops))
-        return where, np.array(self.decode, dtype=np.float64), *lists
+        return self.where, np.array(self.decode, dtype=np.float64), *lists

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.cost.exchanges import exchange, exchanges, link_joules
 from engine.cost.figures import column_sums
-from engine.cost.layout import GLOBALS, Layout, M, N
+from engine.cost.layout import Layout, N
 from engine.cost.power_and_price import Account, account, counts_host, working_w
 from engine.devices import family
 from engine.devices.common.column import larger
@@ -314,12 +314,12 @@ def pieces(
     design: Design, layout: Layout, runs: Sequence[tuple[int, int]], costs: Sequence[PhaseRun] = ()
 ) -> Iterator[Piece]:
     """Everything that a price is put together from, by rows of the layout; ``costs`` where operators are priced."""
-    families = [family(stage.device.kind) for stage in design.plan.stages]
+    families, where = [family(stage.device.kind) for stage in design.plan.stages], layout.where
     for i, (s, p) in enumerate(runs):
-        own, others = range(M * i, M * i + M), range(layout.others + M * i, layout.others + M * i + M)
-        yield Piece([layout.passes + i], lambda design, p=p: ([design.passes(p)], None))
+        own, others = layout.of_run(0, i), layout.of_run(where.others, i)
+        yield Piece([where.passes + i], lambda design, p=p: ([design.passes(p)], None))
         if families[s].activity:
-            yield Piece(range(layout.watts + M * i, layout.watts + M * i + M), _watts(s, p, families[s]))
+            yield Piece(layout.of_run(where.watts, i), _watts(s, p, families[s]))
         if costs:
             yield Piece([*own, *others], _detailed(costs[i], families[s]))
         elif families[s].compiled is None:
@@ -327,6 +327,7 @@ def pieces(
         else:
             yield Piece(others, _compiled(s, p, families[s]), i)
     for s, fam in enumerate(families):
-        yield Piece(range(*layout.fixed_of(s).indices(layout.rows)), _once(s, [p for at, p in runs if at == s], fam))
-    yield Piece(range(layout.hops, layout.globals), _hops)
-    yield Piece(range(layout.globals, layout.globals + GLOBALS), _globals)
+        first = where.fixed + N * s
+        yield Piece(range(first, first + N), _once(s, [p for at, p in runs if at == s], fam))
+    yield Piece(range(where.hops, where.globals), _hops)
+    yield Piece(range(where.globals, where.drawn), _globals)

@@ -59,11 +59,9 @@ def _require(scenario: Scenario, name: str) -> None:
 
 def wires(plan: Plan, times: Schedule) -> list[tuple[str, str, float, float]]:
     """Wires of a plan as (link, way, time a request holds it, time it adds to the latency). [s]"""
-    layout = times.layout
-    occupied = times.rows[layout.hop_times.stop : layout.hop_times.stop + len(layout.wire_of), 0]
-    result: dict[int, tuple[str, str, float, float]] = {}
-    for at, (hop, seconds) in zip(layout.wire_of, times.hops, strict=True):
-        link, way, hold, adds = result.get(at, (hop.wire.link.name, hop.way, float(occupied[at]), 0.0))
+    occupied, result = times.wire_s, dict[int, tuple[str, str, float, float]]()
+    for at, (hop, seconds) in zip(times.layout.wire_of, times.hops, strict=True):
+        link, way, hold, adds = result.get(at, (hop.wire.link.name, hop.way, occupied[at], 0.0))
         result[at] = (link, way, hold, adds + seconds)
     return list(result.values())
 

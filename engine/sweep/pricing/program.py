@@ -40,8 +40,8 @@ class Table:
 
     def fill(self, lo: int, n: int, numbers: np.ndarray, figures: Sequence[str]) -> Priced:
         """The designs from ``lo`` on, or those numbers where there are any."""
-        names = [self.layout.metrics + METRICS.index(name) for name in figures]
-        wanted = np.array([*names, *self.refusals, self.layout.rows], dtype=np.int64)
+        names = [self.layout.where.metrics + METRICS.index(name) for name in figures]
+        wanted = np.array([*names, *self.refusals, self.layout.where.rows], dtype=np.int64)
         out, known = np.empty((len(wanted), n)), [np.empty((0, n))]
         for run, groups, inputs in self.live:
             here = inputs.at(lo, n, numbers)
@@ -119,7 +119,7 @@ class Rows:
 
     def table(self, order: tuple[int, ...] | None, beat: Callable[[int, int], None]) -> Table:
         """All of it as the flat arrays that `fill_points` takes, axes in that order or the one that suits it."""
-        self._height = self.layout.rows + 1  # after the row that says what does not fit
+        self._height = self.layout.where.rows + 1  # after the row that says what does not fit
         self._add(self.needs)
         refusals = self._add([bad.astype(np.float64) if bad.size > 1 else float(bad.item()) for bad in self.refused])
         groups, live = self._grouped(beat)
@@ -134,7 +134,7 @@ class Rows:
             groups,
             len(self.needs) // 2,
             self._height,
-            self.layout.rows,
+            self.layout.where.rows,
             self.layout.facts,
         )
         priced = tuple((run, own, Inputs.of(run.sizes, run.record, axes, steps)) for run, own in live if own)
