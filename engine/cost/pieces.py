@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -43,23 +43,16 @@ def by_resource(rows: Iterable[tuple[str, str, float]]) -> np.ndarray:
     return np.array(out)
 
 
-def hop_terms(hop: Hop) -> tuple[float, float]:
-    """`engine.plan.plan.terms` of a hop's messages, with the host's command for each and the time of their way.
-
-    Start [s], rate [B/s].
-    """
-    start, rate = terms(hop.wire)
-    return start + hop.command_s + hop.way_s, rate
-
-
-def hop_row(hop: Hop) -> tuple[float, ...]:
-    """A hop as `engine.cost.figures.HOP` has it. [s], [B]
+def _hop(hop: Hop) -> tuple[float, ...]:
+    """A hop as `engine.cost.layout.HOP` has it. [s], [B]
 
     What is set up for a message occupies its wire, the way of its first bit does not: the next message may follow.
     """
+    start, rate = terms(hop.wire)
     setup = hop.command_s + (hop.wire.link.per_transfer.si if hop.wire.link.per_transfer else 0.0)
     commands = hop.command_s if hop.wire.role == "host" else 0.0
-    return hop.messages, hop.bytes_per_message, hop.pieces, *hop_terms(hop), hop.hidden, setup, commands
+    start = start + hop.command_s + hop.way_s
+    return hop.messages, hop.bytes_per_message, hop.pieces, start, rate, hop.hidden, setup, commands
 
 
 def together(plan: Plan, fits: Sequence[Sequence[Fit]]) -> list[tuple[Fit, ...]]:
@@ -212,74 +205,53 @@ def runs_of(design: Design) -> list[tuple[int, int]]:
     return [(s, p) for s in range(len(design.plan.stages)) for p in phases if design.job(s, p).ops]
 
 
-def _between(design: Design, stage: int, job: Job, fam: DeviceFamily) -> tuple[list[tuple[str, str, float]], float]:
+def _between(stage: Stage, job: Job, fam: DeviceFamily) -> tuple[list[tuple[str, str, float]], float]:
     """What devices that share a stage exchange in a pass, as `exchange` has it. [s], [B]"""
-    on = design.plan.stages[stage]
-    return exchange(on, job)[:2] if exchanges(on, fam) else ([], 0.0)
+    return exchange(stage, job)[:2] if exchanges(stage, fam) else ([], 0.0)
 
 
-def _watts(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], Numbers]:
+def _watts(stage: int, phase: int, fam: DeviceFamily, design: Design) -> Numbers:
     """What a device draws in a run beside its floor, by resource, and joules of a pass, where they follow its time."""
-
-    def of(design: Design) -> Numbers:
-        job = design.job(stage, phase)
-        assert fam.activity is not None
-        return fam.activity(job, working_w(design.bound, job.device)), None
-
-    return of
+    job = design.job(stage, phase)
+    assert fam.activity is not None
+    return fam.activity(job, working_w(design.bound, job.device)), None
 
 
-def _compiled(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], Numbers]:
+def _compiled(stage: int, phase: int, fam: DeviceFamily, design: Design) -> Numbers:
     """Seconds by resource of a pass that belong to no operator, joules, sizes and record; tables of the network."""
-
-    def of(design: Design) -> Numbers:
-        job, compiled = design.job(stage, phase), fam.compiled
-        assert compiled is not None
-        between, sent = _between(design, stage, job, fam)
-        own = by_resource([*(compiled.other(job) if compiled.other else ()), *between])
-        return [*own.tolist(), link_joules(job, sent), *job.sizes, *compiled.record(job)], Tables(compiled.tables(job))
-
-    return of
+    job, compiled = design.job(stage, phase), fam.compiled
+    assert compiled is not None
+    between, sent = _between(design.plan.stages[stage], job, fam)
+    own = by_resource([*(compiled.other(job) if compiled.other else ()), *between])
+    return [*own.tolist(), link_joules(job, sent), *job.sizes, *compiled.record(job)], Tables(compiled.tables(job))
 
 
-def _whole(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], Numbers]:
+def _whole(stage: int, phase: int, fam: DeviceFamily, design: Design) -> Numbers:
     """Seconds by resource of a pass and joules: of operators, then of everything else."""
-
-    def of(design: Design) -> Numbers:
-        job = design.job(stage, phase)
-        cost = fam.price(job, detail=False)
-        totals = sum(cost.seconds, np.zeros(N))
-        between, sent = _between(design, stage, job, fam)
-        return [*totals.tolist(), 0.0, *by_resource([*cost.other, *between]).tolist(), link_joules(job, sent)], None
-
-    return of
+    job = design.job(stage, phase)
+    cost = fam.price(job, detail=False)
+    totals = sum(cost.seconds, np.zeros(N))
+    between, sent = _between(design.plan.stages[stage], job, fam)
+    return [*totals.tolist(), 0.0, *by_resource([*cost.other, *between]).tolist(), link_joules(job, sent)], None
 
 
-def _detailed(run: PhaseRun, fam: DeviceFamily) -> Callable[[Design], Numbers]:
+def _detailed(run: PhaseRun, fam: DeviceFamily, _: Design) -> Numbers:
     """The same of a run whose operators were priced one by one: adds them up in the order of a compiled function."""
-
-    def of(_: Design) -> Numbers:
-        cost, drawn = run.cost, run.cost.drawn
-        every = np.column_stack([cost.seconds, np.zeros(len(cost.seconds)) if drawn is None else drawn])
-        totals = column_sums(every, fam.groups(run.job), run.job.rows)
-        return [*totals.tolist(), *by_resource(cost.other).tolist(), cost.link_j], None
-
-    return of
+    cost, drawn = run.cost, run.cost.drawn
+    every = np.column_stack([cost.seconds, np.zeros(len(cost.seconds)) if drawn is None else drawn])
+    totals = column_sums(every, fam.groups(run.job), run.job.rows)
+    return [*totals.tolist(), *by_resource(cost.other).tolist(), cost.link_j], None
 
 
-def _once(stage: int, phases: Sequence[int], fam: DeviceFamily) -> Callable[[Design], Numbers]:
+def _once(stage: int, phases: Sequence[int], fam: DeviceFamily, design: Design) -> Numbers:
     """What a stage pays once a request, by resource."""
-
-    def of(design: Design) -> Numbers:
-        job = design.first_job(stage, phases)
-        return by_resource(fam.request(job) if job is not None and fam.request else ()), None
-
-    return of
+    job = design.first_job(stage, phases)
+    return by_resource(fam.request(job) if job is not None and fam.request else ()), None
 
 
 def _hops(design: Design) -> Numbers:
-    """Hops in the order of `engine.cost.figures.HOP`, one after the other."""
-    return [x for hop in design.plan.hops for x in hop_row(hop)], None
+    """Hops in the order of `engine.cost.layout.HOP`, one after the other."""
+    return [x for hop in design.plan.hops for x in _hop(hop)], None
 
 
 def _globals(design: Design) -> Numbers:
@@ -287,17 +259,9 @@ def _globals(design: Design) -> Numbers:
     money, costs = design.account, design.bound.scenario.costs
     known = (math.nan if value is None else value for value in (money.limit_w, money.idle_w, money.price_usd))
     prices = (costs.years, costs.utilisation, costs.pue, costs.energy_usd_per_kwh)
-    parsing = model_of(design.bound).get("parsing_cores", 1.0)
-    power, governor = (*money.host, parsing, money.cap_w, money.floor_w), money.governor
-    return (
-        *globals_of(design.bound),
-        *known,
-        *prices,
-        *power,
-        governor.lowest,
-        governor.slope,
-        governor.reach,
-    ), None
+    parsing, governor = model_of(design.bound).get("parsing_cores", 1.0), money.governor
+    power = (*money.host, parsing, money.cap_w, money.floor_w, governor.lowest, governor.slope, governor.reach)
+    return (*globals_of(design.bound), *known, *prices, *power), None
 
 
 def demands(design: Design, runs: Sequence[tuple[int, int]]) -> Numbers:
@@ -316,18 +280,18 @@ def pieces(
     """Everything that a price is put together from, by rows of the layout; ``costs`` where operators are priced."""
     families, where = [family(stage.device.kind) for stage in design.plan.stages], layout.where
     for i, (s, p) in enumerate(runs):
-        own, others = layout.of_run(0, i), layout.of_run(where.others, i)
+        fam, own, others = families[s], layout.of_run(0, i), layout.of_run(where.others, i)
         yield Piece([where.passes + i], lambda design, p=p: ([design.passes(p)], None))
-        if families[s].activity:
-            yield Piece(layout.of_run(where.watts, i), _watts(s, p, families[s]))
+        if fam.activity:
+            yield Piece(layout.of_run(where.watts, i), partial(_watts, s, p, fam))
         if costs:
-            yield Piece([*own, *others], _detailed(costs[i], families[s]))
-        elif families[s].compiled is None:
-            yield Piece([*own, *others], _whole(s, p, families[s]))
+            yield Piece([*own, *others], partial(_detailed, costs[i], fam))
+        elif fam.compiled is None:
+            yield Piece([*own, *others], partial(_whole, s, p, fam))
         else:
-            yield Piece(others, _compiled(s, p, families[s]), i)
+            yield Piece(others, partial(_compiled, s, p, fam), i)
     for s, fam in enumerate(families):
-        first = where.fixed + N * s
-        yield Piece(range(first, first + N), _once(s, [p for at, p in runs if at == s], fam))
+        first, phases = where.fixed + N * s, [p for at, p in runs if at == s]
+        yield Piece(range(first, first + N), partial(_once, s, phases, fam))
     yield Piece(range(where.hops, where.globals), _hops)
     yield Piece(range(where.globals, where.drawn), _globals)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from engine.cost.pieces import hop_terms
 from engine.scenario import Scenario
 from engine.traffic.scenario_load import priced
 
@@ -42,7 +41,7 @@ def links(scenario: Scenario) -> tuple[LinkLoad, ...]:
         key = (hop.wire.link.name, hop.wire.role, hop.way)
         size[key] += hop.bytes_per_message * hop.messages
         alike[key] = max(alike.get(key, 1), hop.alike)
-        rate[key] = hop_terms(hop)[1]
+        rate[key] = hop.wire.link.usable
     return tuple(
         LinkLoad(
             name,
