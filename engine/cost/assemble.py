@@ -23,7 +23,7 @@ from engine.cost.pieces import Design, PhaseRun, Tables, demands, layout_of, pie
 from engine.cost.power_and_price import Account
 from engine.devices import family
 from engine.devices.common.column import Column, NotAlike, arrays_of
-from engine.devices.common.contract import DeviceFamily, Fit, Job
+from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job
 from engine.devices.common.counts import SIZES
 from engine.plan.plan import terms
 from engine.plan.schemes import Hop, Plan, Stage
@@ -60,6 +60,11 @@ class Figures:
         where = self.layout.where
         values = self.rows[where.metrics : where.rows, 0].tolist()
         return {name: None if math.isnan(value) else value for name, value in zip(METRICS, values, strict=True)}
+
+    @cached_property
+    def breakdown(self) -> dict[str, float]:
+        """Time of a request by resource. [s]"""
+        return {name: self.figures[f"{name}_s"] or 0.0 for name in RESOURCES}
 
     @property
     def latency_s(self) -> float:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from engine.cost.assemble import Figures, Schedule, assemble, figures_of, paces
-from engine.devices.common.contract import RESOURCES, Unsupported
+from engine.devices.common.contract import Unsupported
 from engine.plan.parallel import shared_otherwise
 from engine.plan.plan import Plan
 from engine.plan.schemes import open_plan
@@ -102,7 +102,7 @@ def better_streams(bound: Bound, times: Schedule, names: Mapping[str, str]) -> s
     more, sooner = best.units_per_s / times.units_per_s, best.latency_s / times.latency_s
     them, now = (f"{n} stream{'s' if n > 1 else ''}" for n in (count, s.streams))
     told = f"{them} would answer {more:.1f} times as many per second, each in {sooner:.0%} of the time"
-    spent = {r: (times.figure(f"{r}_s") or 0.0) - (best.figure(f"{r}_s") or 0.0) for r in RESOURCES}
+    spent = {name: times.breakdown[name] - seconds for name, seconds in best.breakdown.items()}
     slower = max(spent, key=lambda r: spent[r])
     if sooner > _SOONER:
         return f"{told}: beside {now}, cores of the device or of its host stay idle."

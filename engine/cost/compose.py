@@ -1,28 +1,30 @@
-"""Report from what the main path found: rows, breakdown, problems and the sentence on top."""
+"""Report from what the main path found: rows, breakdown, and what is found when it is read."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
 from engine.cost.assemble import Schedule
-from engine.cost.best_plan import better_streams, enough_devices, fewer_devices
+from engine.cost.best_plan import better_streams, fewer_devices
 from engine.cost.continuous import Continuous, continuous
 from engine.cost.error_bands import error_band
-from engine.cost.pieces import globals_of
+from engine.cost.headline import governed_by, limit_of, problems_of, verdict
+from engine.cost.layout import METRICS
 from engine.cost.power_and_price import contents
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
 from engine.cost.timeline import SHOWN, request
 from engine.cost.token_costs import token_costs
 from engine.devices.common.cached import remembered
-from engine.devices.common.contract import RESOURCES, Fit, Job, Parameter, Span
+from engine.devices.common.contract import RESOURCES, Fit, Parameter, Span
 from engine.plan.schemes import Plan, Stage
 from engine.resolve.bind import Bound, engine_version
-from engine.scenario.overrides import unstated
-from engine.scenario.sentences import amount, bytes_, level_name, percent
+from engine.scenario.sentences import amount
 from hardware_specs.catalog import quantities
 from hardware_specs.schema import Device
 
@@ -85,15 +87,6 @@ def _power_parts(bound: Bound, times: Schedule) -> dict[str, float]:
     return {"idle": idle - chassis, "work": power - idle - host, "chassis": chassis, "host": host}
 
 
-def _governed(bound: Bound, times: Schedule) -> str | None:
-    """The sentence that a power limit takes clock; None where it does not."""
-    clock, limit = times.drawn("clock"), bound.device.power.max
-    if clock >= 1.0 or limit is None:
-        return None
-    left = f"{percent(clock)} of its clock" if clock >= times.account.governor.lowest else "pauses at its lowest clock"
-    return f"{bound.device.name}: the limit of {amount(limit.si, 'W')} leaves {left} to work without pause"
-
-
 def _other(times: Schedule) -> tuple[Other, ...]:
     rows: dict[tuple[str, str], float] = {}
     for priced in times.priced:
@@ -106,7 +99,7 @@ def _other(times: Schedule) -> tuple[Other, ...]:
         rows[hop.name, "links"] = rows.get((hop.name, "links"), 0.0) + seconds
     if times.batches > 1:
         waited = (1.0 - 1.0 / times.batches) * times.interval_s / times.latency_s
-        rows |= {("batches that follow", name): waited * (times.figure(f"{name}_s") or 0.0) for name in RESOURCES}
+        rows |= {("batches that follow", name): waited * share for name, share in times.breakdown.items()}
     return tuple(Other(name, resource, seconds) for (name, resource), seconds in rows.items() if seconds)
 
 
@@ -253,7 +246,7 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule) -> tuple[Assumption,
             assumptions[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = number[1].basis
     for text, basis in times.account.notes:
         assumptions[text] = basis
-    if (governed := _governed(bound, times)) is not None:
+    if (governed := governed_by(bound, times)) is not None:
         assumptions[f"{governed}: arithmetic and on-chip memory slow down, the rest keeps its time"] = "derived"
     for text in (*plan.notes, *bound.system.notes, *bound.workload.notes):
         assumptions[text] = "published"
@@ -278,95 +271,51 @@ def _tell(parameter: Parameter, value: float) -> str:
     return f"{parameter.name.replace('_', ' ')} = {said}: {parameter.note}{where}"
 
 
-_Try = tuple[Callable[[Job], tuple[tuple[str, float], ...]], Job, float]
+_OF_TIMES = tuple(name for name in METRICS if name != "interval_s" and name.removesuffix("_s") not in RESOURCES)
+"""Figures of a report that a schedule has."""
 
 
-def _tries(times: Schedule) -> list[_Try]:
-    """Who says what would help a run, the run's job, and its seconds in the request; none where no family tries."""
-    return [
-        (priced.family.helps, run.job, run.cost.total_s * run.passes * priced.charged)
-        for priced in times.priced
-        if priced.family.helps is not None
-        for run in priced.runs
-    ]
+@dataclass(frozen=True)
+class ReportDetail:
+    """What of a report is found when it is read, as it takes as long as all the rest."""
 
+    bound: Bound
+    plan: Plan
+    times: Schedule
+    memory: tuple[MemoryRow, ...]
+    idle: Callable[[], Sequence[str]]  # of settings that move no figure
 
-def _helps(tries: list[_Try], latency_s: float) -> tuple[str, float] | None:
-    """What shortens the request the most where it is improved, and by how much; None where no family tries. [-]"""
-    saved: dict[str, float] = {}
-    for helps, job, seconds in tries:
-        for name, share in helps(job):
-            saved[name] = saved.get(name, 0.0) + share * seconds
-    best = max(saved, key=lambda name: saved[name], default=None)
-    return (best, saved[best] / latency_s) if best is not None and saved[best] > 0 else None
+    @cached_property
+    def continuous(self) -> Continuous | None:
+        """As `Report.continuous`. [s]"""
+        return continuous(self.bound, self.times)
 
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """As `Report.problems`."""
+        limits = self.bound.scenario.limits
+        limited = limits.ttft_s is not None or limits.tpot_s is not None
+        return problems_of(self.bound, self.memory, self.times, self.continuous if limited else None)
 
-def _times(ratio: float) -> str:
-    return f"{100 * ratio:.0f}%" if ratio < 100 else f"{amount(ratio, '').strip()} times"
+    def stated(self) -> tuple[Assumption, ...]:
+        """What the plan and its parts assume."""
+        return _assumptions(self.bound, self.plan, self.times)
 
+    def better(self) -> tuple[str, ...]:
+        """As `Report.better`."""
+        tried = fewer_devices(self.bound, self.times.latency_s), better_streams(self.bound, self.times, RESOURCE_NAMES)
+        return tuple(filter(None, tried))
 
-def _problems(
-    bound: Bound, memory: tuple[MemoryRow, ...], times: Schedule, joins: Callable[[], Continuous | None]
-) -> tuple[str, ...]:
-    problems, latency = [], times.latency_s
-    power, price = times.figure("power_w"), times.account.price_usd
-    for row in memory:
-        if not row.fits:
-            ratio, unit = bytes_(row.need_bytes, row.capacity_bytes)
-            short = amount(row.need_bytes - row.capacity_bytes, "B")
-            where = f"{level_name(row.level)} on {row.device}"
-            problems.append(
-                f"Does not fit: {where} is {short} short; {row.holds} need {ratio} {unit} "
-                f"({_times(row.need_bytes / row.capacity_bytes)})."
-            )
-    limits = bound.scenario.limits
-    joined = joins() if limits.ttft_s is not None or limits.tpot_s is not None else None
-    for name, limit, reached in (
-        ("TTFT", limits.ttft_s, joined.ttft_s if joined else None),
-        ("TPOT", limits.tpot_s, joined.tpot_s if joined else None),
-    ):
-        if limit is not None and reached is not None and reached > limit:
-            problems.append(f"{name} limit missed: {amount(reached, 's')} > {amount(limit, 's')}, continuous batching.")
-    if limits.latency_s is not None and latency > limits.latency_s:
-        problems.append(f"Latency limit missed: {amount(latency, 's')} > {amount(limits.latency_s, 's')}.")
-    if limits.power_w is not None and power is not None and power > limits.power_w:
-        problems.append(f"Power limit exceeded: {amount(power, 'W')} > {amount(limits.power_w, 'W')}.")
-    if limits.capex_usd is not None and price is not None and price > limits.capex_usd:
-        problems.append(f"Budget exceeded: ${price:,.0f} > ${limits.capex_usd:,.0f}.")
-    return tuple(problems)
+    def words(self) -> tuple[str, str]:
+        """As `Report.verdict` and `Report.limited_by`."""
+        if self.problems:
+            return self.problems[0], limit_of(self.times)[0]
+        joined = self.continuous if self.bound.scenario.batch > 1 else None
+        return verdict(self.bound, self.times, self.memory, joined)
 
-
-def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str, ...]) -> str:
-    """The sentence on top: headline, binding resource with its share, fit, power."""
-    if problems:
-        return problems[0]
-    per, share, helps = report_of["headline"], report_of["share"], report_of["helps"]
-    if helps is None:
-        text = f"**{per}**, limited by **{RESOURCE_NAMES[report_of['bound']]}** for {percent(share)} of the time."
-    else:
-        text = f"**{per}**, bound by **{helps[0]}**: 10% less time there cuts latency by {percent(helps[1] / 10)}."
-    held = [m for m in memory if m.need_bytes > 0 and m.fits and m.need_bytes <= m.capacity_bytes]
-    over = next((m for m in memory if m.rest and m.need_bytes > m.capacity_bytes), None)
-    tight = max(held, key=lambda m: (m.required, m.need_bytes / m.capacity_bytes), default=None)
-    if over is not None:
-        ratio, unit = bytes_(over.need_bytes, over.capacity_bytes)
-        text += (
-            f" Overflows {level_name(over.level)}: {ratio} {unit} per device; the rest streams from "
-            f"{level_name(over.rest)}. {report_of['enough'] or ''}".rstrip()
-        )
-    elif tight is not None:
-        ratio, unit = bytes_(tight.need_bytes, tight.capacity_bytes)
-        text += (
-            f" {tight.holds[:1].upper()}{tight.holds[1:]} fit, {ratio} {unit} of {level_name(tight.level)} per device."
-        )
-    if (joined := report_of["joined"]) is not None:
-        times = f"TTFT {amount(joined.ttft_s, 's')}, TPOT {amount(joined.tpot_s, 's')}"
-        text += f" Under continuous batching {times}, {amount(joined.latency_s, 's')} end to end."
-    if report_of["power"] is not None:
-        text += f" {amount(report_of['power'], 'W')}{report_of['governed']}."
-    if report_of["unlisted"]:
-        text += " No price: a what-if."
-    return text
+    def request(self, most: int = SHOWN) -> tuple[Span, ...]:
+        """As `Report.in_order`. [s]"""
+        return request(self.times, most)
 
 
 def compose(
@@ -377,91 +326,41 @@ def compose(
     idle: Callable[[], Sequence[str]] = tuple,
 ) -> Report:
     """The report of a priced plan; ``moved``: by what-ifs, see `error_band`; ``idle``: of `without_effect`. [-]"""
-    s, graph = bound.scenario, bound.graph
-    units = graph.units_per_request.at(s.inputs, s.outputs)
-    ops, other = _ops(times), _other(times)
-    breakdown = {name: times.figure(f"{name}_s") or 0.0 for name in RESOURCES}
-    latency, rate, power = times.latency_s, times.units_per_s, times.figure("power_w")
-    memory = _memory(plan, times)
-    joins = cache(lambda: continuous(bound, times))
-    problems = _problems(bound, memory, times, joins)
-    bound_by = max(breakdown, key=lambda name: breakdown[name])
+    s, graph, memory = bound.scenario, bound.graph, _memory(plan, times)
+    detail = ReportDetail(bound, plan, times, memory, idle)
+    bound_by = max(times.breakdown, key=lambda name: times.breakdown[name])
     timeline, timeline_of = _timeline(times)
     first = next((p for p in times.priced if p.stage.device is bound.device), times.priced[0])
     knobs = first.family.knobs(first.stage.device) if first.family.knobs else ()
     tile = first.stage.tile or s.tile
     if not tile and first.family.tile is not None and first.runs:
         tile = first.family.tile(first.runs[0].job)
-    devices = [p.stage.device for p in times.priced]
-    per_unit = times.figure("latency_per_unit_s") or 0.0
-    ttft, tpot = times.figure("ttft_s"), times.figure("tpot_s")
-    one = "request" if graph.causal else graph.unit
-    whole = (
-        f"request of {s.inputs:,} items in {times.batches:.0f} batches" if times.batches > 1 else f"batch of {s.batch}"
-    )
-    text = f"{amount(latency, 's')} per {whole if s.batch > 1 or times.batches > 1 else one}"
-    if ttft is not None and tpot is not None:
-        text = f"TTFT {amount(ttft, 's')}, TPOT {amount(tpot, 's')}, {amount(latency, 's')} end to end"
-    facts = {
-        "headline": text,
-        "share": breakdown[bound_by] / latency if latency else 0.0,
-        "bound": bound_by,
-        "power": power,
-        "governed": f" ({governed})" if (governed := _governed(bound, times)) is not None else "",
-        "unlisted": bool(unstated(bound.what_ifs, "price")),
-    }
-    tries = _tries(times)
-
     priced, lacking = contents(bound, plan)
-
-    def worded() -> tuple[str, str]:
-        helps = _helps(tries, latency)
-        limit = helps[0] if helps is not None else RESOURCE_NAMES[bound_by]
-        over = any(row.rest and row.need_bytes > row.capacity_bytes for row in memory)
-        enough = enough_devices(bound, latency) if over else None
-        more = {"helps": helps, "enough": enough, "joined": joins() if s.batch > 1 else None}
-        return _verdict(facts | more, memory, problems), limit
-
+    requests_per_s = times.batches * times.units_per_s / times.units if times.units else 0.0
+    figures: dict[str, Any] = {name: times.figure(name) for name in _OF_TIMES}
     return Report(
         scenario=s,
         system_name=bound.system.name,
         workload_name=bound.workload.name,
         unit=graph.unit,
-        latency_s=latency,
-        ttft_s=ttft,
-        tpot_s=tpot,
-        latency_per_unit_s=per_unit,
-        throughput_per_s=rate,
-        power_w=power,
-        energy_per_unit_j=times.figure("energy_per_unit_j"),
-        throughput_per_w=times.figure("throughput_per_w"),
-        capex_usd=times.account.price_usd,
+        **figures,
         price_contains=priced,
         price_lacks=lacking,
-        throughput_per_usd=times.figure("throughput_per_usd"),
-        usd_per_million=times.figure("usd_per_million"),
         bound=bound_by,
-        breakdown=breakdown,
-        ops=ops,
-        other=other,
+        breakdown=times.breakdown,
+        ops=_ops(times),
+        other=_other(times),
         fits=all(row.fits for row in memory),
         memory=memory,
-        links=_links(plan, times, times.batches * rate / globals_of(bound)[1] if units else 0.0),
+        links=_links(plan, times, requests_per_s),
         timeline=timeline,
         timeline_of=timeline_of,
         rooflines=_rooflines(times),
         tile=tuple((k.name, v) for k, v in zip(knobs, tile)),
         devices_used=sum(plan.devices_used),
-        stated=lambda: _assumptions(bound, plan, times),
-        deals=lambda: tuple(
-            filter(None, (fewer_devices(bound, latency), better_streams(bound, times, RESOURCE_NAMES)))
-        ),
-        idle=idle,
-        error_band=error_band(s, bound.workload.family, graph, devices, bound_by, moved),
-        problems=problems,
-        worded=worded,
-        joined=joins,
-        in_order=lambda most: request(times, most or SHOWN),
+        error_band=error_band(s, bound.workload.family, graph, [p.stage.device for p in times.priced], bound_by, moved),
+        problems=detail.problems,
+        detail=detail,
         energy=energy_of(times),
         power_parts_w=_power_parts(bound, times),
         clock_share=times.drawn("clock"),

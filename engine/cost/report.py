@@ -5,8 +5,8 @@ Estimates unless a row says that it is a bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,11 @@ from engine.scenario.overrides import unstated
 
 BANDED = ("latency_s", "ttft_s", "tpot_s", "throughput_per_s")
 """Figures that an error band stands around."""
+_COLUMNS = (
+    *("latency_s", "ttft_s", "tpot_s", "throughput_per_s", "unit", "power_w", "energy_per_unit_j", "throughput_per_w"),
+    *("capex_usd", "throughput_per_usd", "usd_per_million", "energy_per_input_token_j", "energy_per_output_token_j"),
+    *("usd_per_million_input", "usd_per_million_output", "bound", "limited_by", "fits"),
+)  # of a row
 RESOURCE_NAMES: dict[str, str] = {
     "compute": "compute",
     "offchip": "off-chip memory",
@@ -191,14 +196,9 @@ class Report:
     rooflines: tuple[Roofline, ...]
     tile: tuple[tuple[str, int], ...]
     devices_used: int
-    stated: Callable[[], tuple[Assumption, ...]] = field(repr=False, compare=False)  # of a plan
-    deals: Callable[[], tuple[str, ...]] = field(repr=False, compare=False)  # `better` when they are read
-    idle: Callable[[], Sequence[str]] = field(repr=False, compare=False)  # of settings that move no figure
     error_band: ErrorBand
     problems: tuple[str, ...]
-    worded: Callable[[], tuple[str, str]] = field(repr=False, compare=False)  # `verdict` and `limited_by`
-    joined: Callable[[], Continuous | None] = field(repr=False, compare=False)  # `continuous`
-    in_order: Callable[[int | None], tuple[Span, ...]] = field(repr=False, compare=False)  # of so many bars at most
+    detail: Any = field(repr=False, compare=False)  # `engine.cost.compose.ReportDetail`: what is found when it is read
     versions: dict[str, str] = field(default_factory=dict)
     power_parts_w: dict[str, float] = field(default_factory=dict)  # devices idle, their work, chassis, host; add up [W]
     clock_share: float = 1.0  # of the devices' clock that their power limit leaves them without pause [-]
@@ -216,22 +216,23 @@ class Report:
     @cached_property
     def assumptions(self) -> tuple[Assumption, ...]:
         """Sentences that figures rest on. Other counts are tried when they are read: it takes as long as the rest."""
-        return (*self.stated(), *(Assumption(text, "derived") for text in (*self.without_effect, *self.better)))
+        derived = (Assumption(text, "derived") for text in (*self.without_effect, *self.better))
+        return (*self.detail.stated(), *derived)
 
     @cached_property
     def better(self) -> tuple[str, ...]:
         """Sentences on other counts of devices or streams that answer sooner, or more, and why."""
-        return self.deals()
+        return self.detail.better()
 
     @cached_property
     def without_effect(self) -> tuple[str, ...]:
         """A sentence for each setting that moves no figure. Each is set back when they are read."""
-        return tuple(self.idle())
+        return tuple(self.detail.idle())
 
     @cached_property
     def _words(self) -> tuple[str, str]:
         """What would help is tried when it is read: on an NPU that takes as long as all the rest."""
-        return self.worded()
+        return self.detail.words()
 
     @property
     def verdict(self) -> str:
@@ -243,10 +244,10 @@ class Report:
         """What the verdict names: what would help most where a family tries that, else `bound` in words."""
         return self._words[1]
 
-    @cached_property
+    @property
     def continuous(self) -> Continuous | None:
         """Times of a sequence that joins a running batch; None where no tokens are made one by one."""
-        return self.joined()
+        return self.detail.continuous
 
     @property
     def usd_per_million_all_tokens(self) -> float | None:
@@ -267,7 +268,11 @@ class Report:
     @cached_property
     def lanes(self) -> tuple[Span, ...]:
         """A request from first to last, as `engine.cost.timeline.request` lays it out for a page. [s]"""
-        return self.in_order(None)
+        return self.detail.request()
+
+    def in_order(self, most: int) -> tuple[Span, ...]:
+        """The same in ``most`` bars. [s]"""
+        return self.detail.request(most)
 
     @property
     def unlisted(self) -> bool:
@@ -295,12 +300,12 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with SI units in the key names; the JSON of the command line and of the app's export."""
-        out: dict[str, Any] = asdict(self)
-        out |= {"token": self.token, "assumptions": [asdict(one) for one in self.assumptions]}
+        out: dict[str, Any] = asdict(replace(self, detail=None))
+        out |= {"token": self.token, "assumptions": [asdict(row) for row in self.assumptions]}
         out |= {"verdict": self.verdict, "limited_by": self.limited_by, "without_effect": list(self.without_effect)}
         out |= self.further()
         out["better"] = list(self.better)
-        del out["stated"], out["deals"], out["idle"], out["worded"], out["joined"], out["in_order"]
+        del out["detail"]
         out["scenario"] = self.scenario.model_dump(mode="json")
         for row, op in zip(out["ops"], self.ops, strict=True):
             row["intensity_flop_per_b"] = op.intensity
@@ -333,24 +338,7 @@ class Report:
             "id": f"{s.system}/{s.workload}",
             "token": self.token,
             **{f.path: self._exported(f) for f in FIELDS if f.column},
-            "latency_s": self.latency_s,
-            "ttft_s": self.ttft_s,
-            "tpot_s": self.tpot_s,
-            "throughput_per_s": self.throughput_per_s,
-            "unit": self.unit,
-            "power_w": self.power_w,
-            "energy_per_unit_j": self.energy_per_unit_j,
-            "throughput_per_w": self.throughput_per_w,
-            "capex_usd": self.capex_usd,
-            "throughput_per_usd": self.throughput_per_usd,
-            "usd_per_million": self.usd_per_million,
-            "energy_per_input_token_j": self.energy_per_input_token_j,
-            "energy_per_output_token_j": self.energy_per_output_token_j,
-            "usd_per_million_input": self.usd_per_million_input,
-            "usd_per_million_output": self.usd_per_million_output,
-            "bound": self.bound,
-            "limited_by": self.limited_by,
-            "fits": self.fits,
+            **{name: getattr(self, name) for name in _COLUMNS},
             "error_band": self.error_band.relative,
             **self.interval(),
             **{f"{name}_s": self.breakdown[name] for name in RESOURCES},

@@ -118,7 +118,7 @@ def _bars(times: Schedule, most: int) -> Iterator[_Bar]:
             yield from _passes(run, stage.charged, share)
     if times.batches > 1.0:
         waited = (1.0 - 1.0 / times.batches) * times.interval_s / times.latency_s
-        behind = ((name, waited * (times.figure(f"{name}_s") or 0.0)) for name in RESOURCES)
+        behind = ((name, waited * share) for name, share in times.breakdown.items())
         yield from (("batches that follow", name, seconds) for name, seconds in behind if seconds)
 
 

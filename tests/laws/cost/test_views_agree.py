@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from engine import choices, default_scenario, evaluate
-from engine.cost import compose
+from engine.cost import compose, headline
 from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.devices.common.contract import RESOURCES, Unsupported
@@ -97,8 +97,8 @@ def test_what_limits_a_scenario_has_one_name(id):
 
 def test_what_would_help_is_tried_when_it_is_read_and_once(monkeypatch):
     """It was half of the time of every `evaluate` of an NPU, read or not."""
-    tried, helps = [], compose._helps
-    monkeypatch.setattr(compose, "_helps", lambda *given: tried.append(given) or helps(*given))
+    tried, limit_of = [], headline.limit_of
+    monkeypatch.setattr(headline, "limit_of", lambda *given: tried.append(given) or limit_of(*given))
     report = evaluate(PRESETS["brainwave-gru"].scenario)
     assert tried == []
     assert report.limited_by in report.verdict

@@ -1,0 +1,118 @@
+"""The sentence on top of a report: what limits a request, whether it fits, which limits it misses. Of estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.cost.assemble import Schedule
+from engine.cost.best_plan import enough_devices
+from engine.cost.continuous import Continuous
+from engine.cost.report import RESOURCE_NAMES, MemoryRow
+from engine.resolve.bind import Bound
+from engine.scenario.overrides import unstated
+from engine.scenario.sentences import amount, bytes_, level_name, percent
+
+
+def governed_by(bound: Bound, times: Schedule) -> str | None:
+    """The sentence that a power limit takes clock; None where it does not."""
+    clock, limit = times.drawn("clock"), bound.device.power.max
+    if clock >= 1.0 or limit is None:
+        return None
+    left = f"{percent(clock)} of its clock" if clock >= times.account.governor.lowest else "pauses at its lowest clock"
+    return f"{bound.device.name}: the limit of {amount(limit.si, 'W')} leaves {left} to work without pause"
+
+
+def limit_of(times: Schedule) -> tuple[str, float | None]:
+    """What limits a request, in words, and the share of its latency that improving that saves; None: no family tries.
+
+    That is what shortens it the most where it is improved, else the resource with most of the time. [-]
+    """
+    saved: dict[str, float] = {}
+    for priced in times.priced:
+        if (helps := priced.family.helps) is None:
+            continue
+        for run in priced.runs:
+            seconds = run.cost.total_s * run.passes * priced.charged
+            for name, share in helps(run.job):
+                saved[name] = saved.get(name, 0.0) + share * seconds
+    best = max(saved, key=lambda name: saved[name], default="")
+    if best and saved[best] > 0:
+        return best, saved[best] / times.latency_s
+    return RESOURCE_NAMES[max(times.breakdown, key=lambda name: times.breakdown[name])], None
+
+
+def _times(ratio: float) -> str:
+    return f"{100 * ratio:.0f}%" if ratio < 100 else f"{amount(ratio, '').strip()} times"
+
+
+def problems_of(
+    bound: Bound, memory: Sequence[MemoryRow], times: Schedule, joined: Continuous | None
+) -> tuple[str, ...]:
+    """What does not fit, and limits that are missed, a sentence each; ``joined``: under continuous batching."""
+    problems, limits, price = [], bound.scenario.limits, times.account.price_usd
+    for row in memory:
+        if not row.fits:
+            ratio, unit = bytes_(row.need_bytes, row.capacity_bytes)
+            short = amount(row.need_bytes - row.capacity_bytes, "B")
+            where = f"{level_name(row.level)} on {row.device}"
+            problems.append(
+                f"Does not fit: {where} is {short} short; {row.holds} need {ratio} {unit} "
+                f"({_times(row.need_bytes / row.capacity_bytes)})."
+            )
+    for text, unit, limit, reached, basis in (
+        ("TTFT limit missed", "s", limits.ttft_s, joined.ttft_s if joined else None, ", continuous batching"),
+        ("TPOT limit missed", "s", limits.tpot_s, joined.tpot_s if joined else None, ", continuous batching"),
+        ("Latency limit missed", "s", limits.latency_s, times.latency_s, ""),
+        ("Power limit exceeded", "W", limits.power_w, times.figure("power_w"), ""),
+    ):
+        if limit is not None and reached is not None and reached > limit:
+            problems.append(f"{text}: {amount(reached, unit)} > {amount(limit, unit)}{basis}.")
+    if limits.capex_usd is not None and price is not None and price > limits.capex_usd:
+        problems.append(f"Budget exceeded: ${price:,.0f} > ${limits.capex_usd:,.0f}.")
+    return tuple(problems)
+
+
+def _headline(bound: Bound, times: Schedule) -> str:
+    ttft, tpot, s = times.figure("ttft_s"), times.figure("tpot_s"), bound.scenario
+    if ttft is not None and tpot is not None:
+        return f"TTFT {amount(ttft, 's')}, TPOT {amount(tpot, 's')}, {amount(times.latency_s, 's')} end to end"
+    whole = f"batch of {s.batch}" if s.batch > 1 else "request" if bound.graph.causal else bound.graph.unit
+    if times.batches > 1:
+        whole = f"request of {s.inputs:,} items in {times.batches:.0f} batches"
+    return f"{amount(times.latency_s, 's')} per {whole}"
+
+
+def _fit(bound: Bound, memory: Sequence[MemoryRow], latency_s: float) -> str:
+    """What overflows a memory, else what fills one most."""
+    over = next((m for m in memory if m.rest and m.need_bytes > m.capacity_bytes), None)
+    if over is not None:
+        ratio, unit = bytes_(over.need_bytes, over.capacity_bytes)
+        return (
+            f" Overflows {level_name(over.level)}: {ratio} {unit} per device; the rest streams from "
+            f"{level_name(over.rest)}. {enough_devices(bound, latency_s) or ''}".rstrip()
+        )
+    fitting = [m for m in memory if m.need_bytes > 0 and m.fits and m.need_bytes <= m.capacity_bytes]
+    tight = max(fitting, key=lambda m: (m.required, m.need_bytes / m.capacity_bytes), default=None)
+    if tight is None:
+        return ""
+    ratio, unit = bytes_(tight.need_bytes, tight.capacity_bytes)
+    return f" {tight.holds[:1].upper()}{tight.holds[1:]} fit, {ratio} {unit} of {level_name(tight.level)} per device."
+
+
+def verdict(bound: Bound, times: Schedule, memory: Sequence[MemoryRow], joined: Continuous | None) -> tuple[str, str]:
+    """The sentence on top of a report without problems, and what it names as the limit."""
+    limit, saves = limit_of(times)
+    if saves is None:
+        share = max(times.breakdown.values()) / times.latency_s if times.latency_s else 0.0
+        text = f"**{_headline(bound, times)}**, limited by **{limit}** for {percent(share)} of the time."
+    else:
+        saved = percent(saves / 10)
+        text = f"**{_headline(bound, times)}**, bound by **{limit}**: 10% less time there cuts latency by {saved}."
+    text += _fit(bound, memory, times.latency_s)
+    if joined is not None:
+        tokens = f"TTFT {amount(joined.ttft_s, 's')}, TPOT {amount(joined.tpot_s, 's')}"
+        text += f" Under continuous batching {tokens}, {amount(joined.latency_s, 's')} end to end."
+    if (power := times.figure("power_w")) is not None:
+        governed = governed_by(bound, times)
+        text += f" {amount(power, 'W')}{f' ({governed})' if governed is not None else ''}."
+    return text + (" No price: a what-if." if unstated(bound.what_ifs, "price") else ""), limit
