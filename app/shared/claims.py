@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from app.shared import formats as fmt
+from app.shared import report_tables
 
 Row = dict[str, Any]
 
@@ -154,7 +155,7 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
 def export(rows: Sequence[Row], versions: dict[str, str]) -> list[dict[str, Any]]:
     """Claims as flat rows of a file, id and token first, versions last."""
     order = ("id", "token", "document", "where", "kind", "role", "system", "workload", "config", "metric", "unit")
-    tail = {f"{name}_version": value for name, value in versions.items()}
+    tail = report_tables.versions(versions)
     return [
         {key: row[key] for key in order}
         | {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -294,6 +295,12 @@ def plain(text: str) -> str:
     return _ADDRESS.sub(lambda match: match[0][:-1] + "\u2060" + match[0][-1], escaped)
 
 
+def sentence(text: object) -> str:
+    """A text or an error as a sentence: with a capital and one full stop."""
+    words = str(text).rstrip(".")
+    return f"{words[:1].upper()}{words[1:]}."
+
+
 def prose(text: str) -> str:
     """A text of somebody's notes without the marks of a program: `38.7e9` as 38.7 × 10⁹, `fb_node` as fb node."""
 
@@ -330,6 +337,13 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in rows:
         writer.writerow(["" if row.get(c) is None else _safe(row[c]) for c in columns])
     return out.getvalue()
+
+
+def file_text(kind: str, content: Any) -> str:
+    """What a file of a kind holds: a text as it is, rows as CSV, anything else as JSON."""
+    if isinstance(content, str):
+        return content
+    return csv_text(content) if kind == "csv" else json.dumps(content, indent=1, default=str)
 
 
 def file_name(page: str, parts: Sequence[str], kind: str, day: date) -> str:

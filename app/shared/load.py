@@ -10,7 +10,7 @@ import io
 import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +50,6 @@ from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import Carried, Engine, OperatingPoint, engine
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.serving import Serving
-
-if TYPE_CHECKING:
-    from app.shared.site import Site
 
 ARRIVALS = {
     "poisson": "Independent (Poisson)",
@@ -323,6 +320,24 @@ def spot_of(report: LoadReport, sla: Sla) -> LoadDetail:
     shares = np.histogram(samples, edges)[0] / samples.size
     figures = {name: getattr(tail, name).value for name in ("mean", "p50", "p95", "p99")}
     return LoadDetail(None, figures, edges, shares, report.use, report.dropped.value, "simulation", report)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Demand and site of a plan, as the sidebar has them. [1/s], [-], [W], [$]"""
+
+    peak_qps: float
+    mean_share: float
+    headroom: float
+    survives: str
+    slots: int
+    rack_w: float
+    node_usd: float | None
+    idle_w: float | None
+
+    def at(self, peak_qps: float) -> Site:
+        """The same site with another peak. [1/s]"""
+        return replace(self, peak_qps=peak_qps)
 
 
 def demand_of(site: Site, batch: int = 1) -> Demand:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from app.shared import cached, link, parts
@@ -31,8 +33,10 @@ def precisions(device: Device) -> None:
     answer = (
         f"{fmt.si(low.flops_per_s, 'FLOP/s')} at {low.format}, {fmt.si(high.flops_per_s, 'FLOP/s')} at {high.format}"
     )
-    with parts.card("Peak against precision", f"{answer} would fit (star: the instance)", stretch=False):
-        parts.figure(machine_charts.peaks(listed, parts.dark()), f"Peak by precision: {answer}.", "precisions")
+    answer += " would fit (star: the instance)"
+    parts.chart(
+        "Peak against precision", answer, machine_charts.peaks(listed, parts.dark()), "precisions", stretch=False
+    )
 
 
 def _tiles(machine: MachineReport) -> None:
@@ -42,20 +46,18 @@ def _tiles(machine: MachineReport) -> None:
     side, lanes = tiles.best
     time = tiles.seconds[tiles.rows.index(side)][tiles.columns.index(lanes)]
     answer = f"{side} × {lanes} is as fast as any within {fmt.percent(SAME)}, {fmt.seconds(time)}"
-    answer += ", with the fewest DSP slices"
+    answer += ", with the fewest DSP slices (ring: it, star: now)"
     scale = fmt.scale((v for row in tiles.seconds for v in row), "s")
-    with parts.card("Latency by tile", f"{answer} (ring: it, star: now)"):
-        best = (tiles.rows.index(side), tiles.columns.index(lanes))
-        now = (tiles.rows.index(tiles.now[0]), tiles.columns.index(tiles.now[1]))
-        names = ("Lanes l", "Tile dimension d")
-        fig = heat(tiles.columns, tiles.rows, tiles.seconds, best, now, names, "Latency", scale, parts.dark())
-        parts.figure(fig, f"Latency over the tile's knobs: {answer}.", "inside.tiles")
+    best = (tiles.rows.index(side), tiles.columns.index(lanes))
+    now = (tiles.rows.index(tiles.now[0]), tiles.columns.index(tiles.now[1]))
+    names = ("Lanes l", "Tile dimension d")
+    fig = heat(tiles.columns, tiles.rows, tiles.seconds, best, now, names, "Latency", scale, parts.dark())
+    parts.chart("Latency by tile", answer, fig, "inside.tiles")
 
 
 def _shares(question: str, answer: str, rows: list[Share], title: str, key: str) -> None:
-    with parts.card(question, answer):
-        fig = shares(rows, PALETTE["compute"][parts.dark()], title, parts.dark())
-        parts.figure(fig, f"{question}: {answer}.", f"inside.{key}")
+    fig = shares(rows, PALETTE["compute"][parts.dark()], title, parts.dark())
+    parts.chart(question, answer, fig, f"inside.{key}")
 
 
 def _fabric(machine: MachineReport) -> None:
@@ -105,6 +107,4 @@ def inside() -> None:
     shown = [_units, _parts, _fabric] + ([_tiles] if machine.tiles else []) + [_arithmetic]
     for first in range(0, len(shown), 2):
         pair = shown[first : first + 2]
-        for column, draw in zip(st.columns(len(pair), gap="small"), pair):
-            with column:
-                draw(machine)
+        parts.beside(*(partial(draw, machine) for draw in pair), widths=(1,) * len(pair))

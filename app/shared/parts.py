@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -16,12 +16,11 @@ from app.shared import cached, comparison, glossary, link, report_tables
 from app.shared import formats as fmt
 from app.shared.figures.style import Figure
 from app.shared.legible import flips
-from app.shared.widgets.controlled import controlled
-from app.shared.widgets.saved import saved
+from app.shared.report_tables import Files
 from engine.cost.error_bands import told
 from engine.cost.report import ErrorBand, Report
 from engine.devices.common.contract import Unsupported
-from engine.published.nearest import TITLES, nearest
+from engine.published.nearest import nearest
 from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, Scenario, ScenarioError, decode, encode
 from engine.scenario.configuration import configuration
@@ -55,11 +54,37 @@ def mobile() -> bool:
 
 
 @contextmanager
-def card(question: str, answer: str, *, stretch: bool = True) -> Iterator[None]:
-    """A bordered block whose title is a question and its computed answer."""
+def card(
+    question: str, answer: str, fig: Figure | None = None, key: str = "", *, stretch: bool = True, **more: Any
+) -> Iterator[None]:
+    """A bordered block whose title is a question and its computed answer, with the figure that both are of."""
     with st.container(border=True, height="stretch" if stretch else "content"):
         st.markdown(f"**{question}** :gray[· {fmt.plain(answer)}]")
+        if fig is not None:
+            figure(fig, f"{question}: {answer}.", key, **more)
         yield
+
+
+def chart(question: str, answer: str, fig: Figure, key: str, **more: Any) -> None:
+    """A card with nothing but a figure."""
+    with card(question, answer, fig, key, **more):
+        pass
+
+
+def beside(*draws: Callable[[], object], widths: Sequence[int] = (1, 1)) -> None:
+    """Parts of a page beside each other, one below the other on a phone."""
+    for column, draw in zip(st.columns(widths, gap="small"), draws, strict=True):
+        with column:
+            draw()
+
+
+def elsewhere(reason: str, presets: Iterable[str], key: str) -> None:
+    """Why a page has nothing to show of the scenario, and presets of which it has."""
+    st.info(fmt.plain(reason), icon=":material/info:")
+    with st.container(horizontal=True, gap="small"):
+        for id in presets:
+            preset = PRESETS[id]
+            st.button(preset.pill, on_click=link.open_scenario, args=(preset.scenario,), key=f"{key}.{id}")
 
 
 def _numbers_first() -> None:
@@ -89,45 +114,6 @@ def figure(fig: Figure, alt: str, key: str, *, select: Callable[[], None] | None
 def _image() -> str:
     """Kind of file that the camera above a figure writes, as its reader chose it."""
     return (st.session_state.get(_IMAGES) or _KINDS[0]).lower()
-
-
-def presets() -> None:
-    """One pill a document, and all presets under More."""
-    heads = [p.id for p in PRESETS.values() if p.headline]
-    matching = link.matching(link.current())
-    head, preset = matching.id if matching and matching.headline else None, matching.id if matching else None
-
-    def picked(id: str | None) -> None:
-        if id:
-            link.open_scenario(PRESETS[id].scenario)
-
-    near = link.related(link.current())
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.pills(
-            "Presets, one for each document",
-            heads,
-            format_func=lambda id: PRESETS[id].pill,
-            label_visibility="collapsed",
-            **controlled("w.preset", head, picked),
-        )
-        with st.popover("More"), st.container(width=300 if mobile() else 460):
-            st.selectbox(
-                "Preset",
-                sorted(PRESETS, key=lambda id: PRESETS[id].document),
-                index=None,
-                format_func=lambda id: f"{TITLES[PRESETS[id].document]} · {PRESETS[id].title}",
-                placeholder="Choose a preset",
-                **controlled("w.more", preset, picked),
-            )
-            if near and not matching:
-                st.button(
-                    f"Reset to {near.pill}",
-                    on_click=link.open_scenario,
-                    args=(near.scenario,),
-                    key="reset",
-                    width="stretch",
-                )
-            saved(f"{short_name(link.current())}, {pair_names(link.current())[1]}")
 
 
 def _system_name(scenario: Scenario) -> tuple[str, str]:
@@ -278,11 +264,8 @@ def short_name(scenario: Scenario) -> str:
     return f"{default_catalog().system(scenario.system).name}, {configuration(scenario)}"
 
 
-def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Callable[[], str]]] | None = None) -> None:
-    """The scenario in two lines with its badges; pin, share and export beside it.
-
-    `files` maps a label to the file's stem part, its kind and what makes its text; the scenario's own when left out.
-    """
+def bar(report: Report | None, page: str, files: Files | None = None) -> None:
+    """The scenario in two lines with its badges; pin, share and export beside it: `files`, else the scenario's own."""
     left, right = st.columns([9, 11] if st.session_state.before else 2, vertical_alignment="center")
     with left, st.container(gap=None):
         if page in QUESTIONS:
@@ -316,7 +299,7 @@ def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Calla
             )
         share()
         if report is not None:
-            _export(report, page, files)
+            exports(files or report_tables.files(report, page), report_tables.names(report))
     toolbars(own_files=bool(files) or page in ("explore", "sweep"))
 
 
@@ -362,24 +345,25 @@ def share() -> None:
 _MIME = {"csv": "text/csv", "json": "application/json", "html": "text/html"}
 
 
-def _export(report: Report, page: str, files: dict[str, tuple[str, str, Callable[[], str]]] | None) -> None:
-    exports(files or report_tables.files(report, page), report_tables.names(report))
+def export(label: str, stem: str, names: Sequence[str], make: Callable[[], Any], **more: Any) -> None:
+    """A file to download; `names` end its stem, and its label ends with its kind."""
+    kind = label.rpartition(" ")[2].lower()
+    st.download_button(
+        label,
+        data=lambda: fmt.file_text(kind, make()),
+        file_name=fmt.file_name(stem, names, kind, datetime.now(UTC).date()),
+        on_click="ignore",
+        mime=_MIME[kind],
+        key=f"export.{label}",
+        **more,
+    )
 
 
-def exports(offered: dict[str, tuple[str, str, Callable[[], str]]], names: list[str]) -> None:
-    """Files to download: a label to the stem's first part, the kind and what makes the text; `names` end the stem."""
-    today = datetime.now(UTC).date()
+def exports(offered: Files, names: Sequence[str]) -> None:
+    """Files to download, in a menu."""
     with st.popover("Export", icon=None if mobile() else ":material/download:"):
-        for label, (stem, kind, make) in offered.items():
-            st.download_button(
-                label,
-                data=make,
-                file_name=fmt.file_name(stem, names, kind, today),
-                on_click="ignore",
-                mime=_MIME[kind],
-                key=f"export.{label}",
-                width="stretch",
-            )
+        for label, (stem, make) in offered.items():
+            export(label, stem, names, make, width="stretch")
         if not mobile():  # no bar stands above a figure there
             st.segmented_control(
                 "Figures, by the camera above each",

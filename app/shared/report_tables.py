@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -15,6 +14,10 @@ from engine.cost.report import OpRow, Other, Report
 from engine.cost.timeline import TRACED
 from engine.cost.trace import trace
 from engine.published.nearest import data_of, row_of
+from engine.scenario import Scenario, encode
+
+Files = Mapping[str, tuple[str, Callable[[], Any]]]
+"""What can be saved: by a label that ends with the kind of file, its stem's first part and what makes its content."""
 
 
 def ordered(report: Report) -> list[OpRow | Other]:
@@ -45,18 +48,25 @@ def operators(report: Report) -> pd.DataFrame:
     return frame.astype({name: float for name in frame if name not in ("Operator", "Limited by")})
 
 
-def summary_csv(report: Report) -> str:
-    """The scenario as one CSV row, SI units in the headers."""
-    return fmt.csv_text([row_of(report)])
+def identity(scenario: Scenario) -> dict[str, Any]:
+    """The first cells of a file's row: what it is about, and its token."""
+    return {"id": f"{scenario.system}/{scenario.workload}", "token": encode(scenario)}
 
 
-def operator_csv(report: Report) -> str:
-    """One CSV row an operator and one for each time that belongs to none, SI units in the headers."""
-    identity: dict[str, Any] = {"id": f"{report.scenario.system}/{report.scenario.workload}", "token": report.token}
-    versions = {f"{name}_version": value for name, value in report.versions.items()}
-    rows = [
-        identity
-        | {
+def versions(named: Mapping[str, str]) -> dict[str, str]:
+    """The last cells of a file's row: which engine and catalog made it."""
+    return {f"{name}_version": value for name, value in named.items()}
+
+
+def stamped(report: Report, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a file about a report, with what each belongs to."""
+    return [identity(report.scenario) | row | versions(report.versions) for row in rows]
+
+
+def operator_rows(report: Report) -> list[dict[str, Any]]:
+    """A row for each operator and for each time that belongs to none, SI units in the keys."""
+    rows: list[dict[str, Any]] = [
+        {
             "operator": op.name,
             "kind": op.kind,
             "group": op.group,
@@ -75,42 +85,28 @@ def operator_csv(report: Report) -> str:
         }
         | {f"{name}_s": value for name, value in op.resources.items()}
         | op.counters
-        | versions
         for op in report.ops
     ]
-    share = {"share": None}
-    rows += [
-        identity
-        | {"operator": row.name, "kind": "other", "time_s": row.time_s, "bound": row.resource}
-        | (share if not report.latency_s else {"share": row.time_s / report.latency_s})
-        | versions
-        for row in report.other
-    ]
-    return fmt.csv_text(rows)
+    for row in report.other:
+        share = row.time_s / report.latency_s if report.latency_s else None
+        rows.append(
+            {"operator": row.name, "kind": "other", "time_s": row.time_s, "bound": row.resource, "share": share}
+        )
+    return stamped(report, rows)
 
 
-def report_json(report: Report) -> str:
-    """The whole report, as the command line prints it."""
-    return json.dumps(data_of(report), indent=1, default=str)
-
-
-def files(report: Report, page: str) -> dict[str, tuple[str, str, Callable[[], str]]]:
-    """What of a report can be saved: label -> stem part, kind and what makes its text."""
-    result: dict[str, tuple[str, str, Callable[[], str]]] = {
-        "Scenario, CSV": (page, "csv", lambda: summary_csv(report)),
-        "Operators, CSV": (f"{page}-operators", "csv", lambda: operator_csv(report)),
-        "Whole report, JSON": (page, "json", lambda: report_json(report)),
+def files(report: Report, page: str) -> dict[str, tuple[str, Callable[[], Any]]]:
+    """What of a report can be saved."""
+    result: dict[str, tuple[str, Callable[[], Any]]] = {
+        "Scenario, CSV": (page, lambda: [row_of(report)]),
+        "Operators, CSV": (f"{page}-operators", lambda: operator_rows(report)),
+        "Whole report, JSON": (page, lambda: data_of(report)),
     }
     if report.timeline:
         of = {"token": report.token} | report.versions
-        result["Timeline, Perfetto trace"] = (
-            f"{page}-trace",
-            "json",
-            lambda: trace(report.timeline, report.timeline_of, **of),
-        )
-        result["Whole request, Perfetto trace"] = (
+        result["Timeline, Perfetto JSON"] = (f"{page}-trace", lambda: trace(report.timeline, report.timeline_of, **of))
+        result["Whole request, Perfetto JSON"] = (
             f"{page}-request-trace",
-            "json",
             lambda: trace(report.in_order(TRACED), "one request", **of),
         )
     return result

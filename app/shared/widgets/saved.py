@@ -1,4 +1,4 @@
-"""Scenarios that a reader keeps in the browser: their tokens never reach this server until one is opened."""
+"""Scenarios to open: presets, and those that a reader keeps in the browser; a server sees their tokens once opened."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.shared import link
+from app.shared import link, parts
 from app.shared.boundary import callback
+from app.shared.widgets.controlled import controlled
+from engine.published.nearest import TITLES
+from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError
 
 _HTML = '<div class="saved"><button class="save"></button><ul></ul></div>'
@@ -37,6 +40,45 @@ def _opened() -> None:
         st.session_state.problem = ((), str(error))
 
 
-def saved(name: str) -> None:
+def _saved(name: str) -> None:
     """A button that keeps the session's scenario under a name, and what was kept before, to open or to remove."""
     _COMPONENT(key=_KEY, data={"token": st.session_state.token, "name": name}, on_opened_change=_opened)
+
+
+def presets() -> None:
+    """One pill a document, and all presets under More."""
+    heads = [p.id for p in PRESETS.values() if p.headline]
+    matching = link.matching(link.current())
+    head, preset = matching.id if matching and matching.headline else None, matching.id if matching else None
+
+    def picked(id: str | None) -> None:
+        if id:
+            link.open_scenario(PRESETS[id].scenario)
+
+    near = link.related(link.current())
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.pills(
+            "Presets, one for each document",
+            heads,
+            format_func=lambda id: PRESETS[id].pill,
+            label_visibility="collapsed",
+            **controlled("w.preset", head, picked),
+        )
+        with st.popover("More"), st.container(width=300 if parts.mobile() else 460):
+            st.selectbox(
+                "Preset",
+                sorted(PRESETS, key=lambda id: PRESETS[id].document),
+                index=None,
+                format_func=lambda id: f"{TITLES[PRESETS[id].document]} · {PRESETS[id].title}",
+                placeholder="Choose a preset",
+                **controlled("w.more", preset, picked),
+            )
+            if near and not matching:
+                st.button(
+                    f"Reset to {near.pill}",
+                    on_click=link.open_scenario,
+                    args=(near.scenario,),
+                    key="reset",
+                    width="stretch",
+                )
+            _saved(f"{parts.short_name(link.current())}, {parts.pair_names(link.current())[1]}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import streamlit as st
 
 from app.shared import cached, comparison, glossary, link, parts
@@ -103,11 +101,9 @@ def curves(answer: Answer, able: list[Row], row: Row) -> None:
     unit = glossary.rate_unit(answer.unit)
     decoder = any(r.best is not None and r.best.joined is not None for r in able)
     fast = max(able, key=lambda r: max((point.speed for point in r.front), default=0.0))
-    with parts.card(
-        texts.FRONT.format(rate="tokens/s" if decoder else "answers/s"), texts.FRONT_ANSWER.format(label=fast.label)
-    ):
-        fig = charts.front(able, row.system, unit, "tok" if decoder else "answers", parts.dark(), parts.mobile())
-        parts.figure(fig, texts.FRONT_ALT.format(label=fast.label), "h.front")
+    fig = charts.front(able, row.system, unit, "tok" if decoder else "answers", parts.dark(), parts.mobile())
+    title = texts.FRONT.format(rate="tokens/s" if decoder else "answers/s")
+    parts.chart(title, texts.FRONT_ANSWER.format(label=fast.label), fig, "h.front")
 
 
 def not_meeting(rows: list[Row]) -> None:
@@ -134,13 +130,8 @@ def _tools(question: PageQuestion, answer: Answer) -> None:
     """Share and export, beside the questions."""
     with st.container(horizontal=True, horizontal_alignment="left" if parts.mobile() else "right", gap="small"):
         parts.share()
-        parts.exports(
-            {
-                "Answer, CSV": ("choose", "csv", lambda: tables.csv(answer)),
-                "Answer, JSON": ("choose", "json", lambda: json.dumps(answer.to_dict(), indent=1)),
-            },
-            [question.question.workload],
-        )
+        files = {"Answer, CSV": ("choose", lambda: tables.rows(answer)), "Answer, JSON": ("choose", answer.to_dict)}
+        parts.exports(files, [question.question.workload])
     parts.toolbars(own_files=True)
 
 
@@ -166,11 +157,7 @@ def show() -> None:
     if able:
         row = _picked(able)
         ranking(answer, able)
-        narrow, wide = st.columns([2, 3], gap="small")
-        with narrow:
-            detail(answer, row)
-        with wide:
-            curves(answer, able, row)
+        parts.beside(lambda: detail(answer, row), lambda: curves(answer, able, row), widths=(2, 3))
     what_ifs(answer)
     not_meeting([row for row in answer.rows if row.best is None])
     st.caption(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
+from typing import Any
 
 import pandas as pd
 
@@ -110,10 +111,10 @@ def refused(rows: Sequence[Row]) -> pd.DataFrame:
     )
 
 
-def csv(answer: Answer) -> str:
-    """Every row, SI units in the headers."""
+def rows(answer: Answer) -> list[dict[str, Any]]:
+    """Every row of a file, SI units in the keys."""
     plain = answer.to_dict()
     said = dict.fromkeys(("price_contains", "price_lacks"), ", ".join)
     rows = [{k: said.get(k, lambda v: v)(v) for k, v in row.items() if k != "front"}
             for row in (*plain["rows"], *plain["what_ifs"])]  # fmt: skip
-    return fmt.csv_text([row | {"question": plain["token"]} for row in rows])
+    return [row | {"question": plain["token"]} for row in rows]

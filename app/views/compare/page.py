@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 
 import streamlit as st
@@ -191,9 +190,8 @@ def where_time(columns: list[ComparedScenario]) -> None:
         if c.report is not None:
             rows.append((c.letter, c.name, c.report.breakdown))
     answer = _limits(columns)
-    with parts.card(texts.WHERE_TIME_GOES, answer):
-        fig, shares = charts.breakdowns(rows, parts.dark(), parts.mobile())
-        parts.figure(fig, texts.TIME_ALT.format(answer=answer), "c.breakdown")
+    fig, shares = charts.breakdowns(rows, parts.dark(), parts.mobile())
+    with parts.card(texts.WHERE_TIME_GOES, answer, fig, "c.breakdown"):
         if shares:
             st.caption(texts.DRAWN_AS_SHARES)
 
@@ -250,13 +248,11 @@ def where_gain(base: ComparedScenario, other: ComparedScenario) -> None:
             st.caption(texts.NOTHING_MOVES)
         return
     part = abs(moved[0][1]) / sum(abs(share) for _, share in moved)
-    with parts.card(title, f"{fmt.percent(part)} of what moves {label.lower()}: {moved[0][0].lower()}"):
-        unit = metric.unit.format(u=glossary.rate_unit(base.report.unit))
-        ends = (base.letter, other.letter)
-        fig = charts.attribution(
-            ends, (attribution.base, attribution.other), moved, unit, label, metric.rising, parts.dark()
-        )
-        parts.figure(fig, f"{title}: {', '.join(f'{n} {s:+.3g}' for n, s in moved)}.", "c.attribution")
+    answer = f"{fmt.percent(part)} of what moves {label.lower()}: {moved[0][0].lower()}"
+    unit = metric.unit.format(u=glossary.rate_unit(base.report.unit))
+    ends, values = (base.letter, other.letter), (attribution.base, attribution.other)
+    fig = charts.attribution(ends, values, moved, unit, label, metric.rising, parts.dark())
+    with parts.card(title, answer, fig, "c.attribution"):
         st.caption(texts.DIFFERENCE_CAPTION.format(evaluations=attribution.evaluations))
 
 
@@ -281,10 +277,7 @@ def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
             parts.figure(fig, texts.SAVED_ALT.format(answer=answer), "c.operators")
         with st.expander("All operators", key="open.c.operators", on_change="rerun") as opened:
             if opened.open:
-                frame = tables.operators(rows, base.letter, other.letter)
-                parts.table(
-                    frame, texts.OPERATORS_ALT, {"Operator": st.column_config.TextColumn(pinned=True, width="medium")}
-                )
+                parts.table(tables.operators(rows, base.letter, other.letter), texts.OPERATORS_ALT)
 
 
 def show() -> None:
@@ -296,18 +289,8 @@ def show() -> None:
     controls(now, columns)
     report = parts.report_now()
     versions = cached.report(encode(link.home())).versions
-    parts.bar(
-        report,
-        "compare",
-        {
-            "Comparison, CSV": ("compare", "csv", lambda: tables.csv(columns, base, versions)),
-            "Comparison, JSON": (
-                "compare",
-                "json",
-                lambda: json.dumps(tables.json_rows(columns, base, versions), indent=1),
-            ),
-        },
-    )
+    rows = partial(tables.rows, columns, base, versions)
+    parts.bar(report, "compare", {"Comparison, CSV": ("compare", rows), "Comparison, JSON": ("compare", rows)})
     for text in (message, st.session_state.pop("compare_problem", None)):
         if text:
             st.warning(fmt.plain(text), icon=":material/link_off:")
@@ -324,11 +307,7 @@ def show() -> None:
         if parts.mobile():
             where_time(columns)
         else:
-            left, right = st.columns(2, gap="small")
-            with left:
-                one_metric(columns, base)
-            with right:
-                where_time(columns)
+            parts.beside(lambda: one_metric(columns, base), lambda: where_time(columns))
     other = _pair(columns, base)
     if other is not None:
         where_gain(base, other)

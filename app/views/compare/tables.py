@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 
 from app.shared import formats as fmt
-from app.shared import glossary
+from app.shared import glossary, report_tables
 from app.shared.comparison import LETTERS
 from app.views.compare import texts
 from engine.cost.report import Report
-from engine.scenario import Scenario, encode
+from engine.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ METRICS: dict[str, ComparedMetric] = {
     )
 }  # fmt: skip
 MONEY_AND_POWER = ("power", "capex")  # the same quantity whatever work is done
+_ASKED = ("system", "workload", "batch", "streams", "inputs", "outputs", "precision", "scheme", "devices")
 HEADLINE = ("latency", "throughput", "per_watt", "capex")
 
 
@@ -289,30 +290,18 @@ def operators(rows: Sequence[Difference], base: str, other: str) -> pd.DataFrame
     )
 
 
-def json_rows(
-    columns: Sequence[ComparedScenario], base: ComparedScenario, versions: dict[str, str]
-) -> list[dict[str, Any]]:
+def rows(columns: Sequence[ComparedScenario], base: ComparedScenario, versions: dict[str, str]) -> list[dict[str, Any]]:
     """One flat row a scenario: identity and token first, SI units in the keys, versions last."""
     rows = []
-    tail = {f"{name}_version": v for name, v in versions.items()}
+    tail = report_tables.versions(versions)
     for column in columns:
         s = column.scenario
-        row: dict[str, Any] = {"id": f"{s.system}/{s.workload}", "token": encode(s), "letter": column.letter}
+        row = report_tables.identity(s) | {"letter": column.letter}
         row |= {"name": column.name, "baseline": column.at == base.at, "runs": column.report is not None}
         if column.report is not None:
             row |= {k: v for k, v in column.report.csv_row().items() if k not in tail}
         else:
-            row |= {
-                "system": s.system,
-                "workload": s.workload,
-                "batch": s.batch,
-                "streams": s.streams,
-                "inputs": s.inputs,
-                "outputs": s.outputs,
-                "precision": s.precision,
-                "scheme": s.scheme,
-                "devices": s.devices,
-            }
+            row |= {name: getattr(s, name) for name in _ASKED}
         for metric in METRICS.values():
             now, then = value(column, metric), value(base, metric)
             same = column.report and base.report and column.report.unit == base.report.unit
@@ -320,8 +309,3 @@ def json_rows(
             row[f"{metric.key}_over_baseline"] = ratio
         rows.append(row | {"reason": column.reason, "note": column.note} | tail)
     return rows
-
-
-def csv(columns: Sequence[ComparedScenario], base: ComparedScenario, versions: dict[str, str]) -> str:
-    """The comparison as CSV, one row a scenario, safe to open in a spreadsheet."""
-    return fmt.csv_text(json_rows(columns, base, versions))

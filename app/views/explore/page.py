@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -14,6 +13,7 @@ from app.shared.figures import report as charts
 from app.shared.figures import roofline
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice
+from app.shared.widgets.saved import presets
 from app.views.explore import headline as cards
 from app.views.explore import texts
 from app.views.explore.report_file import report_html
@@ -47,43 +47,35 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
 
 def where_time(report: Report) -> None:
     """Waterfall of the latency."""
-    answer = glossary.answer_breakdown(report)
-    with parts.card(texts.WHERE_TIME_GOES, answer):
-        fig = charts.breakdown(report.breakdown, report.error_band.relative, glossary.per(report), parts.dark())
-        parts.figure(fig, texts.TIME_ALT.format(answer=answer, latency=fmt.seconds(report.latency_s)), "breakdown")
+    fig = charts.breakdown(report.breakdown, report.error_band.relative, glossary.per(report), parts.dark())
+    parts.chart(texts.WHERE_TIME_GOES, glossary.answer_breakdown(report), fig, "breakdown")
 
 
 def under_roofs(report: Report, against: tuple[str, Report] | None) -> None:
     """Operators under the roofs of one device."""
-    answer = glossary.answer_roofline(report)
     pinned = against[1] if against and st.session_state.baseline else None
-    with parts.card("Roofline, per device", answer):
-        fig = roofline.roofline(report, parts.dark(), pinned, 270 if parts.mobile() else 400)
-        parts.figure(fig, f"Roofline of {report.roofline.device}: {answer}.", "roofline")
+    fig = roofline.roofline(report, parts.dark(), pinned, 270 if parts.mobile() else 400)
+    parts.chart("Roofline, per device", glossary.answer_roofline(report), fig, "roofline")
 
 
 def what_fits(report: Report) -> None:
     """Memory demand against capacity."""
-    answer = glossary.answer_fits(report)
-    with parts.card("What fits where", answer):
-        if report.memory:
-            parts.figure(charts.fits(report.memory, parts.dark()), f"Memory: {answer}.", "fits")
-        else:
+    fig = charts.fits(report.memory, parts.dark()) if report.memory else None
+    with parts.card("What fits where", glossary.answer_fits(report), fig, "fits"):
+        if fig is None:
             st.caption(texts.NO_MEMORY_LEVEL)
 
 
 def traffic(report: Report) -> None:
     """Use of each wire."""
-    answer = glossary.answer_links(report)
-    with parts.card(texts.TRAFFIC_EACH_LINK, answer):
-        parts.figure(charts.links(report.links, parts.dark()), f"Links: {answer}.", "links")
+    fig = charts.links(report.links, parts.dark())
+    parts.chart(texts.TRAFFIC_EACH_LINK, glossary.answer_links(report), fig, "links")
 
 
 def timelines(report: Report) -> None:
     """The whole request by resource; then one layer, step or request, unit by unit."""
     for at, (name, answer, spans) in enumerate(glossary.timelines(report)):
-        with parts.card(name, answer):
-            parts.figure(charts.timeline(spans, parts.dark()), f"{name}: {answer}.", f"timeline.{at}")
+        parts.chart(name, answer, charts.timeline(spans, parts.dark()), f"timeline.{at}")
 
 
 def _values(scenario: Scenario) -> dict[str, list[Any]]:
@@ -207,11 +199,11 @@ def violated(report: Report) -> None:
             st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
 
 
-def _files(report: Report) -> dict[str, tuple[str, str, Callable[[], str]]]:
+def _files(report: Report) -> report_tables.Files:
     """What can be saved: a machine that cannot hold the model has no report to read."""
     files = report_tables.files(report, "explore")
     if report.fits:
-        files["Report, HTML"] = ("report", "html", lambda: report_html(report, specs.assumed_price(report.scenario)))
+        files["Report, HTML"] = ("report", lambda: report_html(report, specs.assumed_price(report.scenario)))
     return files
 
 
@@ -219,7 +211,7 @@ def show() -> None:
     """The page."""
     scenario = link.current()
     sidebar.scenario_controls(scenario)
-    parts.presets()
+    presets()
     try:
         report = cached.report(encode(scenario))
     except Unsupported as reason:
@@ -240,15 +232,8 @@ def show() -> None:
     against = parts.baseline_report()
     headline(report, against)
     with st.container(horizontal=False, gap="small"):
-        for left, right in (
-            (lambda: where_time(report), lambda: under_roofs(report, against)),
-            (lambda: what_fits(report), (lambda: traffic(report)) if report.links else turn_one_knob),
-        ):
-            first, second = st.columns(2, gap="small")
-            with first:
-                left()
-            with second:
-                right()
+        parts.beside(lambda: where_time(report), lambda: under_roofs(report, against))
+        parts.beside(lambda: what_fits(report), (lambda: traffic(report)) if report.links else turn_one_knob)
     timelines(report)
     if report.links:
         turn_one_knob()

@@ -2,7 +2,6 @@
 
 # page.py
 WHERE_TIME_GOES = "Where the time goes"
-TIME_ALT = "Time by resource: {answer}, of {latency}."
 NO_MEMORY_LEVEL = "The family of this device models no memory level."
 TRAFFIC_EACH_LINK = "Traffic on each link"
 NO_OTHER_VALUE = "no other value fits"

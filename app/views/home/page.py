@@ -93,11 +93,7 @@ def show() -> None:
     st.header(texts.QUESTION, anchor=False)
     st.markdown(texts.PURPOSE)
     ask()
-    left, right = st.columns(2, gap="medium")
-    with left:
-        today()
-    with right:
-        papers()
+    parts.beside(today, papers)
     parts.footer(None)
 
 

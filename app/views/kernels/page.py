@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import pandas as pd
@@ -12,6 +10,7 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import glossary, host_runs, jobs, parts
 from app.shared.figures.roofs import Level
+from app.shared.report_tables import Files
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choose
 from app.views.kernels import charts as kernel_charts
@@ -190,13 +189,13 @@ def _shown() -> KernelShown | None:
     return st.session_state.get("kernel_shown") or host_runs.last().get("kernel")
 
 
-def _exports() -> dict[str, tuple[str, str, Callable[[], str]]] | None:
+def _exports() -> Files | None:
     """The last run as a file."""
     shown = _shown()
     if shown is None:
         return None
     data = shown.run.to_dict() | {"predicted_s": shown.predicted, "roofline": asdict(shown.roofline)}
-    return {"Run, JSON": (f"kernel-{shown.run.kernel}", "json", lambda: json.dumps(data, indent=1))}
+    return {"Run, JSON": (f"kernel-{shown.run.kernel}", lambda: data)}
 
 
 def show() -> None:

@@ -20,9 +20,8 @@ def _levels(bound: Bound, report: Report | None) -> None:
     """Memory levels, with the bytes at each."""
     frame = facts.memory(bound, report)
     answer = glossary.answer_fits(report) if report is not None else f"{len(frame)} levels"
-    with parts.card("Memory levels", answer, stretch=False):
-        if report is not None and report.memory:
-            parts.figure(charts.fits(report.memory, parts.dark()), f"Memory: {answer}.", "machine.fits")
+    fig = charts.fits(report.memory, parts.dark()) if report is not None and report.memory else None
+    with parts.card("Memory levels", answer, fig, "machine.fits", stretch=False):
         right = st.column_config.TextColumn(alignment="right")
         parts.table(
             frame if frame["Of"].nunique() > 1 else frame.drop(columns="Of"),

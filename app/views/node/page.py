@@ -16,33 +16,16 @@ from app.views.node.tilings import tilings
 from engine.analyses.node import operator_kinds
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
-from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
-
-_PRESET = "node-dlrm"
-
-
-def elsewhere(reason: str) -> None:
-    """This system is no node; here is one."""
-    st.info(fmt.plain(reason), icon=":material/info:")
-    preset = PRESETS[_PRESET]
-    st.button(
-        f"Open {preset.title}",
-        on_click=link.open_scenario,
-        args=(preset.scenario,),
-        key="node.open",
-        type="primary",
-    )
 
 
 def wires(report: Report) -> None:
     """The node with what crosses each link, and how busy it is."""
-    with parts.card(texts.TRAFFIC, glossary.answer_links(report)):
-        alt = f"Topology: {glossary.answer_links(report)}."
-        if parts.mobile():
-            parts.figure(charts.links(report.links, parts.dark()), alt, "wires")
-        else:
-            parts.figure(node_charts.topology(facts.topology(report), parts.dark()), alt, "wiring")
+    if parts.mobile():
+        fig, key = charts.links(report.links, parts.dark()), "wires"
+    else:
+        fig, key = node_charts.topology(facts.topology(report), parts.dark()), "wiring"
+    parts.chart(texts.TRAFFIC, glossary.answer_links(report), fig, key)
 
 
 @boundary.fragment
@@ -98,17 +81,10 @@ def split(scenario: Scenario) -> None:
     if now is not None and now != best:
         gain = points[best][1].throughput_per_s / points[now][1].throughput_per_s
         answer += f", {fmt.times(gain)} the present throughput"
-    with parts.card(f"Cores for {first}", answer, stretch=False):
-        unit = f"{glossary.rate_unit(points[0][1].unit)}/s"
-        fig = charts.knob(
-            [str(v) for v, _ in points],
-            [r.throughput_per_s for _, r in points],
-            now,
-            f"Cores for {first}",
-            unit,
-            parts.dark(),
-        )
-        parts.figure(fig, texts.CORE_SPLIT_ALT.format(answer=answer), "split")
+    unit, title = f"{glossary.rate_unit(points[0][1].unit)}/s", f"Cores for {first}"
+    rates = [r.throughput_per_s for _, r in points]
+    fig = charts.knob([str(v) for v, _ in points], rates, now, title, unit, parts.dark())
+    parts.chart(title, answer, fig, "split", stretch=False)
 
 
 def drawn_power(report: Report) -> None:
@@ -151,7 +127,7 @@ def show() -> None:
         if report is not None and report.fits and facts.shared(scenario):
             pool.pool(report)
         else:
-            elsewhere(reason)
+            parts.elsewhere(reason, ("node-dlrm",), "node")
         parts.footer(report)
         return
     try:
@@ -164,11 +140,7 @@ def show() -> None:
         st.error(fmt.plain(text), icon=":material/block:")
     if not report.problems:
         st.markdown(report.verdict)
-    left, right = st.columns([1, 1], gap="small")
-    with left:
-        wires(report)
-    with right:
-        switches(report)
+    parts.beside(lambda: wires(report), lambda: switches(report))
     split(scenario)
     drawn_power(report)
     by_kind(scenario)

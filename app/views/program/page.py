@@ -14,20 +14,10 @@ from engine.analyses.programs import Listing, Values, execute, mnemonics, shippe
 from engine.analyses.programs import listing as listing_of
 from engine.devices.common.contract import Unsupported
 from engine.devices.common.instruction_set import PARTS, Row
-from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError, encode
 
 _PRESETS = ("brainwave-gru", "dfx-1.5b")
 _SHOWN = 4  # values of a register
-
-
-def elsewhere(reason: str) -> None:
-    """This machine runs no such program; here are two that do."""
-    st.info(fmt.plain(reason), icon=":material/info:")
-    with st.container(horizontal=True):
-        for id in _PRESETS:
-            preset = PRESETS[id]
-            st.button(f"Open {preset.title}", on_click=link.open_scenario, args=(preset.scenario,), key=f"program.{id}")
 
 
 def _own_text(scenario: Scenario) -> str:
@@ -70,8 +60,8 @@ def gantt(listing: Listing, row: Row) -> None:
     unit = max(busy, key=lambda name: busy[name])
     answer = f"{fmt.count(listing.cycles)} cycles, {fmt.seconds(listing.seconds)}; {unit} busy for "
     answer += fmt.percent(busy[unit] / listing.cycles)
-    with parts.card("Units over time", answer, stretch=False):
-        parts.figure(charts.units(listing, row.number, parts.dark()), f"Units over time: {answer}.", "program.units")
+    fig = charts.units(listing, row.number, parts.dark())
+    parts.chart("Units over time", answer, fig, "program.units", stretch=False)
 
 
 def rows(listing: Listing) -> None:
@@ -148,7 +138,7 @@ def show() -> None:
     try:
         own = _own_text(scenario)
     except (ScenarioError, Unsupported) as why:
-        elsewhere(f"{str(why)[:1].upper()}{str(why)[1:].rstrip('.')}.")
+        parts.elsewhere(fmt.sentence(why), _PRESETS, "program")
         parts.footer(report)
         return
     left, right = st.columns((2, 3), gap="small")

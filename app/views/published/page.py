@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -157,13 +157,8 @@ def evidence(rows: list[claims.Row]) -> None:
     with left:
         inside = sum(bool(row["within"]) for row in drawn)
         answer = texts.SCATTER_ANSWER.format(inside=inside, count=len(drawn))
-        with parts.card("Predicted against published", answer):
-            parts.figure(
-                charts.predicted(drawn, parts.dark(), far, 280 if parts.mobile() else 560),
-                texts.SCATTER_ALT.format(answer=answer),
-                "v.claims",
-                select=_pointed,
-            )
+        fig = charts.predicted(drawn, parts.dark(), far, 280 if parts.mobile() else 560)
+        parts.chart("Predicted against published", answer, fig, "v.claims", select=_pointed)
     now = next((row for row in rows if row["id"] == _claim()), None)
     with right, st.container(border=True, height="stretch"):
         st.markdown(texts.ONE_CLAIM)
@@ -248,14 +243,9 @@ def show() -> None:
     report = parts.report_now()
     versions = cached.report(encode(link.home())).versions
     with slot:
-        parts.bar(
-            report,
-            "published",
-            {
-                "Claims, CSV": ("published", "csv", lambda: fmt.csv_text(claims.export(rows, versions))),
-                "Claims, JSON": ("published", "json", lambda: json.dumps(claims.export(rows, versions), indent=1)),
-            },
-        )
+        exported = partial(claims.export, rows, versions)
+        files = {"Claims, CSV": ("published", exported), "Claims, JSON": ("published", exported)}
+        parts.bar(report, "published", files)
     with st.expander(texts.NUMBER, key="open.number"):
         st.markdown(_NUMBER.read_text())
     sentence(rows)

@@ -14,7 +14,6 @@ SCATTER_ANSWER = (
     "{inside} of {count} numbers within tolerance; filled is validation, hollow calibration, grey read back or "
     "derived, a diamond missed, the shaded band ±10%"
 )
-SCATTER_ALT = "Scatter of predicted against published: {answer}."
 ONE_CLAIM = "**One claim** :gray[· select a point or a row]"
 TIMES = "Times, rates, powers and shares"
 ELSE_COMPARED = "What else is compared, and is no evidence of times ({count})"

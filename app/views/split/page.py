@@ -21,7 +21,6 @@ from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import named
-from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError, encode
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -33,19 +32,13 @@ _GOALS: dict[Goal, str] = {
     "first": texts.LEAST_WORK_FIRST,
     "second": texts.LEAST_WORK_SECOND,
 }
-_OPEN = ("alexnet-split", "edge-camera", "nic-coprocessor", "tonic-fc")
+_OPEN = ("alexnet-split", "edge-camera", "nic-coprocessor")
 _LIMITS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 def elsewhere(reason: str) -> None:
     """This system has one executor; here are some with two."""
-    st.info(
-        fmt.plain(texts.NO_PARTITION_POINT.format(reason=reason.rstrip("."))),
-        icon=":material/info:",
-    )
-    with st.container(horizontal=True, gap="small"):
-        for id in _OPEN[:3]:
-            st.button(PRESETS[id].pill, on_click=link.open_scenario, args=(PRESETS[id].scenario,), key=f"split.{id}")
+    parts.elsewhere(texts.NO_PARTITION_POINT.format(reason=reason.rstrip(".")), _OPEN, "split")
 
 
 def cut(scenario: Scenario) -> None:
@@ -79,9 +72,8 @@ def cut(scenario: Scenario) -> None:
     answer += f", {fmt.si(best.crossing_bytes, 'B')} cross" if best.crossing_bytes else ", nothing crosses"
     if best.latency_s > whole * 1.001:
         answer += f"; {fmt.times(best.latency_s / whole)} the least latency"
-    with parts.card(texts.CUTS.format(count=len(points)), answer):
-        fig = charts.cuts(points, best, parts.dark(), 300 if parts.mobile() else 380)
-        parts.figure(fig, texts.CUTS_ALT.format(answer=answer), "cuts")
+    fig = charts.cuts(points, best, parts.dark(), 300 if parts.mobile() else 380)
+    with parts.card(texts.CUTS.format(count=len(points)), answer, fig, "cuts"):
         first, second = executors(split)
         st.caption(fmt.plain(f"First device: {first}. Second: {second}."))
         parts.evidence(bands_of_cuts(split, points, best)[best.at])
@@ -170,9 +162,7 @@ def camera(scenario: Scenario) -> None:
         most = max(able, key=lambda p: p.cameras or math.inf)
         answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=most.name)
         answer += fmt.count(most.cameras) if most.cameras else texts.ANY_NUMBER
-    with parts.card("Edge placement", answer):
-        fig = charts.placements(places, limit, parts.dark())
-        parts.figure(fig, texts.PLACES_ALT.format(answer=answer), "places")
+    with parts.card("Edge placement", answer, charts.placements(places, limit, parts.dark()), "places"):
         tails = [p99_s(network, p, 5_000) for p in places] if cameras > 1 else [None] * len(places)
         frame = pd.DataFrame(
             {
@@ -211,9 +201,7 @@ def packets(scenario: Scenario, report: Report | None) -> None:
         answer = texts.FORWARDING_NONE.format(executors=chosen)
     else:
         answer = texts.FORWARDING_ANSWER.format(executors=chosen, size=least)
-    with parts.card("Forwarding while inferring", answer):
-        fig = charts.forwarding(rates, parts.dark())
-        parts.figure(fig, texts.FORWARDING_ALT.format(answer=answer), "forwarding")
+    with parts.card("Forwarding while inferring", answer, charts.forwarding(rates, parts.dark()), "forwarding"):
         by_level: dict[str, list[str]] = {}
         for fit in report.memory if report is not None else ():
             by_level.setdefault(fit.level, []).append(f"{fit.holds}, {fmt.si(fit.need_bytes, 'B')}")
@@ -273,9 +261,8 @@ def depth_first(scenario: Scenario, report: Report) -> None:
         speedup=fmt.times(comparison.speedup), depth=fmt.si(comparison.depth_bytes, "B")
     )
     answer += f"{fmt.si(comparison.breadth_bytes, 'B')} by {len(comparison.chains)} chains"
-    with parts.card(texts.DEPTH_FIRST, answer):
-        fig = charts.chains(comparison, scenario.batch, parts.dark())
-        parts.figure(fig, texts.CHAINS_ALT.format(answer=answer), "chains")
+    fig = charts.chains(comparison, scenario.batch, parts.dark())
+    with parts.card(texts.DEPTH_FIRST, answer, fig, "chains"):
         parts.evidence(report.error_band)
         st.caption(texts.DEPTH_FIRST_CAPTION)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 import numpy as np
 import streamlit as st
 
-from app.shared import boundary, cached, fixes, jobs, link, parts
+from app.shared import boundary, cached, fixes, jobs, link, parts, report_tables
 from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.views.sweep import axes, below_front, front, objectives, spaces, tables, texts
@@ -164,21 +163,8 @@ def listed(
         parts.table(frame, texts.FRONT_TABLE_ALT, config, select=picked, key="sweep.table")
         if alike := tables.alike(outcome, shown, candidates):
             st.caption(texts.ALIKE_IN.format(alike=fmt.plain(alike)))
-        st.download_button(
-            texts.EXPORT,
-            data=lambda: tables.csv(outcome),
-            file_name=fmt.file_name(
-                "sweep",
-                [outcome.report.scenario.system, outcome.report.scenario.workload],
-                "csv",
-                datetime.now(UTC).date(),
-            ),
-            mime="text/csv",
-            on_click="ignore",
-            icon=":material/download:",
-            key="sweep.csv",
-            help=texts.EXPORT_HELP,
-        )
+        names, icon = report_tables.names(outcome.report), ":material/download:"
+        parts.export(texts.EXPORT, "sweep", names, lambda: tables.rows(outcome), icon=icon, help=texts.EXPORT_HELP)
 
 
 @boundary.fragment

@@ -9,13 +9,14 @@ import pandas as pd
 
 from app.shared import formats as fmt
 from app.shared import specs
+from app.shared.report_tables import identity
 from app.views.sweep import objectives, texts
 from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.columns import settings_along, settings_of
 from app.views.sweep.objectives import Metric
 from engine.cost.report import RESOURCE_NAMES, Report
-from engine.scenario import Scenario, encode
+from engine.scenario import Scenario
 from engine.sweep.result import Origin
 
 _LIMITS = {
@@ -165,12 +166,11 @@ def over(figures: Mapping[str, float], limits: Mapping[str, float]) -> str:
     return " at ".join(result)
 
 
-def csv(outcome: Outcome) -> str:
-    """The front as CSV: identity and token first, settings, then figures in SI, then error band and versions."""
+def rows(outcome: Outcome) -> list[dict[str, Any]]:
+    """The front as rows of a file: token first, settings, then figures in SI, then error band and versions."""
     rows, origin = [], Origin(outcome.space)
     for d in outcome.front:
         scenario = outcome.space.scenario(d.number)
-        row: dict[str, Any] = {"id": f"{scenario.system}/{scenario.workload}", "token": encode(scenario)}
-        row |= {"design": d.number} | settings_of(outcome.space, d.number) | dict(d.figures)
+        row = identity(scenario) | {"design": d.number} | settings_of(outcome.space, d.number) | dict(d.figures)
         rows.append(row | origin.of(scenario, d.figures))
-    return fmt.csv_text(rows)
+    return rows

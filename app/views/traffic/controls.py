@@ -9,8 +9,7 @@ import streamlit as st
 
 from app.shared import cached
 from app.shared import formats as fmt
-from app.shared.load import ARRIVALS, Load, answer
-from app.shared.site import Site
+from app.shared.load import ARRIVALS, Load, Site, answer
 from app.shared.widgets.checked import checked, whole
 from app.shared.widgets.choices import choose
 from app.views.traffic import texts

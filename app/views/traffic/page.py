@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -81,12 +79,9 @@ def rate(answer: Answer) -> float:
 
 def along_the_load(answer: Answer, points: list[LoadPoint], sla: Sla, qps: float, spot: LoadDetail, how: str) -> None:
     """Latency along the load."""
-    title = f"{sla.metric} along the load"
-    knee = tables.knee(points, sla)
-    with parts.card(title, knee):
-        now = (qps, spot.figures.get(sla.metric))
-        fig = charts.curve(points, sla.metric, sla.seconds, answer.headline.qps, answer.capacity.qps, now, parts.dark())
-        parts.figure(fig, f"{title}: {knee}.", "t.curve")
+    now = (qps, spot.figures.get(sla.metric))
+    fig = charts.curve(points, sla.metric, sla.seconds, answer.headline.qps, answer.capacity.qps, now, parts.dark())
+    with parts.card(f"{sla.metric} along the load", tables.knee(points, sla), fig, "t.curve"):
         st.caption(how)
 
 
@@ -96,9 +91,8 @@ def spread(spot: LoadDetail, sla: Sla) -> None:
         busy(spot)
         return
     answer = f"p99 is {fmt.times(spot.figures['p99'] / spot.figures['p50'])} p50"
-    with parts.card(texts.DISTRIBUTION, answer):
-        fig = charts.distribution(spot, sla.seconds, sla.metric, parts.dark(), _TALL[parts.mobile()])
-        parts.figure(fig, f"Distribution of latency: {answer}.", "t.spread")
+    fig = charts.distribution(spot, sla.seconds, sla.metric, parts.dark(), _TALL[parts.mobile()])
+    with parts.card(texts.DISTRIBUTION, answer, fig, "t.spread"):
         for note in spot.report.notes if spot.report else ():
             st.caption(fmt.plain(note))
 
@@ -107,8 +101,8 @@ def busy(spot: LoadDetail, least: int = 140) -> None:
     """How busy each resource is."""
     most = max(spot.use, key=lambda name: spot.use[name])
     answer = f"{most} is {fmt.percent(spot.use[most])} busy"
-    with parts.card(texts.UTILISATION, answer):
-        parts.figure(charts.use(spot.use, parts.dark(), least, spot.message is not None), f"Use: {answer}.", "t.use")
+    fig = charts.use(spot.use, parts.dark(), least, spot.message is not None)
+    with parts.card(texts.UTILISATION, answer, fig, "t.use"):
         if "server" in spot.use and len(spot.use) > 1:
             st.caption(texts.SERVER_CAPTION)
         if spot.message is None and spot.use[most] >= _ALWAYS:
@@ -120,8 +114,7 @@ def window(load: Load, qps: float) -> None:
     window = cached.answer(loads.window, load, qps)
     wait, stay = tables.waits(window)
     answer = "nobody waits" if wait < 0.005 else texts.WAITING.format(wait=fmt.percent(wait))
-    with parts.card("Timeline of 40 requests", answer):
-        parts.figure(charts.window(window, parts.dark()), f"Timeline: {answer}.", "t.window")
+    with parts.card("Timeline of 40 requests", answer, charts.window(window, parts.dark()), "t.window"):
         st.caption(tables.window_key(window))
         if not math.isfinite(stay):
             st.caption(texts.ALL_TURNED_AWAY)
@@ -131,13 +124,12 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     """The page below the bar, for a load that can be simulated."""
     with st.skeleton(height=340):
         answer = cached.answer(loads.answer, load, sla)
-    exports: dict[str, tuple[str, str, Callable[[], str]]] = {
-        "Curve, CSV": ("traffic", "csv", lambda: tables.curve_csv(report, load, sla, points)),
-        "Capacity, CSV": ("traffic-capacity", "csv", lambda: tables.plan_csv(report, sla, frame)),
+    exports = {
+        "Curve, CSV": ("traffic", lambda: tables.curve_rows(report, load, sla, points)),
+        "Capacity, CSV": ("traffic-capacity", lambda: tables.plan_rows(report, sla, frame)),
         "Everything, JSON": (
             "traffic",
-            "json",
-            lambda: json.dumps(tables.everything(report, load, sla, qps, headline, spot, points, frame), indent=1),
+            lambda: tables.everything(report, load, sla, qps, headline, spot, points, frame),
         ),
     }
     with bar:  # before what its files hold is known: they are made when they are asked for
@@ -167,18 +159,13 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
             st.caption(fmt.plain(sentence))
     shown = Answer(answer.capacity, headline, answer.curve, answer.kind, answer.requests)
     with chart:
-        first, second = st.columns(2, gap="small")
-        with first:
-            along_the_load(shown, points, sla, qps, spot, origin)
-        with second:
-            spread(spot, sla)
+        parts.beside(
+            lambda: along_the_load(shown, points, sla, qps, spot, origin),
+            lambda: spread(spot, sla),
+        )
     capacity_card(frame, nodes, notes, fmt.si(where.peak_qps, "QPS"), texts.NODES_CAPTION)
     if spot.shares.size:
-        first, second = st.columns(2, gap="small")
-        with first:
-            busy(spot, charts.use_height(spot.use, _SHORT))
-        with second:
-            window(load, qps)
+        parts.beside(lambda: busy(spot, charts.use_height(spot.use, _SHORT)), lambda: window(load, qps))
 
 
 def show() -> None:

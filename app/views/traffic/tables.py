@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from app.shared import formats as fmt
-from app.shared.load import Answer, Load, LoadDetail, LoadPoint, demand_of, site_facts
-from app.shared.site import Site
+from app.shared.load import Answer, Load, LoadDetail, LoadPoint, Site, demand_of, site_facts
+from app.shared.report_tables import stamped
 from app.views.traffic import texts
 from app.views.traffic.simulation import Simulation, SimulationJob
 from engine.cost.report import Report
@@ -243,15 +243,6 @@ def decimals(largest: float) -> int:
     return max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
 
 
-def identity(report: Report) -> dict[str, Any]:
-    s = report.scenario
-    return {"id": f"{s.system}/{s.workload}", "token": report.token}
-
-
-def versions(report: Report) -> dict[str, str]:
-    return {f"{name}_version": value for name, value in report.versions.items()}
-
-
 def _settings(load: Load, sla: Sla) -> dict[str, Any]:
     return {
         "arrivals": load.arrivals,
@@ -273,30 +264,18 @@ def curve_rows(report: Report, load: Load, sla: Sla, points: Sequence[LoadPoint]
     for p in points:
         ends = {name: v if v is not None and np.isfinite(v) else None for name, v in (("low", p.low), ("high", p.high))}
         rows.append(
-            identity(report)
-            | {"qps": p.qps, "figure_s": p.figure, "low_s": ends["low"], "high_s": ends["high"], "p50_s": p.p50}
+            {"qps": p.qps, "figure_s": p.figure, "low_s": ends["low"], "high_s": ends["high"], "p50_s": p.p50}
             | {f"use_{name}": share for name, share in p.use.items()}
             | _settings(load, sla)
-            | versions(report)
         )
-    return rows
-
-
-def curve_csv(report: Report, load: Load, sla: Sla, points: Sequence[LoadPoint]) -> str:
-    """The curve as CSV, one row a load."""
-    return fmt.csv_text(curve_rows(report, load, sla, points))
+    return stamped(report, rows)
 
 
 def plan_rows(report: Report, sla: Sla | str, frame: pd.DataFrame | None) -> list[dict[str, Any]]:
     """The capacity table with what it belongs to; a lone row without numbers where there is no plan."""
     promise = {"sla": sla if isinstance(sla, str) else f"{sla.time} {sla.metric} <= {sla.seconds:g} s"}
     rows: list[dict[str, Any]] = [{}] if frame is None else frame.to_dict("records")
-    return [identity(report) | promise | row | versions(report) for row in rows]
-
-
-def plan_csv(report: Report, sla: Sla | str, frame: pd.DataFrame | None) -> str:
-    """The capacity table as CSV, one row a failure domain."""
-    return fmt.csv_text(plan_rows(report, sla, frame))
+    return stamped(report, [promise | row for row in rows])
 
 
 def everything(
@@ -314,12 +293,11 @@ def everything(
     here = {"qps": qps, "stable": not spot.message, "kind": spot.kind, "dropped": spot.dropped, "use": spot.use}
     here |= {f"{name}_s": value for name, value in spot.figures.items()}
     here |= {"bin_edges_s": spot.edges.tolist(), "bin_shares": spot.shares.tolist()}
-    return {
-        **identity(report),
+    whole = {
         "settings": _settings(load, sla),
         "carried": carried,
         "here": here,
         "curve": curve_rows(report, load, sla, points),
         "capacity": plan_rows(report, sla, frame),
-        **versions(report),
     }
+    return stamped(report, [whole])[0]

@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared import cached, comparison
+from app.shared import formats as fmt
 from app.shared.comparison import LIMIT, MOST, Comparison, Entry
 from app.shared.formats import digits3
 from app.views.compare import charts, tables
@@ -177,7 +178,9 @@ def test_rates_of_different_work_are_never_divided():
 
 def test_the_csv_has_one_row_a_scenario_and_runs_no_formula():
     some = columns(Entry(V100, "=1+1"), Entry(DFX), Entry(TIGHT))
-    rows = list(csv.DictReader(io.StringIO(tables.csv(some, some[0], {"engine": "e1", "catalog": "c1"}))))
+    rows = list(
+        csv.DictReader(io.StringIO(fmt.csv_text(tables.rows(some, some[0], {"engine": "e1", "catalog": "c1"}))))
+    )
     assert [r["token"] for r in rows] == [encode(s) for s in (V100, DFX, TIGHT)]
     assert list(rows[0])[:2] == ["id", "token"]
     assert rows[0]["note"] == "'=1+1"

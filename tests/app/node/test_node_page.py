@@ -97,7 +97,7 @@ def test_the_page_answers_and_a_switch_can_be_turned():
 def test_what_is_no_node_says_so_and_opens_one(id):
     at = opened(PRESETS[id].scenario)
     assert len(at.info) == 1
-    at.button(key="node.open").click().run()
+    at.button(key="node.node-dlrm").click().run()
     assert alive(at).session_state["scenario"] == NODE
     assert "Speed-up of each optimisation" in said(at)
 

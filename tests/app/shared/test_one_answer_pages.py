@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.load import Load, answer
-from app.views.compare.tables import METRICS, ComparedScenario, json_rows
+from app.views.compare.tables import METRICS, ComparedScenario, rows
 from app.views.explore import report_file
 from app.views.explore.headline import cards
 from app.views.explore.report_file import report_html
@@ -66,7 +66,7 @@ def _differ(report: Report) -> Iterator[tuple[str, str]]:
     row = report.csv_row()
     yield from (("CSV row", name) for name in FIGURES if row[name] != getattr(report, name))
     column = ComparedScenario(0, "", report.scenario, "", (), report)
-    (compared,) = json_rows([column], column, report.versions)
+    (compared,) = rows([column], column, report.versions)
     yield from (("Compare, file", name) for name in FIGURES if compared[name] != getattr(report, name))
     for metric in METRICS.values():
         decoder_only = metric.key == "ttft" and report.tpot_s is None

@@ -14,6 +14,7 @@ from app.views.sweep import objectives
 from engine.devices.common.contract import RESOURCES
 from engine.evaluate import evaluate
 from engine.published import validate
+from engine.published.nearest import data_of, row_of
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode, encode
@@ -28,7 +29,7 @@ def report(request):
 
 
 def test_operator_rows_of_a_file_sum_to_the_latency(report):
-    rows = list(csv.DictReader(io.StringIO(report_tables.operator_csv(report))))
+    rows = list(csv.DictReader(io.StringIO(fmt.file_text("csv", report_tables.operator_rows(report)))))
     assert len(rows) == len(report.ops) + len(report.other)
     assert sum(float(row["time_s"]) for row in rows) == pytest.approx(report.latency_s, rel=1e-9)
     assert sum(float(row["share"]) for row in rows) == pytest.approx(1.0, rel=1e-9)
@@ -43,14 +44,14 @@ def test_operator_rows_of_a_file_sum_to_the_latency(report):
 
 
 def test_a_summary_row_reads_back(report):
-    row = next(csv.DictReader(io.StringIO(report_tables.summary_csv(report))))
+    row = next(csv.DictReader(io.StringIO(fmt.file_text("csv", [row_of(report)]))))
     assert decode(row["token"]) == report.scenario
     assert float(row["throughput_per_s"]) == report.throughput_per_s
     assert sum(float(row[f"{name}_s"]) for name in RESOURCES) == pytest.approx(report.latency_s, rel=1e-9)
 
 
 def test_the_whole_report_is_json_without_nan(report):
-    text = report_tables.report_json(report)
+    text = fmt.file_text("json", data_of(report))
     assert json.loads(text, parse_constant=lambda c: pytest.fail(f"{c} is not JSON"))["token"] == report.token
 
 

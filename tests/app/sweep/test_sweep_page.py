@@ -14,6 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared import cached, jobs, specs
+from app.shared import formats as fmt
 from app.shared.jobs import Job, Queue
 from app.views.sweep import axes, background, front, objectives, questions, spaces, tables
 from app.views.sweep.axes import AxisRange
@@ -242,7 +243,7 @@ def test_axes_that_are_tied_are_set_side_by_side_and_a_link_keeps_them():
 @pytest.mark.parametrize("space", [SMALL, TIED])
 def test_the_exported_front_reopens_to_its_numbers(space):
     found = outcome(space=space)
-    rows = list(csv.DictReader(io.StringIO(tables.csv(found))))
+    rows = list(csv.DictReader(io.StringIO(fmt.csv_text(tables.rows(found)))))
     assert len(rows) == len(found.front)
     for row, design in zip(rows, found.front):
         assert {path for path, _ in space.axes} <= set(row)

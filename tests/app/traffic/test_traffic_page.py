@@ -14,8 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.shared import formats as fmt
 from app.shared import load as loads
-from app.shared.load import Load
-from app.shared.site import Site
+from app.shared.load import Load, Site
 from app.views.traffic import charts, controls, tables
 from app.views.traffic.simulation import Simulation
 from engine.evaluate import evaluate
@@ -250,7 +249,7 @@ def test_only_an_overloaded_part_stands_out():
 def test_files_hold_units_token_and_versions(gru):
     load, sla, found = gru
     report = evaluate(GRU)
-    rows = list(csv.DictReader(io.StringIO(tables.curve_csv(report, load, sla, found.curve))))
+    rows = list(csv.DictReader(io.StringIO(fmt.csv_text(tables.curve_rows(report, load, sla, found.curve)))))
     assert len(rows) == len(found.curve)
     assert list(rows[0])[:2] == ["id", "token"]
     assert {r["token"] for r in rows} == {encode(GRU)}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -37,8 +36,7 @@ def along(load: ServingLoad, points: Sequence[OperatingPoint], now: OperatingPoi
         f"TTFT p99 {fmt.seconds(first.ttft.p99.value)} at {tables.level(load, points[0].level)}, "
         f"{fmt.seconds(last.ttft.p99.value)} at {tables.level(load, points[-1].level)}"
     )
-    with parts.card(texts.ALONG, answer):
-        parts.figure(charts.along(points, now, load, parts.dark()), f"{texts.ALONG}: {answer}.", "t.along")
+    with parts.card(texts.ALONG, answer, charts.along(points, now, load, parts.dark()), "t.along"):
         st.caption(how)
 
 
@@ -46,16 +44,13 @@ def passes(point: OperatingPoint) -> None:
     """The passes of the run in time."""
     report = point.report
     answer = f"{report.passes:,} passes in {fmt.seconds(report.duration_s)}, {report.preemptions:,} preemptions"
-    with parts.card(texts.PASSES, answer):
-        fig = charts.passes(timeline(report), point, parts.dark())
-        parts.figure(fig, f"{texts.PASSES}: {answer}.", "t.passes")
+    parts.chart(texts.PASSES, answer, charts.passes(timeline(report), point, parts.dark()), "t.passes")
 
 
 def binding(point: OperatingPoint) -> None:
     """What holds requests up."""
     answer = f"{tables.SHARES[point.binds]}, {fmt.percent(point.shares[point.binds])} of the time"
-    with parts.card(texts.BINDING, answer):
-        parts.figure(charts.binds(point, parts.dark()), f"{texts.BINDING}: {answer}.", "t.binds")
+    parts.chart(texts.BINDING, answer, charts.binds(point, parts.dark()), "t.binds")
 
 
 def latencies(point: OperatingPoint) -> None:
@@ -73,21 +68,15 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     with st.skeleton(height=340):
         point, points = cached.answer(serving_points, load)
         most = cached.answer(serving_most, load.at_its_least)
-    exports: dict[str, tuple[str, str, Callable[[], str]]] = {
-        "Curve, CSV": ("traffic", "csv", lambda: fmt.csv_text(tables.curve_rows(report, load, points))),
-        "Capacity, CSV": ("traffic-capacity", "csv", lambda: plans.plan_csv(report, tables.limits(load), frame)),
-        "Everything, JSON": (
-            "traffic",
-            "json",
-            lambda: json.dumps(
-                {
-                    "here": tables.curve_rows(report, load, [point])[0],
-                    "curve": tables.curve_rows(report, load, points),
-                    "capacity": plans.plan_rows(report, tables.limits(load), frame),
-                },
-                indent=1,
-            ),
-        ),
+    files = {
+        "here": lambda: tables.curve_rows(report, load, [point])[0],
+        "curve": lambda: tables.curve_rows(report, load, points),
+        "capacity": lambda: plans.plan_rows(report, tables.limits(load), frame),
+    }
+    exports = {
+        "Curve, CSV": ("traffic", files["curve"]),
+        "Capacity, CSV": ("traffic-capacity", files["capacity"]),
+        "Everything, JSON": ("traffic", lambda: {name: make() for name, make in files.items()}),
     }
     with bar:
         parts.bar(report, "traffic", exports)
@@ -110,15 +99,7 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     with top:
         numbers(point)
     with chart:
-        first, second = st.columns(2, gap="small")
-        with first:
-            along(load, points, point, how)
-        with second:
-            passes(point)
+        parts.beside(lambda: along(load, points, point, how), lambda: passes(point))
     peak = f"{where.peak_qps:,.0f} users" if load.closed else tables.level(load, where.peak_qps)
     capacity_card(frame, nodes, notes, peak, texts.PLAN_CAPTION)
-    first, second = st.columns(2, gap="small")
-    with first:
-        latencies(point)
-    with second:
-        binding(point)
+    parts.beside(lambda: latencies(point), lambda: binding(point))

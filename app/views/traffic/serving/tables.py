@@ -9,9 +9,9 @@ import pandas as pd
 
 from app.shared import formats as fmt
 from app.shared.load import ServingLoad
+from app.shared.report_tables import stamped
 from app.views.traffic.serving import texts
 from app.views.traffic.serving.controls import LIMITS
-from app.views.traffic.tables import identity, versions
 from engine.cost.report import Report
 from engine.traffic.engines.calendar import ClosedLoop, Figures
 from engine.traffic.engines.operating_points import Carried, OperatingPoint
@@ -151,7 +151,7 @@ def curve_rows(report: Report, load: ServingLoad, points: Sequence[OperatingPoin
     """One flat row a load, SI units in the keys."""
     rows = []
     for point in points:
-        row: dict[str, Any] = identity(report) | {"clients" if load.closed else "offered_per_s": point.level}
+        row: dict[str, Any] = {"clients" if load.closed else "offered_per_s": point.level}
         for name, value in point.report.as_dict().items():
             if isinstance(value, dict):
                 row |= {f"{name.removesuffix('_s')}_{metric}_s": seconds for metric, seconds in value.items()}
@@ -160,5 +160,5 @@ def curve_rows(report: Report, load: ServingLoad, points: Sequence[OperatingPoin
         row |= {"output_tokens_per_s_per_device": point.tokens_per_s_per_device, "binds": point.binds}
         row |= {"tokens_per_s_per_user": point.tokens_per_s_per_user}
         row |= {f"share_{name.replace(' ', '_')}": share for name, share in point.shares.items()}
-        rows.append(row | _settings(load) | versions(report))
-    return rows
+        rows.append(row | _settings(load))
+    return stamped(report, rows)
