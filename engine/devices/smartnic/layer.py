@@ -29,6 +29,8 @@ from engine.devices.smartnic.slots import (
 from hardware_specs.schema import Device, MemoryLevel
 
 WORD_BITS = 32.0
+_TURNS = 2.0
+"""Who ask a memory's ports, packets and inference: ports that take turns leave each its half where both ask. Assumed."""
 
 
 def chain_s(device: Device, executors: float, model) -> float:
@@ -181,7 +183,8 @@ def _waits(job: Job, home: WeightPlacement, layers: list[LayerTime]) -> tuple[fl
                 arriving(job.device, packet, job.model),
                 forwarded(job.device, packet, threads, job.model, 1.0, packet_memory(job, threads, home)),
             )
-            free = larger(free / 100.0, free - passed * packet_accesses(job.device, packet))
+            here = 0.0 if job.switches["whole-islands"] else threads.islands / threads.opens
+            free = larger(free / _TURNS, free - here * passed * packet_accesses(job.device, packet))
         ports = streams * sum(layer.rows * layer.reads for layer in layers) / free
     dram = dram_of(job.device).bandwidth
     bytes_s = streams * home.dram * sum(layer.rows * layer.bits for layer in layers) / 8.0 / dram.si if dram else 0.0

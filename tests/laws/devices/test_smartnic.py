@@ -433,3 +433,23 @@ def test_a_host_and_its_nic_at_once_are_the_sum_of_both_in_rate_watts_and_price(
     assert 100 * (both.per_watt / host.per_watt - 1) == pytest.approx(3.9, rel=0.1)
     with pytest.raises(ScenarioError, match="has no network processor before a host"):
         host_and_nic(Scenario(system="xeon-e5-2650", workload="alexnet", precision="fp32"))
+
+
+def test_packets_take_ports_of_the_memories_they_lie_in_alone():
+    """Whole islands leave packets to the others; where both ask a memory's ports, each has its half at least."""
+
+    def rate(whole: bool, offered: float) -> float:
+        asked = {
+            "system": "agilio-cx",
+            "workload": "binary-fc-4096",
+            "precision": "binary",
+            "params": {"neurons": 1024},
+        }
+        switches = {"weights-near": True, "whole-islands": whole}
+        asked |= {"tile": (40, 1518), "streams": 8, "scheme": "on-path", "switches": switches}
+        return evaluate(
+            Scenario(**asked, **turned("memories.ctm.width", "1 B", offered_traffic=offered))
+        ).throughput_per_s
+
+    assert rate(True, 1e10) == rate(True, 0.0)
+    assert rate(False, 1e10) < rate(False, 0.0) <= 2.0 * rate(False, 1e10)
