@@ -109,12 +109,10 @@ def _handed_on(stage: Stage, job: Job) -> tuple[float, float]:
 
 
 def exchange(stage: Stage, job: Job) -> tuple[list[tuple[str, str, float]], float, float]:
-    """What the collectives of a sharded pass take, as (name, resource, seconds), and the bytes a device sends.
+    """What the collectives of a sharded pass take, as (name, resource, seconds [s]); the bytes that a device sends, and
+    those of them that go to devices of other nodes. [B]
 
-    Of these, the last says how many go to devices of other nodes.
-
-    Where a host issues calls one by one, a collective lasts the longer of its call and its way over the wire. [s]
-    and [B].
+    Where a host issues calls one by one, a collective lasts the longer of its call and its way over the wire.
     """
     fam, other, sent, beyond = family(job.device.kind), [], 0.0, 0.0
     wires = fam.collective

@@ -38,7 +38,7 @@ def _single(bound: Bound) -> Plan:
     return Plan((stage,), host_hops(bound), 1, (1,), overlaps(bound), notes)
 
 
-def _one(bound: Bound) -> Plan:
+def _undivided(bound: Bound) -> Plan:
     return data_parallel(bound) or _single(bound)
 
 
@@ -70,7 +70,7 @@ def _tensor(bound: Bound, clusters: int = 1) -> Plan:
             "is allowed"
         )
     if count == 1:
-        return _one(bound)
+        return _undivided(bound)
     if shared_otherwise(bound.scenario):
         return parallel(bound, _peers(bound, ways))
     shared = data_parallel(bound, ways) if bound.system.topology == "switch" else None
@@ -124,9 +124,9 @@ def cut_bytes(bound: Bound, ops: Sequence[Op], at: int, format: str) -> float:
     """Bytes that cross a cut before op number ``at``: every producer's output that a later op reads. [B]"""
     s = bound.scenario
     before = {op.name: op for op in ops[:at]}
-    needed = {name for op in ops[at:] for name in op.inputs if name in before}
+    needed = dict.fromkeys(name for op in ops[at:] for name in op.inputs if name in before)  # in order: sums are too
     if not needed and before:
-        needed = {ops[at - 1].name}
+        needed = {ops[at - 1].name: None}
     length = float(s.inputs)
     return sum(crossing_bytes(before[name], format, s.batch, length) for name in needed)
 
@@ -327,7 +327,7 @@ def _on_path(bound: Bound) -> Plan:
 
 
 _SCHEMES: dict[str, Callable[[Bound], Plan]] = {
-    "single": _one,
+    "single": _undivided,
     "replicas": _replicas,
     "tensor": _tensor,
     "clusters": _clusters,

@@ -101,9 +101,9 @@ def _replicas(
     names, count = known()["under_rate"], int(amount(cells, "n_accel"))
     group = catalog.system(system).devices[0]
     part = catalog.device(group.device)
-    engine = next(e for e in names["engines"] if _runs(e, cells["software"].lower(), workload))
-    of = {name: value for name, value in engine.items() if name not in ("named", "of", "policy")}
-    scheduler = replace(POLICIES[engine["policy"]], **names["scheduler"] | of)
+    entry = next(entry for entry in names["engines"] if _runs(entry, cells["software"].lower(), workload))
+    settings = {name: value for name, value in entry.items() if name not in ("named", "of", "policy")}
+    scheduler = replace(POLICIES[entry["policy"]], **names["scheduler"] | settings)
     tokens, cv = names["tokens"][workload], names["cv"]
     inputs, outputs = (LogNormal(tokens[name], cv[name], tokens[f"most_{name}"]) for name in ("inputs", "outputs"))
     limits = tuple(1e-3 * most for most in names["limits"].get(workload, {}).get(cells["scenario"].lower(), ()))
@@ -119,8 +119,8 @@ def _replicas(
             continue
         replicas = max(1, int(count * amount(cells, "nodes", 1.0)) // devices)
         per_s = amount(cells, "target_qps" if cells["target_qps"] else "scheduled_sps") / replicas
-        engine = replace(scheduler, kv_blocks=None if room is None else room // scheduler.block)
-        yield replica, ReplicaLoad(per_s, replicas, inputs, outputs, engine, limits, doubt)
+        with_cache = replace(scheduler, kv_blocks=None if room is None else room // scheduler.block)
+        yield replica, ReplicaLoad(per_s, replicas, inputs, outputs, with_cache, limits, doubt)
 
 
 def _runs(engine: Mapping[str, Any], software: str, workload: str) -> bool:
