@@ -409,16 +409,17 @@ def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Gra
         if value is None or value in values or f"{value}" == of.none:
             continue
         if values:
-            raise ScenarioError(f"{of.path} is {value!r}: {', '.join(map(str, values))} and {of.none!r} are allowed")
+            allowed = ", ".join(map(str, (of.none, *values)))
+            raise ScenarioError(f"{of.path} is {value!r}; allowed: {allowed}")
         if of.path not in fam.fields:
             why = f"{device.name} has no price for another one"
         elif fam.fields[of.path].schemes and scenario.scheme not in fam.fields[of.path].schemes:
-            why = f"the scheme is {scenario.scheme!r}, not {' or '.join(map(repr, fam.fields[of.path].schemes))}"
+            why = f"the scheme is {scenario.scheme!r}, not {' or '.join(fam.fields[of.path].schemes)}"
         elif scenario.scheme == "split":
             why = "the network is cut between two executors"
         else:
             why = f"the network has no {fam.fields[of.path].needs}"
-        raise NotThereError(f"{of.path} is {value!r}: only {of.none!r} is allowed, as {why}")
+        raise NotThereError(f"{of.path} is {value!r}; allowed here: {of.none}, as {why}")
 
 
 @lru_cache(maxsize=1)
