@@ -30,7 +30,7 @@ from hardware_specs.schema import Device, MemoryLevel
 
 WORD_BITS = 32.0
 _TURNS = 2.0
-"""Who ask a memory's ports, packets and inference: ports that take turns leave each its half where both ask. Assumed."""
+"""Packets and inference: ports of a memory that take turns leave each of them half where both ask. Assumed."""
 
 
 def chain_s(device: Device, executors: float, model) -> float:
