@@ -23,7 +23,8 @@ from engine.traffic.policies import (
     single,
 )
 from engine.traffic.service import Resource, Service, TrafficError
-from engine.traffic.simulate import LoadReport, RequestTimeline, latency_curve, simulate, timeline
+from engine.traffic.simulate import LoadReport, latency_curve, simulate
 from engine.traffic.sizes import Fixed, Listed, LogNormal, Mixed, Sizes, Uniform
 from engine.traffic.sla import Headline, Sla, max_qps
+from engine.traffic.timeline import RequestTimeline, timeline
 from engine.traffic.traces.requests import read_trace

@@ -27,22 +27,22 @@ from engine.scenario.overrides import apply
 from engine.traffic.plan import CapacityPlan, NodeFacts
 from engine.traffic.policies import Policy, TandemQueue, single
 from engine.traffic.service import Service, TrafficError, whole
+from hardware_specs.catalog import Catalog
 
 SIZES = {"inputs": "inputs", "items": "batch", "lookups": "params.lookups"}
 """What the size of a request may be, and the scenario's setting it stands for."""
-_CONTEXT_GROWTH = 2  # contexts and batches are tabled at powers of this, linear between
 
 
 @lru_cache(maxsize=512)
-def _priced_token(token: str) -> tuple[Bound, Plan, Schedule]:
-    bound = bind(Scenario.model_validate_json(token))
+def _priced_token(token: str, catalog: Catalog | None) -> tuple[Bound, Plan, Schedule]:
+    bound = bind(Scenario.model_validate_json(token), catalog)
     plan = make_plan(bound)
     return bound, plan, assemble(bound, plan)
 
 
-def priced(scenario: Scenario) -> tuple[Bound, Plan, Schedule]:
+def priced(scenario: Scenario, catalog: Catalog | None = None) -> tuple[Bound, Plan, Schedule]:
     """The main path up to times: `evaluate` without money and prose."""
-    return _priced_token(scenario.model_dump_json())
+    return _priced_token(scenario.model_dump_json(), catalog)
 
 
 def is_decoder(scenario: Scenario) -> bool:
@@ -60,11 +60,11 @@ def inferences_of(scenario: Scenario, request: str = "batch") -> int:
     return max(scenario.batch, scenario.inputs if priced(scenario)[0].graph.items else 1)
 
 
-def ladder(most: int, least: int = 1) -> list[int]:
-    """Powers of two from ``least`` to ``most``, and ``most`` itself. [-]"""
+def ladder(most: int, least: int = 1, factor: int = 2) -> list[int]:
+    """``least``, ``factor`` times as many, ... and ``most``. [-]"""
     steps = [least]
-    while steps[-1] * _CONTEXT_GROWTH < most:
-        steps.append(steps[-1] * _CONTEXT_GROWTH)
+    while steps[-1] * factor < most:
+        steps.append(steps[-1] * factor)
     return steps if most <= least else [*steps, most]
 
 
@@ -164,19 +164,20 @@ def service_table(
     return replace(table, bound=report.limited_by)
 
 
-def _token_fits(scenario: Scenario, longest: int) -> list[tuple[float, Fit, int]]:
+def _token_fits(scenario: Scenario, longest: int, catalog: Catalog | None = None) -> list[tuple[float, Fit, int]]:
     """Bytes of a cached token on a device of each stage, the memory with the longest prompt, and devices. [B], [-]"""
+    longest = max(2, longest)
     short, far = (
         [
             (fit, part.stage.ways)
-            for part in priced(scenario.with_(inputs=c))[2].priced
+            for part in priced(scenario.with_(inputs=inputs), catalog)[2].priced
             for fit in part.fits
             if fit.required
         ]
-        for c in (1, max(2, longest))
+        for inputs in (1, longest)
     )
     return [
-        ((b.state_bytes - a.state_bytes) / (max(2, longest) - 1), b, devices)
+        ((b.state_bytes - a.state_bytes) / (longest - 1), b, devices)
         for (a, _), (b, devices) in zip(short, far, strict=True)
     ]
 
@@ -186,11 +187,23 @@ def token_bytes(scenario: Scenario, longest: int) -> float:
     return sum(each * devices for each, _, devices in _token_fits(scenario, longest))
 
 
-def cache_tokens(scenario: Scenario, longest: int) -> int | None:
-    """Tokens that fit a replica's memory beside the weights and the activations of the longest prompt. [-]"""
+def cache_tokens(
+    scenario: Scenario,
+    longest: int,
+    share: float = 1.0,
+    rank: Scenario | None = None,
+    catalog: Catalog | None = None,
+) -> int | None:
+    """Tokens that fit a replica's memory beside the weights and the activations of the longest prompt. [-]
+
+    ``share``: of the memory that may be used [-]. ``rank``: who keeps a token's keys and values, where that is not the
+    whole replica. None where nothing is kept. An estimate.
+    """
+    tokens = _token_fits(rank or scenario, longest, catalog)
+    memories = _token_fits(scenario, longest, catalog) if rank else tokens
     room = [
-        int((fit.capacity_bytes - fit.need_bytes + fit.state_bytes) / each)
-        for each, fit, _ in _token_fits(scenario, longest)
+        int((share * fit.capacity_bytes - fit.need_bytes + fit.state_bytes) / each)
+        for (each, _, _), (_, fit, _) in zip(tokens, memories, strict=True)
         if each > 0
     ]
     return max(1, min(room)) if room else None

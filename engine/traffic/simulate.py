@@ -16,7 +16,7 @@ from engine.traffic.arrivals import Arrivals, Bursty, Diurnal, Trace
 from engine.traffic.estimates import Estimate, Tail, student_t
 from engine.traffic.limits import Capacity, capacity
 from engine.traffic.policies import DecoderServer, TandemQueue
-from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, SimulatedRun, run, run_decoder, run_stations
+from engine.traffic.runs import SimulatedRun, run
 from engine.traffic.service import TrafficError, overloaded, whole
 from engine.traffic.sizes import Fixed, Sizes
 
@@ -27,6 +27,7 @@ _TICK = 2.0**-52  # of a clock that shows 1
 _EXACT = 1e-3  # largest rounding of a time over the time a request takes of the capacity
 _MOST_REQUESTS = 200_000_000  # their latencies are held until the quantiles are read
 _ONE = Fixed(1)
+_NOBODY = Estimate(0.0, 0.0, 0.0)  # is turned away
 _LITTLE_EDGE = 4.0  # stays at the edges of the window by which Little's two sides may differ, per replication
 
 
@@ -46,23 +47,23 @@ class LoadReport:
     rho: float
     capacity: Capacity
     stable: bool
-    latency: Tail | None
-    ttft: Tail | None
-    tpot: Tail | None
-    dropped: Estimate
     served_qps: float
     use: dict[str, float]
-    in_system: float
-    little_error: float
-    little_ok: bool
-    tight: bool
-    requests: int
-    replications: int
-    level: float
-    events: int
-    engine: str
     seed: int
     message: str
+    latency: Tail | None = None
+    ttft: Tail | None = None
+    tpot: Tail | None = None
+    dropped: Estimate = _NOBODY
+    in_system: float = math.inf
+    little_error: float = math.nan
+    little_ok: bool = False
+    tight: bool = False
+    requests: int = 0
+    replications: int = 0
+    level: float = LEVEL
+    events: int = 0
+    engine: str = "none"
     notes: tuple[str, ...] = ()
     samples: NDArray[np.float64] | None = None
     passed: Tail | None = None
@@ -206,40 +207,14 @@ def _rush(arrivals: Diurnal, top: Capacity) -> str:
 
 def _overload(qps: float, rho: float, top: Capacity, seed: int, text: str) -> LoadReport:
     use = {name: min(1.0, seconds * top.qps) for name, seconds in top.busy_s.items()}
-    return LoadReport(
-        qps=qps,
-        rho=rho,
-        capacity=top,
-        stable=False,
-        latency=None,
-        ttft=None,
-        tpot=None,
-        dropped=Estimate(0.0, 0.0, 0.0),
-        served_qps=top.qps,
-        use=use,
-        in_system=math.inf,
-        little_error=math.nan,
-        little_ok=False,
-        tight=False,
-        requests=0,
-        replications=0,
-        level=LEVEL,
-        events=0,
-        engine="none",
-        seed=seed,
-        message=text,
-    )
-
-
-def _batches(sample: NDArray[np.float64], count: int) -> list[NDArray[np.float64]]:
-    """Consecutive batches of one long run. [s]"""
-    return [batch.copy() for batch in np.array_split(sample, count)]
+    return LoadReport(qps, rho, top, False, top.qps, use, seed, text)
 
 
 def _tail(parts: Iterable[NDArray[np.float64] | None], groups: int, once: bool) -> Tail | None:
+    """Of replications, or of consecutive batches of one long run. [s]"""
     samples = [part for part in parts if part is not None]
     if once and samples:
-        samples = _batches(samples[0], groups)
+        samples = [batch.copy() for batch in np.array_split(samples[0], groups)]
     return Tail.of(samples, LEVEL)
 
 
@@ -299,7 +274,6 @@ def _report(
         tight=tight,
         requests=len(runs) * length,
         replications=len(runs),
-        level=LEVEL,
         events=sum(r.events for r in runs),
         engine=runs[0].engine,
         seed=seed,
@@ -360,54 +334,3 @@ def latency_curve(
         if until is not None and until(report):
             break
     return tuple(reports)
-
-
-@dataclass(frozen=True, eq=False)
-class RequestTimeline:
-    """A window of requests on their way. [s]
-
-    ``came``, ``start`` and ``left`` are by station: when a request joined its queue, when its service began, when its
-    answer was out; nan where it never got there. A decoder has no stations but ``first``, its first token. ``wires``
-    are the stations that only carry.
-    """
-
-    arrive: NDArray[np.float64]
-    came: dict[str, NDArray[np.float64]]
-    start: dict[str, NDArray[np.float64]]
-    left: dict[str, NDArray[np.float64]]
-    first: NDArray[np.float64] | None
-    finish: NDArray[np.float64]
-    size: NDArray[np.int64]
-    wires: frozenset[str] = frozenset()
-
-
-def timeline(
-    system: TandemQueue | DecoderServer,
-    arrivals: Arrivals,
-    *,
-    sizes: Sizes = _ONE,
-    outputs: Sizes = _ONE,
-    after: int = 2_000,
-    show: int = 200,
-    seed: int = 0,
-) -> RequestTimeline:
-    """The ``show`` requests that follow the first ``after``, from the event engine."""
-    n = whole("after", after, 0) + whole("show", show)
-    drain = n + 4 * show  # later requests share their batches and servers
-    arrive = arrivals.times(drain, seed, 0)
-    size = sizes.draw(drain, seed, SIZE_STREAM, 0)
-    window = slice(after, n)
-    if isinstance(system, DecoderServer):
-        raw = run_decoder(system, arrive, size, outputs.draw(drain, seed, OUTPUT_STREAM, 0))
-        assert raw.first is not None
-        return RequestTimeline(arrive[window], {}, {}, {}, raw.first[window], raw.finish[window], size[window])
-    raw = run_stations(system, arrive, size, seed=seed, events_only=True, traced=True)
-    assert raw.start is not None
-    assert raw.came is not None
-    names = [station.name for station in system.stations]
-    came, start = ({name: rows[i, window] for i, name in enumerate(names)} for rows in (raw.came, raw.start))
-    hops = [*(station.hop_s for station in system.stations[1:]), system.return_s]
-    ends = [*(came[name] for name in names[1:]), raw.finish[window]]
-    left = {name: end - hop for name, end, hop in zip(names, ends, hops, strict=True)}
-    wires = frozenset(station.name for station in system.stations if station.wire)
-    return RequestTimeline(arrive[window], came, start, left, None, raw.finish[window], size[window], wires)

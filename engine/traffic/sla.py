@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Any
 
 from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
@@ -132,17 +133,9 @@ def max_qps(
     top = capacity(system, sizes, outputs, seed)
     # a finite buffer has a steady state above capacity too, so look there as well
     reach = min(2.0, 0.999 * top.breaks_qps / top.qps)
-    scanned = latency_curve(
-        system,
-        arrivals,
-        sizes=sizes,
-        outputs=outputs,
-        points=_BRACKET_POINTS,
-        high=reach,
-        requests=requests,
-        seed=seed,
-        executor=executor,
-    )
+    common: dict[str, Any] = {"sizes": sizes, "outputs": outputs, "requests": requests, "seed": seed}
+    common["executor"] = executor
+    scanned = latency_curve(system, arrivals, points=_BRACKET_POINTS, high=reach, **common)
     by_rate = {report.qps: report for report in scanned}
     passing = [i for i, report in enumerate(scanned) if sla.met(report)]
     if not passing:
@@ -159,16 +152,7 @@ def max_qps(
     above = scanned[passing[-1] + 1] if passing[-1] + 1 < len(scanned) else None
     steps = 0
     while above is not None and above.qps - best.qps > precision * top.qps and steps < _STEPS_MAX:
-        middle = simulate(
-            system,
-            arrivals.at(0.5 * (best.qps + above.qps)),
-            sizes=sizes,
-            outputs=outputs,
-            requests=requests,
-            seed=seed,
-            ceiling=top,
-            executor=executor,
-        )
+        middle = simulate(system, arrivals.at(0.5 * (best.qps + above.qps)), ceiling=top, **common)
         by_rate[middle.qps] = middle
         best, above = (middle, above) if sla.met(middle) else (best, middle)
         steps += 1

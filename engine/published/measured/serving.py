@@ -6,15 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from engine.cost.assemble import assemble
-from engine.cost.best_plan import make_plan
 from engine.devices.common.contract import Unsupported
 from engine.kernels.events.passes import Times
-from engine.resolve.bind import bind
 from engine.scenario import Scenario
 from engine.traffic.engines.calendar import ClosedLoop, serve
 from engine.traffic.engines.pass_times import acceptance_of, device_times
 from engine.traffic.engines.scheduler import Scheduler
+from engine.traffic.scenario_load import cache_tokens
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Uniform
 from hardware_specs.catalog import Catalog
@@ -79,27 +77,9 @@ def cache_room(scenario: Scenario, longest: int, memory: float, ranks: int, cata
 
     An estimate: a pass of a prompt of the ``longest`` [tokens], and ``memory`` the share that may be used.
     """
-    return _room(_deployed(scenario), longest, memory, ranks, catalog)
-
-
-@lru_cache(maxsize=256)
-def _room(scenario: str, longest: int, memory: float, ranks: int, catalog: Catalog) -> int | None:
-    alone = Scenario.model_validate_json(scenario)
-
-    def fits(inputs: int, **placed: object) -> list[tuple[float, float, float]]:
-        bound = bind(alone.with_(inputs=inputs, **placed), catalog)
-        parts = assemble(bound, make_plan(bound)).priced
-        return [(f.state_bytes, f.need_bytes, f.capacity_bytes) for p in parts for f in p.fits if f.required]
-
-    placed = {"devices": 1, "scheme": "single"} if ranks > 1 else {}
-    room = []
-    for (state, need, capacity), short, far in zip(
-        fits(longest), fits(1, **placed), fits(longest, **placed), strict=True
-    ):
-        each = (far[0] - short[0]) / (longest - 1)
-        if each > 0:
-            room.append(int((memory * capacity - need + state) / each))
-    return min(room) if room else None
+    alone = Scenario.model_validate_json(_deployed(scenario))
+    rank = alone.with_(devices=1, scheme="single") if ranks > 1 else None
+    return cache_tokens(alone, longest, memory, rank, catalog)
 
 
 def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catalog: Catalog) -> dict[str, float]:

@@ -20,7 +20,7 @@ from engine.resolve.bind import bind
 from engine.scenario import Scenario
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.policies import ContinuousBatching, DecoderServer
-from engine.traffic.scenario_load import cache_tokens, checked, is_decoder, priced
+from engine.traffic.scenario_load import cache_tokens, checked, is_decoder, ladder, priced
 from engine.traffic.service import TrafficError
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.plain import read_plain
@@ -176,14 +176,6 @@ def _within(total: float, attention: float, head: float) -> tuple[float, float, 
     return total, share * attention, share * head
 
 
-def _powers(least: int, most: int, factor: int) -> np.ndarray:
-    """``least``, ``factor`` times as many, ... and ``most``. [-]"""
-    steps = [least]
-    while steps[-1] * factor < most:
-        steps.append(steps[-1] * factor)
-    return np.array(steps if steps[-1] >= most else [*steps, most], float)
-
-
 def device_times(
     scenario: Scenario, budget: int, max_seqs: int, longest: int, ranks: int = 1, catalog: Catalog | None = None
 ) -> Times:
@@ -225,9 +217,9 @@ def device_times(
         return _step(scenario.with_(batch=int(sequences) * apart, inputs=before, outputs=1 + many), ranks, catalog)
 
     own = [length for length in (prompt, prompt + 1) if length <= deepest]
-    tokens = np.union1d(_powers(1, max(1, min(budget, longest * max_seqs)), 2), own[:1])
-    rows = _powers(1, max_seqs, 2)
-    contexts = np.union1d(_powers(min(16, deepest), deepest, 4), own)
+    tokens = np.union1d(ladder(min(budget, longest * max_seqs)), own[:1]).astype(float)
+    rows = np.array(ladder(max_seqs), float)
+    contexts = np.union1d(ladder(deepest, min(16, deepest), 4), own).astype(float)
     steps = np.array([[decode(n, c) for c in contexts] for n in rows])  # (rows, contexts, 3)
     made = np.arange(prompt + 1, prompt + scenario.outputs)  # contexts of the scenario's own steps
     if made.size and made[-1] <= deepest:
@@ -267,9 +259,7 @@ def acceptance_of(scenario: Scenario, catalog: Catalog | None = None) -> tuple[f
     return (float(params.get("acceptance", 0.0)),) * int(params.get("guesses", 0))
 
 
-def engine_of(
-    scenario: Scenario, scheduler: Scheduler, longest: int, requests: int, ranks: int = 1
-) -> tuple[Times, Scheduler]:
+def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: int) -> tuple[Times, Scheduler]:
     """Pass times of a scenario, and its scheduler with its replicas and the blocks that fit beside the weights.
 
     Devices that a request visits one after the other (pipeline stages) are as many replicas, each as slow as the
@@ -279,7 +269,7 @@ def engine_of(
     guesses = len(scheduler.acceptance)
     if guesses and guesses != len(acceptance_of(scenario)):
         scenario = scenario.with_(params=scenario.params | {"guesses": guesses})
-    times = device_times(scenario, scheduler.budget, min(scheduler.max_seqs, requests), longest, ranks)
+    times = device_times(scenario, scheduler.budget, min(scheduler.max_seqs, requests), longest)
     base = scenario.with_(batch=1, outputs=1)
     _, plan, lone = priced(base)
     visited = len({stage.place for stage in plan.stages}) if plan.pipelined else 1
