@@ -14,7 +14,7 @@ from math import factorial, fsum
 from engine.cost.report import Report
 from engine.evaluate import evaluate
 from engine.resolve.choices import choices, default_scenario, why_not
-from engine.scenario import Scenario, ScenarioError, make
+from engine.scenario import Scenario, ScenarioError
 from engine.scenario.fields import BY_FAMILY, GROUPS
 from engine.sweep.goals import FIGURES
 from hardware_specs.catalog import Catalog
@@ -47,7 +47,7 @@ def _between(
     groups |= {"workload", "hardware"} if _BOTH in groups else set()
     source = {field: (other if group in groups else base) for group, fields in GROUPS.items() for field in fields}
     fields = {field: getattr(s, field) for field, s in source.items()}
-    mixed = make(base.model_dump() | {k: v.model_dump() if hasattr(v, "model_dump") else v for k, v in fields.items()})
+    mixed = base.with_(**fields)
     try:
         return evaluate(mixed, catalog, zoo)
     except ValueError:
@@ -82,7 +82,7 @@ def _between(
         if s.scheme in offered.schemes and s.devices in offered.device_counts and s.split <= len(offered.splits):
             changes |= {"scheme": s.scheme, "devices": s.devices, "split": s.split}
             break
-    return evaluate(make(mixed.model_dump() | changes), catalog, zoo)
+    return evaluate(mixed.with_(**changes), catalog, zoo)
 
 
 def _exact_shares(shares: Mapping[str, Fraction], difference: float) -> dict[str, float]:

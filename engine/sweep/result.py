@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.report import BANDED, NO_BAND
+from engine.cost.changes import moved, plain
+from engine.cost.error_bands import error_band
+from engine.cost.report import BANDED, NO_BAND, ErrorBand
+from engine.devices.common.contract import RESOURCES
 from engine.evaluate import evaluate
 from engine.kernels.search.bins import bin_edges
 from engine.resolve.bind import engine_version
 from engine.scenario import Scenario, ScenarioError, encode
-from engine.sweep.bands import band_of
 from engine.sweep.goals import FIGURES
 from engine.sweep.space import Space
 from hardware_specs.catalog import default_catalog
@@ -59,11 +61,11 @@ class Origin:
     """What made the figures of a space's designs, as exported rows end with it: the error band, then versions."""
 
     def __init__(self, space: Space) -> None:
-        self.space = space
+        self.space, self._zoo = space, space.zoo or default_zoo()
         self._versions = {
             "engine_version": engine_version(),
             "catalog_version": (space.catalog or default_catalog()).digest,
-            "zoo_version": (space.zoo or default_zoo()).digest,
+            "zoo_version": self._zoo.digest,
         }
 
     def of(self, scenario: Scenario | None, figures: Mapping[str, float | None]) -> dict[str, Any]:
@@ -71,12 +73,26 @@ class Origin:
 
         A design that is refused is None; one of which not every figure is given is evaluated.
         """
-        catalog, zoo, band = self.space.catalog, self.space.zoo, NO_BAND
-        if scenario is not None:
-            priced = figures.keys() >= set(FIGURES)
-            band = band_of(scenario, figures, catalog, zoo) if priced else evaluate(scenario, catalog, zoo).error_band
+        band = NO_BAND if scenario is None else self._band(scenario, figures)
         ends = band.ends({name: value for name, value in figures.items() if name in BANDED})
         return {"error_band": band.relative, **ends, **self._versions}
+
+    def row(self, number: int, scenario: Scenario | None, figures: Mapping[str, float | None]) -> dict[str, Any]:
+        """A design as a flat row: its number, what each axis sets, figures, token, error band, versions. [SI]"""
+        axes = {path: shown(value) for path, value in self.space.values(number).items()}
+        token = "" if scenario is None else encode(scenario)
+        return {"design": number, **axes, **figures, "token": token, **self.of(scenario, figures)}
+
+    def _band(self, scenario: Scenario, figures: Mapping[str, float | None]) -> ErrorBand:
+        catalog, zoo = self.space.catalog, self._zoo
+        if not figures.keys() >= set(FIGURES):
+            return evaluate(scenario, catalog, zoo).error_band
+        before, latency, rate = plain(scenario, catalog, zoo), figures["latency_s"], figures["throughput_per_s"]
+        if before is None or latency is None or rate is None:
+            return NO_BAND
+        limit = max(RESOURCES, key=lambda name: figures[f"{name}_s"] or 0.0)
+        network, graph = zoo.workload(scenario.workload).family, zoo.graph(scenario.workload)
+        return error_band(scenario, network, graph, before.devices, limit, moved(scenario, latency, rate, catalog, zoo))
 
 
 @dataclass(frozen=True)
@@ -96,14 +112,9 @@ class Front:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One flat row a design: number, what each axis sets, objectives, token, error band, versions."""
-        origin = Origin(self.space)
-        names = [o.figure for o in self.space.objectives]
-        for i, number in enumerate(self.numbers):
-            values = self.space.values(int(number))
-            axes = {path: shown(value) for path, value in values.items()}
-            figures = dict(zip(names, map(float, self.values[:, i]), strict=True))
-            scenario = self.space.scenario(int(number))
-            yield {"design": int(number), **axes, **figures, "token": encode(scenario), **origin.of(scenario, figures)}
+        origin, names = Origin(self.space), [o.figure for o in self.space.objectives]
+        for number, values in zip(self.numbers.tolist(), self.values.T.tolist(), strict=True):
+            yield origin.row(number, self.space.scenario(number), dict(zip(names, values, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -165,8 +165,7 @@ def sweep(
     space = space_of(space, catalog, zoo)
     space.enumerable()
     space.priced()
-    wanted = tuple(dict.fromkeys([*(o.figure for o in space.objectives), *(limit.figure for limit in space.limits)]))
-    wish = ChunkRequest(space.objectives, space.limits, space.fits, wanted, bins, top)
+    wish = ChunkRequest(space.objectives, space.limits, space.fits, bins, top)
 
     def beat(at: int, of: int) -> None:
         if cancelled is not None and cancelled():

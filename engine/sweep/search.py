@@ -15,17 +15,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from engine.devices.common.contract import Unsupported
-from engine.kernels.search.bins import BINS, count_bins
-from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
 from engine.sweep.pricing.blocks import DesignBlock, Programs, figures_of
+from engine.sweep.pricing.chunk import ChunkHints, ChunkRequest, thinned
 from engine.sweep.pricing.setting import numeric_axes
 from engine.sweep.pricing.structure import Structural
 from engine.sweep.result import Counts, Front, SweepResult
 from engine.sweep.run import CLOUD, SweepCancelled, sweep
 from engine.sweep.space import SIZES, Space, space_of
-from engine.sweep.top import Top
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
@@ -193,33 +191,29 @@ class _Tried:
 
     def result(self, cloud: int, top: int, seconds: float) -> SweepResult:
         """What a sweep hands over, of what was tried."""
-        n, counts = len(self.place), self.counts
-        cost, excess, missed = self.costs(np.arange(n))
-        refused, unfit = self.state[:n] == 2, self.state[:n] == 1
-        runs = ~refused & ~(unfit & self.space.fits)
-        kept = int((runs & ~missed.any(axis=0)).sum())
-        counts.add(n, int(refused.sum()), int(unfit.sum()), (missed & runs).sum(axis=1), kept)
+        n, space, counts = len(self.place), self.space, self.counts
         order = np.argsort(self.numbers[:n], kind="stable")
-        able = order[excess[order] == 0]
-        values = np.ascontiguousarray(cost[able].T)
-        best = Top(top, len(self.rows))
-        best.take(self.numbers[able], values)
-        front = front_mask(values) if len(able) else np.zeros(0, dtype=bool)
+        numbers, figures, state = self.numbers[order], self.figures[:, order], self.state[order]
+        wish = ChunkRequest(space.objectives, space.limits, space.fits, True, top)
+        values = np.ascontiguousarray(figures[[FIGURES.index(name) for name in wish.figures]])
+        chunk = thinned(
+            values, state == 2, state == 1, numbers.take, wish, ChunkHints(np.zeros((len(self.rows), 0)), inf)
+        )
+        counts.add(n, chunk.refused, chunk.unfit, chunk.missed, chunk.kept)
+        assert chunk.top is not None
+        assert chunk.bins is not None
         signs = self.signs[:, None]
-        bins = np.zeros((len(self.rows), BINS), dtype=np.int64)
-        for row, tally in zip(values * signs, bins, strict=True):
-            count_bins(np.ascontiguousarray(row), np.ones(len(able), dtype=bool), tally)
-        drawn = order[np.linspace(0, n - 1, min(cloud, n)).astype(np.int64)] if n else order
+        drawn = np.linspace(0, n - 1, min(cloud, n)).astype(np.int64)
         return SweepResult(
-            space=self.space,
-            front=Front(self.space, self.numbers[able][front], values[:, front] * signs),
-            top=Front(self.space, best.number, best.values * signs),
-            cloud_numbers=self.numbers[drawn],
-            cloud=self.figures[:, drawn],
-            cloud_state=self.state[drawn],
-            bins=bins,
-            counts=counts,
-            seconds=seconds,
+            space,
+            Front(space, chunk.number, chunk.values * signs),
+            Front(space, chunk.top.number, chunk.top.values * signs),
+            numbers[drawn],
+            figures[:, drawn],
+            state[drawn],
+            chunk.bins,
+            counts,
+            seconds,
         )
 
 

@@ -22,7 +22,7 @@ from engine.cost.power_and_price import unpowered
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.resolve.choices import choices, default_scenario
-from engine.scenario import NotThereError, Scenario, ScenarioError, decode, encode, make, token_in
+from engine.scenario import NotThereError, Scenario, ScenarioError, decode, encode, token_in
 from engine.scenario.fields import BY_FAMILY, FIELDS
 from engine.scenario.overrides import apply, unstated
 from engine.scenario.token import boundary, brief, deflated, pack, unpack
@@ -363,11 +363,7 @@ def _moved(base: Scenario, system: str, workload: str, catalog: Catalog | None, 
     if base.scheme in offered.schemes and base.devices in offered.device_counts and base.scheme != "split":
         fields |= {"scheme": base.scheme, "devices": base.devices}
     fields["switches"] = start.switches | {k: v for k, v in base.switches.items() if k in start.switches}
-    return make(start.model_dump() | {k: _plain(v) for k, v in fields.items()})
-
-
-def _plain(value: Any) -> Any:
-    return value.model_dump() if hasattr(value, "model_dump") else value
+    return start.with_(**fields)
 
 
 def _base(basis: Any, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
@@ -389,7 +385,7 @@ def _base(basis: Any, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
             raise ScenarioError(f"scenario: set is {brief(settings)}: a mapping of paths to values is needed")
         scenario = default_scenario(str(basis["system"]), str(basis["workload"]), catalog, zoo)
         for path, value in changes.items():
-            scenario = make(scenario.model_dump() | {path: value})
+            scenario = scenario.with_(**{path: value})
         for path, value in settings.items():
             scenario = apply(scenario, str(path), value)
         return scenario

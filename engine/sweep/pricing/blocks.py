@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import isnan, prod
+from math import isnan, nan, prod
 from typing import Any
 
 import numpy as np
 
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
-from engine.scenario import ScenarioError, encode
+from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
 from engine.sweep.pricing.program import Program
 from engine.sweep.pricing.setting import numeric_axes
 from engine.sweep.pricing.structure import Beat, Refused, Structural, Structure
 from engine.sweep.pricing.tables import program_of
-from engine.sweep.result import Origin, shown
+from engine.sweep.result import Origin
 from engine.sweep.space import Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
@@ -41,23 +41,17 @@ class DesignBlock:
 
     def numbers(self, inside: np.ndarray) -> np.ndarray:
         """Numbers in the space of designs numbered inside the block."""
-        out = np.full(inside.shape, self.first, dtype=np.int64)
-        left = inside.astype(np.int64)
-        for radix, stride in reversed(self._steps):
-            out += left % radix * stride
-            left //= radix
-        return out
+        if self.program is None or not self.strides:
+            return np.full(inside.shape, self.first, dtype=np.int64)
+        return self.first + np.array(self.strides) @ np.array(np.unravel_index(inside, self.program.radix))
 
     def inside(self, numbers: np.ndarray) -> np.ndarray:
         """Numbers inside the block of designs that lie in it, by their numbers in the space."""
-        out = np.zeros(len(numbers), dtype=np.int64)
-        for radix, stride in self._steps:
-            out = out * radix + numbers // stride % radix
-        return out
-
-    @property
-    def _steps(self) -> list[tuple[int, int]]:
-        return [] if self.program is None else list(zip(self.program.radix, self.strides, strict=True))
+        if self.program is None or not self.strides:
+            return np.zeros(len(numbers), dtype=np.int64)
+        radix = self.program.radix
+        digits = [numbers // stride % size for size, stride in zip(radix, self.strides, strict=True)]
+        return np.ravel_multi_index(digits, radix)
 
 
 class Programs:
@@ -129,11 +123,8 @@ def figures_of(space: Space, number: int, catalog: Catalog | None = None, zoo: Z
     """
     space = space.within(catalog, zoo)
     report = evaluate(space.scenario(number), space.catalog, space.zoo)
-    figures = {}
-    for name in FIGURES:
-        value = report.figure(name)
-        figures[name] = float("nan") if value is None else float(value)
-    return figures | {"fits": report.fits}
+    values = {name: report.figure(name) for name in FIGURES}
+    return {name: nan if value is None else value for name, value in values.items()} | {"fits": report.fits}
 
 
 def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Iterator[dict[str, Any]]:
@@ -147,15 +138,8 @@ def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = N
     space = space.within(catalog, zoo)
     origin = Origin(space)
     values, bad, unfit = price(space)
-    for number in range(space.size):
-        numbers = (None if isnan(v) else v for v in map(float, values[:, number]))
-        figures = dict(zip(FIGURES, numbers, strict=True))
+    for number, row in enumerate(values.T.tolist()):
         scenario = None if bad[number] else space.scenario(number)
-        yield {
-            "design": number,
-            **{path: shown(value) for path, value in space.values(number).items()},
-            **figures,
-            "fits": None if scenario is None else not unfit[number],
-            "token": "" if scenario is None else encode(scenario),
-            **origin.of(scenario, figures),
-        }
+        figures = {name: None if isnan(value) else value for name, value in zip(FIGURES, row, strict=True)}
+        fits = None if scenario is None else bool(not unfit[number])
+        yield origin.row(number, scenario, figures | {"fits": fits})

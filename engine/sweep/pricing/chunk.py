@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -39,9 +40,13 @@ class ChunkRequest:
     objectives: tuple[Objective, ...]
     limits: tuple[Limit, ...]
     fits: bool
-    figures: tuple[str, ...]  # objectives, then figures of limits
     bins: bool
     top: int  # designs to keep with the best first objective
+
+    @cached_property
+    def figures(self) -> tuple[str, ...]:
+        """Objectives, then figures of limits."""
+        return tuple(dict.fromkeys(goal.figure for goal in (*self.objectives, *self.limits)))
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,10 @@ def price_chunk(
     is priced once, in all figures.
     """
     block = of if isinstance(of, DesignBlock) else _block(of)
-    k, n, missed = len(wish.objectives), hi - lo, np.zeros(len(wish.limits), dtype=np.int64)
+    n = hi - lo
     if block.program is None:
-        return ChunkResult(np.zeros((k, 0)), n, missed, refused=n)
+        missed = np.zeros(len(wish.limits), dtype=np.int64)
+        return ChunkResult(np.zeros((len(wish.objectives), 0)), n, missed, refused=n)
     drawn = None
     if len(picks) == n:
         drawn = block.program.fill(lo, hi, FIGURES)
@@ -87,6 +93,23 @@ def price_chunk(
     else:
         values, refused, unfit = block.program.fill(lo, hi, wish.figures)
         drawn = block.program.fill_at(picks, FIGURES) if len(picks) else None
+    result = thinned(values, refused, unfit, lambda at: block.numbers(at + lo), wish, known)
+    return replace(result, drawn=drawn)
+
+
+def thinned(
+    values: np.ndarray,
+    refused: np.ndarray,
+    unfit: np.ndarray,
+    numbers: Callable[[np.ndarray], np.ndarray],
+    wish: ChunkRequest,
+    known: ChunkHints,
+) -> ChunkResult:
+    """Priced designs (figures of ``wish``, n): counted, and those kept that nothing known dominates, and the best.
+
+    ``numbers``: places -> numbers in the space. The values are taken apart on the way.
+    """
+    k, n, missed = len(wish.objectives), len(refused), np.zeros(len(wish.limits), dtype=np.int64)
     counts, bins = np.zeros(3, dtype=np.int64), np.zeros((k if wish.bins else 0, BINS), dtype=np.int64)
     at, best = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     candidates, good = sift(
@@ -109,9 +132,9 @@ def price_chunk(
     at, best = at[:candidates], best[:good]
     front = at[front_mask(values[:k].take(at, axis=1))] if candidates else at
     top = Top(wish.top, k)
-    top.take(block.numbers(best + lo), values[:k].take(best, axis=1))
-    costs, numbers = values[:k].take(front, axis=1), block.numbers(front + lo)
-    return ChunkResult(costs, n, missed, numbers, *counts.tolist(), bins if wish.bins else None, drawn, top)
+    top.take(numbers(best), values[:k].take(best, axis=1))
+    costs = values[:k].take(front, axis=1)
+    return ChunkResult(costs, n, missed, numbers(front), *counts.tolist(), bins=bins if wish.bins else None, top=top)
 
 
 def killers_of(values: np.ndarray) -> np.ndarray:
