@@ -166,8 +166,8 @@ def test_it_is_offered_where_tables_are_dealt_out_and_refused_in_a_sentence_else
     of = field("host_tables")
     assert choices(DLRM).of(of)[:3] == ("none", "by-capacity", "5%")
     for scenario, sentence in (
-        (DLRM.with_(host_tables="37%"), "host_tables is '37%': by-capacity, 5%, 10%"),
-        (DLRM.with_(scheme="replicas", host_tables="10%"), "as the scheme is 'replicas', not 'tables'"),
+        (DLRM.with_(host_tables="37%"), "host_tables is '37%'; allowed: none, by-capacity, 5%, 10%"),
+        (DLRM.with_(scheme="replicas", host_tables="10%"), "as the scheme is 'replicas', not tables"),
         (default_scenario("fb-node", "resnet50", host_tables="10%"), "allowed here: none"),
         (default_scenario("h100-sxm", "dlrm-rmc1", host_tables="10%"), "has no price for another one"),
     ):
