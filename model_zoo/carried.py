@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from model_zoo.families import FAMILIES, built
-from model_zoo.schema import CARRIED, LONGEST_CARRIED, Number, Request, Workload, WorkloadError
+from model_zoo.schema import CARRIED, LONGEST_CARRIED, Number, Request, Workload, WorkloadError, complaint
 
 _MOST = 16_384  # bytes that an id unpacks to
 _WORDS = (
@@ -96,6 +96,4 @@ def _workload(
             request=request,
         )
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])[:80]
-        raise WorkloadError(f"a network in a link: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise WorkloadError(f"a network in a link: {complaint(error)}") from None

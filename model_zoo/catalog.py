@@ -19,7 +19,7 @@ from model_zoo.importers.huggingface import read_config_file
 from model_zoo.importers.onnx.process import ImportProcess
 from model_zoo.ops import Graph
 from model_zoo.plain import read_plain
-from model_zoo.schema import Workload, WorkloadError
+from model_zoo.schema import Workload, WorkloadError, complaint
 
 _ROOT = Path(__file__).resolve().parent / "workloads"
 _SUFFIXES = (".yaml", ".onnx", ".json")  # of a user's own networks
@@ -31,9 +31,7 @@ def read_workload(path: Path) -> Workload:
     try:
         workload = Workload.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "document"
-        raise WorkloadError(f"{path.name}: {field}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise WorkloadError(f"{path.name}: {complaint(error)}") from None
     if workload.id != path.stem:
         raise WorkloadError(f"{path.name}: id is {workload.id!r}; it must equal the file's name {path.stem!r}")
     if workload.family not in FAMILIES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
 CARRIED, LONGEST_CARRIED = "net.", 1600  # how the id of a network begins that travels in its link; characters
@@ -23,6 +23,13 @@ class WorkloadError(ValueError):
         """The sentence on one line; what no terminal or page should be sent becomes question marks."""
         text = str(sentence)
         super().__init__(text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text))
+
+
+def complaint(error: ValidationError) -> str:
+    """The first thing that is wrong with a workload's data: the field and why it is refused."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(map(str, first["loc"]))[:80] or "document"
+    return f"{field}: {first['msg'].removeprefix('Value error, ')}"
 
 
 class Record(BaseModel):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,15 +32,31 @@ _TOP = (
 )
 _EXPERT_FFN = ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size", "expert_hidden_dim")
 _BIASES = (
-    "attention_bias",
-    "use_qkv_bias",
-    "qkv_bias",
-    "add_qkv_bias",
-    "use_bias",
-    "bias",
-    "add_bias_linear",
-    "include_bias",
-)
+    "attention_bias", "use_qkv_bias", "qkv_bias", "add_qkv_bias", "use_bias", "bias", "add_bias_linear", "include_bias",
+)  # fmt: skip
+_WIDEST = 1_048_576  # elements of a layer
+
+
+class _Reader:
+    """A configuration of an architecture `kind`, and the parameters found in it so far."""
+
+    def __init__(self, keys: Keys, kind: str) -> None:
+        self.keys, self.kind = keys, kind
+        self.fields: Found = {}
+
+    def put(self, name: str, value: Any, key: str = "") -> None:
+        """A parameter's value, and the key that says so: the last one read where none is given."""
+        self.fields[name] = (value, key or self.keys.last or "model_type")
+
+    def take(self, name: str, *keys: str, default: int | None = None, low: int = 1, high: int = 65536) -> int:
+        """A parameter that is the whole number under one of those keys."""
+        value = self.keys.whole(*keys, default=default, low=low, high=high)
+        self.put(name, value)
+        return value
+
+    def value(self, name: str) -> Any:
+        """A parameter's value so far; empty text where it has none."""
+        return self.fields.get(name, ("", ""))[0]
 
 
 @cache
@@ -73,43 +88,37 @@ def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Found, list[str]]:
 
     WorkloadError in one sentence that names the key.
     """
-    own = architecture(kind)
-    fields: Found = {}
-
-    def put(name: str, value: Any, key: str) -> None:
-        fields[name] = (value, key or keys.last or "model_type")
-
+    own, reader = architecture(kind), _Reader(keys, kind)
     _refuse(keys)
     for name, value in own.items():
         if name not in ("tied", "encoder", "mixers"):
-            put(name, value, "model_type")
-    layers = keys.whole(*(reversed(_LAYERS) if "encoder" in own else _LAYERS), low=1, high=4096)
-    put("layers", layers, keys.last)
-    put("hidden", keys.whole(*_WIDTH, low=1, high=1_048_576), keys.last)
-    put("vocab", keys.whole("vocab_size", "padded_vocab_size", low=1, high=2**31), keys.last)
-    _attention(keys, kind, put, fields)
-    _position(keys, kind, fields, put)
-    _feed_forward(keys, kind, layers, own, put, fields)
+            reader.put(name, value, "model_type")
+    layers = reader.take("layers", *(reversed(_LAYERS) if "encoder" in own else _LAYERS), high=4096)
+    reader.take("hidden", *_WIDTH, high=_WIDEST)
+    reader.take("vocab", "vocab_size", "padded_vocab_size", high=2**31)
+    _attention(reader)
+    _position(reader)
+    _feed_forward(reader, layers, own)
     mixers, mixer_key = mixers_of(keys, layers, kind, own.get("mixers", ""))
     if pattern := keys.text("hybrid_override_pattern"):
         mixers, feeds = _pattern(keys, pattern, layers)
-        put("feeds", shortest(feeds, layers), keys.last)
+        reader.put("feeds", shortest(feeds, layers))
     elif set(mixers) <= {"m", "s"} and kind in _BARE:
-        put("feeds", "n", "model_type")
-    put("mixers", shortest(mixers, layers), mixer_key or keys.last)
+        reader.put("feeds", "n", "model_type")
+    reader.put("mixers", shortest(mixers, layers), mixer_key)
     if kind in ("nemotron-nas", "deci"):
-        _blocks(keys, layers, put, fields)
+        _blocks(reader, layers)
     if narrow := keys.whole("swa_num_key_value_heads", default=0, low=1, high=65536):  # MiMo: of windowed layers
-        wide = fields["kv_heads"][0]
-        put("kv_heads", [narrow if letter == "w" else wide for letter in mixers[:layers]], "swa_num_key_value_heads")
-    _mixing(keys, kind, set(mixers), put, fields)
+        wide = reader.value("kv_heads")
+        reader.put("kv_heads", [narrow if letter == "w" else wide for letter in mixers[:layers]])
+    _mixing(reader, set(mixers))
     tied = _tied(keys, outside, own)
-    if fields.get("lm_head", ("", ""))[0] != "own-bias":
-        put("lm_head", "tied" if tied else "own", keys.last or "tie_word_embeddings")
-    notes = _guessing(keys, outside, put)
+    if reader.value("lm_head") != "own-bias":
+        reader.put("lm_head", "tied" if tied else "own", keys.last or "tie_word_embeddings")
+    notes = _guessing(reader, outside)
     plain = {"mixers": "f"}
-    fields = {name: entry for name, entry in fields.items() if entry[0] not in (0, "", None, plain.get(name))}
-    return fields, notes
+    found = {name: entry for name, entry in reader.fields.items() if entry[0] not in (0, "", None, plain.get(name))}
+    return found, notes
 
 
 def _tied(keys: Keys, outside: Keys, own: dict[str, Any]) -> bool:
@@ -127,7 +136,6 @@ _SAME = {
 }
 """Keys that tell of a second width, which must be the first."""
 _BARE = ("mamba", "mamba2", "falcon_mamba")  # no attention and nothing after it
-Put = Callable[[str, Any, str], None]
 
 
 def _refuse(keys: Keys) -> None:
@@ -142,42 +150,42 @@ def _refuse(keys: Keys) -> None:
             raise WorkloadError(f"key {name!r} is {str(value)[:60]} beside {same!r} {keys.data[same]}: not understood")
 
 
-def _attention(keys: Keys, kind: str, put: Put, fields: Found) -> None:
+def _attention(reader: _Reader) -> None:
+    keys, kind = reader.keys, reader.kind
     if kind in _BARE:
-        put("heads", 1, "model_type")
+        reader.put("heads", 1, "model_type")
         return
-    heads = keys.whole(*_HEADS, low=1, high=65536)
-    width, key = fields["hidden"][0], keys.last
-    put("heads", heads, key)
-    _biases(keys, kind, put, fields)
-    rank = keys.whole("kv_lora_rank", default=0, low=1, high=65536)
-    if rank:
-        _latent(keys, rank, put)
+    heads, width = reader.take("heads", *_HEADS), reader.value("hidden")
+    key = keys.last
+    _biases(reader)
+    if keys.whole("kv_lora_rank", default=0, low=1, high=65536):
+        _latent(reader)
         return
     head = keys.whole("head_dim", "kv_channels", "attention_head_dim", "d_kv", default=0, low=1, high=65536)
     if head:
-        put("head_dim", head, keys.last)
+        reader.put("head_dim", head)
     elif width % heads:
         raise WorkloadError(f"key {key!r} is {heads}; it must divide the {width} of 'hidden_size', or 'head_dim' says")
-    if kv := _kv_heads(keys, kind, heads, put):
+    if kv := _kv_heads(reader, heads):
         if heads % kv:
             raise WorkloadError(f"key {keys.last!r} is {kv}; it must divide the {heads} heads")
-        put("kv_heads", kv, keys.last)
+        reader.put("kv_heads", kv)
     v = keys.whole("v_head_dim", default=0, low=1, high=65536)
     if v and v != head:
-        put("v_dim", v, keys.last)
+        reader.put("v_dim", v)
     norm = keys.raw("use_qk_norm", "qk_norm", "qk_layernorm", "add_qk_norm")
     if isinstance(norm, bool) and not kind.startswith("llama4"):  # of Llama 4 it has no scales
         key = keys.last
-        full = "layer" in keys.text("qk_norm_type") or fields.get("head_norm", ("",))[0] == "rms-full"
-        put("head_norm", ("rms-full" if full else "rms") if norm else "no", key)
+        full = "layer" in keys.text("qk_norm_type") or reader.value("head_norm") == "rms-full"
+        reader.put("head_norm", ("rms-full" if full else "rms") if norm else "no", key)
 
 
-def _kv_heads(keys: Keys, kind: str, heads: int, put: Put) -> int:
+def _kv_heads(reader: _Reader, heads: int) -> int:
     """Heads of keys and values; 0 where nothing says that they are fewer."""
-    if kind == "falcon":
+    keys = reader.keys
+    if reader.kind == "falcon":
         if keys.flag("parallel_attn", default=True):
-            put("block", "parallel", "parallel_attn")
+            reader.put("block", "parallel", "parallel_attn")
         if keys.flag("new_decoder_architecture"):
             return keys.whole("num_kv_heads", "n_head_kv", default=heads, low=1, high=65536)
         return 1 if keys.flag("multi_query", default=True) else heads
@@ -188,24 +196,24 @@ def _kv_heads(keys: Keys, kind: str, heads: int, put: Put) -> int:
     return keys.whole("num_key_value_heads", "num_kv_heads", "n_kv_heads", default=0, low=1, high=65536)
 
 
-def _latent(keys: Keys, rank: int, put: Put) -> None:
-    put("kv_rank", rank, "kv_lora_rank")
-    put("q_rank", keys.whole("q_lora_rank", default=0, low=1, high=65536), "q_lora_rank")
-    put("head_dim", keys.whole("qk_nope_head_dim", low=1, high=65536), "qk_nope_head_dim")
-    put("rope_dim", keys.whole("qk_rope_head_dim", default=0, high=65536), "qk_rope_head_dim")
-    put("v_dim", keys.whole("v_head_dim", low=1, high=65536), "v_head_dim")
-    keys.raw("num_key_value_heads")
-    if keys.whole("index_topk", default=0, low=1, high=2**31):
-        put("index_top_k", keys.whole("index_topk"), "index_topk")
-        put("index_heads", keys.whole("index_n_heads", low=1, high=65536), "index_n_heads")
-        put("index_dim", keys.whole("index_head_dim", low=1, high=65536), "index_head_dim")
+def _latent(reader: _Reader) -> None:
+    reader.take("kv_rank", "kv_lora_rank")
+    reader.take("q_rank", "q_lora_rank", default=0)
+    reader.take("head_dim", "qk_nope_head_dim")
+    reader.take("rope_dim", "qk_rope_head_dim", default=0, low=0)
+    reader.take("v_dim", "v_head_dim")
+    reader.keys.raw("num_key_value_heads")
+    if reader.keys.whole("index_topk", default=0, low=1, high=2**31):
+        reader.take("index_top_k", "index_topk", high=2**31)
+        reader.take("index_heads", "index_n_heads")
+        reader.take("index_dim", "index_head_dim")
 
 
-def _biases(keys: Keys, kind: str, put: Put, fields: Found) -> None:
+def _biases(reader: _Reader) -> None:
     """Which products have a bias: the architecture's, or what the configuration says of attention and of the rest."""
-    if fields.get("bias", ("",))[0] in ("all", "feed-forward"):
-        for name in _BIASES:
-            keys.raw(name)
+    keys, kind = reader.keys, reader.kind
+    if reader.value("bias") in ("all", "feed-forward"):
+        keys.raw(*_BIASES)
         return
     if kind in ("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "mimo", "glm", "qwen2_vl_text", "qwen2_5_vl_text"):
         keys.raw("attention_bias", "qkv_bias")
@@ -214,104 +222,83 @@ def _biases(keys: Keys, kind: str, put: Put, fields: Found) -> None:
     attention = bool(biases) if isinstance(biases, bool | int) else False
     where = keys.last
     rest = keys.flag("mlp_bias", "use_mlp_bias", "ffn_bias")
-    only_keys = kind in (
-        "glm4_moe",
-        "glm4",
-        "glm4v",
-        "glm4v_moe",
-        "chatglm",
-        "glm4v_text",
-        "glm4v_moe_text",
-        "internlm2",
-    )
+    only_keys = kind in ("chatglm", "internlm2") or (kind.startswith("glm4") and kind != "glm4_moe_lite")
     word = "all" if attention and rest else "feed-forward" if rest else "attention" if attention else "none"
-    put("bias", "qkv" if word == "attention" and only_keys else word, where or "model_type")
+    reader.put("bias", "qkv" if word == "attention" and only_keys else word, where or "model_type")
 
 
-def _position(keys: Keys, kind: str, fields: Found, put: Put) -> None:
-    if "position" not in fields:
+def _position(reader: _Reader) -> None:
+    keys, kind = reader.keys, reader.kind
+    if not reader.value("position"):
         alibi = keys.flag("alibi", "use_alibi")
-        put("position", "none" if alibi or kind in _BARE else "rotary", "model_type")
-    if fields["position"][0] == "learned":
-        rows = keys.whole("max_position_embeddings", "n_positions", "n_ctx", "max_target_positions", low=1, high=2**31)
-        put("context", rows + 2 * (kind in ("opt", "bart", "mbart")), keys.last)
-    if "norm" not in fields:
-        put("norm", "rms" if keys.flag("rmsnorm", default=True) else "layer", "model_type")
+        reader.put("position", "none" if alibi or kind in _BARE else "rotary", "model_type")
+    if reader.value("position") == "learned":
+        places = "max_position_embeddings", "n_positions", "n_ctx", "max_target_positions"
+        reader.put("context", keys.whole(*places, low=1, high=2**31) + 2 * (kind in ("opt", "bart", "mbart")))
+    if not reader.value("norm"):
+        reader.put("norm", "rms" if keys.flag("rmsnorm", default=True) else "layer", "model_type")
     if kind in ("gpt_neox", "stablelm") and keys.flag("use_parallel_residual", default=kind == "gpt_neox"):
-        put("block", "parallel", "use_parallel_residual")
+        reader.put("block", "parallel", "use_parallel_residual")
 
 
-def _feed_forward(keys: Keys, kind: str, layers: int, own: dict[str, Any], put: Put, fields: Found) -> None:
-    act = keys.text(
-        "hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "feed_forward_proj", "act_fn"
-    )
-    key = keys.last
-    form = own.get("feed_forward", "gated")
+def _feed_forward(reader: _Reader, layers: int, own: dict[str, Any]) -> None:
+    keys, kind = reader.keys, reader.kind
+    acts = "hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "feed_forward_proj", "act_fn"
+    act, form = keys.text(*acts), own.get("feed_forward", "gated")
     if form == "gated" and act.startswith(("gelu", "gated-gelu")):
         form = "gated-gelu"
     if act in ("relu2", "relu_squared", "squared_relu"):
         form = "relu2"
     if kind in ("t5", "mt5", "umt5") and act.startswith("gated"):
         form = "gated-gelu"
-    put("feed_forward", form, key if act else "model_type")
+    reader.put("feed_forward", form, keys.last if act else "model_type")
     config = keys.under("ffn_config")
     experts_keys = config or keys
     experts = experts_keys.whole(*_EXPERTS, default=0, low=0, high=65536)
     experts, said_experts = (experts if experts > 1 else 0), experts_keys.last
-    dense = 0 if kind in _BARE else keys.whole(*_FFN, default=0, low=1, high=1_048_576)
+    dense = 0 if kind in _BARE else keys.whole(*_FFN, default=0, low=1, high=_WIDEST)
     dense_key = keys.last
     if not experts:
         if not dense and config is not None:
-            dense = config.whole("ffn_hidden_size", default=0, low=1, high=1_048_576)
+            dense = config.whole("ffn_hidden_size", default=0, low=1, high=_WIDEST)
         if kind == "mpt":
-            dense = keys.whole("expansion_ratio", default=4, low=1, high=64) * fields["hidden"][0]
-        put("ffn", dense, dense_key or keys.last)
+            dense = keys.whole("expansion_ratio", default=4, low=1, high=64) * reader.value("hidden")
+        reader.put("ffn", dense, dense_key)
         keys.raw(*_TOP)
         return
-    put("experts", experts, said_experts)
+    reader.put("experts", experts, said_experts)
     top = experts_keys.whole(*_TOP, low=1, high=65536)
     if top > experts:
         raise WorkloadError(f"key {experts_keys.last!r} is {top}; between 1 and the {experts} experts are allowed")
-    put("top_k", top, experts_keys.last)
-    width = experts_keys.whole(*_EXPERT_FFN, "ffn_hidden_size", default=0, low=1, high=1_048_576)
-    put("ffn", width or dense, experts_keys.last if width else dense_key)
+    reader.put("top_k", top, experts_keys.last)
+    width = experts_keys.whole(*_EXPERT_FFN, "ffn_hidden_size", default=0, low=1, high=_WIDEST)
+    reader.put("ffn", width or dense, experts_keys.last if width else dense_key)
     feeds, first, where = feeds_of(keys, layers, kind, experts)
-    put("feeds", "" if set(feeds) == {"e"} else shortest(feeds, layers), where)
-    put("dense_layers", first, where)
+    reader.put("feeds", "" if set(feeds) == {"e"} else shortest(feeds, layers), where)
+    reader.put("dense_layers", first, where)
     if first or "d" in feeds:
-        mlp = keys.whole(
-            "intermediate_size_mlp",
-            "dense_intermediate_size",
-            "prefix_dense_intermediate_size",
-            default=dense,
-            high=1_048_576,
-        )
-        put("dense_ffn", mlp, keys.last or dense_key)
-    _shared(keys, kind, width or dense, put)
-    if inner := keys.whole("moe_latent_size", default=0, low=1, high=1_048_576):
-        put("expert_width", inner, "moe_latent_size")
+        names = "intermediate_size_mlp", "dense_intermediate_size", "prefix_dense_intermediate_size"
+        reader.put("dense_ffn", keys.whole(*names, default=dense, high=_WIDEST), keys.last or dense_key)
+    _shared(reader, width or dense)
+    reader.take("expert_width", "moe_latent_size", default=0, high=_WIDEST)
 
 
-def _shared(keys: Keys, kind: str, width: int, put: Put) -> None:
+def _shared(reader: _Reader, width: int) -> None:
     """Width of the experts that every token passes."""
-    wide = keys.whole(
-        "shared_expert_intermediate_size",
-        "shared_intermediate_size",
-        "moe_shared_expert_intermediate_size",
-        default=0,
-        high=1_048_576,
-    )
+    keys, kind = reader.keys, reader.kind
+    names = "shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size"
+    wide = keys.whole(*names, default=0, high=_WIDEST)
     key = keys.last
     count = keys.raw("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
     count = count[0] if isinstance(count, list) and count else count
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= 65536):
         raise keys.refuse(count, "a whole number from 0 to 65536 is allowed")
     if wide:
-        put("shared_ffn", wide * (count if kind.startswith(("nemotron", "bailing")) and count else 1), key)
+        reader.put("shared_ffn", wide * (count if kind.startswith(("nemotron", "bailing")) and count else 1), key)
     elif count:
-        put("shared_ffn", count * width, keys.last)
+        reader.put("shared_ffn", count * width)
     elif kind.startswith("llama4"):
-        put("shared_ffn", width, "model_type")
+        reader.put("shared_ffn", width, "model_type")
 
 
 def _pattern(keys: Keys, pattern: str, layers: int) -> tuple[str, str]:
@@ -324,107 +311,84 @@ def _pattern(keys: Keys, pattern: str, layers: int) -> tuple[str, str]:
     return "".join(mixers[letter] for letter in pattern), "".join(feeds[letter] for letter in pattern)
 
 
-def _blocks(keys: Keys, layers: int, put: Put, fields: Found) -> None:
+def _blocks(reader: _Reader, layers: int) -> None:
     """Nemotron-NAS: each layer with as many key heads, and as wide a feed-forward, as a search left it."""
+    keys = reader.keys
     listed = keys.listed("block_configs")
     if len(listed) != layers:
         raise keys.refuse(f"{len(listed)} entries", f"one entry for each of the {layers} layers is needed")
-    heads, width = fields["heads"][0], fields["hidden"][0]
+    heads, width = reader.value("heads"), reader.value("hidden")
     mixers, kv_heads, ffn = "", [], []
-    for i, kind_name in enumerate(listed):
-        block = Keys(kind_name if isinstance(kind_name, dict) else {}, f"block_configs[{i}].")
+    for i, entry in enumerate(listed):
+        block = Keys(entry if isinstance(entry, dict) else {}, f"block_configs[{i}].")
         attention, feed = (block.under(name) or Keys({}) for name in ("attention", "ffn"))
         skip = attention.flag("no_op") or attention.flag("replace_with_linear")
         group = attention.whole("n_heads_in_group", default=1, low=1, high=heads)
         mixers += "n" if skip else "f"
         kv_heads.append(max(1, heads // group))
         wide = 2 * feed.number("ffn_mult", default=0.0, low=0, high=1024) * width / 3
-        wide = feed.whole("intermediate_size", default=-(-int(wide) // 256) * 256, high=1_048_576)
+        wide = feed.whole("intermediate_size", default=-(-int(wide) // 256) * 256, high=_WIDEST)
         ffn.append(0 if feed.flag("no_op") else wide)
-    put("mixers", shortest(mixers, layers), "block_configs")
-    put("kv_heads", kv_heads, "block_configs")
-    put("ffn", ffn, "block_configs")
+    for name, value in (("mixers", shortest(mixers, layers)), ("kv_heads", kv_heads), ("ffn", ffn)):
+        reader.put(name, value, "block_configs")
 
 
-def _mixing(keys: Keys, kind: str, letters: set[str], put: Put, fields: Found) -> None:
+def _mixing(reader: _Reader, letters: set[str]) -> None:
     """What layers of those letters need beside heads."""
+    keys, kind, width = reader.keys, reader.kind, reader.value("hidden")
     if "w" in letters:
-        put("window", keys.whole("sliding_window", "sliding_window_size", low=1, high=2**31), keys.last)
+        reader.take("window", "sliding_window", "sliding_window_size", high=2**31)
     if "c" in letters:
-        put("chunk", keys.whole("attention_chunk_size", default=8192, low=1, high=2**31), "attention_chunk_size")
+        reader.put("chunk", keys.whole("attention_chunk_size", default=8192, low=1, high=2**31), "attention_chunk_size")
     if "d" in letters:
-        _delta(keys, put)
+        _delta(reader)
     if "m" in letters:
-        groups = keys.whole("n_groups", "mamba_n_groups", "mamba_ngroups", default=1, low=1, high=65536)
-        put("ssm_groups", groups, keys.last)
-        width = fields["hidden"][0]
+        reader.take("ssm_groups", "n_groups", "mamba_n_groups", "mamba_ngroups", default=1)
         inner = int(keys.number("mamba_expand", "expand", default=2.0, low=0.01, high=64) * width)
-        head = keys.whole(
-            "mamba_head_dim",
-            "mamba_d_head",
-            "mamba_headdim",
-            *(("head_dim",) if kind == "mamba2" else ()),
-            default=64,
-            low=1,
-            high=65536,
+        own = (("head_dim",), ("num_heads",)) if kind == "mamba2" else ((), ())
+        head = reader.take("ssm_dim", "mamba_head_dim", "mamba_d_head", "mamba_headdim", *own[0], default=64)
+        names = "mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *own[1]
+        reader.put(
+            "ssm_heads", keys.whole(*names, default=inner // head, low=1, high=65536), keys.last or "mamba_expand"
         )
-        put("ssm_dim", head, keys.last)
-        names = ("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *(("num_heads",) if kind == "mamba2" else ()))
-        put("ssm_heads", keys.whole(*names, default=inner // head, low=1, high=65536), keys.last or "mamba_expand")
     if "s" in letters:
-        width = fields["hidden"][0]
         inner = keys.whole("intermediate_size", default=0, low=1) if kind != "jamba" else 0
         factor = keys.number("mamba_expand", "expand", default=2.0, low=0.01, high=64)
-        put("ssm_dim", inner or int(factor * width), keys.last or "expand")
+        reader.put("ssm_dim", inner or int(factor * width), keys.last or "expand")
         rank = keys.raw("mamba_dt_rank", "time_step_rank")
-        put("ssm_rank", rank if isinstance(rank, int) and not isinstance(rank, bool) else -(-width // 16), keys.last)
+        reader.put("ssm_rank", rank if isinstance(rank, int) and not isinstance(rank, bool) else -(-width // 16))
     if letters & {"m", "s"}:
-        put(
-            "ssm_state",
-            keys.whole(
-                "ssm_state_size",
-                "mamba_d_state",
-                "state_size",
-                default=128 if "m" in letters else 16,
-                low=1,
-                high=65536,
-            ),
-            keys.last,
-        )
-        put("conv_kernel", keys.whole("conv_kernel", "mamba_d_conv", default=4, low=1, high=1024), keys.last)
+        names = "ssm_state_size", "mamba_d_state", "state_size"
+        reader.take("ssm_state", *names, default=128 if "m" in letters else 16)
+        reader.take("conv_kernel", "conv_kernel", "mamba_d_conv", default=4, high=1024)
 
 
-def _delta(keys: Keys, put: Put) -> None:
-    own = keys.under("linear_attn_config")
+def _delta(reader: _Reader) -> None:
+    own = reader.keys.under("linear_attn_config")
     if own is not None:  # Kimi delta attention
         heads, width = own.whole("num_heads", low=1, high=65536), own.whole("head_dim", low=1, high=65536)
-        for name, value in (
-            ("linear_heads", heads),
-            ("linear_value_heads", heads),
-            ("linear_dim", width),
-            ("linear_value_dim", width),
-            ("linear_gate_rank", width),
-        ):
-            put(name, value, "linear_attn_config")
-        put("conv_kernel", own.whole("short_conv_kernel_size", default=4, low=1, high=1024), "linear_attn_config")
+        sizes = {"linear_heads": heads, "linear_value_heads": heads, "linear_dim": width, "linear_value_dim": width}
+        sizes |= {
+            "linear_gate_rank": width,
+            "conv_kernel": own.whole("short_conv_kernel_size", default=4, low=1, high=1024),
+        }
+        for name, value in sizes.items():
+            reader.put(name, value, "linear_attn_config")
         return
-    for name, key in (
-        ("linear_heads", "linear_num_key_heads"),
-        ("linear_value_heads", "linear_num_value_heads"),
-        ("linear_dim", "linear_key_head_dim"),
-        ("linear_value_dim", "linear_value_head_dim"),
-    ):
-        put(name, keys.whole(key, low=1, high=65536), key)
-    put("conv_kernel", keys.whole("linear_conv_kernel_dim", default=4, low=1, high=1024), "linear_conv_kernel_dim")
+    reader.take("linear_heads", "linear_num_key_heads")
+    reader.take("linear_value_heads", "linear_num_value_heads")
+    reader.take("linear_dim", "linear_key_head_dim")
+    reader.take("linear_value_dim", "linear_value_head_dim")
+    reader.take("conv_kernel", "linear_conv_kernel_dim", default=4, high=1024)
 
 
-def _guessing(keys: Keys, outside: Keys, put: Callable[[str, Any, str], None]) -> list[str]:
+def _guessing(reader: _Reader, outside: Keys) -> list[str]:
     """Layers that guess tokens ahead, and what is said of them."""
-    for level in (keys, outside):
-        names = "num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers"
+    names = "num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers"
+    for level in (reader.keys, outside):
         layers = level.whole(*names, default=0, high=4096)
         if layers:
-            put("guess_layers", layers, level.last)
+            reader.put("guess_layers", layers, level.last)
             layers_text = "a layer that guesses" if layers == 1 else f"{layers} layers that guess"
             return [f"The checkpoint also holds {layers_text} tokens ahead (multi-token prediction), run where asked."]
     return []

@@ -14,7 +14,7 @@ from model_zoo.importers.huggingface.decoder import Found, architecture, decoder
 from model_zoo.importers.huggingface.keys import Keys, plain, read_bytes
 from model_zoo.importers.huggingface.prefix import encoder, images
 from model_zoo.importers.huggingface.quantisation import checkpoint_format
-from model_zoo.schema import Number, Request, Source, Workload, WorkloadError
+from model_zoo.schema import Number, Request, Source, Workload, WorkloadError, complaint
 
 _FAMILY = "transformer-decoder"
 _UNDER = ("text_config", "language_config", "llm_config", "thinker_config", "language_model")
@@ -131,12 +131,9 @@ def _workload(fields: Found, id: str, kind: str, file: str, precision: str, note
             notes=tuple(note[:1200] for note in notes),
         )
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        if first["loc"][:1] in (("id",), ("name",)):
+        if error.errors()[0]["loc"][:1] in (("id",), ("name",)):
             raise WorkloadError(f"id is {id[:60]!r}: at most 63 lower-case letters, digits, dots and hyphens") from None
-        raise WorkloadError(
-            f"{'.'.join(map(str, first['loc']))[:80]}: {first['msg'].removeprefix('Value error, ')}"
-        ) from None
+        raise WorkloadError(complaint(error)) from None
 
 
 def _by_key(sentence: str, fields: Found) -> str:

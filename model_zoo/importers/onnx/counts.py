@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 from model_zoo.importers.onnx.file import File, shown
 from model_zoo.importers.onnx.shapes import Walk
-from model_zoo.ops import Dim
+from model_zoo.ops import Dim, Op
 from model_zoo.schema import WorkloadError
 
 BATCH, LENGTH = 2, 32  # where shapes are first worked out
@@ -120,6 +121,10 @@ class Survey:
         for name in names:
             result.update(dict.fromkeys(self.source.get(name, ())))
         return tuple(result)
+
+    def op(self, node: Any, name: str, kind: str, **fields: Any) -> Op:
+        """An operator that reads what a node reads."""
+        return Op(name, kind, "network", self.made_by(node.input), **fields)
 
     def computed(self, names: Sequence[str]) -> list[str]:
         """Those of some tensors that are not the file's own and are known."""

@@ -21,7 +21,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from model_zoo.families.blocks import OPERATIONS, elementwise, move
+from model_zoo.families.blocks import OPERATIONS, elementwise, gather, move
 from model_zoo.importers.onnx.counts import Survey, combined
 from model_zoo.importers.onnx.file import File, open_file, shown
 from model_zoo.importers.onnx.products import PRODUCTS, RECURRENT, attributes_of, axes_of
@@ -49,25 +49,9 @@ _PARTED = RECURRENT | {"Attention"}  # several ops, named after the node
 
 def _lookup(file: Survey, node: Any, name: str) -> list[Op]:
     """Rows of a table of the file's own."""
-    table = node.input[0]
-    width = float(prod(file.shape(table)[1:]))
-    rows = file.elements(node.input[1])
-    _, new = file.own([table])
-    return [
-        Op(
-            name=name,
-            kind="Gather",
-            group="network",
-            inputs=file.made_by(list(node.input)),
-            stored=new,
-            weights=rows * width,
-            reads=rows,
-            writes=rows * width,
-            gather_rows=rows,
-            row_elements=width,
-            shard="n",
-        )
-    ]
+    width, (_, new) = float(prod(file.shape(node.input[0])[1:])), file.own([node.input[0]])
+    op = gather(name, file.elements(node.input[1]), 1, width, group="network", inputs=file.made_by(node.input))
+    return [replace(op, stored=new)]
 
 
 def _pool(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
@@ -81,32 +65,20 @@ def _pool(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
     else:
         work, (height, width) = whole, ((1, *file.shape(node.input[0])[2:]))[-2:]
         attributes = (("height", float(height)), ("width", float(width)))
-    return [
-        Op(
-            name=name,
-            kind=kind,
-            group="network",
-            inputs=file.made_by(list(node.input)),
-            flops=work,
-            reads=whole,
-            writes=out,
-            shard="elements",
-            attributes=attributes,
-        )
-    ]
+    return [file.op(node, name, kind, flops=work, reads=whole, writes=out, shard="elements", attributes=attributes)]
 
 
 def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
     """Element-wise ops, reductions and data movement."""
     split = kind in ("Split", "TopK")
     out = combined([file.elements(o) for o in node.output if o]) if split else file.elements(node.output[0])
-    computed = file.computed(list(node.input))
-    inputs = file.made_by(list(node.input))
+    computed = file.computed(node.input)
+    inputs = file.made_by(node.input)
     if kind in _MOVES:
         reads = file.elements(computed[0]) if kind in _WIDENED and computed else out
         return [move(name, kind, reads, group="network", inputs=inputs, written=out)]
     reads = combined([file.elements(i) for i in computed]) if computed else out
-    read, new = file.own(list(node.input))
+    read, new = file.own(node.input)
     operations = OPERATIONS.get(kind, 0.0)
     if kind == "LRN":
         operations = 5.0 + float(attributes_of(node).get("size", 5))
@@ -123,19 +95,10 @@ def _suppression(file: Survey, node: Any, name: str) -> list[Op]:
     """Boxes sorted by score and compared with those kept: ten operations a box, as the zoo's own detector counts it."""
     boxes, scores = (file.elements(name_of) for name_of in node.input[:2])
     candidates, out = scores.at(1), file.elements(node.output[0])
-    return [
-        Op(
-            name=name,
-            kind="NonMaxSuppression",
-            group="network",
-            inputs=file.made_by(list(node.input)),
-            flops=scores * 10.0,
-            reads=combined([replace(boxes, coef=boxes.coef + scores.coef)]),
-            writes=out,
-            quantisable=False,
-            attributes=(("boxes", candidates), ("kept", out.at(1) / 3)),
-        )
-    ]
+    read = combined([replace(boxes, coef=boxes.coef + scores.coef)])
+    marks = (("boxes", candidates), ("kept", out.at(1) / 3))
+    kind, work = "NonMaxSuppression", scores * 10.0
+    return [file.op(node, name, kind, flops=work, reads=read, writes=out, quantisable=False, attributes=marks)]
 
 
 def _of_cache(file: Survey, node: Any) -> str:

@@ -113,25 +113,10 @@ def _convolution(file: Survey, node: Any, name: str) -> list[Op]:
         m, n, k, flops = reads * (1.0 / channels), window, channels // groups, reads * (2.0 * window)
     else:
         m, n, k, flops = writes * (1.0 / wanted), wanted // groups, window, writes * (2.0 * window)
-    return [
-        Op(
-            name=name,
-            kind="Conv",
-            group="network",
-            inputs=file.made_by(list(node.input)),
-            g=Dim(float(groups)),
-            m=m,
-            n=Dim(float(n)),
-            k=Dim(float(k)),
-            flops=flops,
-            stored=new,
-            weights=Dim(read),
-            reads=reads,
-            writes=writes,
-            shard="n",
-            attributes=() if transposed else _plane(attributes, kernel, image, groups, wanted),
-        )
-    ]
+    product = {"g": Dim(float(groups)), "m": m, "n": Dim(float(n)), "k": Dim(float(k)), "flops": flops, "shard": "n"}
+    marks = () if transposed else _plane(attributes, kernel, image, groups, wanted)
+    moved = {"stored": new, "weights": Dim(read), "reads": reads, "writes": writes}
+    return [file.op(node, name, "Conv", **product, **moved, attributes=marks)]
 
 
 def _plane(
@@ -146,11 +131,8 @@ def _plane(
     same = all(len(set(part)) == 1 for part in (kernel[plane], strides[plane], pads[rank - 2 : rank], pads[plane]))
     if rank in (2, 3) and same and set(dilations) == {1} and attributes.get("auto_pad", b"NOTSET") == b"NOTSET":
         marks |= {"kernel": kernel[-1], "stride": strides[-1], "pad": pads[-1], "height": image[-2], "width": image[-1]}
-        marks |= {
-            "frames": image[2] if rank == 3 else 1,
-            "kernel_t": kernel[0] if rank == 3 else 1,
-            "stride_t": strides[0] if rank == 3 else 1,
-        }
+        deep = (image[2], kernel[0], strides[0]) if rank == 3 else (1, 1, 1)
+        marks |= dict(zip(("frames", "kernel_t", "stride_t"), deep, strict=True))
     return tuple((key, float(value)) for key, value in marks.items())
 
 
