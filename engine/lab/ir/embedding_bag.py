@@ -1,7 +1,7 @@
 """The inner loop of the embedding bag as IR: a block of columns stays in registers over all lookups of a bag.
 
-A plain loop re-stores the output row at every lookup and waits for DRAM at each; here the accumulators are SSA values
-and the row ``distance`` lookups ahead is prefetched, across bag boundaries. [-]
+A plain loop re-stores the output row at every lookup and waits for DRAM at each; here the sums stay in registers and
+the row ``distance`` lookups ahead is prefetched, across bag boundaries. [-]
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, intrinsic, types
+from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, types
 from engine.lab.ir.lanes import half_vector
+from engine.lab.ir.microkernel import declared, load, splat
 
 LINE_BYTES = 64
 IDS_AHEAD = 64
@@ -38,182 +39,115 @@ def decode_block(fmt: str, row: np.ndarray, column: int, count: int) -> tuple[np
     return np.stack([bytes_ & 15, bytes_ >> 4], axis=1).reshape(-1).astype(np.float32), scale, bias
 
 
-def _load(builder: Any, pointer: Any, kind: Any) -> Any:
-    """Load ``kind`` from a byte pointer without assuming alignment."""
-    return builder.load(builder.bitcast(pointer, kind.as_pointer()), align=1, typ=kind)
+def _request(builder: Any, data: Any, block: Any, row_bytes: Any, size: int, quantised: bool) -> None:
+    """Prefetch ``size`` bytes of a row from ``block`` on, and where scale and bias end the row their line with it."""
+    hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
+
+    def request(pointer: Any, byte: Any) -> None:
+        builder.call(hint, [builder.gep(pointer, [byte]), _I32(0), _I32(3), _I32(1)])
+
+    for byte in range(0, size, LINE_BYTES):
+        request(block, _I64(byte))
+    if quantised:
+        request(data, builder.sub(row_bytes, _I64(1)))
+        return
+    lines = builder.or_(builder.ptrtoint(block, _I64), row_bytes)
+    with builder.if_then(builder.icmp_unsigned("!=", builder.and_(lines, _I64(LINE_BYTES - 1)), _I64(0))):
+        request(block, _I64(size - 1))  # it begins inside a line, so it reaches into one more
 
 
-def _at(builder: Any, pointer: Any, offset: Any) -> Any:
-    """``offset`` bytes behind a byte pointer."""
-    return builder.gep(pointer, [offset], source_etype=_I8)
+def _scale_and_bias(fmt: str, builder: Any, row: Any, stride: Any) -> tuple[Any, Any]:
+    """IR: what ends a quantised row, as float32."""
+    tail = builder.gep(row, [builder.sub(stride, _I64(_ROW_TAIL_BYTES[fmt]))])
+    if fmt == "int8":
+        return load(builder, tail, _I64(0), _F32), load(builder, tail, _I64(4), _F32)
+    pair = half_vector(builder, load(builder, tail, _I64(0), ir.VectorType(_I16, 2)), 2)
+    return builder.extract_element(pair, _I32(0)), builder.extract_element(pair, _I32(1))
 
 
-def _splat(builder: Any, value: Any, floats: Any) -> Any:
-    scalar = builder.insert_element(ir.Constant(floats, ir.Undefined), value, _I32(0))
-    everywhere = ir.Constant(ir.VectorType(_I32, floats.count), [0] * floats.count)
-    return builder.shuffle_vector(scalar, ir.Constant(floats, ir.Undefined), everywhere)
+def _decoded(fmt: str, builder: Any, width: int, block: Any, offset: int) -> list[Any]:
+    """IR: ``width`` stored elements as float32; of int4 the even columns, then the odd ones."""
+    floats, ints = ir.VectorType(_F32, width), ir.VectorType(_I32, width)
+    stored = {"fp32": _F32, "fp16": _I16}.get(fmt, _I8)
+    values = load(builder, block, _I64(offset), ir.VectorType(stored, width))
+    if fmt == "fp32":
+        return [values]
+    if fmt == "fp16":
+        return [half_vector(builder, values, width)]
+    codes = builder.zext(values, ints)
+    if fmt == "int8":
+        return [builder.sitofp(codes, floats)]
+    low = builder.and_(codes, ir.Constant(ints, [15] * width))
+    high = builder.lshr(codes, ir.Constant(ints, [4] * width))
+    return [builder.sitofp(low, floats), builder.sitofp(high, floats)]
 
 
-_BYTES = _I8.as_pointer()
-_KINDS = (_BYTES, _I64, _I64, _BYTES, _I64, _I64, _I64, _I64, _I64, _BYTES, _BYTES)
-"""Types of a loop's arguments, in the order in which :class:`_Loop` names them."""
+def _interleaved(builder: Any, sums: list[Any], width: int) -> list[Any]:
+    """IR: sums of even and of odd columns in the order of columns."""
+    if width == 1:
+        return sums
+    result = []
+    for even, odd in zip(sums[::2], sums[1::2], strict=True):
+        for start in (0, width // 2):
+            order = [start + j // 2 + (width if j % 2 else 0) for j in range(width)]
+            result.append(builder.shuffle_vector(even, odd, ir.Constant(ir.VectorType(_I32, width), order)))
+    return result
 
 
-class _Loop:
-    """One block of columns, ``vectors`` vectors of ``width`` stored elements, summed over the lookups of a bag.
+def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+    def array(position: int) -> Any:
+        return context.make_array(kinds[position])(context, builder, args[position])
 
-    It is a function of its own, so that what it keeps in registers does not compete with the blocks around it.
-    """
+    def start(array: Any) -> Any:
+        return builder.bitcast(array.data, _I8.as_pointer())
 
-    def __init__(self, fmt: str, width: int, vectors: int, module: Any) -> None:
-        self.fmt, self.width, self.vectors = fmt, width, vectors
-        self.floats, self.quantised = ir.VectorType(_F32, width), _ROW_TAIL_BYTES[fmt] > 0
-        self.per_byte = 2 if fmt == "int4" else 1
-        self.vector_bytes = int(width * self.per_byte * _BYTES_PER_COLUMN[fmt])
-        name = f"bag_block_{fmt}_{width}x{vectors}"
-        self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), _KINDS), module.get_unique_name(name))
-        self.function.linkage = "internal"
-        self.function.attributes.add("noinline")
-        self.table, self.rows, self.stride, self.ids, self.first = self.function.args[:5]
-        self.last, self.total, self.distance, self.begin, self.target, self.bad = self.function.args[5:]
-        builder = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
-        self.block_of_zero = _at(builder, self.table, self.begin)
-        lines = builder.or_(builder.ptrtoint(self.block_of_zero, _I64), self.stride)
-        self.straddles = builder.icmp_unsigned("!=", builder.and_(lines, _I64(LINE_BYTES - 1)), _I64(0))
-        self._emit()
+    table, ids, (first, last, total, distance, column) = array(0), start(array(1)), args[2:7]
+    rows, stride, data = builder.extract_value(table.shape, 0), builder.extract_value(table.strides, 0), start(table)
+    eighths = builder.mul(column, _I64(int(8 * _BYTES_PER_COLUMN[fmt])))  # of a byte: int4 stays whole
+    block_of_zero, bad = builder.gep(data, [builder.lshr(eighths, _I64(3))]), start(array(9))
+    floats, quantised, per_byte = ir.VectorType(_F32, width), _ROW_TAIL_BYTES[fmt] > 0, 2 if fmt == "int4" else 1
+    vector_bytes = int(width * per_byte * _BYTES_PER_COLUMN[fmt])
+    zeros = ir.Constant(floats, [0.0] * width)
+    sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(vectors * per_byte)]
+    shift = cgutils.alloca_once_value(builder, _F32(0.0))
 
-    def _offset_of(self, position: Any) -> Any:
-        """Bytes from row 0 to the row that lookup ``position`` names, and that row's number."""
-        wanted = _load(self.builder, _at(self.builder, self.ids, self.builder.shl(position, _I64(3))), _I64)
-        return self.builder.mul(wanted, self.stride), wanted
+    def named(position: Any) -> Any:
+        return load(builder, ids, builder.shl(position, _I64(3)), _I64)
 
-    def _request(self, position: Any) -> None:
-        """Prefetch the block of the row that lookup ``position`` names, its scale and bias with it."""
-        builder = self.builder
-        offset, _ = self._offset_of(position)
-        block = _at(builder, self.block_of_zero, offset)
-        hint_type = ir.FunctionType(ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
-        hint = builder.module.globals.get("llvm.prefetch.p0") or ir.Function(
-            builder.module, hint_type, "llvm.prefetch.p0"
-        )
-
-        def request(pointer: Any, byte: Any) -> None:
-            builder.call(hint, [_at(builder, pointer, byte), _I32(0), _I32(3), _I32(1)])
-
-        coming = builder.shl(builder.add(position, _I64(IDS_AHEAD)), _I64(3))
-        request(self.ids, coming)  # a new list of ids is no warmer than the rows
-        size = self.vectors * self.vector_bytes
-        for byte in range(0, size, LINE_BYTES):
-            request(block, _I64(byte))
-        if self.quantised:  # scale and bias end the row: their line is the block's last one, or the one after
-            request(_at(builder, self.table, offset), builder.sub(self.stride, _I64(1)))
-        else:
-            with builder.if_then(self.straddles):
-                request(block, _I64(size - 1))
-
-    def _scale_and_bias(self, row: Any) -> tuple[Any, Any]:
-        tail = _at(self.builder, row, self.builder.sub(self.stride, _I64(_ROW_TAIL_BYTES[self.fmt])))
-        if self.fmt == "int8":
-            return _load(self.builder, tail, _F32), _load(self.builder, _at(self.builder, tail, _I64(4)), _F32)
-        pair = half_vector(self.builder, _load(self.builder, tail, ir.VectorType(_I16, 2)), 2)
-        return self.builder.extract_element(pair, _I32(0)), self.builder.extract_element(pair, _I32(1))
-
-    def _decoded(self, block: Any) -> list[Any]:
-        """The stored elements of a row's block as float32 vectors; of int4 the even, then the odd columns of each."""
-        builder, result = self.builder, []
-        bytes_type, ints = ir.VectorType(_I8, self.width), ir.VectorType(_I32, self.width)
-        for v in range(self.vectors):
-            step = _at(builder, block, _I64(v * self.vector_bytes))
-            if self.fmt == "fp32":
-                result.append(_load(builder, step, self.floats))
-            elif self.fmt == "fp16":
-                result.append(half_vector(builder, _load(builder, step, ir.VectorType(_I16, self.width)), self.width))
-            elif self.fmt == "int8":
-                result.append(builder.sitofp(builder.zext(_load(builder, step, bytes_type), ints), self.floats))
-            else:
-                nibbles = builder.zext(_load(builder, step, bytes_type), ints)
-                low = builder.and_(nibbles, ir.Constant(ints, [15] * self.width))
-                high = builder.lshr(nibbles, ir.Constant(ints, [4] * self.width))
-                result += [builder.sitofp(low, self.floats), builder.sitofp(high, self.floats)]
-        return result
-
-    def _emit(self) -> None:
-        """The loop and the stores behind it."""
-        builder, contract = self.builder, ("contract",)
-        zeros = ir.Constant(self.floats, [0.0] * self.width)
-        none = builder.icmp_signed("==", self.distance, _I64(0))
-        hinted = builder.select(none, self.first, builder.sub(self.total, self.distance))  # lookups below this one
-        entry = builder.block
-        head, body, read, following, end = (
-            builder.append_basic_block(name) for name in ("bag", "lookup", "read", "next", "bagged")
-        )
-        builder.branch(head)
-        builder.position_at_end(head)
-        t, shift, missed = builder.phi(_I64), builder.phi(_F32), builder.phi(_I8)
-        sums = [builder.phi(self.floats) for _ in range(self.vectors * self.per_byte)]
-        for value, start in [(t, self.first), (shift, _F32(0.0)), (missed, _I8(0)), *((v, zeros) for v in sums)]:
-            value.add_incoming(start, entry)
-        builder.cbranch(builder.icmp_signed("<", t, self.last), body, end)
-
-        builder.position_at_end(body)
+    none = builder.icmp_signed("==", distance, _I64(0))
+    hinted = builder.select(none, first, builder.sub(total, distance))  # lookups below this one
+    with cgutils.for_range_slice(builder, first, last, _I64(1)) as (t, _):
         with builder.if_then(builder.icmp_signed("<", t, hinted)):
-            self._request(builder.add(t, self.distance))
-        (offset, wanted), block = self._offset_of(t), builder.block
-        builder.cbranch(builder.icmp_unsigned("<", wanted, self.rows), read, following)  # never read outside the table
+            ahead = builder.add(t, distance)
+            offset = builder.mul(named(ahead), stride)
+            coming = builder.gep(ids, [builder.shl(builder.add(ahead, _I64(IDS_AHEAD)), _I64(3))])
+            hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
+            builder.call(hint, [coming, _I32(0), _I32(3), _I32(1)])  # a new list of ids is no warmer than the rows
+            row, block = (builder.gep(pointer, [offset]) for pointer in (data, block_of_zero))
+            _request(builder, row, block, stride, vectors * vector_bytes, quantised)
+        wanted = named(t)
+        inside = builder.icmp_unsigned("<", wanted, rows)
+        with builder.if_then(builder.not_(inside), likely=False):
+            builder.store(_I8(1), bad)
+        offset = builder.mul(builder.select(inside, wanted, _I64(0)), stride)  # never read outside the table
+        block = builder.gep(block_of_zero, [offset])
+        values = [value for v in range(vectors) for value in _decoded(fmt, builder, width, block, v * vector_bytes)]
+        if quantised:
+            scale, bias = _scale_and_bias(fmt, builder, builder.gep(data, [offset]), stride)
+            builder.store(builder.fadd(builder.load(shift), bias), shift)
+            factor = splat(builder, scale, width)
+            values = [builder.fmul(value, factor, flags=("contract",)) for value in values]
+        for place, value in zip(sums, values, strict=True):
+            builder.store(builder.fadd(builder.load(place), value, flags=("contract",)), place)
 
-        builder.position_at_end(read)
-        next_shift, values = shift, self._decoded(_at(builder, self.block_of_zero, offset))
-        if self.quantised:
-            scale, bias = self._scale_and_bias(_at(builder, self.table, offset))
-            next_shift, factor = builder.fadd(shift, bias), _splat(builder, scale, self.floats)
-            values = [builder.fmul(value, factor, flags=contract) for value in values]
-        added = [builder.fadd(so_far, value, flags=contract) for so_far, value in zip(sums, values, strict=True)]
-        builder.branch(following)
-
-        builder.position_at_end(following)
-        for so_far, value in zip([*sums, shift, missed], [*added, next_shift, missed], strict=True):
-            carried = builder.phi(so_far.type)
-            carried.add_incoming(_I8(1) if so_far is missed else so_far, block)
-            carried.add_incoming(value, read)
-            so_far.add_incoming(carried, following)
-        t.add_incoming(builder.add(t, _I64(1)), following)
-        builder.branch(head)
-
-        builder.position_at_end(end)
-        with builder.if_then(builder.icmp_unsigned("!=", missed, _I8(0)), likely=False):
-            builder.store(_I8(1), self.bad)
-        self._store([builder.fadd(v, _splat(builder, shift, self.floats)) for v in sums] if self.quantised else sums)
-        builder.ret_void()
-
-    def _store(self, sums: list[Any]) -> None:
-        """Write the block's sums; even and odd columns of int4 were summed apart and are interleaved once per bag."""
-        builder, half = self.builder, self.width // 2
-        if self.fmt == "int4" and self.width > 1:
-            pairs = []
-            for even, odd in zip(sums[::2], sums[1::2], strict=True):
-                for start in (0, half):
-                    order = [start + j // 2 + (self.width if j % 2 else 0) for j in range(self.width)]
-                    ints = ir.VectorType(_I32, self.width)
-                    pairs.append(builder.shuffle_vector(even, odd, ir.Constant(ints, order)))
-            sums = pairs
-        for v, value in enumerate(sums):
-            target = _at(builder, self.target, _I64(v * self.width * 4))
-            builder.store(value, builder.bitcast(target, self.floats.as_pointer()), align=1)
-
-
-def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    table, indices, first, last, total, distance, column, out, slot, bad = args
-
-    def data(array: Any, position: int) -> Any:
-        struct = context.make_array(signature.args[position])(context, builder, array)
-        return builder.bitcast(struct.data, _I8.as_pointer())
-
-    array = context.make_array(signature.args[0])(context, builder, table)
-    rows, stride = builder.extract_value(array.shape, 0), builder.extract_value(array.strides, 0)
-    eighths = builder.mul(column, _I64(int(4 * _BYTES_PER_COLUMN[fmt] * 2)))  # of a byte: int4 stays whole
-    begin, target = builder.lshr(eighths, _I64(3)), _at(builder, data(out, 7), builder.shl(slot, _I64(2)))
-    operands = (data(table, 0), rows, stride, data(indices, 1), first, last, total, distance, begin)
-    builder.call(_Loop(fmt, width, vectors, builder.module).function, [*operands, target, data(bad, 9)])
+    result = [builder.load(place) for place in sums]
+    if quantised:
+        every = splat(builder, builder.load(shift), width)
+        result = [builder.fadd(value, every) for value in result]
+    target = builder.gep(start(array(7)), [builder.shl(args[8], _I64(2))])
+    for v, value in enumerate(_interleaved(builder, result, width) if per_byte == 2 else result):
+        place = builder.gep(target, [_I64(v * width * 4)])
+        builder.store(value, builder.bitcast(place, floats.as_pointer()), align=1)
     return context.get_dummy_value()
 
 
@@ -230,7 +164,7 @@ def bag_block(fmt: str, width: int, vectors: int) -> tuple[Callable[..., None], 
 
         def typed(typingctx, table, indices, first, last, total, distance, column, out, slot, bad):
             def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                return _emit(fmt, width, vectors, context, builder, signature, args)
+                return _emit(fmt, width, vectors, context, builder, signature.args, args)
 
             whole = types.intp
             return types.void(table, indices, whole, whole, whole, whole, whole, out, whole, bad), codegen
