@@ -17,13 +17,14 @@ from llvmlite import ir
 
 from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, types
 from engine.lab.ir.lanes import lanes
+from engine.lab.ir.microkernel import members, splat
 
 BLOCK_VECTORS = (4, 2, 1)
 """Output-channel vectors per tile, widest first."""
 _ROWS = {16: {4: 6, 2: 12, 1: 14}, 8: {4: 3, 2: 6, 1: 8}, 4: {4: 3, 2: 6, 1: 6}}
 """Pixels per tile for 16, 8, 4 lanes: accumulators + weights + one broadcast fill the 32 (16, 16) registers."""
 UNROLL = 4
-_I8, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
+_I64, _F32 = ir.IntType(64), ir.FloatType()
 
 
 def tile_rows(vectors: int) -> int:
@@ -31,46 +32,18 @@ def tile_rows(vectors: int) -> int:
     return _ROWS[lanes()][vectors]
 
 
-def _loop(builder: Any, name: str, count: Any, body: Callable[[Any], None]) -> None:
-    """IR: run ``body(i)`` for i in [0, count)."""
-    before, head = builder.block, builder.append_basic_block(name)
-    inside, after = builder.append_basic_block(name + ".body"), builder.append_basic_block(name + ".end")
-    builder.branch(head)
-    builder.position_at_end(head)
-    i = builder.phi(_I64)
-    i.add_incoming(_I64(0), before)
-    builder.cbranch(builder.icmp_signed("<", i, count), inside, after)
-    builder.position_at_end(inside)
-    body(i)
-    i.add_incoming(builder.add(i, _I64(1)), builder.block)
-    builder.branch(head)
-    builder.position_at_end(after)
-
-
 def _emit(rows: int, vectors: int, context: Any, builder: Any, kinds: Any, args: Any) -> Any:
     width = lanes()
     floats = ir.VectorType(_F32, width)
 
     def parts(position: int) -> list[Any]:
-        """Members of a tuple: of an array the pointer to its data, of a whole number 64 bits."""
-        values = cgutils.unpack_tuple(builder, args[position])
-        return [
-            context.make_array(kind)(context, builder, value).data
-            if isinstance(kind, types.Array)
-            else context.cast(builder, value, kind, types.intp)
-            for kind, value in zip(kinds[position].types, values, strict=True)
-        ]
+        return members(context, builder, kinds[position], args[position])
 
     def number(pointer: Any, index: Any) -> Any:
         return builder.load(builder.gep(pointer, [index]), align=8)
 
     def vector_at(pointer: Any, index: Any) -> Any:
         return builder.bitcast(builder.gep(pointer, [index]), floats.as_pointer())
-
-    def splat(value: Any) -> Any:
-        undefined = ir.Constant(floats, ir.Undefined)
-        scalar = builder.insert_element(undefined, value, _I32(0))
-        return builder.shuffle_vector(scalar, undefined, ir.Constant(ir.VectorType(_I32, width), [0] * width))
 
     source, where, base, steps, run = parts(0)
     tap, tap_end = parts(2)
@@ -104,7 +77,7 @@ def _emit(rows: int, vectors: int, context: Any, builder: Any, kinds: Any, args:
             ]
             for m in range(rows):
                 scalar = builder.load(builder.gep(inputs[m], [builder.add(k, _I64(u))]), align=4)
-                every = splat(scalar)
+                every = splat(builder, scalar, width)
                 for v in range(vectors):
                     product = builder.fmul(every, step[v], flags=("contract",))
                     builder.store(builder.fadd(builder.load(sums[m][v]), product, flags=("contract",)), sums[m][v])
@@ -114,12 +87,15 @@ def _emit(rows: int, vectors: int, context: Any, builder: Any, kinds: Any, args:
         displacement = number(steps, builder.add(tap, i))
         inputs = [builder.gep(source, [builder.add(pixel[m], displacement)]) for m in range(rows)]
         whole = builder.sdiv(run, _I64(UNROLL))
-        _loop(builder, "unrolled", whole, lambda j: multiply(inputs, builder.mul(j, _I64(UNROLL)), UNROLL))
+        with cgutils.for_range(builder, whole) as loop:
+            multiply(inputs, builder.mul(loop.index, _I64(UNROLL)), UNROLL)
         walked = builder.mul(whole, _I64(UNROLL))
-        _loop(builder, "rest", builder.sub(run, walked), lambda j: multiply(inputs, builder.add(walked, j), 1))
+        with cgutils.for_range(builder, builder.sub(run, walked)) as loop:
+            multiply(inputs, builder.add(walked, loop.index), 1)
 
-    _loop(builder, "taps", builder.sub(tap_end, tap), along_tap)
-    least = splat(floor)
+    with cgutils.for_range(builder, builder.sub(tap_end, tap)) as loop:
+        along_tap(loop.index)
+    least = splat(builder, floor, width)
     for m in range(rows):
         for v in range(vectors):
             value = builder.load(sums[m][v])

@@ -142,6 +142,18 @@ def load(builder: Any, base: Any, offset: Any, kind: Any) -> Any:
     return builder.load(builder.bitcast(builder.gep(base, [offset]), kind.as_pointer()), align=1)
 
 
+def members(context: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
+    """IR: members of a tuple; of an array the pointer to its data, whole numbers of 64 bits, reals of 32."""
+    result = []
+    for part, member in zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True):
+        if isinstance(part, types.Array):
+            result.append(context.make_array(part)(context, builder, member).data)
+        else:
+            wanted = types.float32 if isinstance(part, types.Float) else types.intp
+            result.append(context.cast(builder, member, part, wanted))
+    return result
+
+
 def _requantised(builder: Any, acc: Any, scale: Any, zero: Any, low: Any, high: Any) -> Any:
     """IR: clamp(rint(acc * scale), low - zero, high - zero) + zero as bytes."""
     floats = ir.VectorType(_F32, VL)
@@ -170,17 +182,9 @@ def _generate(height: int) -> Any:
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def parts(index: int) -> list[Any]:
-                """Members of a tuple: of an array a pointer to its bytes, whole numbers of 64 bits, and reals."""
-                kinds = signature.args[index].types
-                result = []
-                for kind, value in zip(kinds, cgutils.unpack_tuple(builder, args[index]), strict=True):
-                    if isinstance(kind, types.Array):
-                        data = context.make_array(kind)(context, builder, value).data
-                        result.append(builder.bitcast(data, _I8.as_pointer()))
-                    else:
-                        wanted = types.float32 if isinstance(kind, types.Float) else types.intp
-                        result.append(context.cast(builder, value, kind, wanted))
-                return result
+                """Members of a tuple, pointers to bytes."""
+                found = members(context, builder, signature.args[index], args[index])
+                return [builder.bitcast(m, _I8.as_pointer()) if m.type.is_pointer else m for m in found]
 
             def beyond(pointer: Any, offset: Any, width: int) -> Any:
                 return builder.gep(pointer, [builder.mul(offset, _I64(width))])
