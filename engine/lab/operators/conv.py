@@ -1,4 +1,4 @@
-"""Convolution of any rank over channels-last float32: implicit GEMM, strided, 1-D to 3-D.
+"""Convolution of images over channels-last float32: implicit GEMM, strided.
 
 Channels-last makes a whole kernel row one contiguous run of ``KW * C`` values, so nothing is unfolded: a tile reads
 its pixels where they lie. Padding is one copy into a zeroed border. [FLOP] = 2 * pixels * OC * C * taps.
@@ -6,7 +6,6 @@ its pixels where they lie. Padding is one copy into a zeroed border. [FLOP] = 2 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -32,37 +31,25 @@ class PackedConv:
     """``[blocks, 5]``: vectors, first output channel, channels, first weight, first bias."""
     channels_in: int
     channels_out: int
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
+    kernel: tuple[int, int]
+    stride: int
+    padding: int
+
+    def extents(self, high: int, wide: int) -> tuple[int, int]:
+        """Rows and columns of the result for an image with its border. [pixels]"""
+        rows, columns = (max(0, (n - k) // self.stride + 1) for n, k in zip((high, wide), self.kernel, strict=True))
+        return rows, columns
 
 
-def per_axis(name: str, value: int | Sequence[int], rank: int, least: int) -> tuple[int, ...]:
-    """``value`` once for each of ``rank`` axes, each at least ``least``."""
-    values = (value,) * rank if isinstance(value, int) else tuple(int(v) for v in value)
-    require(len(values) == rank, f"{name} has {len(values)} entries; allowed: {rank}, one per spatial axis")
-    require(min(values) >= least, f"{name} is {values}; allowed: {least} or more")
-    return values
-
-
-def pack_conv(
-    weights: np.ndarray,
-    bias: np.ndarray | None = None,
-    *,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-) -> PackedConv:
-    """Pack ONNX-ordered weights ``[OC, C, *kernel]`` (float32) for :func:`conv`."""
-    require(
-        isinstance(weights, np.ndarray) and 3 <= weights.ndim <= 5,
-        "weights must be [OC, C, *kernel] with 1 to 3 spatial axes",
-    )
+def pack_conv(weights: np.ndarray, bias: np.ndarray | None = None, *, stride: int = 1, padding: int = 0) -> PackedConv:
+    """Pack ONNX-ordered weights ``[OC, C, KH, KW]`` (float32) for :func:`conv`."""
+    require(isinstance(weights, np.ndarray) and weights.ndim == 4, "weights must be [OC, C, KH, KW]")
     require(weights.dtype == np.float32, f"weights has type {weights.dtype}; allowed: float32")
-    rank, channels_out, channels_in = weights.ndim - 2, weights.shape[0], weights.shape[1]
     require(min(weights.shape) >= 1, f"weights has shape {weights.shape}; allowed: every axis 1 or more")
+    require(stride >= 1 and padding >= 0, f"stride, padding are {stride}, {padding}; allowed: 1 or more, 0 or more")
+    channels_out, channels_in, *shape = weights.shape
     added = np.zeros(channels_out, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
     require(added.size == channels_out, f"bias has {added.size} values; allowed: {channels_out}")
-    shape = tuple(weights.shape[2:])
     blocks, pieces, shifts, at_weight, at_bias, first = [], [], [], 0, 0, 0
     while first < channels_out:
         vectors = next((v for v in BLOCK_VECTORS if v * lanes() <= channels_out - first), 1)
@@ -78,56 +65,32 @@ def pack_conv(
         at_weight, at_bias, first = at_weight + piece.size, at_bias + columns, first + take
     data = fresh((at_weight,))
     np.concatenate(pieces, out=data)
-    return PackedConv(
-        data,
-        np.concatenate(shifts),
-        np.array(blocks, np.int64),
-        channels_in,
-        channels_out,
-        shape,
-        per_axis("stride", stride, rank, 1),
-        per_axis("padding", padding, rank, 0),
-    )
+    biases, table = np.concatenate(shifts), np.array(blocks, np.int64)
+    return PackedConv(data, biases, table, channels_in, channels_out, (shape[0], shape[1]), stride, padding)
 
 
-def conv_shape(spatial: Sequence[int], packed: PackedConv) -> tuple[int, ...]:
-    """Spatial output shape. [-]"""
-    return tuple(
-        max(0, (n + 2 * p - k) // s + 1)
-        for n, k, s, p in zip(spatial, packed.kernel, packed.stride, packed.padding, strict=True)
-    )
+def bordered_by(x: np.ndarray, padding: int) -> np.ndarray:
+    """``x`` ``[N, H, W, C]`` with a border of zeros; ``x`` itself where there is none."""
+    return np.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0))) if padding else x
 
 
-def pad_spatial(x: np.ndarray, padding: Sequence[int]) -> np.ndarray:
-    """``x`` ``[N, *spatial, C]`` with a border of zeros; ``x`` itself where there is none."""
-    if not any(padding):
-        return x
-    spatial = tuple(n + 2 * p for n, p in zip(x.shape[1:-1], padding, strict=True))
-    out = fresh((x.shape[0], *spatial, x.shape[-1]), x.dtype, zero=True)
-    middle = tuple(slice(p, p + n) for n, p in zip(x.shape[1:-1], padding, strict=True))
-    out[(slice(None), *middle)] = x
-    return out
+def _offsets(images: int, high: int, wide: int, channels: int, rows: int, columns: int, stride: int) -> np.ndarray:
+    """Flat offset of every ``stride``-th pixel of images ``[high, wide, channels]``, row by row. [elements]"""
+    image, row, column = np.ogrid[:images, :rows, :columns]
+    return (((image * high + row * stride) * wide + column * stride) * channels).reshape(-1)
 
 
-def corner_offsets(
-    batch: int, padded: Sequence[int], channels: int, out: Sequence[int], stride: Sequence[int]
-) -> np.ndarray:
-    """Flat offset of the first input value under each output pixel, in output order. [elements]"""
-    offsets = np.arange(batch, dtype=np.int64) * (int(np.prod(padded)) * channels)
-    step = int(np.prod(padded)) * channels
-    for size, count, jump in zip(padded, out, stride, strict=True):
-        step //= max(1, size)
-        offsets = (offsets[:, None] + np.arange(count, dtype=np.int64) * (jump * step)).reshape(-1)
-    return offsets
+@lru_cache(maxsize=64)
+def layout(
+    images: int, high: int, wide: int, channels: int, channels_out: int, window: int, stride: int, out: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Offset of the first value under each output pixel, where that pixel is written, and of each row of the kernel.
 
-
-def tap_offsets(padded: Sequence[int], channels: int, packed: PackedConv) -> tuple[np.ndarray, int]:
-    """Displacement of each run of kernel taps, one row of the kernel, and how many values it multiplies. [elements]"""
-    offsets, step = np.zeros(1, np.int64), int(np.prod(padded)) * channels
-    for count, size in zip(packed.kernel[:-1], padded, strict=False):
-        step //= max(1, size)
-        offsets = (offsets[:, None] + np.arange(count, dtype=np.int64) * step).reshape(-1)
-    return offsets, packed.kernel[-1] * channels
+    Kept for the shapes last seen; [elements].
+    """
+    pixels = _offsets(images, high, wide, channels, *out, stride)
+    slots = _offsets(images, *out, channels_out, *out, 1)
+    return pixels, slots, np.arange(window, dtype=np.int64) * (wide * channels)
 
 
 def _sweep(vectors: int):
@@ -197,20 +160,6 @@ def conv_pixels(lo, hi, source, weights, blocks, segment, floor, target):
             _sweep_lone(lo, hi, inputs, per_pass, factors, floor, target, first, take)
 
 
-@lru_cache(maxsize=64)
-def _geometry(
-    batch: int,
-    padded: tuple[int, ...],
-    channels: int,
-    out: tuple[int, ...],
-    stride: tuple[int, ...],
-    columns: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Input offset under each output pixel and where that pixel is written, kept for the shapes last seen."""
-    pixels = corner_offsets(batch, padded, channels, out, stride)
-    return pixels, corner_offsets(batch, out, columns, out, (1,) * len(out))
-
-
 def conv(
     x: np.ndarray,
     packed: PackedConv,
@@ -220,29 +169,24 @@ def conv(
     out: np.ndarray | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
-    """``x`` ``[N, *spatial, C]`` convolved (cross-correlated, as ONNX Conv) with ``packed``, plus bias, optional ReLU.
+    """``x`` ``[N, H, W, C]`` convolved (cross-correlated, as ONNX Conv) with ``packed``, plus bias, optional ReLU.
 
     Parameters
     ----------
     bordered : ``x`` already carries the zero border that ``packed.padding`` asks for, so it is not copied.
     """
-    rank = len(packed.kernel)
-    whole("x", x, np.float32, rank + 2)
-    require(x.shape[-1] == packed.channels_in, f"x has {x.shape[-1]} channels; the weights take {packed.channels_in}")
-    trim = packed.padding if bordered else (0,) * rank
-    inside = tuple(n - 2 * p for n, p in zip(x.shape[1:-1], trim, strict=True))
-    require(min(inside) >= 0, f"x is {x.shape}; a bordered input holds its padding {packed.padding} on both sides")
-    spatial = conv_shape(inside, packed)
-    shape = (x.shape[0], *spatial, packed.channels_out)
+    whole("x", x, np.float32, 4)
+    require(x.shape[3] == packed.channels_in, f"x has {x.shape[3]} channels; the weights take {packed.channels_in}")
+    padded = x if bordered else bordered_by(x, packed.padding)
+    extents = packed.extents(*padded.shape[1:3])
+    shape = (x.shape[0], *extents, packed.channels_out)
     if out is None:
         out = fresh(shape)
-    require(whole("out", out, np.float32, rank + 2).shape == shape, f"out is {out.shape}; allowed: {shape}")
-    if x.shape[0] == 0 or min(spatial) == 0:
+    require(whole("out", out, np.float32, 4).shape == shape, f"out is {out.shape}; allowed: {shape}")
+    if out.size == 0:
         return out
-    padded = x if bordered else pad_spatial(x, packed.padding)
-    edged = padded.shape[1:-1]
-    pixels, slots = _geometry(x.shape[0], edged, x.shape[-1], spatial, packed.stride, packed.channels_out)
-    taps, run = tap_offsets(edged, x.shape[-1], packed)
+    pixels, slots, taps = layout(*padded.shape, packed.channels_out, packed.kernel[0], packed.stride, extents)
+    run = packed.kernel[1] * packed.channels_in
     arguments = (
         (padded.reshape(-1), pixels, taps, run),
         (packed.data, packed.bias),

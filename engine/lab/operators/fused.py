@@ -16,12 +16,10 @@ from engine.lab.operators.conv import (
     LINEAR,
     WEIGHT_SEGMENT_BYTES,
     PackedConv,
+    bordered_by,
     conv,
     conv_pixels,
-    conv_shape,
-    corner_offsets,
-    pad_spatial,
-    tap_offsets,
+    layout,
 )
 from engine.lab.operators.gemm import output
 from engine.lab.operators.norm import batch_norm
@@ -95,17 +93,16 @@ def conv_relu_pool_depth_first(
     Rows shared by two tiles (when ``window > stride``) are convolved twice.
     """
     whole("x", x, np.float32, 4)
-    require(len(packed.kernel) == 2, "packed must be a 2-D convolution")
     require(x.shape[3] == packed.channels_in, f"x has {x.shape[3]} channels; the weights take {packed.channels_in}")
     require(min(window, stride, tile_rows) >= 1, "window, stride and tile_rows must be 1 or more")
-    high, wide = conv_shape(x.shape[1:3], packed)
+    padded = bordered_by(x, packed.padding)
+    high, wide = packed.extents(*padded.shape[1:3])
     rows, columns = (max(0, (n - window) // stride + 1) for n in (high, wide))
     out = output(out, (x.shape[0], rows, columns, packed.channels_out), np.float32)
     if out.size == 0:
         return out
-    padded = pad_spatial(x, packed.padding)
-    pixels = corner_offsets(x.shape[0], padded.shape[1:3], x.shape[3], (high, wide), packed.stride)
-    taps, run = tap_offsets(padded.shape[1:3], x.shape[3], packed)
+    pixels, _, taps = layout(*padded.shape, packed.channels_out, packed.kernel[0], packed.stride, (high, wide))
+    run = packed.kernel[1] * packed.channels_in
     arguments = (
         (padded.reshape(-1), pixels, taps, run),
         (packed.data, packed.bias),

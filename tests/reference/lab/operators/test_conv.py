@@ -1,4 +1,4 @@
-"""Convolutions of rank 1 to 3 against the slow twin and onnxruntime."""
+"""Convolutions against the slow twin and onnxruntime."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.lab.operators.conv import conv, pack_conv, pad_spatial
+from engine.lab.operators.conv import bordered_by, conv, pack_conv
 from engine.lab.ranges import KernelError
 from tests.effort import examples
 from tests.reference import naive, onnx_oracle
@@ -24,8 +24,8 @@ def draw(rng, spatial, channels, outs, kernel, batch=2):
 
 def check(x, w, bias, stride, padding, relu=False):
     out = conv(x, pack_conv(w, bias, stride=stride, padding=padding), relu=relu)
-    exact = naive.conv(x, w, bias, stride, padding)
-    scale = naive.conv(np.abs(x), np.abs(w), np.abs(bias), stride, padding)
+    exact = naive.conv(x, w, bias, (stride,) * 2, (padding,) * 2)
+    scale = naive.conv(np.abs(x), np.abs(w), np.abs(bias), (stride,) * 2, (padding,) * 2)
     assert out.shape == exact.shape
     assert np.all(np.abs(out - (np.maximum(exact, 0) if relu else exact)) <= (w[0].size + 2) * ROUNDING * scale)
 
@@ -33,11 +33,9 @@ def check(x, w, bias, stride, padding, relu=False):
 @settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_conv_equals_twin(data):
-    rank = data.draw(st.integers(1, 3), "rank")
-    axis = st.tuples(*[st.integers(1, 3)] * rank)
-    kernel, stride = data.draw(axis), data.draw(axis)
-    padding = data.draw(st.tuples(*[st.integers(0, 2)] * rank))
-    spatial = data.draw(st.tuples(*[st.integers(0, 7 if rank < 3 else 4)] * rank))
+    kernel = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    stride, padding = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 2))
+    spatial = data.draw(st.tuples(st.integers(0, 7), st.integers(0, 7)))
     channels, outs = data.draw(st.integers(1, 14)), data.draw(st.integers(1, 80))
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
     batch = data.draw(st.integers(0, 2))
@@ -53,8 +51,7 @@ FIXED = [
     ((6, 5), 3, 17, (3, 3), 1, 1),
     ((5, 4), 4, 70, (1, 1), 1, 0),
     ((7, 7), 8, 8, (3, 3), 2, 1),
-    ((3, 4, 5), 2, 5, (2, 3, 3), 1, 1),
-    ((9,), 4, 4, (3,), 1, 2),
+    ((9, 2), 4, 4, (3, 1), 1, 2),
     ((1, 1), 1, 1, (3, 3), 1, 1),
 ]
 
@@ -63,26 +60,24 @@ FIXED = [
 def test_conv_fixed_shapes(shape):
     spatial, channels, outs, kernel, stride, padding = shape
     x, w, bias = draw(np.random.default_rng(0), spatial, channels, outs, kernel)
-    rank = len(spatial)
-    check(x, w, bias, (stride,) * rank, (padding,) * rank)
+    check(x, w, bias, stride, padding)
 
 
 @pytest.mark.parametrize("shape", [*FIXED, ((14, 14), 256, 96, (3, 3), 1, 1)])
 def test_conv_equals_onnxruntime(shape):
     spatial, channels, outs, kernel, stride, padding = shape
     x, w, bias = draw(np.random.default_rng(1), spatial, channels, outs, kernel)
-    rank = len(spatial)
     out = conv(x, pack_conv(w, bias, stride=stride, padding=padding))
     feeds = {"x": onnx_oracle.channels_first(x), "w": w, "b": bias}
-    theirs = onnx_oracle.run("Conv", feeds, strides=[stride] * rank, pads=[padding] * 2 * rank)
-    scale = naive.conv(np.abs(x), np.abs(w), np.abs(bias), (stride,) * rank, (padding,) * rank)
+    theirs = onnx_oracle.run("Conv", feeds, strides=[stride] * 2, pads=[padding] * 4)
+    scale = naive.conv(np.abs(x), np.abs(w), np.abs(bias), (stride,) * 2, (padding,) * 2)
     assert np.all(np.abs(out - np.moveaxis(theirs, 1, -1)) <= 2 * (w[0].size + 2) * ROUNDING * scale)
 
 
 def test_conv_splits_wide_weights_over_several_passes():
     """Weights beyond a cache segment are taken in passes over the pixels; the sum does not notice."""
     x, w, bias = draw(np.random.default_rng(2), (3, 3), 700, 64, (3, 3), batch=1)
-    check(x, w, bias, (1, 1), (1, 1), relu=True)
+    check(x, w, bias, 1, 1, relu=True)
 
 
 def test_conv_is_the_same_for_any_threads():
@@ -95,7 +90,7 @@ def test_borders_replace_the_padding_copy():
     x, w, bias = draw(np.random.default_rng(4), (8, 6), 5, 5, (3, 3))
     packed = pack_conv(w, bias, padding=1)
     first = conv(x, packed, relu=True)
-    bordered = conv(pad_spatial(x, (1, 1)), packed, relu=True, bordered=True)
+    bordered = conv(bordered_by(x, 1), packed, relu=True, bordered=True)
     assert np.array_equal(bordered, first)
 
 
