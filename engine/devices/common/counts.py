@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +58,11 @@ def _groups(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ..
     first, times, marks = first[order], many[order].astype(np.float64), marks[first[order]]
     kinds = ((tuple(k for k in range(SIZES) if kind >> k & 1), marks == kind) for kind in sorted(set(marks.tolist())))
     return tuple(Group(carried, rows[first[own]], times[own]) for carried, own in kinds)
+
+
+def places(names: str) -> Any:
+    """Where each number of a flat row lies, by its name: ``places("cores clock").clock`` is 1. [-] A count."""
+    return namedtuple("Places", names)(*range(len(names.split())))
 
 
 def records(each: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

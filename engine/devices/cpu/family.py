@@ -9,10 +9,10 @@ latency over the misses a core keeps in flight. A framework adds a cost per oper
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from engine.devices.common.cached import remembered
 from engine.devices.common.contract import CollectiveWire, Compiled, DeviceFamily, Fit, Job, Knob, PhaseCost
 from engine.devices.common.counts import records
 from engine.devices.common.fabric import what_if_ratio
@@ -27,7 +27,7 @@ from engine.devices.cpu.runtime import RUNTIME
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo import table as T
-from model_zoo.ops import Graph, Phase
+from model_zoo.ops import Graph
 
 
 def formats(device: Device) -> tuple[str, ...]:
@@ -80,60 +80,37 @@ def place(job: Job) -> tuple[Fit, ...]:
     return tuple(fits)
 
 
-@dataclass(frozen=True)
-class _Lowered:
-    phase: Phase
-    table: np.ndarray
-    flags: np.ndarray
-    rows: dict[str, int]
+@remembered(lambda job: id(job.phase))
+def tables(job: Job) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of the operators of a job's phase, and what its edges say of them. [-]"""
+    return np.array(T.lower(job.phase)), flags_of(
+        job.phase
+    )  # writable, as a part of it is: one compiled version serves both
 
 
-_LOWERED: dict[int, _Lowered] = {}
-
-
-def lowered(phase: Phase) -> _Lowered:
-    """Flat arrays of a phase, remembered per object (hashing a deep network costs more than pricing it)."""
-    known = _LOWERED.get(id(phase))
-    if known is None or known.phase is not phase:
-        if len(_LOWERED) > 512:
-            _LOWERED.clear()
-        table = np.array(T.lower(phase))  # writable, as a part of it is: one compiled version serves both
-        rows = {op.name: i for i, op in enumerate(phase.ops)}
-        known = _LOWERED[id(phase)] = _Lowered(phase, table, flags_of(phase), rows)
-    return known
-
-
-def _handed_over(job: Job, flat: _Lowered) -> float:
+def _handed_over(job: Job) -> float:
     """Bytes that another executor produced and this part reads first: none of them is in its caches. [B]"""
-    names = {op.name for op in job.ops}
-    needed = {name for op in job.ops for name in op.inputs if name in flat.rows and name not in names}
+    own, by_name = {op.name for op in job.ops}, {op.name: op for op in job.phase.ops}
+    needed = {name for op in job.ops for name in op.inputs if name in by_name and name not in own}
+    bits = 1.0 if job.format == "binary" else BITS[wide_format(job.device, job.format)]
     size = 0.0
     for name in needed:
-        op = job.phase.ops[flat.rows[name]]
-        bits = 1.0 if job.format == "binary" else BITS[wide_format(job.device, job.format)]
-        size += op.writes.at(job.batch, job.length, job.context) * bits / 8
+        size += by_name[name].writes.at(job.batch, job.length, job.context) * bits / 8
     return size
-
-
-def _tables(job: Job) -> tuple[np.ndarray, np.ndarray]:
-    flat = lowered(job.phase)
-    return flat.table, flat.flags
 
 
 def _priced(job: Job) -> np.ndarray:
     """Columns of `engine.devices.cpu.model`, a row an operator of the job."""
-    (table, flags), rows = _tables(job), job.rows
-    out = np.zeros((table.shape[0], M.WIDTH))
-    sizes = np.array([job.sizes], dtype=np.float64).T.copy()
-    M.price_ops(rows, table, flags, sizes, float(job.ways), records([record(job)]), out)
-    return out[rows]
+    sizes, once = np.array([job.sizes], dtype=np.float64).T.copy(), np.ones(len(job.rows))
+    design = *tables(job), float(job.ways), sizes, records([record(job)])
+    return M.price_points(0, 1, job.rows, once, *design, np.zeros((6, 1)))[job.rows]
 
 
 def _drawn(job: Job) -> tuple[tuple[str, str, float], ...]:
     """Time until a part of a network has its input in its own caches, as (name, resource, seconds)."""
     if len(job.ops) == len(job.phase.ops):
         return ()
-    drawn = _handed_over(job, lowered(job.phase)) / M.LINE * job.model["handover_line"]
+    drawn = _handed_over(job) / M.LINE * job.model["handover_line"]
     return (("input of this part drawn into its caches", "offchip", drawn),) if drawn else ()
 
 
@@ -261,7 +238,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    compiled=Compiled(record, _tables, M.price_points, other=_drawn),
+    compiled=Compiled(record, tables, M.price_points, other=_drawn),
     parameters=(*MODEL.parameters, FEATURE_OVERHEAD, HASH_CYCLES),
     assumptions=MODEL.assumptions,
     request=request,

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.devices.common.counts import places
 from model_zoo.ops import Op, Phase
 
-# columns of the flags
-FLAGS = 15
-(
-    SPECIAL,
-    INLINE,
-    QUANTISE,
-    PREPARED,
-    BINARY,
-    WINDOW,
-    CHANNELS,
-    HASHED,
-    FREE,
-    SLIDES,
-    POOLS,
-    CONVOLVES,
-    NARROW,
-    TILED,
-    SUPPRESSES,
-) = range(FLAGS)
-WIDE_INPUT, STORED_NARROW = 1.0, 2.0  # values of QUANTISE: an input is wide; it is where sums are stored wide
+F = places(
+    "special inline quantise prepared binary window channels hashed free slides pools convolves narrow tiled suppresses"
+)
+"""Columns of the flags."""
+WIDE_INPUT, STORED_NARROW = 1.0, 2.0  # values of F.quantise: an input is wide; it is where sums are stored wide
 
 _SPECIAL = {"Softmax": 1.0, "Gelu": 1.0, "Silu": 1.0, "Swish": 1.0, "Sigmoid": 1.0, "Tanh": 1.0, "LRN": 3.0}
 """Transcendental functions an element costs: LRN raises to a power, an exponential of a product with a logarithm."""
@@ -43,38 +29,40 @@ PANEL, PANEL_FILL = 64.0, 0.7  # columns of a packed panel; share of them to fil
 
 
 def flags_of(phase: Phase) -> np.ndarray:
-    """What the table doesn't say, from the graph's edges and attributes; shape (n_ops, FLAGS)."""
-    flags = np.zeros((len(phase.ops), FLAGS))
+    """What the table doesn't say, from the graph's edges and attributes; shape (n_ops, len(F))."""
+    flags = np.zeros((len(phase.ops), len(F)))
     by_name = {op.name: op for op in phase.ops}
     riding: set[str] = set()
     narrow: set[str] = set()
     for row, op in zip(flags, phase.ops, strict=True):
         producers = [by_name[name] for name in op.inputs if name in by_name]
         produced = [p for p in producers if p.contraction or p.name in riding]
-        row[SPECIAL] = _SPECIAL.get(op.kind, 0.0)
+        row[F.special] = _SPECIAL.get(op.kind, 0.0)
         if op.kind in _RIDES and produced and op.layers == produced[0].layers:
-            row[INLINE] = 1.0
+            row[F.inline] = 1.0
             riding.add(op.name)
         low = op.contraction and op.quantisable and op.stored > 0
         narrow_in = bool(producers) and all(p.name in narrow for p in producers)
         if low or (narrow_in and op.kind in _STAY_NARROW):
             narrow.add(op.name)
-            row[NARROW] = not low
+            row[F.narrow] = not low
         if low and not produced:
-            row[QUANTISE] = STORED_NARROW if narrow_in else WIDE_INPUT
-        row[CONVOLVES] = op.kind == "Conv"
-        row[PREPARED] = op.group == "preprocess"
-        row[BINARY] = op.kind == "BinaryGemm"
-        row[WINDOW] = op.kind == "Conv" and _attribute(op, "kernel", 1.0) > 1.0
+            row[F.quantise] = STORED_NARROW if narrow_in else WIDE_INPUT
+        row[F.convolves] = op.kind == "Conv"
+        row[F.prepared] = op.group == "preprocess"
+        row[F.binary] = op.kind == "BinaryGemm"
+        row[F.window] = op.kind == "Conv" and _attribute(op, "kernel", 1.0) > 1.0
         groups = max(_attribute(op, "groups", 1.0), 1.0)
-        row[CHANNELS] = _attribute(op, "channels", 1e9) / groups if op.kind == "Conv" else 1e9
-        row[HASHED] = op.kind == "Gather" and any(p.kind == "Hash" for p in producers)
+        row[F.channels] = _attribute(op, "channels", 1e9) / groups if op.kind == "Conv" else 1e9
+        row[F.hashed] = op.kind == "Gather" and any(p.kind == "Hash" for p in producers)
         square = _attribute(op, "kernel", 1.0) == 3.0 and _attribute(op, "kernel_t", 1.0) == 1.0
-        row[TILED] = square and _attribute(op, "stride", 1.0) == 1.0 and groups == 1.0 and row[CHANNELS] >= TILED_FROM
-        row[SUPPRESSES] = op.kind == "NonMaxSuppression"
-        row[FREE] = op.kind in _NO_WORK
-        row[POOLS] = op.kind in _POOLS
-        row[SLIDES] = row[POOLS] or (op.kind == "Conv" and row[CHANNELS] > 1.0 and not _is_product(op))
+        row[F.tiled] = (
+            square and _attribute(op, "stride", 1.0) == 1.0 and groups == 1.0 and row[F.channels] >= TILED_FROM
+        )
+        row[F.suppresses] = op.kind == "NonMaxSuppression"
+        row[F.free] = op.kind in _NO_WORK
+        row[F.pools] = op.kind in _POOLS
+        row[F.slides] = row[F.pools] or (op.kind == "Conv" and row[F.channels] > 1.0 and not _is_product(op))
     return flags
 
 

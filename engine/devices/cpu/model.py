@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from engine.devices.common.counts import SIZES, parts
+from engine.devices.common.counts import SIZES, parts, places
 from engine.devices.common.counts import at as _at
 from engine.devices.common.counts import seen as _seen
-from engine.devices.cpu.flags import (
-    BINARY,
-    CHANNELS,
-    CONVOLVES,
-    FREE,
-    HASHED,
-    INLINE,
-    NARROW,
-    POOLS,
-    PREPARED,
-    QUANTISE,
-    SLIDES,
-    SPECIAL,
-    STORED_NARROW,
-    SUPPRESSES,
-    TILED,
-    WIDE_INPUT,
-    WINDOW,
-)
+from engine.devices.cpu.flags import STORED_NARROW, WIDE_INPUT, F
 from engine.kernels.ir.doubles import (
     ALL,
     LANES,
@@ -46,80 +26,17 @@ from engine.kernels.ir.doubles import (
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
-
-class Record(NamedTuple):
-    """Where each number that a CPU supplies lies in an array; an array, since a sweep has a column for each design."""
-
-    threads: int
-    low_peak: int
-    wide_peak: int
-    binary_peak: int
-    vector_rate: int
-    lanes_rate: int
-    clock: int
-    low_gemm: int
-    low_conv: int
-    wide_gemm: int
-    wide_conv: int
-    binary_efficiency: int
-    short_row: int
-    thin_input: int
-    narrow_group: int
-    lanes: int
-    low_lanes: int
-    wide_lanes: int
-    special_cycles: int
-    dram: int
-    shared_rate: int
-    private_rate: int
-    private: int
-    shared_share: int
-    shared: int
-    weights_total: int
-    tables_total: int
-    weight_bytes: int
-    wide_bytes: int
-    quantised: int
-    private_latency: int
-    shared_latency: int
-    dram_latency: int
-    misses: int
-    row_cycles: int
-    hash_cycles: int
-    op_overhead: int
-    op_issue: int
-    barrier: int
-    fuse: int
-    fuse_requantise: int
-    fuse_gathers: int
-    prune: int
-    preprocess_apart: int
-    dead_ops: int
-    dead_cycles: int
-    write_allocate: int
-    window_overhead: int
-    tile_rows: int
-    tile_columns: int
-    lone_vector: int
-    exposed: int
-    weight_stream: int
-    pool_cycles: int
-    step_overhead: int
-    requantise_cycles: int
-    unpack_cycles: int
-    range_cycles: int
-    width_exponent: int
-    core_dram: int
-    fit_threads: int
-    fork_thread: int
-    score_cycles: int
-    winograd: int
-    winograd_weights: int
-    winograd_transform: int
-    reordered: int
-
-
-R = Record(*range(len(Record._fields)))
+R = places(
+    "threads low_peak wide_peak binary_peak vector_rate lanes_rate clock low_gemm low_conv wide_gemm wide_conv "
+    "binary_efficiency short_row thin_input narrow_group lanes low_lanes wide_lanes special_cycles dram shared_rate "
+    "private_rate private shared_share shared weights_total tables_total weight_bytes wide_bytes quantised "
+    "private_latency shared_latency dram_latency misses row_cycles hash_cycles op_overhead op_issue barrier fuse "
+    "fuse_requantise fuse_gathers prune preprocess_apart dead_ops dead_cycles write_allocate window_overhead "
+    "tile_rows tile_columns lone_vector exposed weight_stream pool_cycles step_overhead requantise_cycles "
+    "unpack_cycles range_cycles width_exponent core_dram fit_threads fork_thread score_cycles winograd "
+    "winograd_weights winograd_transform reordered"
+)
+"""Where each number that a CPU supplies lies in a row; a sweep has a row for each design."""
 
 # columns of the result
 COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, ROOF, MOVED, NEAR, BUSY = range(11)
@@ -361,16 +278,16 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
         m *= part_m
         n *= part_n
         klass = table[j, T.CLASS]
-        binary = flags[j, BINARY] > 0.0
+        binary = flags[j, F.binary] > 0.0
         low = quantised and klass == T.CONTRACTION and table[j, T.QUANTISABLE] > 0.0 and stored > 0.0
         low = low and not binary
-        inline = rec[R.fuse * LANES] > 0.0 and flags[j, INLINE] > 0.0
-        narrow = quantised and requantised and flags[j, NARROW] > 0.0
+        inline = rec[R.fuse * LANES] > 0.0 and flags[j, F.inline] > 0.0
+        narrow = quantised and requantised and flags[j, F.narrow] > 0.0
         element = weight_size if narrow else wide_size
         extra_ops, ranged = spread(0.0), spread(0.0)  # operators of their own, and the elements they quantise
 
-        if flags[j, TILED] > 0.0:  # fewer multiplications of transformed tiles, by weights transformed beforehand
-            gain = _tiled_gain(m / batch, flags[j, CHANNELS], n, rec)
+        if flags[j, F.tiled] > 0.0:  # fewer multiplications of transformed tiles, by weights transformed beforehand
+            gain = _tiled_gain(m / batch, flags[j, F.channels], n, rec)
             flops /= gain
             weights *= chosen(above(gain, 1.0), _of(rec, R.winograd_weights), 1.0)
 
@@ -382,8 +299,8 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             moved = (reads + stores * writes) / 8.0
         elif low:
             resident, moved = reads * weight_size, reads * weight_size
-            stored_wide = flags[j, QUANTISE] == STORED_NARROW and not requantised
-            if flags[j, QUANTISE] == WIDE_INPUT or stored_wide:  # measured, scaled, rounded in a pass of its own
+            stored_wide = flags[j, F.quantise] == STORED_NARROW and not requantised
+            if flags[j, F.quantise] == WIDE_INPUT or stored_wide:  # measured, scaled, rounded in a pass of its own
                 resident += reads * (wide_size + weight_size)
                 apart += reads * (wide_size + stores * weight_size)
                 ranged += reads
@@ -400,13 +317,13 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             resident = (reads + writes) * element
             moved = (reads + stores * writes) * element
         if (
-            klass == T.CONTRACTION and not binary and flags[j, TILED] == 0.0
+            klass == T.CONTRACTION and not binary and flags[j, F.tiled] == 0.0
         ):  # laid out for the product, read back by it
             apart += _of(rec, R.reordered) * reads * (wide_size if not low else weight_size)
         if inline:
             resident = larger(reads - writes, 0.0) * element
             moved = resident
-        if flags[j, FREE] > 0.0:
+        if flags[j, F.free] > 0.0:
             moved = spread(0.0)
         state_bytes = state * wide_size
         if klass == T.LOOKUP:
@@ -450,11 +367,11 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
                 busy = flops / (roof * _of(rec, R.binary_efficiency))
             else:
                 roof = _of(rec, R.low_peak) if low or not quantised else _of(rec, R.wide_peak)
-                useful = _conv_share(m, n, batch, flags[j, WINDOW], flags[j, CHANNELS], lanes, rec)
-                tile = root(larger(m / batch, 1.0)) if flags[j, WINDOW] > 0.0 else spread(THREAD_ROWS)
+                useful = _conv_share(m, n, batch, flags[j, F.window], flags[j, F.channels], lanes, rec)
+                tile = root(larger(m / batch, 1.0)) if flags[j, F.window] > 0.0 else spread(THREAD_ROWS)
                 useful *= _thread_share(g, m, n, _of(rec, R.threads), tile)
-                useful *= _tile_share(m, n, flags[j, SLIDES], lanes, rec)
-                convolves = flags[j, CONVOLVES] > 0.0
+                useful *= _tile_share(m, n, flags[j, F.slides], lanes, rec)
+                convolves = flags[j, F.convolves] > 0.0
                 if low or not quantised:
                     reached = _of(rec, R.low_conv) if convolves else _of(rec, R.low_gemm)
                 else:
@@ -466,10 +383,10 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
         else:
             roof = _of(rec, R.wide_peak)
             busy = flops / _of(rec, R.vector_rate)
-            if flags[j, POOLS] > 0.0:
+            if flags[j, F.pools] > 0.0:
                 busy *= _of(rec, R.pool_cycles)
-            busy += flags[j, SPECIAL] * writes * _of(rec, R.special_cycles) / _of(rec, R.lanes_rate)
-            if flags[j, SUPPRESSES] > 0.0:
+            busy += flags[j, F.special] * writes * _of(rec, R.special_cycles) / _of(rec, R.lanes_rate)
+            if flags[j, F.suppresses] > 0.0:
                 busy += flops / FLOP_A_SCORE * _of(rec, R.score_cycles) / _of(rec, R.clock)
             if table[j, T.KIND] == HASH:
                 busy += writes * _of(rec, R.hash_cycles) / cycles
@@ -487,7 +404,7 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             dram_a += far
             shared_a += looked * lines * LINE * (table_near - table_private)
             private_a += looked * lines * LINE * table_private
-        if flags[j, HASHED] > 0.0:
+        if flags[j, F.hashed] > 0.0:
             columns = table[j, T.GATHER_ROWS]
             if rec[R.fuse_gathers * LANES] == 0.0:
                 extra_ops += columns - 1.0
@@ -513,7 +430,7 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             # rows are passed over for each block of columns; what of that comes from the shared cache is waited for
             again = larger(rounded_up(n / (lanes * BLOCK_VECTORS)) - 1.0, 0.0) * reads * wide_size
             waited = (
-                max(flags[j, SLIDES], flags[j, WINDOW])
+                max(flags[j, F.slides], flags[j, F.window])
                 * _of(rec, R.exposed)
                 * (moved + again)
                 * (act_near - act_private)
@@ -527,15 +444,15 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             offchip, onchip = far_w + far_a, near_w + near_a
             compute = larger(busy - offchip - onchip, 0.0)
         overhead = spread(0.0)
-        if not inline and flags[j, FREE] == 0.0:
+        if not inline and flags[j, F.free] == 0.0:
             # a library runs a recurrence in a call of its own: what issues it is paid once
             issued = _of(rec, R.op_overhead) + _of(rec, R.op_issue) / larger(steps, 1.0)
             overhead = (1.0 + extra_ops) * issued + _of(rec, R.barrier)
-            overhead += flags[j, SLIDES] * _of(rec, R.window_overhead)
+            overhead += flags[j, F.slides] * _of(rec, R.window_overhead)
             if table[j, T.SEQUENTIAL] > 0.0:
                 overhead += _of(rec, R.step_overhead)
         runs = table[j, T.LAYERS] * steps
-        if flags[j, PREPARED] > 0.0 and rec[R.preprocess_apart * LANES] > 0.0:
+        if flags[j, F.prepared] > 0.0 and rec[R.preprocess_apart * LANES] > 0.0:
             runs = spread(0.0)
         at = j * WIDTH * LANES
         store(out, at + COMPUTE * LANES, runs * compute)
@@ -584,25 +501,6 @@ def _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals):
                 totals[r, start + lane] = sums[r * LANES + lane]
 
 
-def price_ops(
-    rows: np.ndarray,
-    table: np.ndarray,
-    flags: np.ndarray,
-    sizes: np.ndarray,
-    ways: float,
-    record: tuple[np.ndarray, np.ndarray, np.ndarray],
-    out: np.ndarray,
-) -> None:
-    """Price the ops ``rows`` of a pass for one stream; fills their rows of ``out`` (n_ops, WIDTH). [s], [FLOP], [B]
-
-    ``sizes`` (4, 1) are batch, pass length, context and span, ``record`` is what `Record` describes, as
-    `engine.devices.common.contract.Compiled` has it. An estimate.
-    """
-    wide = np.empty(table.shape[0] * WIDTH * LANES)
-    _fill(0, 1, rows, np.ones(len(rows)), table, flags, ways, sizes, record, wide, np.zeros((6, 1)))
-    out[rows] = wide.reshape(-1, WIDTH, LANES)[rows, :, 0]
-
-
 def price_points(
     lo: int,
     hi: int,
@@ -614,6 +512,12 @@ def price_points(
     sizes: np.ndarray,
     record: tuple[np.ndarray, np.ndarray, np.ndarray],
     totals: np.ndarray,
-) -> None:
-    """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]"""
-    _fill(lo, hi, rows, times, table, flags, ways, sizes, record, np.empty(table.shape[0] * WIDTH * LANES), totals)
+) -> np.ndarray:
+    """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]
+
+    Returns the columns above of every operator at the last design, shape (n_ops, WIDTH); those of ``rows`` are filled.
+    [s], [FLOP], [B] An estimate.
+    """
+    out = np.empty(table.shape[0] * WIDTH * LANES)
+    _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals)
+    return out.reshape(-1, WIDTH, LANES)[:, :, 0]

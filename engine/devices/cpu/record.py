@@ -6,7 +6,6 @@ Rates are a data sheet's; shares of them are parameters with a basis each.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +17,6 @@ from engine.devices.common.contract import Job
 from engine.devices.cpu import model as M
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Cpu, Device, MemoryLevel
-from model_zoo.ops import Graph
 
 _LOOKUPS = ("Gather", "EmbeddingBag")
 REFERENCE_WIDTH = 64.0  # FLOP a cycle of the AVX-512 core on which `gemm_efficiency` was fitted
@@ -112,7 +110,8 @@ def reach_of(cpu: Cpu, threads: float) -> tuple[float, float]:
     return smaller(sockets, 1.0 * math.ceil(threads * sockets / cpu.cores.si)), sockets
 
 
-def _parameters(job: Job) -> tuple[float, float]:
+@remembered(lambda job: (id(job.graph), wide_format(job.device, job.format), job.format, job.ways))
+def sizes_of(job: Job) -> tuple[float, float]:
     """Bytes of the network's weights and of its lookup tables. [B]"""
     low, wide = BITS[job.format] / 8, BITS[wide_format(job.device, job.format)] / 8
     weights = tables = 0.0
@@ -130,20 +129,6 @@ def _parameters(job: Job) -> tuple[float, float]:
             else:
                 weights += size * (low if op.quantisable and job.format != "binary" else wide)
     return weights, tables
-
-
-_SIZES: dict[tuple[int, str, str, int], tuple[Graph, float, float]] = {}
-
-
-def sizes_of(job: Job) -> tuple[float, float]:
-    """`_parameters`, remembered per graph object. [B]"""
-    key = (id(job.graph), wide_format(job.device, job.format), job.format, job.ways)
-    known = _SIZES.get(key)
-    if known is None or known[0] is not job.graph:
-        if len(_SIZES) > 512:
-            _SIZES.clear()
-        known = _SIZES[key] = (job.graph, *_parameters(job))
-    return known[1], known[2]
 
 
 class StreamView:
@@ -295,63 +280,52 @@ class StreamView:
         return np.inf if self.job.switches["cold"] else sizes_of(self.job)[which]
 
 
-def _constant(name: str) -> Callable[[StreamView], float]:
-    return lambda view: view.model[name]
-
-
-def _switch(name: str) -> Callable[[StreamView], float]:
-    return lambda view: float(view.job.switches[name])
-
-
-FIELD_OF: dict[str, Callable[[StreamView], float]] = {
-    "threads": lambda view: view.threads,
-    "low_peak": lambda view: view.share_of_peak(view.low),
-    "wide_peak": lambda view: view.share_of_peak(view.wide),
-    "binary_peak": lambda view: view.share_of_peak("binary"),
-    "vector_rate": lambda view: view.vector_rate,
-    "lanes_rate": lambda view: view.vector_rate,
-    "clock": lambda view: view.clock,
-    "low_gemm": lambda view: view.efficiency("gemm_efficiency", view.low),
-    "low_conv": lambda view: view.efficiency("conv_efficiency", view.low),
-    "wide_gemm": lambda view: view.efficiency("gemm_efficiency", view.wide),
-    "wide_conv": lambda view: view.efficiency("conv_efficiency", view.wide),
-    "lanes": lambda view: view.width / 4.0,
-    "low_lanes": lambda view: view.width_of(view.low) / 4.0,
-    "wide_lanes": lambda view: view.width_of(view.wide) / 4.0,
-    "dram": lambda view: view.dram,
-    "core_dram": lambda view: view.core_dram,
-    "shared_rate": lambda view: view.shared_rate,
-    "private_rate": lambda view: view.private_rate,
-    "private": lambda view: view.threads * view.levels.private,
-    "shared_share": lambda view: view.shared / view.sharing,
-    "shared": lambda view: view.shared,
-    "weights_total": lambda view: view.parameters(0),
-    "tables_total": lambda view: view.parameters(1),
-    "weight_bytes": lambda view: BITS[view.job.format if view.packed else view.low] / 8,
-    "unpack_cycles": lambda view: view.model["unpack_cycles"] if view.packed else 0.0,
-    "wide_bytes": lambda view: BITS[view.wide] / 8,
-    "quantised": lambda view: float(BITS[view.low] < BITS[view.wide]),
-    "private_latency": lambda view: _printed(view.levels.own, "latency") or view.model["private_latency"],
-    "shared_latency": lambda view: _printed(view.levels.last, "latency") or view.model["shared_latency"],
-    "dram_latency": lambda view: view.dram_latency,
-    "misses": _constant("misses_in_flight"),
-    "op_overhead": lambda view: view.model["op_overhead"] if view.framework else 0.0,
-    "op_issue": lambda view: view.model["op_cycles"] / view.clock if view.framework else 0.0,
-    "window_overhead": lambda view: view.model["window_overhead"] if view.framework else 0.0,
-    "step_overhead": lambda view: view.model["step_overhead"] if view.framework else 0.0,
-    "fit_threads": _switch("fit-threads"),
-    "fuse": _switch("fuse"),
-    "fuse_requantise": _switch("fuse-requantise"),
-    "fuse_gathers": _switch("fuse-gathers"),
-    "prune": _switch("prune"),
-    "preprocess_apart": _switch("preprocess-apart"),
-}
-"""Fields of the record that are more than a parameter of the same name. SI."""
-_FIELDS = tuple(FIELD_OF.get(name) or _constant(name) for name in M.R._fields)
-
-
 @remembered(lambda job: job.key)
 def record(job: Job) -> list[float]:
-    """Flat record of a stream's share of the device, in the order of `cpu.model.Record`. [B], [B/s], [FLOP/s], [s]"""
-    view = StreamView(job)
-    return [field(view) for field in _FIELDS]
+    """Flat record of a stream's share of the device, in the order of `cpu.model.R`. [B], [B/s], [FLOP/s], [s]"""
+    view, model = StreamView(job), job.model
+    own = {
+        "threads": view.threads,
+        "low_peak": view.share_of_peak(view.low),
+        "wide_peak": view.share_of_peak(view.wide),
+        "binary_peak": view.share_of_peak("binary"),
+        "vector_rate": view.vector_rate,
+        "lanes_rate": view.vector_rate,
+        "clock": view.clock,
+        "low_gemm": view.efficiency("gemm_efficiency", view.low),
+        "low_conv": view.efficiency("conv_efficiency", view.low),
+        "wide_gemm": view.efficiency("gemm_efficiency", view.wide),
+        "wide_conv": view.efficiency("conv_efficiency", view.wide),
+        "lanes": view.width / 4.0,
+        "low_lanes": view.width_of(view.low) / 4.0,
+        "wide_lanes": view.width_of(view.wide) / 4.0,
+        "dram": view.dram,
+        "core_dram": view.core_dram,
+        "shared_rate": view.shared_rate,
+        "private_rate": view.private_rate,
+        "private": view.threads * view.levels.private,
+        "shared_share": view.shared / view.sharing,
+        "shared": view.shared,
+        "weights_total": view.parameters(0),
+        "tables_total": view.parameters(1),
+        "weight_bytes": BITS[view.job.format if view.packed else view.low] / 8,
+        "unpack_cycles": model["unpack_cycles"] if view.packed else 0.0,
+        "wide_bytes": BITS[view.wide] / 8,
+        "quantised": float(BITS[view.low] < BITS[view.wide]),
+        "private_latency": _printed(view.levels.own, "latency") or model["private_latency"],
+        "shared_latency": _printed(view.levels.last, "latency") or model["shared_latency"],
+        "dram_latency": view.dram_latency,
+        "misses": model["misses_in_flight"],
+        "op_overhead": model["op_overhead"] if view.framework else 0.0,
+        "op_issue": model["op_cycles"] / view.clock if view.framework else 0.0,
+        "window_overhead": model["window_overhead"] if view.framework else 0.0,
+        "step_overhead": model["step_overhead"] if view.framework else 0.0,
+        "fit_threads": float(view.job.switches["fit-threads"]),
+        "fuse": float(view.job.switches["fuse"]),
+        "fuse_requantise": float(view.job.switches["fuse-requantise"]),
+        "fuse_gathers": float(view.job.switches["fuse-gathers"]),
+        "prune": float(view.job.switches["prune"]),
+        "preprocess_apart": float(view.job.switches["preprocess-apart"]),
+    }
+    values = {**model, **own}  # the rest are parameters
+    return [values[name] for name in M.R._fields]
