@@ -30,9 +30,9 @@ from engine.devices.common.parallel import PARALLEL
 from engine.devices.gpu import price as P
 from engine.devices.gpu.flags import EXPERT, ROLE, lowered
 from engine.devices.gpu.record import (
-    FIELDS_OF,
     activation_bits,
     expert_note,
+    issue,
     offchip,
     own_constants,
     peak,
@@ -77,11 +77,11 @@ def tables(job: Job) -> tuple[np.ndarray]:
 
 def _roofs(job: Job) -> tuple[float, float, float]:
     """Dense peaks that ops are held against, by what `price` names RATE. [FLOP/s]"""
-    return peak(job.device, job.format), peak(job.device, wide_format(job.device, job.format)), 1.0 / _LANES_S(job)
-
-
-_LANES_S = FIELDS_OF[P.LANES_S]
-_ISSUE = FIELDS_OF[P.ISSUE]
+    return (
+        peak(job.device, job.format),
+        peak(job.device, wide_format(job.device, job.format)),
+        1.0 / record(job)[P.LANES_S],
+    )
 
 
 def idles(device: Device, model: Mapping[str, float]) -> float | None:
@@ -129,7 +129,7 @@ FAMILY = DeviceFamily(
     price=price,
     compiled=Compiled(record, tables, points),
     own=own_constants,
-    collective=CollectiveWire(wide_format, wired, _ISSUE),
+    collective=CollectiveWire(wide_format, wired, issue),
     idles=idles,
     fields={"kv_format": kv_format(activation_bits), "runtime": RUNTIME, **PARALLEL},
     request=parsed_on_host,

@@ -7,7 +7,7 @@ family's parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -16,12 +16,9 @@ from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Job
 from engine.devices.common.host_work import own_parsing
 from engine.devices.gpu.operators.attention import FORMAT as TOKEN
-from engine.devices.gpu.operators.gemm import FORMAT as PRODUCT
 from engine.devices.gpu.operators.kinds import decode_way, picked, prefill_heads, prefill_tile
 from engine.devices.gpu.operators.moe import FORMAT as EXPERT
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
-from engine.devices.gpu.operators.slots import MACHINE
-from engine.devices.gpu.price import REST
 from engine.devices.gpu.wire import start_of
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
@@ -140,21 +137,12 @@ def _feed(job: Job) -> float:
     return larger(fastest / job.model["tile_reuse"], 3.0 * _bandwidth(job)) / _units(job)
 
 
-def _vector_peak(job: Job) -> float:
+def vector_peak(job: Job) -> float:
+    """Peak of element-wise arithmetic. [FLOP/s] A bound."""
     device = job.device
     if "fp32" in device.peak:
         return device.peak["fp32"].si
     return peak(device, wide_format(device, job.format)) * job.model["vector_share"]
-
-
-def _measured(name: str, otherwise: Callable[[Job], float]) -> Callable[[Job], float]:
-    """A constant of the generation, or what follows without one."""
-
-    def constant(job: Job) -> float:
-        own = _of(job)
-        return own["machine"][name] if own is not None else otherwise(job)
-
-    return constant
 
 
 def _launch(job: Job) -> float:
@@ -164,23 +152,24 @@ def _launch(job: Job) -> float:
     return launch.si if launch and _of(job) is None else job.model["op_latency"]
 
 
-_MACHINE: dict[str, Callable[[Job], float]] = {
-    "units": _units,
-    "bandwidth": _bandwidth,
-    "l2_bytes": _cache,
-    "start": _launch,
-    "feed": _measured("feed", _feed),
-    "store": _measured("store", lambda job: _feed(job) / 3.0),
-    "l2_share": lambda job: job.model["cache_share"],
-    "dram_share": lambda job: job.model["memory_efficiency"],
-    "step": _measured("step", lambda job: job.model["step_latency"] * _late(job)),
-    "stream": _measured("stream", lambda job: job.model["memory_efficiency"]),
-    "softmax": _measured("softmax", lambda job: _vector_peak(job) / _units(job) / 20.0),
-    "block": _measured(
-        "block", lambda job: job.model["block_start"] * _late(job) * _stand_in(job)["machine"]["feed"] / _feed(job)
-    ),
-}
-assert tuple(_MACHINE) == MACHINE
+def _machine(job: Job) -> list[float]:
+    """The part as `slots.MACHINE` names it: constants of its generation, or what follows without one. [SI]"""
+    model, measured = job.model, _of(job)
+    if measured is not None:
+        own = measured["machine"]
+    else:
+        feed, late = _feed(job), _late(job)
+        own = {
+            "feed": feed,
+            "store": feed / 3.0,
+            "step": model["step_latency"] * late,
+            "stream": model["memory_efficiency"],
+            "softmax": vector_peak(job) / _units(job) / 20.0,
+            "block": model["block_start"] * late * _stand_in(job)["machine"]["feed"] / feed,
+        }
+    part = _units(job), _bandwidth(job), _cache(job), _launch(job), own["feed"], own["store"]
+    shares = model["cache_share"], model["memory_efficiency"]
+    return [*part, *shares, own["step"], own["stream"], own["softmax"], own["block"]]
 
 
 _PER_UNIT = ("rate", "quantise_rate", "flow")
@@ -233,7 +222,8 @@ def _token_way(job: Job, wide: bool) -> tuple[Mapping[str, float], Mapping[str, 
 
 
 def _scaled(job: Job, values: Mapping[str, float], table: Mapping[str, Any]) -> Mapping[str, float]:
-    size, late = _MACHINE["feed"](job) / table["machine"]["feed"], _late(job)
+    own, late = _of(job), _late(job)
+    size = (_feed(job) if own is None else own["machine"]["feed"]) / table["machine"]["feed"]
     times = {"block": late / size, "start": late, "quantise_s": late, "sort": late, "step": late}
     return {n: v * size if n in _PER_UNIT else v * times.get(n, 1.0) for n, v in values.items()}
 
@@ -298,10 +288,6 @@ def _quantise_s(job: Job, format: str) -> float:
     return larger(_constants(job, "gemm", name)["quantise_s"] - apart, 0.0)
 
 
-def _rate(job: Job, format: str) -> float:
-    return _constants(job, "gemm", _NAMED[format])["quantise_rate"]
-
-
 def _side(job: Job, format: str) -> float:
     """Least rows and columns a matmul's tile is filled up to: plain fp32 has no matrix units to fill."""
     assert job.device.gpu is not None
@@ -311,29 +297,24 @@ def _side(job: Job, format: str) -> float:
     return side.si if side else job.model["tile_side"]
 
 
-def _product(wide: bool) -> dict[str, Callable[[Job], float]]:
-    """A format of products as `gemm.FORMAT` names it."""
-
-    def of(work: Callable[[Job, str], float]) -> Callable[[Job], float]:
-        return lambda job: work(job, _own_format(job, wide))
-
-    def shape(job: Job, format: str, key: str) -> float:
-        return facts()["formats"][_NAMED[format]][key] if format in _NAMED else BITS[format] / 8
-
-    return {
-        "flop_s": of(lambda job, f: 1.0 / peak(job.device, f)),
-        "draw_s": of(_draw_s),
-        "in_bytes": of(lambda job, f: 2.0 if f in WEIGHT_ONLY else BITS[f] / 8),
-        "weight_bytes": of(lambda job, f: BITS[f] / 8),
-        "out_bytes": of(
-            lambda job, f: shape(job, f, "out") if _scales(job, f) else activation_bits(job.device, f)[0] / 8
-        ),
-        "quantise_s": of(_quantise_s),
-        "quantise_byte_s": of(lambda job, f: 1.0 / (_rate(job, f) * _units(job)) if _scales(job, f) else 0.0),
-        "splits": of(lambda job, f: facts()["formats"][_NAMED[f]]["splits"] if f in _NAMED else 32.0),
-        "widen_s": of(lambda job, f: 1.0 / _rate(job, f) if f in WEIGHT_ONLY else 0.0),
-        "side": of(_side),
-    }
+def _product(job: Job, wide: bool) -> list[float]:
+    """A format of products as `gemm.FORMAT` names it. [SI]"""
+    format = _own_format(job, wide)
+    own, size = facts()["formats"].get(_NAMED.get(format), {}), BITS[format] / 8
+    scales, alone = _scales(job, format), format in WEIGHT_ONLY
+    rate = _constants(job, "gemm", _NAMED[format])["quantise_rate"] if scales or alone else 1.0
+    return [
+        1.0 / peak(job.device, format),
+        _draw_s(job, format),
+        2.0 if alone else size,
+        size,
+        own["out"] if scales else activation_bits(job.device, format)[0] / 8,
+        _quantise_s(job, format),
+        1.0 / (rate * _units(job)) if scales else 0.0,
+        own.get("splits", 32.0),
+        1.0 / rate if alone else 0.0,
+        _side(job, format),
+    ]
 
 
 def _attention_format(job: Job, wide: bool) -> str:
@@ -343,42 +324,27 @@ def _attention_format(job: Job, wide: bool) -> str:
     return other if other in job.device.peak else format
 
 
-def _attends(wide: bool) -> tuple[tuple[Callable[[Job], float], ...], tuple[Callable[[Job], float], ...]]:
-    """Constants of a token's attention and of a prompt's, as `attention.FORMAT` and its first five."""
-
-    def of(kind: str, name: str) -> Callable[[Job], float]:
-        def constant(job: Job) -> float:
-            own = "encoder_attention" if kind == "attention_prefill" and not job.graph.causal else kind
-            return _constants(job, own, _NAMED.get(_attention_format(job, wide), "bfloat16"))[name]
-
-        return constant
-
-    def start(alone: Callable[[Job], float]) -> Callable[[Job], float]:
-        """Measured alone in its graph, it holds the gap between two replays; in a network there is none."""
-        return lambda job: larger(alone(job) - facts()["replay_gap"] * _late(job), _launch(job))
-
-    def flop_s(job: Job) -> float:
-        return 1.0 / job.device.peak[_attention_format(job, wide)].si
-
-    def width(job: Job) -> float:
-        return BITS[_attention_format(job, wide)] / 8
-
-    def own(name: str) -> Callable[[Job], float]:
-        return lambda job: _token_way(job, wide)[0][name]
-
-    def way(name: str) -> Callable[[Job], float]:
-        return lambda job: smaller(_token_way(job, wide)[1][name], 1e9)
-
-    decode, prefill = "attention_decode", "attention_prefill"
-    token = (flop_s, lambda job: 2.0, start(of(decode, "start")), of(decode, "block"), of(decode, "flow"))
-    apart = (start(own("start")), own("block"), own("flow"), *map(way, TOKEN[len(token) + 3 :]))
-    prompt = (flop_s, width, start(of(prefill, "start")), of(prefill, "share"), of(prefill, "passes"), _prompt_tile)
-    return (*token, *apart), prompt
+def _alone(job: Job, start: float) -> float:
+    """Start of what was measured alone in its graph, the gap between two replays in it: in a network there is none."""
+    return larger(start - facts()["replay_gap"] * _late(job), _launch(job))
 
 
-def _prompt_tile(job: Job) -> float:
+def _token(job: Job, wide: bool) -> list[float]:
+    """Kernels of a token's attention as `attention.FORMAT` names them. [SI]"""
+    format = _attention_format(job, wide)
+    shared = _constants(job, "attention_decode", _NAMED.get(format, "bfloat16"))
+    own, way = _token_way(job, wide)
+    kernels = (c for each in (shared, own) for c in (_alone(job, each["start"]), each["block"], each["flow"]))
+    return [1.0 / job.device.peak[format].si, 2.0, *kernels, *(smaller(way[name], 1e9) for name in TOKEN[8:])]
+
+
+def _prompt(job: Job, wide: bool) -> list[float]:
+    """The kernel of a prompt's attention as `attention.PROMPT` names it. [SI]"""
     assert job.device.gpu is not None
-    return prefill_tile(job.device.gpu.generation)
+    format, kind = _attention_format(job, wide), "attention_prefill" if job.graph.causal else "encoder_attention"
+    own = _constants(job, kind, _NAMED.get(format, "bfloat16"))
+    start, tile = _alone(job, own["start"]), prefill_tile(job.device.gpu.generation)
+    return [1.0 / job.device.peak[format].si, BITS[format] / 8, start, own["share"], own["passes"], tile]
 
 
 def _expert_format(job: Job) -> str:
@@ -397,52 +363,31 @@ def expert_note(job: Job) -> str:
     return f"Experts run in the kernel {kernel}, as measured on {', '.join(table['parts'])}{scaled}."
 
 
-def _moe(job: Job) -> Mapping[str, float]:
-    return _constants(job, "moe", _expert_format(job))
+def _experts(job: Job) -> list[float]:
+    """Kernels of experts as `moe.FORMAT` names them. [SI]"""
+    own, format = _constants(job, "moe", _expert_format(job)), job.format
+    inside = _expert_bytes(job, "in", 16 if format in WEIGHT_ONLY else BITS[format])
+    weight = _expert_bytes(job, "weight", BITS[format])
+    rest = (own[name] for name in EXPERT[4:])
+    return [1.0 / peak(job.device, format), inside, weight, _alone(job, own["start"]), *rest]
 
 
-_EXPERT: tuple[Callable[[Job], float], ...] = (
-    lambda job: 1.0 / peak(job.device, job.format),
-    lambda job: _expert_bytes(job, "in", 16 if job.format in WEIGHT_ONLY else BITS[job.format]),
-    lambda job: _expert_bytes(job, "weight", BITS[job.format]),
-    lambda job: larger(_moe(job)["start"] - facts()["replay_gap"] * _late(job), _launch(job)),
-    *(lambda job, name=name: _moe(job)[name] for name in EXPERT[4:]),
-)
-
-
-def _stream(op: str) -> tuple[Callable[[Job], float], ...]:
-    """Constants of an operator that reads and writes once; in a graph it pays a node's gap beside its own time."""
-
-    def constant(name: str) -> Callable[[Job], float]:
-        return lambda job: _constants(job, "elementwise", op)[name]
-
-    def start(job: Job) -> float:
-        return constant("start")(job) + facts()["node_gap"] * _late(job)
-
+def _stream(job: Job, op: str) -> list[float]:
+    """Constants of an operator that reads and writes once; in a graph it pays a node's gap beside its own time. [SI]"""
+    own = _constants(job, "elementwise", op)
+    share, rate = own["share"], own["rate"]
     if op == "embedding":  # rows of a table: a bag's kernel streams as any other but for where they lie
-        return (
-            start,
-            lambda job: job.model["memory_efficiency"],
-            lambda job: _constants(job, "elementwise", "add")["rate"],
-        )
-    return start, constant("share"), constant("rate")
+        share, rate = job.model["memory_efficiency"], _constants(job, "elementwise", "add")["rate"]
+    return [own["start"] + facts()["node_gap"] * _late(job), share, rate]
 
 
-def _issue(job: Job) -> float:
-    """Host time of a kernel that a framework issues by itself."""
+def issue(job: Job) -> float:
+    """Host time of a kernel that a framework issues by itself. [s] An estimate."""
     if job.switches["graph"]:
         return 0.0
     assert job.device.gpu is not None
     overhead = job.device.gpu.op_overhead
     return (overhead.si if overhead else job.model["op_issue"]) * job.model["launches_per_op"]
-
-
-def _bits(which: int) -> Callable[[Job], float]:
-    return lambda job: activation_bits(job.device, job.format)[which] / 8
-
-
-def _bytes(job: Job, wide: bool) -> float:
-    return BITS[_own_format(job, wide)] / 8
 
 
 @lru_cache(maxsize=2048)
@@ -462,46 +407,42 @@ def _prompt_heads(job: Job) -> tuple[float, float]:
     return prefill_heads(str(job.device.gpu.generation), f"{name}-{name}")
 
 
-_REST: dict[str, Callable[[Job], float]] = {
-    "lanes_s": lambda job: 1.0 / _vector_peak(job),
-    "act_bytes": _bits(0),
-    "wide_bytes": _bits(1),
-    "graph": lambda job: float(job.switches["graph"]),
-    "fuse": lambda job: float(job.switches["fuse"]),
-    "issue": _issue,
-    "split": lambda job: 0.0 if job.switches["graph"] or job.switches["fuse"] else job.model["split_ops"],
-    "causal": lambda job: float(job.graph.causal),
-    "held": lambda job: _weights(job.phase, _bytes(job, False), _bytes(job, True)) / job.ways,
-    "low_j": lambda job: _flop_j(job, job.format),
-    "wide_j": lambda job: _flop_j(job, _own_format(job, True)),
-    "lanes_j": lambda job: job.model["lane_flop_j"],
-    "far_j": _far_j,
-    "near_j": lambda job: job.model["cache_byte_j"],
-    "least_head": lambda job: _prompt_heads(job)[0],
-    "most_head": lambda job: _prompt_heads(job)[1],
-}
-assert tuple(_REST) == REST
-_LOW, _WIDE = _product(False), _product(True)
-assert tuple(_LOW) == PRODUCT
-
-FIELDS_OF: tuple[Callable[[Job], float], ...] = (
-    *_MACHINE.values(),
-    *_LOW.values(),
-    *_WIDE.values(),
-    *_attends(False)[0],
-    *_attends(True)[0],
-    *_attends(False)[1],
-    *_attends(True)[1],
-    *_EXPERT,
-    *_stream("norm"),
-    *_stream("gated_act"),
-    *_stream("embedding"),
-    *_REST.values(),
-)
-"""The record's fields in the order of `price.Layout`."""
+def _rest(job: Job) -> list[float]:
+    """What else the price reads, in the order of its names behind `price.Layout`. [SI]"""
+    on, model = job.switches, job.model
+    act, wide = activation_bits(job.device, job.format)
+    formats = _own_format(job, False), _own_format(job, True)
+    weights = _weights(job.phase, *(BITS[format] / 8 for format in formats)) / job.ways
+    return [
+        1.0 / vector_peak(job),
+        act / 8,
+        wide / 8,
+        float(on["graph"]),
+        float(on["fuse"]),
+        issue(job),
+        0.0 if on["graph"] or on["fuse"] else model["split_ops"],
+        float(job.graph.causal),
+        weights,
+        *(_flop_j(job, format) for format in formats),
+        model["lane_flop_j"],
+        _far_j(job),
+        model["cache_byte_j"],
+        *_prompt_heads(job),
+    ]
 
 
 @remembered(lambda job: job.key)
 def record(job: Job) -> tuple[float, ...]:
-    """The record of a job, SI; of rates [1/s], [B/s], [s/FLOP]."""
-    return tuple(field(job) for field in FIELDS_OF)
+    """The record of a job as `price.Layout` has it, SI; of rates [1/s], [B/s], [s/FLOP]."""
+    return (
+        *_machine(job),
+        *_product(job, False),
+        *_product(job, True),
+        *_token(job, False),
+        *_token(job, True),
+        *_prompt(job, False),
+        *_prompt(job, True),
+        *_experts(job),
+        *(field for op in ("norm", "gated_act", "embedding") for field in _stream(job, op)),
+        *_rest(job),
+    )

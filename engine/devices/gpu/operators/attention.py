@@ -10,30 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.devices.common.counts import in_chunks
-from engine.devices.gpu.operators.slots import (
-    AT_CHIP,
-    AT_COMPUTE,
-    AT_MEMORY,
-    AT_START,
-    BANDWIDTH,
-    BLOCK,
-    BOUND,
-    BOUND_BY,
-    COMPUTE,
-    DRAM_SHARE,
-    FEED,
-    L2,
-    L2_SHARE,
-    MEMORY,
-    REGIME,
-    SECONDS,
-    SOFTMAX,
-    START_S,
-    STORE,
-    STREAM,
-    UNITS,
-)
-from engine.devices.gpu.operators.slots import START as GAP
+from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.terms import SLACK, hit_share, overlapped
 from engine.kernels.ir.doubles import (
     ALL,
@@ -65,25 +42,9 @@ _MOST_WHOLE = 8.0  # ... and at most so many on a unit
 # heads an instruction takes; seconds of copying queries and results where KV heads share a kernel; whether blocks are
 # dealt over all of a cache whatever its window
 FORMAT = (
-    "flop_s",
-    "bytes",
-    "start",
-    "filling",
-    "flow",
-    "own_start",
-    "own_filling",
-    "own_flow",
-    "most_group",
-    "least_group",
-    "apart",
-    "most_parts",
-    "own_parts",
-    "resident",
-    "own_resident",
-    "queries",
-    "copied",
-    "whole",
-)
+    "flop_s", "bytes", "start", "filling", "flow", "own_start", "own_filling", "own_flow", "most_group",
+    "least_group", "apart", "most_parts", "own_parts", "resident", "own_resident", "queries", "copied", "whole",
+)  # fmt: skip
 PROMPT = (*FORMAT[:3], "reached", "passes", "tile")
 """Of a prompt's kernel: share of the tensor peak it reaches, passes of its operands, and the queries of a tile."""
 FLOP_S, BYTES, START, FILLING, FLOW, OWN_START, OWN_FILLING, OWN_FLOW, MOST_GROUP, LEAST_GROUP = range(10)
@@ -95,9 +56,9 @@ REACHED, PASSES, TILE = range(3, len(PROMPT))
 def _answer(figures, out):
     """Fills ``out`` with what one design comes to."""
     seconds, start, which, compute, memory = figures
-    out[BOUND] = max(compute, memory)
-    out[BOUND_BY] = COMPUTE if compute >= memory else MEMORY
-    out[SECONDS], out[START_S], out[REGIME] = seconds, start, which
+    out[S.BOUND] = max(compute, memory)
+    out[S.BOUND_BY] = S.COMPUTE if compute >= memory else S.MEMORY
+    out[S.SECONDS], out[S.START_S], out[S.REGIME] = seconds, start, which
 
 
 @kernel
@@ -107,11 +68,11 @@ def decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, mach
     ``row`` [elements] is what a cached token holds a KV head, ``pair_flops`` what a query head computes with it. Sizes
     and entries of ``machine`` and ``form`` are single doubles or `LANES` designs side by side. Estimate.
     """
-    units = machine[UNITS]
+    units = machine[S.UNITS]
     row_bytes = row * form[BYTES]
     cached = alike(units, batch * tokens * kv_heads * row_bytes)
-    hit = cached * 0.0 if cold else hit_share(cached, machine[L2_SHARE] * machine[L2])
-    dram = cached * (1.0 - hit) / (machine[BANDWIDTH] * machine[STREAM])
+    hit = cached * 0.0 if cold else hit_share(cached, machine[S.L2_SHARE] * machine[S.L2])
+    dram = cached * (1.0 - hit) / (machine[S.BANDWIDTH] * machine[S.STREAM])
     group, shared = alike(dram, heads / kv_heads), alike(dram, batch * kv_heads)
     windowed = above(alike(dram, context), alike(dram, tokens))
     apart = above(group, form[MOST_GROUP]) | above(form[LEAST_GROUP], group)
@@ -123,7 +84,7 @@ def decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, mach
     copied = ~apart & above(group, 1.0) & above(alike(dram, kv_heads), 1.0) & above(alike(dram, batch), 1.0)
     start = start + chosen(copied, alike(dram, form[COPIED]), 0.0)
     lanes = chosen(apart, alike(dram, heads), kv_heads * rounded_up(group / 64.0))
-    chip = cached * chosen(apart, group, 1.0) / (units * machine[FEED])
+    chip = cached * chosen(apart, group, 1.0) / (units * machine[S.FEED])
     rows = larger(_ROWS / _THIN, group / _THICK)
     arithmetic = batch * kv_heads * rows * tokens * pair_flops * form[FLOP_S]
     most = chosen(apart, alike(dram, form[OWN_PARTS]), form[MOST_PARTS])
@@ -135,7 +96,7 @@ def decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, mach
         if i > 0 and at_least(PARTS[i - 1], most) == ALL:
             break
         parts = smaller(PARTS[i], most)
-        joined = 2.0 * machine[GAP] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[FEED])
+        joined = 2.0 * machine[S.START] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[S.FEED])
         rest = chosen(above(parts, 1.0), joined, 0.0)
         if at_least(floor + rest, best * SLACK) == ALL:  # more parts take longer to join
             break
@@ -150,11 +111,11 @@ def decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, mach
             continue
         best = smaller(best, seconds)
         top = larger(larger(chain, dram), larger(chip, arithmetic))
-        term = chosen(at_least(arithmetic, top), alike(top, float(AT_COMPUTE)), float(AT_CHIP))
-        term = chosen(at_least(dram, top), float(AT_MEMORY), term)
-        which = chosen(less, chosen(above(rest + start, top), float(AT_START), term), which)
+        term = chosen(at_least(arithmetic, top), alike(top, float(S.AT_COMPUTE)), float(S.AT_CHIP))
+        term = chosen(at_least(dram, top), float(S.AT_MEMORY), term)
+        which = chosen(less, chosen(above(rest + start, top), float(S.AT_START), term), which)
     compute = batch * heads * tokens * pair_flops * form[FLOP_S]
-    memory = larger(cached if cold else cached - machine[L2], 0.0) / machine[BANDWIDTH]
+    memory = larger(cached if cold else cached - machine[S.L2], 0.0) / machine[S.BANDWIDTH]
     return larger(best + start, larger(compute, memory)), start, which, compute, memory
 
 
@@ -192,7 +153,7 @@ def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causa
     values lie in pages: those alone cross the memory again, as its queries come rotated. Estimate.
     """
     packs, paged = way
-    units, start, tile = machine[UNITS], form[START], form[TILE]
+    units, start, tile = machine[S.UNITS], form[START], form[TILE]
     length, context = alike(tile, length), alike(tile, context)
     exact = alike(tile, seen_by(length, context, window, anew, causal))
     if causal:  # half a tile at the diagonal sees what it may not, and where a window ends the other half
@@ -204,7 +165,7 @@ def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causa
     if packs:
         tiles = chosen(lone, smaller(tiles, kv_heads * rounded_up(length * heads / kv_heads / tile)), tiles)
     tiled = chosen(lone, tiled * (tiles * tile / (length * heads)), tiled)  # a tile is full all the same
-    pair = 2.0 * (qk + v) * units * form[FLOP_S] / form[REACHED] + 1.0 / machine[SOFTMAX]
+    pair = 2.0 * (qk + v) * units * form[FLOP_S] / form[REACHED] + 1.0 / machine[S.SOFTMAX]
     work = batch * heads * tiled * pair
     keys = chosen(above(alike(tile, window), 0.0), smaller(context, window + tile), context) if causal else context
     longest = tile * keys * pair
@@ -215,15 +176,17 @@ def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causa
     own, shared = batch * length * heads * (qk + v), batch * larger(length, keys) * kv_heads * (qk + v)
     rows = own + shared
     moved = 2.0 * (own + shared * form[PASSES] if paged else rows * form[PASSES])
-    near = hit_share(rows * 2.0, machine[L2_SHARE] * machine[L2])
-    passing = moved * ((1.0 - near) / (machine[BANDWIDTH] * machine[DRAM_SHARE]) + near / (units * machine[STORE]))
+    near = hit_share(rows * 2.0, machine[S.L2_SHARE] * machine[S.L2])
+    passing = moved * (
+        (1.0 - near) / (machine[S.BANDWIDTH] * machine[S.DRAM_SHARE]) + near / (units * machine[S.STORE])
+    )
     compute = batch * heads * exact * 2.0 * (qk + v) * form[FLOP_S]
-    memory = larger(rows * form[BYTES] - machine[L2], 0.0) / machine[BANDWIDTH]
-    filling = larger(0.0, waves - 1.0) * machine[BLOCK]
+    memory = larger(rows * form[BYTES] - machine[S.L2], 0.0) / machine[S.BANDWIDTH]
+    filling = larger(0.0, waves - 1.0) * machine[S.BLOCK]
     seconds = larger(busy + filling + passing + start, larger(compute, memory))
     most = larger(larger(busy, passing), start)
-    which = chosen(at_least(busy, most), alike(most, float(AT_COMPUTE)), float(AT_MEMORY))
-    return seconds, start, chosen(at_least(start, most), float(AT_START), which), compute, memory
+    which = chosen(at_least(busy, most), alike(most, float(S.AT_COMPUTE)), float(S.AT_MEMORY))
+    return seconds, start, chosen(at_least(start, most), float(S.AT_START), which), compute, memory
 
 
 @kernel

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from engine.devices.common.collective import ALL_REDUCE, ALONE, BEYOND, JOINS, SEND, WIRE, collective_seconds
+from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.record import facts
-from engine.devices.gpu.operators.slots import AT_LINK, AT_START, BOUND, BOUND_BY, REGIME, SECONDS
-from engine.devices.gpu.operators.slots import WIRE as BY_WIRE
 from engine.kernels.jit import kernel
 
 
@@ -45,5 +44,5 @@ def collective_rows(lo, hi, op, gpus, size, form, out):
         if gpus[i] > form[JOINS]:  # what a node needs of others comes in over all of its own ways out
             bound = max(bound, least / form[JOINS] / form[BEYOND])
         seconds = max(collective_seconds(op, gpus[i], size[i], form)[0], bound)
-        out[i, BOUND], out[i, BOUND_BY], out[i, SECONDS] = bound, BY_WIRE, seconds
-        out[i, REGIME] = AT_START if 2.0 * start >= seconds else AT_LINK
+        out[i, S.BOUND], out[i, S.BOUND_BY], out[i, S.SECONDS] = bound, S.WIRE, seconds
+        out[i, S.REGIME] = S.AT_START if 2.0 * start >= seconds else S.AT_LINK

@@ -9,28 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.devices.gpu.operators.slots import (
-    AT_CHIP,
-    AT_COMPUTE,
-    AT_MEMORY,
-    AT_POWER,
-    BANDWIDTH,
-    BOUND,
-    BOUND_BY,
-    COMPUTE,
-    DRAM_SHARE,
-    FEED,
-    L2,
-    L2_SHARE,
-    MACHINE,
-    MEMORY,
-    REGIME,
-    SECONDS,
-    START,
-    STEP,
-    STORE,
-    UNITS,
-)
+from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.terms import SLACK, hit_share
 from engine.kernels.ir.doubles import (
     ALL,
@@ -82,17 +61,9 @@ _LEAST_K = 128.0  # and a split keeps at least this much of it
 
 # a format on a part, as `record.format_record` fills it
 FORMAT = (
-    "flop_s",
-    "draw_s",
-    "in_bytes",
-    "weight_bytes",
-    "out_bytes",
-    "quantise_s",
-    "quantise_byte_s",
-    "splits",
-    "widen_s",
-    "side",
-)
+    "flop_s", "draw_s", "in_bytes", "weight_bytes", "out_bytes", "quantise_s", "quantise_byte_s", "splits",
+    "widen_s", "side",
+)  # fmt: skip
 FLOP_S, DRAW_S, IN_BYTES, WEIGHT_BYTES, OUT_BYTES, QUANTISE_S, QUANTISE_BYTE_S, MOST_SPLITS, WIDEN_S, SIDE = range(10)
 
 
@@ -120,7 +91,7 @@ def menu_of(g, m, n, k, inputs, weights, missed, hit, machine, form, menu):
     outputs that the L2 does not hold, ``hit`` is the share of the weights that it does. Of `LANES` products side by
     side every entry is as many; a way that one of them lacks takes it forever.
     """
-    units, room = machine[UNITS], machine[L2_SHARE] * machine[L2]
+    units, room = machine[S.UNITS], machine[S.L2_SHARE] * machine[S.L2]
     missed = missed + weights * (1.0 - hit)
     most, count = smaller(form[MOST_SPLITS], k / _LEAST_K), 0
     for t in range(TILES.shape[0]):
@@ -193,12 +164,12 @@ def thinned(menu, count):
 def follow(block, machine, more, places):
     """Fills the rows `PER` from ``more`` on, of parts whose `slots.MACHINE` begins at the row ``machine``."""
     for at in range(0, places, LANES):
-        feed, units = load(block, (machine + FEED) * STRIDE + at), load(block, (machine + UNITS) * STRIDE + at)
-        bus = load(block, (machine + BANDWIDTH) * STRIDE + at) * load(block, (machine + DRAM_SHARE) * STRIDE + at)
+        feed, units = load(block, (machine + S.FEED) * STRIDE + at), load(block, (machine + S.UNITS) * STRIDE + at)
+        bus = load(block, (machine + S.BANDWIDTH) * STRIDE + at) * load(block, (machine + S.DRAM_SHARE) * STRIDE + at)
         store(block, (more + _BUS) * STRIDE + at, bus)
         store(block, (more + _PER_BUS) * STRIDE + at, 1.0 / bus)
         store(block, (more + _PER_FEED) * STRIDE + at, 1.0 / feed)
-        store(block, (more + _PER_STORE) * STRIDE + at, 1.0 / load(block, (machine + STORE) * STRIDE + at))
+        store(block, (more + _PER_STORE) * STRIDE + at, 1.0 / load(block, (machine + S.STORE) * STRIDE + at))
         store(block, (more + _PER_JOIN) * STRIDE + at, 1.0 / (units * feed))
 
 
@@ -235,13 +206,13 @@ def _terms(way, rates, drawn):
 def _rates(block, at, machine, form, more):
     """What a way is multiplied by at `LANES` parts, and behind it what a FLOP takes at their power limit."""
     return (
-        load(block, (form + FLOP_S) * STRIDE + at) * load(block, (machine + UNITS) * STRIDE + at),
+        load(block, (form + FLOP_S) * STRIDE + at) * load(block, (machine + S.UNITS) * STRIDE + at),
         load(block, (more + _PER_FEED) * STRIDE + at),
         load(block, (form + WIDEN_S) * STRIDE + at),
         load(block, (more + _PER_BUS) * STRIDE + at),
-        load(block, (machine + STEP) * STRIDE + at),
+        load(block, (machine + S.STEP) * STRIDE + at),
         load(block, (more + _PER_STORE) * STRIDE + at),
-        load(block, (machine + START) * STRIDE + at),
+        load(block, (machine + S.START) * STRIDE + at),
         load(block, (more + _PER_JOIN) * STRIDE + at),
         load(block, (form + DRAW_S) * STRIDE + at),
     )
@@ -341,9 +312,9 @@ def best_of(menu, count, flops, block, at, machine, form, more, ways, span, gues
             way = c
         best, limit = smaller(best, total), smaller(limit, total)
         most = larger(larger(compute, feed), larger(dram, draw))
-        which = chosen(at_least(draw, most), spread(float(AT_POWER)), float(AT_CHIP))
-        which = chosen(at_least(dram, most), float(AT_MEMORY), which)
-        which = chosen(at_least(compute, most), float(AT_COMPUTE), which)
+        which = chosen(at_least(draw, most), spread(float(S.AT_POWER)), float(S.AT_CHIP))
+        which = chosen(at_least(dram, most), float(S.AT_MEMORY), which)
+        which = chosen(at_least(compute, most), float(S.AT_COMPUTE), which)
         store(fastest, BUSY_S * LANES, chosen(less, busy, load(fastest, BUSY_S * LANES)))
         store(fastest, REST_S * LANES, chosen(less, rest, load(fastest, REST_S * LANES)))
         store(fastest, MISSED * LANES, chosen(less, row[_FAR], load(fastest, MISSED * LANES)))
@@ -359,27 +330,27 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, ways, guess, be
     `LANES` of the part, then of the format, then `PER`. Returns the way on the ``menu`` it takes. Estimate.
     """
     weights, inputs, outputs = n * k * form[WEIGHT_BYTES], m * k * form[IN_BYTES], m * n * form[OUT_BYTES]
-    room = machine[L2_SHARE] * machine[L2]
+    room = machine[S.L2_SHARE] * machine[S.L2]
     hit = 0.0 if layers == 0.0 else hit_share(layers * weights + inputs + outputs, room)
     missed = (inputs + outputs) * (1.0 - hit_share(inputs + weights + outputs, room))
     count = menu_of(1.0, m, n, k, inputs, weights, missed, hit, machine, form, menu)
-    form_row = len(MACHINE)
+    form_row = len(S.MACHINE)
     flops = 2.0 * m * n * k
     more, guess = form_row + len(FORMAT), min(guess, count - 1)
     way = best_of(menu, count, flops, block, 0, 0, form_row, more, ways, ALL, guess, best)
     busy, rest = best[BUSY_S * LANES], best[REST_S * LANES]
     quantise = form[QUANTISE_S] + 2.0 * m * k * form[QUANTISE_BYTE_S]
-    total = busy + rest + machine[START] + quantise
+    total = busy + rest + machine[S.START] + quantise
     if layers == 0.0:  # inputs and results may still be in the L2
-        roof = weights + max(inputs + outputs - machine[L2], 0.0)
+        roof = weights + max(inputs + outputs - machine[S.L2], 0.0)
     else:
-        roof = max(layers * weights + inputs + outputs - machine[L2], 0.0) / layers
-    roof /= machine[BANDWIDTH]
+        roof = max(layers * weights + inputs + outputs - machine[S.L2], 0.0) / layers
+    roof /= machine[S.BANDWIDTH]
     arithmetic = 2.0 * m * n * k * form[FLOP_S]
-    out[BOUND] = max(arithmetic, roof)
-    out[BOUND_BY] = COMPUTE if arithmetic >= roof else MEMORY
-    out[SECONDS] = max(total, out[BOUND])
-    out[REGIME] = best[LARGEST * LANES] if busy > rest + machine[START] + quantise else 0
+    out[S.BOUND] = max(arithmetic, roof)
+    out[S.BOUND_BY] = S.COMPUTE if arithmetic >= roof else S.MEMORY
+    out[S.SECONDS] = max(total, out[S.BOUND])
+    out[S.REGIME] = best[LARGEST * LANES] if busy > rest + machine[S.START] + quantise else 0
     return way
 
 
@@ -395,12 +366,12 @@ def all_ways():
 @kernel
 def product_rows(lo, hi, m, n, k, layers, machine, form, out):
     """`product_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
-    rows, way = len(MACHINE) + len(FORMAT), 0
+    rows, way = len(S.MACHINE) + len(FORMAT), 0
     block, menu, best = np.empty((rows + len(PER)) * STRIDE), np.empty((MOST, len(MENU))), np.empty(FOUND * LANES)
     ways = all_ways()
     for lane in range(LANES):
         for r in range(rows):
-            block[r * STRIDE + lane] = machine[r] if r < len(MACHINE) else form[r - len(MACHINE)]
+            block[r * STRIDE + lane] = machine[r] if r < len(S.MACHINE) else form[r - len(S.MACHINE)]
     follow(block, 0, rows, LANES)
     for i in range(lo, hi):
         way = product_seconds(m[i], n[i], k[i], layers[i], machine, form, block, menu, ways, way, best, out[i])

@@ -110,14 +110,16 @@ def _machine(part: Part, trial: Mapping[str, Any] | None) -> np.ndarray:
     return machine(part, trial["machine"] if trial is not None else None)
 
 
-def spread(rows: int, work: Callable[[int, int], None]) -> None:
-    """Runs a range kernel over all rows on the process-wide threads."""
-    if rows <= _CHUNK:
-        work(0, rows)
-        return
+def _answers(rows_of: Callable[..., None], rows: int, *inputs: Any) -> np.ndarray:
+    """What a range kernel ``(lo, hi, *inputs, out)`` fills in of all rows on the process-wide threads."""
+    out = np.zeros((rows, ANSWER))
     spans: Iterator[tuple[int, int]] = ((lo, min(lo + _CHUNK, rows)) for lo in range(0, rows, _CHUNK))
-    for _ in run_chunks(lambda span: work(*span), spans):
-        pass
+    if rows <= _CHUNK:
+        rows_of(0, rows, *inputs, out)
+    else:
+        for _ in run_chunks(lambda span: rows_of(*span, *inputs, out), spans):
+            pass
+    return out
 
 
 def _gemm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
@@ -126,9 +128,7 @@ def _gemm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping
     m, n, k = (numbers[name] for name in ("m", "n", "k"))
     layer_count = layers(n * k * form[gemm.WEIGHT_BYTES], part.l2, runtime, texts.get("version", ""), format)
     layer_count = np.zeros_like(m) if cold else layer_count
-    out, rig = np.zeros((m.shape[0], ANSWER)), _machine(part, trial)
-    spread(m.shape[0], lambda lo, hi: gemm.product_rows(lo, hi, m, n, k, layer_count, rig, form, out))
-    return out
+    return _answers(gemm.product_rows, len(m), m, n, k, layer_count, _machine(part, trial), form)
 
 
 def _peak(part: Part, format: str) -> float:
@@ -145,19 +145,8 @@ def _constants_of(kind: str, part: Part, format: str, runtime: str, trial: Mappi
     return [constants[name] for name in facts()["kinds"][kind]]
 
 
-_WAY = {
-    "most_group": np.inf,
-    "least_group": 0.0,
-    "apart": 0.0,
-    "most_parts": np.inf,
-    "own_parts": np.inf,
-    "resident": 4.0,
-    "own_resident": 4.0,
-    "queries": np.inf,
-    "copied": 0.0,
-    "whole": 0.0,
-}
-assert attention.FORMAT[8:] == tuple(_WAY)
+_WAY = dict(zip(attention.FORMAT[8:], (np.inf, 0.0, 0.0, np.inf, np.inf, 4.0, 4.0, np.inf, 0.0, 0.0), strict=True))
+"""How kernels read a cache where nothing else is known of them."""
 
 
 def has_own(generation: str, format: str, runtime: str) -> bool:
@@ -200,14 +189,8 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
         tokens = np.where(window > 0, np.minimum(context, window), context)
         wide = 2.0 * numbers["head_dim"] if row == 0.0 else np.full_like(heads, row)
         flops = 2.0 * wide if row == 0.0 else np.full_like(heads, pair_flops)
-        out, rig = np.zeros((batch.shape[0], ANSWER)), _machine(part, trial)
-        spread(
-            batch.shape[0],
-            lambda lo, hi: attention.decode_rows(
-                lo, hi, batch, tokens, context, heads, kv_heads, wide, flops, cold, rig, form, out
-            ),
-        )
-        return out
+        columns = batch, tokens, context, heads, kv_heads, wide, flops
+        return _answers(attention.decode_rows, len(batch), *columns, cold, _machine(part, trial), form)
 
     return model
 
@@ -223,14 +206,6 @@ def prefill_heads(generation: str, mixed: str) -> tuple[float, float]:
     A count.
     """
     return tuple(facts()["prefill_heads"].get(f"{generation} {mixed}", (0.0, np.inf)))
-
-
-def _prompts(
-    columns: list[np.ndarray], causal: bool, way: tuple[bool, bool], rig: np.ndarray, form: np.ndarray
-) -> np.ndarray:
-    out = np.zeros((len(columns[0]), ANSWER))
-    spread(len(out), lambda lo, hi: attention.prefill_rows(lo, hi, *columns, causal, way, rig, form, out))
-    return out
 
 
 def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) -> Model:
@@ -254,7 +229,7 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
                 three = constants if runs_in == format else _constants_of(kind, part, runs_in, runtime, None)
                 form = np.array([1.0 / _peak(part, runs_in), facts()["formats"][runs_in]["in"], *three, tile])
                 columns = [c[rows] for c in (batch, length, heads, kv_heads, qk, v, window)]
-                out[rows] = _prompts(columns, causal, way, rig, form)
+                out[rows] = _answers(attention.prefill_rows, rows.sum(), *columns, causal, way, rig, form)
         return out
 
     return model
@@ -274,17 +249,8 @@ def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[
         raise NoModel(
             f"distribution {law[:40]!r} is unknown: balanced and power_law_A with A above 1, at most 4, are known"
         )
-    tokens, hidden, inter, topk, experts, tensor, ranks, gated = (
-        numbers[name] for name in ("tokens", "hidden", "inter", "topk", "experts", "moe_tp", "moe_ep", "gated")
-    )
-    out, rig = np.zeros((tokens.shape[0], ANSWER)), _machine(part, trial)
-    spread(
-        tokens.shape[0],
-        lambda lo, hi: moe.block_rows(
-            lo, hi, tokens, hidden, inter, topk, experts, tensor, ranks, gated, exponent, cold, rig, form, out
-        ),
-    )
-    return out
+    columns = [numbers[name] for name in ("tokens", "hidden", "inter", "topk", "experts", "moe_tp", "moe_ep", "gated")]
+    return _answers(moe.block_rows, len(columns[0]), *columns, exponent, cold, _machine(part, trial), form)
 
 
 def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
@@ -296,9 +262,7 @@ def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapp
     form = np.array([1.0 / _peak(part, format), known[format]["in"], known[format]["weight"], *constants, *own])
     n, k = _chosen("op", texts["op"], facts()["mla_products"])
     tokens, heads = numbers["tokens"], numbers["heads"]
-    out = np.zeros((tokens.shape[0], ANSWER))
-    spread(tokens.shape[0], lambda lo, hi: moe.batched_rows(lo, hi, tokens, heads, n, k, cold, rig, form, out))
-    return out
+    return _answers(moe.batched_rows, len(tokens), tokens, heads, n, k, cold, rig, form)
 
 
 def _chosen(name: str, value: str, known: Mapping[str, Any]) -> Any:
@@ -327,9 +291,7 @@ def _collective(kind: str, op: str | None) -> Model:
         if gpus.max() > part.beyond[0] and not np.isfinite(part.beyond[1]):
             raise NoModel(f"gpus is {gpus.max():g}: {part.id} joins {part.beyond[0]:g} and names no wire between nodes")
         form = np.array(collective.form_of(part.link, part.wire, runtime, own, ring, part.beyond))
-        out = np.zeros((size.shape[0], ANSWER))
-        spread(size.shape[0], lambda lo, hi: collective.collective_rows(lo, hi, code, gpus, size, form, out))
-        return out
+        return _answers(collective.collective_rows, len(size), code, gpus, size, form)
 
     return model
 
@@ -340,9 +302,7 @@ def _stream(kind: str, moved: Callable[[Texts, Numbers], np.ndarray]) -> Model:
     def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
         form = np.array(_constants_of(kind, part, texts["op"], runtime_of(texts), trial))
         size = np.ascontiguousarray(moved(texts, numbers))
-        out, rig = np.zeros((size.shape[0], ANSWER)), _machine(part, trial)
-        spread(size.shape[0], lambda lo, hi: stream.stream_rows(lo, hi, size, rig, form, out))
-        return out
+        return _answers(stream.stream_rows, len(size), size, _machine(part, trial), form)
 
     return model
 
@@ -372,9 +332,7 @@ def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: M
             moved += (_WRITTEN - 1.0) * numbers["tokens"] * values * 4.0
             shared = np.maximum(numbers["batch"] * numbers["num_v_heads"] / part.units, _ALONE)
             state = shared * np.ceil(numbers["seq_len"] / 64.0)
-    out, rig = np.zeros((moved.shape[0], ANSWER)), _machine(part, trial)
-    spread(moved.shape[0], lambda lo, hi: stream.recurrent_rows(lo, hi, moved, state, rig, form, out))
-    return out
+    return _answers(stream.recurrent_rows, len(moved), moved, state, _machine(part, trial), form)
 
 
 def _quantised_bytes(texts: Texts, numbers: Numbers) -> np.ndarray:
@@ -382,18 +340,9 @@ def _quantised_bytes(texts: Texts, numbers: Numbers) -> np.ndarray:
 
 
 _SIZES = (
-    "d_model",
-    "d_conv",
-    "num_k_heads",
-    "head_k_dim",
-    "num_v_heads",
-    "head_v_dim",
-    "d_state",
-    "nheads",
-    "head_dim",
-    "n_groups",
-    "chunk_size",
-)
+    "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "d_state", "nheads", "head_dim",
+    "n_groups", "chunk_size",
+)  # fmt: skip
 _KINDS = (
     Kind("gemm", "one linear layer, no bias", ("m", "n", "k"), _gemm, {"dtype": None}, "dtype", ("m", "n", "k")),
     Kind(

@@ -9,23 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.gemm import TILES
-from engine.devices.gpu.operators.slots import (
-    AT_START,
-    BANDWIDTH,
-    BOUND,
-    BOUND_BY,
-    COMPUTE,
-    DRAM_SHARE,
-    FEED,
-    L2,
-    L2_SHARE,
-    MEMORY,
-    REGIME,
-    SECONDS,
-    STORE,
-    UNITS,
-)
 from engine.devices.gpu.operators.terms import hit_share, overlapped, regime
 from engine.kernels.jit import kernel
 
@@ -112,8 +97,8 @@ def sort_seconds(tokens, form):
 @kernel
 def grouped_seconds(counts, loads, n, k, hit, machine, form, out):
     """Seconds of one product of every expert's tokens with its own ``(k, n)`` weights; its regime into ``out``."""
-    units = machine[UNITS]
-    room = machine[L2_SHARE] * machine[L2]
+    units = machine[S.UNITS]
+    room = machine[S.L2_SHARE] * machine[S.L2]
     best, which = np.inf, 0
     active, total = 0.0, 0.0
     for c in range(CLASSES):
@@ -122,7 +107,7 @@ def grouped_seconds(counts, loads, n, k, hit, machine, form, out):
     weights, inputs, outputs = active * n * k * form[WEIGHT_BYTES], total * k * form[IN_BYTES], total * n * 2.0
     near = hit_share(inputs + outputs, room)
     missed = weights * (1.0 - hit) + (inputs + outputs) * (1.0 - near)
-    dram = missed / (machine[BANDWIDTH] * form[READ])
+    dram = missed / (machine[S.BANDWIDTH] * form[READ])
     for t in range(TILES.shape[0]):
         rows, columns = TILES[t, 0], TILES[t, 1]
         if columns > 64.0 and columns >= 2.0 * n:
@@ -134,14 +119,14 @@ def grouped_seconds(counts, loads, n, k, hit, machine, form, out):
         waves = np.ceil(blocks / units)
         deep = np.ceil(k / _DEEP) * _DEEP
         compute = waves * 2.0 * rows * columns * deep * form[FLOP_S] * units / form[SHARE]
-        feed = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep / machine[FEED]
-        rest = deep * form[STEP] + waves * rows * columns * 2.0 / machine[STORE]
+        feed = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep / machine[S.FEED]
+        rest = deep * form[STEP] + waves * rows * columns * 2.0 / machine[S.STORE]
         filling = max(waves - 1.0, 0.0) * form[BLOCK]
         seconds = overlapped(compute, feed, dram, filling) + rest
         if seconds < best:
             best = seconds
             which = regime(compute, feed, dram, 0.0, rest)
-    out[REGIME] = which
+    out[S.REGIME] = which
     return best
 
 
@@ -157,21 +142,21 @@ def block_seconds(tokens, hidden, inter, topk, experts, tensor, ranks, gated, ex
     matrices = 2.0 + gated
     weights = active * matrices * hidden * width * form[WEIGHT_BYTES]
     warm = not cold
-    hit = hit_share(weights, machine[L2_SHARE] * machine[L2]) if warm else 0.0
+    hit = hit_share(weights, machine[S.L2_SHARE] * machine[S.L2]) if warm else 0.0
     first = grouped_seconds(counts, loads, width * (1.0 + gated), hidden, hit, machine, form, out)
     second = grouped_seconds(counts, loads, hidden, width, hit, machine, form, out)
     rows = 2.0 * form[PASSES] * tokens * hidden * (2.0 + topk)  # a rank passes over all tokens' picks, not only its own
-    near = hit_share(rows, 2.0 * machine[L2])
-    stream = machine[BANDWIDTH] * machine[DRAM_SHARE]
-    passing = rows * ((1.0 - near) / stream + near / (machine[UNITS] * machine[FEED]))
+    near = hit_share(rows, 2.0 * machine[S.L2])
+    stream = machine[S.BANDWIDTH] * machine[S.DRAM_SHARE]
+    passing = rows * ((1.0 - near) / stream + near / (machine[S.UNITS] * machine[S.FEED]))
     compute = 2.0 * total * matrices * hidden * width * form[FLOP_S]
-    memory = max(weights - (machine[L2] if warm else 0.0), 0.0) / machine[BANDWIDTH]
-    out[BOUND] = max(compute, memory)
-    out[BOUND_BY] = COMPUTE if compute >= memory else MEMORY
+    memory = max(weights - (machine[S.L2] if warm else 0.0), 0.0) / machine[S.BANDWIDTH]
+    out[S.BOUND] = max(compute, memory)
+    out[S.BOUND_BY] = S.COMPUTE if compute >= memory else S.MEMORY
     start = form[START] + sort_seconds(tokens, form)
-    out[SECONDS] = max(first + second + passing + start, out[BOUND])
+    out[S.SECONDS] = max(first + second + passing + start, out[S.BOUND])
     if start > first + second:
-        out[REGIME] = AT_START
+        out[S.REGIME] = S.AT_START
 
 
 @kernel
@@ -201,18 +186,18 @@ def batched_seconds(tokens, heads, n, k, cold, machine, form, out):
     counts, loads = np.zeros(CLASSES), np.zeros(CLASSES)
     counts[0], loads[0] = heads, tokens
     weights, rows = heads * n * k * form[WEIGHT_BYTES], heads * tokens * (k * form[IN_BYTES] + n * 2.0)
-    hit = 0.0 if cold else hit_share(weights + rows, machine[L2_SHARE] * machine[L2])
+    hit = 0.0 if cold else hit_share(weights + rows, machine[S.L2_SHARE] * machine[S.L2])
     product = grouped_seconds(counts, loads, n, k, hit, machine, form, out)
-    passing = rows * form[PASSES] / (machine[BANDWIDTH] * machine[DRAM_SHARE])
+    passing = rows * form[PASSES] / (machine[S.BANDWIDTH] * machine[S.DRAM_SHARE])
     compute = 2.0 * heads * tokens * n * k * form[FLOP_S]
-    memory = max(weights + rows - machine[L2], 0.0) / machine[BANDWIDTH]
+    memory = max(weights + rows - machine[S.L2], 0.0) / machine[S.BANDWIDTH]
     if cold:
-        memory = max(memory, weights / machine[BANDWIDTH])
-    out[BOUND] = max(compute, memory)
-    out[BOUND_BY] = COMPUTE if compute >= memory else MEMORY
-    out[SECONDS] = max(product + passing + form[START], out[BOUND])
+        memory = max(memory, weights / machine[S.BANDWIDTH])
+    out[S.BOUND] = max(compute, memory)
+    out[S.BOUND_BY] = S.COMPUTE if compute >= memory else S.MEMORY
+    out[S.SECONDS] = max(product + passing + form[START], out[S.BOUND])
     if form[START] > product + passing:
-        out[REGIME] = AT_START
+        out[S.REGIME] = S.AT_START
 
 
 @kernel

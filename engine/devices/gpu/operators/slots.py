@@ -4,19 +4,9 @@ from __future__ import annotations
 
 # a part and its generation: see `record.machine`; the order of `MACHINE` is the order of the slots
 MACHINE = (
-    "units",
-    "bandwidth",
-    "l2_bytes",
-    "start",
-    "feed",
-    "store",
-    "l2_share",
-    "dram_share",
-    "step",
-    "stream",
-    "softmax",
-    "block",
-)
+    "units", "bandwidth", "l2_bytes", "start", "feed", "store", "l2_share", "dram_share", "step", "stream",
+    "softmax", "block",
+)  # fmt: skip
 UNITS, BANDWIDTH, L2, START, FEED, STORE, L2_SHARE, DRAM_SHARE, STEP, STREAM, SOFTMAX, BLOCK = range(12)
 
 # what an operator model answers

@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from engine.devices.gpu.operators.slots import (
-    AT_CHIP,
-    AT_MEMORY,
-    AT_START,
-    BANDWIDTH,
-    BOUND,
-    BOUND_BY,
-    FEED,
-    L2,
-    L2_SHARE,
-    MEMORY,
-    REGIME,
-    SECONDS,
-    UNITS,
-)
+from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.terms import hit_share
 from engine.kernels.ir.doubles import above, larger
 from engine.kernels.jit import kernel
@@ -30,14 +16,14 @@ START, SHARE, RATE = range(3)
 @kernel
 def stream_seconds(moved, machine, form, out):
     """Seconds of an operator that moves ``moved`` bytes, the same ones in every replay; fills ``out``. Estimate."""
-    missed = 1.0 - hit_share(moved, 2.0 * machine[L2_SHARE] * machine[L2])
-    dram = moved * missed / (machine[BANDWIDTH] * form[SHARE])
-    chip = moved / (machine[UNITS] * form[RATE])
+    missed = 1.0 - hit_share(moved, 2.0 * machine[S.L2_SHARE] * machine[S.L2])
+    dram = moved * missed / (machine[S.BANDWIDTH] * form[SHARE])
+    chip = moved / (machine[S.UNITS] * form[RATE])
     busy = max(dram, chip)
-    out[BOUND] = max(moved - 2.0 * machine[L2], 0.0) / machine[BANDWIDTH]
-    out[BOUND_BY] = MEMORY
-    out[SECONDS] = max(busy + form[START], out[BOUND])
-    out[REGIME] = AT_START if form[START] >= busy else AT_MEMORY if dram >= chip else AT_CHIP
+    out[S.BOUND] = max(moved - 2.0 * machine[S.L2], 0.0) / machine[S.BANDWIDTH]
+    out[S.BOUND_BY] = S.MEMORY
+    out[S.SECONDS] = max(busy + form[START], out[S.BOUND])
+    out[S.REGIME] = S.AT_START if form[START] >= busy else S.AT_MEMORY if dram >= chip else S.AT_CHIP
 
 
 @kernel
@@ -63,13 +49,13 @@ def recurrent_seconds(moved, state, machine, form, out):
 
     Fills ``out``. An estimate.
     """
-    near = hit_share(moved, 2.0 * machine[L2_SHARE] * machine[L2])
-    dram = moved * (1.0 - near) / (machine[BANDWIDTH] * form[SHARE])
-    onchip = state * form[RATE] + moved * near / (machine[UNITS] * machine[FEED])
-    out[BOUND] = max(moved - 2.0 * machine[L2], 0.0) / machine[BANDWIDTH]
-    out[BOUND_BY] = MEMORY
-    out[SECONDS] = max(dram + onchip + form[START], out[BOUND])
-    out[REGIME] = AT_START if form[START] >= max(dram, onchip) else AT_MEMORY if dram >= onchip else AT_CHIP
+    near = hit_share(moved, 2.0 * machine[S.L2_SHARE] * machine[S.L2])
+    dram = moved * (1.0 - near) / (machine[S.BANDWIDTH] * form[SHARE])
+    onchip = state * form[RATE] + moved * near / (machine[S.UNITS] * machine[S.FEED])
+    out[S.BOUND] = max(moved - 2.0 * machine[S.L2], 0.0) / machine[S.BANDWIDTH]
+    out[S.BOUND_BY] = S.MEMORY
+    out[S.SECONDS] = max(dram + onchip + form[START], out[S.BOUND])
+    out[S.REGIME] = S.AT_START if form[START] >= max(dram, onchip) else S.AT_MEMORY if dram >= onchip else S.AT_CHIP
 
 
 @kernel

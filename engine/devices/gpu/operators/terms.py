@@ -5,7 +5,7 @@ Each takes single doubles and `LANES` of them side by side.
 
 from __future__ import annotations
 
-from engine.devices.gpu.operators.slots import AT_CHIP, AT_COMPUTE, AT_MEMORY, AT_POWER, AT_START
+from engine.devices.gpu.operators import slots as S
 from engine.kernels.ir.doubles import above, alike, at_least, chosen, larger, root
 from engine.kernels.jit import kernel
 
@@ -50,9 +50,9 @@ def regime(compute, chip, dram, draw, rest):
     """Which term is largest: the index of `slots.REGIMES`."""
     most = max(compute, chip, dram, draw)
     if rest > most:
-        return AT_START
+        return S.AT_START
     if compute == most:
-        return AT_COMPUTE
+        return S.AT_COMPUTE
     if dram == most:
-        return AT_MEMORY
-    return AT_POWER if draw == most else AT_CHIP
+        return S.AT_MEMORY
+    return S.AT_POWER if draw == most else S.AT_CHIP
