@@ -101,7 +101,6 @@ def _known(seconds: float) -> float | None:
 
 
 def _table(args: argparse.Namespace) -> int:
-    from engine.devices.gpu.operators.columns import floats
     from engine.devices.gpu.operators.predict import predict
     from engine.devices.gpu.operators.rows import RowsError, checked, kind_named, read_rows, write_rows
 
@@ -125,7 +124,7 @@ def _table(args: argparse.Namespace) -> int:
     lines = [f"{kind.name}: {data['predicted']} of {data['rows']} rows predicted"]
     lines += [f"  {count} skipped: {why}" for why, count in data["skipped"].items()]
     if "time_us" in table.columns and priced.any():
-        data |= _errors(answers, floats(table.columns["time_us"]) * 1e-6, priced)
+        data |= _errors(answers, np.array(table.columns["time_us"], dtype=np.float64) * 1e-6, priced)
         lines += [
             f"  error       half within {percent(data['error_median'])}, 90% within {percent(data['error_p90'])}",
             f"  bias        {data['bias']:+.1%}; {percent(data['in_band'])} of the measurements lie in the band",

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from engine.devices.gpu.operators import moe
-from engine.devices.gpu.operators.columns import groups
 from engine.devices.gpu.operators.kinds import KINDS
-from engine.devices.gpu.operators.predict import predict
+from engine.devices.gpu.operators.predict import groups, predict
 from engine.devices.gpu.operators.rows import checked, read_rows, write_rows
 from tests.bench.fit_gpu_operators import HERE, groups_of, judge_shipped
 from tests.each import each
@@ -183,8 +182,8 @@ def test_a_plain_roof_is_further_off(kind: str) -> None:
     assert ours < 0.5 * roof
 
 
-def test_a_large_table_is_read_and_written_as_a_small_one(tmp_path) -> None:
-    """Arrow's columns are what Python's own reading gives, quoted or not; each written number is one of six digits."""
+def test_a_table_is_read_and_written_quoted_or_not(tmp_path) -> None:
+    """Each written number is one of six digits."""
     plain = "device,dtype,m,n,k,note\n" + "".join(f"h100_sxm,bfloat16,{m},64, 128,a b\n" for m in (1, 64, 4096))
     rows = []
     for name, text in (("plain", plain), ("quoted", plain.replace("a b", '"a, b"')), ("gaps", plain + "\n\n")):

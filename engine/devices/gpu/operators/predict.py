@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.gpu.operators.columns import groups
 from engine.devices.gpu.operators.kinds import Kind, expert_kernel, format_key, runtime_of
 from engine.devices.gpu.operators.record import NoModel, Part, fitted, part_of
 from engine.devices.gpu.operators.slots import ANSWER, BOUND, BOUND_BY, BOUNDS, REGIME, REGIMES, SECONDS
@@ -72,6 +71,13 @@ def _band(kind: Kind, part: Part, texts: Mapping[str, str], regime: np.ndarray) 
         pairs.append((low**wide, high**wide))
     chosen = np.array(pairs)[regime]
     return chosen[:, 0], chosen[:, 1]
+
+
+def groups(columns: Sequence[Sequence[str]]) -> tuple[np.ndarray, list[tuple[str, ...]]]:
+    """Which rows say the same in all columns: a group's number for each row, and what each group says."""
+    rows = list(zip(*columns, strict=True))
+    number = {row: i for i, row in enumerate(dict.fromkeys(rows))}
+    return np.array([number[row] for row in rows]), list(number)
 
 
 def predict(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.devices.gpu.operators.columns import floats, read_columns, write_joined
 from engine.devices.gpu.operators.kinds import KINDS, Kind
 from engine.devices.gpu.operators.predict import Answers
 
@@ -31,8 +30,8 @@ class Table:
     """A table read: the header, each row's text as it was, and the columns by name."""
 
     header: list[str]
-    lines: Sequence[str]
-    columns: dict[str, Sequence[str]]
+    lines: list[str]
+    columns: dict[str, list[str]]
 
 
 def _text(path: Path) -> str:
@@ -60,24 +59,23 @@ def read_rows(path: Path) -> Table:
         For a file without rows, rows of another width than the header, or a column given twice.
     """
     text = _text(path)
-    quoted = '"' in text
-    fields = [row for row in csv.reader(io.StringIO(text)) if row] if quoted else [text.partition("\n")[0].split(",")]
+    if '"' in text:
+        fields = [row for row in csv.reader(io.StringIO(text)) if row]
+        lines = [_joined(row) for row in fields]
+    else:
+        lines = [line for line in text.splitlines() if line]
+        fields = [line.split(",") for line in lines]
     header = [name.strip() for name in fields[0]] if fields else []
     for name in header:
         if header.count(name) > 1:
             raise RowsError(f"{path.name}: column {name[:40]!r} is given twice")
-    result = None if quoted else read_columns(text.encode(), header)
-    if result is not None:
-        return Table(header, *result)
-    if not quoted:
-        fields = [line.split(",") for line in text.splitlines() if line]
     if len(fields) < 2:
         raise RowsError(f"{path.name} holds no rows: a line of column names and one line a row are needed")
     for i, row in enumerate(fields):
         if len(row) != len(header):
             raise RowsError(f"{path.name}, line {i + 1}: {len(row)} fields where the header has {len(header)}")
     columns = map(list, zip(*fields[1:], strict=True))
-    return Table(header, [_joined(row) for row in fields[1:]], dict(zip(header, columns, strict=True)))
+    return Table(header, lines[1:], dict(zip(header, columns, strict=True)))
 
 
 def _joined(row: Sequence[str]) -> str:
@@ -136,7 +134,7 @@ def _numbers(name: str, column: Sequence[str], least: float, whole: bool = True)
     """A column as numbers; RowsError names the first that is none, too small, too large or not whole."""
     what = f"a {'whole ' if whole else ''}number from {least:g} to {_LARGEST:g}"
     try:
-        numbers = floats(column)
+        numbers = np.array(column, dtype=np.float64)
     except ValueError:
         for i, value in enumerate(column):
             try:
@@ -162,9 +160,11 @@ def kind_named(name: str) -> Kind:
 
 
 def write_rows(path: Path, table: Table, answers: Answers) -> None:
-    """Writes every row back with its answer: times in microseconds, empty where there is none."""
-    quoted = [_joined([reason]) for reason in answers.reasons]
-    times = [column * 1e6 for column in (answers.seconds, answers.bound, answers.low, answers.high)]
-    reasons = [quoted[why] for why in answers.why.tolist()] if answers.why.any() else [""] * len(table.lines)
-    header = ",".join(_joined([name]) for name in (*table.header, *ADDED))
-    write_joined(path, header, [table.lines, *times[:2], answers.bound_by.tolist(), *times[2:], reasons])
+    """Writes every row back with its answer: times in microseconds of six digits, empty where there is none."""
+    seconds = answers.seconds, answers.bound, answers.low, answers.high
+    times, bound, low, high = (["" if np.isnan(s) else f"{s * 1e6:.6g}" for s in column] for column in seconds)
+    reasons = [_joined([answers.reasons[why]]) if why else "" for why in answers.why.tolist()]
+    rows = zip(table.lines, times, bound, answers.bound_by.tolist(), low, high, reasons, strict=True)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(",".join((_joined(table.header), *ADDED)) + "\n")
+        file.writelines(",".join(row) + "\n" for row in rows)
