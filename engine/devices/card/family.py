@@ -64,7 +64,7 @@ from engine.devices.common.contract import (
     TableMemory,
 )
 from engine.devices.common.footprint import footprint
-from engine.devices.common.host_work import PARSING, parsed_on_host
+from engine.devices.common.host_work import parsed_on_host
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
 from model_zoo import table as T
@@ -389,12 +389,9 @@ FAMILY = DeviceFamily(
     price=price,
     compiled=Compiled(record, _tables, price_points, apart=False),
     request=parsed_on_host,
-    parameters=(*MODEL.parameters, *PARSING),
-    assumptions=MODEL.assumptions,
     knobs=knobs,
     idles=idles,
     governs=governs,
-    switches=MODEL.switches,
     max_streams=max_streams,
     lower=lower,
     padded=padded,
@@ -402,7 +399,7 @@ FAMILY = DeviceFamily(
     cores=cores,
     mixed=wide_format,
     collective=CollectiveWire(wide_format),
-    rules=MODEL.rules,
     fields={"host_tables": HOST_TABLES},
     tables=TableMemory(table_bits, divided),
+    **MODEL,
 )

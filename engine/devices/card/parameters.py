@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.devices.common.host_work import PARSING
 from engine.devices.common.model_file import model_file
 from model_zoo.ops import Graph
 
@@ -46,5 +47,13 @@ def _overlaps(graph: Graph) -> bool:
 
 
 MODEL = model_file(
-    __file__, tables=_tables, text=_text, clips=_clips, detector=_detector, pools=_pools, adds=_adds, overlaps=_overlaps
+    __file__,
+    after=PARSING,
+    tables=_tables,
+    text=_text,
+    clips=_clips,
+    detector=_detector,
+    pools=_pools,
+    adds=_adds,
+    overlaps=_overlaps,
 )

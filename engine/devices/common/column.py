@@ -195,17 +195,9 @@ def one_by_one(work: Callable[..., float], *inputs: Any) -> Any:
     if len(inputs) == 1:  # many values of one column are the same
         values, which = np.unique(inputs[0].values, return_inverse=True)
         return Column(np.array([work(value) for value in values.tolist()], dtype=np.float64)[which])
-    return each(lambda *row: np.array(work(*row)), *inputs)[()]
-
-
-def each(work: Callable[..., np.ndarray], *inputs: Any) -> np.ndarray:
-    """``work(*given)``, an array; of columns, the array once for each of their values as an array of columns."""
-    if not any(isinstance(value, Column) for value in inputs):
-        return work(*inputs)
     spread = together(*inputs)
-    shape = spread[0].shape
-    result = [work(*row) for row in zip(*(s.ravel().tolist() for s in spread), strict=True)]
-    return columns_of(np.stack(result, axis=-1), shape)
+    values = np.array([work(*row) for row in zip(*(s.ravel().tolist() for s in spread), strict=True)], dtype=np.float64)
+    return _alike(values.reshape(spread[0].shape))
 
 
 def together(*inputs: Any) -> list[np.ndarray]:

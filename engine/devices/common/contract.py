@@ -330,7 +330,7 @@ class Compiled:
 
     record: Callable[[Job], Sequence[float]]
     tables: Callable[[Job], tuple[np.ndarray, ...]]
-    points: Callable[..., None]
+    points: Callable[..., Any]
     apart: bool = True
     other: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
 

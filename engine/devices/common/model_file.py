@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.devices.common.contract import Parameter, Rule, Switch
 from hardware_specs.plain import load_yaml
 from model_zoo.ops import Graph
 
 
-@dataclass(frozen=True)
-class ModelFile:
-    """What the file holds, in its order; see `DeviceFamily`."""
+def model_file(
+    module: str,
+    before: tuple[Parameter, ...] = (),
+    after: tuple[Parameter, ...] = (),
+    **applies: Callable[[Graph], bool],
+) -> dict[str, Any]:
+    """What `DeviceFamily` takes of the file beside a module, whose `__file__` it is given.
 
-    parameters: tuple[Parameter, ...]
-    switches: tuple[Switch, ...]
-    rules: tuple[Rule, ...]
-    assumptions: tuple[str, ...]
-
-
-def model_file(module: str, **applies: Callable[[Graph], bool]) -> ModelFile:
-    """The file beside a module, whose `__file__` it is given.
-
-    A parameter's value and limits are numbers in its own [unit]; a switch names in `applies` the function that says for
-    which networks it can matter. TypeError or KeyError for any other key.
+    Parameters that families share come `before` or `after` those of the file. A parameter's value and limits are
+    numbers in its own [unit]; a switch names in `applies` the function that says for which networks it can matter.
+    TypeError or KeyError for any other key.
     """
     data = load_yaml(Path(module).with_name("model.yaml").read_bytes())
     numbers, parameters, switches = ("value", "low", "high"), [], []
@@ -36,4 +32,9 @@ def model_file(module: str, **applies: Callable[[Graph], bool]) -> ModelFile:
         matters = {"applies": applies[row["applies"]]} if "applies" in row else {}
         switches.append(Switch(name, **row | matters))
     rules = tuple(Rule(row["text"], tuple(row["claims"])) for row in data.get("rules", ()))
-    return ModelFile(tuple(parameters), tuple(switches), rules, tuple(data["assumptions"]))
+    return {
+        "parameters": (*before, *parameters, *after),
+        "switches": tuple(switches),
+        "rules": rules,
+        "assumptions": tuple(data["assumptions"]),
+    }

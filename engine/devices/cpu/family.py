@@ -227,7 +227,6 @@ def knobs(device: Device) -> tuple[Knob, ...]:
     return (Knob("threads", "Threads of a stream", tuple(range(1, max(1, int(cpu_of(device).cores.si)) + 1))),)
 
 
-MODEL = model_file(__file__)
 FAMILY = DeviceFamily(
     kind="cpu",
     title="CPU",
@@ -239,8 +238,6 @@ FAMILY = DeviceFamily(
     place=place,
     price=price,
     compiled=Compiled(record, tables, M.price_points, other=_drawn),
-    parameters=(*MODEL.parameters, FEATURE_OVERHEAD, HASH_CYCLES),
-    assumptions=MODEL.assumptions,
     request=request,
     path=path,
     idles=idles,
@@ -248,7 +245,6 @@ FAMILY = DeviceFamily(
     activity=activity,
     knobs=knobs,
     tile=lambda job: (int(threads_of(job)),),
-    switches=MODEL.switches,
     max_streams=lambda device: max(1, int(cpu_of(device).cores.si)),
     mixed=wide_format,
     collective=CollectiveWire(wide_format),
@@ -256,4 +252,5 @@ FAMILY = DeviceFamily(
         "kv_format": kv_format(lambda device, format: (bits := BITS[wide_format(device, format)], bits)),
         "runtime": RUNTIME,
     },
+    **model_file(__file__, after=(FEATURE_OVERHEAD, HASH_CYCLES)),
 )

@@ -24,29 +24,24 @@ from engine.devices.common.instruction_set import (
 from engine.devices.dfx import assembly
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.accuracy import accuracy
-from engine.devices.dfx.core import LayerSizes, core_record, program_of, run_code, vector_lanes
+from engine.devices.dfx.core import LayerSizes, core_of, core_record, program_of, run_code, vector_lanes
 from engine.devices.dfx.fabric import counted_share, fabric
 from engine.devices.dfx.family import supports
 from engine.devices.dfx.machine import DfxMachine
 from engine.devices.dfx.model import Decoder, random_decoder
 from engine.devices.dfx.tiling import chosen, dsp_slices
 from engine.scenario import ScenarioError
-from hardware_specs.schema import Device, Dfx
-
-
-def _core(device: Device) -> Dfx:
-    assert device.dfx is not None
-    return device.dfx
+from hardware_specs.schema import Device
 
 
 def _own(machine: BoundMachine) -> tuple[int, int]:
-    core, tile = _core(machine.device), machine.scenario.tile
+    core, tile = core_of(machine.device), machine.scenario.tile
     return (tile[0], tile[1]) if tile else (round(core.d.si), round(core.l.si))
 
 
 def _best(device: Device, format: str, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float]:
     """Of those within `tiling.SAME` of the least cost the tile of the fewest slices."""
-    lanes = vector_lanes(_core(device))
+    lanes = vector_lanes(core_of(device))
     slices = {tile: sum(dsp_slices(*tile, lanes, format).values()) for tile in costs}
     best = chosen(costs, slices)
     return best, slices[best]
@@ -113,7 +108,7 @@ def _listing(machine: BoundMachine, text: str) -> Listing:
         writes = (isa.REGISTERS[instr.dst],) if instr.dst else ()
         words = assembly.disassemble(assembly.DfxProgram((instr,))).strip()
         rows.append(Row(i, program.lines[i], words, unit, start, start + busy, valid, reads, writes, last, hazard))
-    return Listing(text, timed.cycles, _core(machine.device).clock.si, tuple(rows), tuple(bars))
+    return Listing(text, timed.cycles, core_of(machine.device).clock.si, tuple(rows), tuple(bars))
 
 
 def _waited(program: Sequence[isa.Instruction], timed: Any, i: int) -> tuple[int | None, str]:

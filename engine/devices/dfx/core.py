@@ -77,6 +77,12 @@ class Timed:
     valid: np.ndarray
 
 
+def core_of(device: Device) -> Dfx:
+    """The spec's transformer core."""
+    assert device.dfx is not None, device.id
+    return device.dfx
+
+
 def vector_lanes(dfx: Dfx) -> float:
     """Elements a vector instruction takes a cycle: the core's own, whatever its tile. [-]"""
     return dfx.vector_lanes.si if dfx.vector_lanes else dfx.d.si
@@ -84,8 +90,7 @@ def vector_lanes(dfx: Dfx) -> float:
 
 def _port(device: Device, tile: tuple[int, ...]) -> tuple[float, float, Any, Any]:
     """Tile dimension and lanes; bytes a cycle of the channels that such a tile fills, and words of theirs in a beat."""
-    dfx = device.dfx
-    assert dfx is not None
+    dfx = core_of(device)
     d, lanes = tile or (dfx.d.si, dfx.l.si)
     word = dfx.channel_bits.si / 8
     port = smaller(dfx.channels.si, math.ceil(d * lanes * BYTES / word)) * word
@@ -99,8 +104,7 @@ def paces(device: Device, tile: tuple[int, ...], model: Mapping[str, float]) -> 
     request to its last word. The controller interleaves: consecutive bursts lie in rows of banks in turn, each of
     which opens one no sooner than a row cycle after the last. Refreshes take their share of all time. An estimate.
     """
-    dfx, hbm = device.dfx, weight_memory(device)
-    assert dfx is not None
+    dfx, hbm = core_of(device), weight_memory(device)
     clock, burst = dfx.clock.si, model["burst_beats"]
     _, _, port, words = _port(device, tile)
     word = port * clock / hbm.bandwidth.si if hbm.bandwidth else 1.0
@@ -133,8 +137,7 @@ def core_record(
     In [cycle], [elements/cycle] and [B/cycle]. The port is that of FP16 whatever the format: its words hold more
     narrow weights, and bursts are as long.
     """
-    dfx = device.dfx
-    assert dfx is not None
+    dfx = core_of(device)
     clock = dfx.clock.si
     d, lanes, port, words = _port(device, tile)
     ddr = [m for m in device.memory if m.role == "offchip" and m is not weight_memory(device)]

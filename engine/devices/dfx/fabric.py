@@ -13,7 +13,7 @@ from math import ceil
 
 from engine.devices.common.column import smaller
 from engine.devices.common.fabric import Demand
-from engine.devices.dfx.core import BYTES, vector_lanes
+from engine.devices.dfx.core import BYTES, core_of, vector_lanes
 from engine.devices.dfx.tiling import dsp_slices
 from hardware_specs.schema import Device
 
@@ -55,8 +55,7 @@ In [LUT] and [FF]."""
 
 def _counted(device: Device, tile: tuple[float, float], format: str) -> dict[str, dict[str, float]]:
     """Everything that follows from the document's counts. [-]"""
-    dfx = device.dfx
-    assert dfx is not None
+    dfx = core_of(device)
     (d, lanes), vector, bits = tile, vector_lanes(dfx), dfx.channel_bits.si
     mac = ("int-mul", "int-add") if format == "int8" else ("mul", "add")
     ports = smaller(dfx.channels.si, ceil(d * lanes * BYTES * 8 / bits))

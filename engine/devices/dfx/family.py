@@ -38,6 +38,7 @@ from engine.devices.dfx.core import (
     STORED,
     LayerSizes,
     Timed,
+    core_of,
     core_record,
     paces,
     role_cycles,
@@ -75,20 +76,19 @@ _BOTH = frozenset(_OP_OF.values()) - _GATED - _GPT2
 
 def formats(device: Device) -> tuple[str, ...]:
     """Half precision is the document's; 8-bit weights are a core that its file says it could be."""
-    assert device.dfx is not None
-    return device.dfx.formats
+    return core_of(device).formats
 
 
 def peak(device: Device, format: str) -> float:
     """d x l multiply-adds a cycle on each core. [FLOP/s] A bound."""
-    assert device.dfx is not None
-    return 2.0 * device.dfx.d.si * device.dfx.l.si * device.dfx.clock.si
+    core = core_of(device)
+    return 2.0 * core.d.si * core.l.si * core.clock.si
 
 
 def idles(device: Device, model: Mapping[str, float]) -> float | None:
     """What a card draws while its core waits for a request. [W] An estimate."""
-    assert device.dfx is not None
-    return idle_power(device, what_if_ratio((device.dfx.d, device.dfx.l)), device.dfx.clock, model)
+    core = core_of(device)
+    return idle_power(device, what_if_ratio((core.d, core.l)), core.clock, model)
 
 
 def activity(job: Job, watts: float) -> list[float]:
@@ -98,16 +98,14 @@ def activity(job: Job, watts: float) -> list[float]:
 
 def draws(device: Device, model: Mapping[str, float]) -> float:
     """Power of a core over that of the catalog's. [-] Its multipliers, clock and memory's bandwidth are its own."""
-    dfx = device.dfx
-    assert dfx is not None
+    dfx = core_of(device)
     return scaled_power(what_if_ratio((dfx.d, dfx.l)), dfx.clock, weight_memory(device).bandwidth, model)
 
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
     """A reason this core can't run the graph, or None."""
-    assert device.dfx is not None
-    if device.dfx.cores.si != 1:
-        return f"dfx.cores is {device.dfx.cores.si:g}: a card's memory channels feed one core, so 1 is allowed."
+    if core_of(device).cores.si != 1:
+        return f"dfx.cores is {core_of(device).cores.si:g}: a card's memory channels feed one core, so 1 is allowed."
     for phase in graph.phases:
         names = {op.name for op in phase.ops}
         known = _BOTH | (_GATED if names & _GATED else _GPT2)
@@ -224,9 +222,8 @@ class _Pass:
 
     def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
         """Seconds of the operators by resource, and of the ring. [s]"""
-        assert job.device.dfx is not None
         cycles = [role_cycles(p, self.record, self.sizes, at, self.chaining) * times for p, at, times in self.parts]
-        clock = job.device.dfx.clock.si
+        clock = core_of(job.device).clock.si
         roles = sum(cycles[1:], cycles[0]) / clock
         synced = self.record[isa.SET_UP] * self.parts[0][2] / clock
         sent = self.record[isa.SET_UP] * sum(times for part, _, times in self.parts if part.endswith("send")) / clock
@@ -286,8 +283,7 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
 def price(job: Job, detail: bool = True) -> PhaseCost:
     """Cost of one pass on one of `ways` cards: `length` tokens of each of `batch` requests, one after the other."""
     device, forward = job.device, _Pass.of(job)
-    assert device.dfx is not None
-    clock = device.dfx.clock.si
+    clock = core_of(device).clock.si
     seconds, other = forward.times(job)
     if not detail:
         return PhaseCost(seconds, other=other)
@@ -333,8 +329,7 @@ def _flops(op: Op, job: Job, heads_run: float) -> float:
 @remembered(lambda job: (id(job.device), job.tile, job.format))
 def _slices(job: Job) -> tuple[float, float, float, float | None]:
     """Tile in use, the DSP slices it takes, and those of the part; Unsupported where the fabric is not enough. [-]"""
-    dfx, part = job.device.dfx, job.device.fpga
-    assert dfx is not None
+    dfx, part = core_of(job.device), job.device.fpga
     d, lanes = job.tile or (dfx.d.si, dfx.l.si)
     demand = fabric(job.device, (d, lanes), job.format)
     short = shortage(f"A tile of {d:.0f} x {lanes:.0f}", demand, part, job.device.name)
@@ -346,13 +341,12 @@ def _slices(job: Job) -> tuple[float, float, float, float | None]:
 
 def _notes(job: Job) -> tuple[str, ...]:
     """What a reader must know about this pass."""
-    assert job.device.dfx is not None
     d, lanes, slices, there = _slices(job)
     share = f" of {there:,.0f} ({100 * slices / there:.0f}%)" if there else ""
     notes = [f"A tile of {d:.0f} x {lanes:.0f} takes {slices:,.0f}{share} DSP slices."]
     hbm, stream = weight_memory(job.device), paces(job.device, job.tile, job.model)
     if hbm.bandwidth:
-        rate = d * lanes * BYTES * job.device.dfx.clock.si / max(stream.values())
+        rate = d * lanes * BYTES * core_of(job.device).clock.si / max(stream.values())
         notes.append(
             f"Weights come at {rate / 1e9:.0f} of the {hbm.bandwidth.si / 1e9:.0f} GB/s of {level_name(hbm.name)}: "
             f"{max(stream, key=lambda name: stream[name])} sets the pace of a stream."
@@ -369,7 +363,7 @@ def _notes(job: Job) -> tuple[str, ...]:
     notes.append(
         f"Products of a layer read {reads:,.0f} words of vector registers and keep {sums:,.0f} partial sums a lane."
     )
-    guessed = [n for n in DEPTHS if n not in job.device.dfx.depths and (job.format == "int8" or "int8" not in n)]
+    guessed = [n for n in DEPTHS if n not in core_of(job.device).depths and (job.format == "int8" or "int8" not in n)]
     if guessed:
         notes.append(f"Operator latencies taken from the U280 core: {', '.join(guessed)}.")
     return tuple(notes)
@@ -407,7 +401,6 @@ def knobs(device: Device) -> tuple[Knob, ...]:
     )
 
 
-MODEL = model_file(__file__)
 FAMILY = DeviceFamily(
     kind="dfx",
     title="FPGA transformer core",
@@ -427,7 +420,5 @@ FAMILY = DeviceFamily(
     activity=activity,
     knobs=knobs,
     fields={"load_direction": DIRECTION, "kv_format": KV_FORMAT},
-    parameters=(*MODEL.parameters, *POWER),
-    switches=MODEL.switches,
-    assumptions=MODEL.assumptions,
+    **model_file(__file__, after=POWER),
 )

@@ -11,28 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from engine.devices.common.contract import RESOURCES
-from engine.devices.dfx.program import (
-    BEATS,
-    CHAIN,
-    DDR,
-    DST,
-    LATENCY,
-    MPU,
-    OCCUPY,
-    REGISTERS,
-    ROLE,
-    ROUTER,
-    SRC1,
-    SRC2,
-    UNIT,
-    UNITS,
-    VPU,
-    WAIT,
-    WRITE,
-)
+from engine.devices.dfx import program as isa
 from engine.kernels.jit import kernel
 
-N_UNITS, _REGISTERS = len(UNITS), len(REGISTERS)
+N_UNITS, _REGISTERS = len(isa.UNITS), len(isa.REGISTERS)
 _COMPUTE, _OFFCHIP, _LINKS, _OVERHEAD = (RESOURCES.index(r) for r in ("compute", "offchip", "links", "overhead"))
 
 
@@ -40,7 +22,7 @@ _COMPUTE, _OFFCHIP, _LINKS, _OVERHEAD = (RESOURCES.index(r) for r in ("compute",
 def _written(code, count, valid, push, frontier):
     """When the last write to HBM is done too; one that others hide takes none of their time. [cycle]"""
     for i in range(count):
-        if int(code[i, UNIT]) == WRITE and valid[i] > frontier:
+        if int(code[i, isa.UNIT]) == isa.WRITE and valid[i] > frontier:
             push[i] = valid[i] - frontier
             frontier = valid[i]
     return frontier
@@ -49,11 +31,11 @@ def _written(code, count, valid, push, frontier):
 @kernel
 def _free_of(code, i, writer, reader, read_until, valid):
     """From when on instruction i may write its target: nobody on another unit reads or writes it. [cycle]"""
-    target, unit = int(code[i, DST]), int(code[i, UNIT])
+    target, unit = int(code[i, isa.DST]), int(code[i, isa.UNIT])
     ready = 0.0
-    if target > 0 and writer[target] >= 0 and int(code[writer[target], UNIT]) != unit:
+    if target > 0 and writer[target] >= 0 and int(code[writer[target], isa.UNIT]) != unit:
         ready = valid[writer[target]]
-    if target > 0 and reader[target] >= 0 and int(code[reader[target], UNIT]) != unit:
+    if target > 0 and reader[target] >= 0 and int(code[reader[target], isa.UNIT]) != unit:
         ready = max(ready, read_until[target])
     return ready
 
@@ -79,31 +61,31 @@ def run(code, count, chaining, start, valid, push, busy):
     busy[:] = 0.0
     frontier = 0.0
     for i in range(count):
-        unit, target = int(code[i, UNIT]), int(code[i, DST])
+        unit, target = int(code[i, isa.UNIT]), int(code[i, isa.DST])
         ready = _free_of(code, i, writer, reader, read_until, valid)
         floor = 0.0
-        follow = chaining and code[i, CHAIN] > 0.0
-        for column in (SRC1, SRC2):
+        follow = chaining and code[i, isa.CHAIN] > 0.0
+        for column in (isa.SRC1, isa.SRC2):
             dep = writer[int(code[i, column])]
             if dep < 0:
                 continue
-            if follow and code[dep, CHAIN] > 0.0 and int(code[dep, UNIT]) == unit:
-                ready = max(ready, start[dep] + code[dep, LATENCY])
+            if follow and code[dep, isa.CHAIN] > 0.0 and int(code[dep, isa.UNIT]) == unit:
+                ready = max(ready, start[dep] + code[dep, isa.LATENCY])
                 floor = max(floor, valid[dep])
             else:
-                ready = max(ready, valid[dep] + code[i, WAIT])
+                ready = max(ready, valid[dep] + code[i, isa.WAIT])
         begin = max(free[unit], ready)
         start[i] = begin
-        free[unit] = begin + code[i, OCCUPY]
-        busy[unit] += code[i, OCCUPY]
-        valid[i] = max(begin + code[i, OCCUPY], floor) + code[i, LATENCY]
-        for column in (SRC1, SRC2):
+        free[unit] = begin + code[i, isa.OCCUPY]
+        busy[unit] += code[i, isa.OCCUPY]
+        valid[i] = max(begin + code[i, isa.OCCUPY], floor) + code[i, isa.LATENCY]
+        for column in (isa.SRC1, isa.SRC2):
             source = int(code[i, column])
             if source > 0 and free[unit] >= read_until[source]:
                 reader[source], read_until[source] = i, free[unit]
         if target > 0:
             writer[target] = i
-        push[i] = max(valid[i] - frontier, 0.0) if unit != WRITE else 0.0
+        push[i] = max(valid[i] - frontier, 0.0) if unit != isa.WRITE else 0.0
         frontier += push[i]
     return _written(code, count, valid, push, frontier)
 
@@ -118,12 +100,12 @@ def book(code, chaining, fill, start, valid, push, busy, roles):
     cycles = run(code, code.shape[0], chaining, start, valid, push, busy)
     roles[:] = 0.0
     for i in range(code.shape[0]):
-        role, unit, ahead = int(code[i, ROLE]), int(code[i, UNIT]), push[i]
-        streamed = min(ahead, code[i, OCCUPY]) if unit == MPU else 0.0
-        computing = streamed if code[i, OCCUPY] <= code[i, BEATS] else streamed * (1.0 - fill)
-        wired = min(ahead, code[i, LATENCY]) if unit == ROUTER else 0.0
-        vector = ahead if unit == VPU else 0.0
-        stored = ahead if unit in (WRITE, DDR) else 0.0
+        role, unit, ahead = int(code[i, isa.ROLE]), int(code[i, isa.UNIT]), push[i]
+        streamed = min(ahead, code[i, isa.OCCUPY]) if unit == isa.MPU else 0.0
+        computing = streamed if code[i, isa.OCCUPY] <= code[i, isa.BEATS] else streamed * (1.0 - fill)
+        wired = min(ahead, code[i, isa.LATENCY]) if unit == isa.ROUTER else 0.0
+        vector = ahead if unit == isa.VPU else 0.0
+        stored = ahead if unit in (isa.WRITE, isa.DDR) else 0.0
         roles[role, _COMPUTE] += vector + computing
         roles[role, _OFFCHIP] += streamed - computing + stored
         roles[role, _LINKS] += wired

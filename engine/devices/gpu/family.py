@@ -115,7 +115,6 @@ def price(job: Job) -> PhaseCost:
     return PhaseCost(out[:, :6], out[:, P.WORK], roofs, *moved, joules=spent, drawn=out[:, P.DRAWN], notes=notes)
 
 
-MODEL = model_file(__file__)
 FAMILY = DeviceFamily(
     kind="gpu",
     title="GPU or TPU",
@@ -133,7 +132,5 @@ FAMILY = DeviceFamily(
     idles=idles,
     fields={"kv_format": kv_format(activation_bits), "runtime": RUNTIME, **PARALLEL},
     request=parsed_on_host,
-    parameters=(*PARSING, *MODEL.parameters),
-    switches=MODEL.switches,
-    assumptions=MODEL.assumptions,
+    **model_file(__file__, before=PARSING),
 )

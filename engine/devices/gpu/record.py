@@ -21,7 +21,7 @@ from engine.devices.gpu.operators.moe import FORMAT as EXPERT
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
 from engine.devices.gpu.wire import start_of
 from engine.scenario.formats import BITS, WEIGHT_ONLY
-from hardware_specs.schema import Device
+from hardware_specs.schema import Device, Gpu
 from model_zoo.ops import Phase
 
 _NAMED = {"bf16": "bfloat16", "fp16": "bfloat16", "fp8": "fp8", "int8": "sq", "int4": "sq", "fp4": "nvfp4",
@@ -30,6 +30,12 @@ _NAMED = {"bf16": "bfloat16", "fp16": "bfloat16", "fp8": "fp8", "int8": "sq", "i
 _EXPERTS = {"fp4": "nvfp4", "w4a16": "w4a16_mxfp4"}
 _ATTENTION = {"fp4": "fp8", "int4": "int8"}
 """Formats that attention computes wider than a product does."""
+
+
+def gpu_of(device: Device) -> Gpu:
+    """The spec's accelerator."""
+    assert device.gpu is not None, device.id
+    return device.gpu
 
 
 def compute_format(device: Device, format: str) -> str:
@@ -63,16 +69,12 @@ def offchip(device: Device) -> Any:
 
 def _of(job: Job) -> Mapping[str, Any] | None:
     """Constants measured on a part's own generation; None where nobody did."""
-    gpu = job.device.gpu
-    assert gpu is not None
-    return fitted().get(gpu.generation)
+    return fitted().get(gpu_of(job.device).generation)
 
 
 def _stand_in(job: Job) -> Mapping[str, Any]:
     """Constants of the generation whose kernels a part takes that was not measured: its kin's, else the usual's."""
-    gpu = job.device.gpu
-    assert gpu is not None
-    return fitted()[facts()["kin"].get(gpu.generation, facts()["usual"])]
+    return fitted()[facts()["kin"].get(gpu_of(job.device).generation, facts()["usual"])]
 
 
 def own_constants(device: Device) -> dict[str, float]:
@@ -103,8 +105,7 @@ def achieved(job: Job, format: str) -> float | None:
     libraries are the same. A what-if of the peak keeps the share.
     """
     device = job.device
-    assert device.gpu is not None
-    measured = device.gpu.achieved_peak
+    measured = gpu_of(device).achieved_peak
     shares = {f: smaller(1.0, q.si / device.peak[f].catalog_si) for f, q in measured.items() if f in device.peak}
     if format in shares:
         return shares[format]
@@ -113,8 +114,7 @@ def achieved(job: Job, format: str) -> float | None:
 
 
 def _units(job: Job) -> float:
-    assert job.device.gpu is not None
-    units = job.device.gpu.units
+    units = gpu_of(job.device).units
     return units.si if units else job.model["units"]
 
 
@@ -147,8 +147,7 @@ def vector_peak(job: Job) -> float:
 
 def _launch(job: Job) -> float:
     """Start of a kernel: as the generation's were measured, else as the part's data say."""
-    assert job.device.gpu is not None
-    launch = job.device.gpu.kernel_launch
+    launch = gpu_of(job.device).kernel_launch
     return launch.si if launch and _of(job) is None else job.model["op_latency"]
 
 
@@ -213,9 +212,8 @@ def _token_way(job: Job, wide: bool) -> tuple[Mapping[str, float], Mapping[str, 
     result, shared = (_of(job) or {}).get("attention_decode", {}).get(name), _constants(job, "attention_decode", name)
     if result is None:
         return shared, decode_way("", "", "")
-    assert job.device.gpu is not None
     runtime = _captured("attention_decode", result)
-    way = decode_way(str(job.device.gpu.generation), name, runtime) | {
+    way = decode_way(str(gpu_of(job.device).generation), name, runtime) | {
         "whole": 0.0
     }  # engines keep no more than a window
     return result.get(f"{runtime}-own", shared), way
@@ -243,7 +241,7 @@ def _draw_s(job: Job, format: str) -> float:
     own, device = _of(job), job.device
     if own is not None and shape in _NAMED and device.power.max is not None:
         draw = own.get("gemm", {}).get(_NAMED[shape])
-        if draw is not None and facts()["kin"].get(device.gpu.generation) is None:  # ty: ignore
+        if draw is not None and facts()["kin"].get(gpu_of(device).generation) is None:
             energy = next(iter(draw.values()))["energy"]
             of = reference(own["parts"][0])
             like = shape if shape in of.peak else facts()["formats"][_NAMED[shape]]["peak"]  # its clock is the same
@@ -290,8 +288,7 @@ def _quantise_s(job: Job, format: str) -> float:
 
 def _side(job: Job, format: str) -> float:
     """Least rows and columns a matmul's tile is filled up to: plain fp32 has no matrix units to fill."""
-    assert job.device.gpu is not None
-    side = job.device.gpu.tile_side
+    side = gpu_of(job.device).tile_side
     if compute_format(job.device, format) == "fp32":
         return 1.0
     return side.si if side else job.model["tile_side"]
@@ -340,19 +337,17 @@ def _token(job: Job, wide: bool) -> list[float]:
 
 def _prompt(job: Job, wide: bool) -> list[float]:
     """The kernel of a prompt's attention as `attention.PROMPT` names it. [SI]"""
-    assert job.device.gpu is not None
     format, kind = _attention_format(job, wide), "attention_prefill" if job.graph.causal else "encoder_attention"
     own = _constants(job, kind, _NAMED.get(format, "bfloat16"))
-    start, tile = _alone(job, own["start"]), prefill_tile(job.device.gpu.generation)
+    start, tile = _alone(job, own["start"]), prefill_tile(gpu_of(job.device).generation)
     return [1.0 / job.device.peak[format].si, BITS[format] / 8, start, own["share"], own["passes"], tile]
 
 
 def _expert_format(job: Job) -> str:
     """Format of experts by the name that measured ones have: as the engine serves it, where that was measured."""
     name = _EXPERTS.get(job.format, _NAMED.get(job.format, "bfloat16"))
-    assert job.device.gpu is not None
     known = facts()["expert_formats"]
-    served = known.get(f"{job.device.gpu.generation} {job.engine}", known.get(job.engine, {})).get(name, name)
+    served = known.get(f"{gpu_of(job.device).generation} {job.engine}", known.get(job.engine, {})).get(name, name)
     return served if served in (_of(job) or _stand_in(job)).get("moe", {}) else name
 
 
@@ -385,8 +380,7 @@ def issue(job: Job) -> float:
     """Host time of a kernel that a framework issues by itself. [s] An estimate."""
     if job.switches["graph"]:
         return 0.0
-    assert job.device.gpu is not None
-    overhead = job.device.gpu.op_overhead
+    overhead = gpu_of(job.device).op_overhead
     return (overhead.si if overhead else job.model["op_issue"]) * job.model["launches_per_op"]
 
 
@@ -402,9 +396,8 @@ def _weights(phase: Phase, narrow: float, wide: float) -> float:
 
 def _prompt_heads(job: Job) -> tuple[float, float]:
     """Widths of heads that prompts' kernels take in the format attention computes in; others run in 16 bits."""
-    assert job.device.gpu is not None
     name = _NAMED.get(_attention_format(job, wide=False), "bfloat16")
-    return prefill_heads(str(job.device.gpu.generation), f"{name}-{name}")
+    return prefill_heads(str(gpu_of(job.device).generation), f"{name}-{name}")
 
 
 def _rest(job: Job) -> list[float]:

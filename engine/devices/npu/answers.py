@@ -25,6 +25,7 @@ from engine.devices.npu.density import densities, fabric, resized
 from engine.devices.npu.family import cell_of, formats
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.machine import Processor, arithmetic
+from engine.devices.npu.pinning import npu_of
 from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite, attention, convolution, mlp
 from engine.devices.npu.timing import HOST, MEMORY, UNITS, time_chains
 from engine.scenario import ScenarioError
@@ -37,8 +38,7 @@ def _demand(machine: BoundMachine) -> Demand:
 
 def _uses(machine: BoundMachine) -> tuple[Use, ...]:
     device, format = machine.device, machine.scenario.precision
-    npu, density = resized(device, format).npu, next((d for d in densities(device) if d.format == format), None)
-    assert npu is not None
+    npu, density = npu_of(resized(device, format)), next((d for d in densities(device) if d.format == format), None)
     units = npu.native_dim.si * npu.lanes.si * npu.tiles.si
     basis = "fitted to the 80,000 units printed for a Stratix 10 280"
     rows = [Use(f"multiply-accumulators, {format}", units, density.hard + density.soft if density else None, basis)]
@@ -51,8 +51,7 @@ def _uses(machine: BoundMachine) -> tuple[Use, ...]:
 
 def _errors(machine: BoundMachine) -> tuple[Error, ...]:
     """A recurrent cell of 16 steps, in each format of the device."""
-    npu = machine.device.npu
-    assert npu is not None
+    npu = npu_of(machine.device)
     cell = next((k for k in ("lstm", "gru") if k in machine.scenario.workload), "gru")
     native = round((npu.block or npu.native_dim).si)
     rows = []
@@ -134,8 +133,7 @@ def _shipped(machine: BoundMachine, part: str) -> str:
 
 def _register_lengths(machine: BoundMachine, program: assembly.NpuProgram) -> dict[str, int]:
     """Lengths of all registers, the instance's register files and queue checked. [elements]"""
-    npu = machine.device.npu
-    assert npu is not None
+    npu = npu_of(machine.device)
     most, queue = (limit.si if limit else None for limit in (npu.vector_elements, npu.queue))
     limits = {"most": most, "queue": queue}
     return assembly.checked(program, **{name: value for name, value in limits.items() if value is not None})
@@ -181,8 +179,7 @@ def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tu
         raise ScenarioError("the matrices have over 50,000,000 weights: a smaller network runs on numbers here")
     matrices = {name: rng.normal(0, k**-0.5, (n, k)).astype(np.float32) for name, (n, k) in program.matrices.items()}
     vectors = {name: rng.normal(0, 1, n).astype(np.float32) for name, n in program.vectors.items()}
-    npu = machine.device.npu
-    assert npu is not None
+    npu = npu_of(machine.device)
     native = round((npu.block or npu.native_dim).si) if machine.scenario.precision.startswith("ms-fp") else 0
     with np.errstate(all="ignore"):
         got, wanted = (

@@ -23,7 +23,17 @@ from engine.devices.common.model_file import model_file
 from engine.devices.npu.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.density import overfull, resized
 from engine.devices.npu.instance import Engine
-from engine.devices.npu.pinning import HOST_KINDS, formats, levels, pinned_memory, pins, place, spills, stored_bits
+from engine.devices.npu.pinning import (
+    HOST_KINDS,
+    formats,
+    levels,
+    npu_of,
+    pinned_memory,
+    pins,
+    place,
+    spills,
+    stored_bits,
+)
 from engine.devices.npu.timing import sequence_cycles
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
@@ -52,8 +62,7 @@ def peak(device: Device, format: str) -> float:
     As many times as vectors share a pass of the weights. A format whose printed peak is lower than the best one keeps
     that ratio.
     """
-    npu = resized(device, format).npu
-    assert npu is not None
+    npu = npu_of(resized(device, format))
     best = largest(p.si for p in device.peak.values())
     share = device.peak[format].si / best if format in device.peak else 1.0
     return 2.0 * npu.native_dim.si * npu.lanes.si * npu.tiles.si * npu.clock.si * _side(device) * share
@@ -61,15 +70,13 @@ def peak(device: Device, format: str) -> float:
 
 def _side(device: Device) -> float:
     """Requests that share a pass of the weights. [-]"""
-    npu = device.npu
-    assert npu is not None
+    npu = npu_of(device)
     return (npu.batch_lanes.si if npu.batch_lanes else 1.0) * (npu.cores.si if npu.cores else 1.0)
 
 
 def _what_if(device: Device) -> tuple[Any, Quantity]:
     """By how much what-ifs move its multipliers, [-], and its clock."""
-    npu = device.npu
-    assert npu is not None
+    npu = npu_of(device)
     return what_if_ratio((npu.native_dim, npu.lanes, npu.tiles, npu.cores, npu.batch_lanes)), npu.clock
 
 
@@ -169,10 +176,10 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
     spilled_bytes, dram_name, spans = sheet.offchip.astype(np.float64), levels(job.device)[4], sheet.spans
     flops = np.array([_share(job, op) * _work(job, op) for op in job.ops])
     notes = []
-    guessed = [name for name in DEPTHS if job.device.npu is not None and name not in job.device.npu.depths]
+    guessed = [name for name in DEPTHS if name not in npu_of(job.device).depths]
     if guessed:
         notes.append(f"Pipeline depths taken from the Stratix 10 instance: {', '.join(guessed)}.")
-    tiles = [device.npu.tiles.si for device in (resized(job.device, job.format), job.device) if device.npu is not None]
+    tiles = [npu_of(device).tiles.si for device in (resized(job.device, job.format), job.device)]
     if tiles[0] < tiles[1]:
         notes.append(f"In {job.format} the part holds {tiles[0]:.0f} of the instance's {tiles[1]:.0f} tile engines.")
     if sheet.hosted:
@@ -422,7 +429,6 @@ def _vector_cycles(job: Job, engine: Engine, op: Op) -> float:
     return engine.vectors(written) * engine.vector_beats * passes
 
 
-MODEL = model_file(__file__)
 FAMILY = DeviceFamily(
     kind="npu",
     title="Soft vector processor",
@@ -441,7 +447,5 @@ FAMILY = DeviceFamily(
     activity=activity,
     streamed_io="fp16",
     request=parsed_on_host,
-    parameters=(*PARSING, *MODEL.parameters, *POWER),
-    switches=MODEL.switches,
-    assumptions=MODEL.assumptions,
+    **model_file(__file__, before=PARSING, after=POWER),
 )

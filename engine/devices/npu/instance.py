@@ -12,7 +12,7 @@ from functools import cached_property
 from engine.devices.common.column import larger
 from engine.devices.npu.chains import DEPTHS, Pipeline
 from engine.devices.npu.density import resized
-from engine.devices.npu.pinning import formats, pinned_memory, stored_bits
+from engine.devices.npu.pinning import formats, npu_of, pinned_memory, stored_bits
 from hardware_specs.schema import Device
 
 
@@ -38,9 +38,7 @@ class Engine:
 
         These are larger: sums cross as much of the part from one to the next, whatever the format.
         """
-        npu, built = resized(device, format).npu, device.npu
-        assert npu is not None
-        assert built is not None
+        npu, built = npu_of(resized(device, format)), npu_of(device)
         depths = {name: npu.depths[name].si if name in npu.depths else deep for name, deep in DEPTHS.items()}
         native, lanes = npu.native_dim.si, npu.lanes.si
         in_order = npu.issue == "in-order"

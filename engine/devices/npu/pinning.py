@@ -9,7 +9,7 @@ from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Fit, Job
 from engine.devices.common.footprint import footprint
 from engine.devices.npu.density import densities
-from hardware_specs.schema import Device, MemoryLevel
+from hardware_specs.schema import Device, MemoryLevel, Npu
 
 EXPONENT = 5.0  # bits of a shared exponent
 _MANTISSA = {f"ms-fp{bits + 6}": bits for bits in (2, 3, 4, 5)}
@@ -38,6 +38,12 @@ _TABLES = ("Gather", "EmbeddingBag")
 _TABLE_BITS = 16.0  # of an element of a table: float16, as what the host hands over
 
 
+def npu_of(device: Device) -> Npu:
+    """The spec's soft processor."""
+    assert device.npu is not None, device.id
+    return device.npu
+
+
 def formats(device: Device) -> tuple[str, ...]:
     """Formats of the dot products, its own first; everything else is float16.
 
@@ -51,13 +57,12 @@ def formats(device: Device) -> tuple[str, ...]:
 
 def stored_bits(device: Device, format: str) -> float:
     """Bits a weight takes on chip, exponent shared over a block: sign and mantissa. [bit]"""
-    assert device.npu is not None
-    listed = device.npu.weight_bits.si
+    npu = npu_of(device)
     own = next((f for f in formats(device)), format)
     shared = 0.0  # of an exponent, where fewer values share it than those the listed bits count on
-    if format in _MANTISSA and device.npu.block:
-        shared = EXPONENT * (1.0 / device.npu.block.si - 1.0 / device.npu.native_dim.si)
-    return listed + shared + _MANTISSA.get(format, 0) - _MANTISSA.get(own, 0)
+    if format in _MANTISSA and npu.block:
+        shared = EXPONENT * (1.0 / npu.block.si - 1.0 / npu.native_dim.si)
+    return npu.weight_bits.si + shared + _MANTISSA.get(format, 0) - _MANTISSA.get(own, 0)
 
 
 def pinned_memory(device: Device) -> MemoryLevel:

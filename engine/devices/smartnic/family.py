@@ -214,7 +214,6 @@ def knobs(device: Device) -> tuple[Knob, ...]:
     )
 
 
-MODEL = model_file(__file__)
 FAMILY = DeviceFamily(
     kind="smartnic",
     title="SmartNIC",
@@ -224,14 +223,11 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    parameters=MODEL.parameters,
-    assumptions=MODEL.assumptions,
     path=path,
     idles=idles,
     activity=activity,
     knobs=knobs,
     tile=lambda job: (int(executors_of(job)), int(PACKET)),
-    switches=MODEL.switches,
     max_streams=_all_threads,
     packets=PacketPath(
         _all_threads,
@@ -241,4 +237,5 @@ FAMILY = DeviceFamily(
         packet_times,
         lambda device, size: tuple((m, read_cycles(device, m.name, size)) for m in _nic(device).memories),
     ),
+    **model_file(__file__),
 )

@@ -16,7 +16,6 @@ from engine.devices.common.column import (
     NotAlike,
     arrays_of,
     as_doubles,
-    each,
     exceeds,
     larger,
     largest,
@@ -100,7 +99,6 @@ def test_a_column_is_its_values_one_by_one() -> None:
             one_by_one(math.log2, x),
             one_by_one(math.hypot, x, y),
             (np.array([1.0, 2.0]) * x).sum(),
-            *each(lambda one: np.array([one, 0.0]), y),
         )
 
     rows = np.stack([np.broadcast_to(one, 200) for one in arrays_of(of(Column(a), Column(b)))], axis=-1)
