@@ -13,8 +13,7 @@ from hardware_specs.quantity import SpecError
 
 _DEEPEST = 20
 _LONGEST = 60  # characters of a number
-_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_plain(path: Path, most: int) -> Any:
@@ -47,43 +46,39 @@ def complaint(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
+class _Loader(_PARSER):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping of a node; a key given twice is an error, because the later would win in silence."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            name = str(key.value)
+            if name in seen:
+                raise yaml.MarkedYAMLError(problem=f"key {name[:60]!r} is given twice", problem_mark=key.start_mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        """A number of at most so many characters: a longer one takes seconds to read and can't be printed."""
+        if len(node.value) > _LONGEST:
+            size = f"a number of {len(node.value)} characters; at most {_LONGEST} are allowed"
+            raise yaml.MarkedYAMLError(problem=size, problem_mark=node.start_mark)
+        return self.construct_yaml_int(node) if node.tag.endswith(":int") else self.construct_yaml_float(node)
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _Loader.construct_number)
+
+
 def load_yaml(raw: bytes) -> Any:
-    """YAML as plain data; a key given twice (the later would win in silence), an alias and deep nesting are refused."""
+    """YAML as plain data; a key given twice, an alias and deep nesting are refused."""
     depth = 0
-    for event in yaml.parse(raw, _LOADER):
+    for event in yaml.parse(raw, _PARSER):
         if isinstance(event, yaml.AliasEvent):
             raise yaml.YAMLError("anchors and aliases are not allowed")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
             raise yaml.YAMLError(f"nested more than {_DEEPEST} deep")
-    loader = _LOADER(raw)
-    try:
-        node = loader.get_single_node()
-        _refuse(node)
-        return None if node is None else loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-def _refuse(node: yaml.Node | None) -> None:
-    """Refuse a key given twice, and a number that takes seconds to read and can't be printed."""
-    if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and len(node.value) > _LONGEST:
-        line = node.start_mark.line + 1 if node.start_mark else 0
-        raise yaml.YAMLError(f"a number of {len(node.value)} characters, line {line}; at most {_LONGEST} are allowed")
-    if isinstance(node, yaml.MappingNode):
-        seen: set[Any] = set()
-        for key, value in node.value:
-            name = key.value if isinstance(key.value, str) else str(key.value)
-            if name in seen:
-                raise yaml.YAMLError(f"key {name[:60]!r} is given twice, line {key.start_mark.line + 1}")
-            seen.add(name)
-            _refuse(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _refuse(item)
+    return yaml.load(raw, _Loader)
 
 
 def _load_json(raw: bytes) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from engine.cli.output import emit
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
+from engine.scenario.sentences import amount
 from model_zoo.carried import in_link
 from model_zoo.catalog import default_zoo, own_folder
 from model_zoo.families import FAMILIES, built
@@ -57,9 +58,10 @@ def _import(args: argparse.Namespace) -> int:
         "state_elements_per_sequence": first,
         "notes": list(workload.notes),
     }
+    state = f" and {amount(2 * first, 'B')} of state per sequence" if first else ""
     lines = [
-        f"{workload.id}: {_billions(graph.parameters)} parameters in {workload.precision}, {each:,.0f} elements "
-        f"of KV cache a token{f' and {first:,.0f} of state a sequence' if first else ''}",
+        f"{workload.id}: {_billions(graph.parameters)} parameters in {workload.precision}, {amount(2 * each, 'B')} of "
+        f"KV cache per token{state} (FP16)",
         f"written to {target}",
         *workload.notes,
     ]

@@ -165,29 +165,24 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         longest = inputs.largest + outputs.largest if file is None else file.longest
         times, scheduler = engine_of(scenario, scheduler, longest, count)
         devices = max(1, sum(priced(scenario)[1].devices_used))
-    limits, cached = _limits(args), None
+    limits, cached, rates = _limits(args), None, dict[str, Any]()
     if file is not None and file.hashes is not None and args.prefix_hit is None:
         cached = file.cached(scheduler.kv_blocks, scheduler.block, scheduler.replicas)[:count]
     if args.pools is None:
         report = serve(times, scheduler, load, inputs, outputs, count, cached=cached, limits=limits, seed=args.seed)
-        rates: dict[str, Any] = {"output_tokens_per_s_per_device": report.output_tokens_per_s / devices}
+        rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     else:
         if cached is not None:
             raise ScenarioError(f"pools is {brief(args.pools)} beside a trace with hash_ids; give prefix-hit")
         first, second, network = _pools(args, scenario, times, scheduler, inputs.largest + outputs.largest, count)
-        best: Any = None
+        runs: list[tuple[tuple[float, float], str, Any]] = []
         for many, more in _ratios(args.pools):
             pair = (Pool(p.times, replace(p.scheduler, replicas=n)) for p, n in ((first, many), (second, more)))
             ran = serve_pools(*pair, network, load, inputs, outputs, count, limits=limits, seed=args.seed)
             rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
-            rank = (rate, -ran.e2e.mean.value)
-            best = (
-                max(best, (rank, f"{many}:{more}", ran), key=lambda one: one[0])
-                if best
-                else (rank, f"{many}:{more}", ran)
-            )
-        _, ratio, report = best
-        rates = {"pools": ratio}
+            runs.append(((rate, -ran.e2e.mean.value), f"{many}:{more}", ran))
+        _, ratio, report = max(runs, key=lambda run: run[0])
+        rates["pools"] = ratio
     rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
     shown = [*_lines(report), *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
     return emit(report.as_dict() | rates, args.json, shown)

@@ -18,7 +18,7 @@ from model_zoo.families import (
     transformer_encoder,
     wide_and_deep,
 )
-from model_zoo.families.family import NetworkFamily
+from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Graph
 from model_zoo.schema import WorkloadError
 
@@ -61,4 +61,4 @@ def built(entry: NetworkFamily, params: Mapping[str, Any]) -> Graph:
             raise WorkloadError(
                 f"parameter {key!r} ({label}) is {str(value)[:60]!r}; a number from {low:g} to {high:g} is allowed"
             )
-    return entry.build({**entry.defaults, **params})
+    return entry.build(Params({**entry.defaults, **params}))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 from model_zoo.families.blocks import Block
 from model_zoo.families.family import NetworkFamily, Params
@@ -22,8 +20,7 @@ def binary_layers(block: Block, widths: tuple[int, ...], source: str = "") -> No
             source = block.each(f"{source}-sign", "Sign", n, source, stored=float(n))
 
 
-def _build(values: Mapping[str, Any]) -> Graph:
-    params = Params(values)
+def _build(params: Params) -> Graph:
     inputs = params.whole("inputs", 1, 1_048_576)
     hidden = params.sizes("hidden", high=1_048_576)
     neurons = params.whole("neurons", 1, 1_048_576)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from model_zoo.families import mobile
 from model_zoo.families.binary_net import binary_layers
@@ -130,8 +129,7 @@ ARCHITECTURES: dict[str, Callable[[Params], Net]] = {
 }
 
 
-def _build(values: Mapping[str, Any]) -> Graph:
-    params = Params(values)
+def _build(params: Params) -> Graph:
     net = ARCHITECTURES[params.word("architecture", tuple(ARCHITECTURES))](params)
     last = net.ops[-1]
     return Graph(

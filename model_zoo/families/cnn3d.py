@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.ops import Graph, Phase, dim
@@ -45,8 +42,7 @@ def _graph(net: Net) -> Graph:
     )
 
 
-def _build(values: Mapping[str, Any]) -> Graph:
-    params = Params(values)
+def _build(params: Params) -> Graph:
     if params.word("architecture", ("resnext3d", "unet")) == "unet":
         return _unet(params)
     return _resnext(params)

@@ -6,7 +6,6 @@ run once. Residual blocks and attention are those of the public model definition
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -194,8 +193,7 @@ def _pixels(params: Params, side: int) -> list[Op]:
     return net.ops
 
 
-def _build(values: Mapping[str, Any]) -> Graph:
-    params = Params(values)
+def _build(params: Params) -> Graph:
     side = params.whole("image", 64, 8192) // 8
     count = Dim(float(params.whole("steps", 1, 1000)))
     steps = [replace(op, steps=count) for op in _steps(params, side)]

@@ -5,9 +5,6 @@ Its second version crosses features in layers of low rank instead (DCN v2, Wang 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from model_zoo.families.blocks import ROW, Block, bag
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Dim, Graph, Phase
@@ -44,8 +41,7 @@ def _cross(block: Block, layers: int, rank: int, wide: int, bottom: str) -> str:
     return last
 
 
-def _build(values: Mapping[str, Any]) -> Graph:
-    params = Params(values)
+def _build(params: Params) -> Graph:
     tables = params.whole("tables", 1, 65536)
     rows = params.whole("rows", 1)
     width = params.whole("width", 1, 65536)

@@ -12,24 +12,6 @@ from model_zoo.schema import WorkloadError
 MAX_SIZE = 2**40
 
 
-@dataclass(frozen=True)
-class NetworkFamily:
-    """How to build a network and which of its parameters a user may turn in a scenario.
-
-    `defaults` lists every parameter that may be left out; a parameter that is neither there nor in `required` is
-    an error. `adjustable` maps a parameter to its label and allowed range. `input_label` and `output_label` name the
-    request's lengths (None: the family has no such length).
-    """
-
-    name: str
-    build: Callable[[Mapping[str, Any]], Graph]
-    required: tuple[str, ...]
-    defaults: Mapping[str, Any]
-    adjustable: Mapping[str, tuple[str, float, float]]
-    input_label: str | None = None
-    output_label: str | None = None
-
-
 class Params:
     """Typed reading of a family's parameters; WorkloadError names the parameter, its value and what is allowed."""
 
@@ -85,6 +67,24 @@ class Params:
         if value not in allowed:
             raise WorkloadError(f"parameter {key!r} is {_shown(value)}; allowed: {', '.join(allowed)}")
         return str(value)
+
+
+@dataclass(frozen=True)
+class NetworkFamily:
+    """How to build a network and which of its parameters a user may turn in a scenario.
+
+    `defaults` lists every parameter that may be left out; a parameter that is neither there nor in `required` is
+    an error. `adjustable` maps a parameter to its label and allowed range. `input_label` and `output_label` name the
+    request's lengths (None: the family has no such length).
+    """
+
+    name: str
+    build: Callable[[Params], Graph]
+    required: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    adjustable: Mapping[str, tuple[str, float, float]]
+    input_label: str | None = None
+    output_label: str | None = None
 
 
 def _whole(key: str, value: Any, low: int, high: int) -> int:

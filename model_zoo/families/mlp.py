@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from model_zoo.families.blocks import Block
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Graph, Phase, dim
@@ -12,8 +9,7 @@ from model_zoo.ops import Graph, Phase, dim
 ACTIVATIONS = ("Relu", "Gelu", "Sigmoid", "Tanh")
 
 
-def _build(values: Mapping[str, Any]) -> Graph:
-    params = Params(values)
+def _build(params: Params) -> Graph:
     widths = params.sizes("widths", least=2, high=1_048_576)
     activation = params.word("activation", ACTIVATIONS)
     block = Block(group="fully-connected")

@@ -7,9 +7,9 @@ matrices of a step are one product each. Every stacked layer has operators of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 from model_zoo.families.blocks import ROW, Block
 from model_zoo.families.family import NetworkFamily, Params
@@ -66,27 +66,17 @@ class Cell(Block):
         )
 
 
-def _gru(cell: Cell, width: int, source: tuple[str, ...]) -> None:
+def _gru(cell: Cell, width: int, source: tuple[str, ...], *, reset_first: bool = False) -> None:
+    """The GRU whose reset gate scales the recurrent product; or, as first published, the state before a second one."""
     x = cell.product("input", width, source, 3, recurrent=False)
-    h = cell.product("recurrent", cell.hidden, (), 3, recurrent=True)
+    h = cell.product("recurrent", cell.hidden, (), 2 if reset_first else 3, recurrent=True)
     gates = cell.pointwise("gate-add", "Add", 2, (x, h), 2)
     gates = cell.pointwise("gates", "Sigmoid", 2, (gates,))
-    reset = cell.pointwise("reset", "Mul", 1, (gates, h), 2)
-    new = cell.pointwise("candidate-add", "Add", 1, (x, reset), 2)
-    new = cell.pointwise("candidate", "Tanh", 1, (new,))
-    away = cell.pointwise("blend-subtract", "Add", 1, (new,), 2, reads=1)  # h - n
-    scaled = cell.pointwise("blend-scale", "Mul", 1, (gates, away), 2)  # z (h - n)
-    cell.pointwise("state", "Add", 1, (scaled, new), 2, writes=1)  # n + z (h - n)
-
-
-def _gru_reset_first(cell: Cell, width: int, source: tuple[str, ...]) -> None:
-    """The GRU as first published: the reset gate scales the state, so its candidate waits for a second product."""
-    x = cell.product("input", width, source, 3, recurrent=False)
-    h = cell.product("recurrent", cell.hidden, (), 2, recurrent=True)
-    gates = cell.pointwise("gate-add", "Add", 2, (x, h), 2)
-    gates = cell.pointwise("gates", "Sigmoid", 2, (gates,))
-    reset = cell.pointwise("reset", "Mul", 1, (gates,), 2, reads=1)
-    new = cell.product("candidate-recurrent", cell.hidden, (reset,), 1, recurrent=True)
+    if reset_first:
+        reset = cell.pointwise("reset", "Mul", 1, (gates,), 2, reads=1)
+        new = cell.product("candidate-recurrent", cell.hidden, (reset,), 1, recurrent=True)
+    else:
+        new = cell.pointwise("reset", "Mul", 1, (gates, h), 2)
     new = cell.pointwise("candidate-add", "Add", 1, (x, new), 2)
     new = cell.pointwise("candidate", "Tanh", 1, (new,))
     away = cell.pointwise("blend-subtract", "Add", 1, (new,), 2, reads=1)  # h - n
@@ -119,7 +109,7 @@ def step_of(kind: str) -> Callable[[Cell, int, tuple[str, ...]], None]:
 
     ``gru`` resets behind the recurrent product (ONNX's ``linear_before_reset`` = 1), ``gru-reset-first`` before it.
     """
-    return {"gru": _gru, "gru-reset-first": _gru_reset_first, "lstm": _lstm, "rnn": _plain}[kind]
+    return {"gru": _gru, "gru-reset-first": partial(_gru, reset_first=True), "lstm": _lstm, "rnn": _plain}[kind]
 
 
 def _front(params: Params, width: int) -> tuple[Block, int, tuple[str, ...]]:
@@ -137,8 +127,7 @@ def _front(params: Params, width: int) -> tuple[Block, int, tuple[str, ...]]:
     return block, width, (source,)
 
 
-def _build(values: Mapping[str, Any]) -> Graph:
-    params = Params(values)
+def _build(params: Params) -> Graph:
     kind = params.word("cell", ("gru", "gru-reset-first", "lstm", "rnn", "none"))
     inputs = params.whole("input", 1, 1_048_576)
     hidden = params.whole("hidden", 0 if kind == "none" else 1, 1_048_576)

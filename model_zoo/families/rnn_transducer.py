@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from model_zoo.families.blocks import ROW, Block, gather
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.rnn import STEPS, Cell, step_of
@@ -22,9 +19,8 @@ def _stack(name: str, group: str, layers: int, width: int, hidden: int, steps: D
     return ops
 
 
-def _build(values: Mapping[str, Any]) -> Graph:
+def _build(p: Params) -> Graph:
     """Greedy decoding: the joint network runs once a frame of the encoder and once a letter, the predictor a letter."""
-    p = Params(values)
     hidden, letters = p.whole("hidden", 1, 65536), p.whole("vocab", 2, 2**31)
     embed, joint = p.whole("embedding", 1, 65536), p.whole("joint", 1, 65536)
     before, after = p.whole("layers_before", 1, 64), p.whole("layers_after", 1, 64)

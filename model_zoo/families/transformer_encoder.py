@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -110,8 +109,7 @@ def _head(params: Params, hidden: int, source: str) -> list[Op]:
     return head.ops
 
 
-def _build(values: Mapping[str, Any]) -> Graph:
-    params = Params(values)
+def _build(params: Params) -> Graph:
     hidden, heads = params.whole("hidden", 1, 1_048_576), params.whole("heads", 1, 65536)
     if hidden % heads:
         raise WorkloadError(f"parameter 'heads' is {heads}; it must divide the hidden size {hidden}")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from model_zoo.families.blocks import ROW, Block, gather
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Graph, Op, Phase
 
 
-def _build(values: Mapping[str, Any]) -> Graph:
-    params = Params(values)
+def _build(params: Params) -> Graph:
     numeric = params.whole("numeric", 0, 65536)
     fields = params.whole("categorical", 1, 65536)
     buckets = params.whole("buckets", 2, 2**33)

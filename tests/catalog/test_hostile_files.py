@@ -15,6 +15,7 @@ from engine.cli.main import main
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import SpecError, parse
 from model_zoo import WorkloadError, Zoo, default_zoo
+from model_zoo.families.family import Params
 from model_zoo.importers.onnx.model import read_onnx
 from model_zoo.importers.onnx.process import ImportProcess
 from tests.catalog.onnx_files import FLOAT, conv, f32, model, node
@@ -167,7 +168,7 @@ def test_an_onnx_file_is_read_apart(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(conv())
     apart = ImportProcess()
     _, family = apart.read(tmp_path / "net.onnx")
-    assert family.build({}).parameters == read_onnx(conv()).parameters
+    assert family.build(Params({})).parameters == read_onnx(conv()).parameters
     first = apart._process
     assert first is not None
     (tmp_path / "bad.onnx").write_bytes(b"\xff" * 100)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
-from model_zoo.families.family import NetworkFamily
+from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.transformer_decoder.attention import attention, cached
 from model_zoo.families.transformer_decoder.block import NORM, TOKENS, Block, View
 from model_zoo.families.transformer_decoder.feed_forward import feed_forward
@@ -181,7 +180,7 @@ def _phases(shape: Shape, encoder: Encoder | None) -> tuple[tuple[Phase, ...], i
     ), 0
 
 
-def _build(values: Mapping[str, Any]) -> Graph:
+def _build(params: Params) -> Graph:
     """Prefill reads I tokens and yields the first; each of O - 1 passes more reads one and yields one.
 
     The key and value of every token stay in the cache, as far as its layer looks back. The LM head and the norm before
@@ -190,7 +189,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
     together, one kind after the other. Where tokens are guessed ahead, a pass checks them all: (O - 1) / E passes of
     1 + g tokens and as many times g of the guessing layer, E the mean of tokens that a pass makes.
     """
-    shape = read_shape(values)
+    shape = read_shape(params)
     encoder = encoder_of(shape)
     phases, _ = _phases(shape, encoder)
     return Graph(

@@ -176,9 +176,8 @@ def _layers(p: Params, hidden: int, experts: int) -> dict[Layer, int]:
     return layers
 
 
-def read_shape(values: Mapping[str, Any]) -> Shape:
+def read_shape(p: Params) -> Shape:
     """Parameters checked and defaults resolved (0 means: the usual one)."""
-    p = Params(values)
     hidden, heads = p.whole("hidden", 1, 1_048_576), p.sizes("heads", 1, 1, 65536)
     head = p.whole("head_dim", 0, 65536)
     if not head and hidden % heads[0]:

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from model_zoo.families.family import NetworkFamily
+from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.importers.onnx.file import MISSING
 from model_zoo.importers.onnx.workload import family_of
 from model_zoo.schema import Workload, WorkloadError
@@ -91,7 +91,7 @@ def _answer(path: Path, memory: int) -> tuple[Any, Any, Any, str | None]:
 
     try:
         workload, family = read_onnx_workload(path)
-        return workload, family.build({}), family.input_label, None
+        return workload, family.build(Params({})), family.input_label, None
     except WorkloadError as error:
         return None, None, None, str(error)
     except MemoryError:
