@@ -7,7 +7,7 @@ layouts of seed 001's ms-fp8 and ms-fp9), and blocks with a shared exponent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
@@ -58,21 +58,15 @@ def _groups(shape: tuple[int, ...], granularity: Granularity) -> int:
 
 @dataclass(frozen=True)
 class Integer:
-    """``bits``-wide integers with a scale, and a zero point unless ``symmetric``.
-
-    ``limits`` fixes the represented range (from a calibration); None takes it from the tensor. 0 is always inside.
-    """
+    """``bits``-wide integers with a scale, and a zero point unless ``symmetric``, over the tensor's range and 0."""
 
     bits: int = 8
     symmetric: bool = True
     granularity: Granularity = "tensor"
-    limits: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= 16:
             raise NumericsError(f"bits is {self.bits}; allowed: 2 to 16")
-        if self.limits is not None and not self.limits[0] < self.limits[1]:
-            raise NumericsError(f"limits is {self.limits}; allowed: a low end below the high end")
 
     @property
     def code_range(self) -> tuple[int, int]:
@@ -85,12 +79,8 @@ class Integer:
         """Integer codes of ``x``, and the float32 scale and integer zero point that broadcast against it."""
         values = _finite(x)
         axes = _reduced(values, self.granularity)
-        if self.limits is None:
-            low = np.minimum(values.min(axis=axes, keepdims=True, initial=0.0), 0)
-            high = np.maximum(values.max(axis=axes, keepdims=True, initial=0.0), 0)
-        else:
-            shape = values.sum(axis=axes, keepdims=True).shape
-            low, high = (np.full(shape, end) for end in (min(self.limits[0], 0.0), max(self.limits[1], 0.0)))
+        low = np.minimum(values.min(axis=axes, keepdims=True, initial=0.0), 0)
+        high = np.maximum(values.max(axis=axes, keepdims=True, initial=0.0), 0)
         first, last = self.code_range
         span = np.maximum(-low, high) / last if self.symmetric else (high - low) / last
         scale = span.astype(np.float32)
@@ -266,16 +256,8 @@ FORMATS: dict[str, Format] = {
 """The formats a user may pick by name. Mantissas of ms-fp8 and 9 are seed 001's; their 5-bit exponent is assumed."""
 
 
-def by_name(name: str, limits: tuple[float, float] | None = None) -> Format:
-    """The format called ``name``; ``limits`` fixes the range of an integer format (from a calibration).
-
-    NumericsError for an unknown format, or limits of one that takes none.
-    """
+def by_name(name: str) -> Format:
+    """The format called ``name``. NumericsError for an unknown one."""
     if name not in FORMATS:
         raise NumericsError(f"format is {name!r}; allowed: {', '.join(FORMATS)}")
-    result = FORMATS[name]
-    if limits is None:
-        return result
-    if not isinstance(result, Integer):
-        raise NumericsError(f"limits apply to integer formats; {name} is none")
-    return replace(result, limits=limits)
+    return FORMATS[name]

@@ -8,10 +8,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from engine.numerics.formats import NumericsError
 
@@ -51,22 +49,6 @@ class MixedPlan:
     def speedup(self) -> float:
         """Reference time over planned time. [-]"""
         return self.reference_time / self.time if self.time > 0 else 1.0
-
-
-def profile(operators: Mapping[str, Callable[[], object]], repeats: int = 5) -> dict[str, float]:
-    """Median seconds of each callable, after one warm-up call: a measurement. [s] NumericsError for no repeats."""
-    if repeats < 1:
-        raise NumericsError(f"repeats is {repeats}; allowed: 1 or more")
-    result = {}
-    for name, call in operators.items():
-        call()
-        spans = []
-        for _ in range(repeats):
-            start = time.perf_counter()
-            call()
-            spans.append(time.perf_counter() - start)
-        result[name] = median(spans)
-    return result
 
 
 def search(

@@ -46,16 +46,12 @@ class QuantisedLayer:
         return pack_s8(codes), scale.astype(np.float32)
 
     @cached_property
-    def _half(self) -> Packed:
-        return pack_f32(_halved(self.weight))
-
-    @cached_property
-    def _brain(self) -> Packed:
-        return pack_bf16(self.weight)
-
-    @cached_property
-    def _single(self) -> Packed:
-        return pack_f32(self.weight)
+    def _wide(self) -> dict[str, Packed]:
+        return {
+            "fp32": pack_f32(self.weight),
+            "fp16": pack_f32(_halved(self.weight)),
+            "bf16": pack_bf16(self.weight),
+        }
 
     def run(self, x: np.ndarray, format: str) -> np.ndarray:
         """``x @ weight + bias`` as the format computes it; float32 [rows, inputs] -> float32 [rows, outputs].
@@ -64,11 +60,11 @@ class QuantisedLayer:
         """
         x = np.ascontiguousarray(x, np.float32)
         if format == "fp32":
-            return gemm_f32(x, self._single, self.bias)
+            return gemm_f32(x, self._wide["fp32"], self.bias)
         if format == "fp16":
-            return _halved(gemm_f32(_halved(x), self._half, self.bias))  # float32 sums, rounded once
+            return _halved(gemm_f32(_halved(x), self._wide["fp16"], self.bias))  # float32 sums, rounded once
         if format == "bf16":
-            return gemm_bf16(rounded_bits(x, "bf16"), self._brain, self.bias)
+            return gemm_bf16(rounded_bits(x, "bf16"), self._wide["bf16"], self.bias)
         if format != "int8":
             raise NumericsError(f"format is {format!r}; allowed: {', '.join(LAYER_FORMATS)}")
         low, high = self.limits or (min(0.0, float(x.min())), max(0.0, float(x.max())))

@@ -19,6 +19,8 @@ from engine.numerics.formats import NumericsError
 
 BUCKETS, WIDTH = 1000, 32
 HIDDEN = (1024, 512, 256)
+_BATCH = 512
+_RATE, _TABLE_RATE = 1e-3, np.float32(0.02)  # of learning, of the layers and of tables and wide part [-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +51,9 @@ class Prepared:
     clicked: np.ndarray
 
 
-def prepare(rows: Clicks, top: np.ndarray, buckets: int = BUCKETS) -> Prepared:
+def prepare(rows: Clicks, top: np.ndarray) -> Prepared:
     """Hash the categories and normalise the counts."""
-    return Prepared(hash_ids(rows.ids, buckets), normalised(rows.counts, top), rows.clicked)
+    return Prepared(hash_ids(rows.ids, BUCKETS), normalised(rows.counts, top), rows.clicked)
 
 
 @kernel
@@ -111,37 +113,22 @@ def probabilities(model: WideDeep, rows: Prepared, batch: int = 4096) -> np.ndar
     return sigmoid(np.concatenate(logits))
 
 
-def train(
-    rows: Clicks,
-    hidden: tuple[int, ...] = HIDDEN,
-    *,
-    epochs: int = 1,
-    batch: int = 512,
-    rate: float = 1e-3,
-    table_rate: float = 0.02,
-    buckets: int = BUCKETS,
-    width: int = WIDTH,
-    seed: int = 0,
-) -> WideDeep:
-    """Fit the network to rows: Adam on the layers, its rate falling to a tenth; Adagrad on tables and wide part.
+def train(rows: Clicks, hidden: tuple[int, ...] = HIDDEN) -> WideDeep:
+    """Fit the network to rows, once: Adam on the layers, its rate falling to a tenth; Adagrad on tables and wide part.
 
-    Reproducible for a seed on one machine; another matrix library may round differently. Rates in [-].
-    NumericsError for fewer rows than a batch, or a number out of range.
+    Reproducible on one machine; another matrix library may round differently. NumericsError for fewer rows than a
+    batch.
     """
-    for name, value, most in (("epochs", epochs, 100), ("batch", batch, 65536), ("buckets", buckets, 10**7)):
-        if not 1 <= value <= most:
-            raise NumericsError(f"{name} is {value}; allowed: 1 to {most}")
-    if len(rows.clicked) < batch:
-        raise NumericsError(f"rows is {len(rows.clicked)}; allowed: at least one batch, {batch}")
-    rng, single = np.random.default_rng(seed), np.float32
+    if len(rows.clicked) < _BATCH:
+        raise NumericsError(f"rows is {len(rows.clicked)}; allowed: at least one batch, {_BATCH}")
+    rng, single = np.random.default_rng(0), np.float32
     top = rows.counts.max(axis=0)
-    data = prepare(rows, top, buckets)
-    sizes = (FIELDS * width + NUMERIC, *hidden, 1)
-    tables = (rng.standard_normal((FIELDS, buckets, width)) * 0.05).astype(single)
-    layers = drawn(rng, sizes)
+    data = prepare(rows, top)
+    tables = (rng.standard_normal((FIELDS, BUCKETS, WIDTH)) * 0.05).astype(single)
+    layers = drawn(rng, (FIELDS * WIDTH + NUMERIC, *hidden, 1))
     model = WideDeep(
         tables=tables,
-        wide=np.zeros((FIELDS, buckets), single),
+        wide=np.zeros((FIELDS, BUCKETS), single),
         wide_numeric=np.zeros(NUMERIC, single),
         top=top,
         weights=tuple(w for w, _ in layers),
@@ -149,17 +136,12 @@ def train(
     )
     sums, wide_sums = np.full_like(model.tables, 1e-6), np.full_like(model.wide, 1e-6)
     adam = Adam((*(value for layer in layers for value in layer), model.wide_numeric))
-    steps = epochs * (len(rows.clicked) // batch)
-    for _ in range(epochs):
-        order = rng.permutation(len(rows.clicked))
-        for at in range(0, len(order) - batch + 1, batch):
-            picks = order[at : at + batch]
-            picked, numbers = data.buckets[picks], data.numbers[picks]
-            inputs, logit = _forward(model, picked, numbers)
-            slope = ((sigmoid(logit) - data.clicked[picks]) / batch).astype(single)
-            slopes, back = backward(layers, inputs, slope[:, None])
-            adam.step((*slopes, numbers.T @ slope), rate * (1 - 0.9 * adam.steps / steps))
-            _adagrad(
-                picked, np.ascontiguousarray(back), slope, model.tables, sums, model.wide, wide_sums, single(table_rate)
-            )
+    steps = len(rows.clicked) // _BATCH
+    for picks in rng.permutation(len(rows.clicked))[: steps * _BATCH].reshape(steps, _BATCH):
+        picked, numbers = data.buckets[picks], data.numbers[picks]
+        inputs, logit = _forward(model, picked, numbers)
+        slope = ((sigmoid(logit) - data.clicked[picks]) / _BATCH).astype(single)
+        slopes, back = backward(layers, inputs, slope[:, None])
+        adam.step((*slopes, numbers.T @ slope), _RATE * (1 - 0.9 * adam.steps / steps))
+        _adagrad(picked, np.ascontiguousarray(back), slope, model.tables, sums, model.wide, wide_sums, _TABLE_RATE)
     return model

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from engine.lab.numerics.calibration import percentile
 from engine.lab.numerics.criteo import NUMERIC
 from engine.lab.numerics.wide_deep import Prepared, WideDeep
 from engine.lab.operators.gemm import Packed, gemm_f32, gemm_u8, pack_f32, pack_s8
@@ -27,18 +26,6 @@ from engine.numerics.formats import NumericsError
 _BLOCK = 512
 """Samples a thread takes through all layers at a time: their activations stay in its caches. [samples]"""
 _STEP = 4  # 8-bit products take inputs four at a time
-
-
-class Server(Protocol):
-    """A loaded model."""
-
-    def __call__(self, ids: np.ndarray, numbers: np.ndarray, *, threads: int | None = None) -> np.ndarray:
-        """Chance of a click, float32 ``[batch]``, of raw int64 ids ``[batch, 26]`` and float32 ``[batch, 13]``."""
-        ...
-
-    def inside(self, ids: np.ndarray, numbers: np.ndarray) -> list[np.ndarray]:
-        """What every deep layer is given, in FP32, of the first few hundred samples."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -62,8 +49,8 @@ PUBLISHED = Scheme()
 REFINED = Scheme(per_channel=True, coverage=99.99, equalise=True)
 
 
-class _Parts:
-    """Rows handed to threads in blocks, each with buffers of its own that are kept for the next call."""
+class Server:
+    """A loaded model: rows handed to threads in blocks, each with buffers of its own, which stay for the next call."""
 
     def __init__(
         self,
@@ -76,6 +63,7 @@ class _Parts:
         self._free: SimpleQueue[tuple[np.ndarray, ...]] = SimpleQueue()
 
     def __call__(self, ids: np.ndarray, numbers: np.ndarray, *, threads: int | None = None) -> np.ndarray:
+        """Chance of a click, float32 ``[batch]``, of raw int64 ids ``[batch, 26]`` and float32 ``[batch, 13]``."""
         whole("ids", ids, np.int64, 2)
         whole("numbers", numbers, np.float32, 2)
         require(ids.shape[1] == self._fields, f"ids has {ids.shape[1]} columns; allowed: {self._fields}")
@@ -126,7 +114,7 @@ def serve_fp32(model: WideDeep) -> Server:
         head_range(0, count, value, head, bias, numbers, model.wide_numeric, wide, out)
 
     sizes = (packed[0].k, *(p.n for p in packed))
-    return _Parts(_buffers(sizes, np.float32), rows, len(model.tables), lambda layer, value: value)
+    return Server(_buffers(sizes, np.float32), rows, len(model.tables), lambda layer, value: value)
 
 
 def _inputs(model: WideDeep, rows: Prepared, gain: np.ndarray, first: np.ndarray) -> list[np.ndarray]:
@@ -139,7 +127,9 @@ def _inputs(model: WideDeep, rows: Prepared, gain: np.ndarray, first: np.ndarray
 
 
 def _range(x: np.ndarray, coverage: float) -> tuple[float, float]:
-    low, high = (float(x.min()), float(x.max())) if coverage == 100 else percentile(x, coverage)
+    """Range that holds ``coverage`` [%] of the values, the rest split evenly between both ends and clipped."""
+    tail = (100 - coverage) / 2
+    low, high = (float(end) for end in np.percentile(np.asarray(x, np.float64), [tail, 100 - tail]))
     return low, max(high, low + 1e-6)
 
 
@@ -199,4 +189,4 @@ def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHE
         return (value + np.float32(low)) / gain if layer == 0 else value
 
     sizes = (layers[0].packed.k, *(layer.packed.n for layer in layers))
-    return _Parts(_buffers(sizes, np.uint8), rows, len(model.tables), read)
+    return Server(_buffers(sizes, np.uint8), rows, len(model.tables), read)

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 
 from engine.lab.numerics.metrics import normalised_entropy, sqnr_db
-from engine.lab.numerics.mixed import MixedPlan, profile, search
+from engine.lab.numerics.mixed import MixedPlan, search
 from engine.lab.numerics.small_models import Recommender, recommender
+from engine.lab.timing import sample
 from engine.numerics.formats import NumericsError
 from engine.scenario import Scenario
 
@@ -69,7 +71,10 @@ def study(name: str = NAME, bound: float = BOUND, wide: str = "fp16", repeats: i
     for op, layer in model.layers.items():
         layer.limits = None
         layer.observe(inputs[op])  # static ranges
-    times = {op: profile(_runs(model, op, inputs[op][:_ROWS], ladders[op]), repeats) for op in model.names}
+    times = {}
+    for op in model.names:
+        runs = _runs(model, op, inputs[op][:_ROWS], ladders[op])
+        times[op] = {format: sample(run, perf_counter, repeats).median for format, run in runs.items()}
 
     def loss(plan: Mapping[str, str], split: str) -> float:
         labels = splits[split].labels

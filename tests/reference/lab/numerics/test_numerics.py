@@ -1,4 +1,4 @@
-"""Number formats, calibration, metrics and the precision search against outside implementations and definitions."""
+"""Number formats, metrics and the precision search against outside implementations and definitions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import roc_auc_score
 
-from engine.lab.numerics import calibration, metrics
-from engine.lab.numerics.mixed import profile, search
+from engine.lab.numerics import metrics
+from engine.lab.numerics.mixed import search
 from engine.numerics.formats import (
     FORMATS,
     Binary,
@@ -181,13 +181,6 @@ def test_binary_scale_is_least_squares():
         assert ((x - stored) ** 2).sum() < ((x - stored * np.float32(factor)) ** 2).sum()
 
 
-def test_calibrations():
-    rng = np.random.default_rng(4)
-    x = rng.normal(size=50_000)
-    low, high = calibration.percentile(x, 99)
-    assert np.mean((x < low) | (x > high)) == pytest.approx(0.01, abs=1e-4)
-
-
 def test_sqnr_of_a_uniform_signal_is_six_db_per_bit():
     x = np.random.default_rng(5).uniform(-1, 1, 200_000)
     for bits in (4, 6, 8, 10):
@@ -311,23 +304,14 @@ def test_search_says_when_the_bound_cannot_be_met():
     assert plan.precision == {"a": "fp32"}
 
 
-def test_profile_orders_by_work():
-    small, big = np.ones((8, 8)), np.ones((600, 600))
-    times = profile({"big": lambda: big @ big, "small": lambda: small @ small})
-    assert times["big"] > times["small"] > 0
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: by_name("int7"), "format is 'int7'; allowed: fp32"),
         (lambda: Integer(1), "bits is 1; allowed: 2 to 16"),
-        (lambda: Integer(8, limits=(1.0, 1.0)), "limits is"),
-        (lambda: by_name("fp16", (0.0, 1.0)), "limits apply to integer formats; fp16 is none"),
         (lambda: Integer(8).apply(np.float32([np.nan])), "x holds a NaN"),
         (lambda: metrics.sqnr_db(np.ones(2), np.ones(3)), "arrays have shapes"),
         (lambda: metrics.auc(np.ones(3), np.ones(3)), "labels are all alike"),
-        (lambda: calibration.percentile(np.ones(3), 10), "share is 10; allowed"),
         (lambda: SharedExponent(0), "allowed: 1 or more"),
     ],
 )

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from engine.kernels.jit import JIT_ENABLED
-from engine.lab.numerics.calibration import percentile
 from engine.lab.numerics.criteo import FIELDS, NUMERIC, VOCABULARY, clicks, normalised
 from engine.lab.numerics.metrics import auc, log_loss
 from engine.lab.numerics.wide_deep import Prepared, WideDeep, prepare, probabilities, train
@@ -77,7 +76,11 @@ def twin(model: WideDeep, calibration: Prepared, scheme: Scheme, rows: Prepared)
     """The document's formulas in numpy's 64-bit integers; floats only where it has them."""
     fields = np.arange(FIELDS)[None]
     gain = np.ones(model.weights[0].shape[0], np.float32)
-    reach = (lambda x: percentile(x, scheme.coverage)) if scheme.coverage < 100 else lambda x: (x.min(), x.max())
+    tail = (100 - scheme.coverage) / 2
+
+    def reach(x: np.ndarray) -> np.ndarray:
+        return np.percentile(x.astype(np.float64), [tail, 100 - tail])
+
     if scheme.equalise:
         gain[-NUMERIC:] = reach(model.tables)[1]
 
