@@ -87,7 +87,7 @@ def _rooms() -> None:
 
 
 def _show() -> None:
-    message = link.sync()
+    link.sync()
     page = st.navigation(_pages(), position="top")
     link.arrive()
     if page.title != _DOOR:
@@ -95,8 +95,6 @@ def _show() -> None:
     st.set_page_config(page_title=f"{page.title} · Inferscape")
     if parts.mobile():
         _rooms()
-    if message:
-        st.warning(fmt.plain(message[:1].upper() + message[1:]), icon=":material/link_off:")
     if rows := link.moved():
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(f":material/swap_horiz: Reset for this network: {fmt.plain(rows)}.", width="content")
@@ -108,7 +106,8 @@ def _show() -> None:
         page.run()
     finally:
         for text in sentences():
-            slot.warning(fmt.plain(f"{text}."), icon=":material/link_off:")
+            slot.warning(fmt.plain(text), icon=":material/edit_off:")
+        st.session_state.refused = ()
         cached.keep_modules()
     cached.warm_up(encode(link.home()))  # after what somebody waits for
 

@@ -14,8 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import streamlit as st
 
+from app.shared import formats as fmt
 from app.shared import link
 from app.shared.boundary import callback
+from app.shared.widgets.choices import say
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError, decode, encode, token_in
@@ -109,16 +111,14 @@ def _left_out(lost: list[tuple[int, str]], count: int, rebased: bool) -> str | N
     """One sentence on everything a link held and the comparison does not."""
     says = []
     if lost:
-        places = " and ".join(str(at + 1) for at, _ in lost[-2:])
-        places = ", ".join([*(str(at + 1) for at, _ in lost[:-2]), places])
-        plural = "s" if len(lost) > 1 else ""
-        says.append(f"scenario{plural} {places} of this comparison {'are' if plural else 'is'} left out ({lost[0][1]})")
+        *rest, last = (str(at + 1) for at, _ in lost)
+        which = f"scenarios {', '.join(rest)} and {last}" if rest else f"scenario {last}"
+        says.append(f"{which} of this comparison {'are' if rest else 'is'} left out ({lost[0][1]})")
     if count > MOST:
         says.append(f"only the first {MOST} scenarios of this comparison are read")
     if rebased:
         says.append("the first one is the baseline")
-    text = "; ".join(says)
-    return f"{text[:1].upper()}{text[1:]}." if says else None
+    return fmt.sentence("; ".join(says)) if says else None
 
 
 def _derived() -> Comparison:
@@ -138,21 +138,22 @@ def shown() -> Comparison:
     return result or _derived()
 
 
-def sync() -> str | None:
+def sync() -> None:
     """Once a run of the page: the address wins over the session, the session repairs the address.
 
-    Returns the sentence to show where the address held something that can't be read.
+    What the address held and can't be read is said.
     """
     ss = st.session_state
     token = st.query_params.get(PARAM, "")
-    message = None
     if token and token != write(shown()):
         try:
             ss.comparison, message = read(token)
+            if message:
+                say(PARAM, message)
         except ScenarioError as error:
-            message = f"{str(error).rstrip('.')}. Showing {'your' if ss.get('comparison') else 'the usual'} comparison."
+            usual = "your" if ss.get("comparison") else "the usual"
+            say(PARAM, f"{fmt.sentence(error)} Showing {usual} comparison")
     _mirror()
-    return message
 
 
 def _mirror() -> None:
@@ -164,9 +165,10 @@ def _mirror() -> None:
 def _take(comparison: Comparison) -> bool:
     """Make it the session's if a link can hold it."""
     if len(write(comparison)) > LIMIT:
-        st.session_state.compare_problem = (
+        say(
+            PARAM,
             f"A link of {len(write(comparison)):,} characters would be needed; at most {LIMIT:,} are allowed. "
-            "Remove a scenario or shorten a note. Nothing was changed."
+            "Remove a scenario or shorten a note. Nothing was changed",
         )
         return False
     st.session_state.comparison = comparison
@@ -182,7 +184,7 @@ def add(*entries: Entry) -> None:
     fresh = tuple(e for e in entries if all(e.scenario != old.scenario for old in now.entries))
     room = MOST - len(now.entries)
     if _take(replace(now, entries=now.entries + fresh[:room])) and len(fresh) > room:
-        st.session_state.compare_problem = f"{MOST} scenarios fit beside each other; remove one to add another."
+        say(PARAM, f"{MOST} scenarios fit beside each other; remove one to add another")
 
 
 def paste(text: str) -> None:
@@ -194,12 +196,13 @@ def paste(text: str) -> None:
             tokens, message = read(whole[0])
             add(*tokens.entries)
             if message:
-                st.session_state.compare_problem = message
+                say(PARAM, message)
         else:
             add(Entry(link.read(token_in(text))))
     except (ScenarioError, ValueError) as error:
-        reason = str(error) if isinstance(error, ScenarioError) else "This is no link"
-        st.session_state.compare_problem = f"{reason.rstrip('.')}. Nothing was added."
+        say(
+            PARAM, f"{fmt.sentence(error if isinstance(error, ScenarioError) else 'This is no link')} Nothing was added"
+        )
 
 
 @callback

@@ -97,6 +97,16 @@ def per(report: Report) -> str:
     return "request" if report.ttft_s is not None else report.unit
 
 
+def lengths(workload: str, inputs: int | None = None, outputs: int | None = None) -> dict[str, tuple[str, int]]:
+    """Lengths that a request has, as its network calls them, with these values, else the network's own."""
+    kind, usual = default_zoo().family(workload), default_zoo().workload(workload).request
+    named = {
+        "inputs": (kind.input_label, inputs or usual.inputs),
+        "outputs": (kind.output_label, outputs or usual.outputs),
+    }
+    return {name: (label, value) for name, (label, value) in named.items() if label}
+
+
 def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
     """A scenario's knobs in words, those every reader needs first, then whatever differs from the pair's default."""
     parts = [f"{_in_text(field('batch').label)} {scenario.batch:,}"]

@@ -15,7 +15,9 @@ from typing import Any
 import streamlit as st
 
 from app.shared import cached, glossary
+from app.shared import formats as fmt
 from app.shared.boundary import callback
+from app.shared.widgets.choices import say
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario
@@ -47,34 +49,31 @@ def read(token: str) -> Scenario:
     return scenario
 
 
-def sync() -> str | None:
+def sync() -> None:
     """Once a run, before anything is drawn: the address wins over the session, the session repairs the address.
 
-    Returns the sentence to show where the address held something that is not a scenario.
+    What the address held and is no scenario is said.
     """
     ss = st.session_state
-    message = None
     first = "token" not in ss
     if first:
         ss.scenario, ss.token, ss.baseline, ss.before = home(), encode(home()), "", []
         ss.newcomer = not st.query_params
     try:
         _spell_out()
-    except ScenarioError as error:
-        message = f"{str(error).rstrip('.')}. Showing {'the default' if first else 'your previous'} scenario."
-    token, pinned = st.query_params.get(PARAM, ""), st.query_params.get(BASELINE, "")
-    if token and token != ss.token:
-        try:
+        token = st.query_params.get(PARAM, "")
+        if token and token != ss.token:
             ss.scenario = read(token)
             ss.token = encode(ss.scenario)
-        except ScenarioError as error:
-            message = f"{str(error).rstrip('.')}. Showing {'the default' if first else 'your previous'} scenario."
-    if token and pinned != ss.baseline:  # an address without `s` lost both to a page switch
+    except ScenarioError as error:
+        shown = "the default" if first else "your previous"
+        say(PARAM, f"{fmt.sentence(error)} Showing {shown} scenario")
+    pinned = st.query_params.get(BASELINE, "")
+    if st.query_params.get(PARAM) and pinned != ss.baseline:  # an address without `s` lost both to a page switch
         try:
             ss.baseline = encode(read(pinned)) if pinned else ""
         except ScenarioError as error:
-            message = message or f"The pinned baseline is left out. {str(error).rstrip('.')}."
-    return message
+            say(BASELINE, f"The pinned baseline is left out. {error}")
 
 
 def _spell_out() -> None:
@@ -135,7 +134,6 @@ def open_scenario(scenario: Scenario) -> None:
     ss = st.session_state
     ss.before = [*ss.before, ss.token][-_UNDONE:]
     ss.scenario, ss.token = scenario, encode(scenario)
-    ss.problem = None
     mirror()
 
 
@@ -145,7 +143,8 @@ def commit(**changes: Any) -> None:
     try:
         open_scenario(read(encode(current().with_(**changes))))
     except ScenarioError as error:
-        st.session_state.problem = (tuple(changes), str(error))
+        st.session_state.refused = tuple(changes)
+        say("refused", f"{fmt.sentence(error)} Nothing was changed")
 
 
 @callback

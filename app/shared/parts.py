@@ -188,15 +188,18 @@ def table(
     select: Literal["ignore", "rerun"] | Callable[[], None] = "ignore",
     **more: Any,
 ) -> Any:
-    """A table as high as its rows up to `most`, else `tall` [px; None: always as its rows], each column of numbers to
-    the digits it needs unless `columns` says more; `select` is what a click on a row does."""
+    """A table as high as its rows up to `most`, else `tall` [px; None: always as its rows], its first column pinned,
+    each column of numbers to the digits it needs, unless `columns` says more; `select` is what a click on a row does.
+    """
     number = st.column_config.NumberColumn
     digits = {name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
+    digits |= {name: number(format="localized") for name in frame if frame[name].dtype.kind in "iu"}
+    first = {frame.columns[0]: st.column_config.Column(pinned=True)} if frame.columns[0] not in digits else {}
     return st.dataframe(
         frame,
         hide_index=True,
         height="content" if tall is None or len(frame) <= most else tall,
-        column_config=digits | (columns or {}),
+        column_config=first | digits | (columns or {}),
         placeholder=fmt.UNKNOWN,
         alt=alt,
         on_select=select,
@@ -212,14 +215,7 @@ def metric(label: str, value: str, below: str | None = None, **more: Any) -> Non
 
 def refused(problem: object) -> None:
     """What was asked and is not done, in its one sentence."""
-    st.warning(fmt.plain(f"{str(problem).rstrip('.')}."), icon=":material/edit_off:")
-
-
-def unchanged() -> None:
-    """Why the last change was not made, once."""
-    problem = st.session_state.pop("problem", None)
-    if problem:
-        refused(f"{problem[1].rstrip('.')}. Nothing was changed")
+    st.warning(fmt.plain(fmt.sentence(problem)), icon=":material/edit_off:")
 
 
 def wide_enough(texts: Iterable[str]) -> int:

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
+from app.shared import formats as fmt
 from app.shared.widgets.controlled import controlled
 
 _KEPT = "kept."  # in the session: the choice outlives its widget, which a switch of pages ends
-_SAID = "said"  # sentences of this run about the address
+_SAID = "said"  # sentences of this run about the address and edits
 
 T = TypeVar("T")
 K = TypeVar("K", bound=str)
@@ -48,13 +49,13 @@ def remember(
     return value, put
 
 
-def say(key: str, wrong: str) -> None:
-    """Keep a sentence about parameter ``key`` of the address for this run."""
-    st.session_state.setdefault(_SAID, {})[key] = wrong
+def say(key: str, wrong: object) -> None:
+    """Show a sentence above the page of this run: about parameter ``key`` of the address, or an edit of it."""
+    st.session_state.setdefault(_SAID, {})[key] = fmt.sentence(wrong)
 
 
 def sentences() -> list[str]:
-    """Sentences about what the address held and nobody could take, each once."""
+    """What is said of this run, each once."""
     return list(st.session_state.pop(_SAID, {}).values())
 
 
@@ -87,15 +88,6 @@ def switch(label: str, key: str, **more: Any) -> bool:
     value, put = remember(key, False, read, lambda on: "on" if on else "off")
     st.toggle(label, **controlled(f"w.{key}", value, put), **more)
     return value
-
-
-def unknown(label: str, options: Mapping[K, str], key: str) -> str | None:
-    """The sentence about a value of the address that `choice` would drop, for a page that says it itself."""
-    text = st.query_params.get(key)
-    if text is None or _named(text, options) is not None:
-        return None
-    del st.query_params[key]
-    return stray(label, options, text)
 
 
 def stray(label: str, options: Iterable[str], text: str) -> str:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.shared import link, parts
 from app.shared.boundary import callback
+from app.shared.widgets.choices import say
 from app.shared.widgets.controlled import controlled
 from engine.published.nearest import TITLES
 from engine.resolve.presets import PRESETS
@@ -37,7 +38,7 @@ def _opened() -> None:
     try:
         link.open_scenario(link.read(str(token)))
     except ScenarioError as error:
-        st.session_state.problem = ((), str(error))
+        say("saved", error)
 
 
 def _saved(name: str) -> None:

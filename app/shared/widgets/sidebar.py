@@ -19,11 +19,18 @@ from app.shared.widgets.controlled import controlled
 from engine.resolve.choices import Choices
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.fields import FIELDS, Field, field
+from engine.scenario.scenario import Costs
 
 _USUAL = ("fp32", "fp16", "bf16", "int8", "int4")
 _SEGMENTS = 22  # characters of the options beside each other that it shows in one line
 _NUMBER = 6  # digits beside the steps of a number input on half of it
 _AUTO = 0  # no tile has a side of 0
+_COSTS = (
+    ("energy_usd_per_kwh", "USD per kWh", 0.01),
+    ("pue", "PUE", 0.05),
+    ("years", "Years in use", 1.0),
+    ("utilisation", "Share of time busy", 0.05),
+)
 
 
 def _commit(of: Field) -> Callable[[Any], None]:
@@ -38,9 +45,8 @@ def _commit(of: Field) -> Callable[[Any], None]:
 
 def _label(of: Field, text: str = "") -> str:
     """A widget's label, or what is wrong with the field it sets."""
-    problem = st.session_state.get("problem")
     text = text or of.label
-    return f"{text} :red[not allowed]" if problem and of.path in problem[0] else text
+    return f"{text} :red[not allowed]" if of.path in st.session_state.get("refused", ()) else text
 
 
 def _pair(scenario: Scenario, offered: Choices) -> None:
@@ -250,53 +256,56 @@ def set_costs(scenario: Scenario, _: Choices | None = None) -> None:
     costs, limits = scenario.costs, scenario.limits
     count = sum(v is not None for v in limits.model_dump().values())
 
-    def cost(name: str, value: float | None) -> None:
-        if value is not None or name == "host_usd":
-            link.commit(costs=link.current().costs.model_dump() | {name: value})
+    def cost(**change: float | None) -> None:
+        link.commit(costs=link.current().costs.model_dump() | change)
 
     with st.expander(f"Costs and limits · {count or 'no'} limit{'' if count == 1 else 's'}", key="open.costs"):
-        prices = (
-            ("energy_usd_per_kwh", "USD per kWh", 0.01),
-            ("pue", "PUE", 0.05),
-            ("years", "Years in use", 1.0),
-            ("utilisation", "Share of time busy", 0.05),
-        )
-        for (left, right), columns in zip((prices[:2], prices[2:]), (st.columns(2), st.columns(2)), strict=True):
-            for column, (name, label, step) in zip(columns, (left, right), strict=True):
-                column.number_input(
-                    _label(field("costs"), label),
-                    min_value=0.0,
-                    step=step,
-                    **controlled(f"w.costs.{name}", float(getattr(costs, name)), partial(cost, name)),
-                )
-        st.number_input(
-            _label(field("costs"), "Host price ($)"),
-            min_value=0.0,
-            placeholder="not counted",
-            help="Buys the host of up to eight devices where the catalog prices none.",
-            **controlled("w.costs.host_usd", costs.host_usd, partial(cost, "host_usd")),
-        )
+        cost_inputs(costs, "w.costs", cost, "not counted")
         limits_inputs(scenario, "w", ("Latency limit", "Power limit", "Budget"))
 
 
+def cost_inputs(costs: Costs, key: str, commit: Callable[..., None], no_host: str) -> None:
+    """What turns power and hardware into money; `no_host` says what holds where no host is priced."""
+    of = field("costs")
+
+    def typed(name: str, value: float | None) -> None:
+        if value is not None or name == "host_usd":
+            commit(**{name: value})
+
+    for pair in (_COSTS[:2], _COSTS[2:]):
+        for column, (name, label, step) in zip(st.columns(2), pair, strict=True):
+            args = controlled(f"{key}.{name}", float(getattr(costs, name)), partial(typed, name))
+            column.number_input(_label(of, label), min_value=0.0, step=step, **args)
+    st.number_input(
+        _label(of, "Host price ($)"),
+        min_value=0.0,
+        placeholder=no_host,
+        help="Buys the host of up to eight devices where the catalog prices none.",
+        **controlled(f"{key}.host_usd", costs.host_usd, partial(typed, "host_usd")),
+    )
+
+
 def limits_inputs(scenario: Scenario, key: str, labels: tuple[str, str, str]) -> None:
-    """The scenario's limits, named as the page names them; an emptied one is none."""
+    """The scenario's limits, named as the page names them."""
 
-    def limit(name: str, factor: float, value: float | None) -> None:
-        link.commit(limits=link.current().limits.model_dump() | {name: value / factor if value else None})
+    def limit(**change: float | None) -> None:
+        link.commit(limits=link.current().limits.model_dump() | change)
 
-    units = {"latency_s": fmt.MILLISECOND, "power_w": fmt.WATT, "capex_usd": fmt.DOLLAR}
-    for label, (name, unit) in zip(labels, units.items(), strict=True):
-        value = getattr(scenario.limits, name)
-        st.number_input(
-            f"{label} ({unit.unit})",
-            min_value=0.0,
-            value=None,
-            placeholder="none",
-            **controlled(
-                f"{key}.limits.{name}", None if value is None else unit(value), partial(limit, name, unit.factor)
-            ),
-        )
+    for label, name in zip(labels, ("latency_s", "power_w", "capex_usd"), strict=True):
+        limit_input(label, name, getattr(scenario.limits, name), f"{key}.limits.{name}", limit)
+
+
+def limit_input(
+    label: str, name: str, value: float | None, key: str, commit: Callable[..., None], help: str | None = None
+) -> None:
+    """A limit in the unit people use; an emptied one is none."""
+    unit = {"power_w": fmt.WATT, "capex_usd": fmt.DOLLAR}.get(name, fmt.MILLISECOND)
+
+    def typed(number: float | None) -> None:
+        commit(**{name: unit.si(number) if number else None})
+
+    args = controlled(key, None if value is None else unit(value), typed)
+    st.number_input(f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none", help=help, **args)
 
 
 _OWN: dict[str, Callable[[Scenario, Choices], None]] = {

@@ -10,14 +10,12 @@ import streamlit as st
 
 from app.shared import cached, claims, glossary, link, machine, parts, specs
 from app.shared import formats as fmt
-from app.shared.boundary import callback
 from app.shared.widgets import pickers
-from app.shared.widgets.choices import choose, unknown
+from app.shared.widgets.choices import choose
 from app.views.catalog import texts
-from app.views.catalog.upload import own_network
+from app.views.catalog.upload import open_entry, own_network, systems
 from engine.devices import family as family_of
 from engine.devices.common.contract import Unsupported
-from engine.resolve.choices import default_scenario, why_not
 from engine.scenario import ScenarioError, encode
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -35,14 +33,8 @@ _MOST_NODES = 40
 
 
 def _get(section: str, id: str) -> Any:
-    if section == "workloads":
-        return default_zoo().workload(id)
-    return {
-        "systems": default_catalog().system,
-        "devices": default_catalog().device,
-        "links": default_catalog().link,
-        "nics": default_catalog().nic,
-    }[section](id)
+    source = default_zoo() if section == "workloads" else default_catalog()
+    return getattr(source, section.removesuffix("s"))(id)
 
 
 def _ids(section: str) -> tuple[str, ...]:
@@ -190,7 +182,8 @@ def graph(workload: Any) -> None:
         phase.context.at(request.inputs, request.outputs),
     )
     work = net.flops(request.batch, request.inputs, request.outputs)
-    words = [f"batch {request.batch}", *_lengths(workload)]
+    lengths = glossary.lengths(workload.id).values()
+    words = [f"batch {request.batch}", *(f"{label.lower()} {length:,}" for label, length in lengths)]
     st.markdown(
         texts.NETWORK.format(
             parameters=fmt.parameters(net.parameters),
@@ -211,29 +204,13 @@ def graph(workload: Any) -> None:
             "Reads from": [", ".join(op.inputs) for op in phase.ops],
         }
     )
-    parts.table(
-        frame,
-        f"Operators of {workload.name}",
-        {
-            "Operator": st.column_config.TextColumn(pinned=True),
-            "Parameters": st.column_config.NumberColumn(format="localized"),
-        },
-        most=10,
-        tall=390,
-    )
+    parts.table(frame, f"Operators of {workload.name}", most=10, tall=390)
     if len(phase.ops) > _MOST_NODES:
         st.caption(texts.TOO_MANY_OPERATORS.format(count=len(phase.ops)))
         return
     with st.expander("Graph", key="open.graph", on_change="rerun") as folded:
         if folded.open:
             st.mermaid_chart(drawing(phase.ops), alt=f"Graph of {workload.name}", width="content")
-
-
-def _lengths(workload: Any) -> list[str]:
-    """The lengths of a workload's own request, as its family calls them; none where it has none."""
-    family, request = default_zoo().family(workload.id), workload.request
-    named = ((family.input_label, request.inputs), (family.output_label, request.outputs))
-    return [f"{label.lower()} {length:,}" for label, length in named if label]
 
 
 def drawing(ops: tuple[Op, ...]) -> str:
@@ -247,25 +224,6 @@ def drawing(ops: tuple[Op, ...]) -> str:
     return "\n".join(lines)
 
 
-@callback
-def _open(section: str, id: str) -> None:
-    """Open an entry in Explore: with the scenario's other half where they go together, else with one that does."""
-    now = link.current()
-    zoo = default_zoo()
-    if section == "workloads":
-        system = now.system if why_not(now.system, id) is None else None
-        tried = (s for s in default_catalog().ids("systems") if why_not(s, id) is None)
-        system, load = system or next(tried, None), id
-    else:
-        load = now.workload if why_not(id, now.workload) is None else None
-        system, load = id, load or next((w for w in zoo.ids() if why_not(id, w) is None), None)
-    if system is None or load is None:
-        st.session_state.problem = ((), texts.NO_SYSTEM)
-        return
-    link.open_scenario(default_scenario(system, load))
-    link.go("explore")
-
-
 def detail(section: str, id: str) -> None:
     """One entry in full."""
     entry = _get(section, id)
@@ -273,7 +231,9 @@ def detail(section: str, id: str) -> None:
         st.markdown(f"**{fmt.plain(entry.name)}** :gray[· {fmt.plain(_of(section, entry))}]")
         st.markdown(fmt.plain(entry.summary))
         if section in ("systems", "workloads") or (section == "devices" and id in default_catalog().ids("systems")):
-            st.button("Open in Explore", type="primary", on_click=_open, args=(section, id), key="open.entry")
+            pair = ([id], [link.current().workload, *default_zoo().ids()])
+            pair = (systems(), [id]) if section == "workloads" else pair
+            st.button("Open in Explore", type="primary", on_click=open_entry, args=pair, key="open.entry")
         if section == "systems":
             members(entry)
         if section == "workloads":
@@ -304,8 +264,6 @@ def show() -> None:
         report = None
     parts.bar(report, "catalog")
     catalog, zoo = default_catalog(), default_zoo()
-    if stray := unknown("Section", _SECTIONS, "section"):
-        st.warning(fmt.plain(f"{stray}."), icon=":material/link_off:")
     st.markdown(
         texts.CATALOG.format(
             devices=len(catalog.ids("devices")), systems=len(catalog.ids("systems")), workloads=len(zoo.ids())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,6 +12,7 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import link
 from app.shared.boundary import callback
+from app.shared.widgets.choices import say
 from app.views.catalog import texts
 from engine.resolve.choices import default_scenario, why_not
 from engine.scenario import ScenarioError
@@ -34,16 +36,20 @@ def _local() -> bool:
 
 
 @callback
-def _open(id: str) -> None:
-    """Open a network in Explore, on the system at hand where it runs it, else on one that does."""
-    now = link.current()
-    tried = (now.system, *default_catalog().ids("systems"))
-    system = next((s for s in tried if why_not(s, id) is None), None)
-    if system is None:
-        st.session_state.problem = ((), texts.NO_SYSTEM)
+def open_entry(systems: Iterable[str], workloads: Iterable[str]) -> None:
+    """Open in Explore the first system with the first workload that go together (a callback)."""
+    pairs = ((system, load) for load in workloads for system in systems if why_not(system, load) is None)
+    pair = next(pairs, None)
+    if pair is None:
+        say("entry", texts.NO_SYSTEM)
         return
-    link.open_scenario(default_scenario(system, id))
+    link.open_scenario(default_scenario(*pair))
     link.go("explore")
+
+
+def systems() -> list[str]:
+    """Every system, the session's first."""
+    return [link.current().system, *default_catalog().ids("systems")]
 
 
 def _configured(files: list[Any]) -> Workload:
@@ -129,4 +135,4 @@ def own_network() -> None:
         st.markdown(f"**{fmt.plain(name)}**: {fmt.parameters(graph.parameters)} parameters{kv}.")
         for note in notes:
             st.caption(fmt.plain(note))
-        st.button(texts.OPEN_EXPLORE, type="primary", on_click=_open, args=(id,), key="open.own")
+        st.button(texts.OPEN_EXPLORE, type="primary", on_click=open_entry, args=(systems(), [id]), key="open.own")

@@ -10,10 +10,10 @@ import streamlit as st
 
 from app.shared import formats as fmt
 from app.shared import glossary, link
-from app.shared.widgets import pickers
+from app.shared.widgets import pickers, sidebar
 from app.shared.widgets.controlled import controlled
 from app.views.choose import texts
-from app.views.choose.page_question import PageQuestion, lengths
+from app.views.choose.page_question import PageQuestion
 from engine.choose.presets import QUESTIONS
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -23,10 +23,10 @@ _PILLS = {"llama-70b": "Llama 70B at 40 tok/s", "dlrm": "DLRM at 100 ms", "resne
 _DEMANDS = {"": "Full load", "qps": "QPS", "users": "Users"}
 _BITS = {16: "16-bit", 8: "8-bit", 4: "4-bit"}
 _LIMITS = (
-    ("latency_s", "p99 latency", fmt.MILLISECOND, texts.P99_HELP),
-    ("ttft_s", "TTFT", fmt.MILLISECOND, glossary.HELP["ttft"]),
-    ("tpot_s", "TPOT", fmt.MILLISECOND, texts.TPOT_HELP),
-    ("power_w", "Power", fmt.WATT, texts.RATE_HELP),
+    ("latency_s", "p99 latency", texts.P99_HELP),
+    ("ttft_s", "TTFT", glossary.HELP["ttft"]),
+    ("tpot_s", "TPOT", texts.TPOT_HELP),
+    ("power_w", "Power", texts.RATE_HELP),
 )
 
 
@@ -59,7 +59,8 @@ def controls(ask: PageQuestion) -> None:
 
 def _request(ask: PageQuestion) -> None:
     """Lengths, two in a row."""
-    shown = lengths(ask.question)
+    q = ask.question
+    shown = glossary.lengths(q.workload, q.inputs, q.outputs)
 
     def commit(name: str, value: int | None) -> None:
         ask.change(**{name: value})
@@ -73,18 +74,10 @@ def _request(ask: PageQuestion) -> None:
 def _limits(ask: PageQuestion) -> None:
     """Limits that the workload can have, a row each: two in a row cut a value off; an emptied one is none."""
     decoder = default_zoo().graph(ask.question.workload).causal
-    shown = [row for row in _LIMITS if decoder or row[0] not in ("ttft_s", "tpot_s")]
-
-    def commit(name: str, factor: float, value: float | None) -> None:
-        ask.change(**{name: value / factor if value else None})
-
     st.markdown(":small[Limits]")
-    for name, label, unit, help in shown:
-        value = getattr(ask.question, name)
-        st.number_input(
-            f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none", help=help,
-            **controlled(f"h.{name}", None if value is None else unit(value), partial(commit, name, unit.factor)),
-        )  # fmt: skip
+    for name, label, help in _LIMITS:
+        if decoder or name not in ("ttft_s", "tpot_s"):
+            sidebar.limit_input(label, name, getattr(ask.question, name), f"h.{name}", ask.change, help)
 
 
 def _demand(ask: PageQuestion) -> None:
@@ -141,9 +134,8 @@ def _prices(ask: PageQuestion) -> None:
                 prices[id] = entry
         ask.change(prices=prices)
 
-    def cost(name: str, value: float | None) -> None:
-        if value is not None or name == "host_usd":
-            ask.change(costs=q.costs.model_dump() | {name: value})
+    def cost(**change: float | None) -> None:
+        ask.change(costs=q.costs.model_dump() | change)
 
     with st.expander(f"Prices · {len(q.prices) or 'list prices'}{' of yours' if q.prices else ''}", key="open.prices"):
         ids = list(q.systems or catalog.ids("systems"))
@@ -166,21 +158,7 @@ def _prices(ask: PageQuestion) -> None:
                            "Yours $/h": number(help=texts.RENT_HELP)},
             on_change=lambda: edited(st.session_state[key]),
         )  # fmt: skip
-        st.number_input(
-            "Host price ($)", min_value=0.0, placeholder="5,000, assumed", help=texts.HOST_HELP,
-            **controlled("h.costs.host_usd", q.costs.host_usd, partial(cost, "host_usd")),
-        )  # fmt: skip
-        costs = (("years", "Years in use"), ("utilisation", texts.SHARE_TIME_BUSY),
-                 ("energy_usd_per_kwh", "USD per kWh"), ("pue", "PUE"))  # fmt: skip
-        for at in (0, 2):
-            for column, (name, label) in zip(st.columns(2), costs[at : at + 2]):
-                column.number_input(
-                    label, min_value=0.0,
-                    **controlled(
-                        f"h.costs.{name}", float(getattr(q.costs, name)),
-                        partial(cost, name),
-                    ),
-                )  # fmt: skip
+        sidebar.cost_inputs(q.costs, "h.costs", cost, texts.HOST_ASSUMED)
 
 
 _COLUMNS = {"Yours $": "usd", "Yours $/h": "usd_per_hour"}

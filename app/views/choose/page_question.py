@@ -7,8 +7,9 @@ from typing import Any
 
 import streamlit as st
 
+from app.shared import formats as fmt
 from app.shared.boundary import callback
-from app.shared.widgets.choices import remember
+from app.shared.widgets.choices import remember, say
 from app.views.choose import texts
 from engine.choose import READABLE, Question, question_of, read_fields
 from engine.choose.presets import QUESTIONS
@@ -18,7 +19,6 @@ from model_zoo.catalog import default_zoo
 
 _PARAM = "q"
 _FIRST = "llama-70b"
-_PROBLEM = "choose_problem"
 
 
 class PageQuestion:
@@ -38,7 +38,7 @@ class PageQuestion:
         try:
             self._put(self.question.with_(**fields).token)
         except ScenarioError as error:
-            st.session_state[_PROBLEM] = str(error)
+            say(_PARAM, texts.NOTHING_CHANGED.format(why=fmt.sentence(error)))
 
     def workload(self, id: str) -> None:
         """PageQuestion about another workload: its own lengths, and limits that it can have."""
@@ -65,8 +65,6 @@ def ask() -> PageQuestion:
     if written is not None:
         st.query_params[_PARAM] = written
     token, put = remember(_PARAM, usual, read)
-    if problem := st.session_state.pop(_PROBLEM, None):
-        st.warning(f"{problem.rstrip('.')}. Nothing was changed.", icon=":material/edit_off:")
     return PageQuestion(question_of(token), put)
 
 
@@ -83,14 +81,5 @@ def _written() -> str | None:
         workload = query.pop("workload")
         return question_of({"workload": workload} | read_fields(query)).token
     except ScenarioError as error:
-        st.warning(f"{texts.SHOWING_FIRST_QUESTION.format(error=str(error).rstrip('.'))}.", icon=":material/link_off:")
+        say(_PARAM, texts.SHOWING_FIRST_QUESTION.format(error=str(error).rstrip(".")))
         return None
-
-
-def lengths(question: Question) -> dict[str, tuple[str, int]]:
-    """Lengths a request has, as its network calls them, with their present values."""
-    zoo = default_zoo()
-    kind, request = zoo.family(question.workload), zoo.workload(question.workload).request
-    named = {"inputs": (kind.input_label, question.inputs or request.inputs),
-             "outputs": (kind.output_label, question.outputs or request.outputs)}  # fmt: skip
-    return {name: (label, value) for name, (label, value) in named.items() if label}

@@ -11,6 +11,7 @@ from app.shared import formats as fmt
 from app.shared.comparison import LETTERS, MOST, Comparison, Entry
 from app.shared.widgets import pickers
 from app.shared.widgets.checked import checked
+from app.shared.widgets.choices import say
 from app.shared.widgets.controlled import controlled
 from app.views.compare import charts, tables, texts
 from app.views.compare.tables import METRICS, ComparedScenario
@@ -50,8 +51,7 @@ def _on(system: str | None) -> None:
     try:
         comparison.add(Entry(link.on_system(system)[0]))
     except (ScenarioError, Unsupported) as error:
-        problem = f"{pickers.system_label(system)} is not added. {str(error)[:1].upper()}{str(error)[1:].rstrip('.')}."
-        st.session_state.compare_problem = problem
+        say(comparison.PARAM, f"{pickers.system_label(system)} is not added. {fmt.sentence(error)}")
 
 
 def _pasted(text: str) -> None:
@@ -282,7 +282,7 @@ def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
 
 def show() -> None:
     """The page."""
-    message = comparison.sync()
+    comparison.sync()
     now = comparison.shown()
     columns = [column_of(at, entry) for at, entry in enumerate(now.entries)]
     base = columns[now.baseline]
@@ -291,9 +291,6 @@ def show() -> None:
     versions = cached.report(encode(link.home())).versions
     rows = partial(tables.rows, columns, base, versions)
     parts.bar(report, "compare", {"Comparison, CSV": ("compare", rows), "Comparison, JSON": ("compare", rows)})
-    for text in (message, st.session_state.pop("compare_problem", None)):
-        if text:
-            st.warning(fmt.plain(text), icon=":material/link_off:")
     st.markdown(tables.verdict(columns, base))
     for column in columns:
         if column.report is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,42 +36,36 @@ class ComparedScenario:
 
 @dataclass(frozen=True)
 class ComparedMetric:
-    """One row of the table; `better` is the word for a better value, `worse` for a worse one."""
+    """One row of the table: a figure of a report, and whether more of it is better."""
 
     key: str
     label: str
     unit: str  # {u} stands for what the report counts
-    of: Callable[[Report], float | None]
-    better: str
-    worse: str
     rising: bool
+    figure: str
     help: str
-    figure: str  # of a report, that a difference is attributed by
+
+    def of(self, report: Report) -> float | None:
+        """The figure; a network that makes no tokens one by one has no time to the first. [SI]"""
+        return None if self.key == "ttft" and report.tpot_s is None else getattr(report, self.figure)
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """What more and less of it are called."""
+        return ("slower", "faster") if self.unit == "s" else ("more", "less")
 
 
-METRICS: dict[str, ComparedMetric] = {
-    m.key: m
-    for m in (
-        ComparedMetric("latency", "Latency", "s", lambda r: r.latency_s, "faster", "slower", False,
-               glossary.HELP["latency"], "latency_s"),
-        ComparedMetric("ttft", "TTFT", "s", lambda r: r.ttft_s if r.tpot_s is not None else None, "faster", "slower",
-        False,
-               glossary.HELP["ttft"], "ttft_s"),
-        ComparedMetric("tpot", "TPOT", "s", lambda r: r.tpot_s, "faster", "slower", False,
-               glossary.HELP["tpot"], "tpot_s"),
-        ComparedMetric("throughput", "Throughput", "{u}/s", lambda r: r.throughput_per_s, "more", "less", True,
-               glossary.HELP["throughput"], "throughput_per_s"),
-        ComparedMetric("per_watt", "Perf per watt", "{u}/J", lambda r: r.throughput_per_w, "more", "less", True,
-               glossary.HELP["perf_per_watt"], "throughput_per_w"),
-        ComparedMetric("power", "Power", "W", lambda r: r.power_w, "less", "more", False,
-               texts.POWER_HELP, "power_w"),
-        ComparedMetric("capex", "Capital cost", "$", lambda r: r.capex_usd, "less", "more", False,
-               glossary.HELP["capex"], "capex_usd"),
-        ComparedMetric("million", "Per million", "$", lambda r: r.usd_per_million, "less", "more", False,
-               texts.COST_HELP,
-               "usd_per_million"),
-    )
-}  # fmt: skip
+_METRICS = (
+    ComparedMetric("latency", "Latency", "s", False, "latency_s", glossary.HELP["latency"]),
+    ComparedMetric("ttft", "TTFT", "s", False, "ttft_s", glossary.HELP["ttft"]),
+    ComparedMetric("tpot", "TPOT", "s", False, "tpot_s", glossary.HELP["tpot"]),
+    ComparedMetric("throughput", "Throughput", "{u}/s", True, "throughput_per_s", glossary.HELP["throughput"]),
+    ComparedMetric("per_watt", "Perf per watt", "{u}/J", True, "throughput_per_w", glossary.HELP["perf_per_watt"]),
+    ComparedMetric("power", "Power", "W", False, "power_w", texts.POWER_HELP),
+    ComparedMetric("capex", "Capital cost", "$", False, "capex_usd", glossary.HELP["capex"]),
+    ComparedMetric("million", "Per million", "$", False, "usd_per_million", texts.COST_HELP),
+)
+METRICS = {metric.key: metric for metric in _METRICS}
 MONEY_AND_POWER = ("power", "capex")  # the same quantity whatever work is done
 _ASKED = ("system", "workload", "batch", "streams", "inputs", "outputs", "precision", "scheme", "devices")
 HEADLINE = ("latency", "throughput", "per_watt", "capex")
@@ -97,9 +91,8 @@ def delta(column: ComparedScenario, base: ComparedScenario, metric: ComparedMetr
         return None
     if column.report.unit != base.report.unit and metric.key not in MONEY_AND_POWER:
         return None
-    up, down = (metric.better, metric.worse) if metric.rising else (metric.worse, metric.better)
     now, then = value(column, metric), value(base, metric)
-    text = fmt.compared(now, then, up, down)
+    text = fmt.compared(now, then, *metric.words)
     if text is None or now is None or then is None:
         return None
     if text == "same":

@@ -10,13 +10,12 @@ import streamlit as st
 from app.shared import boundary, cached, fixes, glossary, link, parts, report_tables, specs
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
-from app.shared.figures import roofline
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice
 from app.shared.widgets.saved import presets
 from app.views.explore import headline as cards
 from app.views.explore import texts
-from app.views.explore.report_file import report_html
+from app.views.explore.report_file import figures, report_html
 from engine.cost.report import OpRow, Report
 from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError, encode
@@ -30,10 +29,10 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
     """A few numbers, each with its error band, and how they stand against the baseline."""
     name, base = against or (None, None)
     phone = parts.mobile()
-    figures = cards.cards(report, base, phone, specs.assumed_price(report.scenario))
+    shown = cards.cards(report, base, phone, specs.assumed_price(report.scenario))
     key = "cards-against" if base and not phone else "cards"
-    with st.container(key=key), st.grid(3 if len(figures) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
-        for card in figures:
+    with st.container(key=key), st.grid(3 if len(shown) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
+        for card in shown:
             delta: dict[str, Any] = (
                 {"delta": card.delta, "delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
             )
@@ -45,37 +44,12 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
     parts.trust(report)
 
 
-def where_time(report: Report) -> None:
-    """Waterfall of the latency."""
-    fig = charts.breakdown(report.breakdown, report.error_band.relative, glossary.per(report), parts.dark())
-    parts.chart(texts.WHERE_TIME_GOES, glossary.answer_breakdown(report), fig, "breakdown")
-
-
-def under_roofs(report: Report, against: tuple[str, Report] | None) -> None:
-    """Operators under the roofs of one device."""
-    pinned = against[1] if against and st.session_state.baseline else None
-    fig = roofline.roofline(report, parts.dark(), pinned, 270 if parts.mobile() else 400)
-    parts.chart("Roofline, per device", glossary.answer_roofline(report), fig, "roofline")
-
-
 def what_fits(report: Report) -> None:
     """Memory demand against capacity."""
     fig = charts.fits(report.memory, parts.dark()) if report.memory else None
     with parts.card("What fits where", glossary.answer_fits(report), fig, "fits"):
         if fig is None:
             st.caption(texts.NO_MEMORY_LEVEL)
-
-
-def traffic(report: Report) -> None:
-    """Use of each wire."""
-    fig = charts.links(report.links, parts.dark())
-    parts.chart(texts.TRAFFIC_EACH_LINK, glossary.answer_links(report), fig, "links")
-
-
-def timelines(report: Report) -> None:
-    """The whole request by resource; then one layer, step or request, unit by unit."""
-    for at, (name, answer, spans) in enumerate(glossary.timelines(report)):
-        parts.chart(name, answer, charts.timeline(spans, parts.dark()), f"timeline.{at}")
 
 
 def _values(scenario: Scenario) -> dict[str, list[Any]]:
@@ -217,7 +191,6 @@ def show() -> None:
     except Unsupported as reason:
         return fixes.unsupported("explore", reason)
     parts.bar(report, "explore", _files(report))
-    parts.unchanged()
     if report.problems:
         violated(report)
     if not report.fits:
@@ -231,10 +204,19 @@ def show() -> None:
         st.caption(fmt.plain(text))
     against = parts.baseline_report()
     headline(report, against)
+    pinned = against[1] if against and st.session_state.baseline else None
+    drawn = figures(report, parts.dark(), pinned, 270 if parts.mobile() else 400)
+
+    def chart(key: str) -> None:
+        question, answer, fig = drawn[key]
+        parts.chart(question, answer, fig, key)
+
     with st.container(horizontal=False, gap="small"):
-        parts.beside(lambda: where_time(report), lambda: under_roofs(report, against))
-        parts.beside(lambda: what_fits(report), (lambda: traffic(report)) if report.links else turn_one_knob)
-    timelines(report)
+        parts.beside(lambda: chart("breakdown"), lambda: chart("roofline"))
+        parts.beside(lambda: what_fits(report), (lambda: chart("links")) if report.links else turn_one_knob)
+    for key in drawn:
+        if key.startswith("timeline"):
+            chart(key)
     if report.links:
         turn_one_knob()
     operators(report)

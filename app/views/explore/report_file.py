@@ -34,22 +34,32 @@ def _number(value: float) -> str:
     return "<0.001" if 0 < value < 1e-3 else f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
 
 
-def _figures(report: Report) -> list[tuple[str, str, Figure]]:
-    """Charts of the page: question, computed answer, figure."""
-    figures = [
-        (
+Drawn = tuple[str, str, Figure]
+"""A question, its computed answer, and the figure that both are of."""
+
+
+def figures(report: Report, dark: bool = False, baseline: Report | None = None, width: float = 400) -> dict[str, Drawn]:
+    """Charts of the page and of the file by key, in the page's order; what a report has nothing for is left out.
+
+    `width` is the plot area that a roofline's labels are laid out for. [px]
+    """
+    parts, band, per = report.breakdown, report.error_band.relative, glossary.per(report)
+    under = roofline.roofline(report, dark, baseline, width)
+    drawn = {
+        "breakdown": (
             texts.WHERE_TIME_GOES,
             glossary.answer_breakdown(report),
-            charts.breakdown(report.breakdown, report.error_band.relative, glossary.per(report), False),
+            charts.breakdown(parts, band, per, dark),
         ),
-        ("Roofline, per device", glossary.answer_roofline(report), roofline.roofline(report, False, None, 400)),
-    ]
+        "roofline": ("Roofline, per device", glossary.answer_roofline(report), under),
+    }
     if report.memory:
-        figures.append(("What fits where", glossary.answer_fits(report), charts.fits(report.memory, False)))
+        drawn["fits"] = ("What fits where", glossary.answer_fits(report), charts.fits(report.memory, dark))
     if report.links:
-        figures.append((texts.TRAFFIC_EACH_LINK, glossary.answer_links(report), charts.links(report.links, False)))
-    figures += [(name, answer, charts.timeline(spans, False)) for name, answer, spans in glossary.timelines(report)]
-    return figures
+        drawn["links"] = (texts.TRAFFIC_EACH_LINK, glossary.answer_links(report), charts.links(report.links, dark))
+    for at, (name, answer, spans) in enumerate(glossary.timelines(report)):
+        drawn[f"timeline.{at}"] = (name, answer, charts.timeline(spans, dark))
+    return drawn
 
 
 def _chart(figure: Figure, first: bool) -> str:
@@ -70,7 +80,7 @@ def report_html(report: Report, assumed_price: bool) -> str:
     )
     drawn = "".join(
         f"<section><h2>{escape(question)}</h2><p class='note'>{escape(answer)}</p>{_chart(figure, at == 0)}</section>"
-        for at, (question, answer, figure) in enumerate(_figures(report))
+        for at, (question, answer, figure) in enumerate(figures(report).values())
     )
     evidence = nearest(report.scenario)
     lines = [

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.shared import formats as fmt
-from app.shared import link, parts
+from app.shared import glossary, link, parts
 from app.shared.widgets import pickers
 from app.views.home import texts
 from engine.choose import question_of
@@ -29,12 +29,8 @@ def _show_answer(token: str) -> None:
 
 def _lengths(workload: str) -> dict[str, Any]:
     """Lengths of a request, as its network calls them."""
-    zoo = default_zoo()
-    kind, usual = zoo.family(workload), zoo.workload(workload).request
-    named = (("inputs", kind.input_label, usual.inputs), ("outputs", kind.output_label, usual.outputs))
-    shown = [row for row in named if row[1]]
     fields = {}
-    for column, (name, label, value) in zip(st.columns(2), shown):
+    for column, (name, (label, value)) in zip(st.columns(2), glossary.lengths(workload).items()):
         key = f"home.{name}.{workload}"
         fields[name] = column.number_input(label, min_value=1, max_value=1_048_576, value=value, step=1, key=key)
     return fields

@@ -27,7 +27,6 @@ def _levels(bound: Bound, report: Report | None) -> None:
             frame if frame["Of"].nunique() > 1 else frame.drop(columns="Of"),
             texts.MEMORY_ALT,
             {
-                "Level": st.column_config.TextColumn(pinned=True),
                 "Full (%)": st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100),
                 **dict.fromkeys(("Capacity", "Bandwidth", "Bytes there"), right),
             },

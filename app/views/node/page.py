@@ -51,7 +51,6 @@ def switches(report: Report) -> None:
             frame,
             texts.SPEED_UPS_ALT,
             {
-                "Switch": st.column_config.TextColumn(pinned=True),
                 "As set": text(alignment="right", help=texts.GAIN_HELP),
                 "On its own": text(alignment="right", help=texts.ALONE_HELP),
                 "On": st.column_config.CheckboxColumn(width="small"),
@@ -108,12 +107,7 @@ def by_kind(scenario: Scenario) -> None:
         st.markdown(texts.KINDS)
         if switch("Each optimisation", "kinds"):
             frame = pd.DataFrame(facts.kinds_table(cached.answer(operator_kinds.by_kind, scenario)))
-            numbers = {
-                name: st.column_config.NumberColumn(format=fmt.cells(frame[name]))
-                for name in frame
-                if name != "Operator"
-            }
-            parts.table(frame, texts.KINDS_ALT, {"Operator": st.column_config.TextColumn(pinned=True), **numbers})
+            parts.table(frame, texts.KINDS_ALT)
 
 
 def show() -> None:
@@ -135,7 +129,6 @@ def show() -> None:
     except Unsupported as why:
         return fixes.unsupported("node", why)
     parts.bar(report, "node")
-    parts.unchanged()
     for text in report.problems:
         st.error(fmt.plain(text), icon=":material/block:")
     if not report.problems:

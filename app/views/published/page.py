@@ -14,6 +14,7 @@ from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.figures import report as charts
 from app.shared.widgets.checked import checked
+from app.shared.widgets.choices import say
 from app.views.published import measured, texts
 from engine.cost import error_bands
 from engine.published import headline, validate
@@ -106,7 +107,7 @@ def _open(token: str) -> None:
     try:
         link.open_scenario(decode(token))
     except ScenarioError as error:
-        st.session_state.problem = ((), str(error))
+        say("claim", error)
         return
     link.go("explore")
 

@@ -219,8 +219,7 @@ def packets(scenario: Scenario, report: Report | None) -> None:
                 ],
             }
         )
-        size = st.column_config.NumberColumn(format=fmt.cells(frame["Size (kB)"]))
-        parts.table(frame, texts.MEMORIES_ALT, {"Size (kB)": size})
+        parts.table(frame, texts.MEMORIES_ALT)
 
 
 def together(scenario: Scenario) -> None:

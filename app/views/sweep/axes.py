@@ -74,17 +74,9 @@ def _whole(low: int, high: int) -> tuple[int, ...]:
     return tuple(2**i for i in range(low.bit_length() - 1, high.bit_length()) if low <= 2**i <= high)
 
 
-def _listed(
-    path: str,
-    label: str,
-    group: str,
-    options: Any,
-    now: Any,
-    shown: Callable[[Any], str],
-    help: str,
-    first: bool = False,
-) -> Candidate:
-    return Candidate(path, label, group, tuple(options), tuple(options), now, shown, help, listed=first)
+def _listed(path: str, label: str, group: str, options: Any, *rest: Any, first: bool = False) -> Candidate:
+    """A list of options, all of which its axis starts with; `rest` is its present value, how it is shown, its help."""
+    return Candidate(path, label, group, tuple(options), tuple(options), *rest, listed=first)
 
 
 def _of_field(of: Field, scenario: Scenario, offered: Choices) -> Candidate | None:
@@ -96,14 +88,14 @@ def _of_field(of: Field, scenario: Scenario, offered: Choices) -> Candidate | No
         values = sorted({*values, now})
     if len(values) < 2:
         return None
-    return _listed(of.path, label, _GROUP[of.group], values, now, glossary.value_label, of.help, of.first)
+    return _listed(of.path, label, _GROUP[of.group], values, now, glossary.value_label, of.help, first=of.first)
 
 
 def _tile(of: Field, scenario: Scenario, offered: Choices) -> list[Candidate]:
     """Each number of the tile."""
     tile = scenario.tile or (None,) * len(offered.knobs)
     return [
-        _listed(f"tile.{at}", knob.label, "mapping", knob.values, now, glossary.value_label, of.help, of.first)
+        _listed(f"tile.{at}", knob.label, "mapping", knob.values, now, glossary.value_label, of.help, first=of.first)
         for at, (knob, now) in enumerate(zip(offered.knobs, tile, strict=True))
     ]
 

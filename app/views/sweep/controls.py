@@ -13,6 +13,7 @@ from app.shared import formats as fmt
 from app.shared import parts
 from app.shared.boundary import callback
 from app.shared.widgets import sidebar as widgets
+from app.shared.widgets.choices import say
 from app.shared.widgets.controlled import controlled
 from app.views.sweep import axes, spaces, texts
 from app.views.sweep.axes import AxisRange, Candidate, Values
@@ -39,7 +40,7 @@ def _changed(path: str, values: Values, names: list[str]) -> None:
         if not axes.values_of(values):
             raise SpecError(texts.NO_VALUES)
     except (SpecError, ValueError) as error:
-        st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was changed."
+        say(spaces.PARAM, texts.NOTHING_CHANGED.format(why=fmt.sentence(error)))
         return
     spaces.choose(spaces.shown(names).with_axis(path, values), names)
 

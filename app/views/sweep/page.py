@@ -10,6 +10,7 @@ import streamlit as st
 from app.shared import boundary, cached, fixes, jobs, link, parts, report_tables
 from app.shared import formats as fmt
 from app.shared.boundary import callback
+from app.shared.widgets.choices import say
 from app.views.sweep import axes, below_front, front, objectives, spaces, tables, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep import controls as space_controls
@@ -34,15 +35,11 @@ def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: st
     try:
         searched = space_controls.searching(space.size)
         running = sweep_run.RunningSweep(report, space, metrics, key, searched)
-    except (ScenarioError, Unsupported) as error:
-        st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was run."
-        return
-    st.session_state.sweep_run = running
-    try:
+        st.session_state.sweep_run = running
         with jobs.line("sweep") as bar, st.skeleton(height=_HEIGHT):
             jobs.followed(running, bar)
     except (ScenarioError, Unsupported) as error:
-        st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was run."
+        say(spaces.PARAM, texts.NOTHING_RUN.format(why=fmt.sentence(error)))
 
 
 def last_outcome() -> Outcome | None:
@@ -158,9 +155,7 @@ def listed(
             if rows and rows[0] < len(shown):
                 st.session_state.sweep_design = shown[rows[0]].number
 
-        whole = st.column_config.NumberColumn(format="localized")
-        config = {name: whole for name in frame if frame[name].dtype.kind in "iu"}
-        parts.table(frame, texts.FRONT_TABLE_ALT, config, select=picked, key="sweep.table")
+        parts.table(frame, texts.FRONT_TABLE_ALT, select=picked, key="sweep.table")
         if alike := tables.alike(outcome, shown, candidates):
             st.caption(texts.ALIKE_IN.format(alike=fmt.plain(alike)))
         names, icon = report_tables.names(outcome.report), ":material/download:"
@@ -197,11 +192,11 @@ def show() -> None:
     names = list(metrics)
     first = not st.session_state.get("sweep_seen")
     st.session_state.sweep_seen = True
-    message = spaces.sync(names)
+    fine = spaces.sync(names)
     space = spaces.shown(names)
     known = objectives.priced(names, scenario, dict(space.axes))
     metrics = {name: metrics[name] for name in known}
-    usual = first and message is None and space.size <= axes.room(scenario)
+    usual = first and fine and space.size <= axes.room(scenario)
     key = f"{spaces.write(space)} {st.session_state.token}"
     wanted = space_controls.controls(scenario, space, metrics, names) or st.session_state.pop("sweep_wanted", usual)
     outcome = last_outcome()
@@ -210,14 +205,6 @@ def show() -> None:
         st.session_state.sweep_design, st.session_state.sweep_ranges = None, {}
         run(report, space, metrics, key)
         outcome = last_outcome()
-    problem = st.session_state.pop("problem", None)
-    for text in (
-        message,
-        st.session_state.pop("space_problem", None),
-        problem and f"{problem[1]}. Nothing was changed.",
-    ):
-        if text:
-            st.warning(fmt.plain(text), icon=":material/edit_off:")
     if outcome is None:
         if "sweep_run" in st.session_state:
             st.info(texts.STOPPED_BEFORE_ANY)

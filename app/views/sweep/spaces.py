@@ -13,7 +13,9 @@ from typing import Any
 
 import streamlit as st
 
+from app.shared import formats as fmt
 from app.shared import link
+from app.shared.widgets.choices import say
 from app.views.sweep import axes, objectives, texts
 from app.views.sweep.axes import AxisRange, Values
 from engine.scenario import Scenario, ScenarioError
@@ -167,27 +169,25 @@ def shown(names: list[str]) -> PageSpace:
     return space if space.axes else usual(scenario, names)
 
 
-def sync(names: list[str]) -> str | None:
+def sync(names: list[str]) -> bool:
     """Once a run of the page: the address wins over the session, the session repairs the address.
 
-    Returns the sentence to show where the address held something that can't be read or does not exist here.
+    False where the address held something that can't be read or does not exist here, which is said.
     """
     token = st.query_params.get(PARAM, "")
-    message = None
+    wrong = ""
     if token and token != write(shown(names)):
         try:
-            space = read(token)
-        except ScenarioError as error:
-            message = (
-                f"{str(error).rstrip('.')}. Showing {'your' if st.session_state.get('space') else 'the usual'} axes."
-            )
-        else:
-            fits, lost = fitting(space, link.current(), names)
-            if lost:
-                message = texts.LEFT_OUT.format(lost=", ".join(lost[:4]))
+            fits, lost = fitting(read(token), link.current(), names)
+            wrong = texts.LEFT_OUT.format(lost=", ".join(lost[:4])) if lost else ""
             _take(fits)
+        except ScenarioError as error:
+            whose = "your" if st.session_state.get("space") else "the usual"
+            wrong = texts.SHOWING.format(why=fmt.sentence(error), whose=whose)
+    if wrong:
+        say(PARAM, wrong)
     _mirror(names)
-    return message
+    return not wrong
 
 
 def _take(space: PageSpace) -> None:

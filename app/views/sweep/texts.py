@@ -18,6 +18,7 @@ FRONT_TABLE_ALT = "Designs on the front with their objectives and settings"
 EXPORT = "Export the front, CSV"
 EXPORT_HELP = "Every design of the front with its link's token, settings and figures in SI."
 STOPPED_BEFORE_ANY = "Sweep stopped before its first designs were done. Run it again for all of them."
+NOTHING_RUN = "{why} Nothing was run"
 OUT_OF_DATE = ":orange-badge[out of date] Inputs changed. Run again; these results are from before the change."
 STOPPED = "Sweep stopped at {done} designs{why}. What is below covers those; run again for the rest."
 READY = "**{size} designs are ready to be tried**"
@@ -35,6 +36,7 @@ INVERSE_CAPTION = "Along the axes on the left, from the current scenario: fewest
 NOTHING_TO_CHANGE = "Nothing has to change: the scenario meets every limit."
 
 # controls.py
+NOTHING_CHANGED = "{why} Nothing was changed"
 NO_VALUES = "an axis needs at least one value"
 LOG_HELP = "Equal ratios between steps instead of equal distances."
 TIED_HELP = "Values are paired, first with first, instead of combined; each axis has equally many."
@@ -75,6 +77,7 @@ FREE_POWER = (
 )
 SPACE_STEPS = "An axis of this space has {steps} steps; 1 to {most:,} are allowed"
 SPACE_VALUES = "An axis of this space is not a list of 1 to {most:,} values"
+SHOWING = "{why} Showing {whose} axes"
 LEFT_OUT = "Left out of this space, because the system does not have it: {lost}."
 
 # tables.py

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -19,6 +19,8 @@ from engine.traffic import Sla, TrafficError
 from engine.traffic.arrangements import arrangements
 from engine.traffic.plan import DOMAINS
 from engine.traffic.scenario_load import inferences_of
+
+N = TypeVar("N", int, float)
 
 _METRICS = ("p99", "p95", "p50", "mean")
 _BATCHES = tuple(2**i for i in range(11))
@@ -40,8 +42,27 @@ def nice(value: float) -> float:
     return next(m * power for m in (1, 2, 5, 10) if m * power >= value * (1 - 1e-9))
 
 
-def number(label: str, value: float, low: float, high: float, key: str, **more: Any) -> float:
+def number(label: str, value: N, low: N, high: N, key: str, **more: Any) -> N:
+    """A number of the address within limits; a whole one where they are whole."""
     return checked(st.number_input, label, min_value=low, max_value=high, value=value, key=key, **more)
+
+
+def milliseconds(
+    label: str, key: str, usual: float | None, report: Report, place: Any = st, **more: Any
+) -> float | None:
+    """A time typed in ms, set for this network on this system; None where it is empty. [s]"""
+    shown = None if usual is None else float(f"{fmt.MILLISECOND(usual):.6g}")
+    value = checked(
+        place.number_input,
+        f"{label} ({fmt.MILLISECOND.unit})",
+        min_value=1e-6,
+        value=shown,
+        key=key,
+        of=f"{pair(report)}/{shown}",
+        format=whole(key, shown or 0.0),
+        **more,
+    )
+    return None if value is None else fmt.MILLISECOND.si(value)
 
 
 def pair(report: Report) -> str:
@@ -65,25 +86,9 @@ def _usual(report: Report) -> Sla:
 def _agreement(report: Report) -> Sla:
     """The figure that is promised."""
     first, second = st.columns(2)
-    metric = checked(
-        first.selectbox,
-        "SLA",
-        _METRICS,
-        key="sla-of",
-        help=texts.SLA_HELP,
-    )
-    usual = _usual(report)
-    shown = float(f"{fmt.MILLISECOND(usual.seconds):.6g}")
-    limit = checked(
-        second.number_input,
-        f"Limit ({fmt.MILLISECOND.unit})",
-        min_value=1e-6,
-        value=shown,
-        key="sla",
-        of=f"{pair(report)}/{shown}",
-        format=whole("sla", shown),
-    )
-    return Sla(limit / fmt.MILLISECOND.factor, metric)
+    metric = checked(first.selectbox, "SLA", _METRICS, key="sla-of", help=texts.SLA_HELP)
+    usual = _usual(report).seconds
+    return Sla(milliseconds("Limit", "sla", usual, report, second) or usual, metric)
 
 
 def _request(report: Report) -> str:
@@ -111,12 +116,7 @@ def arrivals() -> dict[str, Any]:
     elif kind == "day":
         come["day_s"] = number(texts.DAY_LENGTH, 60.0, 1.0, 86_400.0, "day", help=texts.DAY_LENGTH_HELP)
     elif kind == "trace":
-        file = st.file_uploader(
-            "Arrivals, CSV",
-            type="csv",
-            key="trace",
-            help=texts.ARRIVALS_CSV_HELP,
-        )
+        file = st.file_uploader("Arrivals, CSV", type="csv", key="trace", help=texts.ARRIVALS_CSV_HELP)
         if file is None:
             st.caption(texts.NO_FILE)
             come["arrivals"] = "poisson"
@@ -137,17 +137,7 @@ def _arrangement(report: Report) -> dict[str, Any]:
     name = choose("Queues", offered, "queues", help=" ".join(missing) or None)
     arrangement: dict[str, Any] = {"arrangement": name}
     if name == "pool":
-        arrangement["services"] = int(
-            checked(
-                st.number_input,
-                texts.COPIES,
-                1,
-                4096,
-                4,
-                key="copies",
-                help=texts.COPIES_HELP,
-            )
-        )
+        arrangement["services"] = number(texts.COPIES, 4, 1, 4096, "copies", help=texts.COPIES_HELP)
     elif name == "packets":
         share = number("Packets looked at (%)", 10.0, 0.001, 100.0, "looked", format="%.3f")
         arrangement["packet_share"] = share / 100
@@ -219,11 +209,7 @@ def sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[str
         law["size_cv"] = number("Their variation", 0.5, 0.05, 3.0, "size-cv")
     if batched and not decoder:
         law["buckets"] = checked(
-            st.select_slider,
-            "Size buckets",
-            (1, 2, 4),
-            key="buckets",
-            help=texts.SIZE_BUCKETS_HELP,
+            st.select_slider, "Size buckets", (1, 2, 4), key="buckets", help=texts.SIZE_BUCKETS_HELP
         )
     return law
 
@@ -269,9 +255,9 @@ def site(report: Report, each: float, label: str = texts.DEMAND, key: str = "dem
         mean = number(texts.MEAN_OVER_PEAK, 60.0, 1.0, 100.0, "mean-load")
         headroom = number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
         survives = checked(st.selectbox, "Failures tolerated (one)", DOMAINS, index=2, key="survives")
-        slots = checked(st.number_input, texts.RACK_NODES, 1, 1000, 20, key="slots")
+        slots = number(texts.RACK_NODES, 20, 1, 1000, "slots")
         rack_w = number(texts.RACK_POWER, 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
         listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else str(report.unpriced)
         price = _optional(texts.NODE_PRICE, "node-usd", listed, of)
         idle = _optional(texts.IDLE_POWER, "idle-w", texts.IDLE_POWER_PLACEHOLDER, of, 1e7)
-        return Site(demand or usual, mean / 100, headroom / 100, survives, int(slots), rack_w, price, idle)
+        return Site(demand or usual, mean / 100, headroom / 100, survives, slots, rack_w, price, idle)

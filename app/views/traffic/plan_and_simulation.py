@@ -24,7 +24,6 @@ def plan_table(frame: pd.DataFrame) -> None:
     columns: dict[str, Any] = {
         n: number(format=f"%.{tables.decimals(frame[n].max())}f") for n in frame if frame[n].dtype.kind == "f"
     }
-    columns |= {n: number(format="localized") for n in frame if frame[n].dtype.kind == "i"}
     columns[pinned] = st.column_config.TextColumn(pinned=True, width=parts.wide_enough([pinned, *frame[pinned]]))
     parts.table(frame, texts.NODES_ALT, columns)
 
@@ -44,12 +43,9 @@ def progress(job: SimulationJob) -> None:
     """How far a simulation is, with Cancel beside it."""
     if not job.running:
         st.rerun()
-    now, waits = job.progress, job.said()
-    progress, total = fmt.of(now.done, now.total, "requests"), now.total
-    speed = now.done / now.elapsed_s if now.elapsed_s > 0 else 0.0
-    left = f" · {fmt.seconds((total - now.done) / speed)} left" if speed > 0 else ""
+    done, total = job.done_of_all
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(min(1.0, now.done / total), text=waits or f"{progress} · {fmt.si(speed, 'requests/s')}{left}")
+        st.progress(min(1.0, done / total), text=job.said())
         st.button("Cancel", on_click=job.cancel, key="t.cancel")
 
 

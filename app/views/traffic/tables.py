@@ -150,7 +150,7 @@ def job_said(job: SimulationJob | None, qps: float) -> str:
         return fmt.plain(job.problem)
     if job.cancelled:
         return texts.CANCELLED
-    text = f"Simulated in {fmt.seconds(job.progress.elapsed_s)}."
+    text = f"Simulated in {fmt.seconds(job.seconds)}."
     return text if job.qps == qps else texts.QUICK_DISTRIBUTION.format(text=text)
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.shared import comparison
-from app.shared.cached import chosen
-from engine.choose import question_of
+from app.shared import cached, comparison
+from engine.choose import choose, question_of
 from engine.choose.presets import QUESTIONS
 from engine.scenario import encode
 from tests.app.keys import key_of
@@ -80,13 +79,13 @@ def test_a_question_of_ones_own_takes_six_interactions_or_fewer():
     me.pick("h.latency_s", 7.0, "number_input")
     assert me.steps <= 6
     assert me.question == question_of({"workload": "resnet50", "latency_s": 0.007})
-    assert plain(me.sentence) == chosen(me.question.token).sentence
+    assert plain(me.sentence) == cached.answer(choose, me.question.token).sentence
 
 
 def test_the_link_reruns_itself():
     token = question_of({"workload": "bert-base", "qps": 2000, "latency_s": 0.02, "systems": ["l4", "t4"]}).token
     me = Walker(q=token).open()
-    assert plain(me.sentence) == chosen(token).sentence
+    assert plain(me.sentence) == cached.answer(choose, token).sentence
     assert me.question.token == token
 
 

@@ -12,7 +12,7 @@ from app.shared import formats as fmt
 from app.shared.load import Load, ServingLoad
 from app.shared.widgets.checked import checked, whole
 from app.shared.widgets.choices import choose, switch
-from app.views.traffic.controls import arrivals, nice, number, pair, sizes
+from app.views.traffic.controls import arrivals, milliseconds, nice, number, pair, sizes
 from app.views.traffic.serving import texts
 from engine.cost.report import Report
 from engine.traffic.engines.calendar import ClosedLoop
@@ -61,20 +61,10 @@ def _limits(report: Report) -> tuple[tuple[str, float], ...]:
     """What goodput counts as in time. [s]"""
     limits, opened = [], _usual_limits(report) | _promised()
     for (name, label), place in zip(LIMITS.items(), (*st.columns(2), st), strict=True):
-        shown = float(f"{fmt.MILLISECOND(opened[name]):.6g}") if name in opened else None
-        value = checked(
-            place.number_input,
-            f"{label} ({fmt.MILLISECOND.unit})",
-            min_value=1e-6,
-            value=shown,
-            key=name.removesuffix("_s"),
-            of=f"{pair(report)}/{shown}",
-            format=whole(name.removesuffix("_s"), shown or 0.0),
-            placeholder="no limit",
-            help=texts.LIMIT_HELP,
-        )
-        if value is not None:
-            limits.append((name, fmt.MILLISECOND.si(value)))
+        key, more = name.removesuffix("_s"), {"placeholder": "no limit", "help": texts.LIMIT_HELP}
+        seconds = milliseconds(label, key, opened.get(name), report, place, **more)
+        if seconds is not None:
+            limits.append((name, seconds))
     return tuple(limits)
 
 
@@ -88,14 +78,8 @@ def _offered(report: Report) -> dict[str, Any]:
             texts.OPEN, usual, min(1e-9, usual), 1e9, "qps", of=of, format=whole("qps", usual), help=texts.RATE_HELP
         )
         return {"qps": qps} | arrivals()
-    clients = _count(
-        "Clients",
-        min(report.scenario.batch, _CLIENTS_MOST),
-        _CLIENTS_MOST,
-        "clients",
-        of,
-        help=texts.CLIENTS_HELP,
-    )
+    usual = min(report.scenario.batch, _CLIENTS_MOST)
+    clients = _count("Clients", usual, _CLIENTS_MOST, "clients", of, help=texts.CLIENTS_HELP)
     first, second = st.columns(2)
     with first:
         think = number("Think time (s)", 0.0, 0.0, 86_400.0, "think", help=texts.THINK_HELP)
