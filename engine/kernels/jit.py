@@ -20,6 +20,7 @@ process counts from a random number, so names never meet.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import secrets
@@ -42,7 +43,7 @@ import llvmlite.binding as llvm
 import numba
 from numba.core import caching, cgutils, event, registry, sigutils, types
 from numba.core.bytecode import FunctionIdentity
-from numba.extending import intrinsic, models, overload, register_model
+from numba.extending import intrinsic, lower_builtin, models, overload, register_model, type_callable
 from numba.np import linalg
 
 from engine.kernels.allowance import beat
@@ -109,23 +110,31 @@ class Compilation(NamedTuple):
 
 
 class _Progress(event.Listener):
-    """Which function the compiler is at, since when; those that it calls are part of it."""
+    """Which function the compiler is at, since when; those that it calls are part of it.
+
+    Python's collector of cycles waits meanwhile: it would look again and again at what the compiler builds, a tenth of
+    the time.
+    """
 
     def __init__(self) -> None:
         self.now: tuple[str, float] | None = None
-        self._depth = 0
+        self._depth, self._collects = 0, False
 
     def on_start(self, event: Any) -> None:
         """A function is compiled, by the one thread that holds the compiler, maybe for another one."""
         self._depth += 1
         if self._depth == 1:
             self.now = event.data["dispatcher"].py_func.__module__, time.monotonic()
+            self._collects = gc.isenabled()
+            gc.disable()
 
     def on_end(self, event: Any) -> None:
         """It is machine code, or is none."""
         self._depth -= 1
         if self._depth == 0:
             self.now = None
+            if self._collects:
+                gc.enable()
 
     def compilation(self) -> Compilation | None:
         """What is made machine code now, by whichever thread; None where nothing is."""

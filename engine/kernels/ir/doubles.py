@@ -12,12 +12,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, models, overload, register_model, types
+from engine.kernels.jit import (
+    JIT_ENABLED,
+    cgutils,
+    intrinsic,
+    lower_builtin,
+    models,
+    overload,
+    register_model,
+    type_callable,
+    types,
+)
 
 LANES = 8
 """Doubles of a vector register of AVX-512; narrower targets split it."""
@@ -74,61 +85,18 @@ def _first_of(typingctx: Any, value: Any) -> Any:
     return types.float64(_doubles), codegen
 
 
+def _in_every_lane(builder: Any, value: Any) -> Any:
+    unset = ir.Constant(_VECTOR, ir.Undefined)
+    scalar = builder.insert_element(unset, value, _I32(0))
+    return builder.shuffle_vector(scalar, unset, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))
+
+
 @intrinsic
 def _spread(typingctx: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        unset = ir.Constant(_VECTOR, ir.Undefined)
-        scalar = builder.insert_element(unset, args[0], _I32(0))
-        return builder.shuffle_vector(scalar, unset, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))
+        return _in_every_lane(builder, args[0])
 
     return _doubles(types.float64), codegen
-
-
-def _of_two(emit: Callable[..., Any], result: Any = _doubles) -> Any:
-    """An operation on two vectors: ``emit(builder, a, b)`` is its IR."""
-
-    @intrinsic
-    def operation(typingctx: Any, a: Any, b: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return emit(builder, *args)
-
-        return result(_doubles, _doubles), codegen
-
-    return operation
-
-
-def _arithmetic(name: str) -> Any:
-    """A binary operation of the builder on doubles."""
-    return _of_two(lambda builder, a, b: getattr(builder, name)(a, b))
-
-
-def _picked(sign: str) -> Any:
-    """The second of two where it lies on that side of the first, else the first."""
-    return _of_two(lambda builder, a, b: builder.select(builder.fcmp_ordered(sign, b, a), b, a))
-
-
-def _compared(sign: str) -> Any:
-    """Mask of the lanes where a comparison holds."""
-
-    def emit(builder: Any, a: Any, b: Any) -> Any:
-        return builder.zext(builder.bitcast(builder.fcmp_ordered(sign, a, b), _MASK), _I64)
-
-    return _of_two(emit, types.int64)
-
-
-def _of_one(name: str) -> Any:
-    """An intrinsic function of LLVM on a vector."""
-
-    @intrinsic
-    def operation(typingctx: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            kind = ir.FunctionType(_VECTOR, [_VECTOR])
-            of = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f64")
-            return builder.call(of, args)
-
-        return _doubles(_doubles), codegen
-
-    return operation
 
 
 @intrinsic
@@ -139,46 +107,77 @@ def _chosen(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
     return _doubles(types.int64, _doubles, _doubles), codegen
 
 
-def _plain(of: Any) -> Any:
-    """A function of one as a plain function: numba compiles neither an intrinsic nor a ufunc in its place."""
-
-    def plain(a: Any) -> Any:
-        return of(a)
-
-    return plain
-
-
-def _plain_two(of: Any) -> Any:
-    """The same of a function of two."""
-
-    def plain(a: Any, b: Any) -> Any:
-        return of(a, b)
-
-    return plain
+def _as(kind: Any, context: Any, builder: Any, of: Any, value: Any) -> Any:
+    """A value of type ``of`` as a double, or in every lane, as ``kind`` is. (No call: an instruction or two.)"""
+    if of is _doubles:
+        return value
+    value = context.cast(builder, value, of, types.float64)
+    return _in_every_lane(builder, value) if kind is _doubles else value
 
 
-def _offer(of: Any, of_vectors: Any, of_numbers: Any = None) -> None:
-    """Compiles a function of two for vectors, for a vector beside a number and, where one is given, for numbers."""
+def _offer(of: Any, emit: Callable[..., Any], count: int = 2, result: Any = None, numbers: bool = True) -> None:
+    """Compiles a function of ``count`` doubles, of vectors and, where ``numbers``, of single doubles in its place.
 
-    @overload(of, strict=False)
-    def resolve(a: Any, b: Any) -> Any:
-        if not all(isinstance(kind, _Doubles | types.Number) for kind in (a, b)):
+    ``emit(builder, *values)`` is its IR for either; a number beside vectors is in every lane. It returns ``result``,
+    or what it is given.
+    """
+
+    def kind_of(*kinds: Any) -> Any:
+        """Vectors, single doubles, or neither."""
+        if len(kinds) != count or not all(isinstance(kind, _Doubles | types.Number) for kind in kinds):
             return None
-        if isinstance(a, _Doubles) and isinstance(b, _Doubles):
-            return _plain_two(of_vectors)
-        if isinstance(a, _Doubles):
-            return lambda a, b: of_vectors(a, spread(b))
-        if isinstance(b, _Doubles):
-            return lambda a, b: of_vectors(spread(a), b)
-        return of_numbers
+        return _doubles if _doubles in kinds else types.float64 if numbers else None
+
+    @type_callable(of)
+    def typed(context: Any) -> Any:
+        def of_one(a: Any) -> Any:
+            return kind_of(a) and (result or kind_of(a))
+
+        def of_two(a: Any, b: Any) -> Any:
+            return kind_of(a, b) and (result or kind_of(a, b))
+
+        return of_one if count == 1 else of_two
+
+    def lowered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = kind_of(*signature.args)
+        return emit(builder, *(_as(kind, context, builder, *pair) for pair in zip(signature.args, args, strict=True)))
+
+    for kinds in product((_Doubles, types.Number), repeat=count):
+        if numbers or _Doubles in kinds:
+            lower_builtin(of, *kinds)(lowered)
 
 
-def _offer_one(of: Any, of_vector: Any, of_number: Any) -> None:
-    """The same of a function of one."""
+def _arithmetic(name: str) -> Any:
+    """A binary operation of the builder on doubles."""
+    return lambda builder, a, b: getattr(builder, name)(a, b)
 
-    @overload(of, strict=False)
-    def resolve(a: Any) -> Any:
-        return _plain(of_vector if isinstance(a, _Doubles) else of_number)
+
+def _picked(sign: str) -> Any:
+    """The second of two where it lies on that side of the first, else the first."""
+    return lambda builder, a, b: builder.select(builder.fcmp_ordered(sign, b, a), b, a)
+
+
+def _compared(sign: str) -> Any:
+    """Mask of the lanes where a comparison holds."""
+
+    def emit(builder: Any, a: Any, b: Any) -> Any:
+        holds = builder.fcmp_ordered(sign, a, b)
+        if a.type == _VECTOR:
+            return builder.zext(builder.bitcast(holds, _MASK), _I64)
+        return builder.select(holds, _I64(ALL), _I64(0))
+
+    return emit
+
+
+def _of_one(name: str) -> Any:
+    """An intrinsic function of LLVM."""
+
+    def emit(builder: Any, value: Any) -> Any:
+        suffix = f"v{LANES}f64" if value.type == _VECTOR else "f64"
+        kind = ir.FunctionType(value.type, [value.type])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.{suffix}"), [value])
+
+    return emit
 
 
 def _mask_of(mask: Any) -> int:
@@ -265,15 +264,15 @@ for _of, _name in (
     (operator.mul, "fmul"),
     (operator.truediv, "fdiv"),
 ):
-    _offer(_of, _arithmetic(_name))
-    _offer(getattr(operator, f"i{_of.__name__}"), _arithmetic(_name))
-_offer(larger, _picked(">"), lambda a, b: b if b > a else a)
-_offer(smaller, _picked("<"), lambda a, b: b if b < a else a)
-_offer(above, _compared(">"), lambda a, b: ALL if a > b else 0)
-_offer(at_least, _compared(">="), lambda a, b: ALL if a >= b else 0)
-_offer_one(root, _of_one("sqrt"), np.sqrt)
-_offer_one(rounded_up, _of_one("ceil"), np.ceil)
-_offer_one(rounded_down, _of_one("floor"), np.floor)
+    _offer(_of, _arithmetic(_name), numbers=False)
+    _offer(getattr(operator, f"i{_of.__name__}"), _arithmetic(_name), numbers=False)
+_offer(larger, _picked(">"))
+_offer(smaller, _picked("<"))
+_offer(above, _compared(">"), result=types.int64)
+_offer(at_least, _compared(">="), result=types.int64)
+_offer(root, _of_one("sqrt"), 1)
+_offer(rounded_up, _of_one("ceil"), 1)
+_offer(rounded_down, _of_one("floor"), 1)
 
 
 @overload(alike, strict=False)
