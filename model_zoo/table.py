@@ -7,29 +7,17 @@ its context begins anew there: `model_zoo.ops.seen`. Names and groups stay outsi
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import lru_cache
 
 import numpy as np
 
-from model_zoo.ops import KINDS, Phase
+from model_zoo.ops import KINDS, Op, Phase
 
 CODES: dict[str, int] = {kind: code for code, kind in enumerate(KINDS)}
 SHARDS: tuple[str, ...] = ("none", "n", "g", "k", "elements")
 
-_COUNTS = (
-    "steps",
-    "g",
-    "m",
-    "n",
-    "k",
-    "flops",
-    "weights",
-    "reads",
-    "writes",
-    "state_reads",
-    "state_writes",
-    "gather_rows",
-)
+_COUNTS = tuple(field.name for field in fields(Op) if field.type == "Dim")
 STEPS, G, M, N, K, FLOPS, WEIGHTS, READS, WRITES, STATE_READS, STATE_WRITES, GATHER_ROWS = (4 * i for i in range(12))
 KIND, LAYERS, STORED, SHARD, SEQUENTIAL, QUANTISABLE, ROW_ELEMENTS, CLASS, CAP, ANEW = range(48, 58)
 COLUMNS = 58

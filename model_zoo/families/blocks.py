@@ -68,6 +68,11 @@ class OpFields(TypedDict, total=False):
     attributes: tuple[tuple[str, float], ...]
 
 
+def attributes(**values: float) -> tuple[tuple[str, float], ...]:
+    """Attributes of an operator as it holds them."""
+    return tuple((name, float(value)) for name, value in values.items())
+
+
 def linear(
     name: str,
     rows: Dim,
@@ -217,7 +222,7 @@ def bag(name: str, bags: Dim, lookups: float, table_rows: float, width: float, *
         gather_rows=rows,
         row_elements=float(width),
         shard="elements",
-        attributes=(("lookups", float(lookups)), ("rows", float(table_rows))),
+        attributes=attributes(lookups=lookups, rows=table_rows),
         group=group,
         layers=layers,
     )
@@ -239,6 +244,10 @@ class Block:
         """An operator as it is."""
         self.ops.append(op)
         return op.name
+
+    def op(self, name: str, kind: str, *inputs: str, **fields: Any) -> str:
+        """An operator by its fields."""
+        return self.append(Op(name, kind, **self._fields(inputs, fields)))
 
     def _fields(self, inputs: Sequence[str], fields: Mapping[str, Any]) -> dict[str, Any]:
         own = {"group": self.group, "layers": self.layers, "inputs": tuple(filter(None, inputs))}

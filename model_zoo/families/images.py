@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from model_zoo.families.blocks import ROW, Block
-from model_zoo.ops import Dim, Op, dim
+from model_zoo.families.blocks import ROW, Block, attributes
+from model_zoo.ops import Dim
 from model_zoo.schema import WorkloadError
 
 
@@ -69,39 +69,24 @@ class Net(Block):
         if out.height < 1 or out.width < 1 or out.frames < 1:
             raise WorkloadError(f"layer {name!r}: an input of {x.height} x {x.width} is too small for its kernel")
         window = high * wide * frames[0] * (x.channels // groups)
-        stored = float(window * filters + filters)
-        self.append(
-            Op(
-                name=name,
-                kind="Conv",
-                group=self.group,
-                inputs=_names(x),
-                g=Dim(groups),
-                m=dim(out.pixels, "b"),
-                n=Dim(filters // groups),
-                k=Dim(window),
-                flops=dim(2.0 * out.pixels * window * filters, "b"),
-                stored=stored,
-                weights=Dim(stored),
-                reads=dim(x.elements, "b"),
-                writes=dim(out.elements, "b"),
-                shard="n",
-                attributes=(
-                    ("kernel", math.sqrt(high * wide)),
-                    ("stride", float(stride)),
-                    ("groups", float(groups)),
-                    *([("pad", float(pads[0]))] if high == wide else ()),
-                    ("channels", float(x.channels)),
-                    ("height", float(x.height)),
-                    ("width", float(x.width)),
-                    ("filters", float(filters)),
-                    ("frames", float(x.frames)),
-                    ("kernel_t", float(frames[0])),
-                    ("stride_t", float(frames[1])),
-                    ("normalised", float(normalised)),
-                ),
-            )
+        marks = attributes(
+            kernel=math.sqrt(high * wide),
+            stride=stride,
+            groups=groups,
+            **({"pad": pads[0]} if high == wide else {}),
+            channels=x.channels,
+            height=x.height,
+            width=x.width,
+            filters=filters,
+            frames=x.frames,
+            kernel_t=frames[0],
+            stride_t=frames[1],
+            normalised=normalised,
         )
+        more = {"kind": "Conv", "stored": float(window * filters + filters), "attributes": marks}
+        self.linear(name, window, filters, x.name, rows=ROW * out.pixels, **more)
+        own = {"g": Dim(groups), "n": Dim(filters // groups), "reads": ROW * x.elements}
+        self.ops[-1] = replace(self.ops[-1], **own)
         return self.apply(act, out) if act else out
 
     def apply(self, kind: str, x: Tensor) -> Tensor:
@@ -141,37 +126,17 @@ class Net(Block):
         if out.height < 1 or out.width < 1 or out.frames < 1:
             raise WorkloadError(f"layer {name!r}: an input of {x.height} x {x.width} is too small for its window")
         window = kernel * kernel * frames[0]
-        self.append(
-            Op(
-                name=name,
-                kind=kind,
-                group=self.group,
-                inputs=_names(x),
-                flops=dim(out.elements * window, "b"),
-                reads=dim(x.elements, "b"),
-                writes=dim(out.elements, "b"),
-                shard="elements",
-                attributes=(("kernel", float(kernel)), ("stride", float(stride))),
-            )
-        )
+        work, marks = ROW * (out.elements * window), attributes(kernel=kernel, stride=stride)
+        moved = {"reads": ROW * x.elements, "writes": ROW * out.elements}
+        self.op(name, kind, x.name, flops=work, **moved, shard="elements", attributes=marks)
         return out
 
     def global_pool(self, name: str, x: Tensor) -> Tensor:
         """Average over all pixels of each channel."""
-        out = Tensor(name, x.channels, 1, 1, 1)
-        self.append(
-            Op(
-                name=name,
-                kind="GlobalAveragePool",
-                group=self.group,
-                inputs=_names(x),
-                flops=dim(x.elements, "b"),
-                reads=dim(x.elements, "b"),
-                writes=dim(out.elements, "b"),
-                shard="elements",
-                attributes=(("height", float(x.height)), ("width", float(x.width))),
-            )
-        )
+        out, whole = Tensor(name, x.channels, 1, 1, 1), ROW * x.elements
+        moved = {"reads": whole, "writes": ROW * out.elements, "shard": "elements"}
+        marks = attributes(height=x.height, width=x.width)
+        self.op(name, "GlobalAveragePool", x.name, flops=whole, **moved, attributes=marks)
         return out
 
     def add(self, name: str, x: Tensor, y: Tensor, act: str | None = None) -> Tensor:
@@ -191,16 +156,8 @@ class Net(Block):
 
     def dense(self, name: str, x: Tensor, width: int, *, act: str | None = None, kind: str = "Gemm") -> Tensor:
         """Fully connected layer on the flattened tensor."""
-        attributes = (
-            ("kernel", 1.0),
-            ("stride", 1.0),
-            ("groups", 1.0),
-            ("channels", float(x.elements)),
-            ("height", 1.0),
-            ("width", 1.0),
-            ("filters", float(width)),
-        )
-        marks = attributes if kind == "Conv" else ()
+        shape = {"kernel": 1, "stride": 1, "groups": 1, "channels": x.elements, "height": 1, "width": 1}
+        marks = attributes(**shape, filters=width) if kind == "Conv" else ()
         out = Tensor(self.linear(name, x.elements, width, x.name, kind=kind, attributes=marks), width, 1, 1)
         return self.apply(act, out) if act else out
 
@@ -222,53 +179,21 @@ class Net(Block):
         block = side * side * frames
         out = Tensor(name, filters, x.height * side, x.width * side, x.frames * frames)
         stored = float(x.channels * filters * block + filters)
-        pixels = dim(x.pixels, "b")
-        self.append(
-            Op(
-                name=name,
-                kind="Conv",
-                group=self.group,
-                inputs=_names(x),
-                m=pixels,
-                n=Dim(filters * block),
-                k=Dim(x.channels),
-                flops=pixels * (2.0 * x.channels * filters * block),
-                stored=stored,
-                weights=Dim(stored),
-                reads=dim(x.elements, "b"),
-                writes=dim(out.elements, "b"),
-                shard="n",
-            )
-        )
+        self.linear(name, x.channels, filters * block, x.name, rows=ROW * x.pixels, kind="Conv", stored=stored)
+        self.ops[-1] = replace(self.ops[-1], weights=Dim(stored))
         return out
 
-    def suppress(
-        self, name: str, boxes: int, best: int, *inputs: str, classes: int = 1, values: int = 6, group: str = ""
-    ) -> str:
+    def suppress(self, name: str, boxes: int, best: int, *inputs: str, classes: int = 1, values: int = 6) -> str:
         """Suppression of boxes beside better ones: ten operations a score, `values` each of the best."""
-        op = Op(
-            name=name,
-            kind="NonMaxSuppression",
-            group=group or self.group,
-            inputs=inputs,
-            flops=ROW * (10.0 * boxes * classes),
-            reads=ROW * (boxes * (classes + 4)),
-            writes=ROW * (values * best),
-            quantisable=False,
-            attributes=(("boxes", float(boxes)), ("kept", float(best))),
-        )
-        return self.append(op)
+        scores = {"flops": ROW * (10.0 * boxes * classes), "reads": ROW * (boxes * (classes + 4))}
+        more = {"writes": ROW * (values * best), "quantisable": False, "attributes": attributes(boxes=boxes, kept=best)}
+        return self.op(name, "NonMaxSuppression", *inputs, **scores, **more)
 
     def lrn(self, name: str, x: Tensor, size: int = 5) -> Tensor:
         """Local response normalisation across channels."""
-        marks = (("size", float(size)),)
-        self.each(name, "LRN", x.elements, x.name, operations=size + 5.0, attributes=marks)
+        self.each(name, "LRN", x.elements, x.name, operations=size + 5.0, attributes=attributes(size=size))
         return replace(x, name=name)
 
     def softmax(self, name: str, x: Tensor) -> Tensor:
         """Softmax of the scores."""
         return Tensor(self.each(name, "Softmax", x.elements, x.name, shard="none"), x.channels, 1, 1)
-
-
-def _names(*tensors: Tensor) -> tuple[str, ...]:
-    return tuple(tensor.name for tensor in tensors if tensor.name)

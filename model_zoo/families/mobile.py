@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from model_zoo.families.blocks import attributes
 from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.ops import Op, dim
@@ -117,19 +118,9 @@ def fbnet_detection(params: Params) -> Net:
     side, samples = 14, 4
     cells = proposals * side * side * x.channels
     net.group = "box-head"
-    net.append(
-        Op(
-            name="roi-align",
-            kind="RoiAlign",
-            group=net.group,
-            inputs=(x.name, "rpn-nms"),
-            flops=dim(8.0 * samples * cells, "b"),
-            reads=dim(4.0 * samples * cells, "b"),
-            writes=dim(cells, "b"),
-            shard="elements",
-            attributes=(("regions", float(proposals)), ("side", float(side))),
-        )
-    )
+    moved = {"reads": dim(4.0 * samples * cells, "b"), "writes": dim(cells, "b"), "shard": "elements"}
+    marks = attributes(regions=proposals, side=side)
+    net.op("roi-align", "RoiAlign", x.name, "rpn-nms", flops=dim(8.0 * samples * cells, "b"), **moved, attributes=marks)
     # Regions are a batch of small images: one above the other has the same pixels and, without padding between
     # them, the same work.
     start = len(net.ops)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from model_zoo.families.blocks import ROW, Block
+from model_zoo.families.blocks import ROW, Block, attributes
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import ZERO, Dim, Graph, Linear, Phase, Sum, dim
 
@@ -38,7 +38,7 @@ class Cell(Block):
             steps=self.steps,
             sequential=recurrent,
             state_reads=self.rows * width if recurrent else ZERO,
-            attributes=(("parallel", float(self.parallel)),),
+            attributes=attributes(parallel=self.parallel),
         )
 
     def pointwise(
@@ -120,7 +120,7 @@ def _front(params: Params, width: int) -> tuple[Block, int, tuple[str, ...]]:
         source = block.gather("word-vectors", vocab, width)
     block.group = "convolution"
     for index, (channels, kernel) in enumerate(params.rows("convolutions", 2), 1):
-        marks = (("kernel", float(kernel)), ("stride", 1.0), ("groups", 1.0), ("channels", float(width)))
+        marks = attributes(kernel=kernel, stride=1, groups=1, channels=width)
         name = block.linear(f"conv{index}", width * kernel, channels, source, kind="Conv", attributes=marks)
         block.ops[-1] = replace(block.ops[-1], reads=block.rows * width)
         source, width = block.each(f"{name}-relu", "Relu", channels, name), channels

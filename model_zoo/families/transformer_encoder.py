@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from model_zoo.families.blocks import ROW, Block
+from model_zoo.families.blocks import ROW, Block, attributes
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import ZERO, Dim, Graph, Linear, Op, Phase, dim
 from model_zoo.schema import WorkloadError
@@ -42,22 +42,10 @@ class _Layers(Block):
         self.each("scale", "Mul", scores, "scores", **shared)
         self.each("mask", "Add", scores, "scale", **shared)
         self.each("softmax", "Softmax", scores, "mask", **shared)
-        context = Op(
-            name="context",
-            kind="MatMul",
-            group=self.group,
-            inputs=("softmax", "value-transpose"),
-            layers=self.layers,
-            g=products,
-            m=self.positions,
-            n=Dim(head),
-            k=self.keys,
-            flops=scores * (2.0 * head),
-            reads=scores,
-            writes=self.rows * h,
-            shard="g",
-        )
-        self.move("heads-concat", "Concat", h, self.append(context), **shared)
+        product = {"g": products, "m": self.positions, "n": Dim(head), "k": self.keys, "flops": scores * (2.0 * head)}
+        inputs, moved = ("softmax", "value-transpose"), {"reads": scores, "writes": self.rows * h}
+        context = self.op("context", "MatMul", *inputs, **product, **moved, shard="g")
+        self.move("heads-concat", "Concat", h, context, **shared)
         return self.linear("attention-out", h, h, "heads-concat", shard="k")
 
     def feed_forward(self, ffn: int, source: str) -> str:
@@ -90,9 +78,8 @@ def _patches(block: _Layers, image: int, patch: int) -> str:
     """An image cut into patches by a convolution whose stride is its kernel, a class token and positions added."""
     side, h = image // patch, block.hidden
     once: dict[str, Any] = {"group": "embedding", "layers": 1}
-    marks = {"kernel": patch, "stride": patch, "groups": 1, "channels": 3, "height": image, "width": image}
-    attributes = tuple((name, float(value)) for name, value in marks.items())
-    block.linear("patch", 3 * patch * patch, h, rows=ROW * (side * side), kind="Conv", attributes=attributes, **once)
+    marks = attributes(kernel=patch, stride=patch, groups=1, channels=3, height=image, width=image)
+    block.linear("patch", 3 * patch * patch, h, rows=ROW * (side * side), kind="Conv", attributes=marks, **once)
     block.ops[-1] = replace(block.ops[-1], reads=ROW * (3 * image * image))
     block.move("class-token", "Concat", h, "patch", shard="none", **once)
     learned = float((side * side + 2) * h)

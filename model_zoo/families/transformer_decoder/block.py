@@ -40,8 +40,7 @@ class Block(blocks.Block):
     def cache(self, name: str, width: int, parts: Dim, source: str) -> str:
         """What every token leaves in the cache."""
         written = self.rows * width
-        op = Op(name, "Concat", self.group, (source,), reads=written, state_writes=written, g=parts, shard="g")
-        return self.append(op)
+        return self.op(name, "Concat", source, reads=written, state_writes=written, g=parts, shard="g")
 
     def copies(self, tag: str, count: int) -> list[Op]:
         """The operators as those of `count` layers, names ending in `tag`."""

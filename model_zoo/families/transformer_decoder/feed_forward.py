@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from model_zoo.families.blocks import attributes
 from model_zoo.families.transformer_decoder.block import Block
 from model_zoo.families.transformer_decoder.shape import Layer, Shape
 
@@ -39,11 +40,11 @@ def feed_forward(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     block.rows = rows
     last = _half(shape, block, (entering, "top-k"), width, layer.ffn)
     block.rows = tokens
-    attributes = (("experts", float(shape.experts)), ("top_k", float(shape.top_k)))
+    marks = attributes(experts=shape.experts, top_k=shape.top_k)
     for i, op in enumerate(block.ops[first:], first):
         if op.contraction:  # an expert's matrices each, of which a pass reads those its tokens chose
             own = op.weights.coef
-            block.ops[i] = replace(op, stored=own * shape.experts, weights=rows * own, attributes=attributes)
+            block.ops[i] = replace(op, stored=own * shape.experts, weights=rows * own, attributes=marks)
     joined, parts = [last, "top-k"], shape.top_k
     shared = shape.p.whole("shared_ffn", 0, 1_048_576)
     if inner:

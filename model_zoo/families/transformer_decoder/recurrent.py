@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from model_zoo.families.blocks import attributes
 from model_zoo.families.transformer_decoder.block import Block
 from model_zoo.families.transformer_decoder.shape import Layer, Shape
-from model_zoo.ops import ZERO, Dim, Op, dim
+from model_zoo.ops import ZERO, Dim, dim
 from model_zoo.schema import WorkloadError
 
 WIDE = 2.0  # elements of 16 bits a number of a state takes
@@ -54,27 +55,12 @@ def mixed(shape: Shape, layer: Layer, block: Block, source: str) -> str:
 def _convolved(shape: Shape, layer: Layer, block: Block, source: str, *, bias: bool) -> str:
     """A short causal convolution of every channel by itself, and its activation."""
     *_, channels, taps = _sizes(shape, layer)
-    tokens, attributes = block.rows, {"kernel": taps, "stride": 1, "groups": channels, "channels": channels}
-    op = Op(
-        "conv",
-        "Conv",
-        block.group,
-        (source,),
-        g=Dim(channels),
-        m=tokens,
-        n=Dim(1),
-        k=Dim(taps),
-        flops=tokens * (2.0 * taps * channels),
-        stored=float(channels * (taps + bias)),
-        weights=Dim(channels * (taps + bias)),
-        reads=tokens * channels,
-        writes=tokens * channels,
-        state_reads=dim(channels * taps, "b"),
-        state_writes=dim(channels * taps, "b"),
-        shard="g",
-        attributes=tuple((key, float(value)) for key, value in attributes.items()),
-    )
-    block.append(op)
+    reads, taken = block.rows * channels, dim(channels * taps, "b")
+    product = {"g": Dim(channels), "m": block.rows, "n": Dim(1), "k": Dim(taps), "flops": reads * (2.0 * taps)}
+    stored = float(channels * (taps + bias))
+    own = {"stored": stored, "weights": Dim(stored), "state_reads": taken, "state_writes": taken, "shard": "g"}
+    marks = attributes(kernel=taps, stride=1, groups=channels, channels=channels)
+    block.op("conv", "Conv", source, **product, **own, reads=reads, writes=reads, attributes=marks)
     return block.each("conv-silu", "Silu", channels, "conv", shard="g", parts=Dim(channels))
 
 
