@@ -22,7 +22,7 @@ from engine.devices.common.kv_cache import kv_format
 from engine.devices.common.model_file import model_file
 from engine.devices.cpu import model as M
 from engine.devices.cpu.flags import flags_of
-from engine.devices.cpu.record import StreamView, cpu_of, levels_of, peak, record, sizes_of, threads_of, wide_format
+from engine.devices.cpu.record import cpu_of, levels_of, peak, record, sizes_of, stream_clock, threads_of, wide_format
 from engine.devices.cpu.runtime import RUNTIME
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
@@ -186,7 +186,7 @@ def request(job: Job) -> tuple[tuple[str, str, float], ...]:
     if not job.switches["framework"]:
         return ()
     parsed = job.batch * (raw_features(job) * job.model["feature_overhead"]) / threads_of(job)
-    called = job.model["pass_cycles"] / StreamView(job).clock
+    called = job.model["pass_cycles"] / stream_clock(job)
     items = (("features parsed by the framework", "overhead", parsed), ("framework called", "overhead", called))
     return tuple(item for item in items if item[2])
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -131,201 +130,124 @@ def sizes_of(job: Job) -> tuple[float, float]:
     return weights, tables
 
 
-class StreamView:
-    """What a stream sees, each quantity worked out when first asked for. SI."""
+def _turbo(job: Job, clock: float) -> float:
+    """Clock of as many cores as all streams use, in proportion between one core's and that of all. [1/s]
 
-    def __init__(self, job: Job) -> None:
-        self.job, self.model, self.device, self.cpu = job, job.model, job.device, cpu_of(job.device)
+    Few cores on their widest units have power to spare: their clock ends at the same turbo as any code's.
+    """
+    cpu = cpu_of(job.device)
+    if cpu.turbo is None:
+        return clock
+    rest = 1.0 - smaller(1.0, (threads_of(job) * job.streams - 1.0) / larger(1.0, cpu.cores.si - 1.0))
+    return clock + rest * larger(0.0, cpu.turbo.si - clock)
 
-    @cached_property
-    def levels(self) -> Levels:
-        """The memory hierarchy."""
-        return levels_of(self.device)
 
-    @cached_property
-    def threads(self) -> float:
-        """Cores of the stream. [-]"""
-        return threads_of(self.job)
+def stream_clock(job: Job) -> float:
+    """Clock of a stream's cores outside the widest units. [1/s] An estimate."""
+    return _turbo(job, cpu_of(job.device).clock.si)
 
-    @cached_property
-    def cores(self) -> float:
-        """Cores of the device. [-]"""
-        return self.cpu.cores.si
 
-    def turbo(self, clock: float) -> float:
-        """Clock of as many cores as all streams use, in proportion between one core's and that of all. [1/s]
+def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
+    """What a stream's cores compute in the formats of products and of the rest. [-], [FLOP/s], [FLOP]"""
+    device, model, cpu, threads, clock = job.device, job.model, cpu_of(job.device), threads_of(job), stream_clock(job)
+    single, alone = cpu.flop_per_cycle["fp32"], job.format in WEIGHT_ONLY
 
-        Few cores on their widest units have power to spare: their clock ends at the same turbo as any code's.
-        """
-        if self.cpu.turbo is None:
-            return clock
-        rest = 1.0 - smaller(1.0, (self.threads * self.job.streams - 1.0) / larger(1.0, self.cores - 1.0))
-        return clock + rest * larger(0.0, self.cpu.turbo.si - clock)
+    def share_of_peak(format: str) -> float:
+        usual = clock_of(device, format)
+        return threads / cpu.cores.si * peak(device, format) * (_turbo(job, usual) / usual)
 
-    @cached_property
-    def clock(self) -> float:
-        """Clock outside the widest units. [1/s]"""
-        return self.turbo(self.cpu.clock.si)
-
-    @cached_property
-    def wide(self) -> str:
-        """Format of what may not run in the scenario's one."""
-        return wide_format(self.device, self.job.format)
-
-    @cached_property
-    def low(self) -> str:
-        """The format that products multiply in."""
-        return self.wide if self.job.format in ("binary", *WEIGHT_ONLY) else self.job.format
-
-    @property
-    def packed(self) -> bool:
-        """Whether weights alone are narrow."""
-        return self.job.format in WEIGHT_ONLY
-
-    def share_of_peak(self, format: str) -> float:
-        """The stream's share of a peak. [FLOP/s]"""
-        usual = clock_of(self.device, format)
-        return self.threads / self.cores * peak(self.device, format) * (self.turbo(usual) / usual)
-
-    @cached_property
-    def width(self) -> float:
-        """FP32 operations a core does in a cycle. [FLOP]"""
-        return self.cpu.flop_per_cycle["fp32"].si
-
-    @property
-    def vector_rate(self) -> float:
-        """A vector a cycle: its loads and its store take the ports; never above the units' own peak. [FLOP/s]"""
-        return smaller(self.threads * self.clock * self.width / 4.0, self.share_of_peak(self.wide))
-
-    def width_of(self, format: str) -> float:
-        """FP32 operations a cycle of units as wide as those of a format. [FLOP]
-
-        As the catalog lists both: a what-if of one format leaves the units of the others as they are.
-        """
-        single, listed = self.cpu.flop_per_cycle["fp32"], self.cpu.flop_per_cycle[format]
+    def width(format: str) -> float:
+        """As the catalog lists both: a what-if of one format leaves the units of the others as they are. [FLOP]"""
+        listed = cpu.flop_per_cycle[format]
         return listed.si * (single.catalog_si / listed.catalog_si)
 
-    def efficiency(self, name: str, format: str) -> float:
+    def reached(name: str, format: str) -> float:
         """Share of a format's peak that products, or convolutions, reach at this part's width. [-]"""
-        wider = one_by_one(pow, REFERENCE_WIDTH / self.width_of(format), self.model["width_exponent"])
-        share = self.model["low_share"] if BITS[format] < BITS[self.wide] else 1.0
-        if self.cpu.flop_per_cycle[format].catalog_si > MATRIX * self.cpu.flop_per_cycle["fp32"].catalog_si:
-            share = share * self.model["matrix_share"]
-        return share * smaller(self.model["efficiency_ceiling"], self.model[name] * wider)
+        wider = one_by_one(pow, REFERENCE_WIDTH / width(format), model["width_exponent"])
+        share = model["low_share"] if BITS[format] < BITS[wide] else 1.0
+        if cpu.flop_per_cycle[format].catalog_si > MATRIX * single.catalog_si:
+            share = share * model["matrix_share"]
+        return share * smaller(model["efficiency_ceiling"], model[name] * wider)
 
-    @cached_property
-    def reach(self) -> tuple[float, float]:
-        """Sockets the stream lies on, and sockets there are. [-]"""
-        return reach_of(self.cpu, self.threads)
+    # a vector a cycle: its loads and its store take the ports; never above the units' own peak
+    vector_rate = smaller(threads * clock * single.si / 4.0, share_of_peak(wide))
+    return {
+        "threads": threads,
+        "low_peak": share_of_peak(low),
+        "wide_peak": share_of_peak(wide),
+        "binary_peak": share_of_peak("binary"),
+        "vector_rate": vector_rate,
+        "lanes_rate": vector_rate,
+        "clock": clock,
+        "low_gemm": reached("gemm_efficiency", low),
+        "low_conv": reached("conv_efficiency", low),
+        "wide_gemm": reached("gemm_efficiency", wide),
+        "wide_conv": reached("conv_efficiency", wide),
+        "lanes": single.si / 4.0,
+        "low_lanes": width(low) / 4.0,
+        "wide_lanes": width(wide) / 4.0,
+        "weight_bytes": BITS[job.format if alone else low] / 8,
+        "unpack_cycles": model["unpack_cycles"] if alone else 0.0,
+        "wide_bytes": BITS[wide] / 8,
+        "quantised": float(BITS[low] < BITS[wide]),
+    }
 
-    @property
-    def sharing(self) -> float:
-        """Streams on the sockets this one uses. [-]"""
-        reach, sockets = self.reach
-        return larger(1.0, self.job.streams * reach / sockets)
 
-    @property
-    def core_dram(self) -> float:
-        """Rate at which DRAM streams to one core, its lines in flight over their latency where none is given. [B/s]"""
-        model, listed, lines = self.model, self.cpu.core_bandwidth, self.cpu.misses_in_flight
-        if listed is not None:
-            rate = listed.si
-        else:
-            rate = model["core_bandwidth"] if lines is None else lines.si * M.LINE / self.dram_latency
-        if self.job.switches["cold"]:  # each page first costs a walk and the accesses before the prefetcher follows
-            rate = PAGE / (PAGE / rate + model["cold_page_misses"] * model["dram_latency"])
-        return rate
+def _memory(job: Job) -> dict[str, float]:
+    """What caches and DRAM have for a stream. [B], [B/s], [s]"""
+    model, cpu, levels = job.model, cpu_of(job.device), levels_of(job.device)
+    threads, clock = threads_of(job), stream_clock(job)
+    reach, sockets = reach_of(cpu, threads)
+    sharing = larger(1.0, job.streams * reach / sockets)  # streams on the sockets this one uses
+    bandwidth, latency = levels.dram.bandwidth, levels.dram.latency
+    latency_s = latency.si if latency is not None else model["dram_latency"]
+    all_of_it = bandwidth.si * model["dram_efficiency"] if bandwidth is not None else np.inf
+    all_of_it *= reach / sockets / (1.0 + (1.0 - 1.0 / reach) * (1.0 / model["remote_share"] - 1.0))
+    listed, lines, cold = cpu.core_bandwidth, cpu.misses_in_flight, job.switches["cold"]
+    if listed is not None:
+        rate = listed.si
+    else:  # a core's lines in flight over their latency
+        rate = model["core_bandwidth"] if lines is None else lines.si * M.LINE / latency_s
+    if cold:  # each page first costs a walk and the accesses before the prefetcher follows
+        rate = PAGE / (PAGE / rate + model["cold_page_misses"] * model["dram_latency"])
+    shared = levels.shared * reach / sockets
+    every = _printed(levels.last, "bandwidth") or cpu.cores.si * model["shared_bytes_per_cycle"] * clock
+    each = _printed(levels.own, "bandwidth") or model["private_bytes_per_cycle"] * clock
+    weights, tables = (np.inf, np.inf) if cold else sizes_of(job)  # that compete for the caches
+    return {
+        "dram": all_of_it / sharing,
+        "core_dram": rate,
+        "shared_rate": threads * every / cpu.cores.si,
+        "private_rate": threads * each,
+        "private": threads * levels.private,
+        "shared_share": shared / sharing,
+        "shared": shared,
+        "weights_total": weights,
+        "tables_total": tables,
+        "private_latency": _printed(levels.own, "latency") or model["private_latency"],
+        "shared_latency": _printed(levels.last, "latency") or model["shared_latency"],
+        "dram_latency": latency_s,
+        "misses": model["misses_in_flight"],
+    }
 
-    @property
-    def dram(self) -> float:
-        """What DRAM has for this stream, however many cores draw it. [B/s]"""
-        bandwidth = self.levels.dram.bandwidth
-        reach, sockets = self.reach
-        all_of_it = bandwidth.si * self.model["dram_efficiency"] if bandwidth is not None else np.inf
-        all_of_it *= reach / sockets / (1.0 + (1.0 - 1.0 / reach) * (1.0 / self.model["remote_share"] - 1.0))
-        return all_of_it / self.sharing
 
-    @property
-    def shared(self) -> float:
-        """Last-level cache of the sockets it lies on. [B]"""
-        reach, sockets = self.reach
-        return self.levels.shared * reach / sockets
-
-    @property
-    def shared_rate(self) -> float:
-        """Its share of what that cache delivers. [B/s]"""
-        every = _printed(self.levels.last, "bandwidth")
-        every = every or self.cores * self.model["shared_bytes_per_cycle"] * self.clock
-        return self.threads * every / self.cores
-
-    @property
-    def private_rate(self) -> float:
-        """What the caches of its cores deliver. [B/s]"""
-        each = _printed(self.levels.own, "bandwidth")
-        return self.threads * (each or self.model["private_bytes_per_cycle"] * self.clock)
-
-    @property
-    def dram_latency(self) -> float:
-        """Of a miss. [s]"""
-        latency = self.levels.dram.latency
-        return latency.si if latency is not None else self.model["dram_latency"]
-
-    @property
-    def framework(self) -> bool:
-        """Whether a framework issues the operators."""
-        return self.job.switches["framework"] and self.job.format != "binary"
-
-    def parameters(self, which: int) -> float:
-        """Bytes of weights (0) or tables (1) that compete for the caches; none stays there in a cold run. [B]"""
-        return np.inf if self.job.switches["cold"] else sizes_of(self.job)[which]
+def _calls(job: Job) -> dict[str, float]:
+    """What a framework takes for an operator, and what it fuses. [s], [-]"""
+    model, framework = job.model, job.switches["framework"] and job.format != "binary"
+    fused = ("fit-threads", "fuse", "fuse-requantise", "fuse-gathers", "prune", "preprocess-apart")
+    return {
+        "op_overhead": model["op_overhead"] if framework else 0.0,
+        "op_issue": model["op_cycles"] / stream_clock(job) if framework else 0.0,
+        "window_overhead": model["window_overhead"] if framework else 0.0,
+        "step_overhead": model["step_overhead"] if framework else 0.0,
+        **{name.replace("-", "_"): float(job.switches[name]) for name in fused},
+    }
 
 
 @remembered(lambda job: job.key)
 def record(job: Job) -> list[float]:
     """Flat record of a stream's share of the device, in the order of `cpu.model.R`. [B], [B/s], [FLOP/s], [s]"""
-    view, model = StreamView(job), job.model
-    own = {
-        "threads": view.threads,
-        "low_peak": view.share_of_peak(view.low),
-        "wide_peak": view.share_of_peak(view.wide),
-        "binary_peak": view.share_of_peak("binary"),
-        "vector_rate": view.vector_rate,
-        "lanes_rate": view.vector_rate,
-        "clock": view.clock,
-        "low_gemm": view.efficiency("gemm_efficiency", view.low),
-        "low_conv": view.efficiency("conv_efficiency", view.low),
-        "wide_gemm": view.efficiency("gemm_efficiency", view.wide),
-        "wide_conv": view.efficiency("conv_efficiency", view.wide),
-        "lanes": view.width / 4.0,
-        "low_lanes": view.width_of(view.low) / 4.0,
-        "wide_lanes": view.width_of(view.wide) / 4.0,
-        "dram": view.dram,
-        "core_dram": view.core_dram,
-        "shared_rate": view.shared_rate,
-        "private_rate": view.private_rate,
-        "private": view.threads * view.levels.private,
-        "shared_share": view.shared / view.sharing,
-        "shared": view.shared,
-        "weights_total": view.parameters(0),
-        "tables_total": view.parameters(1),
-        "weight_bytes": BITS[view.job.format if view.packed else view.low] / 8,
-        "unpack_cycles": model["unpack_cycles"] if view.packed else 0.0,
-        "wide_bytes": BITS[view.wide] / 8,
-        "quantised": float(BITS[view.low] < BITS[view.wide]),
-        "private_latency": _printed(view.levels.own, "latency") or model["private_latency"],
-        "shared_latency": _printed(view.levels.last, "latency") or model["shared_latency"],
-        "dram_latency": view.dram_latency,
-        "misses": model["misses_in_flight"],
-        "op_overhead": model["op_overhead"] if view.framework else 0.0,
-        "op_issue": model["op_cycles"] / view.clock if view.framework else 0.0,
-        "window_overhead": model["window_overhead"] if view.framework else 0.0,
-        "step_overhead": model["step_overhead"] if view.framework else 0.0,
-        "fit_threads": float(view.job.switches["fit-threads"]),
-        "fuse": float(view.job.switches["fuse"]),
-        "fuse_requantise": float(view.job.switches["fuse-requantise"]),
-        "fuse_gathers": float(view.job.switches["fuse-gathers"]),
-        "prune": float(view.job.switches["prune"]),
-        "preprocess_apart": float(view.job.switches["preprocess-apart"]),
-    }
-    values = {**model, **own}  # the rest are parameters
+    wide = wide_format(job.device, job.format)
+    low = wide if job.format in ("binary", *WEIGHT_ONLY) else job.format  # that products multiply in
+    values = {**job.model, **_arithmetic(job, low, wide), **_memory(job), **_calls(job)}  # the rest are parameters
     return [values[name] for name in M.R._fields]
