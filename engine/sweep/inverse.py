@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from engine.scenario import Scenario, ScenarioError
-from engine.sweep.goals import Limit
 from engine.sweep.pricing.blocks import price
 from engine.sweep.space import Axis, Space
 from hardware_specs.catalog import Catalog
@@ -92,36 +91,31 @@ def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = No
     figures = dict(zip(names, values, strict=True))
     worst, which = _worst(space, figures, unfit)
     worst = np.where(bad, np.inf, worst)
-    moved = np.zeros([len(axis) for axis in space.axes])
-    far = np.zeros_like(moved)
+    moved = far = np.zeros([len(axis) for axis in space.axes])
     for i, axis in enumerate(space.axes):
-        shape = [1] * len(space.axes)
-        shape[i] = len(axis)
-        distance = _distance(axis, at[i]).reshape(shape)
-        moved, far = moved + (np.arange(len(axis)) != at[i]).reshape(shape), far + distance
+        shape = [len(axis) if a == i else 1 for a in range(len(space.axes))]
+        moved = moved + (np.arange(len(axis)) != at[i]).reshape(shape)
+        far = far + _distance(axis, at[i]).reshape(shape)
     moved, far = moved.reshape(-1), np.round(far.reshape(-1), 9)
     within = np.flatnonzero(worst <= 0)
-    if not len(within):
-        return _missed(space, at, figures, worst, which, moved, far, bad)
-    number = int(within[np.lexsort((within, far[within], moved[within]))[0]])
-    binding, gap = _binding(space, at, number, worst, which)
-    changes = _changes(space, at, number)
-    text = ", ".join(f"{path} {a} -> {b}" for path, (a, b) in changes.items()) or "nothing has to change"
-    stopped = f"; {binding} binds" if binding else ""
-    return _answer(space, number, True, changes, figures, binding, gap, f"{text}{stopped}.")
-
-
-def _answer(
-    space: Space,
-    number: int,
-    met: bool,
-    changes: Any,
-    figures: Mapping[str, np.ndarray],
-    binding: str,
-    gap: float,
-    sentence: str,
-) -> Inverse:
-    shown = {name: float(row[number]) for name, row in figures.items()}
+    met = len(within) > 0
+    able = within if met else np.flatnonzero(~bad)
+    keys = (able, far[able], moved[able]) if met else (able, far[able], moved[able], worst[able])
+    number = int(able[np.lexsort(keys)[0]])
+    changes, shown = _changes(space, at, number), {name: float(row[number]) for name, row in figures.items()}
+    binding = _name(space, int(which[number])) if not met else _binding(space, at, number, worst, which)
+    gap = float(worst[number])
+    if met:
+        text = ", ".join(f"{path} {a} -> {b}" for path, (a, b) in changes.items()) or "nothing has to change"
+        sentence = f"{text}; {binding} binds."
+    elif binding == "fits":
+        sentence = f"Infeasible: none of {space.size:,} designs keeps every limit; nothing that runs fits in memory."
+    else:
+        limit = space.limits[int(which[number])]
+        sentence = (
+            f"Infeasible: none of {space.size:,} designs keeps every limit; the nearest has "
+            f"{limit.figure} = {shown[limit.figure]:.6g} and misses {limit} by {100 * gap:.3g}%."
+        )
     return Inverse(met, space.scenario(number), number, changes, shown, binding, gap, sentence)
 
 
@@ -136,44 +130,14 @@ def _name(space: Space, which: int) -> str:
     return str(space.limits[which]) if which < len(space.limits) else "fits"
 
 
-def _binding(space: Space, at: list[int], number: int, worst: np.ndarray, which: np.ndarray) -> tuple[str, float]:
+def _binding(space: Space, at: list[int], number: int, worst: np.ndarray, which: np.ndarray) -> str:
     """The limit most exceeded one step closer to the start; else that with the least room."""
-    digits = space.digits(number)
     closer = []
-    for axis, (a, d) in enumerate(zip(at, digits, strict=True)):
+    for axis, (a, d) in enumerate(zip(at, space.digits(number), strict=True)):
         if a != d:
-            values = space.axes[axis].values
-            between = range(a, d) if a < d else range(d + 1, a + 1)
             near = _distance(space.axes[axis], a)
+            between = range(a, d) if a < d else range(d + 1, a + 1)
             step = max((v for v in between if near[v] < near[d]), key=lambda v: near[v], default=a)
-            assert len(values) > step
             closer.append(number + (step - d) * space.strides[axis])
     failing = [n for n in closer if worst[n] > 0]
-    pick = max(failing, key=lambda n: worst[n], default=number)
-    return _name(space, int(which[pick])), float(worst[number])
-
-
-def _missed(
-    space: Space,
-    at: list[int],
-    figures: Mapping[str, np.ndarray],
-    worst: np.ndarray,
-    which: np.ndarray,
-    moved: np.ndarray,
-    far: np.ndarray,
-    bad: np.ndarray,
-) -> Inverse:
-    """Nothing on the grid keeps every limit: the design that misses by least, and what it misses."""
-    able = np.flatnonzero(~bad)
-    number = int(able[np.lexsort((able, far[able], moved[able], worst[able]))[0]])
-    name, gap = _name(space, int(which[number])), float(worst[number])
-    if name == "fits":
-        sentence = f"Infeasible: none of {space.size:,} designs keeps every limit; nothing that runs fits in memory."
-    else:
-        limit: Limit = space.limits[int(which[number])]
-        value = float(figures[limit.figure][number])
-        sentence = (
-            f"Infeasible: none of {space.size:,} designs keeps every limit; the nearest has "
-            f"{limit.figure} = {value:.6g} and misses {limit} by {100 * gap:.3g}%."
-        )
-    return _answer(space, number, False, _changes(space, at, number), figures, name, gap, sentence)
+    return _name(space, int(which[max(failing, key=lambda n: worst[n], default=number)]))
