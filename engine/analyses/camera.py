@@ -21,7 +21,7 @@ import numpy as np
 from engine.analyses.tier_search import Goal, Parts
 from engine.cost.assemble import Figures, figures_of, wire_busy, wire_time
 from engine.cost.error_bands import widest
-from engine.cost.power_and_price import device_power
+from engine.cost.power_and_price import monthly
 from engine.cost.report import ErrorBand
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
@@ -42,7 +42,6 @@ from hardware_specs.quantity import Quantity, SpecError
 from hardware_specs.schema import Device, DeviceGroup, LinkUse, System
 
 FIBRE_S_PER_M = 5e-9  # light in glass, one way
-MONTH_S = 365.25 * 86400 / 12
 
 
 @dataclass(frozen=True)
@@ -318,32 +317,14 @@ def _tier_loads(network: CameraNetwork, cuts: Sequence[int], stages: Sequence[fl
 
 
 def _bill(network: CameraNetwork, loads: Sequence[float], sent: Sequence[float]) -> tuple[float | None, float | None]:
-    """What machines that work draw together [W], and what they, their links and their energy cost a month [USD].
-
-    A machine draws what it does idle, and the rest for the share of time that it works. None where a power or the price
-    of a machine is not known. A link that no list prices costs nothing.
-    """
-    camera, costs = network.camera, network.costs
-    watts, price = 0.0, 0.0
+    """What machines that work draw together [W], and what they, their links and their energy cost a month [USD]."""
+    camera, machines = network.camera, []
     for tier, device, load in zip(network.tiers, network.bound.devices, loads, strict=True):
-        if not load:
-            continue
-        count = camera.cameras if tier.machines is None else tier.machines
-        full, idle = device_power(device, network.bound.workload.family)[0], device.power.idle
-        floor_w = idle.si if idle is not None else full
-        if full is None or floor_w is None:
-            watts = None
-        elif watts is not None:
-            share = min(1.0, load * camera.cameras * camera.frames_per_s / count)
-            watts += count * (floor_w + (full - floor_w) * share)
-        price = None if price is None or device.price is None else price + count * device.price.si
-    for wire, size in zip(split_wires(network.bound), sent, strict=True):
-        if price is not None and size and wire.link.price is not None:
-            price += wire.link.price.si
-    if price is None or watts is None:
-        return watts, None
-    energy = watts * costs.pue * MONTH_S / 3.6e6 * costs.energy_usd_per_kwh
-    return watts, price / (12.0 * costs.years) + energy
+        if load:
+            count = camera.cameras if tier.machines is None else tier.machines
+            machines.append((device, count, min(1.0, load * camera.cameras * camera.frames_per_s / count)))
+    links = [wire.link for wire, size in zip(split_wires(network.bound), sent, strict=True) if size]
+    return monthly(machines, links, network.bound.workload.family, network.costs)
 
 
 def _band(network: CameraNetwork, used: Sequence[int], cuts: Sequence[int]) -> ErrorBand:

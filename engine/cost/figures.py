@@ -16,7 +16,7 @@ from engine.devices.common.counts import Group
 from engine.kernels.jit import inlined, kernel
 
 _HALVINGS = 40  # of the clock's range
-_YEAR_S = 365.25 * 86400.0
+YEAR_S = 365.25 * 86400.0
 J_PER_KWH = 3.6e6
 
 
@@ -352,5 +352,5 @@ def money_figures(rows, n, where):
         out[layout.ENERGY, p] = watts / rate if rate != 0.0 else np.nan
         out[layout.PER_WATT, p] = rate / watts if watts != 0.0 else np.nan
         out[layout.PER_USD, p] = rate / price if price != 0.0 else np.nan
-        each = price / (glob[layout.YEARS, p] * _YEAR_S * made) + watts * pue * kwh / J_PER_KWH / made
+        each = price / (glob[layout.YEARS, p] * YEAR_S * made) + watts * pue * kwh / J_PER_KWH / made
         out[layout.PER_MILLION, p] = each * 1e6

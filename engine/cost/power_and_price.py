@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from engine.cost.figures import J_PER_KWH, YEAR_S
 from engine.devices import family
 from engine.devices.common.column import larger
 from engine.devices.common.contract import NO_GOVERNOR, Governor
 from engine.plan.plan import model_of
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, own_model
+from engine.scenario import Costs
 from engine.scenario.overrides import unstated
-from hardware_specs.schema import Device
+from hardware_specs.schema import Device, Link
 
+MONTH_S = YEAR_S / 12
 PER_HOST = 8.0
 """Devices that a host carries where nothing says it: the slots of common servers and the boards of eight. Assumed."""
 
@@ -67,11 +70,11 @@ def unpowered(bound: Bound, paths: Iterable[str]) -> list[str]:
     ]
 
 
-def draw(bound: Bound, plan: Plan) -> Account:
-    """Power of the devices in use at most, and whatever the work; of a governor and a host that count; why, no price.
+def account(bound: Bound, plan: Plan) -> Account:
+    """Power of the devices in use at most, and whatever the work; of a governor and a host that count; price; why.
 
-    Switch and chassis count where the system lists them, the host where the system says so. An upper bound, and the
-    same number twice, but for devices whose power follows from their work.
+    Switch and chassis count where the system lists them, the host where the system says so. The power is an upper
+    bound, and the same number twice, but for devices whose power follows from their work. Estimates.
     """
     notes: list[tuple[str, str]] = []
     extra = bound.system.extra_power
@@ -105,7 +108,8 @@ def draw(bound: Bound, plan: Plan) -> Account:
     ):
         if paths:
             notes.append((f"{told}: {_few(paths)}", "assumed"))
-    return Account(power, idle, None, tuple(notes), host, governor, governed, cap, least)
+    price, bought = purchase(bound, plan)
+    return Account(power, idle, price, (*notes, *bought), host, governor, governed, cap, least)
 
 
 def counts_host(bound: Bound) -> bool:
@@ -259,7 +263,25 @@ def contents(bound: Bound, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]
     return (*devices, *priced, *chassis), tuple(name for name, usd, *_ in beside if usd is None)
 
 
-def account(bound: Bound, plan: Plan) -> Account:
-    """Power and price of the devices in use; limits of boards make the power an upper bound. Estimates."""
-    drawn, (price, bought) = draw(bound, plan), purchase(bound, plan)
-    return replace(drawn, price_usd=price, notes=(*drawn.notes, *bought))
+def monthly(
+    machines: Iterable[tuple[Device, float, float]], links: Iterable[Link], network: str, costs: Costs
+) -> tuple[float | None, float | None]:
+    """What machines draw together [W], and what they, their links and their energy cost a month [USD]. Estimates.
+
+    ``machines``: a device, how many there are, and the share of time that each works. One draws what it does idle, and
+    the rest for that share. None where a power or the price of a machine is not known. A link that no list prices costs
+    nothing. ``network``: as `device_power` has it.
+    """
+    watts: float | None = 0.0
+    price: float | None = 0.0
+    for device, count, share in machines:
+        full, idle = device_power(device, network)[0], device.power.idle
+        floor_w = idle.si if idle is not None else full
+        known = watts is not None and full is not None and floor_w is not None
+        watts = watts + count * (floor_w + (full - floor_w) * share) if known else None
+        price = None if price is None or device.price is None else price + count * device.price.si
+    if price is None or watts is None:
+        return watts, None
+    price = sum((link.price.si for link in links if link.price is not None), price)
+    energy = watts * costs.pue * MONTH_S / J_PER_KWH * costs.energy_usd_per_kwh
+    return watts, price / (12.0 * costs.years) + energy

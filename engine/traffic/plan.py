@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.cost.figures import J_PER_KWH, YEAR_S
 from engine.traffic.service import TrafficError, positive, whole
 
 FailureDomain = str
 DOMAINS = ("none", "card", "node", "domain", "rack")
-_YEAR = 365.25 * 86_400.0
-_JOULES_PER_KWH = 3.6e6
 _MILLION = 1e6
 _DEMAND_MOST = 1e12  # [1/s]
 
@@ -186,7 +185,7 @@ def capacity_plan(
     watts = nodes * (node.idle_w + (node.busy_w - node.idle_w) * use) * site.pue
     mean_w = float(watts.mean())
     capex = None if node.capex_usd is None else nodes * node.capex_usd + racks * site.rack_usd
-    energy = mean_w * _YEAR / _JOULES_PER_KWH * site.usd_per_kwh
+    energy = mean_w * YEAR_S / J_PER_KWH * site.usd_per_kwh
     yearly = None if capex is None else capex / site.years + energy
     answers = demand.mean * node.inferences
     joules = mean_w / answers
@@ -205,7 +204,7 @@ def capacity_plan(
         capex_usd=capex,
         energy_usd_per_year=energy,
         usd_per_year=yearly,
-        usd_per_million=None if yearly is None else yearly / (answers * _YEAR) * _MILLION,
+        usd_per_million=None if yearly is None else yearly / (answers * YEAR_S) * _MILLION,
         energy_j_per_inference=joules,
         inferences_per_joule=1.0 / joules,
         message=(

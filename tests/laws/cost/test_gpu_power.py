@@ -6,7 +6,7 @@ import pytest
 
 from engine import default_scenario, evaluate
 from engine.cost.best_plan import make_plan
-from engine.cost.power_and_price import draw
+from engine.cost.power_and_price import account
 from engine.evaluate import bind
 from hardware_specs import default_catalog
 from tests.each import each
@@ -29,7 +29,7 @@ def test_power_grows_with_the_work_up_to_the_limit(system: str) -> None:
     for batch in (1, 64):
         scenario = default_scenario(system, "llama3.1-8b", batch=batch, inputs=512, outputs=64)
         bound = bind(scenario)
-        drawn = draw(bound, make_plan(bound))
+        drawn = account(bound, make_plan(bound))
         limit, idle = drawn.limit_w, drawn.idle_w
         report = evaluate(scenario)
         watts[batch], joules[batch] = report.power_w, report.energy_per_output_token_j
@@ -54,7 +54,7 @@ def test_counted_energy_is_what_is_drawn_beside_the_rest() -> None:
         scenario = default_scenario("h100-sxm", "llama3.1-8b", batch=8, devices=devices,
                                     scheme="tensor" if devices > 1 else "single")  # fmt: skip
         bound, report = bind(scenario), evaluate(scenario)
-        idle = draw(bound, make_plan(bound)).idle_w
+        idle = account(bound, make_plan(bound)).idle_w
         interval = 8 * scenario.outputs / report.throughput_per_s
         links = report.power_w - idle - sum(report.energy.values()) / interval
         assert links == pytest.approx(0.0, abs=1e-6) if devices == 1 else 0.0 < links < 0.1 * report.power_w
