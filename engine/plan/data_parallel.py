@@ -7,6 +7,8 @@ their card apart (document 000, section VI-B), and video is decoded while cards 
 
 from __future__ import annotations
 
+from functools import partial
+
 from engine.plan.plan import (
     Hop,
     HostLink,
@@ -16,14 +18,11 @@ from engine.plan.plan import (
     compiled_length,
     entering_bytes,
     every_op,
-    from_network,
     host_hops,
-    host_memory,
     leaving_bytes,
     model_of,
     overlaps,
     switches_of,
-    through_switch,
     tiled,
 )
 from engine.resolve.bind import Bound, Wire
@@ -72,7 +71,7 @@ def data_parallel(bound: Bound, ways: int = 1) -> Plan | None:
     that share every operator; streams share them.
     """
     s, graph = bound.scenario, bound.graph
-    network, host, card = bound.wire("network"), bound.wire("host"), bound.wire("peer")
+    host, card = bound.wire("host"), bound.wire("peer")
     wired = bound.system.topology == "switch" and host is not None and card is not None
     parts = _parts(bound) if len(graph.phases) == 1 else [("device", list(graph.phases[0].ops))]
     if host is None or (not wired and len(parts) == 1) or (len(graph.phases) > 1 and not wired):
@@ -88,7 +87,7 @@ def data_parallel(bound: Bound, ways: int = 1) -> Plan | None:
         many, wire = (ways, card) if ways > 1 and where == "device" else (1, None)
         stages.append(Stage(name, bound.device, many, names, s.precision, wire, copies))
     if wired and card is not None:
-        hops = _wired(bound, parts, network, host, card, ways)
+        hops = _wired(bound, parts, host, card, ways)
     else:
         hops = _direct(bound, parts, host)
     nets = sum(where == "device" for where, _ in parts)
@@ -104,35 +103,27 @@ def _notes(bound: Bound) -> tuple[str, ...]:
     return (f"Sentences of {own:g} tokens on average are padded to {length:.3g}: {own / length:.0%} of that is text.",)
 
 
-def _wired(
-    bound: Bound, parts: list[tuple[str, list[Op]]], network: Wire | None, host: Wire, card: Wire, shared: int
-) -> tuple[Hop, ...]:
+def _wired(bound: Bound, parts: list[tuple[str, list[Op]]], host: Wire, card: Wire, shared: int) -> tuple[Hop, ...]:
     """Messages over network, the host's memory and link, and the links of the ``shared`` cards of a request.
 
     Each of them takes all that comes in, and sends its part of what leaves.
     """
-    memory = host_memory(bound)
-    ways = HostLink(host, card, memory, bound.scenario.devices, model_of(bound).get("transfer_command", 0.0))
+    wires = HostLink(bound, host, card)
+    through = partial(wires.through, count=1.0 * shared, spread=shared)
     arriving, sent = _entering(bound, parts)
-    leaving = leaving_bytes(bound)
-    hops: list[Hop] = []
-    if network is not None:
-        hops += from_network("request from the network", network, memory, arriving, "in", 0)
+    leaving, last = leaving_bytes(bound), len(parts)
+    hops = list(wires.over_network("request from the network", arriving, "in", 0))
     if parts[0][0] != "host":
-        hops += through_switch("input", ways, shared * sent, "in", 0, count=1.0 * shared, spread=shared)
-    for at in range(1, len(parts)):
+        hops += through("input", shared * sent, "in", 0)
+    for at in range(1, last):
         (left, before), (right, after) = parts[at - 1], parts[at]
         if "host" in (left, right):
             way = "in" if left == "host" else "out"
             size = _crossing(bound, before, after) * (shared if left == "host" else 1)
-            name, count = f"after {before[-1].name}", 1.0 * shared
-            hops += through_switch(name, ways, size, way, at, count=count, spread=shared)
-    last = len(parts)
+            hops += through(f"after {before[-1].name}", size, way, at)
     if parts[-1][0] != "host":
-        hops += through_switch("output", ways, leaving, "out", last, count=1.0 * shared, spread=shared)
-    if network is not None:
-        hops += from_network("answer to the network", network, memory, leaving, "out", last)
-    return tuple(hops)
+        hops += through("output", leaving, "out", last)
+    return (*hops, *wires.over_network("answer to the network", leaving, "out", last))
 
 
 def _direct(bound: Bound, parts: list[tuple[str, list[Op]]], host: Wire) -> tuple[Hop, ...]:

@@ -9,7 +9,7 @@ their rates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.devices.common.contract import Unsupported
 from engine.plan.host_tables import TableSplit, divide, ops_of, staged
@@ -20,12 +20,9 @@ from engine.plan.plan import (
     Plan,
     Stage,
     every_op,
-    from_network,
     host_hops,
-    host_memory,
     model_of,
     switches_of,
-    through_switch,
     tiled,
 )
 from engine.resolve.bind import Bound, Wire
@@ -87,51 +84,26 @@ def traffic(bound: Bound, split: TableSplit | None = None) -> Traffic:
     )
 
 
-def _hops(bound: Bound, moved: Traffic, command: float, stages_before: int) -> tuple[Hop, ...]:
-    """Messages of a request over network, the host's memory and links, x16 and x4; lookups are ``done`` stages."""
-    cards = bound.scenario.devices
-    network, host, card, memory = bound.wire("network"), bound.wire("host"), bound.wire("peer"), host_memory(bound)
-    assert host is not None, bound.system.id
-    assert card is not None, bound.system.id
-    hops: list[Hop] = []
-    ways = HostLink(host, card, memory, cards, command)
-
-    def through(name: str, size: float, count: float, spread: int, way: str, after: int) -> None:
-        hops.extend(through_switch(name, ways, size, way, after, count=count, spread=spread))
-
-    if network is not None:
-        hops += from_network("request from the network", network, memory, moved.arriving, "in", 0)
+def _hops(bound: Bound, moved: Traffic, host: Wire, card: Wire, before: int) -> tuple[Hop, ...]:
+    """Messages of a request over network, the host's memory and links, x16 and x4; ``before`` the dense stage."""
+    wires, cards = HostLink(bound, host, card), bound.scenario.devices
+    hops = list(wires.over_network("request from the network", moved.arriving, "in", 0))
     if moved.pooled:
-        through("indices", moved.indices, moved.commands, cards, "in", 0)
-    through("dense features", moved.features, 1.0, 1, "in", 0)
+        hops += wires.through("indices", moved.indices, "in", 0, count=moved.commands, spread=cards)
+    hops += wires.through("dense features", moved.features, "in", 0)
     if moved.from_host:
-        through("rows pooled on the host", moved.from_host, moved.host_returns, 1, "in", stages_before)
+        hops += wires.through("rows pooled on the host", moved.from_host, "in", before, count=moved.host_returns)
     if cards > 1 and moved.pooled and switches_of(bound).get("peer-to-peer", True):
         away = moved.pooled * (cards - 1) / cards
         count = max(1.0, moved.returns * (cards - 1) / cards)
-        hops.append(
-            Hop(
-                "pooled embeddings",
-                card,
-                away / count,
-                count,
-                alike=cards,
-                hidden=1.0,
-                way="out",
-                after=stages_before,
-                shares=True,
-            )
-        )
-        hops.append(
-            Hop("pooled embeddings", card, away / count, count, alike=cards, command_s=command, after=stages_before)
-        )
+        pooled = Hop("pooled embeddings", card, away / count, count, alike=cards, after=before)
+        hops += [replace(pooled, hidden=1.0, way="out", shares=True), replace(pooled, command_s=wires.command)]
     elif cards > 1 and moved.pooled:
-        through("pooled embeddings to the host", moved.pooled, moved.returns, cards, "out", stages_before)
-        through("pooled embeddings from the host", moved.pooled, moved.returns, 1, "in", stages_before)
-    through("result", moved.output, 1.0, 1, "out", stages_before + 1)
-    if network is not None:
-        hops += from_network("answer to the network", network, memory, moved.output, "out", stages_before + 1)
-    return tuple(hops)
+        back, count = "pooled embeddings from the host", moved.returns
+        hops += wires.through("pooled embeddings to the host", moved.pooled, "out", before, count=count, spread=cards)
+        hops += wires.through(back, moved.pooled, "in", before, count=count)
+    hops += wires.through("result", moved.output, "out", before + 1)
+    return (*hops, *wires.over_network("answer to the network", moved.output, "out", before + 1))
 
 
 def _gathers(bound: Bound, dense: list[Op], wire: Wire, after: int) -> tuple[Hop, ...]:
@@ -167,11 +139,11 @@ def shard_tables(bound: Bound) -> Plan:
     )
     split = divide(bound, (first, second))
     stages = (first, second) if split is None else staged(split, first, second)
-    card, stages_before = bound.wire("peer") or bound.wire("switch"), len(stages) - 1
-    if card is None or bound.wire("host") is None:
+    host, card, stages_before = bound.wire("host"), bound.wire("peer") or bound.wire("switch"), len(stages) - 1
+    if card is None or host is None:
         hops = host_hops(bound, 2)
     else:
-        hops = _hops(bound, traffic(bound, split), model_of(bound).get("transfer_command", 0.0), stages_before)
+        hops = _hops(bound, traffic(bound, split), host, card, stages_before)
     if sharded and card is not None:
         hops += _gathers(bound, [op for op in ops if op.name not in sparse], card, stages_before)
     knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()

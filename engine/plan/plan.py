@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from engine.devices import family
 from engine.devices.common.column import exceeds, larger, smaller
@@ -202,75 +203,64 @@ def terms(wire: Wire) -> tuple[float, float]:
     return start + wire.hops * wire.link.latency.si, wire.link.usable
 
 
-@lru_cache(maxsize=64)
-def _nothing() -> Quantity:
-    return Quantity(value="0 s", basis="assumed", note="its bandwidth is all that is counted")
+_NOTHING = Quantity(value="0 s", basis="assumed", note="its bandwidth is all that is counted")
 
 
-def host_memory(bound: Bound) -> Wire | None:
+def _wire(id: str, name: str, summary: str, bandwidth: Quantity) -> Wire:
+    """What stands for a wire that no file describes: its bandwidth is all that is counted."""
+    made: dict[str, Any] = {"sources": {}, "payload": None, "per_transfer": None, "latency": _NOTHING}
+    return Wire(Link.model_construct(id=id, name=name, summary=summary, bandwidth=bandwidth, **made), id, 1)
+
+
+def _host_memory(bound: Bound) -> Wire | None:
     """The host's DRAM as a wire that everything crosses which comes to it or leaves it; None where it has none."""
     memories = [m for m in bound.host.memory if m.role == "offchip" and m.bandwidth is not None] if bound.host else []
-    if not memories:
+    if not memories or memories[0].bandwidth is None:
         return None
-    link = Link.model_construct(
-        id="host-memory",
-        name="Host DRAM",
-        summary="Memory of the host.",
-        sources={},
-        bandwidth=memories[0].bandwidth,
-        payload=None,
-        latency=_nothing(),
-        per_transfer=None,
-    )
-    return Wire(link, "memory", 1)
+    return _wire("memory", "Host DRAM", "Memory of the host.", memories[0].bandwidth)
 
 
-def from_network(name: str, network: Wire, memory: Wire | None, size: float, way: str, after: int) -> tuple[Hop, ...]:
-    """`size` bytes over the network, which the host's memory takes or gives meanwhile."""
-    if memory is None:
-        return (Hop(name, network, size, 1.0, way=way, after=after),)
-    start, rate = terms(network)
-    slow = exceeds(size / memory.link.usable, start + size / rate)
-    return (
-        Hop(name, network, size, 1.0, hidden=slow, way=way, after=after),
-        Hop(name, memory, size, 1.0, hidden=1.0 - slow, after=after),
-    )
-
-
-@dataclass(frozen=True)
 class HostLink:
-    """The wires between a host's memory and its cards, and what the host takes to command a transfer [s]."""
+    """The wires between network, a host's memory and its cards, and what the host takes to command a transfer [s]."""
 
-    host: Wire
-    card: Wire
-    memory: Wire | None
-    cards: int
-    command: float
+    def __init__(self, bound: Bound, host: Wire, card: Wire) -> None:
+        self.network, self.memory, self.host, self.card = bound.wire("network"), _host_memory(bound), host, card
+        self.cards, self.command = bound.scenario.devices, model_of(bound).get("transfer_command", 0.0)
 
+    def over_network(self, name: str, size: float, way: str, after: int) -> tuple[Hop, ...]:
+        """`size` bytes over the network, if there is one, which the host's memory takes or gives meanwhile."""
+        if self.network is None:
+            return ()
+        whole = Hop(name, self.network, size, 1.0, way=way, after=after)
+        if self.memory is None:
+            return (whole,)
+        start, rate = terms(self.network)
+        slow = exceeds(size / self.memory.link.usable, start + size / rate)
+        return replace(whole, hidden=slow), Hop(name, self.memory, size, 1.0, hidden=1.0 - slow, after=after)
 
-def through_switch(
-    name: str, ways: HostLink, size: float, way: str, after: int, *, count: float = 1.0, spread: int = 1
-) -> tuple[Hop, ...]:
-    """`size` bytes in `count` messages between the host and `spread` of the cards; the slowest part is waited for.
+    def through(
+        self, name: str, size: float, way: str, after: int, *, count: float = 1.0, spread: int = 1
+    ) -> tuple[Hop, ...]:
+        """`size` bytes in `count` messages between host and `spread` of the cards; the slowest part is waited for.
 
-    The host gives a command for each message, its link and its memory carry all of them; each card's link carries its
-    part. What each takes is what it is charged, so that no faster link makes a request wait for a slower one.
-    """
-    each, command = size / count, ways.command
-    (far_s, far), (near_s, near) = terms(ways.host), terms(ways.card)
-    host = count * (command + far_s + each / far)
-    card = count / spread * (command + near_s + each / near)
-    quick, slow = exceeds(card, host), 0.0
-    memory: tuple[Hop, ...] = ()
-    if ways.memory is not None:
-        slow = exceeds(size / ways.memory.link.usable, larger(host, card))
-        memory = (Hop(name, ways.memory, size, 1.0, hidden=1.0 - slow, after=after),)
-    whole = Hop(name, ways.host, each, count, way=way, command_s=command, after=after)
-    return (
-        replace(whole, hidden=larger(quick, slow)),
-        replace(whole, wire=ways.card, alike=ways.cards, hidden=larger(1.0 - quick, slow), shares=spread > 1),
-        *memory,
-    )
+        The host gives a command for each message, its link and its memory carry all of them; each card's link carries
+        its part. What each takes is what it is charged, so that no faster link makes a request wait for a slower one.
+        """
+        each, command = size / count, self.command
+        (far_s, far), (near_s, near) = terms(self.host), terms(self.card)
+        host = count * (command + far_s + each / far)
+        card = count / spread * (command + near_s + each / near)
+        quick, slow = exceeds(card, host), 0.0
+        memory: tuple[Hop, ...] = ()
+        if self.memory is not None:
+            slow = exceeds(size / self.memory.link.usable, larger(host, card))
+            memory = (Hop(name, self.memory, size, 1.0, hidden=1.0 - slow, after=after),)
+        whole = Hop(name, self.host, each, count, way=way, command_s=command, after=after)
+        return (
+            replace(whole, hidden=larger(quick, slow)),
+            replace(whole, wire=self.card, alike=self.cards, hidden=larger(1.0 - quick, slow), shares=spread > 1),
+            *memory,
+        )
 
 
 def leaving(op: Op, batch: float, length: float) -> float:
@@ -288,17 +278,7 @@ def crossing_bytes(op: Op, format: str, batch: float, length: float) -> float:
 def _path() -> Wire:
     """What stands for the wires of a way whose time alone is known."""
     rate = Quantity(value="1 TB/s", basis="assumed", note="nothing but time is counted")
-    link = Link.model_construct(
-        id="path",
-        name="Network path",
-        summary="A request's way to its device and back.",
-        sources={},
-        bandwidth=rate,
-        payload=None,
-        latency=_nothing(),
-        per_transfer=None,
-    )
-    return Wire(link, "path", 1)
+    return _wire("path", "Network path", "A request's way to its device and back.", rate)
 
 
 def path_hops(bound: Bound) -> tuple[Hop, ...]:
