@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from engine.choose.question import LOAD, Question
-from engine.cost.assemble import Schedule, assemble
+from engine.cost.assemble import Figures, Schedule, assemble
 from engine.cost.best_plan import make_plan
 from engine.cost.continuous import Continuous, continuous, first_alone
 from engine.devices.common.contract import Unsupported
@@ -97,7 +97,7 @@ class Served:
 
 def served(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> Iterator[Served | Refusal]:
     """What an arrangement serves along its batch, until it does not fit, is too slow or gains nothing."""
-    alone: Schedule | None = None
+    alone: Figures | None = None
     last = 0.0
     start = start.with_(limits=question.limits)
     for batch in (question.batch,) if question.batch else _BATCHES:

@@ -226,6 +226,13 @@ def figures_of(bound: Bound, plan: Plan) -> Figures:
     return Figures(*_figures(design, 1, runs_of(design)))
 
 
+def figures_where_it_fits(bound: Bound, plan: Plan) -> Figures | None:
+    """The same; None where a memory of its devices lacks room for what it must hold."""
+    design = Design(bound, plan)
+    runs = runs_of(design)
+    return None if _lacks_room(design, runs, 1)[0] else Figures(*_figures(design, 1, runs))
+
+
 def _figures(design: Design, n: int, runs: Sequence[tuple[int, int]], costs: Sequence[PhaseRun] = ()) -> Any:
     """The layout of a design and its rows, a column each of ``n`` designs."""
     layout = layout_of(design, runs)
@@ -250,13 +257,17 @@ def paces(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]
     try:
         runs = runs_of(design)
         layout, rows = _figures(design, n, runs)
-        needs = np.array([np.broadcast_to(np.ravel(x), n) for x in arrays_of(demands(design, runs)[0])])
+        lacks = _lacks_room(design, runs, n).tolist()
     except NotAlike:
         return [pace for plan in plans for pace in paces(bound, [plan])]
-    needs = needs.reshape(-1, 2, n)
-    lacks = np.any(~(needs[:, 0] <= needs[:, 1]), axis=0).tolist()
     interval, latency = rows[layout.where.metrics + number.INTERVAL], rows[layout.where.metrics + number.LATENCY]
-    return [(lacks[i], float(interval[i]), float(latency[i])) for i in range(n)]
+    return list(zip(lacks, interval.tolist(), latency.tolist(), strict=True))
+
+
+def _lacks_room(design: Design, runs: Sequence[tuple[int, int]], n: int) -> np.ndarray:
+    """Whether a memory lacks room for what it must hold, of each of ``n`` designs."""
+    needs = np.array([np.broadcast_to(np.ravel(x), n) for x in arrays_of(demands(design, runs)[0])]).reshape(-1, 2, n)
+    return np.any(~(needs[:, 0] <= needs[:, 1]), axis=0)
 
 
 def tiles_as_columns(plans: Sequence[Plan], shape: tuple[int, ...]) -> Plan:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby
 
-from engine.cost.assemble import Figures, Schedule, assemble, figures_of, paces
+from engine.cost.assemble import Figures, Schedule, assemble, figures_where_it_fits, paces
 from engine.devices.common.contract import Unsupported
 from engine.plan.parallel import shared_otherwise
 from engine.plan.plan import Plan
@@ -28,7 +28,7 @@ def alike(plan: Plan) -> tuple[int, ...]:
 
 def _settled(bound: Bound, plan: Plan) -> Plan:
     """The option of a plan that fits, if any does, with the shortest interval between requests, then least latency."""
-    candidates = [one for _, some in groupby(plan.options, key=alike) for one in paces(bound, list(some))]
+    candidates = [pace for _, group in groupby(plan.options, key=alike) for pace in paces(bound, list(group))]
     return plan.options[candidates.index(min(candidates))]
 
 
@@ -44,7 +44,7 @@ def enough_devices(bound: Bound, latency_s: float) -> str | None:
             continue
         more = replace(bound, scenario=s.with_(devices=count, scheme="pinned"))
         times = assemble(more, make_plan(more))
-        over = any(fit.rest and fit.need_bytes > fit.capacity_bytes for one in times.priced for fit in one.fits)
+        over = any(fit.rest and fit.need_bytes > fit.capacity_bytes for stage in times.priced for fit in stage.fits)
         if not over and times.latency_s < latency_s:
             return f"{count} devices would hold it and answer {latency_s / times.latency_s:.3g} times as fast."
     return None
@@ -61,9 +61,9 @@ def fewer_devices(bound: Bound, latency_s: float) -> str | None:
     best, count = latency_s, 0
     for power in range((s.devices - 1).bit_length()):
         fewer = replace(bound, scenario=s.with_(devices=2**power, scheme="tensor" if power else "single"))
-        ((lacks, _, latency),) = paces(fewer, [make_plan(fewer)])
-        if latency < best and not lacks:
-            best, count = latency, 2**power
+        tried = figures_where_it_fits(fewer, make_plan(fewer))
+        if tried is not None and tried.latency_s < best:
+            best, count = tried.latency_s, 2**power
     if not count:
         return None
     them = "One device alone" if count == 1 else f"{count} devices alone"
@@ -91,20 +91,20 @@ def better_streams(bound: Bound, times: Schedule, names: Mapping[str, str]) -> s
     for streams in sorted(counts - {0, s.streams}, key=lambda n: abs(n - s.streams)):
         other = replace(bound, scenario=s.with_(streams=streams))
         try:
-            plan = make_plan(other)
-            found, ((lacks, _, _),) = figures_of(other, plan), paces(other, [plan])
+            tried = figures_where_it_fits(other, make_plan(other))
         except (ScenarioError, Unsupported):
             continue
-        if not lacks and found.units_per_s > best.units_per_s * (_WORTH if best is times else _NEARER):
-            best, count = found, streams
+        least = best.units_per_s * (_WORTH if best is times else _NEARER)
+        if tried is not None and tried.units_per_s > least:
+            best, count = tried, streams
     if not count:
         return None
     more, sooner = best.units_per_s / times.units_per_s, best.latency_s / times.latency_s
     them, now = (f"{n} stream{'s' if n > 1 else ''}" for n in (count, s.streams))
-    told = f"{them} would answer {more:.1f} times as many per second, each in {sooner:.0%} of the time"
+    offer = f"{them}: {more:.2f}× the throughput at {sooner:.2f}× the latency"
     spent = {name: times.breakdown[name] - seconds for name, seconds in best.breakdown.items()}
     slower = max(spent, key=lambda r: spent[r])
     if sooner > _SOONER:
-        return f"{told}: beside {now}, cores of the device or of its host stay idle."
+        return f"{offer}; with {now}, cores of the device or of its host stay idle."
     part = spent[slower] / (times.latency_s - best.latency_s)
-    return f"{told}: of what a request takes longer with {now}, {min(part, 1.0):.0%} is {names[slower]}."
+    return f"{offer}; {min(part, 1.0):.0%} of the latency that {now} add is {names[slower]}."

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from engine.cost.assemble import Figures, assemble, figures_of
+from engine.cost.assemble import Figures, figures_of
 from engine.cost.best_plan import make_plan
 from engine.cost.layout import METRICS, RATE
 from engine.devices.common.contract import Unsupported
@@ -27,17 +26,8 @@ _PACE = METRICS[: RATE + 1]
 _MONEY = ("capex_usd", "throughput_per_usd", "usd_per_million")
 
 
-@dataclass(frozen=True)
-class Plain:
-    """A scenario without its what-ifs: its pace, and the devices its plan uses."""
-
-    latency_s: float
-    units_per_s: float
-    devices: tuple[Device, ...]
-
-
-def plain(scenario: Scenario, catalog: Catalog | None, zoo: Zoo | None) -> Plain | None:
-    """The scenario without its what-ifs; None where it can't run so."""
+def plain(scenario: Scenario, catalog: Catalog | None, zoo: Zoo | None) -> tuple[Figures, tuple[Device, ...]] | None:
+    """The scenario without its what-ifs, and the devices of its plan's stages; None where it can't run so."""
     return _plain(scenario.with_(overrides={}).model_dump_json(), catalog, zoo)
 
 
@@ -47,20 +37,21 @@ def moved(
     """Logarithm by which what-ifs move latency or rate, whichever more; None where nothing runs without them. [-]"""
     if not scenario.overrides:
         return 0.0
-    before = plain(scenario, catalog, zoo)
-    if before is None:
+    known = plain(scenario, catalog, zoo)
+    if known is None:
         return None
+    before = known[0]
     return max(abs(math.log(latency_s / before.latency_s)), abs(math.log(units_per_s / before.units_per_s)))
 
 
 @lru_cache(maxsize=4096)
-def _plain(scenario: str, catalog: Catalog | None, zoo: Zoo | None) -> Plain | None:
+def _plain(scenario: str, catalog: Catalog | None, zoo: Zoo | None) -> tuple[Figures, tuple[Device, ...]] | None:
     try:
         bound = bind(Scenario.model_validate_json(scenario), catalog, zoo)
-        times = assemble(bound, make_plan(bound))
+        plan = make_plan(bound)
+        return figures_of(bound, plan), tuple(stage.device for stage in plan.stages)
     except (ScenarioError, Unsupported):
         return None
-    return Plain(times.latency_s, times.units_per_s, tuple(p.stage.device for p in times.priced))
 
 
 def without_effect(bound: Bound, times: Figures, catalog: Catalog | None = None, zoo: Zoo | None = None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engine.cost.assemble import Schedule, assemble
+from engine.cost.assemble import Figures, figures_of
 from engine.cost.best_plan import make_plan
 from engine.resolve.bind import Bound
 
@@ -29,10 +29,10 @@ class Continuous:
     throughput_per_s: float
 
 
-def continuous(bound: Bound, times: Schedule, alone: Schedule | None = None) -> Continuous | None:
+def continuous(bound: Bound, times: Figures, alone: Figures | None = None) -> Continuous | None:
     """Times of the scenario's sequences under continuous batching; None where it makes no tokens one by one.
 
-    ``alone`` is the schedule at batch 1, priced here where left out. Every sequence that joins holds the others up for
+    ``alone`` has the figures at batch 1, priced here where left out. Every sequence that joins holds the others up for
     its prefill, and each of the batch joins once in the time that one takes: TPOT = step + (batch - 1) prefill / steps.
     Prefills that run apart are less efficient than a batch of them; chunked prefill is not modelled. An estimate.
     """
@@ -50,7 +50,7 @@ def continuous(bound: Bound, times: Schedule, alone: Schedule | None = None) -> 
     return Continuous(ttft, tpot, latency, times.units_per_s * times.latency_s / latency)
 
 
-def first_alone(bound: Bound) -> Schedule:
-    """The schedule of the same scenario at batch 1."""
+def first_alone(bound: Bound) -> Figures:
+    """Figures of the same scenario at batch 1. Estimates."""
     alone = replace(bound, scenario=bound.scenario.with_(batch=1))
-    return assemble(alone, make_plan(alone))
+    return figures_of(alone, make_plan(alone))

@@ -92,7 +92,7 @@ class Origin:
             return NO_BAND
         limit = max(RESOURCES, key=lambda name: figures[f"{name}_s"] or 0.0)
         network, graph = zoo.workload(scenario.workload).family, zoo.graph(scenario.workload)
-        return error_band(scenario, network, graph, before.devices, limit, moved(scenario, latency, rate, catalog, zoo))
+        return error_band(scenario, network, graph, before[1], limit, moved(scenario, latency, rate, catalog, zoo))
 
 
 @dataclass(frozen=True)

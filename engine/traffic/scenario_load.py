@@ -15,6 +15,7 @@ import numpy as np
 
 from engine.cost.assemble import Schedule, assemble
 from engine.cost.best_plan import make_plan
+from engine.cost.compose import compose
 from engine.cost.pieces import batches_of
 from engine.cost.power_and_price import waiting
 from engine.cost.report import Report
@@ -69,11 +70,11 @@ def ladder(most: int, least: int = 1, factor: int = 2) -> list[int]:
 
 
 def checked(scenario: Scenario) -> Report:
-    """The scenario's report; a system that can't hold it carries no load.
+    """The scenario's report, what-ifs left out of its error band; a system that can't hold it carries no load.
 
     TrafficError where the scenario does not fit its system.
     """
-    report = evaluate(scenario)
+    report = compose(*priced(scenario))
     if not report.fits:
         raise TrafficError(report.problems[0] if report.problems else "The workload does not fit the system")
     return report

@@ -12,7 +12,7 @@ from engine.resolve.choices import default_scenario
 from engine.resolve.presets import preset
 from engine.scenario import Scenario, encode
 
-OFFER = re.compile(r"(\d+) streams? would answer ([\d.]+) times as many per second, each in (\d+)% of the time")
+OFFER = re.compile(r"(\d+) streams?: ([\d.]+)× the throughput at ([\d.]+)× the latency")
 MANY = {
     "tables": preset("node-dlrm").scenario.with_(streams=6),
     "images": default_scenario("fb-node", "resnet50", devices=6, streams=8),
@@ -31,10 +31,10 @@ def test_too_many_streams_are_told_of_fewer(name, capsys):
     assert offer is not None
     assert int(offer[1]) < scenario.streams
     better = evaluate(scenario.with_(streams=int(offer[1])))
-    assert better.throughput_per_s / now.throughput_per_s == pytest.approx(float(offer[2]), abs=0.05)
-    assert 100 * better.latency_s / now.latency_s == pytest.approx(float(offer[3]), abs=0.5)
+    assert better.throughput_per_s / now.throughput_per_s == pytest.approx(float(offer[2]), abs=0.006)
+    assert better.latency_s / now.latency_s == pytest.approx(float(offer[3]), abs=0.006)
     assert _offer(scenario.with_(streams=int(offer[1]))) is None or name == "images"
-    assert any(offer[0] in one.text for one in now.assumptions)
+    assert any(offer[0] in assumption.text for assumption in now.assumptions)
     assert main(["evaluate", encode(scenario)]) == 0
     assert offer[0] in capsys.readouterr().out
 
