@@ -8,6 +8,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 && rm 
 WORKDIR /srv
 COPY requirements.lock .
 RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY entries entries
 COPY hardware_specs hardware_specs
 COPY model_zoo model_zoo
 COPY engine engine

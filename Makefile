@@ -42,7 +42,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/ty check --exit-zero-on-warning --python $(VENV) app engine hardware_specs model_zoo
+	$(BIN)/ty check --exit-zero-on-warning --python $(VENV) app engine entries hardware_specs model_zoo
 
 check: lint
 	$(BIN)/python -m pytest -n auto -m "not slow and not browser" tests/architecture tests/catalog tests/laws

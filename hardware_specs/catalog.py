@@ -10,15 +10,15 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
-from hardware_specs.plain import read_plain
+from entries.files import read_plain
 from hardware_specs.quantity import Quantity, SpecError
 from hardware_specs.schema import Device, DeviceGroup, Link, LinkUse, Nic, System
 
 _ROOT = Path(__file__).resolve().parent
 _SCHEMAS: dict[str, type[BaseModel]] = {"devices": Device, "links": Link, "nics": Nic, "systems": System}
-_MAX_BYTES = 256 * 1024
 _ROLES: dict[str, Literal["host", "network"]] = {"host_link": "host", "network_link": "network"}
 
 
@@ -57,7 +57,7 @@ def one_sentence(error: ValidationError, schema: type[BaseModel]) -> str:
 
 def read_spec(path: Path, schema: type[BaseModel]) -> Any:
     """One YAML as an object of ``schema``; raises SpecError with one sentence naming file, field and reason."""
-    data = read_plain(path, _MAX_BYTES)
+    data = read_plain(path, raised=SpecError)
     try:
         spec: Any = schema.model_validate(data)
     except ValidationError as error:
@@ -68,6 +68,21 @@ def read_spec(path: Path, schema: type[BaseModel]) -> Any:
     if unlisted:
         raise SpecError(f"{path.name}: source {sorted(unlisted)[0]!r} is not listed under `sources`")
     return spec
+
+
+def spec_text(spec: BaseModel) -> str:
+    """A spec as the YAML that the catalog reads."""
+    data = spec.model_dump(mode="json", exclude_defaults=True)
+    if isinstance(spec, Device):
+        data["power"] = data.get("power", {})
+    return yaml.dump(data, Dumper=_NoAliases, sort_keys=False, allow_unicode=True, width=110)
+
+
+class _NoAliases(yaml.SafeDumper):
+    """The catalog refuses anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 def numbers(node: Any, path: str = "") -> Iterator[tuple[str, Quantity]]:

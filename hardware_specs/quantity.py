@@ -9,18 +9,15 @@ import math
 import re
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StrictFloat, StrictInt, model_validator
+from pydantic import AfterValidator, StrictFloat, StrictInt, model_validator
+
+from entries.schema import Evidence, InputError
 
 
-class SpecError(ValueError):
+class SpecError(InputError):
     """A specification that can't be read: one sentence naming the field, the value and what is allowed."""
-
-    def __init__(self, sentence: object = "") -> None:
-        """The sentence on one line; what no terminal or page should be sent becomes question marks."""
-        text = str(sentence)
-        super().__init__(text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text))
 
 
 # unit -> (SI dimension, factor, takes SI prefixes)
@@ -114,34 +111,15 @@ def _parse_text(text: str) -> tuple[float, str]:
     return value, dimension
 
 
-Basis = Literal["measured", "published", "calibrated", "assumed"]
-
-
-class Quantity(BaseModel):
-    """A number with its unit as printed, where it was printed, and what kind of evidence it is.
-
-    `published` (the default) and `measured` need `source`; `assumed` needs a `note`; `calibrated` names its `claims`.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class Quantity(Evidence):
+    """A number with its unit as printed, where it was printed, and what kind of evidence it is."""
 
     value: str | StrictInt | StrictFloat  # strict: YAML reads a bare yes as true, and true is not 1
-    source: str | None = None
-    where: str | None = None
-    basis: Basis = "published"
-    note: str | None = None
-    claims: tuple[str, ...] = ()
     before: str | float | None = None  # what a scenario's what-if stands in for, as printed; no file sets it
 
     @model_validator(mode="after")
-    def _evidence(self) -> Quantity:
+    def _parsed(self) -> Self:
         parse(self.value)
-        if self.basis in ("published", "measured") and not (self.source and self.where):
-            raise SpecError(f"value {self.value!r} is {self.basis}: it needs `source` and `where`")
-        if self.basis == "assumed" and not self.note:
-            raise SpecError(f"value {self.value!r} is assumed: it needs a `note` that says why")
-        if self.basis == "calibrated" and not self.claims:
-            raise SpecError(f"value {self.value!r} is calibrated: it needs the `claims` it was fitted on")
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
+from entries import schema
+from entries.schema import Alias, Id, Name, Source, Text
 from hardware_specs.quantity import Quantity, SpecError, within
 
 FORMATS: tuple[str, ...] = (
@@ -36,10 +38,6 @@ KINDS: tuple[str, ...] = get_args(Kind)
 Scheme = Literal["single", "replicas", "tensor", "clusters", "pipelined", "tables", "pinned", "split", "on-path"]
 SCHEMES: tuple[str, ...] = get_args(Scheme)
 
-Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
-Name = Annotated[str, StringConstraints(pattern=r"^[\w .,:;/×&+()'%-]{1,120}$")]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=1200)]
-
 Bytes = Annotated[Quantity, within("B")]
 BytesPerS = Annotated[Quantity, within("B/s")]
 FlopPerS = Annotated[Quantity, within("FLOP/s")]
@@ -57,13 +55,8 @@ Cores = Annotated[Quantity, within("1", 1.0, 65_536.0)]
 Ratio = Annotated[Quantity, within("1", 0.0, 1.0)]
 
 
-Alias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w .:/+-]{0,79}$")]  # a name as others write it
-
-
-class Record(BaseModel):
-    """Base of every spec: immutable, unknown keys refused, no inf or nan."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class Record(schema.Record, BaseModel):
+    """Base of every spec."""
 
     ordered: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Pairs of its numbers of which the first never exceeds the second."""
@@ -75,15 +68,6 @@ class Record(BaseModel):
             if least is not None and most is not None and least.si > most.si:
                 raise SpecError(f"`{low}` is {least.value} and exceeds `{high}`, which is {most.value}")
         return self
-
-
-class Source(Record):
-    title: Text
-    publisher: Text | None = None
-    url: Text | None = None
-    dated: Text | None = None
-    accessed: Text | None = None
-    note: Text | None = None
 
 
 class MemoryLevel(Record):

@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from entries.files import read_plain
 from model_zoo.carried import carried, carries
 from model_zoo.families import FAMILIES, NetworkFamily, built
 from model_zoo.importers.huggingface import read_config_file
 from model_zoo.importers.onnx.process import ImportProcess
 from model_zoo.ops import Graph
-from model_zoo.plain import read_plain
 from model_zoo.schema import Workload, WorkloadError, complaint
 
 _ROOT = Path(__file__).resolve().parent / "workloads"
@@ -27,7 +27,7 @@ _SUFFIXES = (".yaml", ".onnx", ".json")  # of a user's own networks
 
 def read_workload(path: Path) -> Workload:
     """One workload YAML; raises WorkloadError with one sentence naming file, field and reason."""
-    data = read_plain(path)
+    data = read_plain(path, raised=WorkloadError)
     try:
         workload = Workload.model_validate(data)
     except ValidationError as error:

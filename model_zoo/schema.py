@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, StringConstraints, ValidationError
 
-Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
+from entries.schema import Alias, Evidence, Id, InputError, Name, Record, Source, Text
+
 CARRIED, LONGEST_CARRIED = "net.", 1600  # how the id of a network begins that travels in its link; characters
 WorkloadId = Annotated[str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9.-]{0,62}|net\.[a-z2-7]{8,1596})$")]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
-Name = Annotated[str, StringConstraints(pattern=r"^[\w .,:;/×&+()'%-]{1,120}$")]
-Alias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w .:/+-]{0,79}$")]  # a name as others write it
-Text = Annotated[str, StringConstraints(min_length=1, max_length=1200)]
-Basis = Literal["measured", "published", "calibrated", "assumed"]
 
 
-class WorkloadError(ValueError):
+class WorkloadError(InputError):
     """A workload that can't be read or built: one sentence naming the field, the value and what is allowed."""
-
-    def __init__(self, sentence: object = "") -> None:
-        """The sentence on one line; what no terminal or page should be sent becomes question marks."""
-        text = str(sentence)
-        super().__init__(text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text))
 
 
 def complaint(error: ValidationError) -> str:
@@ -32,38 +24,10 @@ def complaint(error: ValidationError) -> str:
     return f"{field}: {first['msg'].removeprefix('Value error, ')}"
 
 
-class Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Source(Record):
-    title: Text
-    publisher: Text | None = None
-    url: Text | None = None
-    dated: Text | None = None
-    accessed: Text | None = None
-    note: Text | None = None
-
-
-class Number(Record):
+class Number(Evidence):
     """A plain count, ratio, list of counts or word, with its evidence (the same rules as for hardware)."""
 
     value: int | float | str | tuple[int, ...] | tuple[tuple[int, ...], ...]
-    source: str | None = None
-    where: str | None = None
-    basis: Basis = "published"
-    note: str | None = None
-    claims: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _evidence(self) -> Number:
-        if self.basis in ("published", "measured") and not (self.source and self.where):
-            raise WorkloadError(f"value {self.value!r} is {self.basis}: it needs `source` and `where`")
-        if self.basis == "assumed" and not self.note:
-            raise WorkloadError(f"value {self.value!r} is assumed: it needs a `note` that says why")
-        if self.basis == "calibrated" and not self.claims:
-            raise WorkloadError(f"value {self.value!r} is calibrated: it needs the `claims` it was fitted on")
-        return self
 
 
 class Request(Record):

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.choose.question import Question, question_of
 from engine.scenario import ScenarioError
-from hardware_specs.plain import load_yaml
+from entries.files import load_yaml
 
 
 @dataclass(frozen=True)

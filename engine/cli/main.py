@@ -22,13 +22,10 @@ from engine.cli.plan import add_plan
 from engine.cli.scenario import add_scenario, changed
 from engine.cli.sweep import add_sweep
 from engine.cli.traffic import add_traffic
-from engine.devices.common.contract import Unsupported
-from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
+from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
-from hardware_specs.quantity import SpecError
 from model_zoo.catalog import default_zoo
-from model_zoo.schema import WorkloadError
 
 _PROBLEMS = 10  # of a user's files that are told before every answer
 _KINDS = ("systems", "devices", "links", "nics", "workloads", "presets", "families")
@@ -209,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = args.run(args)
         sys.stdout.flush()
         return code
-    except (ScenarioError, Unsupported, SpecError, WorkloadError) as error:
+    except InputError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     except BrokenPipeError:  # the reader has seen enough; what is left in the buffer must not be tried again

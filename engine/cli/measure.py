@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -29,26 +28,10 @@ def add_measure(commands: Any) -> None:
     p.add_argument("--repeats", type=int, default=15)
     p.add_argument("--seconds", type=float, default=2.0, help="longest time spent sampling (default 2)")
     p.add_argument("--memory-gb", type=float, default=4.0, help="most memory its buffers may take (default 4)")
-    p.set_defaults(run=_plain(_measure))
+    p.set_defaults(run=_measure)
     p = commands.add_parser("calibrate", help="probe this host and write it into your catalog as `this-host`")
     p.add_argument("--out", type=Path, help="catalog folder instead of INFERSCAPE_CATALOG or ~/.inferscape/catalog")
-    p.set_defaults(run=_plain(_calibrate))
-
-
-def _plain(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """The command with an operator's refusal as the one sentence that every other mistake gets."""
-
-    def run(args: argparse.Namespace) -> int:
-        from engine.lab.host.measure import MeasureError
-        from engine.lab.ranges import KernelError
-        from engine.numerics.formats import NumericsError
-
-        try:
-            return command(args)
-        except (KernelError, NumericsError) as error:
-            raise MeasureError(str(error)) from None
-
-    return run
+    p.set_defaults(run=_calibrate)
 
 
 def _measure(args: argparse.Namespace) -> int:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from engine.cli.output import emit
-from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
 
@@ -37,12 +36,7 @@ def add_op(commands: Any) -> None:
 
 
 def _op(args: argparse.Namespace) -> int:
-    from engine.devices.gpu.operators.rows import RowsError
-
-    try:
-        return _table(args) if args.source is not None else _operator(args)
-    except RowsError as error:
-        raise ScenarioError(str(error)) from None
+    return _table(args) if args.source is not None else _operator(args)
 
 
 def _operator(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from engine.cli.output import emit, lines_of
-from engine.scenario import ScenarioError, encode
+from engine.scenario import encode
 from engine.scenario.sentences import amount
 
 
@@ -24,13 +24,9 @@ def _plan(args: argparse.Namespace) -> int:
     from engine.cost.error_bands import told as band_told
     from engine.evaluate import evaluate
     from engine.lab.numerics.workflow import BOUND, METRIC, TITLE, WORKLOAD, in_scenario, study
-    from engine.numerics.formats import NumericsError
     from engine.resolve.choices import default_scenario
 
-    try:
-        workflow = study(args.study, BOUND if args.bound is None else args.bound, args.wide, args.repeats)
-    except NumericsError as error:
-        raise ScenarioError(str(error)) from None
+    workflow = study(args.study, BOUND if args.bound is None else args.bound, args.wide, args.repeats)
     planned = in_scenario(workflow, default_scenario("fb-node", WORKLOAD))
     report = evaluate(planned)
     steps = [

@@ -9,7 +9,7 @@ from typing import Any
 from engine.scenario import Scenario, ScenarioError, decode, make, token_in
 from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import apply_all
-from hardware_specs.plain import read_plain
+from entries.files import read_plain
 
 _FILE_LIMIT = 8 * 1024 * 1024  # bytes of a scenario file, which may be a whole report
 

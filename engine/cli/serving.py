@@ -13,6 +13,7 @@ from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.overrides import apply_all, parse_setting
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import boundary, brief
+from entries.schema import InputError
 
 if TYPE_CHECKING:
     from engine.kernels.events.passes import Times
@@ -317,12 +318,10 @@ def _arrangement(
 
     Best first: by money where all have a price, else by devices. ScenarioError where none can carry it.
     """
-    from engine.devices.common.contract import Unsupported
     from engine.traffic.engines.operating_points import engine
     from engine.traffic.engines.serving_sweep import varied
     from engine.traffic.plan import capacity_plan
     from engine.traffic.scenario_load import node_facts
-    from engine.traffic.service import TrafficError
 
     found: list[tuple[float, dict[str, Any], Any]] = []
     failed: list[dict[str, Any]] = []
@@ -331,7 +330,7 @@ def _arrangement(
             carried = engine(own, rules, limits, serving.sizes, serving.outputs).most(arrivals)
             node, notes = node_facts(own, carried, args.idle_w, args.node_usd)
             plan = capacity_plan(wanted[0], node, wanted[1], headroom=args.headroom, survives=args.survives)
-        except (ScenarioError, TrafficError, Unsupported) as why:
+        except InputError as why:
             if not args.vary:
                 raise
             failed.append(settings | {"problem": str(why)})

@@ -18,7 +18,7 @@ from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.token import brief
-from hardware_specs.plain import read_plain
+from entries.files import read_plain
 
 _SPACE_MOST = 1 << 20  # bytes of a file
 _TOLD = 100  # prices of a table from which their making is told

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.presets import PRESETS
-from engine.scenario import ScenarioError
 from engine.sweep import sweep
+from entries.schema import InputError
 
 _DESIGNS = {
     "scenario": {"system": "v100-appliance", "workload": "gpt2-345m"},
@@ -27,7 +26,7 @@ def warm() -> int:
         try:
             evaluate(preset.scenario)
             answered += 1
-        except (ScenarioError, Unsupported):
+        except InputError:
             continue
     sweep(_DESIGNS)  # after them: what they compiled serves it
     return answered

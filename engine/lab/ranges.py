@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from engine.kernels import jit
+from entries.schema import InputError
 
 _ARRAY = np.ndarray
 
 
-class KernelError(ValueError):
+class KernelError(InputError):
     """An operator was given shapes, types or values it does not define; the message names the argument."""
 
 

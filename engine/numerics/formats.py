@@ -12,13 +12,15 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from entries.schema import InputError
+
 Granularity = Literal["tensor", "row", "channel"]
 _AXIS = {"tensor": None, "row": 0, "channel": -1}
 SCALE_BITS = 32
 """Bits of a stored scale: one fp32. [bit]"""
 
 
-class NumericsError(ValueError):
+class NumericsError(InputError):
     """A format, calibration or metric was given values it does not define."""
 
 

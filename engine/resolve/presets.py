@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
-from hardware_specs.plain import load_yaml
+from entries.files import load_yaml
 
 
 @dataclass(frozen=True)

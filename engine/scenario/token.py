@@ -12,21 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from entries.schema import InputError, printable
 
-class ScenarioError(ValueError):
+
+class ScenarioError(InputError):
     """A scenario that can't be used: one sentence naming the field, the value and what is allowed."""
-
-    def __init__(self, sentence: object = "") -> None:
-        super().__init__(printable(str(sentence)))
 
 
 class NotThereError(ScenarioError):
     """A setting of something that this system or network has none of, whatever the value."""
-
-
-def printable(text: str) -> str:
-    """A text on one line, what no terminal or page should be sent as question marks."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def brief(value: object, most: int = 40) -> str:
@@ -39,11 +33,11 @@ def brief(value: object, most: int = 40) -> str:
 
 
 @contextmanager
-def boundary(refusal: str, *passing: type[Exception]) -> Iterator[None]:
-    """Around a decoder: ScenarioError and `passing` pass, anything else that what is read provokes is that refusal."""
+def boundary(refusal: str) -> Iterator[None]:
+    """Around a decoder: InputError passes, anything else that what is read provokes is that refusal."""
     try:
         yield
-    except (ScenarioError, *passing):
+    except InputError:
         raise
     except Exception:  # what is read was written by anybody: a list of types is never whole
         raise ScenarioError(refusal) from None

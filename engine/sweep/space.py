@@ -27,11 +27,9 @@ from engine.scenario.fields import BY_FAMILY, FIELDS
 from engine.scenario.overrides import apply, unstated
 from engine.scenario.token import boundary, brief, deflated, pack, unpack
 from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
+from entries.files import read_plain
 from hardware_specs.catalog import Catalog
-from hardware_specs.plain import read_plain
-from hardware_specs.quantity import SpecError
 from model_zoo.catalog import Zoo
-from model_zoo.schema import WorkloadError
 
 SIZES = frozenset(field.path for field in FIELDS if field.plain)
 """Sizes of the work: whole numbers of a scenario, which every system and network has."""
@@ -43,7 +41,6 @@ TOKEN_LIMIT = 16_384
 POINTS_LIMIT = 10**15  # of a space that is searched, and
 EVERY_LIMIT = 10**12  # of one whose every design is tried
 _JSON_LIMIT = 1 << 20
-_REFUSALS = (Unsupported, SpecError, WorkloadError)  # sentences of what a space names
 
 
 class SkippedError(ScenarioError):
@@ -399,7 +396,7 @@ def space_of(source: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
     """
     if isinstance(source, Space):
         return source.within(catalog, zoo)
-    with boundary("a space that can't be read: its axes, constraints or objectives are none", *_REFUSALS):
+    with boundary("a space that can't be read: its axes, constraints or objectives are none"):
         if isinstance(source, Path) or (isinstance(source, str) and source.endswith((".yaml", ".yml", ".json"))):
             source = read_plain(Path(source), _JSON_LIMIT)
         elif isinstance(source, str):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "docs" / "MAP.md"
-PACKAGES = ("app", "engine", "hardware_specs", "model_zoo")
+PACKAGES = ("app", "engine", "entries", "hardware_specs", "model_zoo")
 WALK = (
     "engine/scenario/scenario.py",
     "engine/evaluate.py",
@@ -30,7 +30,7 @@ def rooms() -> list[str]:
     inner = re.search(r"containers =\n    engine\nlayers =\n((?:    .+\n)+)", text)
     assert inner is not None
     names = [name.strip() for line in inner[1].splitlines() for name in line.split("|")]
-    return ["app", *(f"engine/{name}" for name in names), "hardware_specs", "model_zoo"]
+    return ["app", *(f"engine/{name}" for name in names), "hardware_specs", "model_zoo", "entries"]
 
 
 def said(path: Path) -> str:

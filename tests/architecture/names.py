@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("app", "engine", "hardware_specs", "model_zoo")
+PACKAGES = ("app", "engine", "entries", "hardware_specs", "model_zoo")
 PLAIN = Path(__file__).with_name("plain-words.txt")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("app", "engine", "hardware_specs", "model_zoo")
+PACKAGES = ("app", "engine", "entries", "hardware_specs", "model_zoo")
 IMPORTED_AS = {"pyyaml": "yaml"}
 ELSEWHERE = {
     "google": "protobuf, onnx's own",

@@ -13,7 +13,7 @@ import pytest
 from tests.architecture.map import ROOT, imported, rooms
 
 ROOMS = [room for room in rooms() if room.startswith("engine/")]
-HEAD = "[importlinter]\nroot_packages =\n    app\n    engine\n    hardware_specs\n    model_zoo\n"
+HEAD = "[importlinter]\nroot_packages =\n    app\n    engine\n    entries\n    hardware_specs\n    model_zoo\n"
 
 
 def reordered(room: str) -> list[list[str]]:

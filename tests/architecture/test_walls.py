@@ -13,7 +13,7 @@ import pytest
 from tests.each import each
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("app", "engine", "hardware_specs", "model_zoo")
+PACKAGES = ("app", "engine", "entries", "hardware_specs", "model_zoo")
 FILES = sorted(f for package in PACKAGES for f in (ROOT / package).rglob("*.py"))
 
 
@@ -34,7 +34,7 @@ def breaches(package: str, path: str, source: str) -> list[str]:
     result = []
     if package != "app" and seen & {"streamlit", "plotly", "pandas", "app"}:
         result.append("page library or app below app")
-    if package in ("hardware_specs", "model_zoo") and seen & ({*PACKAGES} - {package}):
+    if package in ("hardware_specs", "model_zoo", "entries") and seen & ({*PACKAGES} - {package, "entries"}):
         result.append("a data package imports another of ours")
     if "numba" in seen and path != "engine/kernels/jit.py":
         result.append("numba outside engine/kernels/jit.py")

@@ -249,7 +249,8 @@ def test_two_places_that_disagree_on_the_format_are_said() -> None:
         (b"[1, 2]", "is a JSON object; this is list"),
         (b"hidden_size: 4", "not readable as JSON"),
         (b'{"a": 1, "a": 2}', "key 'a' is given twice"),
-        (b"[" * 100_000, "nested more than"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"[" * 30 + b"]" * 30, "nested more than 20 deep"),
         (b'{"hidden_size": ' + b"9" * 100_000 + b"}", "a number of 100000 characters"),
         (b'{"hidden_size": NaN, "model_type": "llama", "num_hidden_layers": 2}', "'hidden_size' is nan"),
         (b'{"hidden_size": Infinity, "model_type": "llama", "num_hidden_layers": 2}', "'hidden_size' is inf"),
@@ -347,7 +348,7 @@ def test_the_command_writes_it_and_the_zoo_has_it(tmp_path: Path, monkeypatch, c
         assert main(["import", str(FOLDER / "qwen3-32b.json"), "--id", "My Model!"]) == 2
         assert "id is 'My Model!'" in capsys.readouterr().err
         assert main(["import", str(tmp_path / "absent.json")]) == 2
-        assert "absent.json: not a file" in capsys.readouterr().err
+        assert "absent.json: not readable (No such file or directory)" in capsys.readouterr().err
         assert main(["import", path, "--id", "shown", "--print"]) == 0
         assert "family: transformer-decoder" in capsys.readouterr().out
         assert not (own_folder() / "shown.yaml").exists()

@@ -171,8 +171,8 @@ BAD_FILES = {
     "not yaml": ("params:", "params: [", "not readable as YAML"),
     "a key twice": ("precision: fp16", "precision: fp16\nprecision: fp32", "key 'precision' is given twice, line"),
     "the same key in quotes": ("id: example-gpt", 'id: a\n"id": example-gpt', "key 'id' is given twice, line"),
-    "an alias": ("precision: fp16", "notes: [&a b, *a]", "aliases and nesting more than 20 deep are not allowed"),
-    "too deep": ("precision: fp16", f"notes: {'[' * 20}{']' * 20}", "nesting more than 20 deep are not allowed"),
+    "an alias": ("precision: fp16", "notes: [&a b, *a]", "anchors and aliases are not allowed"),
+    "too deep": ("precision: fp16", f"notes: {'[' * 20}{']' * 20}", "nested more than 20 deep"),
     "no date": ("precision: fp16", "precision: 2026-99-99", "not readable as YAML (month must be in 1..12"),
     "too long": ("precision: fp16", f"# {'x' * 300_000}", "more than the 262144 bytes"),
 }

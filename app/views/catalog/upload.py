@@ -18,10 +18,11 @@ from engine.resolve.choices import default_scenario, why_not
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside
 from engine.scenario.formats import activation_bytes
+from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
 from model_zoo.carried import in_link
 from model_zoo.catalog import default_zoo, own_folder
-from model_zoo.importers.huggingface import MAX_BYTES, id_from, plain, read_config
+from model_zoo.importers.huggingface import MAX_BYTES, config_of, id_from, read_config
 from model_zoo.importers.onnx.file import MAX_BYTES as MAX_ONNX
 from model_zoo.importers.onnx.process import ImportProcess
 from model_zoo.schema import Workload, WorkloadError
@@ -59,8 +60,8 @@ def _configured(files: list[Any]) -> Workload:
         if file.size > MAX_BYTES:
             raise WorkloadError(texts.CONFIGURATION_TOO_LONG.format(name=file.name, most=MAX_BYTES))
         try:
-            configs[file.name] = plain(file.getvalue())
-        except WorkloadError as error:
+            configs[file.name] = config_of(file.getvalue())
+        except InputError as error:
             raise WorkloadError(f"{file.name}: {error}") from None
     beside_it = next((data for data in configs.values() if "quantization" in data and "model_type" not in data), None)
     own = [(name, data) for name, data in configs.items() if data is not beside_it]

@@ -6,10 +6,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from engine.cost.report import Report
-from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
-from engine.scenario import Scenario, ScenarioError
+from engine.scenario import Scenario
+from entries.schema import InputError
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def by_kind(scenario: Scenario) -> tuple[KindColumn, ...]:
         on = scenario.switches.get(switch.name, switch.default)
         try:
             other = evaluate(scenario.with_(switches={**scenario.switches, switch.name: not on}))
-        except (ScenarioError, Unsupported):
+        except InputError:
             continue
         columns.append(KindColumn(switch.name, switch.label, not on, other.latency_s, kinds_of(other)))
     columns.sort(key=lambda column: -abs(column.latency_s - report.latency_s))

@@ -18,6 +18,7 @@ from engine.devices.common.cached import remembered
 from engine.devices.common.column import exceeds
 from engine.devices.common.counts import Group, groups_of
 from engine.scenario import Scenario, ScenarioError
+from entries.schema import InputError
 from hardware_specs.schema import Device, Link, NicMemory
 from model_zoo.ops import Graph, Op, Phase
 
@@ -28,7 +29,7 @@ WIDTH = 256
 """Design points that are priced together: a row of them is 2 KiB, so the rows of a plan stay in the nearest cache."""
 
 
-class Unsupported(ValueError):
+class Unsupported(InputError):
     """This device can't run that workload: one sentence that says why."""
 
 

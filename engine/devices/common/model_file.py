@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.devices.common.contract import Parameter, Rule, Switch
-from hardware_specs.plain import load_yaml
+from entries.files import load_yaml
 from model_zoo.ops import Graph
 
 

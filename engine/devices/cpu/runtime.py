@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.devices.common.contract import PricedField, Setting
-from hardware_specs.plain import load_yaml
+from entries.files import load_yaml
 
 SETTINGS: dict[str, Setting] = {
     name: Setting(entry["switches"], entry["parameters"])

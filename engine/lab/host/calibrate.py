@@ -23,8 +23,7 @@ from engine.lab.ir.microkernel import NC
 from engine.lab.probe import MeasuredRoofline, Prober
 from engine.scenario.files import beside
 from engine.scenario.token import ScenarioError
-from hardware_specs.catalog import user_root
-from hardware_specs.plain import spec_text
+from hardware_specs.catalog import spec_text, user_root
 from hardware_specs.schema import Device
 
 HOST = "this-host"

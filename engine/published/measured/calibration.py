@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from engine.published.measured.fit import FittedPart
 from engine.scenario.files import beside, writable
-from hardware_specs.catalog import Catalog
-from hardware_specs.plain import spec_text
+from hardware_specs.catalog import Catalog, spec_text
 from hardware_specs.quantity import SpecError, parse
 from hardware_specs.schema import Device, System
 
@@ -80,7 +76,7 @@ def write_fit(fit: FittedPart, comparison: str, catalog: Catalog, root: Path, fo
     at, around = files_of(fit.system, fit.device.id, root)
     texts = {at: spec_text(device)}
     if system is not None:
-        texts[around] = _text(system.model_dump(mode="json", exclude_defaults=True))
+        texts[around] = spec_text(system)
     for path in texts:
         path.parent.mkdir(parents=True, exist_ok=True)
         writable(path, force)
@@ -88,7 +84,3 @@ def write_fit(fit: FittedPart, comparison: str, catalog: Catalog, root: Path, fo
         with beside(path) as fresh:
             fresh.write_text(text)
     return (device.id if system is None else system.id), list(texts)
-
-
-def _text(data: dict[str, Any]) -> str:
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)

@@ -13,8 +13,7 @@ from statistics import median
 from typing import Any
 
 from engine.cost.report import ErrorBand
-from engine.devices.common.contract import Unsupported
-from engine.devices.gpu.operators.rows import RowsError, Table, read_rows
+from engine.devices.gpu.operators.rows import Table, read_rows
 from engine.evaluate import evaluate
 from engine.published.measured import arrivals, cpu_tables, recommender
 from engine.published.measured.serving import BenchmarkRun, under_load
@@ -23,13 +22,9 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, token_in
 from engine.scenario.overrides import apply, apply_all
 from engine.traffic.engines.scheduler import POLICIES
-from engine.traffic.service import TrafficError
+from entries.schema import InputError
 from hardware_specs.catalog import Catalog, default_catalog
-from hardware_specs.quantity import SpecError
 from model_zoo.catalog import Zoo, default_zoo
-from model_zoo.schema import WorkloadError
-
-_REFUSED = (ScenarioError, TrafficError, Unsupported, SpecError, WorkloadError)
 
 
 @dataclass(frozen=True)
@@ -78,10 +73,7 @@ def read_measured(
         Where the file as a whole can't be used: a column that is unknown or has no unit, a figure that is none.
     """
     catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
-    try:
-        table = read_rows(path)
-    except RowsError as error:
-        raise ScenarioError(str(error)) from None
+    table = read_rows(path)
     at_rate = arrivals.has_rates(table.header)
     if cpu_tables.is_cpu_table(table.header) and not at_rate:
         return _read_cpus(path.name, table, settings, catalog, zoo)
@@ -102,7 +94,7 @@ def read_measured(
             scenario, concurrency = _scenario(cells, columns, settings, catalog, zoo)
             engine = None if concurrency is None else _engine(cells, scenario)
             result.append(Row(at + 1, figures, scenario, concurrency, engine))
-        except _REFUSED as error:
+        except InputError as error:
             result.append(Row(at + 1, figures, reason=str(error)))
     return Measured(path.name, table, columns, tuple(result))
 
@@ -121,7 +113,7 @@ def _read_cpus(name: str, table: Table, settings: Sequence[str], catalog: Catalo
                 scenario = apply_all(cpu_tables.scenario_of(cells, format, catalog, zoo), list(settings))
                 count = cpu_tables.instances_of(cells, catalog) if attribute == cpu_tables.RATE else 1.0
                 rows.append(Row(at + 1, {attribute: value / count}, scenario, column=column, instances=count))
-        except _REFUSED as error:
+        except InputError as error:
             done = sum(row.number == at + 1 for row in rows)
             rows += [
                 Row(at + 1, {attribute: value}, reason=str(error), column=column)
@@ -312,7 +304,7 @@ def _priced(row: Row, catalog: Catalog, zoo: Zoo | None) -> Row:
         return row
     try:
         figures, missing, band = figures_of(row, catalog, zoo)
-    except _REFUSED as error:
+    except InputError as error:
         return replace(row, reason=str(error))
     reason = "" if figures else next(iter(missing.values()))
     return replace(row, reason=reason, predicted=figures, missing=missing, band=band)

@@ -13,8 +13,8 @@ from engine.published.measured.table import Figure, Header
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
+from entries.files import load_yaml
 from hardware_specs.catalog import Catalog
-from hardware_specs.plain import load_yaml
 from model_zoo.catalog import Zoo
 
 LATENCY, RATE = "latency_s", "throughput_per_s"

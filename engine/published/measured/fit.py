@@ -10,9 +10,10 @@ from statistics import median
 import numpy as np
 
 from engine.devices import family
-from engine.devices.common.contract import Parameter, Unsupported
+from engine.devices.common.contract import Parameter
 from engine.published.measured.compare import Row, figures_of
 from engine.scenario import ScenarioError
+from entries.schema import InputError
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device
 
@@ -254,7 +255,7 @@ def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> F
         step = _STEP if c.high >= _STEP else -_STEP
         try:
             slopes[:, j] = (predict({c.parameter.name: c.value * math.exp(step)}, every) - start) / step
-        except (ScenarioError, Unsupported):
+        except InputError:
             continue  # a value this part may not take: it stays
     result = _moved(predict, every, constants, slopes, start)
     outside = np.empty(len(rows))

@@ -12,7 +12,7 @@ from engine.scenario import ScenarioError
 from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import HARDWARE
 from engine.scenario.token import brief
-from hardware_specs.plain import load_yaml
+from entries.files import load_yaml
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _UNITS: dict[str, dict[str, float]] = {

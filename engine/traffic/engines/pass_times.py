@@ -22,8 +22,8 @@ from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.policies import ContinuousBatching, DecoderServer
 from engine.traffic.scenario_load import cache_tokens, checked, is_decoder, ladder, priced
 from engine.traffic.service import TrafficError
+from entries.files import read_plain
 from hardware_specs.catalog import Catalog, default_catalog
-from hardware_specs.plain import read_plain
 from model_zoo.ops import Op
 
 _FILE_MOST = 65_536  # bytes of a file of coefficients

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from entries.files import read_plain
 from model_zoo.importers.huggingface.keys import Keys
 from model_zoo.importers.huggingface.layers import feeds_of, mixers_of, shortest
-from model_zoo.plain import read_plain
 from model_zoo.schema import WorkloadError
 
 Found = dict[str, tuple[Any, str]]

@@ -2,73 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from entries.files import plain
 from model_zoo.schema import WorkloadError
 
 MAX_BYTES = 4 << 20
-_DEEPEST = 24
 _SHOWN = 60
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in result:
-            raise WorkloadError(f"key {key[:_SHOWN]!r} is given twice")
-        result[key] = value
-    return result
-
-
-def _number(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    def bounded(text: str) -> Any:
-        if len(text) > _SHOWN:
-            raise WorkloadError(f"a number of {len(text)} characters; at most {_SHOWN} are allowed")
-        return read(text)
-
-    return bounded
-
-
-def _levels(text: str) -> int:
-    """Deepest nesting of a JSON text; brackets inside strings count too, which refuses nothing that is meant."""
-    depth = most = 0
-    for part in text:
-        depth += (part in "[{") - (part in "]}")
-        most = max(most, depth)
-    return most
-
-
-def plain(raw: bytes) -> dict[str, Any]:
-    """The object a JSON text of at most `MAX_BYTES` holds; WorkloadError in one sentence otherwise."""
-    if len(raw) > MAX_BYTES:
-        raise WorkloadError(f"more than the {MAX_BYTES} bytes a model configuration may have")
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise WorkloadError("not readable as JSON: it is not UTF-8 text") from None
-    if _levels(text) > _DEEPEST:
-        raise WorkloadError(f"nested more than {_DEEPEST} deep, which no model configuration is")
-    try:
-        data = json.loads(text, object_pairs_hook=_pairs, parse_int=_number(int), parse_float=_number(float))
-    except json.JSONDecodeError as error:
-        raise WorkloadError(f"not readable as JSON ({error.msg}, line {error.lineno})") from None
+def config_of(raw: bytes) -> dict[str, Any]:
+    """The object that a configuration's JSON text holds; InputError in one sentence otherwise."""
+    data = plain(raw, "JSON")
     if not isinstance(data, dict):
         raise WorkloadError(f"a model configuration is a JSON object; this is {type(data).__name__}")
     return data
-
-
-def read_bytes(path: Path) -> bytes:
-    """Bytes of a file, no more than are allowed; WorkloadError in one sentence otherwise."""
-    try:
-        if not path.is_file():
-            raise WorkloadError("not a file")
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise WorkloadError(f"can't be read ({error.strerror or type(error).__name__})") from None
 
 
 class Keys:

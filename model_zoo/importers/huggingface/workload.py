@@ -9,9 +9,11 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from entries.files import read_bytes
+from entries.schema import InputError
 from model_zoo.families import FAMILIES, built
 from model_zoo.importers.huggingface.decoder import Found, architecture, decoder
-from model_zoo.importers.huggingface.keys import Keys, plain, read_bytes
+from model_zoo.importers.huggingface.keys import MAX_BYTES, Keys, config_of
 from model_zoo.importers.huggingface.prefix import encoder, images
 from model_zoo.importers.huggingface.quantisation import checkpoint_format
 from model_zoo.schema import Number, Request, Source, Workload, WorkloadError, complaint
@@ -46,13 +48,14 @@ def read_config_file(path: Path, id: str | None = None) -> Workload:
     path = path / "config.json" if path.is_dir() else path
     named = path.parent.name if path.stem == "config" else path.stem.removesuffix("_config").rsplit("--", 1)[-1]
     try:
-        data = plain(read_bytes(path))
+        data = config_of(read_bytes(path, MAX_BYTES))
         if "quantization" in data and "model_type" not in data:
             raise WorkloadError("it says how weights are quantised: give the model's own config.json beside it")
         other = path.with_name(path.name.removesuffix("config.json") + _BESIDE)
-        beside = plain(read_bytes(other)) if path.name.endswith("config.json") and other.is_file() else None
+        has_other = path.name.endswith("config.json") and other.is_file()
+        beside = config_of(read_bytes(other, MAX_BYTES)) if has_other else None
         return read_config(data, id or id_from(str(data.get("_name_or_path") or "") or named), path.name, beside)
-    except WorkloadError as error:
+    except InputError as error:
         raise WorkloadError(f"{path.name}: {str(error).removeprefix(f'{path.name}: ')}") from None
 
 

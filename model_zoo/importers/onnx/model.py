@@ -21,13 +21,13 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from entries.files import read_plain
 from model_zoo.families.blocks import OPERATIONS, elementwise, gather, move
 from model_zoo.importers.onnx.counts import Survey, combined
 from model_zoo.importers.onnx.file import File, open_file, shown
 from model_zoo.importers.onnx.products import PRODUCTS, RECURRENT, attributes_of, axes_of
 from model_zoo.importers.onnx.shapes import MICROSOFT
 from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase, Sum, dim
-from model_zoo.plain import read_plain
 from model_zoo.schema import WorkloadError
 
 _INDICES = frozenset({6, 7, 12, 13})  # ONNX's numbers for INT32, INT64, UINT32 and UINT64

@@ -16,8 +16,7 @@ from engine.lab.host.measure.predict import predict_op
 from engine.lab.host.profile import HostProfile
 from engine.lab.probe import CacheSizes, MeasuredRoofline
 from engine.resolve.choices import default_scenario
-from hardware_specs.catalog import Catalog, default_catalog, quantities, user_root
-from hardware_specs.plain import spec_text
+from hardware_specs.catalog import Catalog, default_catalog, quantities, spec_text, user_root
 from hardware_specs.quantity import SpecError
 from model_zoo.catalog import default_zoo
 

@@ -13,8 +13,8 @@ import numpy as np
 from engine.devices.gpu.operators.kinds import Kind, expert_kernel, format_key, runtime_of
 from engine.devices.gpu.operators.record import NoModel, Part, fitted, part_of
 from engine.devices.gpu.operators.slots import ANSWER, BOUND, BOUND_BY, BOUNDS, REGIME, REGIMES, SECONDS
+from entries.files import load_yaml
 from hardware_specs.catalog import default_catalog
-from hardware_specs.plain import load_yaml
 from hardware_specs.quantity import SpecError
 
 _OUTSIDE = 1.5  # how much further off, in logarithms, a part that its generation's constants were not fitted on may be

@@ -12,8 +12,8 @@ import numpy as np
 from engine.devices.common.collective import ALONE
 from engine.devices.common.column import one_by_one, smaller
 from engine.devices.gpu.operators.slots import MACHINE
+from entries.files import load_yaml
 from hardware_specs.catalog import Catalog, default_catalog
-from hardware_specs.plain import load_yaml
 from hardware_specs.schema import Device
 
 _HERE = Path(__file__).parent

@@ -13,6 +13,7 @@ import numpy as np
 
 from engine.devices.gpu.operators.kinds import KINDS, Kind
 from engine.devices.gpu.operators.predict import Answers
+from entries.schema import InputError
 
 ADDED = ("predicted_us", "bound_us", "bound_by", "band_low_us", "band_high_us", "reason")
 _ALWAYS = ("framework", "version", "kernel")  # text that may stand in any row
@@ -21,7 +22,7 @@ _MOST = 2 * 1024**3  # bytes of a table's text
 _LARGEST = 1e12
 
 
-class RowsError(ValueError):
+class RowsError(InputError):
     """What is wrong with a table of operators, in one sentence."""
 
 

@@ -1,0 +1,1 @@
+"""Entries of the catalogs as files have them: read within bounds, checked, and refused in one sentence."""
