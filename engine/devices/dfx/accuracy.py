@@ -1,4 +1,4 @@
-"""What a format in the core's order costs: a small GPT-2 on simulated cores beside float32."""
+"""What a format in the core's order costs: a small GPT-2 on simulated cores beside float64."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.devices.dfx.machine import DfxMachine
-from engine.devices.dfx.model import generate, random_decoder, reference_logits
+from engine.devices.dfx.model import random_decoder
 
 PROMPT = (1, 5, 9, 200)
 
@@ -34,16 +34,15 @@ class Accuracy:
 def accuracy(
     record: tuple[float, ...], format: str = "fp16", tokens: int = 16, layers: int = 2, heads: int = 4, seed: int = 4
 ) -> Accuracy:
-    """A drawn GPT-2 run on the cores of a format's `core.core_record` and in float32. A measurement, of it alone.
+    """A drawn GPT-2 run on the cores of a format's `core.core_record` and in float64. A measurement, of it alone.
 
     Rounding may turn a token whose lead is smaller than the deviation; the default seed's leads are larger.
     """
     model = random_decoder(heads=heads, layers=layers, seed=seed)
-    machine = DfxMachine(model, record, format)
-    output = machine.generate(list(PROMPT), tokens)
-    wanted = generate(model, list(PROMPT), tokens)
-    exact = reference_logits(model, [*PROMPT, *output[:-1]])[-1]
-    apart = float(np.abs(machine.logits.astype(np.float64) - exact).max() / exact.std())
-    ranked = np.sort(reference_logits(model, [*PROMPT, *wanted[:-1]])[len(PROMPT) - 1 :], axis=1)
+    machine, exact = DfxMachine(model, record, format), DfxMachine(model, record, exact=True)
+    output, wanted = machine.generate(list(PROMPT), tokens), exact.generate(list(PROMPT), tokens)
+    ranked = np.sort(exact.history[len(PROMPT) - 1 :], axis=1)
     lead = float(((ranked[:, -1] - ranked[:, -2]) / ranked.std(axis=1)).min())
+    exact.generate([*PROMPT, *output[:-1]], 1)  # the same tokens
+    apart = float(np.abs(machine.logits.astype(np.float64) - exact.logits).max() / exact.logits.std())
     return Accuracy(tuple(output), tuple(wanted), apart, lead)

@@ -69,7 +69,7 @@ def _uses(machine: BoundMachine) -> tuple[Use, ...]:
 def _errors(machine: BoundMachine) -> tuple[Error, ...]:
     """A GPT-2 of two layers on the core's cards."""
     result = accuracy(_record(machine), machine.scenario.precision)
-    note = f"{result.agreed} of {len(result.tokens)} tokens are those of float32; "
+    note = f"{result.agreed} of {len(result.tokens)} tokens are those of float64; "
     note += f"each leads the next likely one by {result.lead:.1%} or more"
     return (Error("Logits of a 2-layer GPT-2", result.deviation, note),)
 

@@ -51,6 +51,7 @@ class DfxMachine:
         self.final = (number(model.gamma), number(model.beta))
         self.cores = [self._core(card) for card in range(self.cards)]
         self.logits = np.zeros(0, self.arithmetic.dtype)  # of the last token, all cores together
+        self.history: list[np.ndarray] = []  # and of all tokens that the last `generate` went through
         self._layer = self._token = self._position = 0
 
     def _core(self, card: int) -> _Core:
@@ -74,10 +75,11 @@ class DfxMachine:
         """The `count` likeliest tokens after a prompt; input tokens go through one by one as well."""
         for core in self.cores:
             self._forget(core)
-        tokens: list[int] = []
+        self.history, tokens = [], []
         for position in range(len(prompt) + count - 1):
             token = prompt[position] if position < len(prompt) else tokens[-1]
             best = self.step(token, position)
+            self.history.append(self.logits)
             if position >= len(prompt) - 1:
                 tokens.append(best)
         return tokens

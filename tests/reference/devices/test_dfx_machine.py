@@ -16,7 +16,7 @@ from engine.devices.dfx.arithmetic import accumulate, gelu_table
 from engine.devices.dfx.core import LayerSizes, core_record, program_of, time_program
 from engine.devices.dfx.direction import DIRECTION
 from engine.devices.dfx.machine import DfxMachine
-from engine.devices.dfx.model import generate, random_decoder, reference_logits
+from engine.devices.dfx.model import random_decoder
 from engine.devices.dfx.tiling import CANDIDATES
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
@@ -24,6 +24,7 @@ from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 from tests.effort import examples
 from tests.reference import naive_dfx
+from tests.reference.float_decoder import generate, reference_logits
 
 DEVICE = default_catalog().device("alveo-u280-dfx")
 LINK = default_catalog().link("qsfp-100g-aurora")
