@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from engine.devices.gpu.operators.record import (
 )
 from engine.devices.gpu.operators.slots import ANSWER, MACHINE
 from engine.kernels.jit import run_chunks
+from entries.files import load_yaml
 
 Texts = Mapping[str, str]
 Numbers = Mapping[str, np.ndarray]
@@ -32,18 +34,17 @@ _CHUNK = 8192  # rows one thread takes at a time
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of operator: columns of text, numbers from 1, numbers from 0, all by name, and its model."""
+    """One kind of operator: its model, and the columns of text and of numbers by name, as `kinds.yaml` says them."""
 
     name: str
-    title: str
-    shape: tuple[str, ...]  # numbers that --shape gives, in this order
     model: Model
-    texts: Mapping[str, str | None]  # columns that choose the format or the variant, with their default; None: required
-    format: str  # which of them --precision sets
-    grows: tuple[str, ...]  # numbers that are amounts of work
-    zeros: frozenset[str] = frozenset()  # numbers that may be 0
-    defaults: Mapping[str, float] = field(default_factory=dict)  # numbers that may be left out
-    blanks: frozenset[str] = frozenset()  # numbers that may be blank, for 0: other variants of the kind have them
+    title: str
+    shape: Sequence[str]
+    texts: Mapping[str, str | None]
+    format: str
+    grows: Sequence[str]
+    zeros: Sequence[str] = ()
+    defaults: Mapping[str, float] = field(default_factory=dict)
 
 
 def constants_of(part: Part, kind: str, format: str, runtime: str, trial: Mapping[str, Any] | None = None) -> Any:
@@ -277,7 +278,7 @@ def _collective(kind: str, op: str | None) -> Model:
     def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
         chosen = op or texts["op"]
         code = _chosen("op", chosen, OPS)
-        key = texts[next(k.format for k in _KINDS if k.name == kind)]
+        key = texts[KINDS[kind].format]
         if part.wire <= 0.0:
             raise NoModel(f"{part.id} has no wire to its peers in the catalog")
         runtime = runtime_of(texts)
@@ -339,140 +340,24 @@ def _quantised_bytes(texts: Texts, numbers: Numbers) -> np.ndarray:
     return _chosen("op", texts["op"], facts()["quantise_bytes"]) * numbers["m"] * numbers["k"]
 
 
-_SIZES = (
-    "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "d_state", "nheads", "head_dim",
-    "n_groups", "chunk_size",
-)  # fmt: skip
-_KINDS = (
-    Kind("gemm", "one linear layer, no bias", ("m", "n", "k"), _gemm, {"dtype": None}, "dtype", ("m", "n", "k")),
-    Kind(
-        "attention_decode",
-        "attention of one new token per sequence",
-        ("batch", "past_len", "heads", "kv_heads", "head_dim"),
-        _decode("attention_decode", 0.0, 0.0),
-        {"kv_dtype": None},
-        "kv_dtype",
-        ("batch", "past_len"),
-        frozenset({"past_len", "window"}),
-        {"window": 0.0},
-    ),
-    Kind(
-        "attention_prefill",
-        "causal attention over fresh prompts",
-        ("batch", "seq_len", "heads", "kv_heads", "head_dim"),
-        _prefill("attention_prefill", "kv_dtype", (0.0, 0.0), True),
-        {"kv_dtype": None, "attn_dtype": ""},
-        "kv_dtype",
-        ("batch", "seq_len"),
-        frozenset({"window"}),
-        {"window": 0.0},
-    ),
-    Kind(
-        "encoder_attention",
-        "attention without a mask",
-        ("batch", "seq_len", "heads", "head_dim"),
-        _prefill("encoder_attention", "attn_dtype", (0.0, 0.0), False),
-        {"attn_dtype": None},
-        "attn_dtype",
-        ("batch", "seq_len", "heads"),
-    ),
-    Kind(
-        "mla_prefill",
-        "latent attention over fresh prompts",
-        ("batch", "seq_len", "heads"),
-        _prefill("mla_prefill", "kv_dtype", (192.0, 128.0), True),
-        {"kv_dtype": None},
-        "kv_dtype",
-        ("batch", "seq_len", "heads"),
-    ),
-    Kind(
-        "mla_decode",
-        "latent attention of one new token per sequence",
-        ("batch", "past_len", "heads"),
-        _decode("mla_decode", 576.0, 2176.0),
-        {"kv_dtype": None},
-        "kv_dtype",
-        ("batch", "past_len"),
-        frozenset({"past_len"}),
-    ),
-    Kind(
-        "moe",
-        "a routed-expert block on one rank",
-        ("tokens", "hidden", "inter", "topk", "experts"),
-        _moe,
-        {"dtype": None, "distribution": "balanced"},
-        "dtype",
-        ("tokens", "hidden", "inter"),
-        frozenset({"gated"}),
-        {"moe_tp": 1.0, "moe_ep": 1.0, "gated": 1.0},
-    ),
-    Kind(
-        "mla_bmm",
-        "a product of every head of latent attention",
-        ("tokens", "heads"),
-        _mla_bmm,
-        {"dtype": None, "op": None},
-        "dtype",
-        ("tokens", "heads"),
-    ),
-    Kind(
-        "collectives",
-        "a collective over the GPUs of a node",
-        ("gpus", "bytes"),
-        _collective("collectives", None),
-        {"op": None, "dtype": "half"},
-        "op",
-        ("bytes",),
-    ),
-    Kind(
-        "all_reduce",
-        "a sum over the GPUs of a node",
-        ("gpus", "bytes"),
-        _collective("all_reduce", "all_reduce"),
-        {"dtype": "bfloat16"},
-        "dtype",
-        ("bytes",),
-    ),
-    Kind(
-        "send_recv",
-        "a tensor from one GPU to another",
-        ("bytes",),
-        _collective("send_recv", "send_recv"),
-        {"link": None, "op": "send_recv", "dtype": "float16"},
-        "link",
-        ("bytes",),
-    ),
-    Kind(
-        "elementwise",
-        "norms, activations, sums and look-ups",
-        ("tokens", "width"),
-        _stream("elementwise", _elementwise_bytes),
-        {"op": None, "dtype": "float16"},
-        "op",
-        ("tokens", "width"),
-    ),
-    Kind(
-        "quantize",
-        "16-bit numbers to 8 bits of one scale",
-        ("m", "k"),
-        _stream("quantize", _quantised_bytes),
-        {"op": None, "dtype": "fp8"},
-        "op",
-        ("m", "k"),
-    ),
-    Kind(
-        "linear_attention",
-        "a kernel of gated delta rule or Mamba-2 layers",
-        ("batch", "seq_len", "tokens"),
-        _recurrence,
-        {"kernel": None, "op": None, "phase": ""},
-        "kernel",
-        ("tokens",),
-        frozenset(_SIZES),
-        dict.fromkeys(_SIZES, 0.0),
-        frozenset(_SIZES),
-    ),
-)
-
-KINDS: dict[str, Kind] = {kind.name: kind for kind in _KINDS}
+_MODELS: dict[str, Model] = {
+    "gemm": _gemm,
+    "attention_decode": _decode("attention_decode", 0.0, 0.0),
+    "attention_prefill": _prefill("attention_prefill", "kv_dtype", (0.0, 0.0), True),
+    "encoder_attention": _prefill("encoder_attention", "attn_dtype", (0.0, 0.0), False),
+    "mla_prefill": _prefill("mla_prefill", "kv_dtype", (192.0, 128.0), True),
+    "mla_decode": _decode("mla_decode", 576.0, 2176.0),
+    "moe": _moe,
+    "mla_bmm": _mla_bmm,
+    "collectives": _collective("collectives", None),
+    "all_reduce": _collective("all_reduce", "all_reduce"),
+    "send_recv": _collective("send_recv", "send_recv"),
+    "elementwise": _stream("elementwise", _elementwise_bytes),
+    "quantize": _stream("quantize", _quantised_bytes),
+    "linear_attention": _recurrence,
+}
+KINDS: dict[str, Kind] = {
+    name: Kind(name, _MODELS[name], **row)
+    for name, row in load_yaml(Path(__file__).with_name("kinds.yaml").read_bytes()).items()
+}
 """Every kind by its name, which is the name of the file that holds such rows."""

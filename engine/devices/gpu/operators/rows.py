@@ -119,10 +119,10 @@ def checked(
     numbers = {}
     for name in wanted:
         if name in columns:
-            column = columns[name]
-            if name in kind.blanks:
-                column = [value or "0" for value in column]
-            numbers[name] = _numbers(name, column, 0.0 if name in kind.zeros else 1.0)
+            column, default = columns[name], kind.defaults.get(name)
+            if default is not None:
+                column = [value or str(default) for value in column]
+            numbers[name] = _numbers(name, column, 0.0 if name in kind.zeros or default == 0.0 else 1.0)
         else:
             numbers[name] = np.full(rows, kind.defaults[name])
     for name in _FIGURES:
