@@ -1,21 +1,17 @@
 """``python -m engine ask ANALYSIS ...``: one question about a scenario, a node or a network.
 
-An analysis answers with plain data, SI units in the keys, and the sentences to begin with; `output.lines_of` writes the
-rest for people. Each is a command by its own name too, for one version more.
+Each is a command by its own name too, for one version more.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
 from engine.cli import edge, machine, node
-from engine.cli.output import emit, lines_of
+from engine.cli.command import Command, number, positive
 from engine.cli.scenario import add_scenario
 
-Answer = Callable[[argparse.Namespace], tuple[Any, Iterable[str]]]
 _GOALS = ("latency", "throughput", "energy", "first", "second")
 
 
@@ -24,8 +20,13 @@ def _microservice(p: argparse.ArgumentParser) -> None:
     p.add_argument("--pool", type=int, required=True, help="devices of the pool")
     p.add_argument("--clients", type=int, default=1, help="CPU servers that drive it (default 1)")
     p.add_argument("--client-cores", type=int, default=16, help="cores of a client (default 16)")
-    p.add_argument("--client-ms", type=float, default=50.0, help="core time of a query on a client [ms] (default 50)")
-    p.add_argument("--p95-ms", type=float, help="limit on the 95th percentile from request to answer [ms]")
+    p.add_argument(
+        "--client-ms",
+        type=positive(1e6),
+        default=50.0,
+        help="core time of a query [ms] (default 50)",
+    )
+    p.add_argument("--p95-ms", type=positive(1e6), help="limit on the 95th percentile from request to answer [ms]")
 
 
 def _program(p: argparse.ArgumentParser) -> None:
@@ -34,7 +35,7 @@ def _program(p: argparse.ArgumentParser) -> None:
     p.add_argument("--file", help="text of a program (default: the one the scenario's price rests on)")
     of = "of a decoder: layer (default), head or token; of an NPU attention, convolution or mlp instead of the network"
     p.add_argument("--part", default="layer", help=of)
-    p.add_argument("--seed", type=int, default=0, help="of the numbers it runs on (default 0)")
+    p.add_argument("--seed", type=number(0, 2**32 - 1, int), default=0, help="of the numbers it runs on (default 0)")
 
 
 def _tile(p: argparse.ArgumentParser) -> None:
@@ -53,12 +54,11 @@ def _split(p: argparse.ArgumentParser) -> None:
 
 def _camera(p: argparse.ArgumentParser) -> None:
     p.add_argument("workload")
-    p.add_argument("--frames", type=float, default=5.0, help="frames per second (default 5)")
-    p.add_argument("--frame-kb", type=float, default=200.0, help="kilobytes of a frame (default 200)")
-    p.add_argument("--limit-ms", type=float, help="longest time from frame to answer")
-    p.add_argument(
-        "--extra-km", type=float, default=0.0, help="fibre from the first tier on top of what its link holds"
-    )
+    p.add_argument("--frames", type=positive(1e4), default=5.0, help="frames per second (default 5)")
+    p.add_argument("--frame-kb", type=positive(1e6), default=200.0, help="kilobytes of a frame (default 200)")
+    p.add_argument("--limit-ms", type=positive(1e9), help="longest time from frame to answer")
+    more = "fibre from the first tier on top of what its link holds"
+    p.add_argument("--extra-km", type=number(0, 40_000), default=0.0, help=more)
     p.add_argument("--goal", choices=("latency", "throughput"), default="latency")
     p.add_argument("--precision", default="fp32", help="of tiers that say none")
     p.add_argument("--cameras", type=int, default=1, help="that share machines and links (default 1); several: p99 too")
@@ -80,35 +80,25 @@ def _forward(p: argparse.ArgumentParser) -> None:
 
 def _host(p: argparse.ArgumentParser) -> None:
     add_scenario(p)
-    p.add_argument("--limit-ms", type=float, default=7.0, help="longest batch on a core of the host (default 7)")
+    p.add_argument(
+        "--limit-ms",
+        type=positive(1e9),
+        default=7.0,
+        help="longest batch on a core of the host (default 7)",
+    )
 
 
-ANALYSES: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Answer]] = {
-    "machine": ("units, fabric, tiles and arithmetic of an FPGA processor", add_scenario, machine.machine),
-    "microservice": ("a pool of accelerators behind the network", _microservice, machine.microservice),
-    "program": ("programs of an FPGA processor: shown, run on numbers, timed, checked", _program, machine.program),
-    "kinds": ("time by kind of operator, before and after each optimisation", add_scenario, node.kinds),
-    "tile": ("every tiling of every product on a card: counted, the best, or one of yours", _tile, node.tile),
-    "split": ("every cut of a network between two executors, and the best", _split, edge.split),
-    "camera": ("where to analyse a camera's frames: far edge, metro edge, core, or cut", _camera, edge.camera),
-    "forward": ("packets a SmartNIC passes on while it infers", _forward, edge.forward),
-    "host-nic": ("a host and its SmartNIC at once: rate, watts and money", _host, edge.host),
-    "fuse": ("a network breadth first and depth first: time, traffic, tiles", add_scenario, edge.fuse),
+_asked = partial(Command, spelled=True)
+ANALYSES = {
+    "machine": _asked("units, fabric, tiles and arithmetic of an FPGA processor", add_scenario, machine.machine),
+    "microservice": _asked("a pool of accelerators behind the network", _microservice, machine.microservice),
+    "program": _asked("programs of an FPGA processor: shown, run, timed, checked", _program, machine.program),
+    "kinds": _asked("time by kind of operator, before and after each optimisation", add_scenario, node.kinds),
+    "tile": _asked("every tiling of every product on a card: counted, the best, or one of yours", _tile, node.tile),
+    "split": _asked("every cut of a network between two executors, and the best", _split, edge.split),
+    "camera": _asked("where to analyse a camera's frames: far edge, metro edge, core, or cut", _camera, edge.camera),
+    "forward": _asked("packets a SmartNIC passes on while it infers", _forward, edge.forward),
+    "host-nic": _asked("a host and its SmartNIC at once: rate, watts and money", _host, edge.host),
+    "fuse": _asked("a network breadth first and depth first: time, traffic, tiles", add_scenario, edge.fuse),
 }
-"""What it says, its arguments and its answer, by the name it is asked by."""
-
-
-def _answered(answer: Answer, args: argparse.Namespace) -> int:
-    data, sentences = answer(args)
-    return emit(data, args.json, () if args.json else [*sentences, *lines_of(data)])
-
-
-def add_ask(commands: Any) -> Any:
-    """Register `ask` and, unlisted, the names by themselves; returns the parsers of the analyses."""
-    p = commands.add_parser("ask", help=f"one analysis: {', '.join(ANALYSES)}")
-    names = p.add_subparsers(dest="analysis", required=True, metavar="ANALYSIS")
-    for name, (help, arguments, answer) in ANALYSES.items():
-        for parser in (names.add_parser(name, help=help, description=help), commands.add_parser(name)):
-            arguments(parser)
-            parser.set_defaults(run=partial(_answered, answer))
-    return names
+"""Analyses by the name that each is asked by."""

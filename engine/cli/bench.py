@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import platform
 import sys
@@ -9,10 +10,29 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from engine.cli.command import Answer
 from engine.kernels.jit import host_features, pool_size
 from engine.scenario import ScenarioError
+from engine.scenario.files import beside, writable
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "bench"
+
+
+def add_bench(p: argparse.ArgumentParser) -> None:
+    """Arguments of a run of benchmarks."""
+    p.add_argument("--only", help="benchmark files whose name holds this")
+    p.add_argument("--markdown", metavar="FILE", help="also write the table there")
+
+
+def bench(args: argparse.Namespace) -> Answer:
+    """Rows of the benchmarks, and the same as a table. Measurements."""
+    if args.markdown:
+        writable(Path(args.markdown), True)
+    rows = collect(args.only)
+    if args.markdown:
+        with beside(Path(args.markdown)) as fresh:
+            fresh.write_text(markdown(rows))
+    return rows, markdown(rows).splitlines()
 
 
 def collect(only: str | None = None) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from engine.choose.question import READABLE, read_fields, read_number
-from engine.cli.output import emit
+from engine.cli.command import Answer
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount
 
@@ -18,9 +18,8 @@ _COSTS = {
 }
 
 
-def add_choose(commands: Any) -> None:
-    """Register the command."""
-    p = commands.add_parser("choose", help="which system should carry a workload under limits, and why others lose")
+def add_choose(p: argparse.ArgumentParser) -> None:
+    """Arguments of a question."""
     p.add_argument("workload", nargs="?", help="a workload's id, preset:ID of a question, or a question's token")
     p.add_argument("--inputs", help="length of a request; the workload's own when left out")
     p.add_argument("--outputs", help="tokens a decoder generates for a request")
@@ -43,7 +42,6 @@ def add_choose(commands: Any) -> None:
     )  # fmt: skip
     for name, help in _COSTS.items():
         p.add_argument(f"--{name}", help=help[1])
-    p.set_defaults(run=_choose)
 
 
 def _prices(texts: list[str]) -> dict[str, dict[str, float]]:
@@ -93,10 +91,11 @@ def _question(args: argparse.Namespace) -> Any:
     return question_of(fields)
 
 
-def _choose(args: argparse.Namespace) -> int:
-    from engine.choose import choose
+def choose(args: argparse.Namespace) -> Answer:
+    """Every system tried, ranked by money, and why it loses."""
+    import engine.choose
 
-    answer = choose(_question(args))
+    answer = engine.choose.choose(_question(args))
     lines = [answer.sentence, ""]
     for row in (*answer.rows, *answer.what_ifs):
         best = row.best
@@ -107,4 +106,4 @@ def _choose(args: argparse.Namespace) -> int:
             figures = f"{amount(1 / best.speed, 's'):>9}  {pace:28} {money:22}"
         lines.append(f"{row.rank or '-':>3} {row.label:28} {row.configuration:34} {figures} {row.reason}".rstrip())
     lines += ["", f"{answer.tried:,} designs in {answer.seconds:.2f} s; token {answer.question.token}"]
-    return emit(answer.to_dict(), args.json, lines)
+    return answer.to_dict(), lines

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.op import add_op
-from engine.cli.output import emit, lines_of
+from engine.cli.command import Answer, Parser
+from engine.cli.op import add_op, op
+from engine.cli.output import lines_of
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 _HEADER = 65536  # bytes
 
 
-def add_compare_measured(commands: Any) -> None:
-    """Register the command."""
-    p = commands.add_parser("compare-measured", help="your measurements beside our predictions; --fit a part to them")
+def add_compare_measured(p: argparse.ArgumentParser) -> None:
+    """Arguments of a table of measurements."""
     p.add_argument(
         "file", type=Path, help="a .csv or .csv.xz: fields of a scenario and measured figures, one run per row"
     )
@@ -30,10 +30,10 @@ def add_compare_measured(commands: Any) -> None:
     p.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="any setting, of every row")
     p.add_argument("--out", type=Path, metavar="FILE", help="every row back with its predictions and reasons")
     p.add_argument("--force", action="store_true", help="replace files that are there already")
-    p.set_defaults(run=_compare_measured)
 
 
-def _compare_measured(args: argparse.Namespace) -> int:
+def compare_measured(args: argparse.Namespace) -> Answer:
+    """Every row's error, what groups of them show, and with --fit what moved."""
     from engine.published.measured.compare import compared, coverage, groups, read_measured, skipped, spread, write_back
     from engine.published.measured.cpu_tables import parts_of
     from hardware_specs.catalog import default_catalog
@@ -97,7 +97,7 @@ def _compare_measured(args: argparse.Namespace) -> int:
     if args.fit:
         data["fit"], fits = _fitted(args, predicted, default_catalog())
         lines += fits
-    return emit(data, args.json, lines)
+    return data, lines
 
 
 def _summary(rows: Sequence[Row], inside: Mapping[str, int]) -> Iterator[str]:
@@ -139,17 +139,15 @@ def _operators(path: Path) -> bool:
     return {"time_us", "device"} <= {name.strip() for name in header.split(",")}
 
 
-def _as_op(args: argparse.Namespace) -> int:
+def _as_op(args: argparse.Namespace) -> Answer:
     """The same answer from `op`, whose tables these are."""
     for name, present in (("--fit", args.fit), ("--set", bool(args.set))):
         if present:
             raise ScenarioError(f"{name} is given for {args.file.name}, a table of operators: only --out is allowed")
-    parser = argparse.ArgumentParser()
-    add_op(parser.add_subparsers())
+    parser = Parser()
+    add_op(parser)
     out = ["--out", str(args.out)] if args.out is not None else []
-    op = parser.parse_args(["op", "--from", str(args.file), *out, *(["--force"] if args.force else [])])
-    op.json = args.json
-    return op.run(op)
+    return op(parser.parse_args(["--from", str(args.file), *out, *(["--force"] if args.force else [])]))
 
 
 def _fitted(args: argparse.Namespace, predicted: list[Any], catalog: Any) -> tuple[list[dict[str, Any]], list[str]]:

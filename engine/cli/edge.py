@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from engine.cli.command import Answer
 from engine.cli.scenario import changed
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount, percent
@@ -15,10 +14,8 @@ from engine.scenario.sentences import amount, percent
 if TYPE_CHECKING:
     from engine.analyses.camera import Tier
 
-_Answer = tuple[Any, Iterable[str]]
 
-
-def split(args: argparse.Namespace) -> _Answer:
+def split(args: argparse.Namespace) -> Answer:
     """Every cut of a network between two executors, and the best. Estimates."""
     from engine.analyses.edge import bands_of_cuts, cuts
     from engine.analyses.split import best_split
@@ -43,28 +40,20 @@ def split(args: argparse.Namespace) -> _Answer:
     return data, [first, f"error band: {told(bands[best.at])}"]
 
 
-def camera(args: argparse.Namespace) -> _Answer:
+def camera(args: argparse.Namespace) -> Answer:
     """Where to analyse cameras' frames: whole at a tier, or cut over two or three of them. Estimates."""
     from engine.analyses.camera import TIERS, Camera, CameraNetwork, Cascade, p99_s
     from engine.cost.error_bands import told
 
-    for name, value, most in (("frames", args.frames, 1e4), ("frame-kb", args.frame_kb, 1e6)):
-        if not 0 < value <= most:
-            raise ScenarioError(f"{name} is {value}; allowed: above 0, at most {most:g}")
-    if not 0 <= args.extra_km <= 40_000:
-        raise ScenarioError(f"extra-km is {args.extra_km}; allowed: 0 to 40000")
-    if args.limit_ms is not None and not 0 < args.limit_ms < math.inf:
-        raise ScenarioError(f"limit-ms is {args.limit_ms}; allowed: above 0")
     limit = None if args.limit_ms is None else args.limit_ms / 1e3
-    tiers = tuple(_tier(said) for said in args.tier or ()) or TIERS
-    tiers = tuple(tier if tier.precision else replace(tier, precision=args.precision) for tier in tiers)
-    if not args.tier:
-        tiers = tuple(replace(tier, precision=args.precision) for tier in tiers)
-    far = replace(tiers[1], metres=tiers[1].metres + 1e3 * args.extra_km) if len(tiers) > 1 else tiers[0]
+    tiers = [_tier(said, args.precision) for said in args.tier or ()]
+    tiers = tiers or [replace(tier, precision=args.precision) for tier in TIERS]
+    if len(tiers) > 1:
+        tiers[1] = replace(tiers[1], metres=tiers[1].metres + 1e3 * args.extra_km)
     network = CameraNetwork(
         args.workload,
         Camera(args.frames, 1e3 * args.frame_kb, args.cameras),
-        (tiers[0], far, *tiers[2:]),
+        tuple(tiers),
         Cascade(args.filter, args.passed) if args.filter else None,
     )
     places = network.placements(limit, args.goal)
@@ -78,7 +67,7 @@ def camera(args: argparse.Namespace) -> _Answer:
     return rows, sentences
 
 
-def _tier(said: str) -> Tier:
+def _tier(said: str, precision: str) -> Tier:
     """A tier from ``far edge=arm-edge-cpu,machines=each`` or ``metro=xeon-e5-2650,link=metro-1g,batch=8``."""
     from engine.analyses.camera import Tier
 
@@ -86,16 +75,9 @@ def _tier(said: str) -> Tier:
     device, *settings = rest.split(",")
     if not name or not device:
         raise ScenarioError(f"tier is {said[:40]!r}; allowed: NAME=DEVICE,link=LINK and more settings")
-    kinds = {
-        "link": str,
-        "precision": str,
-        "format": str,
-        "machines": int,
-        "batch": int,
-        "compression": float,
-        "km": float,
-    }
-    values: dict[str, Any] = {"precision": ""}
+    kinds: dict[str, type] = dict.fromkeys(("link", "precision", "format"), str)
+    kinds |= {"machines": int, "batch": int, "compression": float, "km": float}
+    values: dict[str, Any] = {"precision": precision}
     for setting in settings:
         key, _, value = setting.partition("=")
         if key not in kinds:
@@ -109,7 +91,7 @@ def _tier(said: str) -> Tier:
     return Tier(name, device, **values)
 
 
-def forward(args: argparse.Namespace) -> _Answer:
+def forward(args: argparse.Namespace) -> Answer:
     """Packets that a SmartNIC passes on while it infers. A bound."""
     from engine.analyses.edge import forwarding
     from engine.devices import family
@@ -131,12 +113,10 @@ def forward(args: argparse.Namespace) -> _Answer:
     return asdict(result), sentences
 
 
-def host(args: argparse.Namespace) -> _Answer:
+def host(args: argparse.Namespace) -> Answer:
     """A host and its network processor at once: rate, watts above idle and at the wall, money. Estimates."""
     from engine.analyses.edge import host_and_nic
 
-    if not 0 < args.limit_ms < math.inf:
-        raise ScenarioError(f"limit-ms is {args.limit_ms}; allowed: above 0")
     shares = host_and_nic(changed(args), args.limit_ms / 1e3)
     first, _, both = shares
     sentences = [f"together {both.throughput_per_s / first.throughput_per_s - 1:.1%} more than the host alone"]
@@ -145,7 +125,7 @@ def host(args: argparse.Namespace) -> _Answer:
     return [asdict(share) | {"per_watt": share.per_watt} for share in shares], sentences
 
 
-def fuse(args: argparse.Namespace) -> _Answer:
+def fuse(args: argparse.Namespace) -> Answer:
     """A network breadth first and depth first: time, traffic, tiles. Estimates."""
     from engine.analyses.edge import depth_first_of
     from engine.cost.error_bands import told

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
-from engine.cli.output import emit
+from engine.cli.command import Answer
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount
@@ -18,24 +17,23 @@ from model_zoo.importers.huggingface import read_config_file, written
 from model_zoo.ops import Graph
 
 
-def add_import(commands: Any) -> None:
-    """Register the command."""
-    p = commands.add_parser("import", help="a model's config.json (Hugging Face) as a workload of your own")
+def add_import(p: argparse.ArgumentParser) -> None:
+    """Arguments of a configuration and where its workload goes."""
     p.add_argument("config", help="the file, or the folder that holds config.json (and hf_quant_config.json)")
     p.add_argument("--id", help="name in the zoo; from the file when left out")
     p.add_argument("--print", action="store_true", dest="show", help="write the YAML to stdout, no file")
     p.add_argument("--link", action="store_true", help="write the workload's id that travels in a link, no file")
     p.add_argument("--force", action="store_true", help="replace a workload of that name in your folder")
-    p.set_defaults(run=_import)
 
 
-def _import(args: argparse.Namespace) -> int:
+def import_config(args: argparse.Namespace) -> Answer | None:
+    """The workload of a configuration: written, shown or as a link."""
     workload = read_config_file(Path(args.config), args.id)
     if args.show:
         sys.stdout.write(written(workload))
-        return 0
+        return None
     if args.link:
-        return emit({"id": in_link(workload)}, args.json, [in_link(workload)])
+        return {"id": in_link(workload)}, [in_link(workload)]
     zoo = default_zoo()
     if workload.id in zoo.ids() and not zoo.is_guest(workload.id):
         raise ScenarioError(f"id is {workload.id!r}, which the zoo has already: give another --id")
@@ -65,7 +63,7 @@ def _import(args: argparse.Namespace) -> int:
         f"written to {target}",
         *workload.notes,
     ]
-    return emit(data, args.json, lines)
+    return data, lines
 
 
 def _billions(count: float) -> str:

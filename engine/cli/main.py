@@ -7,69 +7,59 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.cli.ask import add_ask
-from engine.cli.choose import add_choose
-from engine.cli.compare_measured import add_compare_measured
-from engine.cli.imports import add_import
-from engine.cli.measure import add_measure
-from engine.cli.op import add_op
+from engine.cli import traffic as T
+from engine.cli.ask import ANALYSES
+from engine.cli.bench import add_bench, bench
+from engine.cli.choose import add_choose, choose
+from engine.cli.command import Answer, Command, Parser, add_commands
+from engine.cli.compare_measured import add_compare_measured, compare_measured
+from engine.cli.imports import add_import, import_config
+from engine.cli.measure import add_calibrate, add_measure, calibrate, measure
+from engine.cli.op import add_op, op
 from engine.cli.output import emit
-from engine.cli.plan import add_plan
+from engine.cli.plan import add_plan, plan
 from engine.cli.scenario import add_scenario, changed
-from engine.cli.sweep import add_sweep
-from engine.cli.traffic import add_traffic
+from engine.cli.sweep import add_sweep, sweep
 from engine.scenario.files import beside, writable
 from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
 _PROBLEMS = 10  # of a user's files that are told before every answer
-_KINDS = ("systems", "devices", "links", "nics", "workloads", "presets", "families")
+_NAMED = {"id": "id", "name": "name"}
+_KINDS = {  # that can be listed: what is said of an entry, and where it has it
+    "systems": _NAMED | {"document": "document"},
+    "devices": _NAMED | {"kind": "kind"},
+    "links": _NAMED,
+    "nics": _NAMED,
+    "workloads": _NAMED | {"family": "family", "document": "document"},
+    "presets": {"id": "id", "name": "title"} | {name: name for name in ("document", "headline", "system", "workload")},
+    "families": {"id": "kind", "name": "title"},
+}
 
 
-def _list(args: argparse.Namespace) -> int:
+def _list(args: argparse.Namespace) -> Answer:
     from engine.devices import FAMILIES, family
     from engine.resolve.presets import PRESETS
 
     catalog, zoo = default_catalog(), default_zoo()
-    data: list[dict[str, Any]]
     if args.what == "presets":
-        data = [
-            {
-                "id": p.id,
-                "name": p.title,
-                "document": p.document,
-                "headline": p.headline,
-                "system": p.system,
-                "workload": p.workload,
-            }
-            for p in PRESETS.values()
-        ]
-    elif args.what == "workloads":
-        workloads = [zoo.workload(id) for id in zoo.ids()]
-        data = [{"id": w.id, "name": w.name, "family": w.family, "document": w.document} for w in workloads]
+        entries: Iterable[Any] = PRESETS.values()
     elif args.what == "families":
-        data = [{"id": kind, "name": family(kind).title} for kind in FAMILIES]
+        entries = map(family, FAMILIES)
+    elif args.what == "workloads":
+        entries = map(zoo.workload, zoo.ids())
     else:
-        get = {"systems": catalog.system, "devices": catalog.device, "links": catalog.link, "nics": catalog.nic}[
-            args.what
-        ]
-        specs = [get(id) for id in catalog.ids(args.what)]
-        data = [
-            {"id": s.id, "name": s.name}
-            | ({"document": getattr(s, "document", None)} if args.what == "systems" else {})
-            | ({"kind": getattr(s, "kind", None)} if args.what == "devices" else {})
-            for s in specs
-        ]
-    emit(data, args.json, (f"{row['id']:36} {row['name']}" for row in data))
-    return 0
+        entries = map(getattr(catalog, args.what.removesuffix("s")), catalog.ids(args.what))
+    data = [{name: getattr(entry, at) for name, at in _KINDS[args.what].items()} for entry in entries]
+    return data, (f"{row['id']:36} {row['name']}" for row in data)
 
 
-def _evaluate(args: argparse.Namespace) -> int:
+def _evaluate(args: argparse.Namespace) -> Answer | None:
     from engine.cost.timeline import TRACED
     from engine.cost.trace import trace
     from engine.evaluate import evaluate
@@ -86,9 +76,8 @@ def _evaluate(args: argparse.Namespace) -> int:
         writer = csv.DictWriter(sys.stdout, list(row))
         writer.writeheader()
         writer.writerow(row)
-        return 0
-    emit(data_of(report), args.json, () if args.json else _lines(report))
-    return 0
+        return None
+    return data_of(report), _lines(report)
 
 
 def _tokens(report: Any) -> list[str]:
@@ -105,93 +94,100 @@ def _tokens(report: Any) -> list[str]:
     return tokens
 
 
-def _lines(report: Any) -> list[str]:
+def _lines(report: Any) -> Iterator[str]:
     from engine.cost.error_bands import told
     from engine.published.nearest import nearest
     from engine.scenario.sentences import amount, percent
 
     evidence = nearest(report.scenario)
-    lines = [
-        f"{report.system_name} · {report.workload_name}",
-        report.verdict.replace("**", ""),
-        f"latency     {amount(report.latency_s, 's')}",
-        f"throughput  {amount(report.throughput_per_s, report.unit + '/s')}",
-        f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}",
-        *_tokens(report),
-        f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else report.unpriced}",
-        *([f"contains    {report.price_of}"] if report.price_of else []),
-        f"error band  {told(report.error_band)}",
-        *([] if evidence is None else [f"nearest     {evidence.sentence}"]),
-        *report.without_effect,
-        *report.better,
-    ]
-    for op in sorted(report.ops, key=lambda o: -o.time_s)[:12]:
-        lines.append(f"  {op.name[:34]:34} {amount(op.time_s, 's'):>10} {percent(op.share):>5}  {op.bound}")
-    for row in sorted(report.other, key=lambda o: -o.time_s)[:6]:
+    yield f"{report.system_name} · {report.workload_name}"
+    yield report.verdict.replace("**", "")
+    yield f"latency     {amount(report.latency_s, 's')}"
+    yield f"throughput  {amount(report.throughput_per_s, report.unit + '/s')}"
+    yield f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}"
+    yield from _tokens(report)
+    yield f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else report.unpriced}"
+    yield from [f"contains    {report.price_of}"] if report.price_of else []
+    yield f"error band  {told(report.error_band)}"
+    yield from [] if evidence is None else [f"nearest     {evidence.sentence}"]
+    yield from (*report.without_effect, *report.better)
+    rows = [(op, op.bound) for op in sorted(report.ops, key=lambda op: -op.time_s)[:12]]
+    rows += [(row, row.resource) for row in sorted(report.other, key=lambda row: -row.time_s)[:6]]
+    for row, bound in rows:
         share = percent(row.time_s / report.latency_s)
-        lines.append(f"  {row.name[:34]:34} {amount(row.time_s, 's'):>10} {share:>5}  {row.resource}")
-    return [*lines, f"token       {report.token}"]
+        yield f"  {row.name[:34]:34} {amount(row.time_s, 's'):>10} {share:>5}  {bound}"
+    yield f"token       {report.token}"
 
 
-def _validate(args: argparse.Namespace) -> int:
+def _validate(args: argparse.Namespace) -> Answer:
     from engine.published import summary, validate
     from engine.published.other_sources import compare
 
     rows, elsewhere = validate(), compare()
-    emit(elsewhere if args.elsewhere else rows, args.json, () if args.json else summary(rows, elsewhere))
-    return 0
+    return elsewhere if args.elsewhere else rows, summary(rows, elsewhere)
 
 
-def _bench(args: argparse.Namespace) -> int:
-    from engine.cli.bench import collect, markdown
+def _add_list(p: argparse.ArgumentParser) -> None:
+    p.add_argument("what", choices=_KINDS)
 
-    if args.markdown:
-        writable(Path(args.markdown), True)
-    rows = collect(args.only)
-    if args.markdown:
-        with beside(Path(args.markdown)) as fresh:
-            fresh.write_text(markdown(rows))
-    emit(rows, args.json, markdown(rows).splitlines())
-    return 0
+
+def _add_evaluate(p: argparse.ArgumentParser) -> None:
+    add_scenario(p)
+    p.add_argument("--csv", action="store_true", help="one row of figures with its header")
+    p.add_argument("--trace", metavar="FILE", help="also write the timeline there, for Perfetto or chrome://tracing")
+    p.add_argument("--force", action="store_true", help="replace a file that is there")
+
+
+def _add_validate(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--elsewhere", action="store_true", help="with --json: results printed elsewhere, not the claims")
+
+
+COMMANDS = {
+    "list": Command("ids of systems, devices, links, nics, workloads, presets or families", _add_list, _list),
+    "evaluate": Command("one scenario: latency, throughput, power, cost, and why", _add_evaluate, _evaluate),
+    "simulate": Command(
+        "latency distribution of a scenario under a load", T.add_simulate, T.simulate, epilog=T.SIMULATE
+    ),
+    "capacity": Command(
+        "load inside an SLA, and the nodes, power and money a demand needs",
+        T.add_capacity,
+        T.capacity,
+        epilog=T.CAPACITY,
+    ),
+    "sweep": Command("every design of a space: its front, with one token per row", add_sweep, sweep),
+    "choose": Command("which system should carry a workload under limits, and why others lose", add_choose, choose),
+    "measure": Command("run a kernel or a network on this host: time, rates, error", add_measure, measure, True),
+    "calibrate": Command("probe this host and write it into your catalog as `this-host`", add_calibrate, calibrate),
+    "op": Command("one operator on one GPU, or a table of them: time, bound, band", add_op, op),
+    "import": Command("a model's config.json (Hugging Face) as a workload of your own", add_import, import_config),
+    "compare-measured": Command(
+        "your measurements beside our predictions; --fit a part to them", add_compare_measured, compare_measured
+    ),
+    "plan": Command("search a precision for every layer until a service's metric holds", add_plan, plan, True),
+    "validate": Command("every published figure beside its prediction", _add_validate, _validate),
+    "bench": Command("ratios against libraries and limits, measured side by side", add_bench, bench),
+}
+"""Every command but ``ask``, in the order in which help names them."""
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The argument parser with every subcommand."""
-    parser = argparse.ArgumentParser(prog="python -m engine", description=__doc__)
+    parser = Parser(prog="python -m engine", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    p = commands.add_parser("list", help="ids of systems, devices, links, nics, workloads, presets or families")
-    p.add_argument("what", choices=_KINDS)
-    p.set_defaults(run=_list)
-    p = commands.add_parser("evaluate", help="one scenario: latency, throughput, power, cost, and why")
-    add_scenario(p)
-    p.add_argument("--csv", action="store_true")
-    p.add_argument("--trace", metavar="FILE", help="also write the timeline there, for Perfetto or chrome://tracing")
-    p.add_argument("--force", action="store_true", help="replace a file that is there")
-    p.set_defaults(run=_evaluate)
-    analyses = add_ask(commands)
-    add_traffic(commands)
-    add_sweep(commands)
-    add_choose(commands)
-    add_measure(commands)
-    add_op(commands)
-    add_import(commands)
-    add_compare_measured(commands)
-    add_plan(commands)
-    p = commands.add_parser("validate", help="every published figure beside its prediction")
-    p.add_argument("--elsewhere", action="store_true", help="with --json: results printed elsewhere, not the claims")
-    p.set_defaults(run=_validate)
-    p = commands.add_parser("bench", help="ratios against libraries and limits, measured side by side")
-    p.add_argument("--only", help="benchmark files whose name holds this")
-    p.add_argument("--markdown", metavar="FILE", help="also write the table there")
-    p.set_defaults(run=_bench)
-    for sub in {*commands.choices.values(), *analyses.choices.values()}:
-        sub.add_argument("--json", action="store_true", help="machine-readable, SI units in the keys")
+    add_commands(commands, COMMANDS)
+    ask = commands.add_parser("ask", help=f"one analysis: {', '.join(ANALYSES)}")
+    add_commands(ask.add_subparsers(dest="analysis", required=True, metavar="ANALYSIS"), ANALYSES)
+    add_commands(commands, ANALYSES, listed=False)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
-    args = build_parser().parse_args(argv)
+    try:
+        args = build_parser().parse_args(argv)
+    except InputError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     if sys.stdout is None:
         sys.stderr.write("stdout is closed: there is nowhere to answer\n")
         return 2
@@ -203,9 +199,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if len(problems) > _PROBLEMS:
         sys.stderr.write(f"and {len(problems) - _PROBLEMS:,} more files that can't be used\n")
     try:
-        code = args.run(args)
+        answer = args.run.answer(args)
+        if answer is not None:
+            emit(*answer, args.json, args.run.spelled)
         sys.stdout.flush()
-        return code
+        return 0
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -9,15 +9,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engine.cli.output import emit, lines_of
+from engine.cli.command import Answer, number, positive
 from engine.scenario.sentences import amount, percent
 
 _STUDY = "wide-deep", "Wide & Deep trained on synthetic clicks, FP32 against INT8"
 
 
-def add_measure(commands: Any) -> None:
-    """Register both commands."""
-    p = commands.add_parser("measure", help="run a kernel or a network on this host: time, rates, error")
+def add_measure(p: argparse.ArgumentParser) -> None:
+    """Arguments of what runs on this host."""
     p.add_argument("kernel", nargs="?", help="a kernel's name; `list` prints them")
     p.add_argument("--workload", help="a network of your own folder instead: its ONNX file, run by onnxruntime")
     p.add_argument("--zoo", action="store_true", help="every ONNX file of your folder, measured and predicted: a table")
@@ -25,16 +24,23 @@ def add_measure(commands: Any) -> None:
     p.add_argument("--precision", help="format of the weights")
     p.add_argument("--batch", type=int, help="of a network; its own when left out")
     p.add_argument("--threads", type=int, default=1)
-    p.add_argument("--repeats", type=int, default=15)
-    p.add_argument("--seconds", type=float, default=2.0, help="longest time spent sampling (default 2)")
-    p.add_argument("--memory-gb", type=float, default=4.0, help="most memory its buffers may take (default 4)")
-    p.set_defaults(run=_measure)
-    p = commands.add_parser("calibrate", help="probe this host and write it into your catalog as `this-host`")
+    p.add_argument("--repeats", type=number(1, 1000, int), default=15)
+    p.add_argument("--seconds", type=positive(600), default=2.0, help="longest time spent sampling (default 2)")
+    p.add_argument(
+        "--memory-gb",
+        type=positive(1024),
+        default=4.0,
+        help="most memory of its buffers (default 4)",
+    )
+
+
+def add_calibrate(p: argparse.ArgumentParser) -> None:
+    """Arguments of a probe of this host."""
     p.add_argument("--out", type=Path, help="catalog folder instead of INFERSCAPE_CATALOG or ~/.inferscape/catalog")
-    p.set_defaults(run=_calibrate)
 
 
-def _measure(args: argparse.Namespace) -> int:
+def measure(args: argparse.Namespace) -> Answer:
+    """A kernel, a study or networks on this host. Measurements."""
     from engine.lab.host.measure import (
         KERNELS,
         Bounds,
@@ -45,13 +51,6 @@ def _measure(args: argparse.Namespace) -> int:
         shape_of,
     )
 
-    for name, value, most in (
-        ("repeats", args.repeats, 1000),
-        ("seconds", args.seconds, 600),
-        ("memory-gb", args.memory_gb, 1024),
-    ):
-        if not 0 < value <= most:
-            raise MeasureError(f"{name} is {value}; allowed: above 0, at most {most}")
     bounds = Bounds(bytes=args.memory_gb * 1e9, seconds=args.seconds)
     if args.zoo:
         return _zoo(args, bounds)
@@ -64,7 +63,7 @@ def _measure(args: argparse.Namespace) -> int:
             {"kernel": k.name, "name": k.title, "shape": "x".join(k.labels), "precisions": list(k.precisions)}
             for k in KERNELS.values()
         ]
-        return emit(rows, args.json, [*lines_of(rows), f"{_STUDY[0]:14} {_STUDY[1]}"])
+        return rows, [f"{_STUDY[0]}: {_STUDY[1]}"]
     if args.batch is not None:
         raise MeasureError(f"batch is {args.batch} beside a kernel, which has a --shape; only networks have a batch")
     if not args.kernel:
@@ -86,10 +85,10 @@ def _measure(args: argparse.Namespace) -> int:
         sentences.append(f"{percent(measured.roof_share)} of what the probed roofs allow")
     if measured.library is not None:
         sentences.append(f"numpy FP32: {measured.library.median / measured.time.median:.3g} times our time")
-    return emit(data, args.json, [*sentences, *lines_of(data)])
+    return data, sentences
 
 
-def _trained(args: argparse.Namespace) -> int:
+def _trained(args: argparse.Namespace) -> Answer:
     from engine.lab.numerics.trained import wide_deep_study
 
     study = wide_deep_study(batches=(args.batch if args.batch is not None else 512,), threads=args.threads)
@@ -111,20 +110,19 @@ def _trained(args: argparse.Namespace) -> int:
             for s in study.speed
         ],
     }
-    told = "Wide & Deep; the rows are synthetic: this is no evidence about Criteo's data."
-    return emit(data, args.json, [told, *lines_of(data)])
+    return data, ["Wide & Deep; the rows are synthetic: this is no evidence about Criteo's data."]
 
 
-def _network(args: argparse.Namespace, bounds: Any) -> int:
+def _network(args: argparse.Namespace, bounds: Any) -> Answer:
     from engine.lab.host.measure.network import measure_workload
 
     run = measure_workload(
         args.workload, args.precision or "fp32", args.batch, args.threads, repeats=args.repeats, bounds=bounds
     )
-    return emit(run.to_dict(), args.json, lines_of(run.to_dict()))
+    return run.to_dict(), ()
 
 
-def _zoo(args: argparse.Namespace, bounds: Any) -> int:
+def _zoo(args: argparse.Namespace, bounds: Any) -> Answer:
     """Every network of the user's folder, measured beside its prediction from a probe of this host."""
     from engine.lab.host.calibrate import device_of, host
     from engine.lab.host.measure import MeasureError
@@ -160,13 +158,14 @@ def _zoo(args: argparse.Namespace, bounds: Any) -> int:
         f"{len(errors)} networks: median error {percent(median(errors))}" if errors else "No network was compared."
     )
     data = {"summary": summary, "rows": [run.to_dict() for run in runs], "not_measured": reasons}
-    return emit(data, args.json, lines_of(data))
+    return data, ()
 
 
-def _calibrate(args: argparse.Namespace) -> int:
-    from engine.lab.host.calibrate import calibrate
+def calibrate(args: argparse.Namespace) -> Answer:
+    """This host probed and written as a device. Measurements."""
+    from engine.lab.host import calibrate as host
 
-    device, path, roofline, profile = calibrate(args.out)
+    device, path, roofline, profile = host.calibrate(args.out)
     data: dict[str, Any] = {"device": device.id, "file": str(path), "spec": device.model_dump(mode="json")}
     bf16 = f", {amount(roofline.bf16, 'FLOP/s')} BF16" if roofline.bf16 is not None else ""
     lines = [
@@ -180,4 +179,4 @@ def _calibrate(args: argparse.Namespace) -> int:
         f"all threads {amount(roofline.dispatch, 's')}",
         f"it is now a system: python -m engine evaluate --system {device.id} --workload resnet50",
     ]
-    return emit(data, args.json, lines)
+    return data, lines

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
-from typing import Any
 
+from engine.cli.command import Answer
 from engine.cli.scenario import changed
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount, percent
 
-_Answer = tuple[Any, Iterable[str]]
 
-
-def kinds(args: argparse.Namespace) -> _Answer:
+def kinds(args: argparse.Namespace) -> Answer:
     """Time by kind of operator, before and after each optimisation. An estimate. [s]"""
     from engine.analyses.node.operator_kinds import by_kind
 
@@ -41,7 +38,7 @@ def _sides(text: str, name: str, many: int) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def tile(args: argparse.Namespace) -> _Answer:
+def tile(args: argparse.Namespace) -> Answer:
     """Every tiling of every product on a card, or the price of one. Counts are exact, times estimates."""
     from engine.analyses.node.tilings import pinned, products, tiled
 

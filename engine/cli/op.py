@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from engine.cli.output import emit
+from engine.cli.command import Answer
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
 
 
-def add_op(commands: Any) -> None:
-    """Register the command."""
-    p = commands.add_parser("op", help="one operator on one GPU, or a table of them: time, bound, band")
+def add_op(p: argparse.ArgumentParser) -> None:
+    """Arguments of an operator, or a table of them."""
     p.add_argument("operator", nargs="?", help="gemm and its like; a table's kind is its file's name")
     p.add_argument("--device", help="part of the catalog, or as others call it; for a table without a device column")
     p.add_argument("--shape", help="extents as 4096x4096x8192, in the order the operator's columns have")
@@ -32,14 +31,14 @@ def add_op(commands: Any) -> None:
         "--cold", action="store_true", help="weights come from DRAM, as in a network; else an L2 as measured"
     )
     p.add_argument("--force", action="store_true", help="replace the file of --out where there is one")
-    p.set_defaults(run=_op)
 
 
-def _op(args: argparse.Namespace) -> int:
+def op(args: argparse.Namespace) -> Answer:
+    """One operator on one device, or a table of them. Estimates."""
     return _table(args) if args.source is not None else _operator(args)
 
 
-def _operator(args: argparse.Namespace) -> int:
+def _operator(args: argparse.Namespace) -> Answer:
     from engine.devices.gpu.operators.kinds import expert_kernel
     from engine.devices.gpu.operators.predict import named_part, predict
     from engine.devices.gpu.operators.rows import RowsError, checked, kind_named
@@ -86,7 +85,7 @@ def _operator(args: argparse.Namespace) -> int:
         f"bound       {amount(bound, 's')} by {answers.bound_by[0]}",
         f"90% band    {amount(low, 's')} to {amount(high, 's')}" if isfinite(low) else "90% band    no evidence",
     ]
-    return emit(data, args.json, lines)
+    return data, lines
 
 
 def _known(seconds: float) -> float | None:
@@ -94,7 +93,7 @@ def _known(seconds: float) -> float | None:
     return seconds * 1e6 if isfinite(seconds) else None
 
 
-def _table(args: argparse.Namespace) -> int:
+def _table(args: argparse.Namespace) -> Answer:
     from engine.devices.gpu.operators.predict import predict
     from engine.devices.gpu.operators.rows import RowsError, checked, kind_named, read_rows, write_rows
 
@@ -123,7 +122,7 @@ def _table(args: argparse.Namespace) -> int:
             f"  error       half within {percent(data['error_median'])}, 90% within {percent(data['error_p90'])}",
             f"  bias        {data['bias']:+.1%}; {percent(data['in_band'])} of the measurements lie in the band",
         ]
-    return emit(data, args.json, lines)
+    return data, lines
 
 
 def _errors(answers: Any, measured: np.ndarray, priced: np.ndarray) -> dict[str, float]:

@@ -21,17 +21,19 @@ _SHARES = ("share", "utilisation")
 _ROWS, _WIDE = 24, 44  # rows of a table and characters of a cell that a terminal is shown; --json holds all
 
 
-def emit(data: Any, as_json: bool, lines: Iterable[str]) -> int:
-    """Writes one of the two to stdout and returns exit code 0; a number that is not finite is refused in JSON."""
+def emit(data: Any, lines: Iterable[str], as_json: bool, spelled: bool = False) -> None:
+    """Writes the data as JSON, or the lines, and after them the data where they are ``spelled``.
+
+    ScenarioError for a number in JSON that is not finite.
+    """
     if not as_json:
-        sys.stdout.write("\n".join(lines) + "\n")
-        return 0
+        sys.stdout.write("\n".join([*lines, *(lines_of(data) if spelled else ())]) + "\n")
+        return
     try:
         text = json.dumps(data, indent=1, allow_nan=False)
     except ValueError:
         raise ScenarioError("a figure of this answer is not finite, which JSON can't hold") from None
     sys.stdout.write(text + "\n")
-    return 0
 
 
 def _unit(key: str) -> str:

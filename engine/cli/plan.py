@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from engine.cli.output import emit, lines_of
+from engine.cli.command import Answer
 from engine.scenario import encode
 from engine.scenario.sentences import amount
 
 
-def add_plan(commands: Any) -> None:
-    """Register the command."""
-    p = commands.add_parser("plan", help="search a precision for every layer until a service's metric holds")
+def add_plan(p: argparse.ArgumentParser) -> None:
+    """Arguments of a study."""
     p.add_argument("study", help="recommendation")
     p.add_argument("--bound", type=float, help="largest loss of the metric, as a share; the document's when left out")
     p.add_argument("--wide", default="fp16", help="what stays wide: fp16 (default) or bf16")
     p.add_argument("--repeats", type=int, default=5, help="timed runs of each layer and format (default 5)")
-    p.set_defaults(run=_plan)
 
 
-def _plan(args: argparse.Namespace) -> int:
+def plan(args: argparse.Namespace) -> Answer:
+    """A precision for every layer, and the scenario that makes. Measurements, but for its price."""
     from engine.cost.error_bands import told as band_told
     from engine.evaluate import evaluate
     from engine.lab.numerics.workflow import BOUND, METRIC, TITLE, WORKLOAD, in_scenario, study
@@ -60,4 +58,4 @@ def _plan(args: argparse.Namespace) -> int:
         f"{report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
         f"error band: {band_told(report.error_band)}",
     ]
-    return emit(data, args.json, [*sentences, *lines_of(data)])
+    return data, sentences

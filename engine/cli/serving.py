@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.output import emit
+from engine.cli.command import Answer
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.overrides import apply_all, parse_setting
 from engine.scenario.sentences import amount, percent
@@ -26,20 +26,6 @@ if TYPE_CHECKING:
     from engine.traffic.traces.requests import RequestFile
 
 _AUTO_MOST = 64  # engines that are dealt to two pools in every way
-_ENGINE = {  # arguments that mean a serving engine -> fields of its scheduler
-    "budget": "budget",
-    "chunk": "chunked",
-    "prefill_first": "prefill_first",
-    "reserve": "reserve",
-    "kv_blocks": "kv_blocks",
-    "block": "block",
-    "max_seqs": "max_seqs",
-    "prefix_hit": "prefix_hit",
-    "asynchronous": "asynchronous",
-    "host_s": "host_s",
-    "sequence_s": "sequence_s",
-    "accept": "acceptance",
-}
 
 
 def add_serving(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +47,7 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--speed", type=float, help="a trace's requests come so many times as fast")
     group.add_argument("--policy", help="vllm, sglang or trtllm: defaults of what follows (default vllm)")
     group.add_argument("--budget", type=int, help="tokens of a pass (default 8192)")
-    group.add_argument("--chunk", action=flag, default=None, help="prompts may enter in pieces")
+    group.add_argument("--chunk", dest="chunked", action=flag, default=None, help="prompts may enter in pieces")
     group.add_argument("--prefill-first", action=flag, default=None, help="passes of prefill alone, and first")
     group.add_argument("--reserve", type=float, help="share of the output to come that admission keeps cache free for")
     group.add_argument("--kv-blocks", type=int, help="blocks of the cache; default: what fits the device")
@@ -70,6 +56,7 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--prefix-hit", type=float, help="share of a prompt that is in the cache already")
     group.add_argument(
         "--accept",
+        dest="acceptance",
         metavar="0.8,0.6",
         help="speculation: chance that a token guessed ahead "
         "is right, by its place, where those before it are; of a network with layers that guess",
@@ -91,7 +78,14 @@ def serves(args: argparse.Namespace) -> bool:
     """Whether the arguments mean a serving engine."""
     named = (args.clients, args.passes, args.policy, args.trace, args.pools)
     named += (args.limit_ttft, args.limit_tpot, args.limit_e2e)
-    return any(value is not None for value in (*named, *(getattr(args, name) for name in _ENGINE)))
+    return bool(_engine(args)) or any(value is not None for value in named)
+
+
+def _engine(args: argparse.Namespace) -> dict[str, Any]:
+    """Fields of a scheduler that the arguments set."""
+    from engine.traffic.engines.scheduler import Scheduler
+
+    return {f.name: value for f in fields(Scheduler) if (value := getattr(args, f.name, None)) is not None}
 
 
 def _chances(text: str) -> tuple[float, ...]:
@@ -113,10 +107,8 @@ def _policy(args: argparse.Namespace) -> Scheduler:
 
 
 def _scheduler(args: argparse.Namespace) -> Scheduler:
-    given = {field: getattr(args, name) for name, field in _ENGINE.items() if getattr(args, name) is not None}
-    if args.accept is not None:
-        given["acceptance"] = _chances(args.accept)
-    return replace(_policy(args), **given)
+    chances = {} if args.acceptance is None else {"acceptance": _chances(args.acceptance)}
+    return replace(_policy(args), **(_engine(args) | chances))
 
 
 def _load(args: argparse.Namespace, process: Any) -> Any:
@@ -134,7 +126,7 @@ def _load(args: argparse.Namespace, process: Any) -> Any:
     return ClosedLoop(args.clients, args.think, args.ramp, args.think_law == "exponential")
 
 
-def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arrivals: Any) -> int:
+def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arrivals: Any) -> Answer:
     """Run the clients or the arrivals through the engine and say the latencies.
 
     ``scenario``: None where the pass times are given. ``arrivals``: of an open load, with sizes and outputs of its
@@ -186,7 +178,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         rates["pools"] = ratio
     rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
     shown = [*_lines(report), *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
-    return emit(report.as_dict() | rates, args.json, shown)
+    return report.as_dict() | rates, shown
 
 
 def _pools(
@@ -233,7 +225,7 @@ def _traced(args: argparse.Namespace, file: RequestFile, process: Any) -> Any:
     return process if own is None or args.clients is not None else own
 
 
-def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving) -> int:
+def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving) -> Answer:
     """Run a closed loop of clients through a system that makes no tokens one by one.
 
     ScenarioError for what only a serving engine of a language model has.
@@ -242,12 +234,11 @@ def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving
     from engine.traffic.engines.calendar import usual_requests
     from engine.traffic.policies import DecoderServer
 
-    for name in ("policy", *_ENGINE):
-        if getattr(args, name) is not None:
-            raise ScenarioError(
-                f"{name} is {brief(getattr(args, name))}: {scenario.workload} makes no tokens one by one, so no engine "
-                "of language models serves it"
-            )
+    for name, value in (_engine(args) | ({} if args.policy is None else {"policy": args.policy})).items():
+        raise ScenarioError(
+            f"{name} is {brief(value)}: {scenario.workload} makes no tokens one by one, so no engine of language "
+            "models serves it"
+        )
     system, sizes, _ = serving.of(scenario)
     assert not isinstance(system, DecoderServer)
     count = args.requests or usual_requests(args.clients)
@@ -255,12 +246,12 @@ def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving
     report = closed_loop(system, _load(args, None), sizes, count, limits=limits, seed=args.seed)
     lines = [report.message, *_times(report, ("e2e", "first_wave_e2e", "steady_e2e"))]
     lines += [f"use {percent(use):>5}  {name}" for name, use in report.use.items()]
-    return emit(report.as_dict(), args.json, lines)
+    return report.as_dict(), lines
 
 
 def capacity_together(
     args: argparse.Namespace, scenario: Scenario, serving: Serving, arrivals: Any, demand: Demand, site: SiteFacts
-) -> int:
+) -> Answer:
     """The highest rate at which a serving engine keeps several limits at once, what binds there, and the plan.
 
     ScenarioError for options of the one-limit search that this one has not.
@@ -298,7 +289,7 @@ def capacity_together(
     rates = {name: getattr(point, name) for name in ("tokens_per_s_per_device", "tokens_per_s_per_user")}
     document = {"node": figures | {"message": carried.message} | rates, "plan": plan.as_dict() | prices, "notes": notes}
     document |= {"at_limit": point.report.as_dict(), "shares": dict(point.shares), "token": encode(own)}
-    return emit(document | ({"tried": tried} if len(tried) > 1 else {}), args.json, lines)
+    return document | ({"tried": tried} if len(tried) > 1 else {}), lines
 
 
 def _row(row: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from engine.cli.output import emit
+from engine.cli.command import Answer, number
 from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
@@ -45,12 +45,12 @@ def _executor(kind: str) -> Iterator[Executor | None]:
         yield None
 
 
-def _sweep(args: argparse.Namespace) -> int:
-    from engine.sweep import objectives_of, search, space_of, sweep, table_rows, write_rows
+def sweep(args: argparse.Namespace) -> Answer:
+    """Every design of a space, or those that a search tries: the front, and what was refused."""
+    import engine.sweep
+    from engine.sweep import objectives_of, search, space_of, table_rows, write_rows
     from engine.traffic.engines.serving_sweep import has_serving_axes
 
-    if args.top < 0:
-        raise ScenarioError(f"top is {args.top}; a whole number of at least 0 is allowed")
     for path in filter(None, (args.out, args.table, args.top_out)):
         if Path(path).suffix not in (".csv", ".parquet"):
             raise ScenarioError(f"{Path(path).name[:60]}: .csv and .parquet can be written")
@@ -78,7 +78,7 @@ def _sweep(args: argparse.Namespace) -> int:
         result = search(space, args.search, seed=args.seed, progress=progress, top=args.top)
     else:
         with _executor(args.executor) as executor:
-            result = sweep(space, executor=executor, progress=progress, preparing=preparing, top=args.top)
+            result = engine.sweep.sweep(space, executor=executor, progress=progress, preparing=preparing, top=args.top)
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")
     tables = ((args.out, result.front.rows), (args.table, lambda: table_rows(space)), (args.top_out, result.top.rows))
@@ -87,8 +87,6 @@ def _sweep(args: argparse.Namespace) -> int:
             with beside(Path(path)) as fresh:
                 write_rows(rows(), fresh)
     document: dict[str, Any] = result.to_dict() | {"free": space.unpowered}
-    if args.json:
-        return emit({k: v for k, v in document.items() if k != "front" or not args.out}, True, ())
     counts = result.counts
     lines = [
         f"{counts.done:,} designs in {result.seconds:.2f} s: set up in {result.setup_s:.2f} s, priced at "
@@ -104,11 +102,10 @@ def _sweep(args: argparse.Namespace) -> int:
     for row in document["front"][: 0 if args.out else 20]:
         main = {k: v for k, v in row.items() if k != "error_band" and not k.endswith("_version")}
         lines.append("  " + "  ".join(f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in main.items()))
-    sys.stdout.write("\n".join(lines) + "\n")
-    return 0
+    return {k: v for k, v in document.items() if k != "front" or not args.out}, lines
 
 
-def _serving(args: argparse.Namespace, data: Any) -> int:
+def _serving(args: argparse.Namespace, data: Any) -> Answer:
     """Operating points of a serving engine: the front of tokens a second of a device and of a user."""
     from engine.sweep import write_rows
     from engine.traffic.engines.serving_sweep import serving_sweep
@@ -136,21 +133,19 @@ def _serving(args: argparse.Namespace, data: Any) -> int:
         *(f"refused {count:,}: {why[:160]}" for why, count in result.refused.items()),
         *("  ".join(f"{k}={v:.5g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()) for row in rows),
     ]
-    return emit(document, args.json, lines)
+    return document, lines
 
 
-def add_sweep(commands) -> None:
-    """Adds the subcommand."""
-    p = commands.add_parser("sweep", help="every design of a space: its front, with one token per row")
+def add_sweep(p: argparse.ArgumentParser) -> None:
+    """Arguments of a space and where its designs go."""
     space = "a YAML file {scenario, axes, constraints, objectives}, or a space's token; axes of a serving engine begin "
     p.add_argument("space", help=space + "with serving. as serving.clients, serving.budget, serving.policy")
     p.add_argument("--out", metavar="FILE", help="write the front there, as .csv or .parquet")
     p.add_argument("--table", metavar="FILE", help="write every design there, .csv or .parquet; up to a million")
-    p.add_argument("--top", metavar="K", type=int, default=10, help="keep the K best by the first objective")
+    p.add_argument("--top", metavar="K", type=number(0, 1e9, int), default=10, help="keep the K best by one objective")
     p.add_argument("--top-out", metavar="FILE", help="write those there, as .csv or .parquet")
     p.add_argument("--search", metavar="N", type=int, help="try N designs, each picked in view of those before; pymoo")
     p.add_argument("--seed", type=int, default=0, help="of a search: the same seed finds the same front")
     p.add_argument("--force", action="store_true", help="replace files that are there")
     p.add_argument("--pareto", metavar="FIGURE:min,...", help="objectives, instead of the file's")
     p.add_argument("--executor", choices=("threads", "serial", "processes", "dask"), default="threads")
-    p.set_defaults(run=_sweep)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.output import emit
+from engine.cli.command import Answer
 from engine.cli.scenario import add_scenario, changed, scenario_of
 from engine.cli.serving import add_serving, capacity_together, serves, simulate_loop, simulate_serving
 from engine.scenario import Scenario, ScenarioError
@@ -27,7 +27,7 @@ _VARY = (
     "with several limits: what may be chosen, as attention_dp=1,8 or serving.budget=2048,8192; the cheapest is taken"
 )
 _REQUESTS = 200_000
-_SIMULATE = """\
+SIMULATE = """\
 A request is what `evaluate` prices: the scenario's batch at its lengths. Every figure comes with its 99% confidence
 interval; a load at or above capacity gets one sentence instead of a tail. Same seed, same bits, whatever the threads.
 
@@ -43,7 +43,7 @@ examples:
   python -m engine simulate --passes passes.yaml --inputs 1024 --outputs 128 --clients 32 --kv-blocks 16384 --block 64
   python -m engine simulate preset:node-xlmr --qps 20 --arrivals trace:requests.csv   # time_s[,size][,output]
 """
-_CAPACITY = """\
+CAPACITY = """\
 The highest load inside the SLA with what limits it, then the nodes, racks, power and money for a demand with headroom
 and a failure domain down. Perf/W is at the actual load, idle power included; what is assumed is said.
 
@@ -55,24 +55,17 @@ examples:
 """
 
 
-def add_traffic(commands: Any) -> None:
-    """Register both commands."""
-    raw = argparse.RawDescriptionHelpFormatter
-    p = commands.add_parser(
-        "simulate", help="latency distribution of a scenario under a load", epilog=_SIMULATE, formatter_class=raw
-    )
+def add_simulate(p: argparse.ArgumentParser) -> None:
+    """Arguments of a scenario under a load."""
     add_scenario(p)
     _add_load(p)
     add_serving(p)
     p.add_argument("--qps", type=float, help="requests per second")
     p.add_argument("--most", type=int, help="go on to at most so many requests until intervals are within 5%%")
-    p.set_defaults(run=_simulate)
-    p = commands.add_parser(
-        "capacity",
-        help="load inside an SLA, and the nodes, power and money a demand needs",
-        epilog=_CAPACITY,
-        formatter_class=raw,
-    )
+
+
+def add_capacity(p: argparse.ArgumentParser) -> None:
+    """Arguments of a demand and what is promised to it."""
     add_scenario(p)
     _add_load(p)
     p.add_argument("--demand", required=True, help="peak requests per second, or a day as equal steps: 100,400,250")
@@ -98,7 +91,6 @@ def add_traffic(commands: Any) -> None:
         metavar="SCENARIO",
         help="another system at the same SLA and inferences per second; may be repeated",
     )
-    p.set_defaults(run=lambda args: _capacity(args, changed(args)))
 
 
 def _add_load(parser: argparse.ArgumentParser) -> None:
@@ -117,7 +109,9 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         help="requests in a launch; of a decoder in its batch, the scenario's where left out",
     )
     group.add_argument("--request", default="batch", help="what a request is: batch (the scenario's) or item (of one)")
-    group.add_argument("--timeout", type=float, default=0.0, help="longest a request waits for its batch [s]")
+    group.add_argument(
+        "--timeout", dest="timeout_s", type=float, default=0.0, help="longest a request waits for its batch [s]"
+    )
     group.add_argument("--buckets", type=int, default=1, help="queues by size; a batch is of one")
     group.add_argument("--places", type=int, help="waiting places; who finds them taken is turned away")
     group.add_argument("--services", type=int, default=1, help="copies in a pool")
@@ -132,22 +126,12 @@ def _loaded(args: argparse.Namespace, qps: float) -> tuple[Serving, Arrivals]:
     from engine.traffic.serving import Serving
 
     arrivals, sizes, outputs = _arrivals(args.arrivals, qps)
-    laws = _law("sizes", args.sizes), _law("output-sizes", args.output_sizes)
-    serving = Serving(
-        args.arrangement,
-        args.max_batch,
-        args.timeout,
-        args.places,
-        args.buckets,
-        args.services,
-        args.share,
-        laws[0] or sizes,
-        laws[1] or outputs,
-        args.sizes_are,
-        True,
-        args.request,
-    )
-    return serving, arrivals
+    laws = {
+        "sizes": _law("sizes", args.sizes) or sizes,
+        "outputs": _law("output-sizes", args.output_sizes) or outputs,
+    }
+    alike = {f.name: getattr(args, f.name) for f in fields(Serving) if f.name in vars(args) and f.name not in laws}
+    return Serving(**alike, **laws, stream=True), arrivals
 
 
 def _parsed(field: str, text: str, allowed: str, make: Callable[[str, str], Any]) -> Any:
@@ -204,7 +188,8 @@ def _arrivals(text: str, qps: float) -> tuple[Arrivals, Sizes | None, Sizes | No
     return _parsed("arrivals", text, _ARRIVALS, make)
 
 
-def _simulate(args: argparse.Namespace) -> int:
+def simulate(args: argparse.Namespace) -> Answer:
+    """Latencies under a load, of queues or of a serving engine. Simulated, on estimates of times."""
     if serves(args):
         if args.passes is not None and (args.scenario or args.system or args.workload):
             raise ScenarioError(f"passes is {args.passes.name} beside a scenario: give one of the two")
@@ -225,14 +210,14 @@ def _is_decoder(scenario: Scenario) -> bool:
     return is_decoder(scenario)
 
 
-def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> int:
+def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> Answer:
+    import engine.traffic
     from engine.cost.error_bands import told
     from engine.evaluate import evaluate
-    from engine.traffic import simulate
 
     serving, arrivals = _loaded(args, args.qps)
     system, sizes, outputs = serving.of(scenario)
-    report = simulate(
+    report = engine.traffic.simulate(
         system,
         arrivals,
         sizes=sizes,
@@ -242,8 +227,6 @@ def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> int:
         seed=args.seed,
     )
     band = evaluate(scenario).error_band
-    if args.json:
-        return emit(report.as_dict() | {"error_band": asdict(band)}, True, ())
     lines = [report.message, f"error band of service times: {told(band)}"]
     tails = {"latency": report.latency, "ttft": report.ttft, "tpot": report.tpot, "passed": report.passed}
     for name, tail in tails.items():
@@ -252,14 +235,16 @@ def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> int:
             high = amount(e.high, "s") if math.isfinite(e.high) else "no upper end"
             lines.append(f"{name} {metric:4}  {amount(e.value, 's')}  ({amount(e.low, 's')} to {high})")
     lines += [f"use {percent(use):>5}  {name}" for name, use in report.use.items()]
-    return emit({}, False, [*lines, *report.notes])
+    return report.as_dict() | {"error_band": asdict(band)}, [*lines, *report.notes]
 
 
-def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
+def capacity(args: argparse.Namespace) -> Answer:
+    """The most that keeps a promise, and what a demand needs. Estimates."""
     from engine.traffic import Demand, Sla
     from engine.traffic.scenario_load import inferences_of
     from engine.traffic.serving import compare
 
+    scenario = changed(args)
     with boundary(f"demand is {brief(args.demand, 60)}; it must be numbers separated by commas"):
         demand = Demand(tuple(float(part) for part in args.demand.split(",")))
     serving, arrivals = _loaded(args, demand.peak)
@@ -285,16 +270,14 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
     )
     if first.plan is None or first.headline is None:
         raise ScenarioError(first.problem)
-    if args.json:
-        document = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, rest)]}
-        return emit(_offer(first) | document, True, ())
+    document = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, rest)]}
     lines = [f"a node: {first.headline.message}", *_plan(first)]
     for offer in rest:
         if offer.headline is None or offer.plan is None:
             lines += ["", f"against {offer.name}: {offer.problem}"]
         else:
             lines += ["", f"against {offer.name}: {offer.headline.message}", *_plan(offer)]
-    return emit({}, False, lines)
+    return _offer(first) | document, lines
 
 
 def _site(args: argparse.Namespace, scenario: Scenario) -> SiteFacts:

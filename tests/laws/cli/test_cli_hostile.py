@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import engine.cli.sweep
-from engine.cli.main import main
+from engine.cli.main import build_parser, main
 from engine.resolve.presets import preset
 from engine.scenario import ScenarioError, decode, encode, make, token_in
 
@@ -152,7 +155,9 @@ def test_a_sweep_finds_out_first_that_its_file_can_t_be_written(capsys, tmp_path
     monkeypatch.setattr("engine.sweep.sweep", lambda *_, **__: pytest.fail("the sweep ran"))
     assert "can't be written: No such file" in refused(capsys, "sweep", str(space), flag, str(tmp_path / "no/x.csv"))
     assert ".csv and .parquet can be written" in refused(capsys, "sweep", str(space), flag, str(tmp_path / "x.txt"))
-    assert "top is -1" in refused(capsys, "sweep", str(space), "--top=-1")
+    assert "argument --top: '-1' is not allowed: a whole number from 0" in refused(
+        capsys, "sweep", str(space), "--top=-1"
+    )
     kept = tmp_path / "kept.csv"
     kept.write_text("mine")
     (tmp_path / "f.csv").mkdir()
@@ -255,3 +260,33 @@ def test_a_terminal_of_few_letters_gets_an_answer():
     done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, check=False, env=ascii_)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Xeon 8280L" in done.stdout
+
+
+def parsers(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command with what one types to reach it, analyses by both of their names among them."""
+    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not below:
+        yield path, parser
+    for name, sub in (item for action in below for item in action.choices.items()):
+        yield from parsers(sub, (*path, name))
+
+
+PARSERS = dict(parsers(build_parser()))
+
+
+@pytest.mark.parametrize("path", PARSERS, ids=" ".join)
+def test_every_command_refuses_what_it_can_t_parse_in_one_sentence(capsys, path):
+    """It was the usage of the command, of up to sixty lines, before the sentence."""
+    needed = any(action.required for action in PARSERS[path]._actions)
+    assert ("required" if needed else "--no-such-option") in refused(capsys, *path, "--no-such-option")
+    for action in PARSERS[path]._actions:
+        flag, bad = (action.option_strings or [""])[-1], "no number\n" + "9" * 5000
+        if flag and action.nargs != 0 and (action.type in (int, float) or action.choices):
+            assert flag in refused(capsys, *path, flag, bad)
+            assert "expected one argument" in refused(capsys, *path, flag)
+
+
+def test_a_command_that_is_none_is_refused_in_one_sentence(capsys):
+    assert "evaluate" in refused(capsys, "oracle")
+    assert "machine" in refused(capsys, "ask", "oracle")
+    assert "ANALYSIS" in refused(capsys, "ask")
