@@ -13,6 +13,7 @@ from engine.devices.card import tiling
 from engine.devices.card.embedding_bags import busiest
 from engine.devices.card.tiling import TILE
 from engine.devices.common.counts import at as _at
+from engine.devices.common.counts import places
 from engine.devices.common.counts import seen as _seen
 from engine.kernels.jit import kernel
 from model_zoo import table as T
@@ -30,57 +31,16 @@ ON_HOST, HOST_MOVES, DECODER = 1.0, 2.0, 3.0  # values of HOST: arithmetic, what
 ) = range(21)  # fmt: skip
 DEMANDS = 21
 
-# what the demand reads of a mapping: a record's fields, then so many of each operator that looks up, then the supply
-(
-    CORES,
-    WAYS,
-    LOW_BYTES,
-    WIDE_BYTES,
-    LOW_MACS,
-    WIDE_MACS,
-    LANES_LOW,
-    SPACE,
-    SPLIT,
-    COPY_RATE,
-    POOL_KERNEL,
-    POOL_CYCLES,
-    DENSITY,
-    MATRIX_FILL,
-    PIECE_ELEMENTS,
-    SRAM_ROOM,
-    KEEP,
-    ROOM,
-    OWN_ROOM,
-    AWARE,
-    SINGLE,
-    START,
-    LIST_CYCLES,
-    RANKED,
-    BARRIER,
-    LANES_WIDE,
-    SRAM_BYTE,
-    SEARCH,
-    SEARCH_LOW_S,
-    SEARCH_WIDE_S,
-    SEARCH_SRAM_S,
-    SEARCH_CACHE_S,
-    SEARCH_FAR_S,
-    SEARCH_LOW_J,
-    SEARCH_WIDE_J,
-    SEARCH_CORE_J,
-    SEARCH_CACHE_J,
-    SEARCH_FAR_J,
-    ARRAY_DEPTH,
-    ARRAY_FILTERS,
-    LOW_J,
-    WIDE_J,
-    LANE_J,
-    CORE_J,
-    CACHE_J,
-    FAR_J,
-    FAR_LINE,
-    LOOKUPS,
-) = range(48)
+F = places(
+    "cores ways low_bytes wide_bytes low_macs wide_macs lanes_low space split copy_rate pool_kernel pool_cycles "
+    "density matrix_fill piece_elements sram_room keep room own_room aware single start list_cycles ranked barrier "
+    "lanes_wide sram_byte search search_low_s search_wide_s search_sram_s search_cache_s search_far_s search_low_j "
+    "search_wide_j search_core_j search_cache_j search_far_j array_depth array_filters low_j wide_j lane_j core_j "
+    "cache_j far_j far_line"
+)
+"""What the demand reads of a mapping: a record's fields; behind them so many of each operator that looks up, then the
+supply."""
+LOOKUPS = len(F)
 ROW_CYCLES, MOST, SINGLE_ROW, LINE, BEYOND_SHARE, BEYOND_LINE, PER_LOOKUP = range(7)
 
 LARGE_WINDOW = 49.0  # pixels: windows up to 7 x 7 had kernels of their own before
@@ -116,12 +76,12 @@ def _skew(m, columns, pieces, rows):
 def _search(rec, low, effort, skew, side):
     """Completes what a search of tilings reads of a product, see `engine.devices.card.tiling.SIDES`."""
     even = skew / side[tiling.PIECES]
-    side[tiling.WORK_S] = effort * (rec[SEARCH_LOW_S] if low else rec[SEARCH_WIDE_S]) * even
-    side[tiling.SRAM_S] = rec[SEARCH_SRAM_S] * even
-    side[tiling.CACHE_S], side[tiling.FAR_S] = rec[SEARCH_CACHE_S], rec[SEARCH_FAR_S]
-    side[tiling.NEAR_J], side[tiling.FAR_J] = rec[SEARCH_CACHE_J] + rec[SEARCH_CORE_J], rec[SEARCH_FAR_J]
-    work_j = effort * (rec[SEARCH_LOW_J] if low else rec[SEARCH_WIDE_J])
-    side[tiling.FIXED_J] = work_j + side[tiling.FEED] * rec[SEARCH_CORE_J]
+    side[tiling.WORK_S] = effort * (rec[F.search_low_s] if low else rec[F.search_wide_s]) * even
+    side[tiling.SRAM_S] = rec[F.search_sram_s] * even
+    side[tiling.CACHE_S], side[tiling.FAR_S] = rec[F.search_cache_s], rec[F.search_far_s]
+    side[tiling.NEAR_J], side[tiling.FAR_J] = rec[F.search_cache_j] + rec[F.search_core_j], rec[F.search_far_j]
+    work_j = effort * (rec[F.search_low_j] if low else rec[F.search_wide_j])
+    side[tiling.FIXED_J] = work_j + side[tiling.FEED] * rec[F.search_core_j]
 
 
 @kernel
@@ -139,10 +99,10 @@ def _known(sides, j):
 @kernel
 def _on_one(asked, rec, passes, skew, pieces):
     """Whether an op that has no piece for every core ends sooner on one of them, which waits for no other."""
-    work = asked[MACS_LOW] / rec[LOW_MACS] + asked[MACS_WIDE] / rec[WIDE_MACS] + asked[LANE_OPS] / rec[LANES_WIDE]
-    port = max(asked[PORT] / (2.0 * rec[LANES_WIDE]), asked[SRAM] * rec[SRAM_BYTE])
+    work = asked[MACS_LOW] / rec[F.low_macs] + asked[MACS_WIDE] / rec[F.wide_macs] + asked[LANE_OPS] / rec[F.lanes_wide]
+    port = max(asked[PORT] / (2.0 * rec[F.lanes_wide]), asked[SRAM] * rec[F.sram_byte])
     cycles = max(work + asked[CYCLES], port)
-    return passes * rec[START] + cycles < passes * rec[BARRIER] + cycles * skew / pieces
+    return passes * rec[F.start] + cycles < passes * rec[F.barrier] + cycles * skew / pieces
 
 
 @kernel
@@ -172,32 +132,32 @@ def _product(j, extents, operands, stay, traits, rec, ways, shard, low, sides):
     """
     g, m, n, k, chosen, flops = extents
     a, b, c, spilled, weighs = operands
-    side, size = sides[j], rec[LOW_BYTES] if low else rec[WIDE_BYTES]
+    side, size = sides[j], rec[F.low_bytes] if low else rec[F.wide_bytes]
     n_own = np.ceil(n / ways) if shard == 1.0 else n
     g_own = np.ceil(g / ways) if shard == 2.0 else g
     k_own = np.ceil(k / ways) if shard == 3.0 else k
-    macs = rec[LOW_MACS] if low else rec[WIDE_MACS]
-    rows = max(1.0, np.floor(macs / (rec[ARRAY_DEPTH] * rec[ARRAY_FILTERS])))
-    fill = _fill(m, n_own, k_own, rows, rec[ARRAY_FILTERS], rec[ARRAY_DEPTH])
-    effort = (flops / 2.0) / (fill * rec[MATRIX_FILL])
+    macs = rec[F.low_macs] if low else rec[F.wide_macs]
+    rows = max(1.0, np.floor(macs / (rec[F.array_depth] * rec[F.array_filters])))
+    fill = _fill(m, n_own, k_own, rows, rec[F.array_filters], rec[F.array_depth])
+    effort = (flops / 2.0) / (fill * rec[F.matrix_fill])
     columns = g_own * np.ceil(n_own / TILE)
-    pieces = min(rec[CORES], columns * np.ceil(m / TILE))
+    pieces = min(rec[F.cores], columns * np.ceil(m / TILE))
     skew = _skew(m, columns, pieces, rows)
-    if rec[SPLIT] == 0.0:
+    if rec[F.split] == 0.0:
         pieces = 1.0
     side[tiling.WEIGHTS], side[tiling.SPILLED] = b * (1.0 - stay[0, j]), spilled
     comes = 1.0 - stay[1, j] if weighs else 1.0  # what does not lie in the cores themselves
     if not weighs:  # a product of activations: the second operand is among what it reads
         b = min(a, g_own * k_own * n_own * size)
         a -= b
-    feed = g_own * size * (m * k_own * np.ceil(n_own / rec[ARRAY_FILTERS]) + n_own * k_own * np.ceil(m / TILE))
+    feed = g_own * size * (m * k_own * np.ceil(n_own / rec[F.array_filters]) + n_own * k_own * np.ceil(m / TILE))
     side[tiling.ROWS], side[tiling.COLUMNS], side[tiling.DEPTH] = m / chosen, n_own, k_own
     side[tiling.GROUPS], side[tiling.A], side[tiling.B], side[tiling.C] = g_own * chosen, a, b, c
     side[tiling.COMES], side[tiling.FEED], side[tiling.PIECES] = comes, feed, pieces
-    side[tiling.SRAM], side[tiling.SPACE], side[tiling.DEEP] = rec[SRAM_ROOM], rec[SPACE], rec[ARRAY_DEPTH]
+    side[tiling.SRAM], side[tiling.SPACE], side[tiling.DEEP] = rec[F.sram_room], rec[F.space], rec[F.array_depth]
     for axis in range(TRAITS - WINDOWS if traits[j, WINDOWS] > 0.0 else 0):
         side[tiling.WINDOWS + axis] = traits[j, WINDOWS + axis]
-    if rec[SEARCH] > 0.0:
+    if rec[F.search] > 0.0:
         _search(rec, low, effort, skew, side)
     return pieces, skew, effort
 
@@ -216,13 +176,13 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
     stay : (2, n_ops) share of each op's weights that lies on chip, and in the cores' own memories.
     sides : zeros at first: of one network every row is always the same operator's.
     """
-    cores, ways, batch, length = rec[CORES], rec[WAYS], sizes[0], sizes[1]
+    cores, ways, batch, length = rec[F.cores], rec[F.ways], sizes[0], sizes[1]
     for j in range(table.shape[0]):
         unit, context = traits[j, UNIT], _seen(table, j, sizes[2], sizes[3])
         shard, copies = table[j, T.SHARD], traits[j, COPIES]
         share = 1.0 if shard == 0.0 else 1.0 / ways
         low = traits[j, LOW] > 0.0
-        size = rec[LOW_BYTES] if low else rec[WIDE_BYTES]
+        size = rec[F.low_bytes] if low else rec[F.wide_bytes]
         g = max(1.0, _at(table, j, T.G, batch, length, context))
         n = _at(table, j, T.N, batch, length, context)
         k = _at(table, j, T.K, batch, length, context)
@@ -246,8 +206,8 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
             continue
         pieces, skew = cores, 1.0
         near = (reads + writes) * size * copies
-        weight_bytes = weights * size * rec[DENSITY]
-        spilled = max(0.0, near - rec[SPACE])
+        weight_bytes = weights * size * rec[F.density]
+        spilled = max(0.0, near - rec[F.space])
         far = weight_bytes * (1.0 - stay[0, j]) + spilled
         if unit == MATRIX:
             extents = g, _at(table, j, T.M, batch, length, context), n, k, chosen, flops
@@ -256,7 +216,7 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
             out[j, MACS_LOW if low else MACS_WIDE] = effort
             out[j, ROOF] = 0.0 if low else 1.0
         elif unit == DEPTHWISE:
-            out[j, LANE_OPS] = flops / 2.0 / (rec[LANES_LOW] if low else 1.0)
+            out[j, LANE_OPS] = flops / 2.0 / (rec[F.lanes_low] if low else 1.0)
             pieces = min(cores, g)
             skew = np.ceil(g / pieces) * pieces / g
         elif unit == LOOKUP:
@@ -264,22 +224,22 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
             out[j, SOLO], far = bags[j, 1] if traits[j, RIDES] == 0.0 else 0.0, spilled
         else:
             elements = max(reads, writes) * copies
-            pieces = min(cores, np.ceil(elements / rec[PIECE_ELEMENTS]))
+            pieces = min(cores, np.ceil(elements / rec[F.piece_elements]))
             if unit == COPY:
-                out[j, CYCLES] = elements / rec[COPY_RATE]
-            elif traits[j, WINDOW] > LARGE_WINDOW and rec[POOL_KERNEL] == 0.0:
-                out[j, CYCLES] = reads * rec[POOL_CYCLES]
+                out[j, CYCLES] = elements / rec[F.copy_rate]
+            elif traits[j, WINDOW] > LARGE_WINDOW and rec[F.pool_kernel] == 0.0:
+                out[j, CYCLES] = reads * rec[F.pool_cycles]
             else:
                 out[j, LANE_OPS] = (
                     flops * traits[j, LANE_FLOP] + reads * traits[j, LANE_READ] + writes * traits[j, LANE_WRITE]
                 )
-        if rec[SPLIT] == 0.0 and unit != LOOKUP:
+        if rec[F.split] == 0.0 and unit != LOOKUP:
             pieces, skew = 1.0, 1.0
         if unit != LOOKUP:
             near += weight_bytes
         if unit != MATRIX:
             out[j, PORT] = out[j, SRAM] = near
-            out[j, CACHE] = near if unit == COPY else max(0.0, near - rec[SRAM_ROOM] * cores)
+            out[j, CACHE] = near if unit == COPY else max(0.0, near - rec[F.sram_room] * cores)
         out[j, NEAR], out[j, FAR], out[j, PIECES], out[j, SKEW] = near, far, pieces, skew
 
 
@@ -311,7 +271,7 @@ def tile_by_search(sides, out):
 @kernel
 def cut_ops(table, traits, rec, sides, out):
     """Completes what `demand_ops` asks for once products are tiled: pieces, and the starts of their kernels."""
-    cores = rec[CORES]
+    cores = rec[F.cores]
     for j in range(table.shape[0]):
         if _aside(traits, j):
             continue
@@ -325,7 +285,7 @@ def cut_ops(table, traits, rec, sides, out):
         if traits[j, RIDES] > 0.0 or unit == LOOKUP:  # a sum in a convolution's kernel has no start of its own
             continue
         if copies > 1.0:  # many small ones, dealt out over the cores
-            share = 1.0 if table[j, T.SHARD] == 0.0 else 1.0 / rec[WAYS]
+            share = 1.0 if table[j, T.SHARD] == 0.0 else 1.0 / rec[F.ways]
             out[j, SOLO] = np.ceil(copies * share / cores)
         elif out[j, PIECES] == 1.0:
             out[j, SOLO] = traits[j, PASSES]
@@ -368,13 +328,13 @@ def stay_ops(table, traits, length, rec, each, stay):
     """
     often = np.empty(table.shape[0])
     for j in range(table.shape[0]):
-        size = (rec[LOW_BYTES] if traits[j, LOW] > 0.0 else rec[WIDE_BYTES]) * rec[DENSITY]
-        share = 1.0 if table[j, T.SHARD] == 0.0 else 1.0 / rec[WAYS]
+        size = (rec[F.low_bytes] if traits[j, LOW] > 0.0 else rec[F.wide_bytes]) * rec[F.density]
+        share = 1.0 if table[j, T.SHARD] == 0.0 else 1.0 / rec[F.ways]
         each[j] = 0.0 if traits[j, UNIT] == LOOKUP else table[j, T.STORED] * size * share
         often[j] = table[j, T.STEPS] * (length if table[j, T.STEPS + 2] > 0.0 else 1.0)
         stay[0, j] = stay[1, j] = 0.0
-    if rec[KEEP] > 0.0:
-        _stay(each, table[:, T.LAYERS], often, rec[ROOM], rec[OWN_ROOM], stay)
+    if rec[F.keep] > 0.0:
+        _stay(each, table[:, T.LAYERS], often, rec[F.room], rec[F.own_room], stay)
 
 
 @kernel
@@ -384,22 +344,22 @@ def look_up(table, lookups, lists, size, rec, bags):
     for i in range(lookups.shape[0]):
         j, own = lookups[i, 0], rec[LOOKUPS + PER_LOOKUP * i : LOOKUPS + PER_LOOKUP * (i + 1)]
         if lookups[i, 1] == 0:
-            share = 1.0 if table[j, T.SHARD] == 0.0 else 1.0 / rec[WAYS]
+            share = 1.0 if table[j, T.SHARD] == 0.0 else 1.0 / rec[F.ways]
             read = _at(table, j, T.GATHER_ROWS, batch, length, context) * share * table[j, T.LAYERS]
-            bags[j, 0], bags[j, 1] = np.ceil(read / rec[CORES]) * own[ROW_CYCLES], 1.0
+            bags[j, 0], bags[j, 1] = np.ceil(read / rec[F.cores]) * own[ROW_CYCLES], 1.0
             bags[j, 2], bags[j, 3] = read * own[LINE], 0.0
             continue
         busiest(
             lists[:, lookups[i, 2] : lookups[i, 3]],
-            int(rec[AWARE] * (1.0 + rec[RANKED])),
-            int(rec[WAYS]),
-            int(rec[CORES]),
+            int(rec[F.aware] * (1.0 + rec[F.ranked])),
+            int(rec[F.ways]),
+            int(rec[F.cores]),
             own[MOST],
             own[ROW_CYCLES],
-            rec[LIST_CYCLES],
+            rec[F.list_cycles],
             own[SINGLE_ROW],
-            rec[SINGLE] > 0.0,
-            rec[START],
+            rec[F.single] > 0.0,
+            rec[F.start],
             batch,
             bags[j],
         )
@@ -419,12 +379,12 @@ def ask(table, traits, lookups, lists, size, rec, out, sides, search):
     bags, stay = np.zeros((n, 4)), np.zeros((2, n))
     if lookups.shape[0] > 0:
         look_up(table, lookups, lists, size, rec, bags)
-    if rec[KEEP] > 0.0:
+    if rec[F.keep] > 0.0:
         stay_ops(table, traits, size[1], rec, np.empty(n), stay)
     demand_ops(table, traits, bags, stay, size, rec, out, sides)
     if search is None:
         tile_by_size(sides, out)
-    elif rec[SEARCH] > 0.0:
+    elif rec[F.search] > 0.0:
         tile_by_search(sides, out)
     else:
         tile_by_size(sides, out)

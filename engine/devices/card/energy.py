@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.devices.card import demand as D
+from engine.devices.card.demand import F
 from engine.devices.card.levels import level_bytes
 from engine.devices.common.contract import Governor, Job
 from engine.kernels.jit import kernel
@@ -41,10 +42,10 @@ def spend(asked, rec, out):
     """Fills ``out`` (n_ops,) with the same of each op, all parts together, from a record and its demands. [J]"""
     for j in range(asked.shape[0]):
         a = asked[j]
-        near = a[D.SRAM] * rec[D.CORE_J] + a[D.CACHE] * rec[D.CACHE_J]
-        far = (a[D.FAR] + a[D.LINES] * rec[D.FAR_LINE] + a[D.BEYOND]) * rec[D.FAR_J]
-        lanes = (a[D.LANE_OPS] + a[D.CYCLES]) * rec[D.LANE_J]
-        out[j] = a[D.RUNS] * (a[D.MACS_LOW] * rec[D.LOW_J] + a[D.MACS_WIDE] * rec[D.WIDE_J] + lanes + near + far)
+        near = a[D.SRAM] * rec[F.core_j] + a[D.CACHE] * rec[F.cache_j]
+        far = (a[D.FAR] + a[D.LINES] * rec[F.far_line] + a[D.BEYOND]) * rec[F.far_j]
+        lanes = (a[D.LANE_OPS] + a[D.CYCLES]) * rec[F.lane_j]
+        out[j] = a[D.RUNS] * (a[D.MACS_LOW] * rec[F.low_j] + a[D.MACS_WIDE] * rec[F.wide_j] + lanes + near + far)
 
 
 def fields(job: Job, line: float) -> list[float]:

@@ -16,7 +16,6 @@ from functools import lru_cache
 import numpy as np
 
 from engine.devices.card import demand as D
-from engine.devices.card import rates as R
 from engine.devices.card.embedding_bags import (
     HOST_TABLES,
     divided,
@@ -48,7 +47,7 @@ from engine.devices.card.placement import (
     wide_format,
 )
 from engine.devices.card.points import CoreSchedule, placed, price_points
-from engine.devices.card.supply import supply
+from engine.devices.card.supply import S, supply
 from engine.devices.card.tiling import AXES, AXIS
 from engine.devices.card.timeline import bars_of, core_spans
 from engine.devices.common.cached import remembered
@@ -235,7 +234,7 @@ def _lookup_fields(job: Job, op: Op) -> list[float]:
 
 def _search_fields(model: Mapping[str, float], rates: Sequence[float]) -> list[float]:
     """What a search of tilings weighs, after a 1.0: seconds of multiply-adds and of bytes by level, then joules."""
-    seconds = [rates[row] for row in (R.LOW_S, R.WIDE_S, R.SRAM_S, R.CACHE_S, R.FAR_S)]
+    seconds = [rates[row] for row in (S.low_s, S.wide_s, S.sram_s, S.cache_s, S.far_s)]
     joules_of = ("array_low_j", "array_wide_j", "core_byte_j", "cache_byte_j", "far_byte_j")
     return [1.0, *seconds, *(model[name] for name in joules_of)]
 
@@ -280,7 +279,7 @@ def record(job: Job) -> list[float]:
         float(on["placement"]),
         model["kernel_start"] * card.clock.max.si,
         lanes,
-        rates[R.SRAM_S] * card.clock.max.si,
+        rates[S.sram_s] * card.clock.max.si,
         *(_search_fields(model, rates) if on["search-tilings"] else [0.0] * 11),
         model["array_depth"],
         model["array_filters"],

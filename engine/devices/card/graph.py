@@ -24,7 +24,7 @@ from engine.scenario import ScenarioError
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise, move
-from model_zoo.ops import Dim, Graph, Op, Phase
+from model_zoo.ops import Dim, Graph, Op
 from model_zoo.table import CLASS_OF, LOOKUP, MOVEMENT
 
 RIDERS = frozenset({"Relu", "Clip", "HardSwish", "Swish", "Silu", "Tanh"})
@@ -278,46 +278,40 @@ def _decoded(ops: list[Op], work: float, on_host: bool, elements: Dim) -> list[O
     return [decode, *ops]
 
 
+_READ = ("fuse", "fuse-sums", "broadcast-on-card", "one-broadcast", "host-embedding", "hardware-decode")
+_RANGES = ("dynamic-ranges", "range-units")
+"""Switches that `as_run` reads."""
+
+
 @lru_cache(maxsize=512)
-def as_run(
-    graph: Graph,
-    low: bool,
-    fuse: bool,
-    broadcast: str,
-    share: float,
-    ranges: str = "known",
-    decode: float = 0.0,
-    decoder: bool = False,
-    hosted: bool = False,
-    sums: bool = False,
-) -> Graph:
+def as_run(graph: Graph, low: bool, on: frozenset[str], share: float = 0.0, decode: float = 0.0) -> Graph:
     """The graph as the card runs it.
 
     Parameters
     ----------
-    broadcast : ``host``, ``one`` or ``tables``; share : part of the tables whose indices belong to the user. [-]
-    ranges : see `_converted`.
-    decode : operations, or pixels where a `decoder` does it, that a clip takes to decode; 0: decoded elsewhere.
-    hosted : token lookups run on the host.
-    sums : residual sums that an activation follows ride in the convolution before them, too.
+    low : whether the scenario's precision is below 16 bits; on : switches that are on.
+    share : part of the tables whose indices belong to the user. [-]
+    decode : operations, or pixels where hardware decodes, that a clip takes to decode; 0: decoded elsewhere.
     """
-    phases = []
+    phases, ranges = [], "known"
+    if "dynamic-ranges" in on:
+        ranges = "collected" if "range-units" in on else "searched"
     for phase in graph.phases:
         ops = list(phase.ops)
         if decode > 0 and graph.unit == "clip":
-            ops = _decoded(ops, decode, not decoder, graph.input_elements)
-        if hosted:
+            ops = _decoded(ops, decode, "hardware-decode" not in on, graph.input_elements)
+        if "host-embedding" in on:
             ops = [_with(op, **{HOSTED: 1.0}) if op.group == "embedding" and not op.contraction else op for op in ops]
         clip = any(op.attribute("kernel_t") > 1 for op in ops)
         if clip:
             ops = _unfused_clip(ops)
-        if broadcast != "host":
-            ops = _broadcast(ops, share, broadcast == "one")
-        if fuse and not clip:
-            ops = _fused(ops, sums)
+        if "broadcast-on-card" in on:
+            ops = _broadcast(ops, share, "one-broadcast" in on)
+        if "fuse" in on and not clip:
+            ops = _fused(ops, "fuse-sums" in on)
         if low:
             ops = _converted(ops, ranges)
-        phases.append(Phase(phase.name, tuple(ops), phase.length, phase.context, phase.repeat))
+        phases.append(replace(phase, ops=tuple(ops)))
     return replace(graph, phases=tuple(phases))
 
 
@@ -330,22 +324,9 @@ def lower(device: Device, graph: Graph, format: str, switches: Mapping[str, bool
             f"model.array_depth is {model['array_depth']:g} and model.array_filters {model['array_filters']:g}: "
             f"a core of {device.name} has {most:g} multipliers at most, fewer than their product"
         )
-    broadcast = "host" if not switches["broadcast-on-card"] else "one" if switches["one-broadcast"] else "tables"
-    ranges = "known"
-    if switches["dynamic-ranges"] and BITS[format] < 16:
-        ranges = "collected" if switches["range-units"] else "searched"
-    decoder = switches["hardware-decode"]
-    pixels = model["clip_pixels"] if decoder or switches["host-decode"] else 0.0
-    decode = pixels * (1.0 if decoder else model["decode_ops"])
-    return as_run(
-        graph,
-        BITS[format] < 16,
-        switches["fuse"],
-        broadcast,
-        model["user_share"],
-        ranges,
-        decode,
-        decoder,
-        switches["host-embedding"],
-        switches["fuse-sums"],
-    )
+    on, decode = frozenset(name for name in _READ + _RANGES if switches[name]), 0.0
+    if "hardware-decode" in on:
+        decode = model["clip_pixels"]
+    elif switches["host-decode"]:
+        decode = model["clip_pixels"] * model["decode_ops"]
+    return as_run(graph, BITS[format] < 16, on, model["user_share"], decode)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.devices.card import demand as D
-from engine.devices.card import rates as R
 from engine.devices.card.placement import levels, line_bytes
+from engine.devices.card.supply import S
 from hardware_specs.schema import Device
 
 
@@ -35,20 +35,20 @@ def limits_of(device: Device, asked: np.ndarray, rates: np.ndarray) -> tuple[str
     own, shared, far = _names(device)
     a, s = asked.T, rates
     spread = a[D.SKEW] / np.maximum(a[D.PIECES], 1.0)
-    arrays = (a[D.MACS_LOW] * s[R.LOW_S] + a[D.MACS_WIDE] * s[R.WIDE_S]) * spread
-    lanes = (a[D.LANE_OPS] * s[R.LANE_S] + a[D.CYCLES] * s[R.CYCLE_S]) * spread
+    arrays = (a[D.MACS_LOW] * s[S.low_s] + a[D.MACS_WIDE] * s[S.wide_s]) * spread
+    lanes = (a[D.LANE_OPS] * s[S.lane_s] + a[D.CYCLES] * s[S.cycle_s]) * spread
     works = np.stack(
         [
             arrays,
             lanes,
-            a[D.PORT] * s[R.PORT_S] * spread,
-            a[D.SRAM] * s[R.SRAM_S] * spread,
-            a[D.CACHE] * s[R.CACHE_S],
-            a[D.FAR] * s[R.FAR_S] + a[D.LINES] * s[R.LINE_S],
-            a[D.BEYOND] * s[R.BEYOND_S],
-            a[D.STARTS] * s[R.START_S] + a[D.SOLO] * s[R.SOLO_S],
-            a[D.HOST_OPS] * s[R.HOST_OP_S],
-            a[D.PIXELS] * s[R.PIXEL_S],
+            a[D.PORT] * s[S.port_s] * spread,
+            a[D.SRAM] * s[S.sram_s] * spread,
+            a[D.CACHE] * s[S.cache_s],
+            a[D.FAR] * s[S.far_s] + a[D.LINES] * s[S.line_s],
+            a[D.BEYOND] * s[S.beyond_s],
+            a[D.STARTS] * s[S.start_s] + a[D.SOLO] * s[S.solo_s],
+            a[D.HOST_OPS] * s[S.host_op_s],
+            a[D.PIXELS] * s[S.pixel_s],
         ]
     )
     names = ("array", "lanes", "port", own, shared, far, "nvm", "start", "host", "decoder")

@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from engine.devices.card import demand as D
-from engine.devices.card import rates as R
+from engine.devices.card.demand import F
 from engine.devices.card.energy import spend
+from engine.devices.card.supply import S
 from engine.devices.card.tiling import SIDES
 from engine.devices.common.contract import RESOURCES
 from engine.devices.common.counts import SIZES, records, side_by_side
@@ -52,9 +53,9 @@ def _first(demand, j, column):
 def _outside(demand, rates, j):
     """Seconds of an op on the slower of LPDDR, streams and single lines together, and the memory behind it."""
     far_s, line_s, beyond_s = (
-        load(rates, R.FAR_S * LANES),
-        load(rates, R.LINE_S * LANES),
-        load(rates, R.BEYOND_S * LANES),
+        load(rates, S.far_s * LANES),
+        load(rates, S.line_s * LANES),
+        load(rates, S.beyond_s * LANES),
     )
     lpddr = _of(demand, j, D.FAR) * far_s + _of(demand, j, D.LINES) * line_s
     return larger(lpddr, _of(demand, j, D.BEYOND) * beyond_s)
@@ -66,14 +67,14 @@ def _seconds(demand, rates, piece, far, start):
 
     ``rates`` (SUPPLIES, LANES) is flat, as are all arrays of points here.
     """
-    low_s, wide_s, lane_s = load(rates, R.LOW_S * LANES), load(rates, R.WIDE_S * LANES), load(rates, R.LANE_S * LANES)
+    low_s, wide_s, lane_s = load(rates, S.low_s * LANES), load(rates, S.wide_s * LANES), load(rates, S.lane_s * LANES)
     cycle_s, port_s, sram_s = (
-        load(rates, R.CYCLE_S * LANES),
-        load(rates, R.PORT_S * LANES),
-        load(rates, R.SRAM_S * LANES),
+        load(rates, S.cycle_s * LANES),
+        load(rates, S.port_s * LANES),
+        load(rates, S.sram_s * LANES),
     )
-    start_s, solo_s = load(rates, R.START_S * LANES), load(rates, R.SOLO_S * LANES)
-    cache_s = load(rates, R.CACHE_S * LANES)
+    start_s, solo_s = load(rates, S.start_s * LANES), load(rates, S.solo_s * LANES)
+    cache_s = load(rates, S.cache_s * LANES)
     for j in range(demand.shape[0] // (D.DEMANDS * LANES)):
         at = j * LANES
         if _first(demand, j, D.PIECES) == 0.0:
@@ -293,16 +294,16 @@ def _add_up(low, high, demand, rates, piece, far, start, wall, sums):
         runs = _of(demand, j, D.RUNS)
         if _first(demand, j, D.HOST_OPS) > 0.0:
             again = j > 0 and _first(demand, j - 1, D.HOST_OPS) > 0.0  # left there for the operator before
-            begin = zero if again else load(rates, R.HOST_START_S * LANES)
-            host = host + runs * (_of(demand, j, D.HOST_OPS) * load(rates, R.HOST_OP_S * LANES) + begin)
+            begin = zero if again else load(rates, S.host_start_s * LANES)
+            host = host + runs * (_of(demand, j, D.HOST_OPS) * load(rates, S.host_op_s * LANES) + begin)
         elif _first(demand, j, D.PIXELS) > 0.0:
-            compute = compute + runs * _of(demand, j, D.PIXELS) * load(rates, R.PIXEL_S * LANES)
+            compute = compute + runs * _of(demand, j, D.PIXELS) * load(rates, S.pixel_s * LANES)
         elif _first(demand, j, D.PIECES) > 0.0:
             at = j * LANES
             own, began, whole = load(piece, at), load(start, at), runs * load(wall, at)
             busy = own - began
-            port = _of(demand, j, D.PORT) * load(rates, R.PORT_S * LANES)
-            port = larger(port, _of(demand, j, D.SRAM) * load(rates, R.SRAM_S * LANES))
+            port = _of(demand, j, D.PORT) * load(rates, S.port_s * LANES)
+            port = larger(port, _of(demand, j, D.SRAM) * load(rates, S.sram_s * LANES))
             port = port * _of(demand, j, D.SKEW) / spread(max(_first(demand, j, D.PIECES), 1.0))
             late = above(load(far, at), own)
             some = above(own, zero) & ~late
@@ -440,7 +441,7 @@ def _fill(lo, hi, table, traits, first, needs, lookups, lists, sizes, record, to
     Designs in a row that ask the same of the card are scheduled together, and so are those that ask for other amounts.
     """
     each = side_by_side(record, hi)
-    mapping = each.shape[0] - R.SUPPLIES
+    mapping = each.shape[0] - len(S)
     rec, size = np.empty(mapping), np.empty(SIZES)
     start, known = lo, 0
     while start < hi:
@@ -450,7 +451,7 @@ def _fill(lo, hi, table, traits, first, needs, lookups, lists, sizes, record, to
         most = 1 if end > start + 1 else min(LANES, hi - start)
         while count < most and (count == 0 or _cut_alike(asked[0], asked[count - 1])):
             at = start + count
-            if each[D.CORES, at] != each[D.CORES, start] or each[D.RANKED, at] != each[D.RANKED, start]:
+            if each[F.cores, at] != each[F.cores, start] or each[F.ranked, at] != each[F.ranked, start]:
                 break
             for f in range(mapping):
                 rec[f] = each[f, at]
@@ -470,7 +471,7 @@ def _fill(lo, hi, table, traits, first, needs, lookups, lists, sizes, record, to
                 spend(asked[at - start], rec, spent)
             for j in range(table.shape[0]):
                 totals[6, at] += spent[j]
-        cores, ranked = int(each[D.CORES, start]), each[D.RANKED, start] > 0.0
+        cores, ranked = int(each[F.cores, start]), each[F.ranked, start] > 0.0
         supply_block(start, end, asked[:count], first, needs, cores, ranked, each[mapping:], totals, room, out)
         if known > 0:  # asked already, and cut up otherwise
             for j in range(table.shape[0]):
@@ -498,7 +499,7 @@ def price_points(
 
 def _search(record: tuple[np.ndarray, np.ndarray, np.ndarray]) -> bool | None:
     """Whether a design of a record has its tilings searched; None where none has."""
-    return True if record[0][D.SEARCH] > 0.0 or D.SEARCH in record[1] else None
+    return True if record[0][F.search] > 0.0 or F.search in record[1] else None
 
 
 def _alone(
@@ -515,9 +516,9 @@ def _alone(
     (table, traits, first, needs, *lists), (start, fields, values), (asked, sides, room) = tables, record, rooms
     every, size = start.copy(), sizes[:, at].copy()
     every[fields] = values[:, at]
-    rec, supply = every[: -R.SUPPLIES], every[-R.SUPPLIES :, None]
+    rec, supply = every[: -len(S)], every[-len(S) :, None]
     body_of(D.ask)(table, traits, *lists, size, rec, asked[0], sides, search)
-    cores, ranked, own = int(rec[D.CORES]), bool(rec[D.RANKED] > 0.0), totals[:, at : at + 1].copy()
+    cores, ranked, own = int(rec[F.cores]), bool(rec[F.ranked] > 0.0), totals[:, at : at + 1].copy()
     supply_block(0, 1, asked[:1], first, needs, cores, ranked, supply, own, room, out)
     if len(own) > len(RESOURCES):
         spent, total = np.empty(len(table)), float(own[-1, 0])

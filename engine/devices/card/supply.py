@@ -6,6 +6,13 @@ from engine.devices.card.placement import card_of, cores_of, levels, line_bytes,
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one
 from engine.devices.common.contract import Job
+from engine.devices.common.counts import places
+
+S = places(
+    "low_s wide_s lane_s cycle_s port_s far_s start_s solo_s host_op_s host_start_s beyond_s pixel_s sram_s cache_s "
+    "line_s"
+)
+"""What a card supplies: rows of an array with a column for each design. [s per unit]"""
 
 
 def _byte_s(job: Job) -> float:
@@ -46,7 +53,7 @@ def _line_s(job: Job) -> float:
 
 @remembered(lambda job: job.key)
 def supply(job: Job) -> list[float]:
-    """What the card gives one stream, in the order of `engine.devices.card.rates`. [s per unit]"""
+    """What the card gives one stream, in the order of `S`. [s per unit]"""
     card, model = card_of(job.device), job.model
     clock = card.clock.max.si
     return [

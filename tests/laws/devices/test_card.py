@@ -13,11 +13,11 @@ from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.devices.card import demand as D
 from engine.devices.card import family
-from engine.devices.card import rates as R
 from engine.devices.card.embedding_bags import busiest, list_lengths
 from engine.devices.card.graph import as_run
 from engine.devices.card.placement import cores_of, partition_of
 from engine.devices.card.points import ROOM, supply_block
+from engine.devices.card.supply import S
 from engine.evaluate import evaluate
 from engine.kernels.ir.doubles import LANES as LANES_AT_ONCE
 from engine.plan.jobs import job_of
@@ -54,7 +54,7 @@ def shares(scenario: Scenario, *kinds: str) -> float:
 def conserved(workload: str, low: bool):
     """Work of the graph before and after the compiler's changes, of the operators that were there before."""
     graph = default_zoo().graph(workload)
-    run = as_run(graph, low, True, "one", 0.5)
+    run = as_run(graph, low, frozenset({"fuse", "broadcast-on-card", "one-broadcast"}), 0.5)
     names = {op.name for op in graph.phases[0].ops}
     return graph, run, [op for op in run.phases[0].ops if op.name in names]
 
@@ -123,8 +123,8 @@ def test_a_block_of_points_prices_each_as_alone():
     one = job("xlm-r-large")
     asked, (first, waits) = family.schedule(one).asked, family.needs(one.ops)
     points = np.repeat(np.array(family.supply(one)).reshape(-1, 1), 5, axis=1)
-    points[R.FAR_S] *= np.array([1, 0.5, 2, 4, 1])
-    points[R.START_S] *= np.array([1, 1, 2, 1, 0])
+    points[S.far_s] *= np.array([1, 0.5, 2, 4, 1])
+    points[S.start_s] *= np.array([1, 1, 2, 1, 0])
     block = np.zeros((6, 5))
     room, out = np.empty((ROOM, len(asked) * LANES_AT_ONCE)), np.zeros((0, 6))
     supply_block(0, 2, asked[None], first, waits, 12, True, points, block, room, out)

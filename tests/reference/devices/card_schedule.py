@@ -24,31 +24,15 @@ from engine.devices.card.demand import (
     SRAM,
     STARTS,
 )
-from engine.devices.card.rates import (
-    BEYOND_S,
-    CACHE_S,
-    CYCLE_S,
-    FAR_S,
-    HOST_OP_S,
-    HOST_START_S,
-    LANE_S,
-    LINE_S,
-    LOW_S,
-    PIXEL_S,
-    PORT_S,
-    SOLO_S,
-    SRAM_S,
-    START_S,
-    WIDE_S,
-)
+from engine.devices.card.supply import S
 from engine.kernels.jit import kernel
 
 
 @kernel
 def outside(demand, supply, j, point):
     """Seconds of an op on the slower of LPDDR, streams and single lines together, and the memory behind it."""
-    lpddr = demand[j, FAR] * supply[FAR_S, point] + demand[j, LINES] * supply[LINE_S, point]
-    return max(lpddr, demand[j, BEYOND] * supply[BEYOND_S, point])
+    lpddr = demand[j, FAR] * supply[S.far_s, point] + demand[j, LINES] * supply[S.line_s, point]
+    return max(lpddr, demand[j, BEYOND] * supply[S.beyond_s, point])
 
 
 @kernel
@@ -60,15 +44,15 @@ def piece_seconds(demand, supply, point, piece, far, start):
             piece[j] = far[j] = start[j] = 0.0
             continue
         work = (
-            demand[j, MACS_LOW] * supply[LOW_S, point]
-            + demand[j, MACS_WIDE] * supply[WIDE_S, point]
-            + demand[j, LANE_OPS] * supply[LANE_S, point]
-            + demand[j, CYCLES] * supply[CYCLE_S, point]
+            demand[j, MACS_LOW] * supply[S.low_s, point]
+            + demand[j, MACS_WIDE] * supply[S.wide_s, point]
+            + demand[j, LANE_OPS] * supply[S.lane_s, point]
+            + demand[j, CYCLES] * supply[S.cycle_s, point]
         )
-        start[j] = demand[j, STARTS] * supply[START_S, point] + demand[j, SOLO] * supply[SOLO_S, point]
-        slower = max(work, demand[j, PORT] * supply[PORT_S, point], demand[j, SRAM] * supply[SRAM_S, point])
+        start[j] = demand[j, STARTS] * supply[S.start_s, point] + demand[j, SOLO] * supply[S.solo_s, point]
+        slower = max(work, demand[j, PORT] * supply[S.port_s, point], demand[j, SRAM] * supply[S.sram_s, point])
         piece[j] = start[j] + slower * demand[j, SKEW] / pieces
-        far[j] = max(outside(demand, supply, j, point), demand[j, CACHE] * supply[CACHE_S, point])
+        far[j] = max(outside(demand, supply, j, point), demand[j, CACHE] * supply[S.cache_s, point])
 
 
 @kernel
@@ -235,15 +219,15 @@ def time_ops(demand, first, needs, cores, ranked, supply, point, out, spans):
             out[j, r] = 0.0
         busy = piece[j] - start[j]
         compute = busy
-        port = max(demand[j, PORT] * supply[PORT_S, point], demand[j, SRAM] * supply[SRAM_S, point])
+        port = max(demand[j, PORT] * supply[S.port_s, point], demand[j, SRAM] * supply[S.sram_s, point])
         port = port * demand[j, SKEW] / max(demand[j, PIECES], 1.0)
         longest = max(piece[j], far[j])
         if demand[j, HOST_OPS] > 0.0:
             again = j > 0 and demand[j - 1, HOST_OPS] > 0.0  # still there: it was left for the operator before
-            start_s = 0.0 if again else supply[HOST_START_S, point]
-            out[j, 4] = runs * (demand[j, HOST_OPS] * supply[HOST_OP_S, point] + start_s)
+            start_s = 0.0 if again else supply[S.host_start_s, point]
+            out[j, 4] = runs * (demand[j, HOST_OPS] * supply[S.host_op_s, point] + start_s)
         elif demand[j, PIXELS] > 0.0:
-            out[j, 0] = runs * demand[j, PIXELS] * supply[PIXEL_S, point]
+            out[j, 0] = runs * demand[j, PIXELS] * supply[S.pixel_s, point]
         elif longest > 0.0 and far[j] > piece[j]:
             out[j, 1 if outside(demand, supply, j, point) >= far[j] else 2] = runs * wall[j]
         elif longest > 0.0:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from engine.devices.card import demand as D
-from engine.devices.card import rates as R
 from engine.devices.card.points import BEGIN, END, HELD, ROOM, supply_block
+from engine.devices.card.supply import S
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import JIT_ENABLED, kernel
 from tests.reference.devices.card_schedule import time_ops
@@ -67,9 +67,9 @@ def test_points_side_by_side_are_points_one_by_one(ops: int, segments: int, core
     draw = np.random.default_rng([ops, cores, ranked])
     for spread_of in (0.0, 0.05, 2.0):
         one = network(draw, ops, segments, cores)
-        rates = draw.lognormal(0, 1, (R.SUPPLIES, 1)) * draw.lognormal(0, spread_of, (R.SUPPLIES, POINTS))
+        rates = draw.lognormal(0, 1, (len(S), 1)) * draw.lognormal(0, spread_of, (len(S), POINTS))
         rates[:, 3::17] = 0.0  # of some points nothing takes any time
-        rates[R.FAR_S, ::5] = 0.0
+        rates[S.far_s, ::5] = 0.0
         wanted = by_points(*one, cores, ranked, rates)
         found = np.zeros_like(wanted)
         for lo, hi in ((0, 1), (1, 10), (10, POINTS)):
@@ -86,7 +86,7 @@ def test_each_point_may_ask_for_amounts_of_its_own(ops: int, segments: int, core
     for spread_of in (0.05, 2.0):
         every, amounts = np.repeat(asked[None], POINTS, axis=0), [c for c in range(D.DEMANDS) if c not in CUT]
         every[:, :, amounts] *= draw.lognormal(0, spread_of, (POINTS, ops, len(amounts)))
-        rates = draw.lognormal(0, 1, (R.SUPPLIES, 1)) * draw.lognormal(0, spread_of, (R.SUPPLIES, POINTS))
+        rates = draw.lognormal(0, 1, (len(S), 1)) * draw.lognormal(0, spread_of, (len(S), POINTS))
         found, wanted = np.zeros((2, 6, POINTS))
         for lo, hi in ((0, 1), (1, 10), (10, POINTS)):
             block(lo, hi, every[lo:hi], *waits, cores, ranked, rates, found)
@@ -99,7 +99,7 @@ def test_each_point_may_ask_for_amounts_of_its_own(ops: int, segments: int, core
 def test_each_op_of_one_point_is_placed_and_timed_alike(ranked: bool) -> None:
     draw = np.random.default_rng(7)
     asked, first, waits = network(draw, 40, 3, 5)
-    rates = draw.lognormal(0, 1, (R.SUPPLIES, 1))
+    rates = draw.lognormal(0, 1, (len(S), 1))
     room, seconds, spans = np.full((ROOM, 40 * LANES), np.nan), np.zeros((2, 40, 6)), np.zeros((40, 5))
     time_ops(asked, first, waits, 5, ranked, rates, 0, seconds[0], spans)
     supply_block(0, 1, asked[None], first, waits, 5, ranked, rates, np.zeros((6, 1)), room, seconds[1])
