@@ -17,8 +17,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from pathlib import Path
 
 from engine.devices.common.column import larger, one_by_one
+from entries.files import load_yaml
 
 DEPTHS: dict[str, float] = {
     "dispatch": 8,
@@ -117,87 +119,23 @@ class Pipeline:
         )
 
 
-def _v(text: str) -> tuple[VectorOp, ...]:
-    """``"add:a sigmoid>s mul:b"`` as vector operations; ``>s`` writes the value there as well."""
-    result = []
-    for item in text.split():
-        body, _, tap = item.partition(">")
+def _chain(text: str) -> InstructionChain:
+    """A chain as `cells.yaml` writes it: ``"h@ *Uz add:xz sigmoid>y mul:h@ -> t"``."""
+    source, *words, _, target = text.split()
+    matrix = words.pop(0)[1:] if words[0].startswith("*") else ""
+    ops = []
+    for word in words:
+        body, _, tap = word.partition(">")
         op, _, operand = body.partition(":")
-        result.append(VectorOp(op, operand, tap))
-    return tuple(result)
+        ops.append(VectorOp(op, operand, tap))
+    return InstructionChain(source, tuple(ops), target, matrix)
 
 
-GRU = (
-    InstructionChain("x", _v("add:br"), "xr", "Wr"),
-    InstructionChain("x", _v("add:bz"), "xz", "Wz"),
-    InstructionChain("x", _v("add:bn"), "xn", "Wn"),
-    InstructionChain("h@", _v("add:xr sigmoid"), "r", "Ur"),
-    InstructionChain("h@", _v("add:xz sigmoid>y mul:h@ rsub:h@"), "t", "Uz"),  # y = 1 - z, t = h - y h
-    InstructionChain("h@", _v("add:cn mul:r add:xn tanh mul:y add:t"), "h", "Un"),
+CELLS, CELLS_IN_ORDER = (
+    {cell: tuple(map(_chain, chains)) for cell, chains in cells.items()}
+    for cells in load_yaml(Path(__file__).with_name("cells.yaml").read_bytes()).values()
 )
-"""One GRU step, reset gate behind the recurrent product; the update gate's weights are stored negated, so its chain
-yields y = 1 - z and the step is h' = y n + (h - y h). The recurrent bias `cn` is only there where a model has one."""
-
-GRU_RESET_FIRST = (
-    *GRU[:3],
-    InstructionChain("h@", _v("add:xr sigmoid mul:h@"), "rh", "Ur"),
-    GRU[4],
-    InstructionChain("rh", _v("add:xn tanh mul:y add:t"), "h", "Un"),
-)
-"""One GRU step, reset gate before the recurrent product: the candidate's product waits for the state it resets."""
-
-RNN = (InstructionChain("x", _v("add:b"), "xh", "W"), InstructionChain("h@", _v("add:xh tanh"), "h", "U"))
-"""One step of a plain recurrent layer."""
-
-LSTM = (
-    InstructionChain("x", _v("add:bf"), "xf", "Wf"),
-    InstructionChain("x", _v("add:bi"), "xi", "Wi"),
-    InstructionChain("x", _v("add:bg"), "xg", "Wg"),
-    InstructionChain("x", _v("add:bo"), "xo", "Wo"),
-    InstructionChain("h@", _v("add:xf sigmoid mul:c@"), "fc", "Uf"),
-    InstructionChain("h@", _v("add:xi sigmoid"), "i", "Ui"),
-    InstructionChain("h@", _v("add:xo sigmoid"), "o", "Uo"),
-    InstructionChain("h@", _v("add:xg tanh mul:i add:fc"), "c", "Ug"),
-    InstructionChain("c", _v("tanh mul:o"), "h"),
-)
-"""One LSTM step."""
-
-CELLS: dict[str, tuple[InstructionChain, ...]] = {
-    "gru": tuple(
-        InstructionChain(c.source, tuple(v for v in c.ops if v.operand != "cn"), c.target, c.matrix) for c in GRU
-    ),
-    "gru-reset-first": GRU_RESET_FIRST,
-    "lstm": LSTM,
-    "rnn": RNN,
-}
-
-
-_BLEND = (
-    InstructionChain("t", _v("tanh"), "n"),
-    InstructionChain("n", _v("rsub:h@ mul:z add:n"), "h"),  # h' = n + z (h - n)
-)
-CELLS_IN_ORDER: dict[str, tuple[InstructionChain, ...]] = {
-    "rnn": RNN,
-    "gru": (
-        *GRU[:4],
-        InstructionChain("h@", _v("add:xz sigmoid"), "z", "Uz"),
-        InstructionChain("h@", _v("mul:r add:xn"), "t", "Un"),
-        *_BLEND,
-    ),
-    "gru-reset-first": (
-        *GRU_RESET_FIRST[:4],
-        InstructionChain("h@", _v("add:xz sigmoid"), "z", "Uz"),
-        InstructionChain("rh", _v("add:xn"), "t", "Un"),
-        *_BLEND,
-    ),
-    "lstm": (
-        *LSTM[:7],
-        InstructionChain("h@", _v("add:xg tanh mul:i"), "g", "Ug"),
-        InstructionChain("g", _v("add:fc"), "c"),
-        LSTM[8],
-    ),
-}
-"""The same cells for units of a fixed order and results that leave by the loader alone: no taps, no weight negated."""
+"""One step of each recurrent cell, and the same for units of a fixed order."""
 
 _ORDER = ("activation", "add", "mul")
 
