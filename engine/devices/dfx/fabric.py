@@ -8,13 +8,15 @@ added as it is, whatever the tile. Estimates; the slices are a derivation. Sourc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
+from typing import Any
 
 from engine.devices.common.column import smaller
 from engine.devices.common.fabric import Demand
 from engine.devices.dfx.core import BYTES, core_of, vector_lanes
 from engine.devices.dfx.tiling import dsp_slices
+from entries.files import load_yaml
 from hardware_specs.schema import Device
 
 REST = "platform and control, as printed"
@@ -25,32 +27,8 @@ _FILES = 6.0  # banks of the vector registers: two operands, a result, DMA, netw
 _DOUBLE = 2.0  # the double buffer of every operand
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What one operator or port takes of LUT and FF, and the range it was assumed in as a share of that."""
-
-    lut: float
-    ff: float
-    spread: float
-    note: str
-
-
-COSTS: dict[str, Cost] = {
-    "mul": Cost(70, 110, 0.5, "half-precision multiplier on one slice, 6 cycles"),
-    "add": Cost(110, 220, 0.4, "half-precision adder on two slices, 11 cycles"),
-    "alu": Cost(570, 900, 0.4, "adder, subtractor, multiplier and exponential of an element of the vector unit"),
-    "lane": Cost(550, 900, 0.5, "masking, scaling, GELU's interpolation, vectorizer and a comparator of a lane"),
-    "sum": Cost(150, 230, 0.4, "adder on one slice, of the tree of a vector's sum"),
-    "channel": Cost(2500, 5000, 0.5, "reader and writer of a 512-bit memory channel with its register slices"),
-    "widen": Cost(90, 130, 0.5, "INT8 to FP16, and a multiplier with the scale"),
-    "narrow": Cost(120, 150, 0.5, "comparator of magnitudes, multiplier and rounding of an element to INT8"),
-    "int-add": Cost(24, 24, 0.4, "integer adder of a tree, 17 to 27 bit"),
-    "int-mul": Cost(10, 16, 0.5, "correction that parts two products of a slice"),
-    "link": Cost(2500, 5000, 0.4, "Aurora 64b/66b over four transceivers"),
-}
-"""Half-precision operators of a vendor's library at the printed latencies, orders of magnitude; those of INT8 assumed.
-
-In [LUT] and [FF]."""
+COSTS: dict[str, dict[str, Any]] = load_yaml(Path(__file__).with_name("operators.yaml").read_bytes())
+"""What an operator or a port takes. [LUT], [FF]"""
 
 
 def _counted(device: Device, tile: tuple[float, float], format: str) -> dict[str, dict[str, float]]:
@@ -71,7 +49,7 @@ def _counted(device: Device, tile: tuple[float, float], format: str) -> dict[str
     }
     result: dict[str, dict[str, float]] = {"dsp": dsp_slices(d, lanes, vector, format)}
     for name in ("lut", "ff"):
-        units = {unit: sum(getattr(COSTS[c], name) * n for c, n in of) for unit, of in here.items()}
+        units = {unit: sum(COSTS[c][name] * n for c, n in of) for unit, of in here.items()}
         result[name] = {unit: count for unit, count in units.items() if count}
     result["ff"]["operand buffers"] = _DOUBLE * (d * lanes + d) * BYTES * 8  # a beat of weights and its inputs
     word = ceil(bits / _BLOCK)  # blocks side by side that make a channel's word
