@@ -305,7 +305,7 @@ def lowered(scenario: Scenario, device: Device, graph: Graph, model: Mapping[str
     if scenario.layers:
         graph = _raised(scenario, device, graph)
     for path, priced in fam.fields.items():
-        if (value := getattr(scenario, path)) is not None:
+        if priced.lower and (value := getattr(scenario, path)) is not None:
             graph = priced.lower(device, graph, scenario.precision, value)
     if fam.lower is None:
         return graph

@@ -91,7 +91,6 @@ def _shares(graph: Graph, _: Scenario) -> tuple[str, ...]:
 HOST_TABLES = PricedField(
     needs="two embedding tables or more",
     offers=_shares,
-    lower=lambda device, graph, precision, value: graph,
     schemes=("tables",),
     assumption="Tables in host memory keep the cards' format; all cores of the host look up in them and pool while the "
     "cards do in theirs, and pooled rows cross PCIe. What network and PCIe take of that memory does not slow them.",

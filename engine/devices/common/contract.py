@@ -123,16 +123,16 @@ class PricedField:
     ----------
     needs : what a network must have for it, in words; offers : (graph, scenario) -> values it may take there, empty
         without that.
-    lower : (device, graph, precision, value) -> the graph with it, from which everything is priced.
     assumption : what the price rests on while it is set.
+    lower : (device, graph, precision, value) -> the graph with it, from which everything is priced; None: as it is.
     schemes : partitions it can be set beside; empty: all that one executor runs.
     sets : value -> what it sets of the family's model; None: nothing.
     """
 
     needs: str
     offers: Callable[[Graph, Scenario], tuple[Any, ...]]
-    lower: Callable[[Device, Graph, str, Any], Graph]
     assumption: str
+    lower: Callable[[Device, Graph, str, Any], Graph] | None = None
     sets: Callable[[str], Setting] | None = None
     schemes: tuple[str, ...] = ()
 

@@ -6,9 +6,10 @@ A demand is ``{resource: {unit: count}}`` with the resources of `hardware_specs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-from engine.devices.common.contract import Parameter
+from engine.devices.common.model_file import parameters_of
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device, Fpga
 
@@ -36,16 +37,7 @@ def shortage(what: str, demand: Demand, fabric: Fpga | None, name: str) -> str |
     return None
 
 
-POWER = (
-    Parameter("switched_share", 0.5, "1", "assumed",
-              "Of a busy part's power what goes with the clock and the units of its image: clock tree and logic. What "
-              "is left is leakage, regulators and shell.", low=0.2, high=0.7),
-    Parameter("memory_share", 0.2, "1", "assumed",
-              "Of a busy part's power what goes with the bandwidth of the memory of its weights.", low=0.05, high=0.3),
-    Parameter("clock_tree", 0.4, "1", "assumed",
-              "Of what goes with the clock, what is drawn whether or not units work: an image has no clock gates.",
-              low=0.2, high=0.6),
-)  # fmt: skip
+POWER = parameters_of(Path(__file__).with_name("power.yaml"))
 
 
 def what_if_ratio(quantities: Iterable[Quantity | None]) -> Any:

@@ -7,29 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 from engine.devices.common.contract import Job, Parameter
+from engine.devices.common.model_file import parameters_of
 from hardware_specs.schema import Device
 from model_zoo.ops import Op
 
 _CLOCK = 2.5e9  # of the host whose times these are [Hz]
 
-FEATURE_OVERHEAD = Parameter("feature_overhead", 0.29923e-6, "s", "calibrated",
-    "Core time of the framework for a raw feature of a sample: a field of its record found, parsed and put into a "
-    "tensor. Networks that take tensors have none.", ("WD-010", "WD-011"))  # fmt: skip
-HASH_CYCLES = Parameter("hash_cycles", 300.0, "cycle", "assumed", "A string hashed to a bucket by the framework.")
-PARSING: tuple[Parameter, ...] = (
-    replace(FEATURE_OVERHEAD, of_host=True),
-    Parameter("feature_hash", HASH_CYCLES.value / _CLOCK, "s", "assumed",
-              "Core time of the host for a string hashed to a bucket: the CPU family's 300 cycles at 2.5 GHz.",
-              of_host=True),
-    Parameter("feature_bytes", 20.0, "B", "assumed",
-              "A raw feature as it comes over the network, in a record with its name: 17 B of a number, 21 B of a "
-              "category of eight characters in the protocol buffers that a framework parses. 8 to 40.", low=1.0),
-    Parameter("parsing_cores", 8.0, "1", "assumed",
-              "Cores of the host that feed a device: 16 devices behind 128 cores, or three behind 24. 2 to 32.",
-              low=1.0),
-)  # fmt: skip
+HASH_CYCLES, FEATURE_OVERHEAD, *_ACCELERATORS = parameters_of(Path(__file__).with_name("host.yaml"))
+PARSING: tuple[Parameter, ...] = (replace(FEATURE_OVERHEAD, of_host=True), *_ACCELERATORS)
 """Constants of a device's host; `parsing_cores` of each device."""
 
 

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.devices.common.contract import Parameter, Rule, Switch
+from engine.devices.common.contract import Parameter, Rule, Setting, Switch
 from entries.files import load_yaml
 from model_zoo.ops import Graph
+
+
+def parameters_of(path: Path) -> tuple[Parameter, ...]:
+    """Those of a file: values and limits are numbers, each in its own [unit]. TypeError for any other key."""
+    return _parameters(load_yaml(path.read_bytes()))
+
+
+def _parameters(data: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    result = []
+    for name, row in data["parameters"].items():
+        amounts = {key: float(row[key]) for key in ("value", "low", "high") if key in row}
+        result.append(Parameter(name, **row | amounts | {"claims": tuple(row.get("claims", ()))}))
+    return tuple(result)
+
+
+def runtimes(module: str) -> dict[str, Setting]:
+    """What each runtime of the `runtimes.yaml` beside a module sets."""
+    rows = load_yaml(Path(module).with_name("runtimes.yaml").read_bytes())["runtimes"]
+    return {name: _setting(row) for name, row in rows.items()}
+
+
+def _setting(row: Mapping[str, Any]) -> Setting:
+    prompts = _setting(row["prompts"]) if "prompts" in row else None
+    return Setting(row["switches"], row.get("parameters", {}), prompts, row.get("engine", ""))
 
 
 def model_file(
@@ -19,21 +43,17 @@ def model_file(
 ) -> dict[str, Any]:
     """What `DeviceFamily` takes of the file beside a module, whose `__file__` it is given.
 
-    Parameters that families share come `before` or `after` those of the file. A parameter's value and limits are
-    numbers in its own [unit]; a switch names in `applies` the function that says for which networks it can matter.
+    Parameters that families share come `before` or `after` those of the file. A switch names in `applies` the function
+    that says for which networks it can matter.
     TypeError or KeyError for any other key.
     """
-    data = load_yaml(Path(module).with_name("model.yaml").read_bytes())
-    numbers, parameters, switches = ("value", "low", "high"), [], []
-    for name, row in data["parameters"].items():
-        amounts = {key: float(row[key]) for key in numbers if key in row}
-        parameters.append(Parameter(name, **row | amounts | {"claims": tuple(row.get("claims", ()))}))
+    data, switches = load_yaml(Path(module).with_name("model.yaml").read_bytes()), []
     for name, row in data["switches"].items():
         matters = {"applies": applies[row["applies"]]} if "applies" in row else {}
         switches.append(Switch(name, **row | matters))
     rules = tuple(Rule(row["text"], tuple(row["claims"])) for row in data.get("rules", ()))
     return {
-        "parameters": (*before, *parameters, *after),
+        "parameters": (*before, *_parameters(data), *after),
         "switches": tuple(switches),
         "rules": rules,
         "assumptions": tuple(data["assumptions"]),

@@ -48,7 +48,7 @@ def _copies(graph: Graph, scenario: Scenario) -> tuple[int, ...]:
 
 
 def _field(needs: str, offers: Callable[[Graph, Scenario], tuple[Any, ...]], assumption: str) -> PricedField:
-    return PricedField(needs, offers, lambda device, graph, precision, value: graph, assumption, schemes=("tensor",))
+    return PricedField(needs, offers, assumption, schemes=("tensor",))
 
 
 PARALLEL: Mapping[str, PricedField] = {

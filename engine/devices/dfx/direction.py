@@ -22,7 +22,6 @@ _KEPT = {"horizontal": 1e6, "vertical": 1.0}
 DIRECTION = PricedField(
     needs="matrix products",
     offers=lambda graph, _: tuple(_KEPT),
-    lower=lambda device, graph, precision, value: graph,
     assumption="The load direction changes how often the matrix unit reads its inputs, how many partial sums it keeps "
     "and in which order it adds; weights lie in memory in the order in which they are read, whatever it is.",
     sets=lambda value: Setting(parameters={"kept_beats": _KEPT[value]}),
