@@ -25,6 +25,7 @@ STYLE = """<style>
 [data-testid="stBaseButton-primary"] { background: #1F5FBF; border-color: #1F5FBF; color: #FFFFFF; }
 [data-testid="stBaseButton-primary"]:hover { background: #1A51A3; border-color: #1A51A3; }
 [data-testid="stBaseButton-primary"] kbd { color: #FFFFFF; opacity: 1; }
+[data-testid="stMain"] [data-testid="stButton"] button p { white-space: normal; }
 [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] p { opacity: 1; }
 [data-testid="stSidebar"] [data-testid="stElementContainer"]:has([data-testid="stSkeleton"]) { min-height: 64px; }
 .st-key-tabs { gap: 0 !important; border-bottom: 1px solid rgba(128, 140, 155, 0.35); min-height: 36px; }

@@ -103,7 +103,7 @@ def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, far:
     cell, said = known["cells"].get(cell_name), spoken(cell_name)
     none = ErrorBand(None, "no evidence", 0, cell=cell_name)
     if cell is None:
-        return replace(none, why=f"nothing was measured of {said}")
+        return replace(none, why=f"no independent measurement of {said}")
     tried = next((row for row in known["coverage"] if row["cell"] == cell_name), {"held": 0, "n": 0})
     rows, told = ("recalled", "sources", "publications", "seen"), {"held": tried["held"], "tested": tried["n"]}
     none = replace(none, count=cell["rows"], **{name: cell.get(name, 0) for name in rows}, **told)

@@ -2,13 +2,13 @@
 
 # page.py
 CHEAPEST_FIRST = "{ranked} with a price, cheapest first"
-SYSTEMS_MEET = "Systems that meet this"
+SYSTEMS_MEET = "Systems that meet your limits"
 RATIO_HELP = "Price and throughput per device, relative to the cheapest system's."
 BAND_HELP = "Cost at both ends of the error band."
 SYSTEMS_MEET_ALT = "Systems that meet the limits, with configuration, cost, latency, throughput and power"
 TOKEN_PRICES = (
-    "{every} per million input and output tokens together; {input_usd} of the cost per million is reading a million "
-    "input tokens, {output_usd} writing a million output tokens"
+    "{every} per million tokens, input and output together; apart, {input_usd} per million input tokens and "
+    "{output_usd} per million output tokens"
 )
 PRICE_AN_HOUR = "{total} per hour for {many} of {configuration}, {busy} of the time busy"
 JOINED = "Under load (continuous batching): TTFT {ttft}, TPOT {tpot}, {latency} end to end"
@@ -19,7 +19,7 @@ LOAD_HELP = "Simulate the queue in front of it."
 COMPARE_HELP = "Add it to Compare."
 FRONT = "Throughput per device vs {rate} per user"
 FRONT_ANSWER = "{label} is fastest for one user"
-DO_NOT_MEET = "{count} systems do not meet this"
+DO_NOT_MEET = "{count} systems miss your limits"
 DO_NOT_MEET_ALT = "Systems that do not meet the limits, with the reason"
 WHAT_IF_CAPTION = "Hardware values of your own: not ranked among systems that exist; price and power are unknown."
 METHOD_CAPTION = (

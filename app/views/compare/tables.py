@@ -63,7 +63,7 @@ _METRICS = (
     ComparedMetric("per_watt", "Perf per watt", "{u}/J", True, "throughput_per_w", glossary.HELP["perf_per_watt"]),
     ComparedMetric("power", "Power", "W", False, "power_w", texts.POWER_HELP),
     ComparedMetric("capex", "Capital cost", "$", False, "capex_usd", glossary.HELP["capex"]),
-    ComparedMetric("million", "Per million", "$", False, "usd_per_million", texts.COST_HELP),
+    ComparedMetric("million", "Cost per million", "$", False, "usd_per_million", texts.COST_HELP),
 )
 METRICS = {metric.key: metric for metric in _METRICS}
 MONEY_AND_POWER = ("power", "capex")  # the same quantity whatever work is done

@@ -22,6 +22,7 @@ from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.fields import field
 
 _IN_ONE_ROW = 4  # cards of numbers
+_NAME_MOST = 320  # width of the operators' names [px]
 _CROWDED = 20  # characters of a label beside its help icon on half of a phone
 
 
@@ -128,7 +129,8 @@ def operators(report: Report) -> None:
             name: number(format=fmt.column(frame[name])) for name in frame if frame[name].dtype.kind == "f"
         }
         columns["Count"] = number(format="localized", help="Executions per request")
-        columns["Operator"] = st.column_config.TextColumn(pinned=True, width="medium")
+        wide = "medium" if parts.mobile() else min(_NAME_MOST, parts.wide_enough(frame["Operator"]))
+        columns["Operator"] = st.column_config.TextColumn(pinned=True, width=wide)
         columns["Share of time"] = st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100)
         columns["Limited by"] = st.column_config.TextColumn(help=glossary.HELP["bound"])
         columns["Peak used (%)"] = number(format=fmt.cells(frame["Peak used (%)"]), help=glossary.HELP["peak_used"])

@@ -73,7 +73,7 @@ def memory(bound: Bound, report: Report | None) -> pd.DataFrame:
             "Of": [device for device, *_ in rows],
             "Capacity": [fmt.si(capacity, "B") for _, _, capacity, *_ in rows],
             "Bandwidth": [fmt.si(rate, "B/s") if rate else fmt.UNKNOWN for *_, rate, _ in rows],
-            "Bytes there": [", ".join(fmt.si(r.need_bytes, "B") for r in here) or fmt.UNKNOWN for *_, here in rows],
+            "In use": [", ".join(fmt.si(r.need_bytes, "B") for r in here) or fmt.UNKNOWN for *_, here in rows],
             "Full (%)": [max((100 * r.need_bytes / r.capacity_bytes for r in here), default=None) for *_, here in rows],
             "Holds": ["; ".join(dict.fromkeys(r.holds for r in here)) or fmt.UNKNOWN for *_, here in rows],
         }
@@ -160,7 +160,7 @@ def links(bound: Bound, report: Report | None) -> pd.DataFrame:
             "Between": [glossary.BETWEEN[wire.role] for wire in wires],
             "Bandwidth": [fmt.si(wire.link.bandwidth.si, "B/s") for wire in wires],
             "Latency": [fmt.seconds(wire.link.latency.si) for wire in wires],
-            "A request": [fmt.si(row.bytes_per_request, "B") if row else fmt.UNKNOWN for row in shares],
+            "Per request": [fmt.si(row.bytes_per_request, "B") if row else fmt.UNKNOWN for row in shares],
             "Busy": [fmt.percent(row.utilisation) if row else fmt.UNKNOWN for row in shares],
         }
     )
@@ -173,7 +173,7 @@ def money(bound: Bound, report: Report | None) -> Sequence[tuple[str, str]]:
     if report is not None:
         rows += [
             ("Capital cost", fmt.usd(report.capex_usd)),
-            ("Power at work", fmt.si(report.power_w, "W")),
+            ("Power", fmt.si(report.power_w, "W")),
             (f"$ per million {report.unit}s", fmt.usd(report.usd_per_million)),
         ]
     return rows

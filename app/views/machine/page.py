@@ -28,7 +28,7 @@ def _levels(bound: Bound, report: Report | None) -> None:
             texts.MEMORY_ALT,
             {
                 "Full (%)": st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100),
-                **dict.fromkeys(("Capacity", "Bandwidth", "Bytes there"), right),
+                **dict.fromkeys(("Capacity", "Bandwidth", "In use"), right),
             },
             most=0,
             tall=parts.tall(frame),
@@ -63,7 +63,7 @@ def _links(bound: Bound, report: Report | None) -> None:
         "Links", glossary.answer_links(report) if report is not None and report.links else f"{len(frame)} kinds"
     ):
         right = dict.fromkeys(
-            ("Bandwidth", "Latency", "A request", "Busy"), st.column_config.TextColumn(alignment="right")
+            ("Bandwidth", "Latency", "Per request", "Busy"), st.column_config.TextColumn(alignment="right")
         )
         parts.table(frame, texts.LINKS_ALT, right, most=0, tall=parts.tall(frame))
 

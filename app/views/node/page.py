@@ -93,7 +93,7 @@ def drawn_power(report: Report) -> None:
     idle, work, chassis, host = (fmt.si(watts, "W") for watts in report.power_parts_w.values())
     power = fmt.si(report.power_w, "W")
     answer = texts.POWER_ANSWER.format(power=power, idle=idle, work=work, chassis=chassis, host=host)
-    with parts.card("Power without pause", answer):
+    with parts.card(texts.POWER, answer):
         whole = sum(report.energy.values())
         shares = (f"{name} {fmt.percent(spent / whole)}" for name, spent in report.energy.items() if whole)
         clock = texts.CAP_TAKES.format(share=fmt.percent(report.clock_share))

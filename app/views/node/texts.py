@@ -1,6 +1,7 @@
 """The Node page's texts; the page puts values where braces are."""
 
 # page.py
+POWER = "Power at full load"
 TRAFFIC = "Traffic on each wire"
 SPEED_UPS = "**Speed-up of each optimisation** :gray[· {gains}]"
 GAIN_HELP = "On compared with off, the others as set."

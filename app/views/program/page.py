@@ -75,7 +75,7 @@ def rows(listing: Listing) -> None:
             "Start": [round(row.start) for row in listing.rows],
             "End": [round(row.end) for row in listing.rows],
             "Valid": [round(row.valid) for row in listing.rows],
-            "Waits for": [row.waits_for for row in listing.rows],
+            "Waits for": pd.array([row.waits_for for row in listing.rows], dtype="Int64"),
             "Hazard": [row.hazard for row in listing.rows],
         }
     )

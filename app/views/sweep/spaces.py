@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,19 +144,23 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
     known = objectives.priced(names, scenario, dict(fits))
     chosen = tuple(o for o in space.objectives if o in known)
     ties = tuple(tie for tie in space.ties if not set(tie) & set(lost))
-    return PageSpace(tuple(fits), chosen if len(chosen) >= 2 else _usual_objectives(known), ties), lost
+    return PageSpace(tuple(fits), chosen if len(chosen) >= 2 else _usual_objectives(known, dict(fits)), ties), lost
 
 
-def _usual_objectives(names: list[str]) -> tuple[str, ...]:
-    """Latency against throughput, and what it costs to buy where that is known."""
-    first = [n for n in ("latency_per_unit_s", "throughput_per_s", "capex_usd") if n in names]
+def _usual_objectives(names: list[str], turned: Container[str]) -> tuple[str, ...]:
+    """Latency against throughput where the batch is `turned`, else throughput against perf per watt, as without a batch
+    one follows from the other; and what it costs to buy where that is known.
+    """
+    batched = "batch" in turned or "throughput_per_w" not in names
+    drawn = ("latency_per_unit_s", "throughput_per_s") if batched else ("throughput_per_s", "throughput_per_w")
+    first = [name for name in (*drawn, "capex_usd") if name in names]
     return tuple(first) if len(first) >= 2 else tuple(names[:2])
 
 
 def usual(scenario: Scenario, names: list[str]) -> PageSpace:
     """The first space beside a scenario."""
     space = axes.usual(scenario)
-    return PageSpace(tuple(space.items()), _usual_objectives(objectives.priced(names, scenario, space)))
+    return PageSpace(tuple(space.items()), _usual_objectives(objectives.priced(names, scenario, space), space))
 
 
 def shown(names: list[str]) -> PageSpace:

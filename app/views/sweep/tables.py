@@ -133,7 +133,7 @@ def summary(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
         )
     text = texts.RESULT.format(done=tried, rate=rate, share=share, count=len(outcome.front), best=", ".join(best))
     failed = _failed(outcome)
-    return f"{text} The rest fail: {failed}." if failed else text
+    return f"{text} Not feasible: {failed}." if failed else text
 
 
 def _failed(outcome: Outcome) -> str:

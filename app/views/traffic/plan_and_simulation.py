@@ -55,7 +55,7 @@ def simulated(asked: Hashable, make: Callable[[int], J], counts: Mapping[int, st
     own = job if job is not None and job.asked == asked else None
     with st.container(horizontal=True, vertical_alignment="bottom"):
         names = {str(count): name for count, name in counts.items()}
-        requests = int(choose("Requests a point", names, "requests", str(usual), width=140))
+        requests = int(choose("Requests per point", names, "requests", str(usual), width=140))
 
         def run() -> None:
             if job is not None:

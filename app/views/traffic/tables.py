@@ -168,9 +168,9 @@ def waits(window: RequestTimeline) -> tuple[float, float]:
 def window_key(window: RequestTimeline) -> str:
     """What the colours of a window mean."""
     served = [name for name in window.start if name not in window.wires]
-    looks = zip(served, ("ink", "hatched", "crossed"), strict=False)
-    legend = ", ".join(f"{look} in {name}" for name, look in looks) if len(served) > 1 else "ink is served"
-    return f"Grey waits, {'narrow travels, ' if window.wires else ''}{legend}."
+    looks = zip(("solid", "hatched", "crossed"), served if len(served) > 1 else ["being served"], strict=False)
+    legend = "; ".join(f"{look}: {name}" for look, name in looks)
+    return f"Grey: waiting; {texts.ON_LINK if window.wires else ''}{legend}."
 
 
 def columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:

@@ -10,6 +10,7 @@ BATCHES_CAPTION = "A server that batches is busy whenever a request is in it: mo
 WAITING = "{wait} of the time is waiting"
 ALL_TURNED_AWAY = "All of these were turned away."
 NODES = "Nodes for {peak} at the peak"
+ON_LINK = "narrow: on a link; "
 NODES_ALT = "Nodes, racks, power and cost by failure domain"
 NODES_CAPTION = "Demand, headroom, failures and prices are set under Demand and site, in the sidebar."
 DOES_NOT_FIT = "No load is shown: a machine that cannot hold the model cannot serve any load."
@@ -86,4 +87,4 @@ LONG_SIMULATION = "A long simulation gives the curve its confidence interval."
 CANCELLED = "Cancelled; what was done is drawn."
 QUICK_DISTRIBUTION = "{text} The distribution is of the quick answer: it was not simulated here."
 
-TOKEN_PRICES = "A million tokens cost {together} together: {read} of prompts, {written} of answers."
+TOKEN_PRICES = "Per million tokens: {together} for input and output together, {read} input, {written} output."

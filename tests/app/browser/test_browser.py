@@ -289,7 +289,7 @@ def choose(page, label, option):
 def test_a_long_simulation_shows_its_progress_and_stops_on_cancel(visit):
     me = visit(f"/traffic?s={encode(PRESETS['dfx-345m'].scenario)}&together=8")
     assert me.page.get_by_role("button", name="Cancel").count() == 0
-    choose(me.page, "Requests a point", "100 k")
+    choose(me.page, "Requests per point", "100 k")
     me.settled()
     me.page.get_by_role("button", name="Simulate").click()
     cancel = me.page.get_by_role("button", name="Cancel")

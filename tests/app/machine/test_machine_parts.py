@@ -47,14 +47,14 @@ def test_a_machine_of_instructions_shows_what_is_inside(preset, words):
 )
 def test_every_family_shows_levels_with_their_bytes_units_clock_power_links_and_cost(preset):
     at, report = opened(preset), evaluate(PRESETS[preset].scenario)
-    levels = next(d.value for d in at.dataframe if "Bytes there" in d.value)
-    said = " ".join(levels["Bytes there"])
+    levels = next(d.value for d in at.dataframe if "In use" in d.value)
+    said = " ".join(levels["In use"])
     assert all(si(row.need_bytes, "B") in said for row in report.memory if row.need_bytes)
     text = " ".join(m.value for m in at.markdown)
     assert "**Units and rates**" in text
     assert "**Clock and power**" in text
     assert ("**Links**" in text) == bool(named(PRESETS[preset].scenario).wires)
-    assert [m.label for m in at.metric][:3] == ["Price of a device", "Capital cost", "Power at work"]
+    assert [m.label for m in at.metric][:3] == ["Price per device", "Capital cost", "Power"]
     assert ("**Arithmetic**" in text) == (preset in ("dfx-1.5b", "brainwave-gru"))
 
 

@@ -30,6 +30,7 @@ def listed(at: AppTest):
 def test_the_shipped_program_is_listed_and_stepped_through(id, first):
     at = opened(id)
     assert listed(at)["Instruction"][0].startswith(first)
+    assert listed(at)["Waits for"].dtype == "Int64"  # the number of an instruction, not 3.0
     at.slider(key="program.step").set_value(2).run()
     assert not at.exception
     assert any("after instruction 2" in m.value for m in at.markdown)

@@ -75,7 +75,7 @@ def _differ(report: Report) -> Iterator[tuple[str, str]]:
     shown = {card.label: card.value for card in cards(report, None, False, False)}
     yield from (("Explore", label) for label, text in _cards(report).items() if shown.get(label) != text)
     money_said = dict(money(named(report.scenario), report))
-    expected = {"Capital cost": fmt.usd(report.capex_usd), "Power at work": fmt.si(report.power_w, "W"),
+    expected = {"Capital cost": fmt.usd(report.capex_usd), "Power": fmt.si(report.power_w, "W"),
                 f"$ per million {report.unit}s": fmt.usd(report.usd_per_million)}  # fmt: skip
     yield from (("Machine", label) for label, text in expected.items() if money_said[label] != text)
     if report.power_parts_w and sum(report.power_parts_w.values()) != pytest.approx(report.power_w):

@@ -79,6 +79,17 @@ def test_a_space_that_changes_hardware_has_no_goal_of_money_and_keeps_a_front(id
     ]
 
 
+@pytest.mark.parametrize("id", PRESETS)
+def test_a_first_space_opens_on_a_real_trade_off(id):
+    """Without a batch along an axis, a rate follows from a latency: one of them is no objective beside the other."""
+    scenario = PRESETS[id].scenario
+    names = list(objectives.metrics(evaluate(scenario)))
+    space = axes.usual(scenario)
+    drawn = set(spaces.usual(scenario, names).objectives[:2])
+    known = objectives.priced(names, scenario, space)
+    assert drawn != {"latency_per_unit_s", "throughput_per_s"} or "batch" in space or "throughput_per_w" not in known
+
+
 def test_a_range_has_its_ends_exactly_and_even_steps():
     log = axes.values_of(AxisRange("115 GB/s", "1.84 TB/s", 5))
     assert (log[0], log[-1]) == (115e9, 1.84e12)

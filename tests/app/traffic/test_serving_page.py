@@ -47,12 +47,12 @@ def test_at_one_client_the_page_says_what_evaluate_says(preset: str) -> None:
     assert numbers["TTFT p50"].split()[1] == fmt.seconds(report.ttft_s).split()[1]
 
 
-def test_it_answers_in_seven_numbers_and_names_what_binds() -> None:
+def test_it_answers_in_six_numbers_and_names_what_binds() -> None:
     at = opened(s=encode(LLAMA), clients="64", ttft="500", tpot="20")
-    assert len(at.metric) == 7
+    assert len(at.metric) == 6
     point, _ = loads.serving_points(served(64))
     assert shown(at)["Requests"] == fmt.si(point.report.requests_per_s, "QPS")
-    assert shown(at)["What binds"] == tables.SHARES[point.binds]
+    assert said(at, f"**What limits serving** :gray[· {tables.SHARES[point.binds]}, ")
     assert said(at, "**At most ")
     assert said(at, "At 64 clients, ")
     assert not at.error
@@ -104,7 +104,7 @@ def test_an_older_link_opens_with_its_rate_its_batch_and_its_promise() -> None:
 def test_arrivals_and_sizes_of_requests_are_those_of_every_load() -> None:
     at = opened(s=encode(LLAMA), qps="3", come="gamma", spread="lognormal", differ="outputs")
     assert at.selectbox(key="w.come").value == "gamma"
-    assert len(at.metric) == 7
+    assert len(at.metric) == 6
     assert not at.warning
 
 
@@ -127,7 +127,7 @@ def test_a_plan_for_users_counts_devices() -> None:
     at = opened(s=encode(many), users="1000")
     assert said(at, "Nodes for 1,000 users at the peak")
     assert said(at, " devices in ")
-    assert said(at, "A million tokens cost ")
+    assert said(at, "Per million tokens")
     small, large = (opened(s=encode(many), users=users).dataframe[0].value["Nodes"].max() for users in ("100", "5000"))
     assert small < large
 

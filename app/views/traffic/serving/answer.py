@@ -23,8 +23,8 @@ _REQUESTS = {5_000: "5 k", 20_000: "20 k", 100_000: "100 k"}
 
 
 def numbers(point: OperatingPoint) -> None:
-    """The answer in seven numbers."""
-    with st.grid(4, min_column_width=150):
+    """The answer in six numbers."""
+    with st.grid(3, min_column_width=150):
         for label, value, below, help in tables.numbers(point, parts.mobile()):
             parts.metric(label, value, below, help=help)
 
@@ -48,7 +48,7 @@ def passes(point: OperatingPoint) -> None:
 
 
 def binding(point: OperatingPoint) -> None:
-    """What holds requests up."""
+    """What most of the time goes to."""
     answer = f"{tables.SHARES[point.binds]}, {fmt.percent(point.shares[point.binds])} of the time"
     parts.chart(texts.BINDING, answer, charts.binds(point, parts.dark()), "t.binds")
 

@@ -71,7 +71,7 @@ def here(load: ServingLoad, point: OperatingPoint) -> str:
 
 
 def numbers(point: OperatingPoint, phone: bool = False) -> list[tuple[str, str, str, str | None]]:
-    """The answer in seven numbers: label, value, what stands below (a phone has room for less of it), help."""
+    """The answer in six numbers: label, value, what stands below (a phone has room for less of it), help."""
     report, user = point.report, point.tokens_per_s_per_user
     device = fmt.si(point.tokens_per_s_per_device)
     inside = report.goodput_per_s
@@ -108,12 +108,6 @@ def numbers(point: OperatingPoint, phone: bool = False) -> list[tuple[str, str, 
             fmt.percent(peak),
             f"{report.peak_kv_blocks:,} of {report.kv_blocks:,} blocks",
             texts.KV_HELP,
-        ),
-        (
-            "What binds",
-            SHARES[point.binds],
-            f"{fmt.percent(point.shares[point.binds])} of the time",
-            texts.BINDS_HELP,
         ),
     ]
 

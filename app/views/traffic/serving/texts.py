@@ -18,23 +18,20 @@ MAX_SEQS_HELP = "Sequences in the engine at once."
 BLOCKS_HELP = "Blocks of the KV cache; empty: as many as fit beside the weights."
 PREFIX_HELP = "Share of every prompt whose keys and values are in the KV cache already."
 ASYNC_HELP = "The next pass is formed while one runs; it sees arrivals and ends one pass later."
-LIMIT_HELP = "Goodput counts the requests that keep all limits."
+LIMIT_HELP = "Goodput counts the requests that meet all limits."
 USERS = "Users at the peak"
 
 # page.py
 SECONDS_HELP = "Arrival to first token, over all requests."
 OUTPUT_HELP = "Output tokens per second: of all, of each device, and of each user (1 / median TPOT)."
 GAP_HELP = "Inter-token latency: between two tokens of one sequence."
-GOODPUT_HELP = "Requests per second that keep every limit."
+GOODPUT_HELP = "Requests per second that meet every limit."
 KV_HELP = "Blocks of the KV cache in use at its fullest, of those there are."
-BINDS_HELP = "What most of the time goes to: passes of decoding or prefill, or requests left out for want of the named."
 ALONG = "TTFT and inter-token latency along the load"
 PASSES = "Timeline of passes"
 LATENCIES = "Times of requests"
-BINDING = "What holds requests up"
-LATENCIES_CAPTION = (
-    "The first wave finds the engine empty together: of a closed loop, the first request of every client."
-)
+BINDING = "What limits serving"
+LATENCIES_CAPTION = "First wave: the first request of every client; they all reach an empty engine."
 PLAN_CAPTION = "Users, headroom, failures and prices are set under Demand and site, in the sidebar."
 LATENCIES_ALT = "Mean, p50, p90 and p99 of TTFT, inter-token latency, TPOT and end to end"
 SIMULATED = (
@@ -45,9 +42,9 @@ SIMULATED = (
 SHARE_OF_TIME = "Share of time"
 
 # tables.py
-MOST = "**At most {level} inside {limits}**: {rate}, {tokens} of output; most of the time goes to: {binds}."
+MOST = "**At most {level} inside {limits}**: {rate}, {tokens} of output; most of the time goes to {binds}."
 NONE = "**No load keeps {limits}**: {said}."
 NO_LIMITS = "no limits"
-HERE_INSIDE = "At {level}, all limits are kept."
+HERE_INSIDE = "At {level}, all limits are met."
 HERE_OUTSIDE = "At {level}, **{missed}**."
 ABOVE = "{figure} is {seconds}, {times} the limit"
