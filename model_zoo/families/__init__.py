@@ -1,10 +1,12 @@
-"""Families of networks: each turns its parameters into a graph of ops. One line here registers one."""
+"""Families of networks: each turns its parameters into a graph of ops. A line here and an entry register one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from entries.files import read_plain
 from model_zoo.families import (
     binary_net,
     cnn,
@@ -22,22 +24,24 @@ from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Graph
 from model_zoo.schema import WorkloadError
 
-FAMILIES: dict[str, NetworkFamily] = {
-    family.name: family
-    for family in (
-        binary_net.FAMILY,
-        cnn.FAMILY,
-        cnn3d.FAMILY,
-        diffusion.FAMILY,
-        dlrm.FAMILY,
-        mlp.FAMILY,
-        rnn.FAMILY,
-        rnn_transducer.FAMILY,
-        transformer_decoder.FAMILY,
-        transformer_encoder.FAMILY,
-        wide_and_deep.FAMILY,
-    )
+_BUILD: dict[str, Callable[[Params], Graph]] = {
+    "binary-net": binary_net.build,
+    "cnn": cnn.build,
+    "cnn3d": cnn3d.build,
+    "diffusion": diffusion.build,
+    "dlrm": dlrm.build,
+    "mlp": mlp.build,
+    "rnn": rnn.build,
+    "rnn-transducer": rnn_transducer.build,
+    "transformer-decoder": transformer_decoder.build,
+    "transformer-encoder": transformer_encoder.build,
+    "wide-and-deep": wide_and_deep.build,
 }
+FAMILIES = {
+    name: NetworkFamily(name, _BUILD[name], **entry)
+    for name, entry in read_plain(Path(__file__).with_name("families.yaml")).items()
+}
+"""Families by name, with what their entries in families.yaml say of their parameters."""
 
 
 def build(family: str, params: Mapping[str, Any]) -> Graph:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from model_zoo.families.blocks import Block
-from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.ops import Graph, Phase, dim
+from model_zoo.families.blocks import Block, forward
+from model_zoo.families.family import Params
+from model_zoo.ops import Graph, dim
 
 
 def binary_layers(block: Block, widths: tuple[int, ...], source: str = "") -> None:
@@ -20,24 +20,10 @@ def binary_layers(block: Block, widths: tuple[int, ...], source: str = "") -> No
             source = block.each(f"{source}-sign", "Sign", n, source, stored=float(n))
 
 
-def _build(params: Params) -> Graph:
+def build(params: Params) -> Graph:
     inputs = params.whole("inputs", 1, 1_048_576)
     hidden = params.sizes("hidden", high=1_048_576)
     neurons = params.whole("neurons", 1, 1_048_576)
     block = Block(group="binary-fc")
     binary_layers(block, (inputs, *hidden, neurons))
-    return Graph(
-        phases=(Phase("forward", tuple(block.ops)),),
-        unit="inference",
-        input_elements=dim(inputs, "b"),
-        output_elements=dim(neurons, "b"),
-    )
-
-
-FAMILY = NetworkFamily(
-    name="binary-net",
-    build=_build,
-    required=("inputs", "neurons"),
-    defaults={"hidden": ()},
-    adjustable={"inputs": ("Inputs", 1, 262_144), "neurons": ("Neurons of the last layer", 1, 262_144)},
-)
+    return forward(block.ops, "inference", dim(inputs, "b"), dim(neurons, "b"))

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Required, TypedDict, Unpack
 
-from model_zoo.ops import ONE, ZERO, Dim, Op, Shard, dim
+from model_zoo.ops import ONE, ZERO, Dim, Graph, Linear, Op, Phase, Shard, Sum, dim
 from model_zoo.schema import WorkloadError
 
 ROW = dim(1, "b")
+ONCE, LENGTH = Linear(1.0), Linear(0, 1, 0)  # what a pass is over: one of what enters, or the request's length
 
 OPERATIONS: dict[str, float] = {
     "Add": 1,
@@ -54,6 +55,23 @@ _WIDE = frozenset(
         "LRN",
     }
 )
+
+
+def forward(
+    ops: Sequence[Op], unit: str, entering: Dim, leaving: Dim, through: Linear = ONCE, **fields: Unpack[GraphFields]
+) -> Graph:
+    """A network of one pass, over a request's length where it goes ``through`` that."""
+    phases = (Phase("forward", tuple(ops), length=through, context=through),)
+    return Graph(phases, unit, input_elements=entering, output_elements=leaving, **fields)
+
+
+class GraphFields(TypedDict, total=False):
+    """What else a graph of one pass says of itself."""
+
+    state_elements: Sum
+    input_indices: Dim
+    output_indices: Dim
+    positions: int
 
 
 class OpFields(TypedDict, total=False):

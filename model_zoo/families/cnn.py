@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from model_zoo.families import mobile
 from model_zoo.families.binary_net import binary_layers
+from model_zoo.families.blocks import forward
 from model_zoo.families.detection import pyramid_heads
-from model_zoo.families.family import NetworkFamily, Params
+from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.families.layers import layers
-from model_zoo.ops import Graph, Phase, dim
+from model_zoo.ops import Graph, dim
 
 
 def alexnet(params: Params) -> Net:
@@ -129,37 +130,6 @@ ARCHITECTURES: dict[str, Callable[[Params], Net]] = {
 }
 
 
-def _build(params: Params) -> Graph:
+def build(params: Params) -> Graph:
     net = ARCHITECTURES[params.word("architecture", tuple(ARCHITECTURES))](params)
-    last = net.ops[-1]
-    return Graph(
-        phases=(Phase("forward", tuple(net.ops)),),
-        unit="image",
-        input_elements=dim(net.input.elements, "b"),
-        output_elements=last.writes,
-    )
-
-
-FAMILY = NetworkFamily(
-    name="cnn",
-    build=_build,
-    required=("architecture",),
-    defaults={
-        "image": 224,
-        "classes": 1000,
-        "depths": (),
-        "widths": (),
-        "hidden": (),
-        "groups": 1,
-        "group_width": 64,
-        "growth": 32,
-        "blocks": (),
-        "stem": 32,
-        "head": 0,
-        "proposals": 100,
-        "binary_head": "no",
-        "strided": "3x3",
-        "layers": "",
-    },
-    adjustable={"image": ("Image side [pixels]", 16, 4096), "classes": ("Classes", 1, 1_000_000)},
-)
+    return forward(net.ops, "image", dim(net.input.elements, "b"), net.ops[-1].writes)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from model_zoo.families.family import NetworkFamily, Params
+from model_zoo.families.blocks import forward
+from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor
-from model_zoo.ops import Graph, Phase, dim
+from model_zoo.ops import Graph, dim
 
 
 def _unet(params: Params) -> Graph:
@@ -34,15 +35,10 @@ def _unet(params: Params) -> Graph:
 
 
 def _graph(net: Net) -> Graph:
-    return Graph(
-        phases=(Phase("forward", tuple(net.ops)),),
-        unit="clip",
-        input_elements=dim(net.input.elements, "b"),
-        output_elements=net.ops[-1].writes,
-    )
+    return forward(net.ops, "clip", dim(net.input.elements, "b"), net.ops[-1].writes)
 
 
-def _build(params: Params) -> Graph:
+def build(params: Params) -> Graph:
     if params.word("architecture", ("resnext3d", "unet")) == "unet":
         return _unet(params)
     return _resnext(params)
@@ -73,22 +69,3 @@ def _resnext(params: Params) -> Graph:
         x = net.dense(f"embed{index}", x, width, act="Relu")
     net.dense("fc", x, params.whole("classes", 1, 1_048_576))
     return _graph(net)
-
-
-FAMILY = NetworkFamily(
-    name="cnn3d",
-    build=_build,
-    required=("widths",),
-    defaults={
-        "architecture": "resnext3d",
-        "channels": 1,
-        "depths": (),
-        "inner": (),
-        "image": 112,
-        "frames": 4,
-        "stem": 64,
-        "hidden": (),
-        "classes": 400,
-    },
-    adjustable={"image": ("Frame side [pixels]", 16, 1024), "frames": ("Frames", 1, 256)},
-)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from model_zoo.families.blocks import ROW, Block
-from model_zoo.families.family import NetworkFamily, Params
+from model_zoo.families.blocks import ROW, Block, forward
+from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor
-from model_zoo.ops import ONE, Dim, Graph, Op, Phase, dim
+from model_zoo.ops import ONE, Dim, Graph, Op, dim
 
 _WORDS = 77  # tokens of a prompt
 _ENCODERS = ((12, 768, 12, 0), (32, 1280, 20, 1280))  # layers, width, heads and projection: CLIP L and OpenCLIP bigG
@@ -193,32 +193,11 @@ def _pixels(params: Params, side: int) -> list[Op]:
     return net.ops
 
 
-def _build(params: Params) -> Graph:
+def build(params: Params) -> Graph:
     side = params.whole("image", 64, 8192) // 8
     count = Dim(float(params.whole("steps", 1, 1000)))
     steps = [replace(op, steps=count) for op in _steps(params, side)]
     pixels = _pixels(params, side)
     pixels[0] = replace(pixels[0], inputs=(steps[-1].name,))
-    return Graph(
-        phases=(Phase("forward", (*_words(), *steps, *pixels)),),
-        unit="image",
-        input_elements=dim(_WORDS * _PAIR, "b"),
-        input_indices=dim(_WORDS * _PAIR, "b"),
-        output_elements=pixels[-1].writes,
-    )
-
-
-FAMILY = NetworkFamily(
-    name="diffusion",
-    build=_build,
-    required=(),
-    defaults={
-        "image": 1024,
-        "steps": 20,
-        "widths": (320, 640, 1280),
-        "depths": (0, 2, 10),
-        "head": 64,
-        "decoder": (512, 512, 256, 128),
-    },
-    adjustable={"image": ("Image side [pixels]", 64, 4096), "steps": ("Steps", 1, 1000)},
-)
+    words = dim(_WORDS * _PAIR, "b")
+    return forward((*_words(), *steps, *pixels), "image", words, pixels[-1].writes, input_indices=words)

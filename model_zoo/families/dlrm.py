@@ -5,9 +5,9 @@ Its second version crosses features in layers of low rank instead (DCN v2, Wang 
 
 from __future__ import annotations
 
-from model_zoo.families.blocks import ROW, Block, bag
-from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.ops import Dim, Graph, Phase
+from model_zoo.families.blocks import ROW, Block, bag, forward
+from model_zoo.families.family import Params
+from model_zoo.ops import Dim, Graph
 from model_zoo.schema import WorkloadError
 
 
@@ -41,7 +41,7 @@ def _cross(block: Block, layers: int, rank: int, wide: int, bottom: str) -> str:
     return last
 
 
-def _build(params: Params) -> Graph:
+def build(params: Params) -> Graph:
     tables = params.whole("tables", 1, 65536)
     rows = params.whole("rows", 1)
     width = params.whole("width", 1, 65536)
@@ -63,24 +63,6 @@ def _build(params: Params) -> Graph:
         source, handed = _interaction(block, kind, tables, width, lower)
     block.group = "top"
     block.mlp("top", (handed, *top), source, last="Sigmoid")
-    return Graph(
-        phases=(Phase("forward", tuple(block.ops)),),
-        unit="item",
-        input_elements=ROW * (bottom[0] + tables * lookups),
-        output_elements=ROW * top[-1],
-        input_indices=ROW * (tables * lookups),
+    return forward(
+        block.ops, "item", ROW * (bottom[0] + tables * lookups), ROW * top[-1], input_indices=ROW * (tables * lookups)
     )
-
-
-FAMILY = NetworkFamily(
-    name="dlrm",
-    build=_build,
-    required=("tables", "rows", "width", "lookups", "bottom", "top"),
-    defaults={"interaction": "dot", "cross_layers": 3, "cross_rank": 512},
-    input_label="Items a request",
-    adjustable={
-        "tables": ("Embedding tables", 1, 4096),
-        "rows": ("Rows of a table", 1, 1e10),
-        "lookups": ("Lookups of a table and item", 1, 10_000),
-    },
-)

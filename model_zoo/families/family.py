@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,9 +80,9 @@ class NetworkFamily:
 
     name: str
     build: Callable[[Params], Graph]
-    required: tuple[str, ...]
+    required: Sequence[str]
     defaults: Mapping[str, Any]
-    adjustable: Mapping[str, tuple[str, float, float]]
+    adjustable: Mapping[str, Sequence[Any]]
     input_label: str | None = None
     output_label: str | None = None
 

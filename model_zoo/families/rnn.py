@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from model_zoo.families.blocks import ROW, Block, attributes
-from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.ops import ZERO, Dim, Graph, Linear, Phase, Sum, dim
+from model_zoo.families.blocks import LENGTH, ROW, Block, attributes, forward
+from model_zoo.families.family import Params
+from model_zoo.ops import ZERO, Dim, Graph, Sum, dim
 
 GATES = {"gru": 3, "lstm": 4, "rnn": 1}
 STEPS = dim(1, "s")
@@ -127,7 +127,7 @@ def _front(params: Params, width: int) -> tuple[Block, int, tuple[str, ...]]:
     return block, width, (source,)
 
 
-def _build(params: Params) -> Graph:
+def build(params: Params) -> Graph:
     kind = params.word("cell", ("gru", "gru-reset-first", "lstm", "rnn", "none"))
     inputs = params.whole("input", 1, 1_048_576)
     hidden = params.whole("hidden", 0 if kind == "none" else 1, 1_048_576)
@@ -147,26 +147,7 @@ def _build(params: Params) -> Graph:
             width, source = hidden * directions, (cell.ops[-1].name,)
         state = hidden * directions * instances * stacked * (2 if kind == "lstm" else 1)
     leaving = hidden * directions * instances if kind != "none" else width
-    return Graph(
-        phases=(Phase("forward", tuple(ops), length=Linear(0, 1, 0), context=Linear(0, 1, 0)),),
-        unit="sequence",
-        state_elements=Sum((dim(state, "b"),)),
-        input_elements=dim(1 if params.whole("vocab", 0, 2**31) else inputs, "bs"),
-        input_indices=dim(1, "bs") if params.whole("vocab", 0, 2**31) else ZERO,
-        output_elements=dim(leaving, "b"),
-    )
-
-
-FAMILY = NetworkFamily(
-    name="rnn",
-    build=_build,
-    required=("cell", "input"),
-    defaults={"hidden": 0, "layers": 1, "directions": 1, "instances": 1, "vocab": 0, "convolutions": ()},
-    adjustable={
-        "input": ("Input width", 1, 65536),
-        "hidden": ("Hidden width", 1, 65536),
-        "layers": ("Stacked layers", 1, 64),
-        "directions": ("Directions", 1, 2),
-    },
-    input_label="Steps",
-)
+    indices = dim(1, "bs") if params.whole("vocab", 0, 2**31) else ZERO
+    entering = indices if indices.coef else dim(inputs, "bs")
+    kept = Sum((dim(state, "b"),))
+    return forward(ops, "sequence", entering, dim(leaving, "b"), LENGTH, state_elements=kept, input_indices=indices)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from model_zoo.families.blocks import ROW, Block, gather
-from model_zoo.families.family import NetworkFamily, Params
+from model_zoo.families.blocks import LENGTH, ROW, Block, forward, gather
+from model_zoo.families.family import Params
 from model_zoo.families.rnn import STEPS, Cell, step_of
-from model_zoo.ops import Dim, Graph, Linear, Op, Phase, Sum, dim
+from model_zoo.ops import Dim, Graph, Op, Sum, dim
 
 
 def _stack(name: str, group: str, layers: int, width: int, hidden: int, steps: Dim, source: str) -> list[Op]:
@@ -19,7 +19,7 @@ def _stack(name: str, group: str, layers: int, width: int, hidden: int, steps: D
     return ops
 
 
-def _build(p: Params) -> Graph:
+def build(p: Params) -> Graph:
     """Greedy decoding: the joint network runs once a frame of the encoder and once a letter, the predictor a letter."""
     hidden, letters = p.whole("hidden", 1, 65536), p.whole("vocab", 2, 2**31)
     embed, joint = p.whole("embedding", 1, 65536), p.whole("joint", 1, 65536)
@@ -39,29 +39,6 @@ def _build(p: Params) -> Graph:
     block.linear("join-out", joint, letters, "join-relu", steps=rounds)
     block.each("best", "ArgMax", letters, "join-out", written=ROW, steps=rounds)
     layers = (before + after) * hidden + p.whole("predictor_layers", 1, 64) * embed
-    return Graph(
-        phases=(Phase("forward", (*ops, *block.ops), length=Linear(0, 1, 0), context=Linear(0, 1, 0)),),
-        unit="utterance",
-        state_elements=Sum((dim(2 * layers, "b"),)),
-        input_elements=dim(p.whole("input", 1, 1_048_576), "bs"),
-        output_elements=dim(letters_per_step, "bs"),
-        output_indices=dim(letters_per_step, "bs"),
-    )
-
-
-FAMILY = NetworkFamily(
-    name="rnn-transducer",
-    build=_build,
-    required=("input", "hidden", "vocab"),
-    defaults={
-        "layers_before": 2,
-        "layers_after": 3,
-        "stacked": 2,
-        "embedding": 320,
-        "predictor_layers": 2,
-        "joint": 512,
-        "letters_a_step": 0.4,
-    },
-    adjustable={"hidden": ("Hidden width", 1, 65536), "letters_a_step": ("Letters a step", 0, 100)},
-    input_label="Steps",
-)
+    kept, written = Sum((dim(2 * layers, "b"),)), dim(letters_per_step, "bs")
+    ops, entering = [*ops, *block.ops], dim(p.whole("input", 1, 1_048_576), "bs")
+    return forward(ops, "utterance", entering, written, LENGTH, state_elements=kept, output_indices=written)

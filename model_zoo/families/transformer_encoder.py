@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from model_zoo.families.blocks import ROW, Block, attributes
-from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.ops import ZERO, Dim, Graph, Linear, Op, Phase, dim
+from model_zoo.families.blocks import LENGTH, ROW, Block, attributes, forward
+from model_zoo.families.family import Params
+from model_zoo.ops import Dim, Graph, Op, dim
 from model_zoo.schema import WorkloadError
 
 NORM = "layer-norm+residual"
@@ -96,7 +96,7 @@ def _head(params: Params, hidden: int, source: str) -> list[Op]:
     return head.ops
 
 
-def _build(params: Params) -> Graph:
+def build(params: Params) -> Graph:
     hidden, heads = params.whole("hidden", 1, 1_048_576), params.whole("heads", 1, 65536)
     if hidden % heads:
         raise WorkloadError(f"parameter 'heads' is {heads}; it must divide the hidden size {hidden}")
@@ -117,32 +117,9 @@ def _build(params: Params) -> Graph:
     if patch:
         last = block.norm("final-norm", last, layers=1)
     head = _head(params, hidden, last)
-    through = Linear(1) if fixed else Linear(0, 1, 0)
     leaving = head[-1].writes if head else block.rows * hidden
-    return Graph(
-        phases=(Phase("forward", (*block.ops, *head), length=through, context=through),),
-        unit="image" if fixed else "sentence",
-        input_elements=dim(3 * image * image, "b") if fixed else block.rows,
-        output_elements=Dim(leaving.coef, leaving.b) if head or fixed else dim(hidden, "b"),
-        input_indices=ZERO if fixed else block.rows,
-        positions=0 if fixed else params.whole("context", 1),
-    )
-
-
-FAMILY = NetworkFamily(
-    name="transformer-encoder",
-    build=_build,
-    required=("hidden", "layers", "heads"),
-    defaults={
-        "ffn": 0,
-        "vocab": 30522,
-        "context": 512,
-        "segments": 0,
-        "pooler": "none",
-        "classes": 0,
-        "patch": 0,
-        "image": 224,
-    },
-    adjustable={"layers": ("Layers", 1, 1024), "image": ("Image side (patches only)", 16, 4096)},
-    input_label="Tokens",
-)
+    leaving = Dim(leaving.coef, leaving.b) if head or fixed else dim(hidden, "b")
+    if fixed:
+        return forward((*block.ops, *head), "image", dim(3 * image * image, "b"), leaving)
+    rows, places = block.rows, params.whole("context", 1)
+    return forward((*block.ops, *head), "sentence", rows, leaving, LENGTH, input_indices=rows, positions=places)

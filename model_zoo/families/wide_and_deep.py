@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from model_zoo.families.blocks import ROW, Block, gather
-from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.ops import Graph, Op, Phase
+from model_zoo.families.blocks import ROW, Block, forward, gather
+from model_zoo.families.family import Params
+from model_zoo.ops import Graph, Op
 
 
-def _build(params: Params) -> Graph:
+def build(params: Params) -> Graph:
     numeric = params.whole("numeric", 0, 65536)
     fields = params.whole("categorical", 1, 65536)
     buckets = params.whole("buckets", 2, 2**33)
@@ -32,22 +32,4 @@ def _build(params: Params) -> Graph:
     block.group = "head"
     block.each("add", "Add", 1, *merged, operands=len(merged), operations=len(merged) - 1)
     block.each("sigmoid", "Sigmoid", 1, "add")
-    return Graph(
-        phases=(Phase("forward", tuple(block.ops)),),
-        unit="sample",
-        input_elements=ROW * (numeric + fields),
-        output_elements=ROW,
-        input_indices=ids,
-    )
-
-
-FAMILY = NetworkFamily(
-    name="wide-and-deep",
-    build=_build,
-    required=("numeric", "categorical", "buckets", "width", "hidden"),
-    defaults={},
-    adjustable={
-        "buckets": ("Hash buckets of a field", 2, 1e9),
-        "width": ("Width of an embedding", 1, 1024),
-    },
-)
+    return forward(block.ops, "sample", ROW * (numeric + fields), ROW, input_indices=ids)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from model_zoo.families.family import NetworkFamily, Params
+from model_zoo.families.family import Params
 from model_zoo.families.transformer_decoder.attention import attention, cached
 from model_zoo.families.transformer_decoder.block import NORM, TOKENS, Block, View
 from model_zoo.families.transformer_decoder.feed_forward import feed_forward
 from model_zoo.families.transformer_decoder.recurrent import mixed, state
-from model_zoo.families.transformer_decoder.shape import CACHED, DEFAULTS, Layer, Shape, read_shape
+from model_zoo.families.transformer_decoder.shape import CACHED, Layer, Shape, read_shape
 from model_zoo.families.transformer_decoder.tower import (
     Encoder,
     cross_attention,
@@ -180,7 +180,7 @@ def _phases(shape: Shape, encoder: Encoder | None) -> tuple[tuple[Phase, ...], i
     ), 0
 
 
-def _build(params: Params) -> Graph:
+def build(params: Params) -> Graph:
     """Prefill reads I tokens and yields the first; each of O - 1 passes more reads one and yields one.
 
     The key and value of every token stay in the cache, as far as its layer looks back. The LM head and the norm before
@@ -204,19 +204,3 @@ def _build(params: Params) -> Graph:
         output_indices=TOKENS,
         positions=shape.positions,
     )
-
-
-FAMILY = NetworkFamily(
-    name="transformer-decoder",
-    build=_build,
-    required=("hidden", "layers", "heads", "vocab"),
-    defaults=DEFAULTS,
-    adjustable={
-        "layers": ("Layers", 1, 1024),
-        "vocab": ("Vocabulary", 1, 2_000_000),
-        "guesses": ("Tokens guessed ahead", 0, 16),
-        "acceptance": ("Chance that a guess holds", 0, 1),
-    },
-    input_label="Input tokens",
-    output_label="Output tokens",
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from model_zoo.families.family import Params
 from model_zoo.schema import WorkloadError
@@ -17,74 +17,6 @@ FEEDS = {"d": "dense", "e": "experts", "n": ""}
 """What a layer then does to each token, by its letter in `feeds`."""
 _MOST_KINDS = 256
 CACHED = ("full", "window", "chunk")
-
-DEFAULTS: dict[str, Any] = {
-    "kv_heads": 0,  # a list: layer after layer, round and round
-    "head_dim": 0,
-    "v_dim": 0,  # width of a head's values; 0: as its keys
-    "ffn": 0,  # of an expert where there are experts; a list as above, 0 in it: none; 0: four times the width
-    "context": 1024,
-    "position": "learned",
-    "feed_forward": "gelu",
-    "norm": "layer",
-    "post_norm": "no",  # a norm after each half of a layer as well, before it is added
-    "bias": "all",
-    "lm_head": "tied",
-    "block": "sequential",
-    "head_norm": "no",
-    "query_gate": "no",  # a second set of queries gates what attention returns
-    "sinks": "no",  # a learned score a head that attends to nothing
-    "mixers": "f",  # letters of MIXERS, round and round
-    "window": 0,  # tokens a layer of letter w looks back
-    "chunk": 0,  # tokens of a block that a layer of letter c looks back in
-    "feeds": "",  # letters of FEEDS, round and round; empty: experts where there are any
-    "experts": 0,
-    "top_k": 0,
-    "dense_layers": 0,  # first layers that have no experts
-    "dense_ffn": 0,  # width of layers without experts among layers with
-    "shared_ffn": 0,  # width of the experts that every token passes
-    "shared_gate": "no",
-    "expert_width": 0,  # width that experts work in; 0: the network's own
-    "kv_rank": 0,  # multi-head latent attention: width of what is cached for all heads, beside the rotary part
-    "q_rank": 0,
-    "rope_dim": 0,
-    "index_heads": 0,  # sparse attention: an indexer scores the context and keeps the best
-    "index_dim": 0,
-    "index_top_k": 0,
-    "linear_heads": 0,  # of queries and keys, in layers of letter d
-    "linear_value_heads": 0,
-    "linear_dim": 0,
-    "linear_value_dim": 0,
-    "linear_gate_rank": 0,  # decay by channel from a product of this rank (Kimi delta attention); 0: one a head
-    "ssm_heads": 0,
-    "ssm_dim": 0,  # width of a head; of the whole layer in Mamba-1, which has no heads
-    "ssm_state": 0,
-    "ssm_groups": 1,
-    "ssm_rank": 0,  # of the step's projection in Mamba-1
-    "ssm_norm": "no",
-    "conv_kernel": 4,
-    "guess_layers": 0,  # layers of the checkpoint that guess tokens ahead (multi-token prediction)
-    "guesses": None,  # tokens that they guess before each pass, all of which it checks; None: no guessing
-    "acceptance": None,  # chance that a guess holds where those before it did
-    "quantised": "all",
-    "tower_layers": 0,  # an encoder of images before the decoder
-    "tower_hidden": 0,
-    "tower_heads": 0,
-    "tower_ffn": 0,
-    "tower_gated": "no",
-    "tower_patch": 0,  # values of a patch: pixels of every colour
-    "tower_patches": 0,  # of one image
-    "tower_window": 0,  # patches that most of its layers look at; 0: all
-    "tower_full_layers": 0,  # layers that look at all, where there is a window
-    "projector": (),  # widths of the layers between it and the decoder, the first that of what enters
-    "image_tokens": 0,  # that an image is in the decoder
-    "images": 1,
-    "encoder_layers": 0,  # an encoder that every layer of the decoder attends to
-    "encoder_heads": 0,
-    "encoder_ffn": 0,
-    "encoder_tokens": 0,  # 0: the request's own; else frames of audio
-    "encoder_channels": 0,  # of audio
-}
 
 
 class Layer(NamedTuple):
