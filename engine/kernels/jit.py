@@ -11,19 +11,17 @@ Why a wrapper at all: numba's own ``cache=True`` keys an entry by the *defining 
 callee or to an imported constant keeps serving stale machine code. Here an entry lies in a directory named by a
 digest of the defining file and of all of ours that it imports, directly or not: it is never older than the code it was
 made from, and an edit elsewhere compiles nothing anew. numba writes an entry beside its place and renames it, so that a
-full disk or a killed process leaves none cut short; one that a power cut did is compiled again.
+killed process leaves none cut short; what a power cut emptied is removed when a process starts.
 
-numba also names compiled bodies after a count that every process starts at 1. Two bodies of one factory, cached by two
-processes under one name, are one symbol to the loader: the first one loaded silently answers for both. Here each
-process counts from a random number, so names never meet.
+A compiled body is named by its module, its function and the types of its arguments, in whichever process. So a body
+must follow from those: no closure over a value is ever cached, as two of one name would answer for each other.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib.util
+import inspect
 import os
-import secrets
 import shutil
 import tempfile
 import threading
@@ -32,8 +30,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache, cached_property, partial
-from itertools import count, islice
+from functools import cache, partial, wraps
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,10 +39,8 @@ os.environ.setdefault("NUMBA_THREADING_LAYER", "threadsafe")
 
 import llvmlite.binding as llvm
 import numba
-from numba.core import caching, cgutils, event, registry, sigutils, types
-from numba.core.bytecode import FunctionIdentity
+from numba.core import cgutils, event, types
 from numba.extending import intrinsic, lower_builtin, models, overload, register_model, type_callable
-from numba.np import linalg
 
 from engine.kernels.allowance import beat
 from engine.kernels.sources import closure_digest, module_name
@@ -67,18 +63,7 @@ _config: Any = numba.config  # its members are made at run time
 JIT_ENABLED = not _config.DISABLE_JIT
 _STARTED = time.time()
 _ROOM = 300e6  # bytes of compiled code that stay on disk: all commands and tests take a tenth
-
-
-def _number_apart() -> None:
-    FunctionIdentity._unique_ids = count(secrets.randbits(62))
-
-
-def _load_blas_later() -> None:
-    """Has numba's array functions loaded without SciPy, which takes 0.2 s: compiled products of matrices find it."""
-    names = vars(linalg)
-    ensure, names["ensure_blas"] = names["ensure_blas"], lambda: None
-    importlib.import_module("numba.np.arraymath")
-    names["ensure_blas"] = ensure
+_SPARE = 50e6  # bytes that a disk has free, or nothing is written to it: a full one would cost the answer
 
 
 class _Compiling(event.Listener):
@@ -133,6 +118,7 @@ class _Progress(event.Listener):
         self._depth -= 1
         if self._depth == 0:
             self.now = None
+            _trim_once()
             if self._collects:
                 gc.enable()
 
@@ -146,11 +132,6 @@ _progress = _Progress()
 event.register("numba:compile", _progress)
 event.register("numba:compiler_lock", _Compiling())  # the first listener: numba's own come and go behind it
 compilation = _progress.compilation
-
-if importlib.util.find_spec("scipy") is not None:
-    _load_blas_later()
-_number_apart()
-os.register_at_fork(after_in_child=_number_apart)
 
 
 def _cache_base() -> Path:
@@ -180,8 +161,11 @@ def _cache_dir() -> Path | None:
         for status in (base.stat(), target.stat()):  # entries are pickles: never read what another user could write
             if status.st_uid != os.getuid() or status.st_mode & 0o002:
                 return None
+        for entry in target.rglob("*.nb?"):
+            if entry.stat().st_size == 0:  # emptied by a power cut
+                entry.unlink()
         with tempfile.TemporaryFile(dir=target):
-            return target
+            return target if shutil.disk_usage(target).free > _SPARE else None
     except (OSError, RuntimeError):
         return None  # run uncached instead of failing at import
 
@@ -189,11 +173,11 @@ def _cache_dir() -> Path | None:
 def _trim(base: Path, room: float = _ROOM, since: float = _STARTED) -> None:
     """Removes what was not used for longest while all takes more than ``room`` bytes; what was since then stays.
 
-    A module's entries, a folder, go together: numba writes a file there whenever a process opens them.
+    A module's entries, a folder, go together; whoever imports the module touches it.
     """
     with suppress(OSError):  # others trim too
         folders = [(folder.stat().st_mtime, folder) for folder in base.glob("numba-*/*") if folder.is_dir()]
-        sizes = {folder: sum(file.stat().st_size for file in folder.iterdir()) for _, folder in folders}
+        sizes = {folder: sum(file.stat().st_size for file in folder.rglob("*")) for _, folder in folders}
         total = sum(sizes.values())
         for used, folder in sorted(folders):
             if total <= room or used >= since:
@@ -203,6 +187,7 @@ def _trim(base: Path, room: float = _ROOM, since: float = _STARTED) -> None:
 
 
 CACHE_DIR = _cache_dir()
+_decorating = threading.Lock()
 
 
 @cache
@@ -211,101 +196,43 @@ def _trim_once() -> None:
         _trim(CACHE_DIR.parent)
 
 
-class _Locator(caching._CacheLocator):
-    """Where the entries of one source file lie: named by the file and by the digest of what it imports."""
-
-    def __init__(self, py_func: Any, py_file: str) -> None:
-        self._py_file = py_file
-        self._line = py_func.__code__.co_firstlineno
-        self._stamp = closure_digest(Path(py_file))
-
-    def get_cache_path(self) -> str:
-        assert CACHE_DIR is not None
-        return str(CACHE_DIR / f"{module_name(Path(self._py_file))}-{self._stamp}")
-
-    def get_source_stamp(self) -> str:
-        return self._stamp
-
-    def get_disambiguator(self) -> str:
-        return str(self._line)
-
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> _Locator:
-        return cls(py_func, py_file)
-
-
-class _Impl(caching.CompileResultCacheImpl):
-    _locator_classes = [_Locator]  # noqa: RUF012 (numba's own attribute)
-
-
-class _Cache(caching.FunctionCache):
-    _impl_class = _Impl
-
-    def __init__(self, py_func: Any, use: str) -> None:
-        super().__init__(py_func)
-        self._cache_file = caching.IndexDataCacheFile(self._cache_path, self._impl.filename_base + use, None)
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The entry of a signature; where a file of it is emptied or cut short, none, and all are made anew."""
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception:  # what unpickling half a file raises
-            with suppress(OSError):
-                self.flush()
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Save an entry; a disk that is full or no longer writable costs the entry, not the answer."""
-        try:
-            super().save_overload(sig, data)
-        except OSError:
-            self.disable()
-        _trim_once()
-
-
-class _Kernel(registry.CPUDispatcher):
-    """A compiled function; what only Python needs of it, arguments unpacked, is not made where compiled code calls.
-
-    Nor is it compiled anew for a whole number's value, as numba does where a loop starts at 0.
-    """
-
-    @cached_property
-    def within(self) -> Any:
-        """The same for compiled code alone."""
-        return _cached(inner(self.py_func, no_cpython_wrapper=True), "within")
-
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """What calls from compiled code are typed by."""
-        args = self.fold_argument_types(tuple(map(_any_int, args)), {name: _any_int(kws[name]) for name in kws})[1]
-        target = super() if tuple(args) in self.overloads else self.within
-        return target.get_call_template(args, {})
-
-    def get_overload(self, sig: Any) -> Any:
-        """What such a call is lowered to."""
-        args = tuple(sigutils.normalize_signature(sig)[0])
-        return super().get_overload(sig) if args in self.overloads else self.within.get_overload(sig)
-
-
-def _any_int(kind: Any) -> Any:
-    return types.intp if isinstance(kind, types.IntegerLiteral) else kind
-
-
-def _cached(dispatcher: Any, use: str) -> Any:
-    if CACHE_DIR is not None:
-        dispatcher._cache = _Cache(dispatcher.py_func, use)
-    return dispatcher
+@cache
+def _folder(file: Path) -> str:
+    """Where the entries of a source file lie: named by the file and by the digest of what it imports."""
+    assert CACHE_DIR is not None
+    folder = CACHE_DIR / f"{module_name(file)}-{closure_digest(file)}"
+    folder.mkdir(exist_ok=True)
+    os.utime(folder)
+    return str(folder)
 
 
 def kernel(function: Callable[..., Any], counted: bool = True) -> Any:
     """Decorator of every module-level compiled function: releases the GIL, IEEE division, cached, never `parallel`.
 
-    ``counted`` off: it makes no arrays, and those it is given are not counted as referred to again.
+    What compiled code calls is compiled without what only Python needs of it, arguments unpacked, and not anew for a
+    whole number's value. ``counted`` off: it makes no arrays, and does not count how often those it is given are
+    referred to.
     """
-    dispatcher = inner(function, _nrt=counted)
     if not JIT_ENABLED:
-        return dispatcher
-    dispatcher.__class__ = _Kernel
-    return _cached(dispatcher, "")
+        return function
+    if CACHE_DIR is None:
+        dispatcher = inner(function, _nrt=counted)
+    else:
+        with _decorating:
+            before, _config.CACHE_DIR = _config.CACHE_DIR, _folder(Path(inspect.getfile(function)))
+            try:
+                dispatcher = inner(function, _nrt=counted, cache=True)
+            finally:
+                _config.CACHE_DIR = before
+
+    @wraps(function)
+    def called(*args: Any) -> Any:
+        return dispatcher(*args)
+
+    vars(called).update(py_func=function, dispatcher=dispatcher)
+    options: Any = {**inner.keywords, "no_cpython_wrapper": True, "_nrt": counted}
+    overload(called, jit_options=options, strict=False)(lambda *args: function)
+    return called
 
 
 def body_of(function: Any) -> Callable[..., Any]:
@@ -313,8 +240,8 @@ def body_of(function: Any) -> Callable[..., Any]:
     return getattr(function, "py_func", function)
 
 
-inner: Callable[..., Any] = partial(numba.njit, nogil=True, cache=False, error_model="numpy", no_cfunc_wrapper=True)
-"""Decorator of functions made by a factory: their closures never hit numba's cache, so they are not written to it."""
+inner = partial(numba.njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+"""Decorator of a part of kernels in its own file; what only Python calls of it is compiled anew in every process."""
 
 borrows: Callable[..., Any] = partial(kernel, counted=False)
 """Decorator of a part of kernels that makes no arrays. Where many are passed, counting takes longer than the work."""

@@ -98,7 +98,6 @@ def _sweep(vectors: int):
     columns = vectors * lanes()
     full, single = tile(rows, vectors), tile(1, vectors)
 
-    @inner
     def sweep(lo, hi, source, per_pass, weights, floor, target, first, take):
         """Pixels ``[lo, hi)`` times a block of packed columns, the first ``take`` kept; tuples as those of the tile."""
         taps, run = source[3:]
@@ -132,7 +131,8 @@ def _sweep(vectors: int):
                 p += count
             tap = end
 
-    return sweep
+    sweep.__qualname__ = f"sweep_{vectors}"  # no two bodies have one name
+    return inner(sweep)
 
 
 sweep_wide, _sweep_two, _sweep_lone = (_sweep(vectors) for vectors in BLOCK_VECTORS)

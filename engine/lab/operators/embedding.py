@@ -101,7 +101,6 @@ def _bag(fmt: str) -> Callable[..., None]:
     block_narrow, columns_narrow = bag_block(fmt, lanes(), 1)
     block_last, columns_last = bag_block(fmt, 1, 1)
 
-    @inner
     def bag(lo, hi, table, indices, offsets, distance, out, bad):
         spill = np.empty(columns_last, np.float32)
         total, width, single = indices.size, out.shape[1], offsets.size == 0
@@ -126,7 +125,8 @@ def _bag(fmt: str) -> Callable[..., None]:
                     out[b, c + i] = spill[i]
                 c += columns_last
 
-    return bag
+    bag.__qualname__ = f"bag_of_{fmt}"  # no two bodies have one name
+    return inner(bag)
 
 
 _bag_fp32, _bag_fp16, _bag_int8, _bag_int4 = (_bag(fmt) for fmt in _STORED)
