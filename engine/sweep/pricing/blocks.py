@@ -14,7 +14,7 @@ from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
-from engine.sweep.pricing.program import Program
+from engine.sweep.pricing.flat_table import Program
 from engine.sweep.pricing.setting import numeric_axes
 from engine.sweep.pricing.structure import Beat, Refused, Structural, Structure
 from engine.sweep.pricing.tables import program_of

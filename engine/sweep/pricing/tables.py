@@ -20,8 +20,8 @@ from engine.devices import family
 from engine.devices.common.column import NotAlike, arrays_of
 from engine.plan.schemes import Plan
 from engine.resolve.bind import check
+from engine.sweep.pricing.flat_table import Program, Rows
 from engine.sweep.pricing.operators import Operators
-from engine.sweep.pricing.program import Program, Rows
 from engine.sweep.pricing.structure import OPTIONS, Designs, Part, Refused, Structural, Structure
 
 Piece = Callable[[Designs], Numbers]
