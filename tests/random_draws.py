@@ -10,7 +10,7 @@ _BATCH = 4096  # draws at a time
 
 
 class RandomDraws:
-    """Designs drawn evenly from the space; it learns nothing. An `engine.sweep.search.Optimiser`."""
+    """Designs drawn evenly from the space; it learns nothing. It may lead a search in place of `Genetic`."""
 
     def __init__(self, radix: Sequence[int], objectives: int, seed: int) -> None:
         self._radix, self._draw = np.array(radix), np.random.default_rng(seed)

@@ -20,8 +20,8 @@ from engine.resolve.bind import engine_version
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.sweep.goals import FIGURES
 from engine.sweep.space import Space
-from hardware_specs.catalog import default_catalog
-from model_zoo.catalog import default_zoo
+from hardware_specs.catalog import Catalog, default_catalog
+from model_zoo.catalog import Zoo, default_zoo
 
 
 @dataclass
@@ -37,13 +37,13 @@ class Counts:
     kept: int = 0  # meet everything
     sentences: dict[str, None] = field(default_factory=dict)  # why designs were refused
 
-    def add(self, designs: int, refused: int, unfit: int, missed: np.ndarray, kept: int) -> None:
-        """Counts so many designs."""
-        self.done += designs
-        self.refused += refused
-        self.unfit += unfit
-        self.kept += kept
-        self.missed = self.missed + missed
+    def add(self, part: Counts) -> None:
+        """Counts what a part of the designs came to."""
+        self.done += part.done
+        self.refused += part.refused
+        self.unfit += part.unfit
+        self.kept += part.kept
+        self.missed = self.missed + part.missed
 
     def explain(self) -> None:
         """ScenarioError, with the first reason, where every design was refused."""
@@ -57,42 +57,40 @@ class Counts:
                 self.sentences.setdefault(text)
 
 
-class Origin:
-    """What made the figures of a space's designs, as exported rows end with it: the error band, then versions."""
+def origin(space: Space, scenario: Scenario | None, figures: Mapping[str, float | None]) -> dict[str, Any]:
+    """What made the figures of a design, as exported rows end with it: error band, its ends, versions. [s], [1/s]
 
-    def __init__(self, space: Space) -> None:
-        self.space, self._zoo = space, space.zoo or default_zoo()
-        self._versions = {
-            "engine_version": engine_version(),
-            "catalog_version": (space.catalog or default_catalog()).digest,
-            "zoo_version": self._zoo.digest,
-        }
+    A design that is refused is None; one of which not every figure is given is evaluated.
+    """
+    zoo = space.zoo or default_zoo()
+    band = NO_BAND if scenario is None else _band(space.catalog, zoo, scenario, figures)
+    return {
+        "error_band": band.relative,
+        **band.ends({name: value for name, value in figures.items() if name in BANDED}),
+        "engine_version": engine_version(),
+        "catalog_version": (space.catalog or default_catalog()).digest,
+        "zoo_version": zoo.digest,
+    }
 
-    def of(self, scenario: Scenario | None, figures: Mapping[str, float | None]) -> dict[str, Any]:
-        """Columns of a design's row: its error band, the band's ends around times and rate, versions. [s], [1/s]
 
-        A design that is refused is None; one of which not every figure is given is evaluated.
-        """
-        band = NO_BAND if scenario is None else self._band(scenario, figures)
-        ends = band.ends({name: value for name, value in figures.items() if name in BANDED})
-        return {"error_band": band.relative, **ends, **self._versions}
+def design_row(
+    space: Space, number: int, scenario: Scenario | None, figures: Mapping[str, float | None]
+) -> dict[str, Any]:
+    """A design as a flat row: its number, what each axis sets, figures, token, error band, versions. [SI]"""
+    axes = {path: shown(value) for path, value in space.values(number).items()}
+    token = "" if scenario is None else encode(scenario)
+    return {"design": number, **axes, **figures, "token": token, **origin(space, scenario, figures)}
 
-    def row(self, number: int, scenario: Scenario | None, figures: Mapping[str, float | None]) -> dict[str, Any]:
-        """A design as a flat row: its number, what each axis sets, figures, token, error band, versions. [SI]"""
-        axes = {path: shown(value) for path, value in self.space.values(number).items()}
-        token = "" if scenario is None else encode(scenario)
-        return {"design": number, **axes, **figures, "token": token, **self.of(scenario, figures)}
 
-    def _band(self, scenario: Scenario, figures: Mapping[str, float | None]) -> ErrorBand:
-        catalog, zoo = self.space.catalog, self._zoo
-        if not figures.keys() >= set(FIGURES):
-            return evaluate(scenario, catalog, zoo).error_band
-        before, latency, rate = plain(scenario, catalog, zoo), figures["latency_s"], figures["throughput_per_s"]
-        if before is None or latency is None or rate is None:
-            return NO_BAND
-        limit = max(RESOURCES, key=lambda name: figures[f"{name}_s"] or 0.0)
-        network, graph = zoo.workload(scenario.workload).family, zoo.graph(scenario.workload)
-        return error_band(scenario, network, graph, before[1], limit, moved(scenario, latency, rate, catalog, zoo))
+def _band(catalog: Catalog | None, zoo: Zoo, scenario: Scenario, figures: Mapping[str, float | None]) -> ErrorBand:
+    if not figures.keys() >= set(FIGURES):
+        return evaluate(scenario, catalog, zoo).error_band
+    before, latency, rate = plain(scenario, catalog, zoo), figures["latency_s"], figures["throughput_per_s"]
+    if before is None or latency is None or rate is None:
+        return NO_BAND
+    limit = max(RESOURCES, key=lambda name: figures[f"{name}_s"] or 0.0)
+    network, graph = zoo.workload(scenario.workload).family, zoo.graph(scenario.workload)
+    return error_band(scenario, network, graph, before[1], limit, moved(scenario, latency, rate, catalog, zoo))
 
 
 @dataclass(frozen=True)
@@ -112,9 +110,10 @@ class Front:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One flat row a design: number, what each axis sets, objectives, token, error band, versions."""
-        origin, names = Origin(self.space), [o.figure for o in self.space.objectives]
+        names = [o.figure for o in self.space.objectives]
         for number, values in zip(self.numbers.tolist(), self.values.T.tolist(), strict=True):
-            yield origin.row(number, self.space.scenario(number), dict(zip(names, values, strict=True)))
+            figures = dict(zip(names, values, strict=True))
+            yield design_row(self.space, number, self.space.scenario(number), figures)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,11 +20,10 @@ from engine.kernels.search.bins import BINS
 from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
-from engine.sweep.pricing.blocks import CHUNK, DesignBlock, Programs
-from engine.sweep.pricing.chunk import ChunkHints, ChunkRequest, ChunkResult, killers_of, price_chunk
+from engine.sweep.pricing.blocks import CHUNK, Blocks, DesignBlock
+from engine.sweep.pricing.chunk import ChunkRequest, ChunkResult, best, killers_of, price_chunk
 from engine.sweep.result import Counts, Front, SweepResult
 from engine.sweep.space import Space, space_of
-from engine.sweep.top import Top
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
@@ -57,7 +58,7 @@ class _Cloud:
         for axis, digit in block.digits:
             here &= self.numbers // self.space.strides[axis] % len(self.space.axes[axis]) == digit
         at = np.flatnonzero(here)
-        if block.program is None:
+        if not block.tables:
             self.state[at] = _REFUSED
         places = block.inside(self.numbers[at])
         order = np.argsort(places, kind="stable")
@@ -82,26 +83,23 @@ class _Archive:
     """What a sweep knows so far: the Pareto front, the best, counts, bins and the cloud. It does not depend on the
     order in which chunks arrive."""
 
-    def __init__(self, space: Space, top: int, cloud: int) -> None:
+    def __init__(self, space: Space, bins: bool, top: int, cloud: int) -> None:
         k = len(space.objectives)
-        self.space, self.cloud, self.top = space, _Cloud(space, cloud), Top(top, k)
-        self.number, self.values, self.killers = np.zeros(0, dtype=np.int64), np.zeros((k, 0)), np.zeros((k, 0))
+        self.space, self.cloud, self.wish = space, _Cloud(space, cloud), ChunkRequest.of(space, bins, top)
+        self.number, self.values = self.best = np.zeros(0, dtype=np.int64), np.zeros((k, 0))
         self.bins, none_missed = np.zeros((k, BINS), dtype=np.int64), np.zeros(len(space.limits), dtype=np.int64)
         self.counts = Counts(space.size, none_missed, done=space.skipped, skipped=space.skipped)
 
-    @property
-    def known(self) -> ChunkHints:
-        """What spares the next chunk work."""
-        return ChunkHints(self.killers, self.top.limit)
-
     def take(self, chunk: ChunkResult) -> None:
-        """Adds a chunk's candidates, counts, bins and picks."""
-        self.counts.add(chunk.designs, chunk.refused, chunk.unfit, chunk.missed, chunk.kept)
+        """Adds a chunk's candidates, counts, bins and picks; the next one is asked for what those leave open."""
+        self.counts.add(chunk.counts)
         self.cloud.take(chunk)
-        if chunk.bins is not None:
-            self.bins += chunk.bins
-        if chunk.top is not None:
-            self.top.take(chunk.top.number, chunk.top.values)
+        self.bins[: len(chunk.bins)] += chunk.bins
+        if len(chunk.best[0]):
+            joined = (np.concatenate(pair, axis=-1) for pair in zip(self.best, chunk.best, strict=True))
+            self.best = best(self.wish.top, *joined)
+            if len(self.best[0]) == self.wish.top:
+                self.wish = replace(self.wish, least=float(self.best[1][0, -1]))
         if not len(chunk.number):
             return
         values = np.concatenate([self.values, chunk.values], axis=1)
@@ -112,7 +110,7 @@ class _Archive:
             raise ScenarioError(
                 f"more than {FRONT_LIMIT} designs are on the front: use fewer objectives or coarser axes"
             )
-        self.killers = killers_of(self.values)
+        self.wish = replace(self.wish, killers=killers_of(self.values))
 
     def result(self, seconds: float, setup_s: float) -> SweepResult:
         """All of it, the front in the order of its designs' numbers. Times in [s]."""
@@ -120,8 +118,8 @@ class _Archive:
         space, order = self.space, np.argsort(self.number, kind="stable")
         signs = np.array([[o.sign] for o in space.objectives])
         front = Front(space, self.number[order], self.values[:, order] * signs)
-        best = Front(space, self.top.number, self.top.values * signs)
-        result = SweepResult(space, front, best, *self.cloud.reached, self.bins, self.counts, seconds, setup_s)
+        top = Front(space, self.best[0], self.best[1] * signs)
+        result = SweepResult(space, front, top, *self.cloud.reached, self.bins, self.counts, seconds, setup_s)
         result.defined()
         return result
 
@@ -148,7 +146,7 @@ def sweep(
     ----------
     space : what `space_of` reads.
     executor : where chunks run; the process-wide thread pool when left out. One of other processes (anything that is
-        not a ThreadPoolExecutor) makes the programs there again and needs the shipped catalog and workloads.
+        not a ThreadPoolExecutor) makes the tables there again and needs the shipped catalog and workloads.
     chunk : designs of a chunk, at most `CHUNK`; changes no result.
     progress : called with (designs done, designs in all) after each chunk, from the calling thread.
     preparing : called with (entries made, entries in all) of each table that the designs are priced from, as it is
@@ -165,7 +163,6 @@ def sweep(
     space = space_of(space, catalog, zoo)
     space.enumerable()
     space.priced()
-    wish = ChunkRequest(space.objectives, space.limits, space.fits, bins, top)
 
     def beat(at: int, of: int) -> None:
         if cancelled is not None and cancelled():
@@ -173,8 +170,7 @@ def sweep(
         if preparing is not None:
             preparing(at, of)
 
-    programs = Programs(space, catalog, zoo, beat)
-    archive = _Archive(space, top, cloud)
+    archive = _Archive(space, bins, top, cloud)
     remote = executor is not None and not isinstance(executor, ThreadPoolExecutor)
     if remote and (space.catalog is not None or space.zoo is not None):
         raise ScenarioError("a sweep on other processes reads the shipped catalog and workloads: leave both out")
@@ -184,25 +180,27 @@ def sweep(
     def tasks() -> Iterator[tuple[Any, ...]]:
         nonlocal halted
         try:
-            for block in _timed(programs.blocks(), spent):
+            for block in _timed(Blocks(space, catalog, zoo, beat).every(), spent):
                 counts.say(block.sentences)
                 which, places = archive.cloud.of(block)
-                step = min(chunk, CHUNK, block.program.chunk if block.program else CHUNK)
+                step = min(chunk, CHUNK, block.chunk)
                 for lo in range(0, block.size, step):
                     if cancelled is not None and cancelled():
                         raise SweepCancelled
                     hi = min(lo + step, block.size)
                     within = slice(*np.searchsorted(places, (lo, hi)))
                     archive.cloud.waiting.append(which[within])
-                    own = (token, block.digits) if remote and block.program is not None else block
+                    own = (token, block.digits) if remote and block.tables else block
                     yield own, lo, hi, places[within]
         except SweepCancelled:  # what has begun is still waited for
             halted = True
 
     def work(task: tuple[Any, ...]) -> ChunkResult | None:
-        return None if halted else price_chunk(*task, wish, archive.known)
+        return None if halted else price_chunk(*task, archive.wish)
 
-    runner: Any = _Processes(executor, wish, archive) if remote else executor
+    runner: Any = executor
+    if executor is not None and remote:  # other processes are sent each chunk with what is known by then
+        runner = SimpleNamespace(submit=lambda _, task: executor.submit(price_chunk, *task, archive.wish))
     for part in run_chunks(work, tasks(), runner, _AHEAD * pool_size()):
         if part is None:  # handed out, and not begun when the sweep was cancelled; nor is any after it counted
             break
@@ -226,16 +224,6 @@ def _timed(blocks: Iterator[DesignBlock], spent: list[float]) -> Iterator[Design
         if block is None:
             return
         yield block
-
-
-class _Processes:
-    """Submits chunks to other processes, each with what is known by then."""
-
-    def __init__(self, executor: Any, wish: ChunkRequest, archive: _Archive) -> None:
-        self.executor, self.wish, self.archive = executor, wish, archive
-
-    def submit(self, _: Any, task: tuple[Any, ...]) -> Any:
-        return self.executor.submit(price_chunk, *task, self.wish, self.archive.known)
 
 
 @lru_cache(maxsize=16)

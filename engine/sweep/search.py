@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from math import inf, prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from engine.devices.common.contract import Unsupported
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
-from engine.sweep.pricing.blocks import DesignBlock, Programs, figures_of
-from engine.sweep.pricing.chunk import ChunkHints, ChunkRequest, thinned
+from engine.sweep.pricing.blocks import Blocks, DesignBlock, figures_of
+from engine.sweep.pricing.chunk import ChunkRequest, thinned
 from engine.sweep.pricing.setting import numeric_axes
 from engine.sweep.pricing.structure import Structural
 from engine.sweep.result import Counts, Front, SweepResult
@@ -34,18 +34,6 @@ _UNFIT = 1e3  # the same of one that does not fit
 _MANY = 100  # designs of one structure, from which its tables are cheaper than one at a time
 _TABLED = 4096  # values of its axes, or batches and lengths together, beyond which they are not
 _SETUP_S = 3.0  # that tables of one structure may take
-
-
-class Optimiser(Protocol):
-    """What a search is led by. A design is its digits: its position on each axis of the space."""
-
-    def ask(self) -> np.ndarray:
-        """Digits of designs to try next, (n, axes); none where it knows no more."""
-        ...
-
-    def tell(self, cost: np.ndarray, excess: np.ndarray) -> None:
-        """Of those: what is to be small, (n, objectives), and by how much each misses limits, (n,), 0 where kept."""
-        ...
 
 
 class Genetic:
@@ -81,7 +69,7 @@ class Genetic:
         self._offspring: Any = None
 
     def ask(self) -> np.ndarray:
-        """Digits of designs to try next, (n, axes); none where every offspring repeats a parent."""
+        """Digits of designs to try next, their position on each axis, (n, axes); none where it knows no more."""
         self._offspring = self._algorithm.ask() if self._algorithm.has_next() else None
         if self._offspring is None or not len(self._offspring):
             return np.zeros((0, self._axes), dtype=np.int64)
@@ -90,17 +78,13 @@ class Genetic:
         return digits
 
     def tell(self, cost: np.ndarray, excess: np.ndarray) -> None:
-        """What those cost and by how much they miss limits; the next generation comes of them."""
+        """Of those: what is to be small, (n, objectives), and by how much each misses limits, (n,), 0 where kept."""
         from pymoo.core.evaluator import Evaluator
         from pymoo.problems.static import StaticProblem
 
         known = StaticProblem(self._problem, F=cost, G=excess[:, None])
         Evaluator().eval(known, self._offspring)
         self._algorithm.tell(infills=self._offspring)
-
-
-class _TooLong(Exception):
-    """Tables would take longer than what they spare."""
 
 
 class Figures:
@@ -113,9 +97,9 @@ class Figures:
         def patient(at: int, of: int) -> None:
             beat(at, of)
             if time.monotonic() > self._until:
-                raise _TooLong
+                raise TimeoutError  # tables would take longer than what they spare
 
-        self.space, self.programs, self._until = space, Programs(space, None, None, patient), inf
+        self.space, self.blocks, self._until = space, Blocks(space, None, None, patient), inf
         numeric = set(numeric_axes(space))
         self._fixed = [i for i in range(len(space.axes)) if i not in numeric]
         sizes = [i for i in numeric if space.axes[i].paths & SIZES]
@@ -131,17 +115,16 @@ class Figures:
         if self._small and self._requests[key] == _MANY:
             self._until = time.monotonic() + _SETUP_S
             try:
-                self._blocks[key] = self.programs.block(tuple(zip(self._fixed, key, strict=True)))
-            except (Structural, _TooLong):
+                self._blocks[key] = self.blocks.block(tuple(zip(self._fixed, key, strict=True)))
+            except (Structural, TimeoutError):
                 self._blocks[key] = None
-        block = self._blocks.get(key)
-        return block if block is not None and block.program is not None else None
+        return self._blocks.get(key)
 
     def of(self, number: int) -> tuple[np.ndarray, int, str]:
         """(figures, 0 it fits, 1 it does not, 2 refused, the sentence why) of a design. SI."""
         block = self._block(number)
-        if block is not None and block.program is not None:
-            values, bad, unfit = block.program.fill_at(block.inside(np.array([number])), FIGURES)
+        if block is not None and block.tables:
+            values, bad, unfit = block.fill_at(block.inside(np.array([number])), FIGURES)
             if not bad[0]:
                 return values[:, 0], int(unfit[0]), ""
         try:
@@ -194,20 +177,16 @@ class _Tried:
         n, space, counts = len(self.place), self.space, self.counts
         order = np.argsort(self.numbers[:n], kind="stable")
         numbers, figures, state = self.numbers[order], self.figures[:, order], self.state[order]
-        wish = ChunkRequest(space.objectives, space.limits, space.fits, True, top)
+        wish = ChunkRequest.of(space, True, top)
         values = np.ascontiguousarray(figures[[FIGURES.index(name) for name in wish.figures]])
-        chunk = thinned(
-            values, state == 2, state == 1, numbers.take, wish, ChunkHints(np.zeros((len(self.rows), 0)), inf)
-        )
-        counts.add(n, chunk.refused, chunk.unfit, chunk.missed, chunk.kept)
-        assert chunk.top is not None
-        assert chunk.bins is not None
+        chunk = thinned(values, state == 2, state == 1, numbers.take, wish)
+        counts.add(chunk.counts)
         signs = self.signs[:, None]
         drawn = np.linspace(0, n - 1, min(cloud, n)).astype(np.int64)
         return SweepResult(
             space,
             Front(space, chunk.number, chunk.values * signs),
-            Front(space, chunk.top.number, chunk.top.values * signs),
+            Front(space, chunk.best[0], chunk.best[1] * signs),
             numbers[drawn],
             figures[:, drawn],
             state[drawn],
@@ -231,7 +210,7 @@ def _generation(tried: _Tried, generation: np.ndarray, beat: Callable[[], None])
     return np.array(places, dtype=np.int64)
 
 
-def _led(tried: _Tried, leaders: Iterator[Optimiser], beat: Callable[[], None]) -> None:
+def _led(tried: _Tried, leaders: Iterator[Any], beat: Callable[[], None]) -> None:
     """Tries designs until all evaluations are spent: one leader after the other, each until it finds nothing new."""
     for leader in leaders:
         idle = 0
@@ -249,7 +228,7 @@ def search(
     evaluations: int,
     *,
     seed: int = 0,
-    optimiser: Callable[[Sequence[int], int, int], Optimiser] = Genetic,
+    optimiser: Callable[[Sequence[int], int, int], Any] = Genetic,
     figures: Figures | None = None,
     progress: Callable[[int, int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
@@ -267,7 +246,8 @@ def search(
     space : what `space_of` reads, of up to 10^15 designs. One of no more designs than evaluations is swept whole.
     evaluations : different designs to try.
     seed : of the optimiser; the same seed finds the same.
-    optimiser : makes what leads the search, of the axes' lengths, the number of objectives and a seed.
+    optimiser : makes what leads the search, of the axes' lengths, the number of objectives and a seed: something with
+        `ask` and `tell` as `Genetic` has them.
     figures : of this space, where another search has priced some of it already.
     progress : called with (designs tried, designs to try), from the calling thread.
     cancelled : asked before each design; True ends the search with `SweepCancelled`.

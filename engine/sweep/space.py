@@ -43,10 +43,6 @@ EVERY_LIMIT = 10**12  # of one whose every design is tried
 _JSON_LIMIT = 1 << 20
 
 
-class SkippedError(ScenarioError):
-    """A design that differs from another only in a setting that its system or network has none of."""
-
-
 @dataclass(frozen=True)
 class Axis:
     """A setting and the values it takes. `path` is one of `engine.scenario.overrides.apply`; values that are mappings
@@ -223,10 +219,10 @@ class Space:
         return self.scenario_at(self.digits(number))
 
     def scenario_at(self, digits: Sequence[int]) -> Scenario:
-        """The scenario at a position on each axis, axes applied first to last; `SkippedError` for one left out."""
+        """The scenario at a position on each axis, axes applied first to last; ScenarioError for one left out."""
         out = self.left_out(dict(enumerate(digits)))
         if any(digits[axis] for axis in out):
-            raise SkippedError(f"{', '.join(sorted(self.axes[i].path for i in out))}: left out here, as it has none")
+            raise ScenarioError(f"{', '.join(sorted(self.axes[i].path for i in out))}: left out here, as it has none")
         axes = zip(self.without(out).axes, digits, strict=True)
         return apply_settings(
             self.base, [s for axis, digit in axes for s in axis.settings(digit)], self.catalog, self.zoo, self.moved

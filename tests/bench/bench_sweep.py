@@ -17,7 +17,7 @@ from engine.evaluate import evaluate
 from engine.kernels.jit import kernel
 from engine.kernels.search.pareto import front_mask
 from engine.sweep import price, space_of, sweep
-from engine.sweep.pricing.blocks import CHUNK, Programs
+from engine.sweep.pricing.blocks import CHUNK, Blocks
 from engine.sweep.space import Space
 
 FASTEST_PEER_PER_S = 26_828.0  # decode steps a second of aiconfigurator's compiled core, on one core of this class
@@ -179,10 +179,10 @@ def row(name: str, value: float, unit: str, against: str, ratio: float, goal: st
 def costly(given: dict) -> tuple[float, float]:
     """Designs a second of a family whose price is a call, tables made, and over one evaluation."""
     grid = space_of(given)
-    block = max(Programs(grid, None, None).blocks(), key=lambda one: one.size)
-    assert block.program is not None
-    n = min(block.size, block.program.chunk)
-    rate = n / best(lambda: block.program.fill(0, n, ["latency_s", "throughput_per_s"]), 5)
+    block = max(Blocks(grid, None, None).every(), key=lambda one: one.size)
+    assert block.tables
+    n = min(block.size, block.chunk)
+    rate = n / best(lambda: block.fill(0, n, ["latency_s", "throughput_per_s"]), 5)
     return rate, rate * best(lambda: evaluate(grid.scenario(0)), 5)
 
 
@@ -214,8 +214,8 @@ print(found.space.size, found.seconds, kept("VmHWM") - base)
 def rows() -> list[dict]:
     """Rates of one core and two, fronts of 10^6 designs, bytes that 10^7 designs take."""
     grid = space(100, 100, 28)
-    blocks = Programs(space(100, 100, 28), None, None).blocks()
-    program = next(block.program for block in blocks if block.program is not None)
+    blocks = Blocks(space(100, 100, 28), None, None).every()
+    block = next(block for block in blocks if block.tables)
     names = [o.figure for o in grid.objectives]
     once, passes = 1 << 16, 1  # long enough that starting two threads is not what is timed
     n = once * passes
@@ -226,7 +226,7 @@ def rows() -> list[dict]:
         """Takes piece after piece, as a sweep's threads do, until none is left: its core, CPU time of a piece [s]."""
         start, done = time.thread_time(), 0
         for lo in pieces:
-            program.fill(lo, lo + CHUNK, names)
+            block.fill(lo, lo + CHUNK, names)
             done += 1
         return min(os.sched_getaffinity(0)), (time.thread_time() - start) / max(done, 1)
 

@@ -17,7 +17,7 @@ from app.views.sweep.columns import settings_along, settings_of
 from app.views.sweep.objectives import Metric
 from engine.cost.report import RESOURCE_NAMES, Report
 from engine.scenario import Scenario
-from engine.sweep.result import Origin
+from engine.sweep.result import origin
 
 _LIMITS = {
     "refused": texts.NO_SUCH_COMBINATION,
@@ -168,9 +168,9 @@ def over(figures: Mapping[str, float], limits: Mapping[str, float]) -> str:
 
 def rows(outcome: Outcome) -> list[dict[str, Any]]:
     """The front as rows of a file: token first, settings, then figures in SI, then error band and versions."""
-    rows, origin = [], Origin(outcome.space)
+    rows = []
     for d in outcome.front:
         scenario = outcome.space.scenario(d.number)
         row = identity(scenario) | {"design": d.number} | settings_of(outcome.space, d.number) | dict(d.figures)
-        rows.append(row | origin.of(scenario, d.figures))
+        rows.append(row | origin(outcome.space, scenario, d.figures))
     return rows

@@ -1,4 +1,4 @@
-"""A space as blocks of designs that share a program, and every design of it priced. Estimates, as `evaluate`'s are."""
+"""A space as blocks of designs that share a structure, and all of them priced. Estimates, as `evaluate`'s are."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
-from engine.sweep.pricing.flat_table import Program
+from engine.sweep.pricing.flat_table import Priced, Table
+from engine.sweep.pricing.operators import ALL
 from engine.sweep.pricing.setting import numeric_axes
-from engine.sweep.pricing.structure import Beat, Refused, Structural, Structure
-from engine.sweep.pricing.tables import program_of
-from engine.sweep.result import Origin
+from engine.sweep.pricing.structure import Beat, Structural, Structure
+from engine.sweep.pricing.tables import tables_of
+from engine.sweep.result import design_row
 from engine.sweep.space import Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
@@ -28,34 +29,66 @@ CHUNK = 1 << 14
 """Most designs priced at once: tens of milliseconds of work, so that threads end together; handing out takes 0.1."""
 
 
+_WORK = 1 << 21  # operators priced in a chunk, so that one takes a fraction of a second
+_PACE = ("interval_s", "latency_s")  # what the best option that fits has least of, as `engine.cost.best_plan` has it
+
+
 @dataclass(frozen=True)
 class DesignBlock:
-    """Designs that share a program: which digits are fixed, and where their numbers lie."""
+    """Designs that share a structure: which digits are fixed, where their numbers lie, and what prices them."""
 
     digits: tuple[tuple[int, int], ...]  # (axis, digit) of the structural axes
     first: int  # number of the block's first design in the space
-    strides: tuple[int, ...]  # what a step along each numeric axis adds, in the program's order
     size: int
-    program: Program | None  # None: refused as a whole
-    sentences: tuple[str, ...]
+    sentences: tuple[str, ...]  # why designs are refused
+    tables: Sequence[Table] = ()  # options of plans in the order in which they are tried; none: refused as a whole
+    strides: tuple[int, ...] = ()  # what a step along each numeric axis adds, slowest first
+    radix: tuple[int, ...] = ()  # values of each of those
 
     def numbers(self, inside: np.ndarray) -> np.ndarray:
         """Numbers in the space of designs numbered inside the block."""
-        if self.program is None or not self.strides:
+        if not self.strides:
             return np.full(inside.shape, self.first, dtype=np.int64)
-        return self.first + np.array(self.strides) @ np.array(np.unravel_index(inside, self.program.radix))
+        return self.first + np.array(self.strides) @ np.array(np.unravel_index(inside, self.radix))
 
     def inside(self, numbers: np.ndarray) -> np.ndarray:
         """Numbers inside the block of designs that lie in it, by their numbers in the space."""
-        if self.program is None or not self.strides:
+        if not self.strides:
             return np.zeros(len(numbers), dtype=np.int64)
-        radix = self.program.radix
-        digits = [numbers // stride % size for size, stride in zip(radix, self.strides, strict=True)]
-        return np.ravel_multi_index(digits, radix)
+        digits = [numbers // stride % size for size, stride in zip(self.radix, self.strides, strict=True)]
+        return np.ravel_multi_index(digits, self.radix)
+
+    @property
+    def chunk(self) -> int:
+        """Designs that are priced in a fraction of a second. [-]"""
+        return max(64, _WORK // max(sum(table.work for table in self.tables), 1))
+
+    def fill(self, lo: int, hi: int, figures: Sequence[str]) -> Priced:
+        """Designs lo..hi, each with the option of its plan that `make_plan` would take."""
+        return self._best(lo, hi - lo, ALL, figures)
+
+    def fill_at(self, numbers: np.ndarray, figures: Sequence[str]) -> Priced:
+        """Designs here and there, likewise."""
+        return self._best(0, len(numbers), np.asarray(numbers, dtype=np.int64), figures)
+
+    def _best(self, lo: int, n: int, numbers: np.ndarray, figures: Sequence[str]) -> Priced:
+        """The first option that fits with the shortest interval, then the least latency; refused where any is."""
+        options = [(table, self.size * option) for table in self.tables for option in range(table.options)]
+        names = tuple(dict.fromkeys((*_PACE, *figures))) if len(options) > 1 else figures
+        (values, bad, unfit), *rest = (table.fill(at + lo, n, numbers + at, names) for table, at in options)
+        if not rest:
+            return values, bad, unfit
+        for other, refused, misfit in rest:
+            less = (other[0] < values[0]) | ((other[0] == values[0]) & (other[1] < values[1]))
+            less = np.where(misfit == unfit, less, unfit)
+            np.copyto(values, other, where=less)
+            np.copyto(unfit, misfit, where=less)
+            np.logical_or(bad, refused, out=bad)
+        return values[[names.index(figure) for figure in figures]], bad, unfit
 
 
-class Programs:
-    """Programs of a space, made when first asked for. What a value of an axis sets is validated once."""
+class Blocks:
+    """Blocks of a space, made when first asked for. What a value of an axis sets is validated once."""
 
     def __init__(
         self, space: Space, catalog: Catalog | None, zoo: Zoo | None, beat: Beat = lambda at, of: None
@@ -63,7 +96,7 @@ class Programs:
         self.space, self.beat = space.within(catalog, zoo), beat
         self.known: dict[Any, Any] = {}
 
-    def blocks(self) -> Iterator[DesignBlock]:
+    def every(self) -> Iterator[DesignBlock]:
         """All blocks, first to last; an axis that turns out to change a plan's structure is split on the way."""
         numeric = set(numeric_axes(self.space))
         fixed = [i for i in range(len(self.space.axes)) if i not in numeric]
@@ -91,25 +124,27 @@ class Programs:
         try:
             open_axes = set(numeric_axes(space)) - set(fixed)
             numeric = sorted(open_axes, key=lambda i: (len(space.axes[i]), i))  # the longest last, equals in axis order
-            program = program_of(Structure(space, fixed, numeric, self.known, self.beat))
-        except (Refused, ScenarioError, Unsupported) as refusal:
-            return DesignBlock(digits, first, (), size, None, (str(refusal),))
-        strides = tuple(space.strides[axis] for axis in program.order)
-        return DesignBlock(digits, first, strides, size, program, program.sentences)
+            structure = Structure(space, fixed, numeric, self.known, self.beat)
+            tables, sentences = tables_of(structure)
+        except (ScenarioError, Unsupported) as refusal:
+            return DesignBlock(digits, first, size, (str(refusal),))
+        order = tables[0].order
+        strides = tuple(space.strides[structure.numeric[a]] for a in order)
+        return DesignBlock(digits, first, size, sentences, tables, strides, tuple(structure.radix[a] for a in order))
 
 
 def price(
     space: Space, figures: Sequence[str] = FIGURES, catalog: Catalog | None = None, zoo: Zoo | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> Priced:
     """Figures (k, size) of every design by number, NaN where refused, and whether each is refused or does not fit."""
     values = np.full((len(figures), space.size), np.nan)
     bad, unfit = np.ones(space.size, dtype=bool), np.zeros(space.size, dtype=bool)
-    for block in Programs(space, catalog, zoo).blocks():
-        if block.program is None:
+    for block in Blocks(space, catalog, zoo).every():
+        if not block.tables:
             continue
         for lo in range(0, block.size, CHUNK):
             hi = min(lo + CHUNK, block.size)
-            part, refused, misfit = block.program.fill(lo, hi, figures)
+            part, refused, misfit = block.fill(lo, hi, figures)
             part[:, refused] = np.nan
             numbers = block.numbers(np.arange(lo, hi))
             values[:, numbers], bad[numbers], unfit[numbers] = part, refused, misfit & ~refused
@@ -136,10 +171,9 @@ def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = N
     if space.size > TABLE_LIMIT:
         raise ScenarioError(f"the space has {space.size} designs: a full table holds at most {TABLE_LIMIT}")
     space = space.within(catalog, zoo)
-    origin = Origin(space)
     values, bad, unfit = price(space)
     for number, row in enumerate(values.T.tolist()):
         scenario = None if bad[number] else space.scenario(number)
         figures = {name: None if isnan(value) else value for name, value in zip(FIGURES, row, strict=True)}
         fits = None if scenario is None else bool(not unfit[number])
-        yield origin.row(number, scenario, figures | {"fits": fits})
+        yield design_row(space, number, scenario, figures | {"fits": fits})

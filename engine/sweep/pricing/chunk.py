@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from math import inf
 
 import numpy as np
 
@@ -12,36 +13,45 @@ from engine.kernels.search.bins import BINS
 from engine.kernels.search.pareto import front_mask
 from engine.kernels.search.sift import sift
 from engine.sweep.goals import FIGURES, Limit, Objective
-from engine.sweep.pricing.blocks import DesignBlock, Programs
-from engine.sweep.space import space_of
-from engine.sweep.top import Top
+from engine.sweep.pricing.blocks import Blocks, DesignBlock
+from engine.sweep.pricing.flat_table import Priced
+from engine.sweep.result import Counts
+from engine.sweep.space import Space, space_of
 
 _KILLERS = 12
-_NUMBERS = np.zeros(0, dtype=np.int64)
 
+Best = tuple[np.ndarray, np.ndarray]
+"""Numbers of designs (n,), the best first, and their objectives (objectives, n)."""
 BlockKey = tuple[str, tuple[tuple[int, int], ...]]
 """A block as it travels to another process: the space's token and the digits."""
 
 
 @lru_cache(maxsize=2)
-def _programs(token: str) -> Programs:
-    return Programs(space_of(token), None, None)
+def _blocks(token: str) -> Blocks:
+    return Blocks(space_of(token), None, None)
 
 
 @lru_cache(maxsize=16)
 def _block(key: BlockKey) -> DesignBlock:
-    return _programs(key[0]).block(key[1])
+    return _blocks(key[0]).block(key[1])
 
 
 @dataclass(frozen=True)
 class ChunkRequest:
-    """What a chunk is asked for."""
+    """What a chunk is asked for; what is known when it is handed out only spares work, and changes no result."""
 
     objectives: tuple[Objective, ...]
     limits: tuple[Limit, ...]
     fits: bool
     bins: bool
     top: int  # designs to keep with the best first objective
+    killers: np.ndarray  # (objectives, n) values of designs on the front as far as it is known
+    least: float = inf  # of the first objective, signed: a design above it is not among the best
+
+    @classmethod
+    def of(cls, space: Space, bins: bool, top: int) -> ChunkRequest:
+        """Of a space of which no design is known."""
+        return cls(space.objectives, space.limits, space.fits, bins, top, np.zeros((len(space.objectives), 0)))
 
     @cached_property
     def figures(self) -> tuple[str, ...]:
@@ -49,51 +59,42 @@ class ChunkRequest:
         return tuple(dict.fromkeys(goal.figure for goal in (*self.objectives, *self.limits)))
 
 
-@dataclass(frozen=True)
-class ChunkHints:
-    """What is known when a chunk is handed out: it only spares work, and changes no result."""
-
-    killers: np.ndarray  # (objectives, n) values of designs on the front
-    limit: float  # of the first objective, signed: a design above it is not among the best
-
-
 @dataclass
 class ChunkResult:
     """Candidates for the front and for the best, signed so that smaller is better; counts and bins."""
 
+    counts: Counts
+    number: np.ndarray
     values: np.ndarray  # (objectives, n)
-    designs: int
-    missed: np.ndarray  # of each limit
-    number: np.ndarray = field(default_factory=_NUMBERS.copy)
-    refused: int = 0
-    unfit: int = 0
-    kept: int = 0
-    bins: np.ndarray | None = None
-    drawn: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # the cloud's designs: figures, refused, unfit
-    top: Top | None = None
+    best: Best
+    bins: np.ndarray  # (objectives, BINS); none where they were not asked for
+    drawn: Priced | None = None  # the cloud's designs
 
 
-def price_chunk(
-    of: DesignBlock | BlockKey, lo: int, hi: int, picks: np.ndarray, wish: ChunkRequest, known: ChunkHints
-) -> ChunkResult:
+def best(k: int, number: np.ndarray, values: np.ndarray) -> Best:
+    """The k designs with the least first objective (signed), of equal ones those with the lowest numbers. Exact."""
+    order = np.lexsort((number, values[0]))[:k]
+    return number[order], np.ascontiguousarray(values[:, order])
+
+
+def price_chunk(of: DesignBlock | BlockKey, lo: int, hi: int, picks: np.ndarray, wish: ChunkRequest) -> ChunkResult:
     """The chunk lo..hi of a block: its counts, its designs that nothing known dominates, its best, its picks.
 
-    A block is given by its key in another process, which makes the program itself. Where every design is picked, each
+    A block is given by its key in another process, which makes the tables itself. Where every design is picked, each
     is priced once, in all figures.
     """
-    block = of if isinstance(of, DesignBlock) else _block(of)
-    n = hi - lo
-    if block.program is None:
-        missed = np.zeros(len(wish.limits), dtype=np.int64)
-        return ChunkResult(np.zeros((len(wish.objectives), 0)), n, missed, refused=n)
+    block, n = of if isinstance(of, DesignBlock) else _block(of), hi - lo
+    if not block.tables:
+        refused = np.ones(n, dtype=bool)
+        return thinned(np.zeros((len(wish.figures), n)), refused, ~refused, lambda at: at, wish)
     drawn = None
     if len(picks) == n:
-        drawn = block.program.fill(lo, hi, FIGURES)
+        drawn = block.fill(lo, hi, FIGURES)
         values, refused, unfit = drawn[0][[FIGURES.index(figure) for figure in wish.figures]], *drawn[1:]
     else:
-        values, refused, unfit = block.program.fill(lo, hi, wish.figures)
-        drawn = block.program.fill_at(picks, FIGURES) if len(picks) else None
-    result = thinned(values, refused, unfit, lambda at: block.numbers(at + lo), wish, known)
+        values, refused, unfit = block.fill(lo, hi, wish.figures)
+        drawn = block.fill_at(picks, FIGURES) if len(picks) else None
+    result = thinned(values, refused, unfit, lambda at: block.numbers(at + lo), wish)
     return replace(result, drawn=drawn)
 
 
@@ -103,7 +104,6 @@ def thinned(
     unfit: np.ndarray,
     numbers: Callable[[np.ndarray], np.ndarray],
     wish: ChunkRequest,
-    known: ChunkHints,
 ) -> ChunkResult:
     """Priced designs (figures of ``wish``, n): counted, and those kept that nothing known dominates, and the best.
 
@@ -111,8 +111,8 @@ def thinned(
     """
     k, n, missed = len(wish.objectives), len(refused), np.zeros(len(wish.limits), dtype=np.int64)
     counts, bins = np.zeros(3, dtype=np.int64), np.zeros((k if wish.bins else 0, BINS), dtype=np.int64)
-    at, best = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    candidates, good = sift(
+    at, good = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    candidates, able = sift(
         values,
         refused,
         unfit,
@@ -121,20 +121,19 @@ def thinned(
         np.array([wish.figures.index(limit.figure) for limit in wish.limits], dtype=np.int64),
         np.array([limit.value for limit in wish.limits], dtype=np.float64),
         np.array([o.sign for o in wish.objectives]),
-        known.killers,
-        known.limit if wish.top else -np.inf,
+        wish.killers,
+        wish.least if wish.top else -inf,
         counts,
         missed,
         bins,
         at,
-        best,
+        good,
     )
-    at, best = at[:candidates], best[:good]
+    at, good = at[:candidates], good[:able]
     front = at[front_mask(values[:k].take(at, axis=1))] if candidates else at
-    top = Top(wish.top, k)
-    top.take(numbers(best), values[:k].take(best, axis=1))
-    costs = values[:k].take(front, axis=1)
-    return ChunkResult(costs, n, missed, numbers(front), *counts.tolist(), bins=bins if wish.bins else None, top=top)
+    top = best(wish.top, numbers(good), values[:k].take(good, axis=1))
+    kept = values[:k].take(front, axis=1)
+    return ChunkResult(Counts(n, missed, n, 0, *counts.tolist()), numbers(front), kept, top, bins)
 
 
 def killers_of(values: np.ndarray) -> np.ndarray:

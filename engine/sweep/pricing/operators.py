@@ -26,6 +26,8 @@ _FEW = 64  # entries that are tabulated whatever it spares
 
 Arrays = tuple[np.ndarray, ...]
 """Arrays that vary with the designs, as `gather` takes them."""
+Inputs = Callable[[int, int, np.ndarray], tuple[np.ndarray, tuple[np.ndarray, ...]]]
+"""Sizes and record, as `Compiled.points` takes them, of so many designs from a first one on, or of some numbers."""
 
 
 def laid_flat(parts: Sequence[tuple[int, np.ndarray]], order: Sequence[int], steps: np.ndarray) -> Arrays:
@@ -67,34 +69,22 @@ def _distinct(sizes: Sequence[tuple[int, np.ndarray]]) -> list[tuple[list[int], 
     return result
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """Sizes and record of designs: what all of them hold, and those that vary."""
+def inputs_of(sizes: Sequence[Any], record: Sequence[Any], order: Sequence[int], steps: np.ndarray) -> Inputs:
+    """Sizes and record of designs, each a double or an array with its axes in that order."""
+    which = [[i for i, value in enumerate(values) if type(value) is not float] for values in (sizes, record)]
+    arrays = laid_flat(list(enumerate([*(sizes[i] for i in which[0]), *(record[i] for i in which[1])])), order, steps)
+    first, same = (
+        np.array([value if type(value) is float else value.flat[0] for value in values]) for values in (sizes, record)
+    )
+    varying, fields = (np.array(places, dtype=np.int64) for places in which)
 
-    sizes: np.ndarray
-    record: np.ndarray
-    varying: tuple[np.ndarray, np.ndarray]  # of each, which
-    arrays: Arrays
+    def at(lo: int, n: int, numbers: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        part, own = np.empty((len(varying) + len(fields), n)), np.repeat(first[:, None], n, axis=1)
+        gather(part.reshape(-1), n, lo, n, numbers, *arrays)
+        own[varying] = part[: len(varying)]
+        return own, (same, fields, part[len(varying) :])
 
-    @classmethod
-    def of(cls, sizes: Sequence[Any], record: Sequence[Any], order: Sequence[int], steps: np.ndarray) -> Inputs:
-        """Each a double or an array, axes in that order."""
-        which = [[i for i, value in enumerate(values) if type(value) is not float] for values in (sizes, record)]
-        arrays = [*(sizes[i] for i in which[0]), *(record[i] for i in which[1])]
-        first = (
-            np.array([value if type(value) is float else value.flat[0] for value in values])
-            for values in (sizes, record)
-        )
-        varying = np.array(which[0], dtype=np.int64), np.array(which[1], dtype=np.int64)
-        return cls(*first, varying, laid_flat(list(enumerate(arrays)), order, steps))
-
-    def at(self, lo: int, n: int, numbers: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Of the designs from ``lo`` on, or of some numbers, as `Compiled.points` takes them."""
-        sizes, fields = self.varying
-        part, own = np.empty((len(sizes) + len(fields), n)), np.repeat(self.sizes[:, None], n, axis=1)
-        gather(part.reshape(-1), n, lo, n, numbers, *self.arrays)
-        own[sizes] = part[: len(sizes)]
-        return own, (self.record, fields, part[len(sizes) :])
+    return at
 
 
 @dataclass(frozen=True)
@@ -163,9 +153,9 @@ class Operators:
                 sizes[k] = array.reshape([1] * len(axes) + [-1 if i == j else 1 for j in range(len(kinds))])
         virtual = [radix[a] for a in axes] + [values.shape[1] for _, values, _ in kinds]
         steps, entries, out = np.array(virtual or [1], dtype=np.int64), prod(virtual), []
-        inputs = Inputs.of(sizes, fields, range(len(virtual)), steps)
+        inputs = inputs_of(sizes, fields, range(len(virtual)), steps)
         for lo in range(0, entries, _AT_ONCE):
             beat(lo, entries)
-            here = inputs.at(lo, min(_AT_ONCE, entries - lo), ALL)
+            here = inputs(lo, min(_AT_ONCE, entries - lo), ALL)
             out.append([self.price(group, *here) for group in groups])
         return [np.concatenate(parts, axis=1) for parts in zip(*out, strict=True)]

@@ -8,7 +8,7 @@ shape which axes it depends on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from engine.cost.pieces import Design
 from engine.devices.common.column import Column
 from engine.plan.schemes import Plan, open_plan
 from engine.resolve.bind import Bound, lowered, named, own_model
-from engine.scenario import Costs, Scenario
+from engine.scenario import Costs, Scenario, ScenarioError
 from engine.scenario.overrides import HARDWARE
 from engine.sweep.pricing.setting import between, head_of, number_of, read_setting, restated
 from engine.sweep.space import Space, apply_settings
@@ -41,10 +41,6 @@ class Structural(Exception):
     def __init__(self, axes: frozenset[int] | set[int]) -> None:
         super().__init__(f"axes {sorted(axes)}")
         self.axes = frozenset(axes)
-
-
-class Refused(ValueError):
-    """Every design of a structure is refused: the sentence why."""
 
 
 class _Many(Quantity):
@@ -89,26 +85,22 @@ def _put(spec: Any, keys: Sequence[Any], value: Any) -> Any:
     return spec.model_copy(update={key: _put(getattr(spec, key), rest, value)})
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """What an axis sets: a value of each setting, numbers of all allowed digits; the sentence that refuses a digit."""
+_Settings = tuple[Sequence[int], Mapping[int, str], Sequence[tuple[tuple[str, Any, Any], np.ndarray]]]
+"""Digits of an axis that are allowed, the sentence that refuses each other one, and what it sets: of each setting, as
+`read_setting` has it, one value and the numbers of all allowed digits."""
 
-    allowed: Sequence[int]
-    refused: Mapping[int, str]
-    columns: Sequence[tuple[tuple[str, Any, Any], np.ndarray]]
 
-    @classmethod
-    def of(cls, axis: int, harvest: Sequence[list[tuple[str, Any, Any]] | str]) -> _Settings:
-        """From what each digit sets, as `read_setting` has it; Structural where digits set different things."""
-        refused = {digit: settings for digit, settings in enumerate(harvest) if isinstance(settings, str)}
-        every = [settings for settings in harvest if not isinstance(settings, str)]
-        if len({tuple((kind, where) for kind, where, _ in settings) for settings in every}) > 1:
-            raise Structural({axis})
-        columns = [
-            (settings[0], np.array([number_of(kind, value) for kind, _, value in settings], dtype=np.float64))
-            for settings in zip(*every, strict=True)
-        ]
-        return cls([digit for digit in range(len(harvest)) if digit not in refused], refused, columns)
+def _settings_of(axis: int, harvest: Sequence[list[tuple[str, Any, Any]] | str]) -> _Settings:
+    """From what each digit sets; Structural where digits set different things."""
+    refused = {digit: settings for digit, settings in enumerate(harvest) if isinstance(settings, str)}
+    every = [settings for settings in harvest if not isinstance(settings, str)]
+    if len({tuple((kind, where) for kind, where, _ in settings) for settings in every}) > 1:
+        raise Structural({axis})
+    columns = [
+        (settings[0], np.array([number_of(kind, value) for kind, _, value in settings], dtype=np.float64))
+        for settings in zip(*every, strict=True)
+    ]
+    return [digit for digit in range(len(harvest)) if digit not in refused], refused, columns
 
 
 class Structure:
@@ -128,14 +120,15 @@ class Structure:
         self.base: Bound = named(self.scenario, space.catalog, space.zoo)
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Designs.lower` has found it
         self._designs: dict[Part, Designs] = {}
-        self._settings = {axis: self._harvest(axis, known) for axis in numeric}
-        self.refused = {(axis, d): text for axis, own in self._settings.items() for d, text in own.refused.items()}
+        harvest = {axis: self._harvest(axis, known) for axis in numeric}
+        self.refused = {(axis, d): text for axis, (_, refused, _) in harvest.items() for d, text in refused.items()}
         self._joint()
-        for axis, own in self._settings.items():
-            if not own.allowed:
-                raise Refused(self.refused[axis, 0])
+        for axis, (allowed, _, _) in harvest.items():
+            if not allowed:
+                raise ScenarioError(self.refused[axis, 0])
         self.option, self.radix = 0, (*(len(space.axes[axis]) for axis in numeric), 1)
-        self.allowed: list[Sequence[int]] = [*(own.allowed for own in self._settings.values()), range(1)]
+        self.allowed: list[Sequence[int]] = [*(allowed for allowed, _, _ in harvest.values()), range(1)]
+        self._columns = [columns for _, _, columns in harvest.values()]
 
     def choose(self, first: int, upto: int) -> None:
         """From now on, designs have those options of their plans, along the last axis."""
@@ -149,7 +142,7 @@ class Structure:
         plain = all("." not in path for path in self.space.axes[axis].paths)  # a scenario takes it on every system
         key = (axis,) if plain else (self.base.system.id, self.base.workload.id, axis)
         if key not in known:
-            known[key] = self._between(axis) or _Settings.of(axis, [*self._every(axis)])
+            known[key] = self._between(axis) or _settings_of(axis, [*self._every(axis)])
         return known[key]
 
     def _every(self, axis: int) -> Iterator[list[tuple[str, Any, Any]] | str]:
@@ -167,13 +160,13 @@ class Structure:
         low, high = (self._setting(axis, values.index(end)) for end in (min(values), max(values)))
         if isinstance(low, str) or isinstance(high, str):
             return None
-        return _Settings(range(len(values)), {}, [(low[0], np.array(values, dtype=np.float64))])
+        return range(len(values)), {}, [(low[0], np.array(values, dtype=np.float64))]
 
     def _joint(self) -> None:
         """Structural where what a value may be depends on another axis of the same part."""
         parents = [{path.rpartition(".")[0] for path in axis.paths if "." in path} for axis in self.space.axes]
         paired = {i for i, axis in enumerate(self.space.axes) if {p.rpartition(".")[2] for p in axis.paths} & PAIRED}
-        for axis in {axis for axis, _ in self.refused} | (paired & self._settings.keys()):
+        for axis in {axis for axis, _ in self.refused} | (paired & set(self.numeric)):
             beside = {i for i, axes in enumerate(parents) if i != axis and axes & parents[axis]}
             if beside and any(head_of(path)[0] in HARDWARE[:3] for path in self.space.axes[axis].paths):
                 raise Structural({axis} | beside)
@@ -192,10 +185,10 @@ class Structure:
     @property
     def bad(self) -> Iterator[np.ndarray]:
         """Which values are refused on their own, along each axis that has some."""
-        for axis, own in enumerate(self._settings.values()):
-            if own.refused:
-                bad = np.isin(np.arange(self.radix[axis]), list(own.refused))
-                yield bad.reshape([-1 if a == axis else 1 for a in range(len(self.radix))])
+        for at, axis in enumerate(self.numeric):
+            if refused := [digit for of, digit in self.refused if of == axis]:
+                bad = np.isin(np.arange(self.radix[at]), refused)
+                yield bad.reshape([-1 if a == at else 1 for a in range(len(self.radix))])
 
     @property
     def whole(self) -> Part:
@@ -213,9 +206,9 @@ class Structure:
     def settings(self, of: Part) -> list[tuple[str, Any, Any]]:
         """Everything the axes set in a part, as (kind, where, value)."""
         settings = []
-        for at, ((lo, hi), own) in enumerate(zip(of, self._settings.values(), strict=False)):
+        for at, ((lo, hi), columns) in enumerate(zip(of, self._columns, strict=False)):
             shape = [-1 if a == at else 1 for a in range(len(of))]
-            for like, numbers in own.columns:
+            for like, numbers in columns:
                 column = Column(numbers[lo:hi].reshape(shape)) if hi - lo > 1 else None
                 settings.append(restated(*like, float(numbers[lo])) if column is None else _as_column(*like, column))
         return settings

@@ -20,11 +20,12 @@ from engine.devices import family
 from engine.devices.common.column import NotAlike, arrays_of
 from engine.plan.schemes import Plan
 from engine.resolve.bind import check
-from engine.sweep.pricing.flat_table import Program, Rows
+from engine.scenario import ScenarioError
+from engine.sweep.pricing.flat_table import Table, table_of
 from engine.sweep.pricing.operators import Operators
-from engine.sweep.pricing.structure import OPTIONS, Designs, Part, Refused, Structural, Structure
+from engine.sweep.pricing.structure import OPTIONS, Designs, Part, Structural, Structure
 
-Piece = Callable[[Designs], Numbers]
+Work = Callable[[Designs], Numbers]
 
 
 @dataclass
@@ -38,11 +39,11 @@ class Tabulated:
     sentences: tuple[str, ...] = ()
 
 
-def tabulate(structure: Structure, piece: Piece) -> Tabulated:
-    """A piece of the model over all designs of a structure; Refused where it refuses every one."""
+def tabulate(structure: Structure, piece: Work) -> Tabulated:
+    """A piece of the model over all designs of a structure; ScenarioError where it refuses every one."""
     table = _tabulated(structure, piece, structure.whole)
     if table.bad.all():
-        raise Refused(table.sentences[0])
+        raise ScenarioError(table.sentences[0])
     for axis in range(table.bad.ndim):
         table.values = [value if type(value) is float else _collapsed(value, axis) for value in table.values]
     for axis, (size, digits) in enumerate(zip(structure.radix, structure.allowed, strict=True)):
@@ -54,7 +55,7 @@ def tabulate(structure: Structure, piece: Piece) -> Tabulated:
     return table
 
 
-def _tabulated(structure: Structure, piece: Piece, of: Part) -> Tabulated:
+def _tabulated(structure: Structure, piece: Work, of: Part) -> Tabulated:
     none, wide = np.zeros((1,) * len(of), dtype=bool), [a for a, (lo, hi) in enumerate(of) if hi - lo > 1]
     try:
         numbers, mark = piece(structure.part(of))
@@ -71,7 +72,7 @@ def _tabulated(structure: Structure, piece: Piece, of: Part) -> Tabulated:
         return Tabulated([], ~none, sentences=(str(refusal),))
 
 
-def _apart(structure: Structure, piece: Piece, of: Part, axis: int, wholly: bool) -> Tabulated:
+def _apart(structure: Structure, piece: Work, of: Part, axis: int, wholly: bool) -> Tabulated:
     """A part taken apart along an axis: in two, or value by value."""
     lo, hi = of[axis]
     priced, sizes = [], []
@@ -137,20 +138,23 @@ def _planned(design: Designs) -> Numbers:
 
 
 @np.errstate(all="ignore")
-def program_of(structure: Structure) -> Program:
-    """The program of the designs of a structure; Structural or Refused where there is none."""
+def tables_of(structure: Structure) -> tuple[list[Table], tuple[str, ...]]:
+    """Tables of the designs of a structure, options of their plans in the order in which they are tried; why designs
+    are refused. Structural or ScenarioError where there are none.
+    """
     checked = tabulate(structure, _check)
     structure.part(structure.whole).lower()
     planned = tabulate(structure, _planned)
     where = np.unravel_index(int(np.argmin(planned.bad)), planned.bad.shape)
     able = [digits.index(d) if d in digits else 0 for d, digits in zip(map(int, where), structure.allowed, strict=True)]
     sample = tuple((d, d + 1) for d in able)  # a design that the plan does not refuse
-    options, tables = structure.part(sample).open_plan().options, []
+    options, tables, sentences = structure.part(sample).open_plan().options, list[Table](), dict[str, None]()
 
     def add(first: int, upto: int) -> None:
         structure.choose(first, upto)
-        order = tables[0].order if tables else None
-        tables.append(_rows(structure, sample, checked, planned).table(order, structure.beat))
+        table, refusals = _table(structure, sample, (checked, planned), tables[0].order if tables else None)
+        tables.append(table)
+        sentences.update(dict.fromkeys(refusals))
 
     for _, run in groupby(range(len(options) or 1), key=lambda at: alike(options[at]) if options else ()):
         places = list(run)
@@ -161,26 +165,30 @@ def program_of(structure: Structure) -> Program:
                 raise
             for option in places:
                 add(option, option + 1)
-    order = tables[0].order
-    return Program(tuple(structure.numeric[a] for a in order), tuple(structure.radix[a] for a in order), tuple(tables))
+    return tables, tuple(sentences)
 
 
-def _rows(structure: Structure, sample: Part, checked: Tabulated, planned: Tabulated) -> Rows:
-    """Everything that the designs are priced from, with the options that are chosen."""
-    design = structure.part(sample)
+def _table(
+    structure: Structure, sample: Part, known: tuple[Tabulated, Tabulated], order: tuple[int, ...] | None
+) -> tuple[Table, list[str]]:
+    """The designs with the options that are chosen; sentences of those that are refused. ``known``: of every option."""
+    design, passes = structure.part(sample), known[1].values
     stages, phases = range(len(design.plan.stages)), range(len(structure.graph.phases))
-    runs = [(s, p) for s in stages for p in phases if np.any(planned.values[p] > 0) and design.job(s, p).ops]
-    layout, numbers, operators, pieces_found = layout_of(design, runs), [], [], []
+    runs = [(s, p) for s in stages for p in phases if np.any(passes[p] > 0) and design.job(s, p).ops]
+    layout, rows, operators, every = layout_of(design, runs), list[tuple[int, Any]](), [], list(known)
     for piece in pieces(design, layout, runs):
         table = tabulate(structure, piece.of)
-        pieces_found.append(table)
-        numbers += zip(piece.rows, table.values, strict=False)
+        every.append(table)
+        rows += zip(piece.rows, table.values, strict=False)
         if piece.run is not None:
             stage, job = design.plan.stages[runs[piece.run][0]], design.job(*runs[piece.run])
             inputs = table.values[len(piece.rows) :]
             operators.append(Operators.of(piece.run, family(stage.device.kind), job, table.mark.arrays, inputs))
     needs = tabulate(structure, lambda design: demands(design, runs))
-    every = (checked, planned, *pieces_found, needs)
+    every.append(needs)
     refused = [*structure.bad, *(table.bad for table in every if table.bad.any())]
-    sentences = dict.fromkeys([*(text for table in every for text in table.sentences), *structure.refused.values()])
-    return Rows(layout, structure.radix, numbers, needs.values, refused, tuple(sentences), operators)
+    marks = [bad.astype(np.float64) if bad.size > 1 else float(bad.item()) for bad in refused]
+    rows += enumerate([*needs.values, *marks], layout.where.rows + 1)
+    sizes = len(needs.values), len(refused)
+    sentences = [*(text for table in every for text in table.sentences), *structure.refused.values()]
+    return table_of(layout, structure.radix, rows, *sizes, operators, order, structure.beat), sentences

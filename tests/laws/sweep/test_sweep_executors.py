@@ -34,7 +34,7 @@ from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode
 from engine.sweep import SweepCancelled, price, space_of, sweep, write_rows
-from engine.sweep.pricing.blocks import Programs
+from engine.sweep.pricing.blocks import Blocks
 
 GOALS = "latency_s:min,throughput_per_w:max,capex_usd:min"
 SPACE = """
@@ -141,15 +141,15 @@ def test_the_command_line_tells_and_writes_a_whole_table(space: Path, tmp_path: 
 @pytest.mark.parametrize("given", [CORES, CARDS], ids=["CPU", "cards with an open tile"])
 def test_what_is_priced_design_by_design_is_evaluate(given) -> None:
     space = space_of(given)
-    block = next(iter(Programs(space, None, None).blocks()))
-    assert all(table.live for table in block.program.tables)  # not a table of prices
+    block = next(iter(Blocks(space, None, None).every()))
+    assert all(table.live for table in block.tables)  # not a table of prices
     values, bad, _ = price(space, ["latency_s", "throughput_per_s"])
     for number in range(0, space.size, 23):
         report = evaluate(space.scenario(number))
         assert not bad[number]
         assert values[:, number].tolist() == [report.latency_s, report.throughput_per_s]
-    whole = block.program.fill(0, block.size, ["latency_s"])[0]
-    parts = [block.program.fill(lo, min(lo + 31, block.size), ["latency_s"])[0] for lo in range(0, block.size, 31)]
+    whole = block.fill(0, block.size, ["latency_s"])[0]
+    parts = [block.fill(lo, min(lo + 31, block.size), ["latency_s"])[0] for lo in range(0, block.size, 31)]
     assert whole.tobytes() == np.concatenate(parts, axis=1).tobytes()
 
 
@@ -192,8 +192,8 @@ def test_an_open_tile_is_the_one_evaluate_takes() -> None:
     least = pinned.reshape(-1, 4).max(axis=1)
     assert (free[1] >= least).all()  # no pinned tile beats the open one
     assert (free[1] == least).any()
-    (block,) = Programs(space_of(CARDS), None, None).blocks()
-    assert [table.options for table in block.program.tables] == [11]  # every tile in one set of tables
+    (block,) = Blocks(space_of(CARDS), None, None).every()
+    assert [table.options for table in block.tables] == [11]  # every tile in one set of tables
 
 
 def test_a_sweep_is_cancelled_while_its_tables_are_made() -> None:
@@ -255,9 +255,9 @@ def test_a_sweep_of_milliseconds_is_dealt_to_several_threads() -> None:
 
 
 def test_a_chunk_of_a_costly_price_is_short() -> None:
-    block = next(iter(Programs(space_of(CARDS), None, None).blocks()))
+    block = next(iter(Blocks(space_of(CARDS), None, None).every()))
     start = time.thread_time()
-    block.program.fill(0, min(block.size, block.program.chunk), ["latency_s"])
+    block.fill(0, min(block.size, block.chunk), ["latency_s"])
     assert time.thread_time() - start < 2.0  # what Cancel waits for at most, compilation included
 
 
