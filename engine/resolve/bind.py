@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
 from engine.devices import family
 from engine.devices.common.contract import DeviceFamily, Unsupported
 from engine.kernels.allowance import beat
+from engine.resolve.spec_path import part_of, set_paths
 from engine.scenario import NotThereError, Scenario, ScenarioError
 from engine.scenario.fields import BY_FAMILY
 from hardware_specs.catalog import Catalog, default_catalog
-from hardware_specs.quantity import Quantity, SpecError, parse
+from hardware_specs.quantity import SpecError, parse
 from hardware_specs.schema import Device, Link, LinkUse, System
 from model_zoo.catalog import Zoo, default_zoo
 from model_zoo.families.family import NetworkFamily
@@ -78,99 +77,6 @@ class Bound:
         return next((w for w in self.wires if w.role == role), None)
 
 
-def set_path(spec: Any, path: list[str], value: str | float, shown: str) -> Any:
-    """A copy of a spec with the quantity at ``path`` replaced and validated, as `set_paths` has it."""
-    return set_paths(spec, [(path, value, shown)])
-
-
-def set_paths(spec: Any, changes: list[tuple[list[str], str | float, str]]) -> Any:
-    """A copy of a spec with the quantities at some paths replaced, validated once all are; ScenarioError otherwise.
-
-    ``changes`` are (path, new value, path as shown). Lists are entered by position or by an entry's name
-    (``memory.hbm.bandwidth``). A new value keeps the field's dimension: a bare number is SI, a printed one carries its
-    unit. What holds between two numbers of a spec is asked of the result, so the order of changes does not matter.
-    """
-    data = spec
-    for path, value, shown in changes:
-        data = _with(data, path, _replacement(spec, path, value, shown))
-    try:
-        return type(spec).model_validate(data) if changes else spec
-    except ValidationError as error:
-        message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        settings = " and ".join(f"{shown} = {str(value)[:40]}" for _, value, shown in changes[:3])
-        raise ScenarioError(f"{settings}: {message}") from None
-
-
-def _replacement(spec: Any, path: list[str], value: str | float, shown: str) -> dict[str, Any]:
-    """What stands for a quantity of a spec that a scenario changes."""
-    node = quantity = spec
-    for step in path:
-        node, quantity = quantity, _enter(quantity, step, shown)
-    if not isinstance(quantity, Quantity) or isinstance(node, tuple):
-        raise ScenarioError(f"{shown} is not a number of the specification: name one of its quantities")
-    note = quantity.note if quantity is _unlisted() else f"the catalog says {quantity.value}"
-    return {
-        "value": value if isinstance(value, str) else told_as(quantity, value),
-        "basis": "assumed",
-        "note": f"what-if of the scenario; {note}",
-        "before": quantity.value if quantity.before is None else quantity.before,
-    }
-
-
-def told_as(quantity: Quantity, value: float) -> str | float:
-    """A value in SI as a quantity prints it: with its unit, a bare number where it has none."""
-    return value if quantity.dimension == "1" else f"{value!r} {quantity.dimension}"
-
-
-def _with(node: Any, path: list[str], replacement: Any) -> Any:
-    """A spec node as data with something else at ``path``; what lies beside the path is valid and stays as it is."""
-    if not path:
-        return replacement
-    key = _key(node, path[0])
-    if isinstance(node, tuple):
-        return (*node[:key], _with(node[key], path[1:], replacement), *node[key + 1 :])
-    fields = node if isinstance(node, dict) else node.__dict__
-    return fields | {key: _with(fields[key], path[1:], replacement)}
-
-
-@lru_cache(maxsize=1)
-def _unlisted() -> Quantity:
-    """What stands for the price of a part that no list has, so that a scenario may name one."""
-    return Quantity(value="0 USD", basis="assumed", note="no price is published")
-
-
-def _enter(node: Any, step: str, shown: str) -> Any:
-    """The child of a spec node that a path step names."""
-    key = _key(node, step)
-    try:
-        child = node[key] if isinstance(node, dict | tuple) else getattr(node, key)
-    except (KeyError, IndexError, AttributeError, TypeError):
-        child = None
-    if child is None and isinstance(node, BaseModel) and step == "price" in type(node).model_fields:
-        return _unlisted()
-    if child is None or (isinstance(node, BaseModel) and step not in type(node).model_fields):
-        raise NotThereError(f"{shown}: {step!r} is not set there; set are {', '.join(_names(node)) or 'no fields'}")
-    return child
-
-
-def _key(node: Any, step: str) -> Any:
-    """Position or key that a step means in a node: lists also take an entry's name."""
-    if isinstance(node, tuple):
-        if step.isdigit():
-            return int(step)
-        names = [item.get("name") if isinstance(item, dict) else getattr(item, "name", None) for item in node]
-        return names.index(step) if step in names else len(node)
-    return step
-
-
-def _names(node: Any) -> list[str]:
-    if isinstance(node, BaseModel):
-        return [name for name in type(node).model_fields if getattr(node, name) is not None]
-    if isinstance(node, dict):
-        return [str(k) for k in node]
-    return [str(getattr(item, "name", i)) for i, item in enumerate(node)] if isinstance(node, tuple) else []
-
-
 def _override(
     scenario: Scenario, devices: list[Device], host: Device | None, wires: list[Wire]
 ) -> tuple[list[Device], Device | None, list[Wire], dict[str, float]]:
@@ -180,21 +86,10 @@ def _override(
     for shown, value in scenario.overrides.items():
         head, *path = shown.removeprefix("system.").split(".")
         if head == "model" and len(path) == 1:
-            model[path[0]] = _parameter(shown, path[0], value, devices[0])
-        elif head == "devices" and len(path) >= 2 and path[0].isdigit() and int(path[0]) < len(devices):
-            changes.setdefault((head, int(path[0])), []).append((path[1:], value, shown))
-        elif head == "host" and path and host is not None:
-            changes.setdefault((head, 0), []).append((path, value, shown))
-        elif head == "links" and len(path) >= 2 and any(w.role == path[0] for w in wires):
-            at = next(i for i, w in enumerate(wires) if w.role == path[0])
-            changes.setdefault((head, at), []).append((path[1:], value, shown))
+            model[path[0]] = parameter(shown, value, devices[0])
         else:
-            roles = "|".join(w.role for w in wires)
-            there = [f"devices.{i}.<field>" for i in range(len(devices))] + ["host.<field>"] * (host is not None)
-            there += [f"links.<{roles}>.<field>"] * bool(roles)
-            raise NotThereError(
-                f"{shown} is not a hardware path of this system: use {', '.join(there)} or model.<parameter>"
-            )
+            part, within = part_of(shown, len(devices), host is not None, [wire.role for wire in wires])
+            changes.setdefault(part, []).append((within, value, shown))
     for (head, at), listed in changes.items():
         if head == "devices":
             devices[at] = set_paths(devices[at], listed)
@@ -205,10 +100,14 @@ def _override(
     return devices, host, wires, model
 
 
-def _parameter(shown: str, name: str, value: str | float, device: Device) -> float:
-    """A model parameter's value: a plain number in its unit, or one that carries the unit (`14 us`, `4 beat`)."""
+def parameter(shown: str, value: str | float, device: Device) -> float:
+    """A model parameter's value at a path: a plain number in its unit, or one that carries the unit (`14 us`).
+
+    ScenarioError for a text that is none.
+    """
     if not isinstance(value, str):
         return value
+    name = shown.rpartition(".")[2]
     unit = next((p.unit for p in family(device.kind).parameters if p.name == name), "1")
     number, _, suffix = value.strip().rpartition(" ")
     with suppress(ValueError):
@@ -268,13 +167,13 @@ def named(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = 
 def checked(bound: Bound) -> Bound:
     """The same, checked against what the system offers, with the graph as the accelerator's compiler runs it."""
     check(bound.scenario, bound.system, bound.device, bound.graph)
-    _check_model(bound)
+    check_model(bound)
     graph = lowered(bound.scenario, bound.device, bound.graph, own_model(bound.device, bound.model))
     return bound if graph is bound.graph else replace(bound, graph=graph)
 
 
-def _check_model(bound: Bound) -> None:
-    """Every overridden model parameter is one of a device's or the host's family, and within its limits."""
+def check_model(bound: Bound) -> None:
+    """ScenarioError unless each overridden parameter is of a family of a device or the host, and in its limits."""
     if not bound.model:
         return
     known: set[str] = set()

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from engine.devices import family
 from engine.devices.common.cached import remembered
-from engine.resolve.bind import Bound, set_path
+from engine.resolve.bind import Bound
+from engine.resolve.spec_path import set_path
 from hardware_specs.catalog import numbers
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any
 
-from pydantic import BaseModel
-
-from engine.devices import family
-from engine.resolve.bind import Bound, named, set_path, told_as
-from engine.scenario import Scenario, ScenarioError
+from engine.resolve.bind import Bound, check_model, parameter
+from engine.resolve.spec_path import enter, key_of, part_of, set_path, told_as
+from engine.scenario import Scenario
 from engine.scenario.overrides import HARDWARE, apply
 from engine.sweep.space import SIZES, Space
-from hardware_specs.catalog import Catalog
-from model_zoo.catalog import Zoo
 
 
 def head_of(path: str) -> tuple[str, str]:
@@ -58,22 +55,7 @@ def restated(kind: str, where: Any, setting: Any, value: float) -> tuple[str, An
     return kind, where, (value, setting[1].model_copy(update={"value": told_as(setting[1], value)}))
 
 
-def _keys(spec: Any, path: Sequence[str]) -> tuple[list[Any], Any]:
-    """Keys of a path through a spec (lists are entered by position or name), and what lies there."""
-    keys: list[Any] = []
-    for step in path:
-        key: Any = step
-        if isinstance(spec, tuple):
-            by_name = next((i for i, item in enumerate(spec) if getattr(item, "name", None) == step), 0)
-            key = int(step) if step.isdigit() else by_name
-        spec = getattr(spec, step) if isinstance(spec, BaseModel) else spec[key]
-        keys.append(key)
-    return keys, spec
-
-
-def read_setting(
-    scenario: Scenario, base: Bound, path: str, value: Any, catalog: Catalog | None, zoo: Zoo | None
-) -> tuple[str, Any, Any]:
+def read_setting(scenario: Scenario, base: Bound, path: str, value: Any) -> tuple[str, Any, Any]:
     """One setting of a scenario, validated against what it names: (kind, where it goes, what goes there).
 
     ValueError, in one sentence, where the value is refused. ScenarioError for a path that is no number.
@@ -84,27 +66,16 @@ def read_setting(
         return "field", path, getattr(changed, path)
     if head in ("costs", "limits"):
         return head, rest, getattr(getattr(changed, head), rest)
-    shown, steps = path.removeprefix("system."), rest.split(".")
+    shown = path.removeprefix("system.")
     printed = changed.overrides[shown]
-    if head == "model" and len(steps) == 1:
-        number = float(named(changed.with_(overrides={shown: printed}), catalog, zoo).model[rest])
-        families = {d.kind: d for d in (*base.devices, *([base.host] if base.host else []))}
-        own = [(family(k), d) for k, d in families.items() if any(p.name == rest for p in family(k).parameters)]
-        if not own:
-            raise ScenarioError(f"model.{rest}: no such parameter of {base.system.name}")
-        for fam, device in own:
-            fam.model(device, {rest: number})
+    if head == "model" and "." not in rest:
+        number = float(parameter(shown, printed, base.device))
+        check_model(replace(base, model={rest: number}))
         return "model", rest, (printed, number)
-    if head == "devices" and len(steps) >= 2 and steps[0].isdigit() and int(steps[0]) < len(base.devices):
-        at, spec, inside = ("devices", int(steps[0])), base.devices[int(steps[0])], steps[1:]
-    elif head == "host" and base.host is not None:
-        at, spec, inside = ("host", 0), base.host, steps
-    elif head == "links" and any(w.role == steps[0] for w in base.wires) and len(steps) >= 2:
-        position = next(i for i, w in enumerate(base.wires) if w.role == steps[0])
-        at, spec, inside = ("links", position), base.wires[position].link, steps[1:]
-    else:
-        named(base.scenario.with_(overrides={shown: printed}), catalog, zoo)
-        raise ScenarioError(f"{shown} is not a number of a specification")
-    changed_spec = set_path(spec, inside, printed, shown)
-    keys, quantity = _keys(changed_spec, inside)
-    return "spec", (at, tuple(keys), shown), (printed, quantity)
+    part, within = part_of(shown, len(base.devices), base.host is not None, [wire.role for wire in base.wires])
+    spec: Any = {"devices": base.devices, "host": (base.host,), "links": [wire.link for wire in base.wires]}[part[0]]
+    quantity, keys = set_path(spec[part[1]], within, printed, shown), []
+    for step in within:
+        keys.append(key_of(quantity, step))
+        quantity = enter(quantity, step, shown)
+    return "spec", (part, tuple(keys), shown), (printed, quantity)

@@ -177,7 +177,7 @@ class Structure:
         space = self.space
         for path, value in space.axes[axis].settings(digit):
             try:
-                settings.append(read_setting(space.base, self.base, path, value, space.catalog, space.zoo))
+                settings.append(read_setting(space.base, self.base, path, value))
             except ValueError as error:
                 return str(error)
         return settings

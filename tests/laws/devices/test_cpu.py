@@ -15,7 +15,7 @@ from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
 from engine.devices.cpu import family
 from engine.evaluate import evaluate
-from engine.resolve.bind import set_path
+from engine.resolve.spec_path import set_path
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import Quantity

@@ -221,7 +221,7 @@ def test_a_number_between_two_allowed_ones_sets_what_it_sets_by_itself(system: s
         ran = []
         for value in values:
             with contextlib.suppress(ValueError):
-                ran.append((value, read_setting(scenario, base, path, value, None, None)))
+                ran.append((value, read_setting(scenario, base, path, value)))
         if not between(path, values):
             continue
         assert [one for one, _ in ran] == values[values.index(ran[0][0]) :][: len(ran)]  # what is allowed is a range
