@@ -9,7 +9,7 @@ has operators of its own, whose counts stop growing there: their `cap`; one that
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -262,6 +262,15 @@ class Graph:
     positions: int = 0  # tokens a table of learned positions covers; 0: no such table
 
     @property
+    def ops(self) -> list[Op]:
+        """Operators of all phases, in order."""
+        return [op for phase in self.phases for op in phase.ops]
+
+    def changed(self, of: Callable[[Op], Op | None]) -> Graph:
+        """The graph with what becomes of each operator; one that becomes None is left out."""
+        return replace(self, phases=tuple(replace(p, ops=tuple(filter(None, map(of, p.ops)))) for p in self.phases))
+
+    @property
     def seen(self) -> bool:
         """Whether it takes one image at a time, so that a camera's frame is a request of it."""
         return self.unit == "image" or (self.phases[0].ops[0].kind == "Conv" and self.unit in ("inference", "sample"))
@@ -274,7 +283,7 @@ class Graph:
     @property
     def state_is_wide(self) -> bool:
         """Whether operators that stay wide keep the state: a checkpoint that is narrow in its weights alone."""
-        writers = [op for phase in self.phases for op in phase.ops if op.state_writes.coef]
+        writers = [op for op in self.ops if op.state_writes.coef]
         caches = [op for op in writers if op.state_writes.s] or writers
         return bool(caches) and not any(op.quantisable for op in caches)
 
@@ -285,9 +294,8 @@ class Graph:
 
     def _distinct(self) -> list[Op]:
         names: dict[str, Op] = {}
-        for phase in self.phases:
-            for op in phase.ops:
-                names.setdefault(op.name, op)
+        for op in self.ops:
+            names.setdefault(op.name, op)
         return list(names.values())
 
     def macs(self, batch: float = 1, inputs: float = 1, outputs: float = 1) -> float:

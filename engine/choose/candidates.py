@@ -99,7 +99,7 @@ def _layouts(system: System, base: Scenario, zoo: Zoo) -> Iterator[tuple[int, st
         return
     if "single" in system.schemes:
         yield min(counts), "single"
-    lookups = any(op.kind == "EmbeddingBag" for phase in zoo.graph(base.workload).phases for op in phase.ops)
+    lookups = any(op.kind == "EmbeddingBag" for op in zoo.graph(base.workload).ops)
     for count in counts:
         for scheme in _SPREAD:
             copies = system.clusters if scheme == "clusters" else 1

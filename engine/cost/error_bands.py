@@ -50,7 +50,7 @@ def several(scenario: Scenario) -> bool:
 @remembered(id)
 def _mixture(graph: Graph) -> bool:
     """Whether a network has experts."""
-    return any(name == "experts" for phase in graph.phases for op in phase.ops for name, _ in op.attributes)
+    return any(name == "experts" for op in graph.ops for name, _ in op.attributes)
 
 
 _CAPTURED = (None, "captured", "trtllm", "vllm", "sglang")

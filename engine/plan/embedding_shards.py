@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from engine.devices.common.contract import Unsupported
-from engine.plan.host_tables import TableSplit, divide, ops_of, staged
+from engine.plan.host_tables import TableSplit, divide, staged
 from engine.plan.plan import (
     INDEX,
     Hop,
@@ -55,8 +55,8 @@ def _sparse(ops: list[Op]) -> frozenset[str]:
 def traffic(bound: Bound, split: TableSplit | None = None) -> Traffic:
     """Bytes and transfers of a request under the scenario's switches. Exact for the stated numbers of indices."""
     s, on, model = bound.scenario, switches_of(bound), model_of(bound)
-    ops = ops_of(split.cards if split else bound.graph)
-    lookups, away = [op for op in ops if op.kind in LOOKUPS], ops_of(split.host) if split else []
+    ops = (split.cards if split else bound.graph).ops
+    lookups, away = [op for op in ops if op.kind in LOOKUPS], split.host.ops if split else []
     tables, distant = (sum(op.layers for op in some) for some in (lookups, away))
     user = model.get("user_share", 0.0)
     rows, elsewhere = (sum(op.gather_rows.at(s.batch) * op.layers for op in some) for some in (lookups, away))
@@ -120,7 +120,7 @@ def _gathers(bound: Bound, dense: list[Op], wire: Wire, after: int) -> tuple[Hop
 def shard_tables(bound: Bound) -> Plan:
     """Embedding tables sharded over all devices; the dense part copied to each (or sharded), one batch a device."""
     graph, s = bound.graph, bound.scenario
-    ops = [op for phase in graph.phases for op in phase.ops]
+    ops = graph.ops
     if not any(op.kind in LOOKUPS for op in ops):
         raise Unsupported(f"{bound.workload.name} has no embedding tables to shard; use single, replicas or tensor.")
     on = switches_of(bound)

@@ -34,20 +34,11 @@ class TableSplit:
     notes: tuple[str, ...]
 
 
-def ops_of(graph: Graph) -> list[Op]:
-    """Operators of all phases, in order."""
-    return [op for phase in graph.phases for op in phase.ops]
-
-
 @lru_cache(maxsize=256)
 def _with(graph: Graph, replaced: tuple[tuple[str, Op | None], ...], alone: bool) -> Graph:
     """The graph with operators replaced, or left out where there is None; ``alone``: with nothing else."""
     new = dict(replaced)
-    phases = []
-    for phase in graph.phases:
-        ops = (new.get(op.name, None if alone else op) for op in phase.ops)
-        phases.append(replace(phase, ops=tuple(op for op in ops if op is not None)))
-    return replace(graph, phases=tuple(phases))
+    return graph.changed(lambda op: new.get(op.name, None if alone else op))
 
 
 def _off_chip(device: Device) -> float:
@@ -102,7 +93,7 @@ def divide(bound: Bound, stages: tuple[Stage, ...]) -> TableSplit | None:
             f"host_tables is {share!r}: {bound.system.name} has no host with a link to its cards, so only 'none' is "
             "allowed"
         )
-    tables = [op for op in ops_of(bound.graph) if op.kind in LOOKUPS and op.layers > 1]
+    tables = [op for op in bound.graph.ops if op.kind in LOOKUPS and op.layers > 1]
     if share == "by-capacity":
         away: Mapping[str, int] = _by_capacity(bound, store, stages, tables)
     else:
@@ -118,7 +109,7 @@ def _apart(
     on, format = family(host.kind), second_format_of(bound, host)
     bits = store.bits(job_of(bound, stage, bound.family, bound.graph.phases[0]))
     row = bits / BITS[on.exchanged(host, format)]  # in elements as the host counts them
-    by = {op.name: op for op in ops_of(bound.graph)}
+    by = {op.name: op for op in bound.graph.ops}
     remaining: dict[str, Op | None] = {}
     moved = []
     for op in leaving:
@@ -131,7 +122,7 @@ def _apart(
     if reason := on.supports(host, rest, format):
         raise Unsupported(reason)
     batch = bound.scenario.batch
-    rows, whole = (sum(op.gather_rows.at(batch) * op.layers for op in some) for some in (ops_of(rest), leaving))
+    rows, whole = (sum(op.gather_rows.at(batch) * op.layers for op in some) for some in (rest.ops, leaving))
     text = (
         f"{sum(away.values())} of {sum(op.layers for op in leaving)} tables lie in the host's memory; "
         f"{rows / whole:.0%} of the lookups go there."
@@ -142,7 +133,7 @@ def _apart(
 def staged(split: TableSplit, first: Stage, second: Stage) -> tuple[Stage, ...]:
     """Lookups on the cards, unless the host has all tables, and meanwhile on the host; then the dense part."""
     first, second = (replace(stage, graph=split.cards) for stage in (first, second))
-    names = frozenset(op.name for op in ops_of(split.host))
-    mixed = any(op.name in first.ops for op in ops_of(split.cards))
+    names = frozenset(op.name for op in split.host.ops)
+    mixed = any(op.name in first.ops for op in split.cards.ops)
     host = Stage("host tables", split.device, 1, names, split.format, graph=split.host, beside=mixed)
     return (first, host, second) if mixed else (host, second)

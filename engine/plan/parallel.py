@@ -32,7 +32,7 @@ def parallel(bound: Bound, wire: Wire | None) -> Plan:
     stages: list[Stage] = []
     for at in range(places):
         graph = dealt(bound.graph, at, places)
-        ops = {op.name: op for phase in graph.phases for op in phase.ops}
+        ops = {op.name: op for op in graph.ops}
         routed = _routed(graph) if experts > 1 else frozenset()
         shared = frozenset(n for n, op in ops.items() if op.group == "feed-forward" and ranks > 1 and experts == 1)
         on = Stage(
@@ -141,7 +141,7 @@ def _routed(graph: Graph) -> frozenset[str]:
 
 
 def _expert_ranks(graph: Graph, routed: frozenset[str], scenario: Scenario, group: int) -> ExpertGroup:
-    ops = [op for phase in graph.phases for op in phase.ops]
+    ops = graph.ops
     read = {name for op in ops if op.name not in routed and routed.intersection(op.inputs) for name in op.inputs}
     added = any(op.shard == "k" and op.name in read - routed for op in ops)
     picks = max(op.attribute("top_k") for op in ops if op.name in routed)
@@ -162,4 +162,4 @@ def _expert_share(graph: Graph, routed: frozenset[str], ranks: int, load: float,
         stored = op.stored * (1.0 + copies / experts if experts else 1.0) / ranks
         return replace(op, attributes=attributes, stored=stored, **counts)
 
-    return replace(graph, phases=tuple(replace(p, ops=tuple(map(own, p.ops))) for p in graph.phases))
+    return graph.changed(own)

@@ -122,7 +122,7 @@ def tiled(plan: Plan, tiles: Iterable[tuple[int, ...]]) -> Plan:
 @lru_cache(maxsize=512)
 def every_op(graph: Graph) -> frozenset[str]:
     """Names of all operators."""
-    return frozenset(op.name for phase in graph.phases for op in phase.ops)
+    return frozenset(op.name for op in graph.ops)
 
 
 def wire_bytes(format: str) -> float:

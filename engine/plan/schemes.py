@@ -203,8 +203,7 @@ def _chain(
 def part_of(graph: Graph, ops: Sequence[Op]) -> Graph:
     """The graph with only those operators."""
     names = {op.name for op in ops}
-    phases = (replace(p, ops=tuple(op for op in p.ops if op.name in names)) for p in graph.phases)
-    return replace(graph, phases=tuple(phases))
+    return graph.changed(lambda op: op if op.name in names else None)
 
 
 def second_executor(bound: Bound) -> Device:

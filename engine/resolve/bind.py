@@ -220,7 +220,7 @@ def _raised(scenario: Scenario, device: Device, graph: Graph) -> Graph:
             f"layers is set: {fam.title} is priced in one format for the whole network, so it must be empty"
         )
     wide = fam.mixed(device, scenario.precision)
-    names = {op.name for phase in graph.phases for op in phase.ops if op.contraction and op.stored}
+    names = {op.name for op in graph.ops if op.contraction and op.stored}
     for name, format in scenario.layers.items():
         if name not in names:
             examples = ", ".join(sorted(names)[:8])
@@ -235,11 +235,7 @@ def _raised(scenario: Scenario, device: Device, graph: Graph) -> Graph:
 @lru_cache(maxsize=256)
 def _widened(graph: Graph, names: frozenset[str]) -> Graph:
     """The graph with those operators kept in the device's wide format."""
-    phases = (
-        replace(p, ops=tuple(replace(op, quantisable=False) if op.name in names else op for op in p.ops))
-        for p in graph.phases
-    )
-    return replace(graph, phases=tuple(phases))
+    return graph.changed(lambda op: replace(op, quantisable=False) if op.name in names else op)
 
 
 def _wire(catalog: Catalog, use: LinkUse, topology: str) -> Wire:

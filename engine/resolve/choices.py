@@ -175,7 +175,7 @@ _WITHOUT_UNITS = {"fp4": "w4a16"}
 def _default_scheme(schemes: tuple[str, ...], count: int, zoo: Zoo, workload: str, fam: DeviceFamily) -> str:
     """The natural scheme: tables where there are tables, tensor for several devices, else the system's first."""
     graph = zoo.graph(workload)
-    lookups = any(op.kind == "EmbeddingBag" for phase in graph.phases for op in phase.ops)
+    lookups = any(op.kind == "EmbeddingBag" for op in graph.ops)
     if "tables" in schemes and lookups:
         return "tables"
     if count > 1 and "tensor" in schemes and fam.sharded:
@@ -197,7 +197,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
     except (SpecError, WorkloadError) as error:
         raise ScenarioError(str(error)) from None
     fam = family(device.kind)
-    lookups = "tables" in entry.schemes and any(op.kind in LOOKUPS for phase in graph.phases for op in phase.ops)
+    lookups = "tables" in entry.schemes and any(op.kind in LOOKUPS for op in graph.ops)
     schemes = tuple(s for s in entry.schemes if s != "tables" or lookups)
     values = {**kind.defaults, **{k: n.value for k, n in load.params.items()}}
     group = entry.devices[0]

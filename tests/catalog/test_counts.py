@@ -49,7 +49,7 @@ def summed(graph: Graph, field: str, inputs: int, outputs: int, batch: int = 1) 
 
 
 def ops_of(graph: Graph) -> dict[str, Op]:
-    return {op.name: op for phase in graph.phases for op in phase.ops}
+    return {op.name: op for op in graph.ops}
 
 
 # decoder

@@ -56,7 +56,7 @@ def derived(graph: Graph, metric: str, inputs: int, outputs: int) -> float:
 
 
 def ops_of(graph: Graph) -> dict[str, Op]:
-    return {op.name: op for phase in graph.phases for op in phase.ops}
+    return {op.name: op for op in graph.ops}
 
 
 CHECKS = [

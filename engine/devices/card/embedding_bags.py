@@ -84,7 +84,7 @@ def divided(op: Op, away: int, switches: Mapping[str, bool], model: Mapping[str,
 
 
 def _shares(graph: Graph, _: Scenario) -> tuple[str, ...]:
-    many = any(op.kind in LOOKUPS and op.layers > 1 for phase in graph.phases for op in phase.ops)
+    many = any(op.kind in LOOKUPS and op.layers > 1 for op in graph.ops)
     return ("by-capacity", *(f"{percent}%" for percent in (5, *range(10, 101, 10)))) if many else ()
 
 

@@ -11,12 +11,12 @@ COMPILED_LENGTHS = (32.0, 64.0, 128.0, 512.0)
 
 
 def _tables(graph: Graph) -> bool:
-    return any(op.kind == "EmbeddingBag" for phase in graph.phases for op in phase.ops)
+    return any(op.kind == "EmbeddingBag" for op in graph.ops)
 
 
 def _text(graph: Graph) -> bool:
     """Requests of varying length, looked up in a vocabulary, answered in one pass."""
-    ops = [op for phase in graph.phases for op in phase.ops]
+    ops = graph.ops
     return not graph.causal and graph.phases[0].length.i > 0 and any(op.kind == "Gather" for op in ops)
 
 
@@ -25,7 +25,7 @@ def _clips(graph: Graph) -> bool:
 
 
 def _detector(graph: Graph) -> bool:
-    return any(op.kind == "NonMaxSuppression" for phase in graph.phases for op in phase.ops)
+    return any(op.kind == "NonMaxSuppression" for op in graph.ops)
 
 
 def partitioned(graph: Graph) -> bool:
@@ -34,11 +34,11 @@ def partitioned(graph: Graph) -> bool:
 
 
 def _pools(graph: Graph) -> bool:
-    return any(op.kind == "GlobalAveragePool" for phase in graph.phases for op in phase.ops)
+    return any(op.kind == "GlobalAveragePool" for op in graph.ops)
 
 
 def _adds(graph: Graph) -> bool:
-    ops = [op for phase in graph.phases for op in phase.ops]
+    ops = graph.ops
     return any(op.kind == "Add" for op in ops) and any(op.kind == "Conv" for op in ops)
 
 

@@ -70,7 +70,7 @@ def table_bits(job: Job) -> float:
 
     Token tables stay wide, those of a recommendation model need not.
     """
-    bags = (op for phase in job.graph.phases for op in phase.ops if op.kind == "EmbeddingBag")
+    bags = (op for op in job.graph.ops if op.kind == "EmbeddingBag")
     bag = next(bags, None)
     if bag is None:
         return BITS[wide_format(job.device, job.format)]

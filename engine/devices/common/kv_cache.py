@@ -58,6 +58,5 @@ def _recounted(graph: Graph, bits: float, narrow: float, wide: float, store: flo
         counts = {"state_reads": op.state_reads * factor, "state_writes": op.state_writes * factor}
         return replace(op, attributes=attributes, **counts)
 
-    phases = tuple(replace(phase, ops=tuple(map(recounted, phase.ops))) for phase in graph.phases)
     terms = tuple(term * (bits / store) if term.c else term for term in graph.state_elements.terms)
-    return replace(graph, phases=phases, state_elements=Sum(terms))
+    return replace(graph.changed(recounted), state_elements=Sum(terms))

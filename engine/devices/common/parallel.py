@@ -20,7 +20,7 @@ _OVER = tuple(f"{percent}%" for percent in (5, 10, 20, 30, 50, 75, 100, 150, 200
 
 def experts_of(graph: Graph) -> int:
     """Routed experts of a layer, the fewest of any; 0 where a network has none. [-]"""
-    return int(min((e for p in graph.phases for op in p.ops if (e := op.attribute("experts"))), default=0))
+    return int(min((e for op in graph.ops if (e := op.attribute("experts"))), default=0))
 
 
 def _divisors(count: int) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ def formats(device: Device) -> tuple[str, ...]:
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
     """A reason this CPU can't run the graph in that format, or None."""
-    kinds = {op.kind for phase in graph.phases for op in phase.ops}
+    kinds = {op.kind for op in graph.ops}
     binary = "BinaryGemm" in kinds or kinds == {"Sign"}  # the last part of a cut binary network may only compare
     if "BinaryGemm" in kinds and cpu_of(device).popcount_bits_per_cycle is None:
         return f"{device.name} has no figure for xor-and-count (cpu.popcount_bits_per_cycle), which binary layers need."

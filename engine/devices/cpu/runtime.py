@@ -10,9 +10,7 @@ SETTINGS = runtimes(__file__)
 
 RUNTIME = PricedField(
     needs="operators",
-    offers=lambda graph, _: (
-        () if any(op.kind == "BinaryGemm" for p in graph.phases for op in p.ops) else tuple(SETTINGS)
-    ),
+    offers=lambda graph, _: () if any(op.kind == "BinaryGemm" for op in graph.ops) else tuple(SETTINGS),
     assumption="The runtime sets what an operator, a fork of threads and a call cost, and how its library multiplies.",
     sets=SETTINGS.__getitem__,
 )

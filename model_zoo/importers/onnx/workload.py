@@ -32,7 +32,7 @@ def read_onnx_workload(path: Path) -> tuple[Workload, NetworkFamily]:
             f"the file has {size} bytes; at most {MAX_BYTES} are read (keep its weights outside the file)"
         )
     graph = read_onnx(path.read_bytes())
-    label = "Length" if any(_grows(op) for phase in graph.phases for op in phase.ops) else None
+    label = "Length" if any(_grows(op) for op in graph.ops) else None
     workload = Workload(
         schema_version=1,
         id=path.stem,

@@ -97,7 +97,7 @@ def test_devices_that_share_operators_share_what_these_hold(workload, fuse):
     base = base.with_(switches=base.switches | {"fuse": fuse})
     needs = [evaluate(base.with_(devices=n)).memory[0].need_bytes for n in (2, 4, 8)]
     assert needs[0] > needs[1] > needs[2]
-    stores = [op for phase in bind(base).graph.phases for op in phase.ops]
+    stores = bind(base).graph.ops
     whole = max(4.0 * (op.reads.at(32, 512, 512) + op.writes.at(32, 512, 512)) for op in stores if op.shard == "none")
     assert needs[0] - needs[1] > (needs[0] - whole) / 2 * 0.7
 

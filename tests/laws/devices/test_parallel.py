@@ -45,7 +45,7 @@ def _held(scenario: Scenario) -> dict[str, float]:
     for part in times.priced:
         names = {op.name for run in part.runs for op in run.job.ops}
         graph = part.runs[0].job.graph
-        ops = {op.name: op for phase in graph.phases for op in phase.ops if op.name in names}
+        ops = {op.name: op for op in graph.ops if op.name in names}
         copied = [op.stored * op.layers * part.stage.devices for op in ops.values() if op.shard == "none"]
         once = [op.stored * op.layers * part.stage.ranks for op in ops.values() if op.shard != "none"]
         total["weights"] += sum(once) + sum(copied)

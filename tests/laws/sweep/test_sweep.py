@@ -178,7 +178,7 @@ def test_a_per_layer_plan_sweeps_as_it_is_evaluated() -> None:
     """On a family whose compiler leaves the graph as it is, too."""
     base = default_scenario("xeon-8280l", "resnet50", precision="int8")
     graph = default_zoo().graph("resnet50")
-    layers = {op.name: "fp32" for phase in graph.phases for op in phase.ops if op.contraction and op.stored}
+    layers = {op.name: "fp32" for op in graph.ops if op.contraction and op.stored}
     space = Space(base.with_(layers=layers), (Axis("batch", (1, 4)), Axis("streams", (1, 2))))
     assert check_points(space, 4, 1) == 4
 
