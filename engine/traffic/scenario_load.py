@@ -188,23 +188,14 @@ def token_bytes(scenario: Scenario, longest: int) -> float:
     return sum(each * devices for each, _, devices in _token_fits(scenario, longest))
 
 
-def cache_tokens(
-    scenario: Scenario,
-    longest: int,
-    share: float = 1.0,
-    rank: Scenario | None = None,
-    catalog: Catalog | None = None,
-) -> int | None:
+def cache_tokens(scenario: Scenario, longest: int, share: float = 1.0, catalog: Catalog | None = None) -> int | None:
     """Tokens that fit a replica's memory beside the weights and the activations of the longest prompt. [-]
 
-    ``share``: of the memory that may be used [-]. ``rank``: who keeps a token's keys and values, where that is not the
-    whole replica. None where nothing is kept. An estimate.
+    ``share``: of the memory that may be used [-]. None where nothing is kept. An estimate.
     """
-    tokens = _token_fits(rank or scenario, longest, catalog)
-    memories = _token_fits(scenario, longest, catalog) if rank else tokens
     room = [
         int((share * fit.capacity_bytes - fit.need_bytes + fit.state_bytes) / each)
-        for (each, _, _), (_, fit, _) in zip(tokens, memories, strict=True)
+        for each, fit, _ in _token_fits(scenario, longest, catalog)
         if each > 0
     ]
     return max(1, min(room)) if room else None

@@ -114,7 +114,7 @@ def _replicas(
         replica = apply(base.with_(batch=1), "precision", _format(cells["weights"], part))
         replica = apply(replica, "kv_format", names["kv_format"])
         replica = replica.with_(inputs=int(inputs.mean), outputs=int(outputs.mean))
-        room = cache_room(replica, max(SHARED[2], inputs.high + outputs.high), names["memory"], 1, catalog)
+        room = cache_room(replica, max(SHARED[2], inputs.high + outputs.high), names["memory"], catalog)
         if room is not None and room < _FEWEST * (inputs.mean + outputs.mean):
             continue
         replicas = max(1, int(count * amount(cells, "nodes", 1.0)) // devices)
@@ -172,7 +172,7 @@ def _predicted(scenario: str, load: ReplicaLoad, catalog: Catalog) -> dict[str, 
 def _percentiles(scenario: str, load: ReplicaLoad, slower: float, more: float, catalog: Catalog) -> dict[str, float]:
     """Figures at ``more`` times the rate, of an engine whose passes take ``slower`` times as long. [s]"""
     scheduler, longest = load.scheduler, load.inputs.high + load.outputs.high
-    times = shared_tables(Scenario.model_validate_json(scenario), scheduler, longest, _REQUESTS, 1, catalog)
+    times = shared_tables(Scenario.model_validate_json(scenario), scheduler, longest, _REQUESTS, catalog)
     scaled = {name: slower * getattr(times, name) for name in ("linear", "decode", "head", "prompt", "attention")}
     arrivals = Gamma(more * load.per_s, cv=load.replicas**-0.5)
     report = serve(times._replace(**scaled), scheduler, arrivals, load.inputs, load.outputs, _REQUESTS)

@@ -162,6 +162,8 @@ def _served(scenario: Scenario, cells: Mapping[str, str], said: Mapping[str, str
     share = known()["mean_length"].get(source, 1.0)
     lengths = {name: max(1, round(share * getattr(scenario, name))) for name in ("inputs", "outputs")}
     scenario = scenario.with_(**lengths)
+    if (ranks := cells.get("attn_dp", "")).isdecimal() and int(ranks) > 1:
+        scenario = apply(scenario, "attention_dp", int(ranks))
     if kind == "gpu" and framework in known()["runtimes"] and scenario.runtime is None:
         scenario = apply(scenario, "runtime", framework)
     if framework in known()["kept_wide"].get(source, ()) and scenario.precision == "fp8" and "kv_format" not in said:
@@ -209,10 +211,9 @@ def _engine(cells: Mapping[str, str], scenario: Scenario) -> BenchmarkRun:
     if run.get("whole_prompt"):
         longest = 2 * scenario.inputs / (1 + run.get("shortest", 1.0))
         scheduler = replace(scheduler, budget=max(scheduler.budget, math.ceil(longest) + scenario.batch))
-    ranks = cells.get("attn_dp", "")
     others = {name: run[name] for name in ("memory", "free", "shortest", "streamed", "turnaround_s") if name in run}
     name = " ".join(cells[column] for column in ("framework", "version") if cells.get(column))
-    return BenchmarkRun(scheduler, name, max(1, int(ranks)) if ranks.isdecimal() else 1, **others)
+    return BenchmarkRun(scheduler, name, **others)
 
 
 def _is(column: str, cell: str, value: str) -> bool:

@@ -29,7 +29,6 @@ class BenchmarkRun:
     ----------
     scheduler : how it forms its passes.
     name : its own, and its release.
-    ranks : devices that attend to a share of the requests each and share the experts; 1: all share all. [-]
     memory : share of the devices' memory that weights, a pass and the cache may take. [-]
     free : share of what weights and a pass leave of it that the cache takes. [-]
     shortest : a request's lengths are drawn evenly from this share of the longest on; 1: all are alike. [-]
@@ -40,7 +39,6 @@ class BenchmarkRun:
 
     scheduler: Scheduler
     name: str = ""
-    ranks: int = 1
     memory: float = 1.0
     free: float = 1.0
     shortest: float = 1.0
@@ -55,31 +53,27 @@ def _power(least: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _tables(scenario: str, budget: int, rows: int, longest: int, ranks: int, catalog: Catalog) -> Times:
-    return device_times(Scenario.model_validate_json(scenario), budget, rows, longest, ranks, catalog)
+def _tables(scenario: str, budget: int, rows: int, longest: int, catalog: Catalog) -> Times:
+    return device_times(Scenario.model_validate_json(scenario), budget, rows, longest, catalog)
 
 
-def shared_tables(
-    scenario: Scenario, scheduler: Scheduler, longest: int, requests: int, ranks: int, catalog: Catalog
-) -> Times:
+def shared_tables(scenario: Scenario, scheduler: Scheduler, longest: int, requests: int, catalog: Catalog) -> Times:
     """Times of the passes of a deployment, whatever its load. Estimates. [s]"""
     sizes = scheduler.budget, min(scheduler.max_seqs, requests), longest
     budget, rows, most = (max(least, _power(size)) for least, size in zip(SHARED, sizes, strict=True))
-    return _tables(_deployed(scenario), budget, rows, most, ranks, catalog)
+    return _tables(_deployed(scenario), budget, rows, most, catalog)
 
 
 def _deployed(scenario: Scenario) -> str:
     return scenario.with_(batch=1, inputs=16, outputs=2).model_dump_json()
 
 
-def cache_room(scenario: Scenario, longest: int, memory: float, ranks: int, catalog: Catalog) -> int | None:
-    """Tokens that a rank's share of the memory holds beside weights and a pass; None where nothing is kept. [-]
+def cache_room(scenario: Scenario, longest: int, memory: float, catalog: Catalog) -> int | None:
+    """Tokens that the memory of an attention rank holds beside weights and a pass; None where nothing is kept. [-]
 
     An estimate: a pass of a prompt of the ``longest`` [tokens], and ``memory`` the share that may be used.
     """
-    alone = Scenario.model_validate_json(_deployed(scenario))
-    rank = alone.with_(devices=1, scheme="single") if ranks > 1 else None
-    return cache_tokens(alone, longest, memory, rank, catalog)
+    return cache_tokens(Scenario.model_validate_json(_deployed(scenario)), longest, memory, catalog)
 
 
 def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catalog: Catalog) -> dict[str, float]:
@@ -94,12 +88,12 @@ def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catal
     """
     if scenario.outputs < 2:
         raise Unsupported("outputs is 1: a request of one token has no time between tokens")
-    clients = math.ceil(concurrency / engine.ranks)
+    clients = math.ceil(concurrency / (scenario.attention_dp or 1))
     inputs, outputs = (_lengths(mean, engine.shortest) for mean in (scenario.inputs, scenario.outputs))
     scheduler = replace(engine.scheduler, acceptance=acceptance_of(scenario, catalog))
     longest = inputs.largest + outputs.largest
-    times = shared_tables(scenario, scheduler, longest, clients, engine.ranks, catalog)
-    room = cache_room(scenario, max(SHARED[2], _power(longest)), engine.memory, engine.ranks, catalog)
+    times = shared_tables(scenario, scheduler, longest, clients, catalog)
+    room = cache_room(scenario, max(SHARED[2], _power(longest)), engine.memory, catalog)
     if room is not None:
         blocks = int(engine.free * room) // scheduler.block
         if blocks < 1:

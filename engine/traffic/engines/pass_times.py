@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -75,94 +74,52 @@ def _of_request(op: Op) -> bool:
     return op.group == "lm-head" or op.name == "final-norm"
 
 
-def _of_experts(op: Op) -> bool:
-    """Whether an operator is shared by all ranks that attend to sequences of their own each."""
-    return op.group == "feed-forward"
-
-
 class _Parts(NamedTuple):
-    """Seconds of the passes of a phase in a request: how many, all of them, and of their operators. [-], [s]"""
+    """Seconds of the passes of a phase in a request: how many, all of them, of attention and of the head. [-], [s]"""
 
     passes: float
     total: float
-    operators: float
     attention: float
     head: float
-    experts: float
 
     @classmethod
     def of(cls, run: PhaseRun) -> _Parts:
         """Of one stage's run."""
         each, ops, n = run.cost.seconds.sum(axis=1), run.job.ops, run.passes
-        groups = [[n * float(t) for op, t in zip(ops, each, strict=True) if belongs(op)] for belongs in _GROUPS]
+        groups = (
+            [n * float(t) for op, t in zip(ops, each, strict=True) if of(op)] for of in (_of_context, _of_request)
+        )
         return cls(n, n * run.cost.total_s, *map(sum, groups))
 
 
-_GROUPS: tuple[Callable[[Op], bool], ...] = (lambda op: True, _of_context, _of_request, _of_experts)
-
-
 @lru_cache(maxsize=4096)
-def _schedule(token: str, catalog: Catalog) -> tuple[int, int, float, float, dict[str, _Parts]]:
-    """Of a scenario: stages and replicas of its plan, latency, time to first token [s], and its phases."""
+def _schedule(token: str, catalog: Catalog) -> tuple[float, float, dict[str, _Parts]]:
+    """Of a scenario: latency, time to first token [s], and its phases."""
     bound = bind(Scenario.model_validate_json(token), catalog)
-    plan = make_plan(bound)
     if not bound.graph.causal:
         raise Unsupported(f"{bound.workload.name} makes no tokens one by one: there is no concurrency to predict it at")
-    times, phases = assemble(bound, plan), dict[str, _Parts]()
+    times, phases = assemble(bound, make_plan(bound)), dict[str, _Parts]()
     for run in (run for stage in times.priced for run in stage.runs):
         own, name = _Parts.of(run), run.job.phase.name
         if name in phases:
             own = _Parts(own.passes, *map(sum, zip(own[1:], phases[name][1:], strict=True)))
         phases[name] = own
-    return len(plan.stages), plan.replicas, times.latency_s, times.figure("ttft_s") or 0.0, phases
+    return times.latency_s, times.figure("ttft_s") or 0.0, phases
 
 
-def seconds(scenario: Scenario, phase: str, ranks: int, catalog: Catalog) -> tuple[float, float, float]:
-    """Seconds of a pass of ``ranks`` with a batch each: all of it, its attention, its head. [s] An estimate.
-
-    A rank is a device of its own but for the experts, which all of them share: before and after these the tokens of
-    all are gathered and scattered, which takes as long as one of the two sums that sharing attention too would take.
-    Unsupported for a network that makes no tokens one by one, for pipelines and replicas.
-    """
-
-    def one_pass(changed: Scenario) -> _Parts:
-        stages, replicas, _, _, phases = _schedule(changed.model_dump_json(), catalog)
-        if stages != 1 or replicas != 1:
-            raise Unsupported(f"scheme is {changed.scheme!r}: a load in flight is predicted for one or all devices")
-        own = phases[phase]
-        return _Parts(1.0, *(value / own.passes for value in own[1:]))
-
-    run = one_pass(scenario)
-    total = run.total
-    if ranks > 1:
-        every = one_pass(scenario.with_(batch=scenario.batch * ranks))
-        run = one_pass(scenario.with_(devices=1, scheme="single"))
-        exchanged = (every.total - every.operators) / 2.0
-        total = run.total - run.experts + every.experts + exchanged
-    return total, run.attention, run.head
-
-
-def _prefill(scenario: Scenario, ranks: int, catalog: Catalog) -> tuple[float, float, float]:
+def _prefill(scenario: Scenario, catalog: Catalog) -> tuple[float, float, float]:
     """Taking in the prompts of a batch up to the first token of each: all of it, its attention, its head. [s]"""
-    if ranks > 1:
-        return seconds(scenario, "prefill", ranks, catalog)
-    _, _, _, first, phases = _schedule(scenario.model_dump_json(), catalog)
+    _, first, phases = _schedule(scenario.model_dump_json(), catalog)
     return _within(first, phases["prefill"].attention, phases["prefill"].head)
 
 
-def _step(scenario: Scenario, ranks: int, catalog: Catalog) -> tuple[float, float, float]:
+def _step(scenario: Scenario, catalog: Catalog) -> tuple[float, float, float]:
     """A pass of one of a batch's tokens after the first, the mean of them: all of it, its attention, its head. [s]
 
     Where tokens are guessed ahead it makes more than one, and guessing is of the head.
     """
-    _, _, latency, first, phases = _schedule(scenario.model_dump_json(), catalog)
+    latency, first, phases = _schedule(scenario.model_dump_json(), catalog)
     guess = phases.get("guess")
-    if ranks > 1:
-        total, attention, head = seconds(scenario, "decode", ranks, catalog)
-        if guess is None:
-            return total, attention, head
-        guessed = seconds(scenario, "guess", ranks, catalog)[0] * guess.passes / phases["decode"].passes
-        return total + guessed, attention, head + guessed
     passes = scenario.outputs - 1 if guess is None else phases["decode"].passes
     after = [parts for name, parts in phases.items() if "prefill" not in name]
     attention, head = (sum(getattr(parts, name) for parts in after) / passes for name in ("attention", "head"))
@@ -176,9 +133,7 @@ def _within(total: float, attention: float, head: float) -> tuple[float, float, 
     return total, share * attention, share * head
 
 
-def device_times(
-    scenario: Scenario, budget: int, max_seqs: int, longest: int, ranks: int = 1, catalog: Catalog | None = None
-) -> Times:
+def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, catalog: Catalog | None = None) -> Times:
     """Of a decoder scenario's passes on its devices. Estimates, as good as the cost model.
 
     A pass that prefills p tokens beside n decoding sequences takes L(p + n) + attention of both + head: L is all of a
@@ -195,8 +150,6 @@ def device_times(
     ----------
     budget, max_seqs, longest
         Largest pass, sequences and request the tables must cover. [tokens], [-], [tokens]
-    ranks
-        Devices that attend to requests of their own each and share the experts; the tables are of one.
 
     Unsupported for a network that makes no tokens one by one.
     """
@@ -209,12 +162,12 @@ def device_times(
     def prefill(tokens: float) -> tuple[int, tuple[float, float, float]]:
         each = min(int(tokens), deepest)
         prompts = max(1, round(tokens / each))
-        return prompts, _prefill(scenario.with_(batch=prompts * apart, inputs=each), ranks, catalog)
+        return prompts, _prefill(scenario.with_(batch=prompts * apart, inputs=each), catalog)
 
     def decode(sequences: float, context: float) -> tuple[float, float, float]:
         many = min(chunk, 2 * int(context) - 1)
         before = max(1, int(context) - 1 - many // 2)
-        return _step(scenario.with_(batch=int(sequences) * apart, inputs=before, outputs=1 + many), ranks, catalog)
+        return _step(scenario.with_(batch=int(sequences) * apart, inputs=before, outputs=1 + many), catalog)
 
     own = [length for length in (prompt, prompt + 1) if length <= deepest]
     tokens = np.union1d(ladder(min(budget, longest * max_seqs)), own[:1]).astype(float)
@@ -223,7 +176,7 @@ def device_times(
     steps = np.array([[decode(n, c) for c in contexts] for n in rows])  # (rows, contexts, 3)
     made = np.arange(prompt + 1, prompt + scenario.outputs)  # contexts of the scenario's own steps
     if made.size and made[-1] <= deepest:
-        alone = _step(base, ranks, catalog)[0] * made.size
+        alone = _step(base, catalog)[0] * made.size
         steps *= alone / np.interp(made, contexts, steps[0, :, 0]).sum()
     head = np.ascontiguousarray(steps[:, 0, 2])
     linear = [
