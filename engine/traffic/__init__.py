@@ -13,8 +13,6 @@ from engine.traffic.estimates import Estimate, Tail
 from engine.traffic.limits import Capacity, capacity
 from engine.traffic.plan import CapacityPlan, Demand, NodeFacts, SiteFacts, capacity_plan
 from engine.traffic.policies import (
-    BucketedBatching,
-    ContinuousBatching,
     DecoderServer,
     DynamicBatching,
     NoBatching,

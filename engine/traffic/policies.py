@@ -6,6 +6,7 @@ Counts and times as given.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from engine.traffic.engines.scheduler import Scheduler
@@ -13,8 +14,6 @@ from engine.traffic.service import Service, TrafficError, positive, whole
 
 if TYPE_CHECKING:
     from engine.kernels.events.passes import Times
-
-_BUDGET = 8192  # tokens of a pass, where a request fits it
 
 
 @dataclass(frozen=True)
@@ -33,66 +32,28 @@ class NoBatching:
 
 @dataclass(frozen=True)
 class DynamicBatching:
-    """A free server launches when ``max_batch`` wait or the oldest has waited ``timeout_s`` [s]."""
+    """A free server launches when ``max_batch`` wait or the oldest has waited ``timeout_s`` [s].
 
-    max_batch: int
-    timeout_s: float
-    places: int | None = None
-    edges: ClassVar[tuple[int, ...]] = ()
-
-    def __post_init__(self) -> None:
-        _check_batches(self)
-
-
-@dataclass(frozen=True)
-class BucketedBatching:
-    """Dynamic batching with a queue per size bucket: (0, edges[0]], (edges[0], edges[1]], ..., above the last.
-
-    A batch holds requests of one bucket only, hence pads little; all queues share the servers and ``places``.
+    ``edges``: a queue per size bucket, (0, edges[0]], (edges[0], edges[1]], ..., above the last, so that a batch pads
+    little; all queues share the servers and ``places``. None: one queue.
     """
 
-    edges: tuple[int, ...]
     max_batch: int
     timeout_s: float
     places: int | None = None
-
-    def __post_init__(self) -> None:
-        if not self.edges or any(b <= a for a, b in zip(self.edges, self.edges[1:])):
-            raise TrafficError(f"edges is {self.edges}; it must hold increasing sizes")
-        _check_batches(self)
-
-
-def _check_batches(policy: DynamicBatching | BucketedBatching) -> None:
-    whole("max_batch", policy.max_batch)
-    positive("timeout_s", policy.timeout_s, zero=True)
-    if policy.places is not None and policy.places < policy.max_batch:
-        raise TrafficError(f"places is {policy.places}; it must be at least max_batch, {policy.max_batch}")
-
-
-Policy = NoBatching | DynamicBatching | BucketedBatching
-PLAIN = NoBatching()
-
-
-@dataclass(frozen=True)
-class ContinuousBatching:
-    """Requests join a running batch of at most ``max_batch`` between iterations; 1 is a decoder without batching."""
-
-    max_batch: int
-    places: int | None = None
+    edges: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         whole("max_batch", self.max_batch)
-        if self.places is not None:
-            whole("places", self.places, 0)
+        positive("timeout_s", self.timeout_s, zero=True)
+        if any(b <= a for a, b in pairwise(self.edges)):
+            raise TrafficError(f"edges is {self.edges}; it must hold increasing sizes")
+        if self.places is not None and self.places < self.max_batch:
+            raise TrafficError(f"places is {self.places}; it must be at least max_batch, {self.max_batch}")
 
-    def scheduler(self, longest: int) -> Scheduler:
-        """Passes of an engine whose requests are no longer than ``longest`` [tokens].
 
-        Whole prompts join between passes where the cache has room for all of their output, so nobody is preempted.
-        """
-        seats = self.max_batch
-        budget = min(max(_BUDGET, longest + seats), longest * seats + seats)
-        return Scheduler(budget, chunked=False, reserve=1.0, block=1, max_seqs=seats)
+Policy = NoBatching | DynamicBatching
+PLAIN = NoBatching()
 
 
 @dataclass(frozen=True, eq=False)

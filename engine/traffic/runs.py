@@ -13,7 +13,7 @@ from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_
 from engine.kernels.events.rng import fill_exponential, fill_gamma, stream_key
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.engines.pass_run import requests_of, run_passes
-from engine.traffic.policies import BucketedBatching, DecoderServer, DynamicBatching, NoBatching, Station, TandemQueue
+from engine.traffic.policies import DecoderServer, DynamicBatching, NoBatching, Station, TandemQueue
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Sizes
 
@@ -131,7 +131,7 @@ def _recursion(
 def _has_recursion(station: Station) -> bool:
     """Whether one queue, first come first served, holds all it is sent; places may be limited where nobody batches."""
     policy = station.policy
-    one_queue = isinstance(policy, NoBatching) or (isinstance(policy, DynamicBatching) and policy.places is None)
+    one_queue = isinstance(policy, NoBatching) or not (policy.edges or policy.places is not None)
     return one_queue and bool(station.service.hold_s.all())
 
 
@@ -198,7 +198,7 @@ def run_stations(
     for i, station in enumerate(stations):
         cut = station.policy.max_batch
         hold[i, :cut], latency[i, :cut] = launch_tables(station, columns)
-        if isinstance(station.policy, BucketedBatching):
+        if station.policy.edges:
             bucket[i] = np.searchsorted(np.asarray(station.policy.edges), np.asarray(chain.sizes), side="left")
             buckets[i] = len(station.policy.edges) + 1
     scale = np.ones((count, n)) if any(s.size for s in scales) else np.empty((count, 0))

@@ -11,15 +11,7 @@ from engine.traffic.arrangements import ARRANGEMENTS, packets, pool, stages
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.engines.pass_times import decoder_of
 from engine.traffic.plan import CapacityPlan, Demand, FailureDomain, SiteFacts, capacity_plan
-from engine.traffic.policies import (
-    BucketedBatching,
-    ContinuousBatching,
-    DecoderServer,
-    DynamicBatching,
-    NoBatching,
-    Policy,
-    TandemQueue,
-)
+from engine.traffic.policies import DecoderServer, DynamicBatching, NoBatching, Policy, TandemQueue
 from engine.traffic.scenario_load import inferences_of, is_decoder, ladder, load_of, node_facts
 from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Fixed, Sizes
@@ -103,8 +95,8 @@ class Serving:
             if most > 1 or varied or self.stream:
                 if self.buckets > 1 or self.sizes_are != "inputs":
                     raise TrafficError("a decoder's requests have inputs and outputs, and batch without buckets")
-                policy = ContinuousBatching(most, self.places)
-                return decoder_of(scenario, policy, inputs.largest + outputs.largest), inputs, outputs
+                longest = inputs.largest + outputs.largest
+                return decoder_of(scenario, most, longest, self.places), inputs, outputs
         elif self.outputs is not None:
             raise TrafficError(f"outputs are given; {scenario.workload!r} makes no tokens one by one")
         grid = None if self.sizes is None else ladder(self.sizes.largest)
@@ -123,11 +115,9 @@ class Serving:
     def _policy(self, grid: Sequence[int] | None) -> Policy:
         if self.max_batch in (None, 1):
             return NoBatching(self.places)
-        if self.buckets > 1 and grid is not None:
-            cuts = {grid[len(grid) * i // self.buckets] for i in range(1, self.buckets)} - {grid[-1]}
-            if cuts:
-                return BucketedBatching(tuple(sorted(cuts)), self.max_batch, self.timeout_s, self.places)
-        return DynamicBatching(self.max_batch, self.timeout_s, self.places)
+        grid = grid or (1,)
+        edges = {grid[len(grid) * i // self.buckets] for i in range(1, self.buckets)} - {grid[-1]}
+        return DynamicBatching(self.max_batch, self.timeout_s, self.places, tuple(sorted(edges)))
 
 
 @dataclass(frozen=True, eq=False)

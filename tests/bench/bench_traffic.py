@@ -11,7 +11,6 @@ from engine.kernels.events.chain import chain
 from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_finite
 from engine.kernels.events.rng import fill_exponential, stream_key
 from engine.traffic import (
-    BucketedBatching,
     DynamicBatching,
     Fixed,
     LogNormal,
@@ -128,7 +127,7 @@ def _uneven(servers: int, places: int | None = None) -> float:
 def _several() -> dict[str, tuple[TandemQueue, object]]:
     """Systems of several queues, and the sizes of their requests."""
     table = np.outer(1 + 0.2 * np.arange(8), [1e-3, 2e-3, 4e-3])
-    buckets = Station(Service(table, servers=2, sizes=(16, 64, 256)), BucketedBatching((16, 64), 8, 2e-3))
+    buckets = Station(Service(table, servers=2, sizes=(16, 64, 256)), DynamicBatching(8, 2e-3, edges=(16, 64)))
     rule = DynamicBatching(8, 1e-3)
     stages = sparse_dense(affine(1e-3, 1e-4, 8, 2), affine(5e-4, 2e-4, 8, 6), rule, rule, 2e-5)
     pool = pool_behind_network(Service.constant(1e-3, 4, cv=1.0), NoBatching(), 3e-5, 1e-4)

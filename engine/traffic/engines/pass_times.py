@@ -17,8 +17,8 @@ from engine.devices.common.contract import Unsupported
 from engine.kernels.events.passes import GIVEN, Times
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
-from engine.traffic.engines.scheduler import Scheduler
-from engine.traffic.policies import ContinuousBatching, DecoderServer
+from engine.traffic.engines.scheduler import Scheduler, continuous
+from engine.traffic.policies import DecoderServer
 from engine.traffic.scenario_load import cache_tokens, checked, is_decoder, ladder, priced
 from engine.traffic.service import TrafficError
 from entries.files import read_plain
@@ -246,15 +246,17 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: 
     return times, scheduler
 
 
-def decoder_of(scenario: Scenario, policy: ContinuousBatching, longest: int | None = None) -> DecoderServer:
-    """The serving engine that a decoder scenario is under continuous batching.
+def decoder_of(
+    scenario: Scenario, max_batch: int = 1, longest: int | None = None, places: int | None = None
+) -> DecoderServer:
+    """The serving engine that a decoder scenario is under continuous batching of so many sequences. [-]
 
-    ``longest``: of its requests; default the scenario's inputs plus outputs. [tokens] TrafficError for a network that
-    makes no tokens one by one, or one that does not fit.
+    ``longest``: of its requests; default the scenario's inputs plus outputs. [tokens] ``places``: to wait. TrafficError
+    for a network that makes no tokens one by one, or one that does not fit.
     """
     if not is_decoder(scenario):
         raise TrafficError(f"workload is {scenario.workload!r}; it makes no tokens one by one")
     longest = longest or scenario.inputs + scenario.outputs
     bound = checked(scenario.with_(batch=1)).limited_by
-    times, scheduler = engine_of(scenario, policy.scheduler(longest), longest, policy.max_batch)
-    return DecoderServer(times, scheduler, longest, bound, policy.places)
+    times, scheduler = engine_of(scenario, continuous(max_batch, longest), longest, max_batch)
+    return DecoderServer(times, scheduler, longest, bound, places)

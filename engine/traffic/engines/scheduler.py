@@ -77,6 +77,17 @@ class Scheduler:
         positive("sequence_s", self.sequence_s, zero=True)
 
 
+def continuous(max_batch: int, longest: int) -> Scheduler:
+    """Continuous batching: sequences join a running batch of at most ``max_batch`` between passes. [-]
+
+    Whole prompts join, of requests no longer than ``longest`` [tokens], where the cache has room for all of their
+    output, so nobody is preempted. 1 is a decoder without batching.
+    """
+    seats = whole("max_batch", max_batch)
+    budget = min(max(Scheduler.budget, longest + seats), longest * seats + seats)
+    return Scheduler(budget, chunked=False, reserve=1.0, block=1, max_seqs=seats)
+
+
 POLICIES = {
     "vllm": Scheduler(),
     "sglang": Scheduler(prefill_first=True, reserve=0.5, block=1, max_seqs=1024),

@@ -29,7 +29,6 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
 from engine.scenario.overrides import apply_all
 from engine.traffic.engines.pass_times import decoder_of
-from engine.traffic.policies import ContinuousBatching
 from engine.traffic.runs import run_decoder
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import default_zoo
@@ -404,7 +403,7 @@ def test_layers_dealt_over_cards_take_a_lone_cards_time_and_requests_start_as_of
         (wire,) = {row.bytes_per_request for row in dealt.links if row.role == "peer"}
         width, passes = {"345m": 1024, "1.5b": 1536}[model], 127
         assert wire == 2 * (width * passes * (cards - 1) + 63)  # a vector a token and cut, a token made goes back
-        served = decoder_of(dealt.scenario, ContinuousBatching(1))
+        served = decoder_of(dealt.scenario)
         held = run_decoder(served, np.zeros(1), *np.full((2, 1), 64)).finish[0]  # under load requests start as often
         assert 64 * served.scheduler.replicas / held == pytest.approx(dealt.throughput_per_s, rel=5e-3)
 

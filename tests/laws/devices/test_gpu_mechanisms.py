@@ -17,7 +17,6 @@ from engine.devices.gpu.operators.kinds import KINDS
 from engine.devices.gpu.operators.predict import predict
 from engine.evaluate import bind
 from engine.traffic.engines.pass_times import decoder_of
-from engine.traffic.policies import ContinuousBatching
 from hardware_specs import default_catalog
 from model_zoo.ops import Dim
 from tests.each import each
@@ -106,7 +105,7 @@ def test_room_for_cached_tokens_is_what_weights_and_the_longest_prompt_leave():
     """Llama 3.1 8B: 128 KiB a token, 80 GB, 16 GB of weights: 480 thousand tokens less the prompt's activations."""
     for system, most in (("h100-sxm", 80e9), ("h200-sxm", 141e9)):
         base = default_scenario(system, "llama3.1-8b", precision="bf16", inputs=8192, outputs=512)
-        room = decoder_of(base, ContinuousBatching(4)).scheduler.kv_blocks
+        room = decoder_of(base, 4).scheduler.kv_blocks
         assert room == pytest.approx((most - 16.06e9) / 131072, rel=0.05)
 
 

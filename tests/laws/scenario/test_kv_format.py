@@ -17,7 +17,6 @@ from engine.scenario import ScenarioError, decode, encode
 from engine.scenario.fields import field
 from engine.sweep.attribution import attribute
 from engine.traffic.engines.pass_times import decoder_of
-from engine.traffic.policies import ContinuousBatching
 from engine.traffic.scenario_load import priced
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -81,7 +80,7 @@ def test_what_a_gpu_moves_less_is_half_of_its_state(workload):
 @pytest.mark.parametrize("system", ["h100-sxm", "xeon-8480plus"])
 def test_the_cache_holds_twice_the_tokens(system):
     base = default_scenario(system, "gpt2-1.5b", precision="bf16")
-    plain, eight = (decoder_of(s, ContinuousBatching(1), 64) for s in (base, base.with_(kv_format="fp8")))
+    plain, eight = (decoder_of(s, 1, 64) for s in (base, base.with_(kv_format="fp8")))
     assert plain.scheduler.kv_blocks is not None
     assert eight.scheduler.kv_blocks is not None
     assert abs(eight.scheduler.kv_blocks - 2 * plain.scheduler.kv_blocks) <= 2

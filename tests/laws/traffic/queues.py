@@ -10,7 +10,6 @@ import numpy as np
 
 from engine.kernels.events.passes import GIVEN, Times
 from engine.traffic import (
-    ContinuousBatching,
     DecoderServer,
     Mixed,
     NoBatching,
@@ -20,6 +19,7 @@ from engine.traffic import (
     TandemQueue,
 )
 from engine.traffic.closed_forms import Law, erlang_c
+from engine.traffic.engines.scheduler import continuous
 from engine.traffic.policies import PLAIN, Policy
 
 _POISSON_REACH = 40.0  # standard deviations beyond which a Poisson number has no share that a double shows
@@ -53,7 +53,7 @@ def decoder(
         np.zeros(grid.size),
         np.array(step_s, float),
     )
-    scheduler = ContinuousBatching(len(rows)).scheduler(contexts[-1])
+    scheduler = continuous(len(rows), contexts[-1])
     return DecoderServer(times, replace(scheduler, replicas=replicas, kv_blocks=cache), contexts[-1])
 
 

@@ -11,7 +11,6 @@ from scipy import stats
 
 from engine.kernels.jit import JIT_ENABLED
 from engine.traffic import (
-    BucketedBatching,
     Bursty,
     Deterministic,
     DynamicBatching,
@@ -48,7 +47,7 @@ QUEUES = {
 }
 BATCHING = single(affine(2 * MS, 0.4 * MS, 16, servers=4), DynamicBatching(16, 5 * MS))
 BY_SIZE = np.outer(1 + 0.2 * np.arange(8), [1 * MS, 2 * MS, 4 * MS])
-BUCKETED = single(Service(BY_SIZE, sizes=(16, 64, 256)), BucketedBatching((16, 64), 8, 2 * MS))
+BUCKETED = single(Service(BY_SIZE, sizes=(16, 64, 256)), DynamicBatching(8, 2 * MS, edges=(16, 64)))
 DECODER = decoder((1, 512), np.array([1 * MS, 10 * MS]), np.outer(1 + 0.02 * np.arange(16), [1 * MS, 2 * MS]))
 WORDS = LogNormal(40, 0.8, 256)
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from engine.traffic import (
-    BucketedBatching,
     Bursty,
     DecoderServer,
     Demand,
@@ -55,7 +54,7 @@ BAD = {
     "longest is 0": lambda: DecoderServer(decoder((1, 8), np.ones(2), np.ones((1, 2))).times, Scheduler(), 0),
     "places": lambda: DynamicBatching(8, 0.0, places=4),
     "timeout_s": lambda: DynamicBatching(8, float("inf")),
-    "edges": lambda: BucketedBatching((8, 8), 4, 0.0),
+    "edges": lambda: DynamicBatching(4, 0.0, edges=(8, 8)),
     "max_batch": lambda: single(Service.constant(1.0), DynamicBatching(2, 0.1)),
     "share": lambda: Serving(share=1.5),
     "weights": lambda: Mixed((1, 2), (0.0, 0.0)),
@@ -190,4 +189,4 @@ def test_plan_money_and_power_add_up() -> None:
 def test_finite_buffer_smaller_than_a_batch_is_refused_but_zero_places_are_a_loss_system() -> None:
     assert NoBatching(0).places == 0
     with pytest.raises(TrafficError):
-        BucketedBatching((4,), 8, 0.0, places=7)
+        DynamicBatching(8, 0.0, places=7, edges=(4,))

@@ -10,7 +10,6 @@ from engine.kernels.jit import JIT_ENABLED
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import preset
 from engine.traffic import (
-    ContinuousBatching,
     Demand,
     DynamicBatching,
     Fixed,
@@ -46,7 +45,7 @@ IDLE = [
 def test_median_at_one_percent_load_is_the_latency_of_evaluate(name: str) -> None:
     scenario = preset(name).scenario
     decoder = is_decoder(scenario)
-    system = decoder_of(scenario, ContinuousBatching(1)) if decoder else load_of(scenario, NoBatching())
+    system = decoder_of(scenario) if decoder else load_of(scenario, NoBatching())
     sizes = {"sizes": Fixed(scenario.inputs), "outputs": Fixed(scenario.outputs)}
     top = capacity(system, **sizes)
     report = simulate(system, Poisson(0.01 * top.qps), requests=3_200, **sizes)
@@ -74,7 +73,7 @@ def test_batching_a_gpu_decoder_carries_more_inside_the_same_limit() -> None:
     scenario = preset("v100-1.5b").scenario
     carried = []
     for batch in (1, 8):
-        system = decoder_of(scenario, ContinuousBatching(batch))
+        system = decoder_of(scenario, batch)
         assert system.scheduler.kv_blocks > scenario.inputs + scenario.outputs
         best = max_qps(
             system,
@@ -92,7 +91,7 @@ def test_what_cannot_be_loaded_says_why() -> None:
     with pytest.raises(TrafficError, match="Does not fit"):
         service_table(default_scenario("xeon-d-2191", "dlrm-less-complex"))
     with pytest.raises(TrafficError, match="no tokens"):
-        decoder_of(preset("node-resnext").scenario, ContinuousBatching(1))
+        decoder_of(preset("node-resnext").scenario)
     with pytest.raises(TrafficError, match="continuously"):
         load_of(preset("dfx-345m").scenario, DynamicBatching(4, 0.1))
     scenario = preset("brainwave-gru").scenario

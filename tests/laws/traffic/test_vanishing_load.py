@@ -13,7 +13,6 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
 from engine.traffic import Poisson, Sla, TrafficError, capacity, simulate
 from engine.traffic.engines.pass_times import decoder_of
-from engine.traffic.policies import ContinuousBatching
 from engine.traffic.scenario_load import is_decoder, priced
 from engine.traffic.serving import Serving
 from tests.effort import examples
@@ -76,8 +75,8 @@ def test_the_page_names_the_latency_of_evaluate_at_a_load_that_vanishes() -> Non
 
 def test_requests_shorter_than_the_scenarios_own_have_a_table_too() -> None:
     scenario = PRESETS["dfx-345m"].scenario
-    short = decoder_of(scenario, ContinuousBatching(1), scenario.inputs // 2)
-    usual = decoder_of(scenario, ContinuousBatching(1))
+    short = decoder_of(scenario, 1, scenario.inputs // 2)
+    usual = decoder_of(scenario)
     assert short.longest == scenario.inputs // 2
     assert short.times.contexts[-1] == short.longest - 1
     step = [engine.times.decode[0] + engine.times.head[0] + engine.times.attention[0, 0] for engine in (short, usual)]

@@ -9,7 +9,6 @@ import pytest
 from engine.kernels.events.recursions import fifo, fifo_constant, fifo_finite
 from engine.kernels.jit import JIT_ENABLED
 from engine.traffic import (
-    BucketedBatching,
     DynamicBatching,
     Gamma,
     LogNormal,
@@ -45,7 +44,7 @@ SYSTEMS = {
     "dynamic batching": (single(affine(2e-3, 4e-4, 16, servers=4), DynamicBatching(16, 5e-3)), 4000.0),
     "dynamic batching, by size": (single(PIPELINED, DynamicBatching(8, 3e-3)), 2000.0),
     "dynamic batching, finite": (single(affine(2e-3, 4e-4, 8), DynamicBatching(8, 4e-3, places=10)), 1800.0),
-    "bucketed batching": (single(PIPELINED, BucketedBatching((16, 64), 8, 2e-3)), 2500.0),
+    "bucketed batching": (single(PIPELINED, DynamicBatching(8, 2e-3, edges=(16, 64))), 2500.0),
     "sparse, dense": (
         sparse_dense(
             affine(1e-3, 1e-4, 8, servers=2),
@@ -88,7 +87,7 @@ SYSTEMS = {
         TandemQueue(
             (
                 Station(Service.constant(1e-4, 1, cv=1.0), NoBatching(5), name="host"),
-                Station(JITTERY, BucketedBatching((64,), 4, 1e-3, places=12), 1e-5, "cards"),
+                Station(JITTERY, DynamicBatching(4, 1e-3, places=12, edges=(64,)), 1e-5, "cards"),
                 Station(Service.constant(1.87e-4, 1), NoBatching(2), 2e-5, "link"),
             ),
             return_s=5e-5,
@@ -117,7 +116,7 @@ def twin_of(chain: TandemQueue) -> list[TwinStation]:
     columns = len(chain.sizes)
     out = []
     for s in chain.stations:
-        edges = s.policy.edges if isinstance(s.policy, BucketedBatching) else ()
+        edges = s.policy.edges
         hold, latency = (np.broadcast_to(t, (t.shape[0], columns)) for t in (s.service.hold_s, s.service.latency_s))
         out.append(
             TwinStation(

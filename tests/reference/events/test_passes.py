@@ -7,9 +7,9 @@ import pytest
 
 from engine.kernels.events.passes import GIVEN, Times
 from engine.kernels.jit import JIT_ENABLED
-from engine.traffic import Bursty, ContinuousBatching, DecoderServer, Gamma, LogNormal
+from engine.traffic import Bursty, DecoderServer, Gamma, LogNormal
 from engine.traffic.engines.calendar import ClosedLoop, serve
-from engine.traffic.engines.scheduler import Scheduler
+from engine.traffic.engines.scheduler import Scheduler, continuous
 from engine.traffic.runs import run_decoder
 from engine.traffic.sizes import Fixed, Listed
 from tests.each import each
@@ -71,7 +71,7 @@ def test_a_decoder_equals_a_twin_of_each_replica_to_the_bit(replicas, batch, cac
     """Requests are dealt in turn, as are waiting places; what no cache can hold is dropped before."""
     arrive = Bursty(12.0, 2.0, 0.3, 0.5).times(N, 3, 0)
     prompt, output = LogNormal(140, 0.8, 500).draw(N, 3, 2, 0), LogNormal(20, 0.8, 100).draw(N, 3, 3, 0)
-    rules = replace(ContinuousBatching(batch).scheduler(600), replicas=replicas, kv_blocks=cache)
+    rules = replace(continuous(batch, 600), replicas=replicas, kv_blocks=cache)
     ours = run_decoder(DecoderServer(GIVEN_TIMES, rules, 600, places=places), arrive, prompt, output)
     fit = np.flatnonzero(prompt + output <= (cache or 10**9))
     first, finish = np.full((2, N), np.nan)
