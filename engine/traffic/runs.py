@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from engine.kernels.events.chain import chain as run_chain
 from engine.kernels.events.measure import measure
-from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_finite
+from engine.kernels.events.recursions import batched, fifo, fifo_constant
 from engine.kernels.events.rng import fill_exponential, fill_gamma, stream_key
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.engines.pass_run import requests_of, run_passes
-from engine.traffic.policies import DecoderServer, DynamicBatching, NoBatching, Station, TandemQueue
+from engine.traffic.policies import DecoderServer, DynamicBatching, Station, TandemQueue
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Sizes
 
@@ -110,7 +110,7 @@ def _recursion(
         args = (arrive, rows, scale, hold, latency, servers, policy.max_batch, policy.timeout_s)
         batched(*args, launches, finish)
         return finish, launches
-    if columns == 1 and scale.size == 0 and policy.places is None:
+    if columns == 1 and scale.size == 0:
         fifo_constant(arrive, hold[0, 0], latency[0, 0], servers, finish)
         launches[0, 0] = arrive.size
         return finish, launches
@@ -118,21 +118,15 @@ def _recursion(
     holds = hold[0, rows] * factor if rows.size else np.full(arrive.size, hold[0, 0]) * factor
     same = station.service.latency_s is station.service.hold_s
     answers = holds if same else (latency[0, rows] if rows.size else np.full(arrive.size, latency[0, 0])) * factor
-    if policy.places is None:
-        fifo(arrive, holds, answers, servers, finish)
-        served = slice(None)
-    else:
-        fifo_finite(arrive, holds, answers, servers, policy.places, finish)
-        served = ~np.isnan(finish)
-    launches[0] = np.bincount(rows[served], minlength=columns) if rows.size else int(np.sum(~np.isnan(finish)))
+    fifo(arrive, holds, answers, servers, finish)
+    launches[0] = np.bincount(rows, minlength=columns) if rows.size else arrive.size
     return finish, launches
 
 
 def _has_recursion(station: Station) -> bool:
-    """Whether one queue, first come first served, holds all it is sent; places may be limited where nobody batches."""
+    """Whether one queue, first come first served, takes in all it is sent."""
     policy = station.policy
-    one_queue = isinstance(policy, NoBatching) or not (policy.edges or policy.places is not None)
-    return one_queue and bool(station.service.hold_s.all())
+    return policy.places is None and not policy.edges and bool(station.service.hold_s.all())
 
 
 def _recursions(
@@ -149,7 +143,7 @@ def _recursions(
     came, events = arrive, 0
     busy: dict[str, float] = {}
     for at, station in enumerate(chain.stations):
-        if at and not bool((came[1:] >= came[:-1]).all()):  # also where somebody was turned away (nan)
+        if at and not bool((came[1:] >= came[:-1]).all()):
             return None
         came, launches = _recursion(station, came + station.hop_s if station.hop_s else came, rows, columns, scales[at])
         events += int(launches.sum()) + arrive.size

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.kernels.events.chain import chain
-from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_finite
+from engine.kernels.events.recursions import batched, fifo, fifo_constant
 from engine.kernels.events.rng import fill_exponential, stream_key
 from engine.traffic import (
     DynamicBatching,
@@ -114,14 +114,12 @@ def _simpy_seconds(station, arrive: np.ndarray) -> float:
     return time.thread_time() - start
 
 
-def _uneven(servers: int, places: int | None = None) -> float:
-    """CPU seconds of Kiefer-Wolfowitz over requests of random length, with so many waiting places."""
+def _uneven(servers: int) -> float:
+    """CPU seconds of Kiefer-Wolfowitz over requests of random length."""
     arrive, hold, done = Poisson(0.8).times(_REQUESTS, 1, 0), np.empty(_REQUESTS), np.empty(_REQUESTS)
     fill_exponential(stream_key(1, 9), 0, hold)
     hold *= servers
-    if places is None:
-        return _best(lambda: fifo(arrive, hold, hold, servers, done), time.thread_time)
-    return _best(lambda: fifo_finite(arrive, hold, hold, servers, places, done), time.thread_time)
+    return _best(lambda: fifo(arrive, hold, hold, servers, done), time.thread_time)
 
 
 def _several() -> dict[str, tuple[TandemQueue, object]]:
@@ -193,9 +191,8 @@ def rows() -> list[Row]:
             _rate(f"event engine, {name}", events / seconds, "events/s", _EVENT_GOAL, against, ratio),
             _rate(f"exact recursion, {name}", recursion, "requests/s", _REQUEST_GOAL, against, recursion / twin),
         ]
-    for servers, places in [*((n, None) for n in (1, 4, 16, 64, 128)), *((n, 9) for n in (4, 16, 64))]:
-        rate, room = _REQUESTS / _uneven(servers, places), "" if places is None else f", {places} places"
-        name = f"exact recursion, {servers} servers, exponential service{room}"
+    for servers in (1, 4, 16, 64, 128):
+        rate, name = _REQUESTS / _uneven(servers), f"exact recursion, {servers} servers, exponential service"
         result.append(_rate(name, rate, "requests/s", _REQUEST_GOAL, "goal of the recursion"))
     runs = {name: _chained(*given) for name, given in _several().items()}
     runs["continuous batching of 16 on 2 replicas"] = _decoder()

@@ -110,38 +110,6 @@ def fifo_constant(arrive, hold, latency, servers, finish):
 
 
 @kernel
-def fifo_finite(arrive, hold, latency, servers, places, finish):
-    """As ``fifo`` with ``places`` waiting places: who finds them taken is dropped (``finish`` is nan).
-
-    Starts are in order of arrival, hence all places are taken just when the request admitted ``places`` before still
-    waits. A ring of a power of two above ``places`` entries holds the starts of those who had to wait, each ``places``
-    entries on, and minus infinity elsewhere; without places it holds plus infinity: nobody may wait. Exact. Returns the
-    number dropped.
-    """
-    n = arrive.shape[0]
-    places = min(places, n)
-    room = 1
-    while room <= places:
-        room *= 2
-    never = -math.inf if places > 0 else math.inf
-    waited = np.full(room, never)
-    free = np.full(servers, -math.inf)
-    admitted = 0
-    for i in range(n):
-        now = arrive[i]
-        waits = free[0] >= now
-        if waits and waited[admitted & (room - 1)] >= now:
-            finish[i] = math.nan
-            continue
-        start = max(free[0], now)
-        waited[(admitted + places) & (room - 1)] = start if waits else never
-        admitted += 1
-        finish[i] = start + latency[i]
-        _replace_least(free, start + hold[i])
-    return n - admitted
-
-
-@kernel
 def batched(arrive, size, scale, hold, latency, servers, max_batch, timeout, launches, finish):
     """Dynamic batching: a free server takes the queue's head when ``max_batch`` wait or the head is ``timeout`` old.
 

@@ -229,8 +229,8 @@ def test_ranks_that_attend_apart_read_no_latent_twice(tmp_path: Path):
     for concurrency, inputs, gains in ((8, 16, False), (512, 16000, True)):
         at = base.with_(inputs=inputs, outputs=4096)
         found = [
-            under_load(at, concurrency, replace(VLLM, ranks=ranks, memory=100.0, requests=2), catalog)["tpot_s"]
-            for ranks in (1, 8)
+            under_load(each, concurrency, replace(VLLM, memory=100.0, requests=2), catalog)["tpot_s"]
+            for each in (at, at.with_(attention_dp=8))
         ]
         assert (found[1] < found[0]) is gains
     r1 = "deepseek-ai/DeepSeek-R1,h200_sxm,fp8,8192,1024,64,8,8,1,1,8,1,8,none,4734.2,47.7915,label_fixed"
