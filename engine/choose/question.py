@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.scenario.scenario import Costs, Finite, Id, Path, Printed, ScenarioError, WorkloadId
 from engine.scenario.token import boundary, brief, deflated, pack, unpack
+from hardware_specs.quantity import SpecError, parse
 
 LOAD = 0.8
 """Share of its capacity that an instance is planned to carry at most where requests come by themselves. [-]"""
@@ -90,8 +91,6 @@ READABLE = {
 }  # fmt: skip
 """Fields as people write them, on the command line and in an address: ``tpot=25ms``."""
 
-_TIMES = {"ms": 1e-3, "us": 1e-6, "ns": 1e-9, "s": 1.0}
-
 
 def read_number(name: str, text: str) -> float | int:
     """A number that somebody typed; ScenarioError where it is none. In the field's own unit, as [QPS]."""
@@ -104,12 +103,13 @@ def read_number(name: str, text: str) -> float | int:
 
 def _seconds(name: str, text: str) -> float:
     """`25ms` -> 0.025."""
-    number = text.strip().rstrip("nums")
-    unit = text.strip()[len(number) :] or "s"
     try:
-        return float(number) * _TIMES[unit]
-    except (KeyError, ValueError):
-        raise ScenarioError(f"{name} is {brief(text)}: a time such as 25ms is needed") from None
+        value, dimension = parse(text)
+    except SpecError:
+        value, dimension = 0.0, ""
+    if dimension not in ("s", "1"):
+        raise ScenarioError(f"{name} is {brief(text)}: a time such as 25ms is needed")
+    return value
 
 
 def read_fields(texts: Mapping[str, str]) -> dict[str, Any]:
