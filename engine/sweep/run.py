@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -198,9 +198,10 @@ def sweep(
     def work(task: tuple[Any, ...]) -> ChunkResult | None:
         return None if halted else price_chunk(*task, archive.wish)
 
-    runner: Any = executor
+    runner: Executor | None = executor
     if executor is not None and remote:  # other processes are sent each chunk with what is known by then
-        runner = SimpleNamespace(submit=lambda _, task: executor.submit(price_chunk, *task, archive.wish))
+        sends = SimpleNamespace(submit=lambda _, task: executor.submit(price_chunk, *task, archive.wish))
+        runner = cast(Executor, sends)
     for part in run_chunks(work, tasks(), runner, _AHEAD * pool_size()):
         if part is None:  # handed out, and not begun when the sweep was cancelled; nor is any after it counted
             break
