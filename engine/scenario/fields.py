@@ -1,13 +1,16 @@
 """The knobs of a scenario, each declared once: what it is called, what it takes, and who offers it.
 
 The sidebar, the axes of a sweep, the flags of the command line, the columns of exported rows, settings by path, the
-attribution of a gain and docs/SCENARIO.md all read this table; `Scenario` holds the values.
+attribution of a gain and docs/SCENARIO.md all read this table, which is fields.yaml; `Scenario` holds the values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
+
+from entries.files import load_yaml
 
 Kind = Literal["id", "choice", "count", "tile", "map", "record"]
 """An id of a catalog, one of a list of formats or schemes, a whole number, a tile, values by name, or fixed numbers by
@@ -41,105 +44,7 @@ class Field:
         return None if self.none is not None and shown in (self.none, "none", "", None) else shown
 
 
-FIELDS: tuple[Field, ...] = (
-    Field("system", "System", "Devices, their host and the wires between them.", "id", "hardware"),
-    Field("workload", "Workload", "The network.", "id", "workload", "workloads"),
-    Field(
-        "inputs", "Inputs", "Tokens, steps or items of a request.", "count", "workload", called="input_label",
-        plain=True,
-    ),
-    Field(
-        "outputs", "Outputs", "Tokens that a decoder generates for a request.", "count", "workload",
-        called="output_label", plain=True,
-    ),
-    Field(
-        "params", "Network parameters", "Sizes of the network.", "map", "workload", "params", none="its own",
-        flag=False, column=False,
-    ),
-    Field(
-        "batch", "Batch", "Requests processed together; larger batches reuse each weight read.", "count", "batching",
-        "batches", plain=True, first=True,
-    ),
-    Field(
-        "streams", "Streams", "Batches in flight at once on one device.", "count", "batching", "stream_counts",
-        plain=True,
-    ),
-    Field(
-        "precision", "Precision",
-        "Number format of weights and activations; accumulation may be wider. W4A16 narrows weights alone.",
-        "choice", "precision", "formats", first=True,
-    ),
-    Field(
-        "kv_format", "KV-cache format", "How a decoder's keys and values lie in memory; arithmetic stays as it is.",
-        "choice", "precision", "by_family", none="as activations",
-    ),
-    Field(
-        "layers", "Layers in another format", "Operators that stay in a wider format.", "map", "precision",
-        none="none", flag=False, column=False,
-    ),
-    Field(
-        "tile", "Tile", "Block of the operand kept on chip at once.", "tile", "tiling", "knobs", none="auto",
-        first=True,
-    ),
-    Field(
-        "load_direction", "Load direction",
-        "In which order tiles of a matrix come from memory: how long inputs stay, and how many sums are kept.",
-        "choice", "tiling", "by_family", none="zigzag",
-    ),
-    Field(
-        "scheme", "Partition", "How the model lies on the devices: copies, shards, or layer ranges.", "choice",
-        "partition", "schemes",
-    ),
-    Field(
-        "host_tables", "Tables in host memory",
-        "Embedding tables that the host looks up in: those that the cards can't hold, or a share of all.", "choice",
-        "partition", "by_family", none="none",
-    ),
-    Field("devices", "Devices", "Devices of the system in use.", "count", "partition", "device_counts", first=True),
-    Field(
-        "pipeline_parallel", "Pipeline stages", "PP: groups of the devices that have layers of their own.",
-        "choice", "partition", "by_family", none="1",
-    ),
-    Field(
-        "attention_dp", "Attention ranks",
-        "Attention DP: groups of a stage's devices with requests of their own, which share feed-forward and experts.",
-        "choice", "partition", "by_family", none="1",
-    ),
-    Field(
-        "expert_parallel", "Expert ranks",
-        "EP: groups of a stage's devices that hold whole experts; tokens go to them all to all.", "choice",
-        "partition", "by_family", none="1",
-    ),
-    Field(
-        "expert_imbalance", "Expert imbalance", "Tokens of the busiest rank of experts above the mean.", "choice",
-        "partition", "by_family", none="0%",
-    ),
-    Field(
-        "redundant_experts", "Redundant experts", "Second copies of the busiest experts, over all ranks of a layer.",
-        "choice", "partition", "by_family", none="0",
-    ),
-    Field(
-        "split", "Cut before operator", "Operators before the cut run on the first executor, the rest on the second.",
-        "count", "partition", "cuts", column=False,
-    ),
-    Field(
-        "switches", "Optimisations", "What the compiler and the runtime do.", "map", "optimisations", "switches",
-        flag=False, column=False,
-    ),
-    Field(
-        "runtime", "Runtime", "What runs the network: it sets which operators are fused and how they are launched.",
-        "choice", "optimisations", "by_family", none="custom",
-    ),
-    Field(
-        "overrides", "Hardware overrides",
-        "A hardware value changed by you from the catalog's; it carries its unit, as in 460 GB/s.", "map", "hardware",
-        none="none", flag=False, column=False,
-    ),
-    Field("costs", "Costs", "Prices and lifetime that turn power and hardware into money.", "record", "costs",
-          flag=False, column=False),
-    Field("limits", "Limits", "What will be accepted: latency, TTFT, TPOT [s], power [W], capex [USD].", "record", "",
-          none="none", flag=False, column=False),
-)  # fmt: skip
+FIELDS = tuple(Field(**entry) for entry in load_yaml(Path(__file__).with_suffix(".yaml").read_bytes()))
 """In the order in which a design is thought of, which is the order of the sidebar."""
 
 BY_FAMILY = tuple(field for field in FIELDS if field.offered == "by_family")

@@ -53,7 +53,7 @@ def written() -> str:
     lines = [
         "# A scenario and its token",
         "",
-        "Written by `python -m tests.architecture.scenario` from the schema and `engine/scenario/fields.py`.",
+        "Written by `python -m tests.architecture.scenario` from the schema and `engine/scenario/fields.yaml`.",
         "A test holds it true.",
         "",
         "## Fields",
