@@ -18,12 +18,6 @@ from engine.scenario.files import beside, writable
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "bench"
 
 
-def add_bench(p: argparse.ArgumentParser) -> None:
-    """Arguments of a run of benchmarks."""
-    p.add_argument("--only", help="benchmark files whose name holds this")
-    p.add_argument("--markdown", metavar="FILE", help="also write the table there")
-
-
 def bench(args: argparse.Namespace) -> Answer:
     """Rows of the benchmarks, and the same as a table. Measurements."""
     if args.markdown:

@@ -10,38 +10,7 @@ from engine.cli.command import Answer
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount
 
-_COSTS = {
-    "years": ("years", "lifetime [a]"),
-    "pue": ("pue", "facility over machine power"),
-    "kwh": ("energy_usd_per_kwh", "energy [USD/kWh]"),
-    "host": ("host_usd", "host of up to eight devices where the catalog prices none [USD]; 5,000 when left out"),
-}
-
-
-def add_choose(p: argparse.ArgumentParser) -> None:
-    """Arguments of a question."""
-    p.add_argument("workload", nargs="?", help="a workload's id, preset:ID of a question, or a question's token")
-    p.add_argument("--inputs", help="length of a request; the workload's own when left out")
-    p.add_argument("--outputs", help="tokens a decoder generates for a request")
-    p.add_argument("--latency", metavar="TIME", help="99%% of requests answered within, as 100ms")
-    p.add_argument("--ttft", metavar="TIME", help="time to first token at most, as 500ms")
-    p.add_argument("--tpot", metavar="TIME", help="time per output token at most, as 25ms")
-    p.add_argument("--power", metavar="WATT", help="power of one instance at most [W]")
-    p.add_argument("--qps", help="demand, requests per second")
-    p.add_argument("--users", help="demand, requests in flight")
-    p.add_argument("--batch", help="this batch alone; the best when left out")
-    p.add_argument("--bits", help="fewest bits of a weight that are tried: 32, 16, 8 (default) or 4")
-    p.add_argument("--systems", help="candidates, comma-separated; all when left out")
-    p.add_argument(
-        "--price", action="append", default=[], metavar="SYSTEM=USD[/h]",
-        help="your price of one device, bought or by the hour: h100-sxm=28000 or h100-sxm=2.10/h",
-    )  # fmt: skip
-    p.add_argument(
-        "--what-if", action="append", default=[], metavar="SYSTEM:PATH=VALUE",
-        help="hardware of your own, told apart: h100-sxm:devices.0.memory.hbm.bandwidth=5 TB/s",
-    )  # fmt: skip
-    for name, help in _COSTS.items():
-        p.add_argument(f"--{name}", help=help[1])
+_COSTS = {"years": "years", "pue": "pue", "kwh": "energy_usd_per_kwh", "host": "host_usd"}  # arguments -> fields
 
 
 def _prices(texts: list[str]) -> dict[str, dict[str, float]]:
@@ -85,9 +54,8 @@ def _question(args: argparse.Namespace) -> Any:
         fields["systems"] = [id.strip() for id in args.systems.split(",") if id.strip()]
     fields["prices"] = {**fields.get("prices", {}), **_prices(args.price)}
     fields["what_ifs"] = [*fields.get("what_ifs", []), *_what_ifs(args.what_if)]
-    costs = {name: (field, getattr(args, name)) for name, (field, _) in _COSTS.items()}
-    given_costs = {field: read_number(name, value) for name, (field, value) in costs.items() if value is not None}
-    fields["costs"] = {**fields.get("costs", {}), **given_costs}
+    costs = {name: value for name in _COSTS if (value := getattr(args, name)) is not None}
+    fields["costs"] = fields.get("costs", {}) | {_COSTS[name]: read_number(name, text) for name, text in costs.items()}
     return question_of(fields)
 
 

@@ -1,33 +1,31 @@
-"""What every command is: what it says of itself, its arguments, and its answer, which `output` writes."""
+"""The arguments of every command from commands.yaml, and what a command answers, which `output` writes."""
 
 from __future__ import annotations
 
 import argparse
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
 
+from engine.cli.scenario import add_scenario
 from engine.scenario.token import brief
+from entries.files import read_plain
 from entries.schema import InputError
 
-Arguments = Callable[[argparse.ArgumentParser], None]
 Answer = tuple[Any, Iterable[str]]
 """Plain data with SI units in its keys, and the lines that say the same to people, written where no JSON is asked."""
+TABLE = read_plain(Path(__file__).with_name("commands.yaml"))
+"""`commands` and `analyses` by name, and `groups` of arguments by title."""
 _LONGEST = 600  # characters of a complaint, which repeats what was typed
-
-
-class Command(NamedTuple):
-    """A command of the table in `engine.cli.main` or an analysis of `engine.cli.ask`.
-
-    `answer` is None where a command has written what it has to say itself. With `spelled` its data follow the lines,
-    as `output.lines_of` has them.
-    """
-
-    help: str
-    arguments: Arguments
-    answer: Callable[[argparse.Namespace], Answer | None]
-    spelled: bool = False
-    epilog: str = ""
+_TYPES: dict[str, type] = {"int": int, "float": float, "path": Path}
+_MEANS: dict[str, dict[str, Any]] = {
+    "flag": {"action": "store_true"},
+    "switch": {"action": argparse.BooleanOptionalAction, "default": None},
+    "repeat": {"action": "append", "default": []},
+    "optional": {"nargs": "?"},
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,34 +36,56 @@ class Parser(argparse.ArgumentParser):
         raise InputError(f"{self.prog}: {message[:_LONGEST]}")
 
 
-def number(least: float, most: float, kind: type[float] = float, above: bool = False) -> Callable[[str], float]:
-    """Type of an argument that is a number from ``least`` to ``most``, or more than ``least`` where it is ``above``."""
-
-    def read(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan
-        if not least <= value <= most or (above and value == least):
-            said = f"{'a whole' if kind is int else 'a'} number {'above' if above else 'from'} {least:g}"
-            end = "" if most == math.inf else f" and up to {most:,.10g}" if above else f" to {most:,.10g}"
-            raise argparse.ArgumentTypeError(f"{brief(text)} is not allowed: {said}{end} is")
-        return value
-
-    return read
+def _number(kind: type, limits: Mapping[str, float], text: str) -> float:
+    """A number of the text within ``from`` or ``above`` and ``to``."""
+    try:
+        value = kind(text)
+    except ValueError:
+        value = math.nan
+    above, least, most = limits.get("above", -math.inf), limits.get("from", -math.inf), limits.get("to", math.inf)
+    if not (above < value and least <= value <= most):
+        words = {"to": "to" if "from" in limits else "and up to"}
+        said = " ".join(f"{words.get(word, word)} {limit:,.10g}" for word, limit in limits.items())
+        whole = "a whole number" if kind is int else "a number"
+        raise argparse.ArgumentTypeError(f"{brief(text)} is not allowed: {whole} {said} is")
+    return value
 
 
-def positive(most: float) -> Callable[[str], float]:
-    """Type of an argument that is a number above 0 and up to ``most``."""
-    return number(0, most, above=True)
+def add_argument(parser: Any, name: str, entry: Mapping[str, Any]) -> None:
+    """An argument as its entry has it: a ``type`` with its limits, what it ``means``, and argparse's own words.
+
+    ``flag`` is on or off, ``switch`` has a --no- as well, ``repeat`` may be given several times, ``optional`` left out.
+    """
+    limits = {word: entry[word] for word in ("from", "above", "to") if word in entry}
+    options = {key: value for key, value in entry.items() if key not in (*limits, *_MEANS, "type")}
+    for word in _MEANS.keys() & entry.keys():
+        options |= _MEANS[word]
+    if "type" in entry:
+        kind = _TYPES[entry["type"]]
+        options["type"] = partial(_number, kind, limits) if limits else kind
+    parser.add_argument(name, **options)
 
 
-def add_commands(group: Any, commands: Mapping[str, Command], listed: bool = True) -> None:
-    """A parser for each command in a group of subparsers; without ``listed`` no help names it."""
-    for name, command in commands.items():
-        shown = {"help": command.help} if listed else {}
-        layout = {"epilog": command.epilog, "formatter_class": argparse.RawDescriptionHelpFormatter}
-        parser = group.add_parser(name, description=command.help, **shown, **(layout if command.epilog else {}))
-        command.arguments(parser)
-        parser.add_argument("--json", action="store_true", help="machine-readable, SI units in the keys")
-        parser.set_defaults(run=command)
+def add_arguments(parser: argparse.ArgumentParser, entry: Mapping[str, Any]) -> None:
+    """The arguments of a command: its own, those of a scenario where they are among them, and shared groups."""
+    for name, argument in entry["arguments"].items():
+        if name == "scenario":
+            add_scenario(parser)
+        else:
+            add_argument(parser, name, argument)
+    for title in entry.get("groups", ()):
+        group = parser.add_argument_group(title)
+        for name, argument in TABLE["groups"][title].items():
+            add_argument(group, name, argument)
+    parser.add_argument("--json", action="store_true", help="machine-readable, SI units in the keys")
+
+
+def add_commands(group: Any, section: str, answers: Mapping[str, Callable[..., Any]], listed: bool = True) -> None:
+    """A parser for each command of a section, with what answers it; without ``listed`` no help names it."""
+    for name, entry in TABLE[section].items():
+        shown: dict[str, Any] = {"help": entry["help"]} if listed else {}
+        if "epilog" in entry:
+            shown |= {"epilog": entry["epilog"], "formatter_class": argparse.RawDescriptionHelpFormatter}
+        parser = group.add_parser(name, description=entry["help"], **shown)
+        add_arguments(parser, entry)
+        parser.set_defaults(answer=answers[name], spelled=entry.get("spelled", section == "analyses"))

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.command import Answer, Parser
-from engine.cli.op import add_op, op
+from engine.cli.command import TABLE, Answer, Parser, add_arguments
+from engine.cli.op import op
 from engine.cli.output import lines_of
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from engine.published.measured.compare import Row
 
 _HEADER = 65536  # bytes
-
-
-def add_compare_measured(p: argparse.ArgumentParser) -> None:
-    """Arguments of a table of measurements."""
-    p.add_argument(
-        "file", type=Path, help="a .csv or .csv.xz: fields of a scenario and measured figures, one run per row"
-    )
-    p.add_argument("--fit", action="store_true", help="move few constants of the parts; written into your catalog")
-    p.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="any setting, of every row")
-    p.add_argument("--out", type=Path, metavar="FILE", help="every row back with its predictions and reasons")
-    p.add_argument("--force", action="store_true", help="replace files that are there already")
 
 
 def compare_measured(args: argparse.Namespace) -> Answer:
@@ -145,7 +134,7 @@ def _as_op(args: argparse.Namespace) -> Answer:
         if present:
             raise ScenarioError(f"{name} is given for {args.file.name}, a table of operators: only --out is allowed")
     parser = Parser()
-    add_op(parser)
+    add_arguments(parser, TABLE["commands"]["op"])
     out = ["--out", str(args.out)] if args.out is not None else []
     return op(parser.parse_args(["--from", str(args.file), *out, *(["--force"] if args.force else [])]))
 

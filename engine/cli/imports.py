@@ -17,15 +17,6 @@ from model_zoo.importers.huggingface import read_config_file, written
 from model_zoo.ops import Graph
 
 
-def add_import(p: argparse.ArgumentParser) -> None:
-    """Arguments of a configuration and where its workload goes."""
-    p.add_argument("config", help="the file, or the folder that holds config.json (and hf_quant_config.json)")
-    p.add_argument("--id", help="name in the zoo; from the file when left out")
-    p.add_argument("--print", action="store_true", dest="show", help="write the YAML to stdout, no file")
-    p.add_argument("--link", action="store_true", help="write the workload's id that travels in a link, no file")
-    p.add_argument("--force", action="store_true", help="replace a workload of that name in your folder")
-
-
 def import_config(args: argparse.Namespace) -> Answer | None:
     """The workload of a configuration: written, shown or as a link."""
     workload = read_config_file(Path(args.config), args.id)

@@ -11,19 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.cli import traffic as T
-from engine.cli.ask import ANALYSES
-from engine.cli.bench import add_bench, bench
-from engine.cli.choose import add_choose, choose
-from engine.cli.command import Answer, Command, Parser, add_commands
-from engine.cli.compare_measured import add_compare_measured, compare_measured
-from engine.cli.imports import add_import, import_config
-from engine.cli.measure import add_calibrate, add_measure, calibrate, measure
-from engine.cli.op import add_op, op
+from engine.cli import edge, machine, measure, node, traffic
+from engine.cli.bench import bench
+from engine.cli.choose import choose
+from engine.cli.command import Answer, Parser, add_commands
+from engine.cli.compare_measured import compare_measured
+from engine.cli.imports import import_config
+from engine.cli.op import op
 from engine.cli.output import emit
-from engine.cli.plan import add_plan, plan
-from engine.cli.scenario import add_scenario, changed
-from engine.cli.sweep import add_sweep, sweep
+from engine.cli.plan import plan
+from engine.cli.scenario import changed
+from engine.cli.sweep import sweep
 from engine.scenario.files import beside, writable
 from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
@@ -127,57 +125,44 @@ def _validate(args: argparse.Namespace) -> Answer:
     return elsewhere if args.elsewhere else rows, summary(rows, elsewhere)
 
 
-def _add_list(p: argparse.ArgumentParser) -> None:
-    p.add_argument("what", choices=_KINDS)
-
-
-def _add_evaluate(p: argparse.ArgumentParser) -> None:
-    add_scenario(p)
-    p.add_argument("--csv", action="store_true", help="one row of figures with its header")
-    p.add_argument("--trace", metavar="FILE", help="also write the timeline there, for Perfetto or chrome://tracing")
-    p.add_argument("--force", action="store_true", help="replace a file that is there")
-
-
-def _add_validate(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--elsewhere", action="store_true", help="with --json: results printed elsewhere, not the claims")
-
-
-COMMANDS = {
-    "list": Command("ids of systems, devices, links, nics, workloads, presets or families", _add_list, _list),
-    "evaluate": Command("one scenario: latency, throughput, power, cost, and why", _add_evaluate, _evaluate),
-    "simulate": Command(
-        "latency distribution of a scenario under a load", T.add_simulate, T.simulate, epilog=T.SIMULATE
-    ),
-    "capacity": Command(
-        "load inside an SLA, and the nodes, power and money a demand needs",
-        T.add_capacity,
-        T.capacity,
-        epilog=T.CAPACITY,
-    ),
-    "sweep": Command("every design of a space: its front, with one token per row", add_sweep, sweep),
-    "choose": Command("which system should carry a workload under limits, and why others lose", add_choose, choose),
-    "measure": Command("run a kernel or a network on this host: time, rates, error", add_measure, measure, True),
-    "calibrate": Command("probe this host and write it into your catalog as `this-host`", add_calibrate, calibrate),
-    "op": Command("one operator on one GPU, or a table of them: time, bound, band", add_op, op),
-    "import": Command("a model's config.json (Hugging Face) as a workload of your own", add_import, import_config),
-    "compare-measured": Command(
-        "your measurements beside our predictions; --fit a part to them", add_compare_measured, compare_measured
-    ),
-    "plan": Command("search a precision for every layer until a service's metric holds", add_plan, plan, True),
-    "validate": Command("every published figure beside its prediction", _add_validate, _validate),
-    "bench": Command("ratios against libraries and limits, measured side by side", add_bench, bench),
+_ANSWERS = {
+    "list": _list,
+    "evaluate": _evaluate,
+    "simulate": traffic.simulate,
+    "capacity": traffic.capacity,
+    "sweep": sweep,
+    "choose": choose,
+    "measure": measure.measure,
+    "calibrate": measure.calibrate,
+    "op": op,
+    "import": import_config,
+    "compare-measured": compare_measured,
+    "plan": plan,
+    "validate": _validate,
+    "bench": bench,
 }
-"""Every command but ``ask``, in the order in which help names them."""
+_ANALYSES = {
+    "machine": machine.machine,
+    "microservice": machine.microservice,
+    "program": machine.program,
+    "kinds": node.kinds,
+    "tile": node.tile,
+    "split": edge.split,
+    "camera": edge.camera,
+    "forward": edge.forward,
+    "host-nic": edge.host,
+    "fuse": edge.fuse,
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The argument parser with every subcommand."""
+    """The argument parser with every command; an analysis is asked by ``ask``, and for one version more by its name."""
     parser = Parser(prog="python -m engine", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    add_commands(commands, COMMANDS)
-    ask = commands.add_parser("ask", help=f"one analysis: {', '.join(ANALYSES)}")
-    add_commands(ask.add_subparsers(dest="analysis", required=True, metavar="ANALYSIS"), ANALYSES)
-    add_commands(commands, ANALYSES, listed=False)
+    add_commands(commands, "commands", _ANSWERS)
+    ask = commands.add_parser("ask", help=f"one analysis: {', '.join(_ANALYSES)}")
+    add_commands(ask.add_subparsers(dest="analysis", required=True, metavar="ANALYSIS"), "analyses", _ANALYSES)
+    add_commands(commands, "analyses", _ANALYSES, listed=False)
     return parser
 
 
@@ -199,9 +184,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if len(problems) > _PROBLEMS:
         sys.stderr.write(f"and {len(problems) - _PROBLEMS:,} more files that can't be used\n")
     try:
-        answer = args.run.answer(args)
+        answer = args.answer(args)
         if answer is not None:
-            emit(*answer, args.json, args.run.spelled)
+            emit(*answer, args.json, args.spelled)
         sys.stdout.flush()
         return 0
     except InputError as error:

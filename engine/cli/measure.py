@@ -5,38 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engine.cli.command import Answer, number, positive
+from engine.cli.command import Answer
 from engine.scenario.sentences import amount, percent
 
 _STUDY = "wide-deep", "Wide & Deep trained on synthetic clicks, FP32 against INT8"
-
-
-def add_measure(p: argparse.ArgumentParser) -> None:
-    """Arguments of what runs on this host."""
-    p.add_argument("kernel", nargs="?", help="a kernel's name; `list` prints them")
-    p.add_argument("--workload", help="a network of your own folder instead: its ONNX file, run by onnxruntime")
-    p.add_argument("--zoo", action="store_true", help="every ONNX file of your folder, measured and predicted: a table")
-    p.add_argument("--shape", help="extents as 512x1024x1024; the kernel's own when left out")
-    p.add_argument("--precision", help="format of the weights")
-    p.add_argument("--batch", type=int, help="of a network; its own when left out")
-    p.add_argument("--threads", type=int, default=1)
-    p.add_argument("--repeats", type=number(1, 1000, int), default=15)
-    p.add_argument("--seconds", type=positive(600), default=2.0, help="longest time spent sampling (default 2)")
-    p.add_argument(
-        "--memory-gb",
-        type=positive(1024),
-        default=4.0,
-        help="most memory of its buffers (default 4)",
-    )
-
-
-def add_calibrate(p: argparse.ArgumentParser) -> None:
-    """Arguments of a probe of this host."""
-    p.add_argument("--out", type=Path, help="catalog folder instead of INFERSCAPE_CATALOG or ~/.inferscape/catalog")
 
 
 def measure(args: argparse.Namespace) -> Answer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,25 +11,6 @@ import numpy as np
 from engine.cli.command import Answer
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
-
-
-def add_op(p: argparse.ArgumentParser) -> None:
-    """Arguments of an operator, or a table of them."""
-    p.add_argument("operator", nargs="?", help="gemm and its like; a table's kind is its file's name")
-    p.add_argument("--device", help="part of the catalog, or as others call it; for a table without a device column")
-    p.add_argument("--shape", help="extents as 4096x4096x8192, in the order the operator's columns have")
-    p.add_argument("--precision", help="format of the operator: bfloat16, fp8, fp8_block, nvfp4, ...")
-    p.add_argument("--runtime", default="trtllm", help="whose kernels: trtllm, sglang or vllm (default trtllm)")
-    p.add_argument("--with", dest="extra", action="append", default=[], metavar="NAME=VALUE", help="any other column")
-    p.add_argument(
-        "--from", dest="source", type=Path, metavar="FILE", help="a .csv or .csv.xz of operators, one per row"
-    )
-    p.add_argument("--kind", help="what the rows of --from are, where the file's name does not say it")
-    p.add_argument("--out", type=Path, metavar="FILE", help="every row back with its prediction")
-    p.add_argument(
-        "--cold", action="store_true", help="weights come from DRAM, as in a network; else an L2 as measured"
-    )
-    p.add_argument("--force", action="store_true", help="replace the file of --out where there is one")
 
 
 def op(args: argparse.Namespace) -> Answer:

@@ -9,14 +9,6 @@ from engine.scenario import encode
 from engine.scenario.sentences import amount
 
 
-def add_plan(p: argparse.ArgumentParser) -> None:
-    """Arguments of a study."""
-    p.add_argument("study", help="recommendation")
-    p.add_argument("--bound", type=float, help="largest loss of the metric, as a share; the document's when left out")
-    p.add_argument("--wide", default="fp16", help="what stays wide: fp16 (default) or bf16")
-    p.add_argument("--repeats", type=int, default=5, help="timed runs of each layer and format (default 5)")
-
-
 def plan(args: argparse.Namespace) -> Answer:
     """A precision for every layer, and the scenario that makes. Measurements, but for its price."""
     from engine.cost.error_bands import told as band_told

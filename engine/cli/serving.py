@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.command import Answer
@@ -26,52 +25,6 @@ if TYPE_CHECKING:
     from engine.traffic.traces.requests import RequestFile
 
 _AUTO_MOST = 64  # engines that are dealt to two pools in every way
-
-
-def add_serving(parser: argparse.ArgumentParser) -> None:
-    """Arguments of a serving engine and its clients."""
-    flag = argparse.BooleanOptionalAction
-    group = parser.add_argument_group("serving engine of a language model: a calendar of passes")
-    group.add_argument("--clients", type=int, help="closed loop: requests in flight")
-    group.add_argument("--think", type=float, default=0.0, help="mean think time of a client [s]")
-    group.add_argument("--think-law", default="fixed", help="fixed or exponential")
-    group.add_argument("--ramp", type=float, default=0.0, help="the first requests come over so long [s]")
-    group.add_argument("--passes", type=Path, metavar="FILE", help="a machine of given pass times (YAML), no scenario")
-    group.add_argument(
-        "--trace",
-        type=Path,
-        metavar="FILE",
-        help="requests of a file, JSON lines or CSV: Mooncake's, "
-        "Azure's, or prompt_len and output_len alone; hash_ids say what prompts find in the cache",
-    )
-    group.add_argument("--speed", type=float, help="a trace's requests come so many times as fast")
-    group.add_argument("--policy", help="vllm, sglang or trtllm: defaults of what follows (default vllm)")
-    group.add_argument("--budget", type=int, help="tokens of a pass (default 8192)")
-    group.add_argument("--chunk", dest="chunked", action=flag, default=None, help="prompts may enter in pieces")
-    group.add_argument("--prefill-first", action=flag, default=None, help="passes of prefill alone, and first")
-    group.add_argument("--reserve", type=float, help="share of the output to come that admission keeps cache free for")
-    group.add_argument("--kv-blocks", type=int, help="blocks of the cache; default: what fits the device")
-    group.add_argument("--block", type=int, help="tokens of a block (default 16)")
-    group.add_argument("--max-seqs", type=int, help="sequences in the engine at once (default 256)")
-    group.add_argument("--prefix-hit", type=float, help="share of a prompt that is in the cache already")
-    group.add_argument(
-        "--accept",
-        dest="acceptance",
-        metavar="0.8,0.6",
-        help="speculation: chance that a token guessed ahead "
-        "is right, by its place, where those before it are; of a network with layers that guess",
-    )
-    group.add_argument("--asynchronous", action=flag, default=None, help="the next pass is formed while one runs")
-    group.add_argument("--host-s", type=float, help="host's work for a pass [s]")
-    group.add_argument("--sequence-s", type=float, help="host's work for a sequence of a pass [s]")
-    group.add_argument("--pools", metavar="P:D", help="disaggregated: engines that prefill and that decode, or auto:N")
-    group.add_argument("--port", type=float, default=50e9, help="network port of an engine [B/s] (default 400 Gbit/s)")
-    group.add_argument("--token-bytes", type=float, help="keys and values of a token [B]; default: the scenario's")
-    group.add_argument(
-        "--prefill-set", action="append", default=[], metavar="PATH=VALUE", help="of engines that prefill"
-    )
-    for name in ("ttft", "tpot", "e2e"):
-        group.add_argument(f"--limit-{name}", type=float, help=f"goodput counts requests of at most this {name} [s]")
 
 
 def serves(args: argparse.Namespace) -> bool:

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from engine.cli.command import Answer, number
+from engine.cli.command import Answer
 from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
@@ -134,18 +134,3 @@ def _serving(args: argparse.Namespace, data: Any) -> Answer:
         *("  ".join(f"{k}={v:.5g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()) for row in rows),
     ]
     return document, lines
-
-
-def add_sweep(p: argparse.ArgumentParser) -> None:
-    """Arguments of a space and where its designs go."""
-    space = "a YAML file {scenario, axes, constraints, objectives}, or a space's token; axes of a serving engine begin "
-    p.add_argument("space", help=space + "with serving. as serving.clients, serving.budget, serving.policy")
-    p.add_argument("--out", metavar="FILE", help="write the front there, as .csv or .parquet")
-    p.add_argument("--table", metavar="FILE", help="write every design there, .csv or .parquet; up to a million")
-    p.add_argument("--top", metavar="K", type=number(0, 1e9, int), default=10, help="keep the K best by one objective")
-    p.add_argument("--top-out", metavar="FILE", help="write those there, as .csv or .parquet")
-    p.add_argument("--search", metavar="N", type=int, help="try N designs, each picked in view of those before; pymoo")
-    p.add_argument("--seed", type=int, default=0, help="of a search: the same seed finds the same front")
-    p.add_argument("--force", action="store_true", help="replace files that are there")
-    p.add_argument("--pareto", metavar="FIGURE:min,...", help="objectives, instead of the file's")
-    p.add_argument("--executor", choices=("threads", "serial", "processes", "dask"), default="threads")

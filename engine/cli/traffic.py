@@ -9,8 +9,8 @@ from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.command import Answer
-from engine.cli.scenario import add_scenario, changed, scenario_of
-from engine.cli.serving import add_serving, capacity_together, serves, simulate_loop, simulate_serving
+from engine.cli.scenario import changed, scenario_of
+from engine.cli.serving import capacity_together, serves, simulate_loop, simulate_serving
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import boundary, brief
@@ -23,102 +23,7 @@ _ARRIVALS = (
     "poisson, deterministic, gamma:CV, bursty:PEAK:SHARE:SECONDS, diurnal:PERIOD_S:RATE,RATE,... or trace:FILE.csv"
 )
 _LAWS = "fixed:N, uniform:LOW:HIGH, lognormal:MEAN:CV:MOST or mixed:SIZE=WEIGHT,SIZE=WEIGHT,..."
-_VARY = (
-    "with several limits: what may be chosen, as attention_dp=1,8 or serving.budget=2048,8192; the cheapest is taken"
-)
 _REQUESTS = 200_000
-SIMULATE = """\
-A request is what `evaluate` prices: the scenario's batch at its lengths. Every figure comes with its 99% confidence
-interval; a load at or above capacity gets one sentence instead of a tail. Same seed, same bits, whatever the threads.
-
-examples:
-  python -m engine simulate preset:brainwave-gru --qps 400 --json
-  python -m engine simulate preset:node-xlmr --qps 150 --max-batch 8 --timeout 0.02 --sizes uniform:20:70 --buckets 2
-  python -m engine simulate preset:dfx-345m --qps 1.2 --output-sizes lognormal:40:0.8:128
-  python -m engine simulate preset:node-dlrm --qps 4000 --arrangement stages --max-batch 2 --timeout 0.0005
-  python -m engine simulate preset:brainwave-gru --qps 3000 --arrangement pool --services 4
-  python -m engine simulate preset:tonic-fc --qps 9000 --arrangement packets --share 0.1 --places 64
-  python -m engine simulate preset:wide-deep-int8 --qps 1500 --arrivals bursty:4:0.1:0.5
-  python -m engine simulate --system h100-sxm --workload llama3.1-8b --clients 64 --inputs 1024 --outputs 1024 --json
-  python -m engine simulate --passes passes.yaml --inputs 1024 --outputs 128 --clients 32 --kv-blocks 16384 --block 64
-  python -m engine simulate preset:node-xlmr --qps 20 --arrivals trace:requests.csv   # time_s[,size][,output]
-"""
-CAPACITY = """\
-The highest load inside the SLA with what limits it, then the nodes, racks, power and money for a demand with headroom
-and a failure domain down. Perf/W is at the actual load, idle power included; what is assumed is said.
-
-examples:
-  python -m engine capacity preset:wide-deep-int8 --demand 5000 --sla p99=50ms --json
-  python -m engine capacity preset:dfx-1.5b --demand 20,60,100,40 --sla p95=5s --against preset:v100-1.5b
-  python -m engine capacity preset:v100-1.5b --demand 5 --sla ttft:p99=2s --max-batch 8
-  python -m engine capacity --system h100-sxm --workload llama3.1-8b --demand 9 --sla ttft:p99=1s,tpot:p50=30ms
-"""
-
-
-def add_simulate(p: argparse.ArgumentParser) -> None:
-    """Arguments of a scenario under a load."""
-    add_scenario(p)
-    _add_load(p)
-    add_serving(p)
-    p.add_argument("--qps", type=float, help="requests per second")
-    p.add_argument("--most", type=int, help="go on to at most so many requests until intervals are within 5%%")
-
-
-def add_capacity(p: argparse.ArgumentParser) -> None:
-    """Arguments of a demand and what is promised to it."""
-    add_scenario(p)
-    _add_load(p)
-    p.add_argument("--demand", required=True, help="peak requests per second, or a day as equal steps: 100,400,250")
-    p.add_argument(
-        "--sla",
-        required=True,
-        help="p99=20ms, mean=3us, ttft:p95=300ms; of a language model several together: ttft:p99=1s,tpot:p50=30ms",
-    )
-    p.add_argument("--policy", help="several limits together: the engine is vllm, sglang or trtllm (default vllm)")
-    p.add_argument(
-        "--headroom", type=float, default=0.2, help="load on top of the peak to plan for (default 0.2: a fifth more)"
-    )
-    p.add_argument("--survives", default="node", help="none, card, node, domain or rack (default node)")
-    p.add_argument("--vary", action="append", default=[], metavar="PATH=V,V", help=_VARY)
-    p.add_argument("--node-usd", type=float, help="price of a node where none is published")
-    p.add_argument("--idle-w", type=float, help="power of an idle node where none is published")
-    p.add_argument("--rack-slots", type=int, default=20, help="nodes a rack takes (default 20)")
-    p.add_argument("--rack-w", type=float, default=15_000.0, help="power a rack takes (default 15000)")
-    p.add_argument(
-        "--against",
-        action="append",
-        default=[],
-        metavar="SCENARIO",
-        help="another system at the same SLA and inferences per second; may be repeated",
-    )
-
-
-def _add_load(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("load")
-    group.add_argument("--arrivals", default="poisson", help=_ARRIVALS)
-    group.add_argument("--sizes", help=f"sizes of requests: {_LAWS}; default: the scenario's, or the trace's")
-    group.add_argument("--sizes-are", default="inputs", help="what a size is: inputs, items or lookups")
-    group.add_argument("--output-sizes", help="tokens wanted, as --sizes")
-    group = parser.add_argument_group("serving")
-    group.add_argument(
-        "--arrangement", default="whole", help="whole, stages (each with a queue), pool (behind the network) or packets"
-    )
-    group.add_argument(
-        "--max-batch",
-        type=int,
-        help="requests in a launch; of a decoder in its batch, the scenario's where left out",
-    )
-    group.add_argument("--request", default="batch", help="what a request is: batch (the scenario's) or item (of one)")
-    group.add_argument(
-        "--timeout", dest="timeout_s", type=float, default=0.0, help="longest a request waits for its batch [s]"
-    )
-    group.add_argument("--buckets", type=int, default=1, help="queues by size; a batch is of one")
-    group.add_argument("--places", type=int, help="waiting places; who finds them taken is turned away")
-    group.add_argument("--services", type=int, default=1, help="copies in a pool")
-    group.add_argument("--share", type=float, default=0.1, help="share of packets that is looked at")
-    group = parser.add_argument_group("simulation")
-    group.add_argument("--requests", type=int, help=f"requests simulated (default {_REQUESTS:,})")
-    group.add_argument("--seed", type=int, default=0)
 
 
 def _loaded(args: argparse.Namespace, qps: float) -> tuple[Serving, Arrivals]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.cli.ask import ANALYSES
+from engine.cli.command import TABLE
 from engine.cli.main import main
 from engine.cli.output import lines_of
 
@@ -25,7 +25,7 @@ ASKED = {
 
 
 def test_every_analysis_is_asked_here() -> None:
-    assert ASKED.keys() == ANALYSES.keys()
+    assert ASKED.keys() == TABLE["analyses"].keys()
 
 
 @pytest.mark.parametrize("name", ASKED)
