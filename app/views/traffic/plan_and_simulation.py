@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pandas as pd
 import streamlit as st
@@ -18,21 +18,11 @@ from app.views.traffic.simulation import SimulationJob
 J = TypeVar("J", bound=SimulationJob)
 
 
-def plan_table(frame: pd.DataFrame) -> None:
-    """Plans with one number of decimals a column, the largest value of which has three digits."""
-    number, pinned = st.column_config.NumberColumn, "Failures tolerated"
-    columns: dict[str, Any] = {
-        n: number(format=f"%.{tables.decimals(frame[n].max())}f") for n in frame if frame[n].dtype.kind == "f"
-    }
-    columns[pinned] = st.column_config.TextColumn(pinned=True, width=parts.wide_enough([pinned, *frame[pinned]]))
-    parts.table(frame, texts.NODES_ALT, columns)
-
-
 def capacity_card(frame: pd.DataFrame | None, answer: str, notes: list[str], peak: str, caption: str) -> None:
     """Nodes, racks, power and money for the demand."""
     with parts.card(texts.NODES.format(peak=peak), answer):
         if frame is not None:
-            plan_table(frame.dropna(axis=1, how="all"))
+            parts.table(frame.dropna(axis=1, how="all"), texts.NODES_ALT)
         for note in notes:
             st.caption(fmt.plain(note))
         st.caption(caption)
@@ -43,9 +33,8 @@ def progress(job: SimulationJob) -> None:
     """How far a simulation is, with Cancel beside it."""
     if not job.running:
         st.rerun()
-    done, total = job.done_of_all
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(min(1.0, done / total), text=job.said())
+        st.progress(job.share, text=job.said())
         st.button("Cancel", on_click=job.cancel, key="t.cancel")
 
 

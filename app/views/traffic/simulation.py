@@ -17,11 +17,14 @@ from engine.traffic.service import TrafficError
 
 _POINTS = 20
 _SCAN, _STEPS = 12, 8  # loads `max_qps` scans, and about how many it tries after
-_REPLICATIONS = 16
+_REPLICATIONS = 16  # pieces of work of each of those, and of the load in full
 
 
 class _Counted(Executor):
-    """The server's background threads, with each piece of a job's work counted, and none begun after a cancel."""
+    """The server's background threads, each piece of a job's work noted as done, and none begun after a cancel.
+
+    How many loads the search tries is expected, not known.
+    """
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -33,6 +36,9 @@ class _Counted(Executor):
                 raise CancelledError
             result = fn(*args, **kwargs)
             self.done += 1
+            whole = min(self.done, _POINTS + _SCAN)
+            total = _POINTS + _SCAN + _STEPS + 1
+            self.job.note(min(total, whole + (self.done - whole) / _REPLICATIONS), total)
             return result
 
         return priority.background().submit(work)
@@ -44,7 +50,7 @@ class SimulationJob(Job, ABC):
     qps = 0.0
 
     def __init__(self, asked: Hashable, requests: int) -> None:
-        super().__init__(jobs.SIMULATIONS, lambda _: self._simulate(), lambda _: self._progress())
+        super().__init__(jobs.SIMULATIONS, lambda _: self._simulate(), self._progress)
         self.asked, self.requests = asked, requests
         self.curve: list[Any] = []
 
@@ -58,21 +64,10 @@ class SimulationJob(Job, ABC):
         except TrafficError as error:
             return str(error)
 
-    @property
-    def done_of_all(self) -> tuple[float, float]:
-        """Requests that are simulated, and all of them. [-]"""
-        done, total = self._loads()
-        return done * self.requests, total * self.requests
-
-    def _progress(self) -> str:
-        """`12.0 of 50.0 k requests · 1.20 M requests/s · 0.1 s left`."""
-        (done, total), spent = self.done_of_all, self.seconds
-        text = f"{fmt.of(done, total, 'requests')} · {fmt.si(done / spent if spent > 0 else 0.0, 'requests/s')}"
-        return text + (f" · {fmt.seconds((total - done) * spent / done)} left" if done > 0 else "")
-
-    @abstractmethod
-    def _loads(self) -> tuple[float, int]:
-        """Loads that are done, and all of them."""
+    def _progress(self, share: float) -> str:
+        """`24% · 1.20 s left`."""
+        left = f" · {fmt.seconds((1 - share) * self.seconds / share)} left" if share > 0 else ""
+        return f"{fmt.percent(share)}{left}"
 
     @abstractmethod
     def _simulate(self) -> None:
@@ -86,20 +81,17 @@ class ServingSimulation(SimulationJob):
         super().__init__(load, requests)
         self.load, self.curve = load, list[OperatingPoint]()
         self.point: OperatingPoint | None = None
-        self._total = 0
-
-    def _loads(self) -> tuple[float, int]:
-        return len(self.curve) + (self.point is not None), max(1, self._total)
 
     def _simulate(self) -> None:
-        subject = self.load.engine
-        loads = list(subject.along(self.load.offered))
-        self._total = len(loads) + 1
-        for load in loads:
+        subject, offered = self.load.engine, self.load.offered
+        loads = list(subject.along(offered))
+        for at, load in enumerate(loads, 1):
             if self.over():
                 raise CancelledError
             self.curve.append(subject.at(load, self.requests))
-        self.point = subject.at(self.load.offered, self.requests)
+            self.note(at, len(loads) + 1)
+        self.point = subject.at(offered, self.requests)
+        self.note(1, 1)
 
 
 class Simulation(SimulationJob):
@@ -110,31 +102,20 @@ class Simulation(SimulationJob):
         self.load, self.sla, self.qps = load, sla, qps
         self.headline: Headline | None = None
         self.spot: LoadReport | None = None
-        self._scan, self._search, self._last = (_Counted(self) for _ in range(3))
-
-    def _loads(self) -> tuple[float, int]:
-        """The search's share is expected, not known."""
-        whole = self._scan.done + min(self._search.done, _SCAN)
-        parts = max(0, self._search.done - _SCAN) + self._last.done
-        total = _POINTS + _SCAN + _STEPS + 1
-        return min(total, whole + parts / _REPLICATIONS), total
 
     def _simulate(self) -> None:
         system, sizes, outputs = self.load.system()
         arrivals = self.load.at(self.qps)
         top = capacity(system, sizes, outputs)
-        common: dict[str, Any] = {"sizes": sizes, "outputs": outputs}
+        common: dict[str, Any] = {"sizes": sizes, "outputs": outputs, "requests": self.requests}
+        common["executor"] = _Counted(self)
 
-        def kept(report: LoadReport) -> bool:
+        def noted(report: LoadReport) -> bool:
             self.curve.append(report)
             return self.cancelled
 
-        latency_curve(
-            system, arrivals, points=_POINTS, requests=self.requests, executor=self._scan, until=kept, **common
-        )
+        latency_curve(system, arrivals, points=_POINTS, until=noted, **common)
         if self.cancelled:
             raise CancelledError
-        self.headline = max_qps(system, self.sla, arrivals, requests=self.requests, executor=self._search, **common)
-        self.spot = simulate(
-            system, arrivals, requests=self.requests, ceiling=top, executor=self._last, keep_samples=True, **common
-        )
+        self.headline = max_qps(system, self.sla, arrivals, **common)
+        self.spot = simulate(system, arrivals, ceiling=top, keep_samples=True, **common)

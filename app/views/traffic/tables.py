@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -236,11 +235,6 @@ def plans(
         plan_said(plans[0], node.cards),
         list(notes),
     )
-
-
-def decimals(largest: float) -> int:
-    """Digits after the point that give a column's largest value three digits in all."""
-    return max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
 
 
 def _settings(load: Load, sla: Sla) -> dict[str, Any]:
