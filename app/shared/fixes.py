@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from app.shared import formats as fmt
 from app.shared.widgets import pickers
 from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError, encode
-from engine.scenario.fields import field
 from engine.scenario.formats import BITS
 from engine.sweep import Axis, Limit, Space, inverse
 
@@ -76,29 +75,12 @@ def _smallest(s: Scenario, knob: Axis) -> Fix | None:
         return None  # no value of this knob runs
     if not answer.met or not answer.changes:
         return None
-    _, to = answer.changes[knob.path]
-    change = dict(to) if isinstance(to, Mapping) else {knob.path: to}
-    return Fix(_words(s, change), answer.scenario, _BINDS.get(answer.binding.split(" ")[0], ""))
+    return _fix(s, answer.scenario, _BINDS.get(answer.binding.split(" ")[0], ""))
 
 
-def _words(s: Scenario, change: dict) -> str:
-    if change.keys() == {"overrides"}:
-        return "Catalog values instead of yours"
-    if change.keys() == {"tile"}:
-        return f"Best {field('tile').label.lower()} instead of yours"
-    words = []
-    for name, value in change.items():
-        to, was = (glossary.value_label(field(name).shown(v)) for v in (value, getattr(s, name)))
-        if name == "devices":
-            words.append(f"{to} device{'s' if value > 1 else ''} instead of {was}")
-        elif name == "scheme":
-            words[-1:] = [f"{change['devices']} devices, {to.lower()}"]
-        elif name == "precision":
-            words.append(f"{to} instead of {was}")
-        else:
-            label = getattr(cached.options(encode(s)), field(name).called) if field(name).called else field(name).label
-            words.append(f"{label} {to} instead of {was}")
-    return ", ".join(words)
+def _fix(s: Scenario, changed: Scenario, stops: str = "") -> Fix:
+    words = "; ".join(glossary.changed(s, changed, None))
+    return Fix(f"{words[:1].upper()}{words[1:]}", changed, stops)
 
 
 def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
@@ -111,9 +93,8 @@ def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
         if len(result) == most:
             return result
     for change in ({"overrides": {}}, {"tile": ()}):  # back to what the catalog and the family choose
-        (name,) = change
-        if getattr(scenario, name) and _works(changed := scenario.with_(**change)):
-            result.append(Fix(_words(scenario, change), changed))
+        if (changed := scenario.with_(**change)) != scenario and _works(changed):
+            result.append(_fix(scenario, changed))
     return result[:most]
 
 

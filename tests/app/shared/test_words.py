@@ -165,7 +165,7 @@ def test_a_narrower_cache_is_among_the_fixes_of_one_that_is_too_large():
         for s in (wide, wide.with_(kv_format="fp8"))
     )
     room = wide.with_(overrides={"devices.0.memory.hbm.capacity": f"{(need + narrow) / 2e9:.3f} GB"})
-    assert "KV-cache format FP8 instead of as activations" in [fix.label for fix in fixes.fixes(room, 9)]
+    assert "KV-cache format FP8, not as activations" in [fix.label for fix in fixes.fixes(room, 9)]
 
 
 def test_neighbours_of_a_pair_that_cannot_run_can():
