@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
@@ -12,7 +13,7 @@ import streamlit as st
 from engine.cost.report import Report
 from engine.evaluate import evaluate
 from engine.resolve.choices import Choices, choices
-from engine.scenario import Scenario, decode, encode
+from engine.scenario import Scenario, ScenarioError, decode, encode
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,6 +29,20 @@ def report(token: str) -> Report:
 def options(token: str) -> Choices:
     """What may be picked beside a scenario."""
     return choices(decode(token))
+
+
+def fastest_tile(scenario: Scenario, fixed: Mapping[int, int]) -> tuple[int, ...]:
+    """The tile of least latency with the numbers at some places `fixed`: an estimate, every other value tried."""
+
+    def latency(tile: tuple[int, ...]) -> float:
+        try:
+            trial = report(encode(scenario.with_(tile=tile)))
+        except ScenarioError:
+            return float("inf")
+        return trial.latency_s if trial.fits else float("inf")
+
+    knobs = options(encode(scenario)).knobs
+    return min(product(*([fixed[at]] if at in fixed else k.values for at, k in enumerate(knobs))), key=latency)
 
 
 @st.cache_resource(max_entries=512, show_spinner=False)

@@ -110,12 +110,6 @@ def cells(values: Iterable[float | None]) -> str:
     return _decimals(max(2 - powers[-1], 1 - least if least < 0 else 0), powers, whole) if powers else "localized"
 
 
-def column(values: Iterable[float]) -> str:
-    """Format of a column whose small values matter less: three digits of its median."""
-    powers, whole = _powers(values)
-    return _decimals(2 - powers[len(powers) // 2], powers, whole) if powers else "localized"
-
-
 def _powers(values: Iterable[float | None]) -> tuple[list[int], bool]:
     """Powers of ten of what is known and not zero, ascending; whether "localized" prints them well (289.782 it does
     not round).

@@ -17,7 +17,7 @@ from app.shared import formats as fmt
 from app.shared.widgets import pickers
 from app.shared.widgets.controlled import controlled
 from engine.resolve.choices import Choices
-from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario import Scenario, encode
 from engine.scenario.fields import FIELDS, Field, field
 from engine.scenario.scenario import Costs
 
@@ -82,13 +82,8 @@ def _shape(scenario: Scenario, offered: Choices) -> None:
 
 
 def _number(of: Field, label: str, value: int) -> None:
-    st.number_input(
-        _label(of, label),
-        min_value=1,
-        max_value=1_048_576,
-        step=1,
-        **controlled(f"w.{of.path}", value, _commit(of)),
-    )
+    args = controlled(f"w.{of.path}", value, _commit(of))
+    st.number_input(_label(of, label), min_value=1, max_value=1_048_576, step=1, **args)
 
 
 def _param(p: Any, scenario: Scenario) -> None:
@@ -101,14 +96,9 @@ def _param(p: Any, scenario: Scenario) -> None:
             rest = {k: v for k, v in link.current().params.items() if k != p.name}
             link.commit(params=rest if number == cast(p.default) else rest | {p.name: number})
 
-    low, high = (min(p.low, value), max(p.high, value))
-    st.number_input(
-        _label(field("params"), p.label),
-        min_value=cast(low),
-        max_value=cast(high),
-        step=cast(1) if whole else None,
-        **controlled(f"w.params.{p.name}", value, commit),
-    )
+    low, high = cast(min(p.low, value)), cast(max(p.high, value))
+    args = controlled(f"w.params.{p.name}", value, commit)
+    st.number_input(_label(field("params"), p.label), low, high, step=cast(1) if whole else None, **args)
 
 
 def _slider(of: Field, values: tuple[int, ...], now: int) -> None:
@@ -182,23 +172,7 @@ def _tiled(at: int, value: int | str) -> None:
     if scenario.tile:
         link.commit(tile=tuple(value if i == at else v for i, v in enumerate(scenario.tile)))
         return
-    link.commit(tile=_best_tile(scenario, at, value))
-
-
-def _best_tile(scenario: Scenario, at: int, value: int) -> tuple[int, ...]:
-    """The fastest tile that has one value fixed."""
-    tiles: list[tuple[int, ...]] = [()]
-    for i, knob in enumerate(cached.options(encode(scenario)).knobs):
-        tiles = [(*tile, v) for tile in tiles for v in ((value,) if i == at else knob.values)]
-
-    def latency(tile: tuple[int, ...]) -> float:
-        try:
-            report = cached.report(encode(scenario.with_(tile=tile)))
-        except ScenarioError:
-            return float("inf")
-        return report.latency_s if report.fits else float("inf")
-
-    return min(tiles, key=latency)
+    link.commit(tile=cached.fastest_tile(scenario, {at: value}))
 
 
 def _switches(scenario: Scenario, offered: Choices) -> None:

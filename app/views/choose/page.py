@@ -30,11 +30,8 @@ def ranking(answer: Answer, able: list[Row]) -> None:
     )
     with parts.card(texts.SYSTEMS_MEET, title, stretch=False):
         frame = tables.meeting(answer, able)
-        number = st.column_config.NumberColumn
-        columns = {name: number(format=fmt.column(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
         text = st.column_config.TextColumn
-        columns["System"] = text(pinned=not parts.mobile())
-        columns["vs winner"] = text(help=texts.RATIO_HELP)
+        columns = {"System": text(pinned=not parts.mobile()), "vs winner": text(help=texts.RATIO_HELP)}
         columns["Range ($)"] = text(help=texts.BAND_HELP)
 
         def selected() -> None:

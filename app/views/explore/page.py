@@ -125,10 +125,7 @@ def operators(report: Report) -> None:
     frame = report_tables.operators(report)
     with parts.card("Operators", texts.OPERATORS_ANSWER.format(count=len(frame))):
         number = st.column_config.NumberColumn
-        columns: dict[str, Any] = {
-            name: number(format=fmt.column(frame[name])) for name in frame if frame[name].dtype.kind == "f"
-        }
-        columns["Count"] = number(format="localized", help="Executions per request")
+        columns: dict[str, Any] = {"Count": number(format="localized", help="Executions per request")}
         wide = "medium" if parts.mobile() else min(_NAME_MOST, parts.wide_enough(frame["Operator"]))
         columns["Operator"] = st.column_config.TextColumn(pinned=True, width=wide)
         columns["Share of time"] = st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100)

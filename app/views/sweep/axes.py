@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from app.shared import cached, glossary, specs
 from app.shared import formats as fmt
 from app.shared.specs import SpecNumber
@@ -250,15 +252,8 @@ def values_of(values: Values) -> tuple[Any, ...]:
     if not isinstance(values, AxisRange):
         return values
     low, high = parse(_number(values.low))[0], parse(_number(values.high))[0]
-    if values.steps == 1:
-        return (low,)
-    if values.log and low > 0 and high > 0:
-        ratio = math.log(high / low)
-        return tuple(
-            high if i == values.steps - 1 else low * math.exp(ratio * i / (values.steps - 1))
-            for i in range(values.steps)
-        )
-    return tuple(low + (high - low) * i / (values.steps - 1) for i in range(values.steps))
+    spread = np.geomspace if values.log and low > 0 and high > 0 else np.linspace
+    return tuple(spread(low, high, values.steps).tolist())
 
 
 def _number(text: str) -> str | float:

@@ -22,7 +22,6 @@ from app.views.sweep.columns import DesignColumns
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
-from engine.resolve.choices import choices
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.sweep import FIGURES, Axis, Limit, Objective, SweepCancelled, SweepResult, search, sweep
 from engine.sweep import Space as Designs
@@ -47,13 +46,10 @@ class SweptDesign:
 
 def _with_tile(scenario: Scenario, turned: set[int]) -> Scenario:
     """A scenario whose tile is set wherever a space does not: to the fastest of its knobs' values, if it is free."""
-    knobs = choices(scenario).knobs
-    if scenario.tile or not turned or len(turned) == len(knobs):
-        return scenario if scenario.tile or not turned else scenario.with_(tile=tuple(k.values[0] for k in knobs))
-    tiles: list[tuple[int, ...]] = [()]
-    for at, knob in enumerate(knobs):
-        tiles = [(*t, v) for t in tiles for v in (knob.values[:1] if at in turned else knob.values)]
-    return min((scenario.with_(tile=t) for t in tiles), key=lambda s: cached.report(encode(s)).latency_s)
+    if scenario.tile or not turned:
+        return scenario
+    knobs = cached.options(encode(scenario)).knobs
+    return scenario.with_(tile=cached.fastest_tile(scenario, {at: knobs[at].values[0] for at in turned}))
 
 
 def _axis(scenario: Scenario, group: Sequence[str], values: Mapping[str, tuple[Any, ...]]) -> Axis:
@@ -124,21 +120,16 @@ class Outcome:
         )
 
     @cached_property
-    def drawn(self) -> tuple[SweptDesign, ...]:
-        """The front, thinned evenly where it is too long to draw."""
-        step = max(1, math.ceil(len(self.front) / _FRONT_DRAWN))
-        return self.front[::step]
-
-    @cached_property
     def drawn_numbers(self) -> np.ndarray:
-        """Numbers of the front's drawn designs, (n,)."""
-        return np.array([d.number for d in self.drawn], dtype=np.int64)
+        """Numbers of the front's designs, (n,), thinned evenly where it is too long to draw."""
+        step = max(1, math.ceil(len(self.front) / _FRONT_DRAWN))
+        return np.array([d.number for d in self.front[::step]], dtype=np.int64)
 
     @cached_property
     def drawn_figures(self) -> np.ndarray:
         """All figures of those, (figures, n). [SI]"""
         price = Figures(self.space)
-        return np.array([price.of(d.number)[0] for d in self.drawn]).T.reshape(len(FIGURES), -1)
+        return np.array([price.of(number)[0] for number in self.drawn_numbers.tolist()]).T.reshape(len(FIGURES), -1)
 
     @cached_property
     def _cloud(self) -> np.ndarray:
