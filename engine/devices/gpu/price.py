@@ -405,19 +405,15 @@ def _stream(table, j, q, launches, rec, block, point, gain):
         if rec[FUSE] > 0.0:  # alike tables are one call's
             many = table[j, R.TABLES]
     first = load(block, (at + stream.START) * STRIDE + point)
-    seconds, chip = stream.seconds_of(
-        (moved + wasted) * many,
-        rec[slots.L2],
-        rec[slots.L2_SHARE],
-        load(block, slots.BANDWIDTH * STRIDE + point),
-        load(block, slots.UNITS * STRIDE + point),
-        first,
-        load(block, (at + stream.SHARE) * STRIDE + point),
-        load(block, (at + stream.RATE) * STRIDE + point),
-    )
+    bandwidth, units = load(block, slots.BANDWIDTH * STRIDE + point), load(block, slots.UNITS * STRIDE + point)
+    share, rate = load(block, (at + stream.SHARE) * STRIDE + point), load(block, (at + stream.RATE) * STRIDE + point)
+    every = (moved + wasted) * many
+    dram, chip = stream.terms_of(every, rec[slots.L2], rec[slots.L2_SHARE], bandwidth, units, share, rate)
+    seconds = larger(larger(dram, chip) + first, stream.bound_of(every, rec[slots.L2], bandwidth))
     bus = load(block, FIELDS * STRIDE + point)
     busy = larger(seconds - first, (moved * (1.0 - near) + wasted) * many / bus)
-    which = chosen(chip, spread(float(slots.AT_CHIP)), float(slots.AT_MEMORY))
+    on_chip = above(larger(dram, chip), first) & above(chip, dram)
+    which = chosen(on_chip, spread(float(slots.AT_CHIP)), float(slots.AT_MEMORY))
     lanes = q[FLOPS] * many * load(block, LANES_S * STRIDE + point)
     which = chosen(above(lanes, busy), float(slots.AT_COMPUTE), which)
     _passes(gain, runs * (moved * (1.0 - near) + wasted), runs * moved * near)

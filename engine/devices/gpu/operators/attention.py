@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.devices.common.counts import in_chunks
 from engine.devices.gpu.operators import slots as S
-from engine.devices.gpu.operators.terms import SLACK, hit_share, overlapped
+from engine.devices.gpu.operators.terms import SLACK, answer, hit_share, overlapped
 from engine.kernels.ir.doubles import (
     ALL,
     above,
@@ -50,15 +50,6 @@ PROMPT = (*FORMAT[:3], "reached", "passes", "tile")
 FLOP_S, BYTES, START, FILLING, FLOW, OWN_START, OWN_FILLING, OWN_FLOW, MOST_GROUP, LEAST_GROUP = range(10)
 APART, MOST_PARTS, OWN_PARTS, RESIDENT, OWN_RESIDENT, QUERIES, COPIED, WHOLE = range(10, len(FORMAT))
 REACHED, PASSES, TILE = range(3, len(PROMPT))
-
-
-@kernel
-def _answer(figures, out):
-    """Fills ``out`` with what one design comes to."""
-    seconds, start, which, compute, memory = figures
-    out[S.BOUND] = max(compute, memory)
-    out[S.BOUND_BY] = S.COMPUTE if compute >= memory else S.MEMORY
-    out[S.SECONDS], out[S.START_S], out[S.REGIME] = seconds, start, which
 
 
 @kernel
@@ -117,12 +108,6 @@ def decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, mach
     compute = batch * heads * tokens * pair_flops * form[FLOP_S]
     memory = larger(cached if cold else cached - machine[S.L2], 0.0) / machine[S.BANDWIDTH]
     return larger(best + start, larger(compute, memory)), start, which, compute, memory
-
-
-@kernel
-def decode_seconds(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, machine, form, out):
-    """`decoded` of one design; fills ``out``."""
-    _answer(decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, machine, form), out)
 
 
 @kernel
@@ -190,34 +175,20 @@ def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causa
 
 
 @kernel
-def prefill_seconds(batch, length, heads, kv_heads, qk, v, window, causal, way, machine, form, out):
-    """Seconds of attention over fresh prompts, queries and keys ``qk`` wide, values ``v``; fills ``out``. Estimate."""
-    _answer(prompted(batch, length, length, heads, kv_heads, qk, v, window, False, causal, way, machine, form), out)
+def decode_rows(lo, hi, sizes, cold, machine, form, out):
+    """`decoded` of the rows lo..hi, whose ``sizes`` are columns in its order; ``out`` is (rows, `slots.ANSWER`)."""
+    batch, tokens, context, heads, kv_heads, row, flops = sizes
+    for i in range(lo, hi):
+        size = batch[i], tokens[i], context[i], heads[i], kv_heads[i], row[i], flops[i]
+        seconds, _, which, compute, memory = decoded(*size, cold, machine, form)
+        answer(seconds, which, compute, memory, out[i])
 
 
 @kernel
-def decode_rows(lo, hi, batch, tokens, context, heads, kv_heads, row, pair_flops, cold, machine, form, out):
-    """`decode_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
+def prefill_rows(lo, hi, sizes, causal, way, machine, form, out):
+    """`prompted` of the rows lo..hi over fresh prompts: batch, length, heads, KV heads, two widths and windows."""
+    batch, length, heads, kv_heads, qk, v, window = sizes
     for i in range(lo, hi):
-        decode_seconds(
-            batch[i],
-            tokens[i],
-            context[i],
-            heads[i],
-            kv_heads[i],
-            row[i],
-            pair_flops[i],
-            cold,
-            machine,
-            form,
-            out[i],
-        )
-
-
-@kernel
-def prefill_rows(lo, hi, batch, length, heads, kv_heads, qk, v, window, causal, way, machine, form, out):
-    """`prefill_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
-    for i in range(lo, hi):
-        prefill_seconds(
-            batch[i], length[i], heads[i], kv_heads[i], qk[i], v[i], window[i], causal, way, machine, form, out[i]
-        )
+        size = batch[i], length[i], length[i], heads[i], kv_heads[i], qk[i], v[i], window[i]
+        seconds, _, which, compute, memory = prompted(*size, False, causal, way, machine, form)
+        answer(seconds, which, compute, memory, out[i])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.devices.gpu.operators import slots as S
-from engine.devices.gpu.operators.terms import SLACK, hit_share
+from engine.devices.gpu.operators.terms import SLACK, answer, hit_share
 from engine.kernels.ir.doubles import (
     ALL,
     LANES,
@@ -347,10 +347,8 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, ways, guess, be
         roof = max(layers * weights + inputs + outputs - machine[S.L2], 0.0) / layers
     roof /= machine[S.BANDWIDTH]
     arithmetic = 2.0 * m * n * k * form[FLOP_S]
-    out[S.BOUND] = max(arithmetic, roof)
-    out[S.BOUND_BY] = S.COMPUTE if arithmetic >= roof else S.MEMORY
-    out[S.SECONDS] = max(total, out[S.BOUND])
-    out[S.REGIME] = best[LARGEST * LANES] if busy > rest + machine[S.START] + quantise else 0
+    which = best[LARGEST * LANES] if busy > rest + machine[S.START] + quantise else 0.0
+    answer(total, which, arithmetic, roof, out)
     return way
 
 

@@ -191,7 +191,7 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
         wide = 2.0 * numbers["head_dim"] if row == 0.0 else np.full_like(heads, row)
         flops = 2.0 * wide if row == 0.0 else np.full_like(heads, pair_flops)
         columns = batch, tokens, context, heads, kv_heads, wide, flops
-        return _answers(attention.decode_rows, len(batch), *columns, cold, _machine(part, trial), form)
+        return _answers(attention.decode_rows, len(batch), columns, cold, _machine(part, trial), form)
 
     return model
 
@@ -229,8 +229,8 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
             if rows.any():
                 three = constants if runs_in == format else _constants_of(kind, part, runs_in, runtime, None)
                 form = np.array([1.0 / _peak(part, runs_in), facts()["formats"][runs_in]["in"], *three, tile])
-                columns = [c[rows] for c in (batch, length, heads, kv_heads, qk, v, window)]
-                out[rows] = _answers(attention.prefill_rows, rows.sum(), *columns, causal, way, rig, form)
+                columns = tuple(c[rows] for c in (batch, length, heads, kv_heads, qk, v, window))
+                out[rows] = _answers(attention.prefill_rows, rows.sum(), columns, causal, way, rig, form)
         return out
 
     return model
@@ -250,8 +250,9 @@ def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[
         raise NoModel(
             f"distribution {law[:40]!r} is unknown: balanced and power_law_A with A above 1, at most 4, are known"
         )
-    columns = [numbers[name] for name in ("tokens", "hidden", "inter", "topk", "experts", "moe_tp", "moe_ep", "gated")]
-    return _answers(moe.block_rows, len(columns[0]), *columns, exponent, cold, _machine(part, trial), form)
+    names = ("tokens", "hidden", "inter", "topk", "experts", "moe_tp", "moe_ep", "gated")
+    columns = tuple(numbers[name] for name in names)
+    return _answers(moe.block_rows, len(columns[0]), columns, exponent, cold, _machine(part, trial), form)
 
 
 def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:

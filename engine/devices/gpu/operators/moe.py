@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.gemm import TILES
-from engine.devices.gpu.operators.terms import hit_share, overlapped, regime
+from engine.devices.gpu.operators.terms import answer, hit_share, overlapped, regime
 from engine.kernels.jit import kernel
 
 CLASSES = 8  # of experts by load
@@ -151,57 +151,32 @@ def block_seconds(tokens, hidden, inter, topk, experts, tensor, ranks, gated, ex
     passing = rows * ((1.0 - near) / stream + near / (machine[S.UNITS] * machine[S.FEED]))
     compute = 2.0 * total * matrices * hidden * width * form[FLOP_S]
     memory = max(weights - (machine[S.L2] if warm else 0.0), 0.0) / machine[S.BANDWIDTH]
-    out[S.BOUND] = max(compute, memory)
-    out[S.BOUND_BY] = S.COMPUTE if compute >= memory else S.MEMORY
     start = form[START] + sort_seconds(tokens, form)
-    out[S.SECONDS] = max(first + second + passing + start, out[S.BOUND])
-    if start > first + second:
-        out[S.REGIME] = S.AT_START
+    which = S.AT_START if start > first + second else out[S.REGIME]
+    answer(first + second + passing + start, which, compute, memory, out)
 
 
 @kernel
-def block_rows(lo, hi, tokens, hidden, inter, topk, experts, tensor, ranks, gated, exponent, cold, machine, form, out):
-    """`block_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
+def block_rows(lo, hi, sizes, exponent, cold, machine, form, out):
+    """`block_seconds` of the rows lo..hi, ``sizes`` columns in its order; ``out`` is (rows, `slots.ANSWER`)."""
+    tokens, hidden, inter, topk, experts, tensor, ranks, gated = sizes
     for i in range(lo, hi):
-        block_seconds(
-            tokens[i],
-            hidden[i],
-            inter[i],
-            topk[i],
-            experts[i],
-            tensor[i],
-            ranks[i],
-            gated[i],
-            exponent,
-            cold,
-            machine,
-            form,
-            out[i],
-        )
-
-
-@kernel
-def batched_seconds(tokens, heads, n, k, cold, machine, form, out):
-    """Seconds of one product ``(tokens, k) x (k, n)`` for each head; fills ``out``. Estimate."""
-    counts, loads = np.zeros(CLASSES), np.zeros(CLASSES)
-    counts[0], loads[0] = heads, tokens
-    weights, rows = heads * n * k * form[WEIGHT_BYTES], heads * tokens * (k * form[IN_BYTES] + n * 2.0)
-    hit = 0.0 if cold else hit_share(weights + rows, machine[S.L2_SHARE] * machine[S.L2])
-    product = grouped_seconds(counts, loads, n, k, hit, machine, form, out)
-    passing = rows * form[PASSES] / (machine[S.BANDWIDTH] * machine[S.DRAM_SHARE])
-    compute = 2.0 * heads * tokens * n * k * form[FLOP_S]
-    memory = max(weights + rows - machine[S.L2], 0.0) / machine[S.BANDWIDTH]
-    if cold:
-        memory = max(memory, weights / machine[S.BANDWIDTH])
-    out[S.BOUND] = max(compute, memory)
-    out[S.BOUND_BY] = S.COMPUTE if compute >= memory else S.MEMORY
-    out[S.SECONDS] = max(product + passing + form[START], out[S.BOUND])
-    if form[START] > product + passing:
-        out[S.REGIME] = S.AT_START
+        size = tokens[i], hidden[i], inter[i], topk[i], experts[i], tensor[i], ranks[i], gated[i]
+        block_seconds(*size, exponent, cold, machine, form, out[i])
 
 
 @kernel
 def batched_rows(lo, hi, tokens, heads, n, k, cold, machine, form, out):
-    """`batched_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
+    """Answers to the rows lo..hi, one product ``(tokens, k) x (k, n)`` for each head; as `block_rows`. Estimate."""
+    counts, loads = np.zeros(CLASSES), np.zeros(CLASSES)
     for i in range(lo, hi):
-        batched_seconds(tokens[i], heads[i], n, k, cold, machine, form, out[i])
+        counts[0], loads[0] = heads[i], tokens[i]
+        weights = heads[i] * n * k * form[WEIGHT_BYTES]
+        rows = heads[i] * tokens[i] * (k * form[IN_BYTES] + n * 2.0)
+        hit = 0.0 if cold else hit_share(weights + rows, machine[S.L2_SHARE] * machine[S.L2])
+        product = grouped_seconds(counts, loads, n, k, hit, machine, form, out[i])
+        passing = rows * form[PASSES] / (machine[S.BANDWIDTH] * machine[S.DRAM_SHARE])
+        compute = 2.0 * heads[i] * tokens[i] * n * k * form[FLOP_S]
+        memory = max(weights + rows - machine[S.L2], weights if cold else 0.0) / machine[S.BANDWIDTH]
+        which = S.AT_START if form[START] > product + passing else out[i, S.REGIME]
+        answer(product + passing + form[START], which, compute, memory, out[i])

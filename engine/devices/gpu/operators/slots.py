@@ -10,8 +10,8 @@ MACHINE = (
 UNITS, BANDWIDTH, L2, START, FEED, STORE, L2_SHARE, DRAM_SHARE, STEP, STREAM, SOFTMAX, BLOCK = range(12)
 
 # what an operator model answers
-SECONDS, BOUND, BOUND_BY, REGIME, START_S = range(5)  # the last: what of the seconds is its start, of an attention
-ANSWER = 5
+SECONDS, BOUND, BOUND_BY, REGIME = range(4)
+ANSWER = 4
 BOUNDS = ("compute", "memory", "link")
 """Names behind BOUND_BY: the roof of the data sheet that is highest."""
 REGIMES = ("start", "compute", "memory", "on chip", "power", "link")

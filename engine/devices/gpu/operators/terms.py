@@ -56,3 +56,12 @@ def regime(compute, chip, dram, draw, rest):
     if dram == most:
         return S.AT_MEMORY
     return S.AT_POWER if draw == most else S.AT_CHIP
+
+
+@kernel
+def answer(seconds, which, compute, memory, out):
+    """Fills ``out`` (`slots.ANSWER`) with the seconds of an operator, at least its roofs, and what sets them. [s]"""
+    out[S.BOUND] = max(compute, memory)
+    out[S.BOUND_BY] = S.COMPUTE if compute > memory else S.MEMORY
+    out[S.SECONDS] = max(seconds, out[S.BOUND])
+    out[S.REGIME] = which
