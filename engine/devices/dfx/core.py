@@ -15,7 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.common.column import Column, NotAlike, columns_as, columns_of, exceeds, larger, largest, smaller
+from engine.devices.common.column import (
+    Column,
+    NotAlike,
+    columns_as,
+    columns_of,
+    exceeds,
+    larger,
+    largest,
+    smaller,
+    together,
+)
 from engine.devices.common.contract import RESOURCES
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.program import LayerSizes
@@ -240,28 +250,20 @@ def role_cycles(part: str, record: tuple[Any, ...], layer: LayerSizes, context: 
             spread = [Column(value.values[which]) if isinstance(value, Column) else value for value in varying.flat]
             return columns_as(varying, spread)
     code, fill = _program(part, record, layer, context), record[isa.FILL]
-    varying = [(i, c, code[i, c]) for i, c in np.ndindex(code.shape) if c in _TIMING and isinstance(code[i, c], Column)]
-    varying += [(-1, 0, fill)] if isinstance(fill, Column) else []
-    if not varying:
+    varying = [at for at in np.ndindex(code.shape) if at[1] in _TIMING and isinstance(code[at], Column)]
+    if not varying and not isinstance(fill, Column):
         return _summarise(code.astype(np.float64), chaining, fill).by_role
-    shape = np.broadcast_shapes(*(value.values.shape for _, _, value in varying))
-    fixed = np.array([[0.0 if isinstance(value, Column) else float(value) for value in row] for row in code])
-    strides = [
-        [math.prod(v.shape[d + 1 :]) if v.shape[d] > 1 else 0 for d in range(len(shape))]
-        for v in (value.values for _, _, value in varying)
-    ]
-    sizes = [value.values.size for _, _, value in varying]
-    out = np.zeros((len(isa.ROLES), len(RESOURCES), math.prod(shape)))
+    columns = {id(code[at]): code[at] for at in varying}  # instructions of one kind share theirs
+    fills, *values = together(fill, *columns.values())
+    which = {number: i for i, number in enumerate(columns)}
+    out = np.zeros((len(isa.ROLES), len(RESOURCES), fills.size))
     book_many(
-        fixed,
-        np.array([i for i, _, _ in varying]),
-        np.array([c for _, c, _ in varying]),
-        np.cumsum([0, *sizes[:-1]]),
-        np.array(strides),
-        np.concatenate([value.values.ravel() for _, _, value in varying]),
-        0.0 if isinstance(fill, Column) else float(fill),
-        np.array(shape),
+        np.array([[0.0 if isinstance(value, Column) else float(value) for value in row] for row in code]),
+        *(np.array([at[side] for at in varying], dtype=np.int64) for side in (0, 1)),
+        np.array([which[id(code[at])] for at in varying], dtype=np.int64),
+        np.array([value.ravel() for value in values]).reshape(len(values), fills.size),
+        fills.ravel(),
         chaining,
         out,
     )
-    return columns_of(out, shape)
+    return columns_of(out, fills.shape)

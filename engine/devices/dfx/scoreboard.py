@@ -114,31 +114,19 @@ def book(code, chaining, fill, start, valid, push, busy, roles):
 
 
 @kernel
-def book_many(code, rows, columns, first, strides, values, fills, shape, chaining, out):
+def book_many(code, rows, columns, which, values, fills, chaining, out):
     """`book` one program for many cores: fills ``out`` (roles, resources, cores).
 
-    Cores are numbered by ``shape``, last dimension fastest. Number v of ``code`` that differs between them lies at
-    ``code[rows[v], columns[v]]`` and is found at ``values[first[v]:]`` by ``strides[v]``; a row of -1 is the fill.
+    Number v of ``code`` that differs between them lies at ``code[rows[v], columns[v]]`` and is ``values[which[v]]`` of
+    each core; ``fills`` is the fill of each.
     """
-    n, varying = code.shape[0], rows.shape[0]
+    n = code.shape[0]
     start, valid, push, busy = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(N_UNITS)
     roles = np.zeros(out.shape[:2])
-    digits = np.zeros(shape.shape[0], dtype=np.int64)
     for p in range(out.shape[2]):
-        left = p
-        for d in range(shape.shape[0] - 1, -1, -1):
-            digits[d] = left % shape[d]
-            left //= shape[d]
-        fill = fills
-        for v in range(varying):
-            at = first[v]
-            for d in range(shape.shape[0]):
-                at += strides[v, d] * digits[d]
-            if rows[v] < 0:
-                fill = values[at]
-            else:
-                code[rows[v], columns[v]] = values[at]
-        book(code, chaining, fill, start, valid, push, busy, roles)
+        for v in range(rows.shape[0]):
+            code[rows[v], columns[v]] = values[which[v], p]
+        book(code, chaining, fills[p], start, valid, push, busy, roles)
         for role in range(out.shape[0]):
             for r in range(out.shape[1]):
                 out[role, r, p] = roles[role, r]
