@@ -29,6 +29,7 @@ from engine.kernels.ir.doubles import (
     first_of,
     larger,
     load,
+    loads,
     smaller,
     spread,
     store,
@@ -61,7 +62,10 @@ LANES_S, ACT_BYTES, WIDE_BYTES, GRAPH, FUSE, ISSUE, SPLIT, CAUSAL, HELD = range(
 LOW_J, WIDE_J, LANES_J, FAR_J, NEAR_J, LEAST_HEAD, MOST_HEAD = range(L.rest + 9, L.rest + len(REST))
 FIELDS = L.rest + len(REST)
 
+_MACHINE, _EXPERT = len(slots.MACHINE), len(moe.FORMAT)
+
 assert L.decode16 - L.decode == len(attention.FORMAT)
+assert L.machine == 0
 
 _FREE = (
     *(L.machine + at for at in range(len(slots.MACHINE)) if at not in (slots.UNITS, slots.L2, slots.L2_SHARE)),
@@ -83,7 +87,7 @@ WIDTH = 11
 LOW, WIDE, LANES_RATE = map(float, range(3))  # values of RATE: which peak the work is held against
 _THIN = 8.0  # filters of a group below which a grouped convolution is no product
 _FEW = 8.0  # tokens of a sequence up to which its queries share a pass over the cache
-_LATER, _SCORES, _PASSING = range(3)  # what is kept for later, an attention, what reads and writes once
+_LATER, _SCORES, _ROUTED, _PASSING = range(4)  # kept for later, an attention, of experts, reads and writes once
 _ROW_SPAN = 64.0  # bytes of a row of a table that go to waste, beside it in its DRAM bursts
 
 
@@ -144,26 +148,6 @@ def _passes(gain, far, near):
 
 
 @kernel
-def _machine(block, point):
-    """`slots.MACHINE` of `LANES` designs."""
-    at = L.machine
-    return (
-        load(block, at * STRIDE + point),
-        load(block, (at + 1) * STRIDE + point),
-        load(block, (at + 2) * STRIDE + point),
-        load(block, (at + 3) * STRIDE + point),
-        load(block, (at + 4) * STRIDE + point),
-        load(block, (at + 5) * STRIDE + point),
-        load(block, (at + 6) * STRIDE + point),
-        load(block, (at + 7) * STRIDE + point),
-        load(block, (at + 8) * STRIDE + point),
-        load(block, (at + 9) * STRIDE + point),
-        load(block, (at + 10) * STRIDE + point),
-        load(block, (at + 11) * STRIDE + point),
-    )
-
-
-@kernel
 def _field(block, wide, at, point):
     """A field of a format of attention: in the lanes of a mask of 16 bits, in others of the scenario's."""
     own, other = at
@@ -212,7 +196,7 @@ def _latent(form, many):
 @kernel
 def _attended(table, j, batch, length, context, q, rec, block, point, gain):
     """Books an attention as one kernel: its products, what is between them, its cache. Returns its FLOPs."""
-    machine, causal, keys, queries = _machine(block, point), rec[CAUSAL] > 0.0, q[N], q[M]
+    machine, causal, keys, queries = loads(block, point, STRIDE, _MACHINE), rec[CAUSAL] > 0.0, q[N], q[M]
     depth, values, like = q[K], table[j, R.VALUES], machine[0]
     cached = q[STATE] * (1.0 + table[j, R.CACHED]) * q[ACT]
     if table[j, T.M + 2] == 0.0:  # as many queries however long the pass: an image's
@@ -272,44 +256,34 @@ def _append(q, bus, issue, graph, gain):
 
 
 @kernel
-def _book(out, j, runs, busy, which, start, launches, rec):
-    """Books an execution's seconds: ``busy`` to what bounds it, ``start`` to launching, and what the host is late."""
-    if which in (slots.AT_COMPUTE, slots.AT_POWER):
-        out[j, COMPUTE] = runs * busy
-    elif which == slots.AT_CHIP:
-        out[j, ONCHIP] = runs * busy
-    else:
-        out[j, OFFCHIP] = runs * busy
-    out[j, OVERHEAD] = runs * start
-    if rec[GRAPH] == 0.0:
-        out[j, HOST] = runs * max(launches * rec[ISSUE] - busy - start, 0.0)
-
-
-@kernel
-def _experts(table, j, q, machine, rec, out, answer):
+def _experts(table, j, q, rec, block, point, gain):
     """Books a product of experts, its picking or its joining: parts of a routed block as it was measured."""
-    form, runs, role = rec[L.experts : L.norm], q[RUNS], table[j, R.ROLE]
-    rows = (q[READS] + q[WRITES]) * q[ACT]
-    out[j, NEAR] = runs * rows
-    if role == R.ROUTER:
-        _book(out, j, runs, 0.0, slots.AT_CHIP, 0.0, 1.0, rec)
-    elif role == R.COMBINE:
+    machine, form = loads(block, point, STRIDE, _MACHINE), loads(block, L.experts * STRIDE + point, STRIDE, _EXPERT)
+    runs, role, like = q[RUNS], table[j, R.ROLE], machine[0]
+    rows, far = (q[READS] + q[WRITES]) * q[ACT], alike(like, 0.0)
+    near = alike(like, runs * rows)
+    seconds, which, start, launches = alike(like, 0.0), alike(like, float(slots.AT_CHIP)), alike(like, 0.0), 1.0
+    if role == R.COMBINE:
         moved = (q[READS] + 2.0 * q[WRITES]) * 2.0 * form[moe.PASSES]  # and the experts' inputs, once as the results
-        near = hit_share(moved, 2.0 * machine[slots.L2])
-        seconds = moved * (1.0 - near) / (machine[slots.BANDWIDTH] * machine[slots.DRAM_SHARE])
-        seconds += moved * near / (machine[slots.UNITS] * machine[slots.FEED])
-        far = min(rows, moved) * (1.0 - near)  # a kernel that passes fewer finds the rest on the chip
-        out[j, MOVED], out[j, NEAR] = runs * far, runs * (rows - far)
-        lanes = q[FLOPS] * rec[LANES_S]
-        which = slots.AT_COMPUTE if lanes > seconds else slots.AT_MEMORY
-        _book(out, j, runs, max(seconds, lanes), which, form[moe.START], 3.0, rec)
-    else:
-        counts, loads = np.empty(moe.CLASSES), np.empty(moe.CLASSES)
-        tokens = q[M] / table[j, R.TOPK]
-        met = moe.spread_loads(tokens, table[j, R.TOPK], table[j, R.EXPERTS], counts, loads)
-        seconds = moe.grouped_seconds(counts, loads, q[N], q[K], 0.0, machine, form, answer)
-        out[j, MOVED] = runs * met * q[N] * q[K] * form[moe.WEIGHT_BYTES]
-        _book(out, j, runs, seconds, answer[slots.REGIME], 0.5 * moe.sort_seconds(tokens, form), 1.0, rec)  # of two
+        hit = hit_share(moved, 2.0 * machine[slots.L2])
+        dram = moved * (1.0 - hit) / (machine[slots.BANDWIDTH] * machine[slots.DRAM_SHARE])
+        seconds = dram + moved * hit / (machine[slots.UNITS] * machine[slots.FEED])
+        passed = smaller(rows, moved) * (1.0 - hit)  # a kernel that passes fewer finds the rest on the chip
+        far, near, lanes = runs * passed, runs * (rows - passed), q[FLOPS] * load(block, LANES_S * STRIDE + point)
+        which = chosen(above(lanes, seconds), alike(like, float(slots.AT_COMPUTE)), float(slots.AT_MEMORY))
+        seconds, start, launches = larger(seconds, lanes), form[moe.START], 3.0
+    elif role != R.ROUTER:
+        tokens, met, each = q[M] / table[j, R.TOPK], np.empty(LANES), np.empty(LANES)
+        store(met, 0, tokens)
+        for lane in range(LANES):
+            met[lane] = moe.met_experts(met[lane], table[j, R.TOPK], table[j, R.EXPERTS])
+        store(each, 0, tokens * table[j, R.TOPK] / load(met, 0))
+        seconds, which = moe.grouped_seconds(1, met, each, q[N], q[K], 0.0, machine, form)
+        which = chosen(above(float(slots.AT_COMPUTE), which), float(slots.AT_MEMORY), which)
+        far = runs * load(met, 0) * q[N] * q[K] * form[moe.WEIGHT_BYTES]
+        start = 0.5 * moe.sort_seconds(tokens, form)  # of two
+    _passes(gain, far, near)
+    _spend(gain, runs, seconds, which, start, launches, rec[GRAPH] > 0.0, load(block, ISSUE * STRIDE + point))
 
 
 @kernel
@@ -448,7 +422,7 @@ def _tally(gain, mask, work, times, block, out, j, point, sums):
 
 @kernel
 def _together(table, j, times, q, size, launches, kind, places, mask, rec, room, out):
-    """Books what is kept for later, an attention, or what reads and writes once, alone or in a kernel of another."""
+    """Books what is kept for later, an attention, what experts do, or what reads and writes once, alone or riding."""
     (block, gain, sums), (first, upto, _) = room, places
     for point in range(first, upto, LANES):
         bus, issue = load(block, FIELDS * STRIDE + point), load(block, ISSUE * STRIDE + point)
@@ -456,6 +430,8 @@ def _together(table, j, times, q, size, launches, kind, places, mask, rec, room,
         if kind == _LATER:
             work = alike(bus, 0.0)
             _append(q, bus, issue, rec[GRAPH] > 0.0, gain)
+        elif kind == _ROUTED:
+            _experts(table, j, q, rec, block, point, gain)
         elif kind == _SCORES:
             work = _attended(table, j, size[0], size[1], size[2], q, rec, block, point, gain)
         elif rec[FUSE] > 0.0 and table[j, R.RIDES] > 0.0:
@@ -466,27 +442,8 @@ def _together(table, j, times, q, size, launches, kind, places, mask, rec, room,
 
 
 @kernel
-def _apart(table, j, times, q, count, varying, places, rec, room, shares, answer, out):
-    """Books a part of a routed block, one design after the other."""
-    (block, _, sums), (first, upto, _) = room, places
-    for r in range(len(q)):
-        store(shares, r * LANES, q[r])
-    for point in range(first, min(upto, count)):
-        for f in varying:
-            rec[f] = block[f * STRIDE + point]
-        out[j, : OVERHEAD + 1] = 0.0
-        own = shares[point % LANES :: LANES]
-        out[j, WORK] = own[RUNS] * own[FLOPS]
-        _experts(table, j, own, rec[L.machine : L.low], rec, out, answer)
-        work_j, far_j, near_j = rec[_energy(out[j, RATE])], rec[FAR_J], rec[NEAR_J]
-        out[j, DRAWN] = out[j, WORK] * work_j + out[j, MOVED] * far_j + out[j, NEAR] * near_j
-        for r in range(sums.shape[0] // STRIDE):
-            sums[r * STRIDE + point] += times * out[j, r]
-
-
-@kernel
-def _priced(rows, times, table, ways, sizes, count, upto, same, varying, rec, room, out):
-    """Adds up the times of the ops ``rows`` at ``count`` designs of ``block``, which have `STEADY` in common.
+def _priced(rows, times, table, ways, sizes, upto, same, rec, room, out):
+    """Adds up the times of the ops ``rows`` at the designs of ``block``, which have `STEADY` in common.
 
     ``sizes`` are batch, pass length, context and span, a row of `STRIDE` each; ``same``: all have those of the first.
     Places ``upto`` a multiple of `LANES` are filled.
@@ -502,14 +459,12 @@ def _priced(rows, times, table, ways, sizes, count, upto, same, varying, rec, ro
         if not attended:
             out[j, RATE] = LANES_RATE if not product else LOW if table[j, T.QUANTISABLE] > 0.0 else WIDE
         launches = table[j, R.KERNELS] if rec[SPLIT] > 0.0 else 1.0
-        kind = _LATER if attended else _SCORES if fused and role == R.SCORES else _PASSING
+        kind = _ROUTED if R.EXPERT <= role < R.ATTENDED else _PASSING
+        kind = _LATER if attended else _SCORES if fused and role == R.SCORES else kind
         for at in range(0, upto, upto if same else LANES):
             places = at, upto if same else at + LANES, same
             size = _sizes_at(sizes, at)
             q = _count(table, j, size, ways, rec)
-            if R.EXPERT <= role < R.ATTENDED:
-                _apart(table, j, times[i], q, count, varying, places, rec, room[0], *room[2], out)
-                continue
             dense = 0  # designs to which it is a product
             if product and kind == _PASSING:
                 dense = at_least(1.0, q[G]) | at_least(q[N], _THIN) | at_least(0.0, q[WEIGHTS])
@@ -579,12 +534,11 @@ def price_points(lo, hi, rows, times, table, ways, sizes, record, totals, out):
     steady = np.flatnonzero(STEADY[varying])
     rec, block, here = first.copy(), np.empty((FIELDS + len(gemm.PER)) * STRIDE), np.empty(SIZES * STRIDE)
     best, gain, sums = np.empty(gemm.FOUND * LANES), np.zeros(WIDTH * LANES), np.empty(totals.shape[0] * STRIDE)
-    tried, answer, counts = np.zeros(table.shape[0]), np.empty(slots.ANSWER), np.zeros(table.shape[0], np.int64)
+    tried, counts = np.zeros(table.shape[0]), np.zeros(table.shape[0], np.int64)
     menus = np.empty((table.shape[0] if hi - lo > STRIDE else 1, gemm.MOST, len(gemm.MENU)))
-    wide, shares = np.empty((gemm.MOST, len(gemm.MENU) * LANES)), np.empty((ACT + 1) * LANES)
-    ends = np.empty((2, 2, gemm.RATES * LANES))
+    wide, ends = np.empty((gemm.MOST, len(gemm.MENU) * LANES)), np.empty((2, 2, gemm.RATES * LANES))
     search = menus, wide, counts, tried, best, gemm.all_ways(), gemm.all_ways(), ends
-    room = (block, gain, sums), search, (shares, answer)
+    room = (block, gain, sums), search
     every = min(-(-(hi - lo) // LANES) * LANES, STRIDE)
     for f in range(FIELDS):
         block[f * STRIDE : f * STRIDE + every] = first[f]
@@ -598,7 +552,7 @@ def price_points(lo, hi, rows, times, table, ways, sizes, record, totals, out):
         if _taken_in(start, end, places, (steady, varying, values, sizes), rec, here) or start == lo or not same:
             counts[:] = 0  # else the menus of the block before are as good
         sums[:], ends[:, 0, 0] = 0.0, np.nan  # nothing is known of the rates of this block
-        _priced(rows, times, table, ways, here, count, places, same, varying, rec, room, out)
+        _priced(rows, times, table, ways, here, places, same, rec, room, out)
         for r in range(totals.shape[0]):
             into, source = totals[r, start:end], sums[r * STRIDE :]
             for i in range(count):

@@ -41,13 +41,6 @@ class TimedChains:
     bars: tuple[Bar, ...]
     valid: tuple[float, ...]
 
-    def busy(self) -> dict[str, float]:
-        """Cycles of each unit. [cycle]"""
-        result: dict[str, float] = {}
-        for bar in self.bars:
-            result[bar.unit] = result.get(bar.unit, 0.0) + bar.duration
-        return result
-
 
 class _Clock:
     """Registers of a program under way: how long each is and when it is whole."""

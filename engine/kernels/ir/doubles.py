@@ -68,6 +68,18 @@ def _load(typingctx: Any, array: Any, at: Any) -> Any:
     return _doubles(array, types.intp), codegen
 
 
+@intrinsic(prefer_literal=True)
+def _loads(typingctx: Any, array: Any, at: Any, apart: Any, count: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data, at, apart, _ = args
+        places = [builder.add(at, builder.mul(apart, apart.type(i))) for i in range(count.literal_value)]
+        pointers = [_pointer(context, builder, signature.args[0], data, place) for place in places]
+        values = [builder.load(pointer, align=_ALIGNED) for pointer in pointers]
+        return context.make_tuple(builder, signature.return_type, values)
+
+    return types.UniTuple(_doubles, count.literal_value)(array, types.intp, types.intp, count), codegen
+
+
 @intrinsic
 def _store(typingctx: Any, array: Any, at: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -190,6 +202,10 @@ def _put(array: Any, at: int, value: Any) -> None:
 
 load: Any = _load if JIT_ENABLED else lambda array, at: array[at : at + LANES].copy()
 """``(array, at)``: the doubles ``array[at : at + LANES]`` of a flat array; nothing is checked."""
+loads: Any = (
+    _loads if JIT_ENABLED else lambda array, at, apart, count: tuple(load(array, at + i * apart) for i in range(count))
+)
+"""``(array, at, apart, count)``: as many stretches, each so far behind the one before; the count is a constant."""
 store: Any = _store if JIT_ENABLED else _put
 """``(array, at, values)``: puts them there."""
 spread: Any = _spread if JIT_ENABLED else lambda value: np.full(LANES, value)

@@ -21,6 +21,7 @@ from engine.kernels.ir.doubles import (
     entry,
     larger,
     load,
+    loads,
     put,
     root,
     rounded_down,
@@ -70,6 +71,18 @@ def test_eight_side_by_side_have_the_bits_of_each_by_itself() -> None:
             assert one.tobytes() == many[lane::LANES].tobytes(), (x, y, lane)
 
 
+@kernel
+def _stretches(x, out):
+    for value in loads(x, 1, 9, 3):
+        put(out, 0, load(out, 0) + value)
+
+
+def test_stretches_read_at_once_lie_as_far_apart_as_is_said() -> None:
+    x, out = np.arange(27.0) ** 2, np.zeros(LANES)
+    _stretches(x, out)
+    assert out.tolist() == (x[1:9] + x[10:18] + x[19:27]).tolist()
+
+
 def test_a_menu_of_eight_products_holds_the_menu_of_each() -> None:
     """A way that one lacks takes it forever; no entry is undefined, so that any may be a first guess."""
     draw = np.random.default_rng(8)
@@ -94,7 +107,7 @@ import numpy as np
 from engine.kernels import jit
 from engine.kernels.ir import doubles
 
-load, store = doubles.load, doubles.store
+load, loads, store = doubles.load, doubles.loads, doubles.store
 
 
 @jit.inner
@@ -111,14 +124,31 @@ def checked_store(array, at, value):
     store(array, at, value)
 
 
-doubles.load, doubles.store = checked_load, checked_store
+def checked_loads(array, at, apart, count):
+    pass
+
+
+@jit.overload(checked_loads, prefer_literal=True)
+def _(array, at, apart, count):
+    many = count.literal_value
+
+    def both_ends(array, at, apart, count):
+        checked_load(array, at)
+        checked_load(array, at + (many - 1) * apart)
+        return loads(array, at, apart, many)
+
+    return both_ends
+
+
+doubles.load, doubles.loads, doubles.store = checked_load, checked_loads, checked_store
 
 from engine.evaluate import evaluate
 from engine.resolve.presets import PRESETS
 from engine.sweep import sweep
 
 first_of = doubles.first_of
-for beyond in (lambda x: first_of(checked_load(x, 0)), lambda x: x[7]):
+last_of = lambda x: first_of(checked_loads(x, -1, 1, 2)[1])
+for beyond in (lambda x: first_of(checked_load(x, 0)), lambda x: x[7], last_of):
     try:
         jit.inner(beyond)(np.zeros(7))
     except IndexError:
@@ -147,4 +177,4 @@ def test_no_lane_lies_beyond_its_array(tmp_path):
         [sys.executable, "-c", GUARDED, *GUARDED_PRESETS], env=env, text=True, capture_output=True, check=False
     )
     assert said.returncode == 0, said.stderr[-2000:]
-    assert said.stdout.splitlines() == ["refused"] * 2 + [f"{name} True" for name in GUARDED_PRESETS]
+    assert said.stdout.splitlines() == ["refused"] * 3 + [f"{name} True" for name in GUARDED_PRESETS]

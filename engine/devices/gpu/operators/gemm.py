@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.devices.gpu.operators import slots as S
-from engine.devices.gpu.operators.terms import SLACK, answer, hit_share
+from engine.devices.gpu.operators.terms import SLACK, answer, hit_share, regime
 from engine.kernels.ir.doubles import (
     ALL,
     LANES,
@@ -21,6 +21,7 @@ from engine.kernels.ir.doubles import (
     entry,
     larger,
     load,
+    loads,
     put,
     root,
     rounded_down,
@@ -235,29 +236,13 @@ def spans(block, places, machine, form, more, ends):
 
 
 @kernel
-def _end(ends):
-    """One end of `spans`, as `_rates` has them."""
-    return (
-        load(ends, 0),
-        load(ends, LANES),
-        load(ends, 2 * LANES),
-        load(ends, 3 * LANES),
-        load(ends, 4 * LANES),
-        load(ends, 5 * LANES),
-        load(ends, 6 * LANES),
-        load(ends, 7 * LANES),
-        load(ends, 8 * LANES),
-    )
-
-
-@kernel
 def in_question(menu, count, flops, ends, used, guess, ways):
     """Ways on a menu that may be the fastest at some part of `spans`: fills ``ways`` (MOST, 2), returns how many.
 
     Of each its place on the menu and a bit for each of the ``used`` spans where its least time is no more than what
     the ``guess`` takes at most: at higher rates no term takes less.
     """
-    least, most, size = _end(ends[0]), _end(ends[1]), 0
+    least, most, size = loads(ends[0], 0, LANES, RATES), loads(ends[1], 0, LANES, RATES), 0
     draw, drawn = flops * least[8], flops * most[8]
     draw, drawn = draw * draw, drawn * drawn
     _, _, _, fourth, rest = _terms(_way(menu, guess, flops), most, drawn * drawn)
@@ -311,10 +296,7 @@ def best_of(menu, count, flops, block, at, machine, form, more, ways, span, gues
         if less & 1:
             way = c
         best, limit = smaller(best, total), smaller(limit, total)
-        most = larger(larger(compute, feed), larger(dram, draw))
-        which = chosen(at_least(draw, most), spread(float(S.AT_POWER)), float(S.AT_CHIP))
-        which = chosen(at_least(dram, most), float(S.AT_MEMORY), which)
-        which = chosen(at_least(compute, most), float(S.AT_COMPUTE), which)
+        which = regime(compute, feed, dram, draw, 0.0)
         store(fastest, BUSY_S * LANES, chosen(less, busy, load(fastest, BUSY_S * LANES)))
         store(fastest, REST_S * LANES, chosen(less, rest, load(fastest, REST_S * LANES)))
         store(fastest, MISSED * LANES, chosen(less, row[_FAR], load(fastest, MISSED * LANES)))

@@ -12,6 +12,7 @@ import numpy as np
 from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.gemm import TILES
 from engine.devices.gpu.operators.terms import answer, hit_share, overlapped, regime
+from engine.kernels.ir.doubles import ALL, above, alike, at_least, chosen, entry, larger, rounded_up
 from engine.kernels.jit import kernel
 
 CLASSES = 8  # of experts by load
@@ -79,13 +80,9 @@ def expert_loads(tokens, topk, experts, ranks, exponent, counts, loads):
 
 
 @kernel
-def spread_loads(tokens, topk, experts, counts, loads):
-    """Experts that meet a token when each token picks at random, and their tokens, as one class; returns how many."""
-    for c in range(CLASSES):
-        counts[c], loads[c] = 0.0, 0.0
-    met = experts * (1.0 - (1.0 - topk / experts) ** tokens)
-    counts[0], loads[0] = met, tokens * topk / met
-    return met
+def met_experts(tokens, topk, experts):
+    """Experts that meet one of some tokens when each picks at random. [-]"""
+    return experts * (1.0 - (1.0 - topk / experts) ** tokens)
 
 
 @kernel
@@ -95,39 +92,41 @@ def sort_seconds(tokens, form):
 
 
 @kernel
-def grouped_seconds(counts, loads, n, k, hit, machine, form, out):
-    """Seconds of one product of every expert's tokens with its own ``(k, n)`` weights; its regime into ``out``."""
-    units = machine[S.UNITS]
-    room = machine[S.L2_SHARE] * machine[S.L2]
-    best, which = np.inf, 0
-    active, total = 0.0, 0.0
-    for c in range(CLASSES):
-        active += counts[c]
-        total += counts[c] * loads[c]
+def grouped_seconds(classes, counts, loads, n, k, hit, machine, form):
+    """Seconds of one product of every expert's tokens with its own ``(k, n)`` weights, and its regime.
+
+    Sizes and entries of ``machine`` and ``form`` are single doubles or `LANES` side by side, of ``counts`` and
+    ``loads``, so many ``classes``, as many lanes as ``n`` has.
+    """
+    units, room = machine[S.UNITS], machine[S.L2_SHARE] * machine[S.L2]
+    best, which = alike(units, np.inf), alike(units, 0.0)
+    active, total = alike(n, 0.0), alike(n, 0.0)
+    for c in range(classes):
+        active = active + entry(n, counts, c)
+        total = total + entry(n, counts, c) * entry(n, loads, c)
     weights, inputs, outputs = active * n * k * form[WEIGHT_BYTES], total * k * form[IN_BYTES], total * n * 2.0
     near = hit_share(inputs + outputs, room)
     missed = weights * (1.0 - hit) + (inputs + outputs) * (1.0 - near)
     dram = missed / (machine[S.BANDWIDTH] * form[READ])
     for t in range(TILES.shape[0]):
         rows, columns = TILES[t, 0], TILES[t, 1]
-        if columns > 64.0 and columns >= 2.0 * n:
+        barred = at_least(columns, 2.0 * n) if columns > 64.0 else 0
+        if barred == ALL:
             continue
-        down = 0.0
-        for c in range(CLASSES):
-            down += counts[c] * np.ceil(loads[c] / rows)
-        blocks = down * np.ceil(n / columns)
-        waves = np.ceil(blocks / units)
-        deep = np.ceil(k / _DEEP) * _DEEP
+        down = alike(n, 0.0)
+        for c in range(classes):
+            down = down + entry(n, counts, c) * rounded_up(entry(n, loads, c) / rows)
+        waves = rounded_up(down * rounded_up(n / columns) / units)
+        deep = rounded_up(k / _DEEP) * _DEEP
         compute = waves * 2.0 * rows * columns * deep * form[FLOP_S] * units / form[SHARE]
         feed = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep / machine[S.FEED]
         rest = deep * form[STEP] + waves * rows * columns * 2.0 / machine[S.STORE]
-        filling = max(waves - 1.0, 0.0) * form[BLOCK]
+        filling = larger(waves - 1.0, 0.0) * form[BLOCK]
         seconds = overlapped(compute, feed, dram, filling) + rest
-        if seconds < best:
-            best = seconds
-            which = regime(compute, feed, dram, 0.0, rest)
-    out[S.REGIME] = which
-    return best
+        less = above(best, seconds) & ~barred
+        which = chosen(less, regime(compute, feed, dram, 0.0, rest), which)
+        best = chosen(less, seconds, best)
+    return best, which
 
 
 @kernel
@@ -143,8 +142,8 @@ def block_seconds(tokens, hidden, inter, topk, experts, tensor, ranks, gated, ex
     weights = active * matrices * hidden * width * form[WEIGHT_BYTES]
     warm = not cold
     hit = hit_share(weights, machine[S.L2_SHARE] * machine[S.L2]) if warm else 0.0
-    first = grouped_seconds(counts, loads, width * (1.0 + gated), hidden, hit, machine, form, out)
-    second = grouped_seconds(counts, loads, hidden, width, hit, machine, form, out)
+    first, _ = grouped_seconds(CLASSES, counts, loads, width * (1.0 + gated), hidden, hit, machine, form)
+    second, which = grouped_seconds(CLASSES, counts, loads, hidden, width, hit, machine, form)
     rows = 2.0 * form[PASSES] * tokens * hidden * (2.0 + topk)  # a rank passes over all tokens' picks, not only its own
     near = hit_share(rows, 2.0 * machine[S.L2])
     stream = machine[S.BANDWIDTH] * machine[S.DRAM_SHARE]
@@ -152,7 +151,7 @@ def block_seconds(tokens, hidden, inter, topk, experts, tensor, ranks, gated, ex
     compute = 2.0 * total * matrices * hidden * width * form[FLOP_S]
     memory = max(weights - (machine[S.L2] if warm else 0.0), 0.0) / machine[S.BANDWIDTH]
     start = form[START] + sort_seconds(tokens, form)
-    which = S.AT_START if start > first + second else out[S.REGIME]
+    which = float(S.AT_START) if start > first + second else which
     answer(first + second + passing + start, which, compute, memory, out)
 
 
@@ -168,15 +167,15 @@ def block_rows(lo, hi, sizes, exponent, cold, machine, form, out):
 @kernel
 def batched_rows(lo, hi, tokens, heads, n, k, cold, machine, form, out):
     """Answers to the rows lo..hi, one product ``(tokens, k) x (k, n)`` for each head; as `block_rows`. Estimate."""
-    counts, loads = np.zeros(CLASSES), np.zeros(CLASSES)
+    counts, loads = np.empty(1), np.empty(1)
     for i in range(lo, hi):
         counts[0], loads[0] = heads[i], tokens[i]
         weights = heads[i] * n * k * form[WEIGHT_BYTES]
         rows = heads[i] * tokens[i] * (k * form[IN_BYTES] + n * 2.0)
         hit = 0.0 if cold else hit_share(weights + rows, machine[S.L2_SHARE] * machine[S.L2])
-        product = grouped_seconds(counts, loads, n, k, hit, machine, form, out[i])
+        product, which = grouped_seconds(1, counts, loads, n, k, hit, machine, form)
         passing = rows * form[PASSES] / (machine[S.BANDWIDTH] * machine[S.DRAM_SHARE])
         compute = 2.0 * heads[i] * tokens[i] * n * k * form[FLOP_S]
         memory = max(weights + rows - machine[S.L2], weights if cold else 0.0) / machine[S.BANDWIDTH]
-        which = S.AT_START if form[START] > product + passing else out[i, S.REGIME]
+        which = float(S.AT_START) if form[START] > product + passing else which
         answer(product + passing + form[START], which, compute, memory, out[i])

@@ -47,15 +47,12 @@ def overlapped(a, b, c, d):
 
 @kernel
 def regime(compute, chip, dram, draw, rest):
-    """Which term is largest: the index of `slots.REGIMES`."""
-    most = max(compute, chip, dram, draw)
-    if rest > most:
-        return S.AT_START
-    if compute == most:
-        return S.AT_COMPUTE
-    if dram == most:
-        return S.AT_MEMORY
-    return S.AT_POWER if draw == most else S.AT_CHIP
+    """Which term is largest, of what overlaps or what follows it: the index of `slots.REGIMES`."""
+    most = larger(larger(compute, chip), larger(dram, draw))
+    which = chosen(at_least(draw, most), alike(most, float(S.AT_POWER)), float(S.AT_CHIP))
+    which = chosen(at_least(dram, most), float(S.AT_MEMORY), which)
+    which = chosen(at_least(compute, most), float(S.AT_COMPUTE), which)
+    return chosen(above(rest, most), float(S.AT_START), which)
 
 
 @kernel
