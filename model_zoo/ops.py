@@ -11,31 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-KINDS: tuple[str, ...] = (
-    # contractions: G independent products of (M x K) by (K x N)
-    "Gemm",  # matrix of weights times activations (also a 1-row matrix-vector product)
-    "MatMul",  # activations times activations (attention, interaction)
-    "Conv",  # any dimension and grouping: M = output pixels, N = filters a group, K = window x channels a group
-    "BinaryGemm",  # +-1 weights and activations: xor and popcount
-    # lookups
-    "Gather",  # one row each
-    "EmbeddingBag",  # many rows summed
-    # element-wise and reductions
-    "Add", "Mul", "Relu", "Gelu", "Silu", "Sigmoid", "Tanh", "HardSwish", "Swish", "Sign", "Clip", "Div",
-    "Softmax", "LayerNormalization", "RMSNormalization", "BatchNormalization", "LRN", "RotaryEmbedding",
-    "MaxPool", "AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMax", "TopK", "ArgMax",
-    # data movement
-    "Transpose", "Concat", "Split", "Reshape", "Tile", "Resize", "QuantizeLinear", "DequantizeLinear", "Cast", "Pad",
-    # composite, priced by work and bytes
-    "RoiAlign", "NonMaxSuppression", "Hash", "Preprocess",
-)  # fmt: skip
+from entries.files import read_plain
 
-LOOKUPS = ("EmbeddingBag", "Gather")
-"""Kinds that read rows of a table by index."""
+KINDS: dict[str, dict[str, Any]] = read_plain(Path(__file__).with_name("kinds.yaml"))
+"""Kinds of operators with their `class`, and `work` per element and `wide` where they have them."""
 
-CONTRACTIONS: frozenset[str] = frozenset({"Gemm", "MatMul", "Conv", "BinaryGemm"})
+LOOKUPS, CONTRACTIONS = (
+    tuple(kind for kind, of in KINDS.items() if of["class"] == name) for name in ("lookup", "contraction")
+)
+"""Kinds that read rows of a table by index; that multiply matrices."""
 
 
 @dataclass(frozen=True, slots=True)

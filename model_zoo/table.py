@@ -23,20 +23,8 @@ KIND, LAYERS, STORED, SHARD, SEQUENTIAL, QUANTISABLE, ROW_ELEMENTS, CLASS, CAP, 
 COLUMNS = 58
 
 CONTRACTION, LOOKUP, ELEMENTWISE, REDUCTION, MOVEMENT, OTHER = range(6)
-_CLASSES = {
-    CONTRACTION: ("Gemm", "MatMul", "Conv", "BinaryGemm"),
-    LOOKUP: ("Gather", "EmbeddingBag"),
-    ELEMENTWISE: (
-        "Add", "Mul", "Relu", "Gelu", "Silu", "Sigmoid", "Tanh", "HardSwish", "Swish", "Sign", "Clip", "Div",
-        "BatchNormalization", "RotaryEmbedding", "QuantizeLinear", "DequantizeLinear", "Cast",
-    ),
-    REDUCTION: (
-        "Softmax", "LayerNormalization", "RMSNormalization", "LRN", "MaxPool", "AveragePool", "GlobalAveragePool",
-        "ReduceSum", "ReduceMax", "TopK", "ArgMax",
-    ),
-    MOVEMENT: ("Transpose", "Concat", "Split", "Reshape", "Tile", "Resize", "Pad"),
-}  # fmt: skip
-CLASS_OF: dict[str, int] = {kind: code for code, kinds in _CLASSES.items() for kind in kinds}
+_CLASSES = ("contraction", "lookup", "elementwise", "reduction", "movement", "other")
+CLASS_OF: dict[str, int] = {kind: _CLASSES.index(of["class"]) for kind, of in KINDS.items()}
 
 
 @lru_cache(maxsize=2048)
@@ -54,7 +42,7 @@ def lower(phase: Phase) -> np.ndarray:
         row[SEQUENTIAL] = op.sequential
         row[QUANTISABLE] = op.quantisable
         row[ROW_ELEMENTS] = op.row_elements
-        row[CLASS] = CLASS_OF.get(op.kind, OTHER)
+        row[CLASS] = CLASS_OF[op.kind]
         row[CAP] = op.cap
         row[ANEW] = op.anew
     table.setflags(write=False)

@@ -11,50 +11,13 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Required, TypedDict, Unpack
 
-from model_zoo.ops import ONE, ZERO, Dim, Graph, Linear, Op, Phase, Shard, Sum, dim
+from model_zoo.ops import KINDS, ONE, ZERO, Dim, Graph, Linear, Op, Phase, Shard, Sum, dim
 from model_zoo.schema import WorkloadError
 
 ROW = dim(1, "b")
 ONCE, LENGTH = Linear(1.0), Linear(0, 1, 0)  # what a pass is over: one of what enters, or the request's length
 
-OPERATIONS: dict[str, float] = {
-    "Add": 1,
-    "Mul": 1,
-    "Div": 1,
-    "Relu": 1,
-    "Clip": 2,
-    "Sign": 1,  # compare with a threshold
-    "Tanh": 1,
-    "Sigmoid": 4,  # negate, exp, add, divide
-    "Silu": 5,  # sigmoid, multiply
-    "Swish": 5,
-    "HardSwish": 5,  # add, two clips, two multiplies
-    "Gelu": 9,  # 0.5 x (1 + tanh(a (x + b x^3)))
-    "Softmax": 5,  # maximum, subtract, exp, sum, divide
-    "LayerNormalization": 7,  # sum, subtract, square, sum, normalise, scale, shift
-    "RMSNormalization": 4,  # square, sum, normalise, scale
-    "BatchNormalization": 2,  # scale and shift, statistics folded
-    "RotaryEmbedding": 3,  # two multiplies and an add
-    "GlobalAveragePool": 1,
-    "ReduceSum": 1,
-    "ReduceMax": 1,
-    "ArgMax": 1,
-    "TopK": 1,
-}
-_WIDE = frozenset(
-    {
-        "Softmax",
-        "LayerNormalization",
-        "RMSNormalization",
-        "Gelu",
-        "Silu",
-        "Swish",
-        "Sigmoid",
-        "Tanh",
-        "RotaryEmbedding",
-        "LRN",
-    }
-)
+OPERATIONS: dict[str, float] = {kind: of["work"] for kind, of in KINDS.items() if "work" in of}
 
 
 def forward(
@@ -187,7 +150,7 @@ def elementwise(
         writes=elements if written is None else written,
         state_reads=state_reads,
         shard=shard,
-        quantisable=kind not in _WIDE,
+        quantisable="wide" not in KINDS[kind],
         **fields,
     )
 
