@@ -30,6 +30,7 @@ from engine.plan.plan import Plan
 from engine.plan.schemes import split_plan, split_wires
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError, make
+from engine.scenario.formats import BITS
 from engine.scenario.scenario import Costs
 from engine.traffic.arrivals import Poisson
 from engine.traffic.estimates import Estimate
@@ -42,6 +43,7 @@ from hardware_specs.quantity import Quantity, SpecError
 from hardware_specs.schema import Device, DeviceGroup, LinkUse, System
 
 FIBRE_S_PER_M = 5e-9  # light in glass, one way
+_MOST_CAMERAS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,19 @@ class Placement:
         return self.travel_s + self.compute_s
 
 
+def _check(tier: Tier) -> None:
+    """ScenarioError for a tier that no network can be laid on."""
+    machines = 1 if tier.machines is None else tier.machines
+    counts = ("machines", machines, 1), ("batch", tier.batch, 1)
+    for name, value, least in (*counts, ("compression", tier.compression, 1.0), ("metres", tier.metres, 0.0)):
+        if not least <= value < inf:
+            raise ScenarioError(f"{name} of the {tier.name} is {value:g}; allowed: {least:g} or more")
+    if tier.format is not None and tier.format not in BITS:
+        raise ScenarioError(
+            f"format of the link to the {tier.name} is {tier.format[:20]!r}; allowed: {', '.join(BITS)}"
+        )
+
+
 @dataclass(frozen=True)
 class CameraNetwork:
     """Tiers, the network that runs on them and the cameras before them, checked; ScenarioError in one sentence."""
@@ -138,16 +153,9 @@ class CameraNetwork:
             if not 0 < value < inf:
                 raise ScenarioError(f"{name} is {value:g}; allowed: above 0")
         for tier in self.tiers:
-            for name, value, least in (
-                ("machines", 1 if tier.machines is None else tier.machines, 1),
-                ("batch", tier.batch, 1),
-                ("compression", tier.compression, 1.0),
-                ("metres", tier.metres, 0.0),
-            ):
-                if not least <= value < inf:
-                    raise ScenarioError(f"{name} of the {tier.name} is {value:g}; allowed: {least:g} or more")
-        if self.camera.cameras < 1:
-            raise ScenarioError(f"cameras is {self.camera.cameras}; allowed: 1 or more")
+            _check(tier)
+        if not 1 <= self.camera.cameras <= _MOST_CAMERAS:
+            raise ScenarioError(f"cameras is {self.camera.cameras}; allowed: 1 to {_MOST_CAMERAS:,}")
         if self.cascade is not None and not 0.0 < self.cascade.passed <= 1.0:
             raise ScenarioError(f"pass rate is {self.cascade.passed:g}; allowed: above 0, at most 1")
         if not self.bound.graph.seen:

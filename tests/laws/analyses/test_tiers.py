@@ -187,7 +187,7 @@ def test_machines_of_the_catalog_and_a_network_processor_stand_at_a_tier():
     ("change", "said"),
     [
         ({"cascade": Cascade("mobilenet-v1", 1.5)}, "pass rate is 1.5; allowed: above 0, at most 1"),
-        ({"camera": Camera(cameras=0)}, "cameras is 0; allowed: 1 or more"),
+        ({"camera": Camera(cameras=0)}, "cameras is 0; allowed: 1 to 1,000,000"),
         ({"camera": Camera(frames_per_s=0.0)}, "frames_per_s is 0; allowed: above 0"),
         ({"tiers": (NEAR,)}, "tiers are 1; allowed: 2 or 3"),
         ({"tiers": (NEAR, replace(METRO, machines=0))}, "machines of the metro edge is 0; allowed: 1 or more"),
@@ -195,6 +195,11 @@ def test_machines_of_the_catalog_and_a_network_processor_stand_at_a_tier():
             {"tiers": (NEAR, replace(METRO, compression=0.5))},
             "compression of the metro edge is 0.5; allowed: 1 or more",
         ),
+        (
+            {"tiers": (NEAR, replace(METRO, format="fp3"))},
+            "format of the link to the metro edge is 'fp3'; allowed: fp64",
+        ),
+        ({"camera": Camera(cameras=10**25)}, "cameras is 10000000000000000000000000; allowed: 1 to 1,000,000"),
         ({"tiers": (NEAR, replace(METRO, link=None))}, "link of the metro edge is not set"),
         ({"tiers": (NEAR, replace(METRO, link="no-link"))}, "link 'no-link' is not in the catalog"),
         ({"tiers": (NEAR, replace(METRO, device="no-part"))}, "device 'no-part' is not in the catalog"),

@@ -89,7 +89,9 @@ def test_a_band_or_words_stand_beside_every_prediction(capsys, command):
     assert main([*argv, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     band = data["error_band"]
-    assert (band["relative"] is None) == band["why"].startswith(("only", "nothing", "no part", "what-ifs"))
+    assert (band["relative"] is None) == band["why"].startswith(
+        ("only", "nothing", "no part", "no independent", "what-ifs")
+    )
     if figure:
         stem, unit = (figure.removesuffix("_per_s"), "per_s") if "per_s" in figure else figure.rsplit("_", 1)
         ends = data[f"{stem}_low_{unit}"], data[f"{stem}_high_{unit}"]

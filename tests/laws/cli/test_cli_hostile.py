@@ -228,6 +228,8 @@ def test_space_files(capsys, tmp_path, text, said):
         (["plan", "recommendation", "--repeats=-3"], "repeats is -3; allowed: 1 to 1000"),
         (["calibrate", "--out", "/dev/null/x"], "out is '/dev/null/x/devices': Not a directory"),
         (["camera", ""], "workload is '': lower-case letters"),
+        (["simulate", P, "--clients", "4", "--limit-ttft", "0"], "--limit-ttft: '0' is not allowed: a number above 0"),
+        (["simulate", P, "--clients", "4", "--limit-tpot", "nan"], "--limit-tpot: 'nan' is not allowed: a number"),
         (["camera", "mobilenet-v1", "--precision", ""], "precision is '': lower-case letters"),
         (["bench", "--only", "gemm", "--markdown", "/nope/x.md"], "'/nope/x.md' can't be written"),
     ],
