@@ -9,10 +9,12 @@ import math
 import re
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import AfterValidator, StrictFloat, StrictInt, model_validator
 
+from entries.files import read_plain
 from entries.schema import Evidence, InputError
 
 
@@ -20,44 +22,10 @@ class SpecError(InputError):
     """A specification that can't be read: one sentence naming the field, the value and what is allowed."""
 
 
-# unit -> (SI dimension, factor, takes SI prefixes)
-_UNITS: dict[str, tuple[str, float, bool]] = {
-    "B/s": ("B/s", 1.0, True),
-    "bit/s": ("B/s", 1 / 8, True),
-    "b/s": ("B/s", 1 / 8, True),
-    "bps": ("B/s", 1 / 8, True),
-    "B": ("B", 1.0, True),
-    "bit": ("B", 1 / 8, True),
-    "b": ("B", 1 / 8, True),
-    "FLOP/s": ("FLOP/s", 1.0, True),
-    "FLOPS": ("FLOP/s", 1.0, True),
-    "OP/s": ("FLOP/s", 1.0, True),
-    "OPS": ("FLOP/s", 1.0, True),
-    "FLOP/cycle": ("FLOP/cycle", 1.0, False),
-    "OP/cycle": ("FLOP/cycle", 1.0, False),
-    "MAC/cycle": ("FLOP/cycle", 2.0, False),
-    "cycle": ("cycle", 1.0, False),
-    "cycles": ("cycle", 1.0, False),
-    "FLOP": ("FLOP", 1.0, True),
-    "MAC": ("FLOP", 2.0, True),
-    "Hz": ("Hz", 1.0, True),
-    "T/s": ("Hz", 1.0, True),
-    "s": ("s", 1.0, True),
-    "min": ("s", 60.0, False),
-    "h": ("s", 3600.0, False),
-    "year": ("s", 365.25 * 86400, False),
-    "W": ("W", 1.0, True),
-    "J": ("J", 1.0, True),
-    "USD": ("USD", 1.0, True),
-    "USD/kWh": ("USD/J", 1 / 3.6e6, False),
-    "m": ("m", 1.0, True),
-    "%": ("1", 0.01, False),
-    "": ("1", 1.0, False),
-}
-_PREFIXES = {"": 1.0, "p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_PREFIXES |= {"f": 1e-15, "P": 1e15}
+_TABLE = read_plain(Path(__file__).with_name("units.yaml"))
+_UNITS: dict[str, tuple[str, float, bool]] = {unit: tuple(entry) for unit, entry in _TABLE["units"].items()}
+_PREFIXES, _BINARY = _TABLE["prefixes"], _TABLE["binary"]
 _DIVIDED = ("s", "W", "J", "m")  # dimensions that come in milli and less; "mB" would be a slip for MB
-_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _LEAST, _MOST = 1e-18, 1e24  # in SI: nothing built is beyond, and products of a few such numbers stay finite
 _FLOAT_MOST = 1e308
 _LONGEST = 60  # characters of a printed quantity
