@@ -271,7 +271,7 @@ def pinned(side: np.ndarray, block: tuple[int, ...], cores: tuple[int, int], sta
         unit, most = _unit(x, side), min(part[x] * _unit(x, side), whole[x])
         if block[x] < 1 or (block[x] % unit and block[x] < most):
             raise ScenarioError(
-                f"{name} of a block are {block[x]}: multiples of {unit:.0f} up to {most:.0f} are allowed"
+                f"{name} of a block are {block[x]}: a multiple of {unit:.0f}, or all {most:.0f}, is allowed"
             )
         inner[x] = math.ceil(part[x] / min(part[x], math.ceil(block[x] / unit)))
     if stays not in ("", "a", "b", "c"):
