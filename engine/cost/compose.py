@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -16,7 +16,6 @@ from engine.cost.continuous import Continuous, continuous
 from engine.cost.error_bands import error_band
 from engine.cost.headline import governed_by, limit_of, problems_of, verdict
 from engine.cost.layout import METRICS
-from engine.cost.power_and_price import contents
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
 from engine.cost.timeline import SHOWN, request
 from engine.cost.token_costs import token_costs
@@ -26,7 +25,7 @@ from engine.plan.schemes import Plan, Stage
 from engine.resolve.bind import Bound, engine_version
 from engine.scenario.sentences import amount
 from hardware_specs.catalog import quantities
-from hardware_specs.schema import Device
+from hardware_specs.schema import Device, Link
 
 
 def _ops(times: Schedule) -> tuple[OpRow, ...]:
@@ -128,38 +127,36 @@ def _memory(plan: Plan, times: Schedule) -> tuple[MemoryRow, ...]:
     )
 
 
+def crossings(times: Schedule) -> Iterator[tuple[Link, str, str, float, int, float]]:
+    """Link, its role, the way, bytes of a request [B], wires that take turns with them [-], and their time [s].
+
+    Of hops first, then of what devices of a stage exchange in its runs; what goes on to other nodes is apart.
+    """
+    for hop, seconds in times.hops:
+        if hop.bytes_per_message:
+            yield hop.wire.link, hop.wire.role, hop.way, hop.bytes_per_message * hop.messages, hop.alike, seconds
+    for wire, run in ((priced.stage.wire, run) for priced in times.priced for run in priced.runs):
+        if wire is not None:
+            cost, away = run.cost, run.cost.beyond_bytes * run.passes
+            seconds = sum(t for _, r, t in cost.other if r == "links") * run.passes
+            seconds += float(cost.seconds[:, RESOURCES.index("links")].sum()) * run.passes
+            yield wire.link, wire.role, "in", cost.link_bytes * run.passes - away, 1, seconds
+            if away and wire.beyond:
+                yield wire.beyond, "scale-out", "in", away, 1, away / wire.beyond.usable
+
+
 def _links(plan: Plan, times: Schedule, requests_per_s: float) -> tuple[LinkRow, ...]:
     """Bytes over each kind of link; the utilisation is that of its busier direction, of one of the links alike."""
     moved: dict[tuple[str, str], float] = defaultdict(float)
     spent: dict[tuple[str, str], float] = defaultdict(float)
     load: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     rates: dict[tuple[str, str], float] = {}
-    for hop, seconds in times.hops:
-        key = (hop.wire.link.name, hop.wire.role)
-        if not hop.bytes_per_message:
-            continue
-        moved[key] += hop.bytes_per_message * hop.messages
-        load[key][hop.way] += hop.bytes_per_message * hop.messages / hop.alike
+    for link, role, way, size, alike, seconds in crossings(times):
+        key = link.name, role
+        rates[key] = link.usable
+        moved[key] += size
+        load[key][way] += size / alike
         spent[key] += seconds
-        rates[key] = hop.wire.link.usable
-    for priced in times.priced:
-        wire = priced.stage.wire
-        if wire is None:
-            continue
-        key = (wire.link.name, wire.role)
-        rates[key] = wire.link.usable
-        for run in priced.runs:
-            away = run.cost.beyond_bytes * run.passes
-            if away and wire.beyond:
-                far = (wire.beyond.name, "scale-out")
-                rates[far] = wire.beyond.usable
-                moved[far] += away
-                load[far]["in"] += away
-                spent[far] += away / rates[far]
-            moved[key] += run.cost.link_bytes * run.passes - away
-            load[key]["in"] += run.cost.link_bytes * run.passes - away
-            spent[key] += sum(t for _, r, t in run.cost.other if r == "links") * run.passes
-            spent[key] += float(run.cost.seconds[:, RESOURCES.index("links")].sum()) * run.passes
     per_wire = requests_per_s / max(plan.replicas, 1)
     return tuple(
         LinkRow(
@@ -335,7 +332,6 @@ def compose(
     tile = first.stage.tile or s.tile
     if not tile and first.family.tile is not None and first.runs:
         tile = first.family.tile(first.runs[0].job)
-    priced, lacking = contents(bound, plan)
     requests_per_s = times.batches * times.units_per_s / times.units if times.units else 0.0
     figures: dict[str, Any] = {name: times.figure(name) for name in _OF_TIMES}
     return Report(
@@ -344,8 +340,8 @@ def compose(
         workload_name=bound.workload.name,
         unit=graph.unit,
         **figures,
-        price_contains=priced,
-        price_lacks=lacking,
+        price_contains=times.account.price_contains,
+        price_lacks=times.account.price_lacks,
         bound=bound_by,
         breakdown=times.breakdown,
         ops=_ops(times),

@@ -40,6 +40,8 @@ class Account:
     governed: int = 0
     cap_w: float = 0.0
     floor_w: float = 0.0  # of it, what they draw at any work
+    price_contains: tuple[str, ...] = ()  # parts that the price pays for; empty without one
+    price_lacks: tuple[str, ...] = ()  # parts of a node that nobody prices
 
 
 def device_power(device: Device, network: str, model: Mapping[str, float] | None = None) -> tuple[float | None, str]:
@@ -108,8 +110,9 @@ def account(bound: Bound, plan: Plan) -> Account:
     ):
         if paths:
             notes.append((f"{told}: {_few(paths)}", "assumed"))
-    price, bought = purchase(bound, plan)
-    return Account(power, idle, price, (*notes, *bought), host, governor, governed, cap, least)
+    price, bought, contains, lacks = purchase(bound, plan)
+    parts = tuple(contains), tuple(lacks)
+    return Account(power, idle, price, (*notes, *bought), host, governor, governed, cap, least, *parts)
 
 
 def counts_host(bound: Bound) -> bool:
@@ -215,15 +218,16 @@ def _beside(bound: Bound, plan: Plan) -> Iterator[tuple[str, float | None, str, 
         yield f"{hosts} × host", None if usd is None else hosts * usd, "as set for a host", "assumed"
 
 
-def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, str]]]:
+def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, str]], list[str], list[str]]:
     """Price of a node: the devices in use, with switch and chassis, links and host where those have a price. [USD]
 
-    With notes as (text, basis). None where one is not published, and where a what-if makes a part that no list has,
-    until it says its price too.
+    With notes as (text, basis), then what the price contains, in words, devices first; and what of a node it lacks.
+    None where one is not published, and where a what-if makes a part that no list has, until it says its price too.
     """
-    notes: list[tuple[str, str]] = []
+    notes, contains, lacks = list[tuple[str, str]](), list[str](), list[str]()
     price: float | None = 0.0
     for device, count in zip(bound.devices, plan.devices_used, strict=False):
+        contains += [f"{count} × {device.name}"] if count else []
         if device.price is None:
             notes.append((f"{device.name}: no price is published, so there is no capital cost", "assumed"))
             price = None
@@ -231,36 +235,24 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
             price += count * device.price.si
             if device.price.basis == "assumed":
                 notes.append((f"{device.name}: price is {device.price.note}", "assumed"))
-    if price is not None and bound.system.extra_price is not None:
-        price += bound.system.extra_price.si
-    if price is not None:
-        for name, usd, why, basis in _beside(bound, plan):
-            if usd is None:
-                notes.append(
-                    (f"{name}: not priced, so the price counts none; a host's price is set under Costs", basis)
-                )
-            else:
-                price += usd
-                notes.append((f"{name}: price is {why}", basis))
+    if price is None:
+        return None, notes, [], []
     turned = unstated(bound.what_ifs, "price")
-    if price is None or not turned:
-        return price, notes
-    return None, [(f"no price: a what-if, {_few(turned)}; no list has it, so a price has to be set too", "assumed")]
-
-
-def contents(bound: Bound, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a price contains, in words: devices in use, then what stands beside them; and what of a node it lacks.
-
-    Nothing without a price.
-    """
-    if purchase(bound, plan)[0] is None:
-        return (), ()
-    counts = zip(bound.devices, plan.devices_used, strict=False)
-    devices = (f"{count} × {device.name}" for device, count in counts if count)
-    chassis = ("chassis",) if bound.system.extra_price is not None else ()
-    beside = list(_beside(bound, plan))
-    priced = tuple(name for name, usd, *_ in beside if usd is not None)
-    return (*devices, *priced, *chassis), tuple(name for name, usd, *_ in beside if usd is None)
+    if turned:
+        text = f"no price: a what-if, {_few(turned)}; no list has it, so a price has to be set too"
+        return None, [(text, "assumed")], [], []
+    if bound.system.extra_price is not None:
+        price += bound.system.extra_price.si
+    for name, usd, why, basis in _beside(bound, plan):
+        if usd is None:
+            lacks.append(name)
+            notes.append((f"{name}: not priced, so the price counts none; a host's price is set under Costs", basis))
+        else:
+            price += usd
+            contains.append(name)
+            notes.append((f"{name}: price is {why}", basis))
+    contains += ["chassis"] if bound.system.extra_price is not None else []
+    return price, notes, contains, lacks
 
 
 def monthly(

@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.cost.assemble import Schedule, assemble
 from engine.cost.best_plan import make_plan
-from engine.cost.compose import compose
+from engine.cost.compose import compose, crossings
 from engine.cost.pieces import batches_of
 from engine.cost.power_and_price import waiting
 from engine.cost.report import Report
@@ -80,23 +80,15 @@ def checked(scenario: Scenario) -> Report:
     return report
 
 
-def _links(plan: Plan, times: Schedule) -> dict[str, float]:
+def _links(times: Schedule) -> dict[str, float]:
     """Seconds one launch keeps each wire busy: bytes at the usable rate, latencies left out. [s]
 
     Links alike take turns, so each carries its share; of a link's two directions the busier one counts.
     """
-    moved = [(hop.wire.link, hop.way, hop.bytes_per_message * hop.messages / hop.alike) for hop, _ in times.hops]
-    for part in times.priced:
-        if part.stage.wire is not None:
-            away = sum(run.cost.beyond_bytes * run.passes for run in part.runs)
-            sent = sum(run.cost.link_bytes * run.passes for run in part.runs)
-            moved.append((part.stage.wire.link, "in", sent - away))
-            if away and part.stage.wire.beyond:
-                moved.append((part.stage.wire.beyond, "in", away))
     busy: dict[str, dict[str, float]] = {}
-    for link, way, size in moved:
+    for link, _, way, size, alike, _ in crossings(times):
         ways = busy.setdefault(link.name, {})
-        ways[way] = ways.get(way, 0.0) + size / link.usable
+        ways[way] = ways.get(way, 0.0) + size / alike / link.usable
     return {name: max(ways.values()) for name, ways in busy.items()}
 
 
@@ -149,7 +141,7 @@ def service_table(
         for k, size in enumerate(grid):
             _, plan, times = priced(sized(scenario, sizes_are, size, b))
             hold[i, k], latency[i, k] = times.interval_s, times.latency_s
-            for name, seconds in _links(plan, times).items():
+            for name, seconds in _links(times).items():
                 wires.setdefault(name, np.zeros(hold.shape))[i, k] = seconds
     assert plan is not None
     report = checked(sized(scenario, sizes_are, grid[-1], max_batch))
