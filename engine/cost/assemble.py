@@ -137,7 +137,7 @@ class Figures:
     def at_clock(self, run: int) -> tuple[np.ndarray, float]:
         """Factors of a run's seconds by resource and of its joules, at the clock that its governor leaves. [-]"""
         factors = np.ones(N)
-        if not (self.layout.governed and self.layout.governed[self.layout.stage_of[run]]):
+        if not self.layout.governed[self.layout.stage_of[run]]:
             return factors, 1.0
         clock = self.drawn("clock")
         factors[list(number.CLOCKED)] = 1.0 / clock

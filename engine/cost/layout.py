@@ -101,13 +101,13 @@ class Layout:
     pipelined: bool
     causal: bool
     replicas: int
-    alike: tuple[int, ...] = ()  # of each hop: wires that share its messages or take turns; empty: one each
-    shares: tuple[bool, ...] = ()  # of each hop: whether alike wires share its messages; empty: none
-    ways: tuple[int, ...] = ()  # of each run: devices that share its operators; empty: one each
-    turns: tuple[int, ...] = ()  # of each stage: whether it takes turns with the one before on its devices; empty: none
-    beside: tuple[int, ...] = ()  # of each stage: -1: it goes on with the one before it, h: once hop h - 1 sent a piece
-    governed: tuple[bool, ...] = ()  # of each stage: whether a governor sets its clock; empty: none
-    host: tuple[int, ...] = ()  # of each stage: 1: on a core of the host, 2: on all of a stream's; empty: none
+    alike: tuple[int, ...]  # of each hop: wires that share its messages or take turns
+    shares: tuple[bool, ...]  # of each hop: whether alike wires share its messages
+    ways: tuple[int, ...]  # of each run: devices that share its operators
+    turns: tuple[int, ...]  # of each stage: whether it takes turns with the one before on its devices
+    beside: tuple[int, ...]  # of each stage: -1: it goes on with the one before it, h: once hop h - 1 sent a piece
+    governed: tuple[bool, ...]  # of each stage: whether a governor sets its clock
+    host: tuple[int, ...]  # of each stage: 1: on a core of the host, 2: on all of a stream's
 
     @cached_property
     def runs(self) -> int:
@@ -130,9 +130,7 @@ class Layout:
     @cached_property
     def facts(self) -> tuple[Any, ...]:
         """The fixed facts in the order that `time_figures` takes them: where rows lie, then of runs, stages, hops."""
-        stages, hops = (0,) * len(self.copies), (1,) * len(self.wire_of)
-        of_runs = (self.stage_of, self.ways or (1,) * self.runs)
-        of_stages = (self.copies, *(each or stages for each in (self.beside, self.governed, self.host, self.turns)))
-        of_hops = (self.wire_of, self.alike or hops, self.shares or (0,) * len(hops))
+        of_runs, of_hops = (self.stage_of, self.ways), (self.wire_of, self.alike, self.shares)
+        of_stages = (self.copies, self.beside, self.governed, self.host, self.turns)
         lists = (np.array(each, dtype=np.int64) for each in (of_runs, of_stages, of_hops))
         return self.where, np.array(self.decode, dtype=np.float64), *lists

@@ -40,6 +40,7 @@ A sweep runs on the process-wide thread pool or any `concurrent.futures` executo
 from __future__ import annotations
 
 from engine.sweep.attribution import Attribution, attribute
+from engine.sweep.axis import Axis
 from engine.sweep.goals import FIGURES, Limit, Objective, objectives_of
 from engine.sweep.inverse import Inverse, inverse
 from engine.sweep.pricing.blocks import TABLE_LIMIT, figures_of, price, table_rows
@@ -47,4 +48,4 @@ from engine.sweep.result import Front, SweepResult, write_rows
 from engine.sweep.run import SweepCancelled, sweep
 from engine.sweep.search import search
 from engine.sweep.sensitivity import Sensitivity, knobs_of, sensitivity
-from engine.sweep.space import Axis, Space, space_of
+from engine.sweep.space import Space, space_of

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from engine.scenario import Scenario, ScenarioError
+from engine.sweep.axis import Axis
 from engine.sweep.pricing.blocks import price
-from engine.sweep.space import Axis, Space
+from engine.sweep.space import Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 

@@ -94,24 +94,21 @@ def serve_pools(
     """
     whole("requests", requests, 1, _MOST_REQUESTS)
     prompt, made = inputs.draw(requests, seed, SIZE_STREAM, 0), outputs.draw(requests, seed, OUTPUT_STREAM, 0)
-    arrive, think = np.zeros((2, requests))
-    if not isinstance(load, ClosedLoop):
+    arrive, think, clients = *np.zeros((2, requests)), requests
+    if isinstance(load, ClosedLoop):
+        clients = load.begin(arrive, think, seed)
+        arrive[clients:] = arrive[:clients].max()
+    else:
         arrive[:] = load.times(requests, seed, 0)
-        asked, ran = _through(prefill, decode, network, arrive, prompt, made, seed)
-        return report_of(load, asked, limits or {}, ran, prefill.scheduler.replicas + decode.scheduler.replicas)
-    clients = load.begin(arrive, think, seed)
-    arrive[clients:] = arrive[:clients].max()
     for _ in range(_ROUNDS):
         asked, ran = _through(prefill, decode, network, arrive, prompt, made, seed)
         again = arrive.copy()
         again[clients:] = np.sort(asked.finish, kind="stable")[: requests - clients] + think[clients:]
         again[clients:] = np.sort(again[clients:])
         if np.array_equal(again, arrive):
-            break
+            return report_of(load, asked, limits or {}, ran, prefill.scheduler.replicas + decode.scheduler.replicas)
         arrive = again
-    else:
-        raise TrafficError(f"clients is {load.clients}: {requests} requests did not settle in {_ROUNDS} rounds")
-    return report_of(load, asked, limits or {}, ran, prefill.scheduler.replicas + decode.scheduler.replicas)
+    raise TrafficError(f"clients is {clients}: {requests} requests did not settle in {_ROUNDS} rounds")
 
 
 def _through(

@@ -22,8 +22,9 @@ from engine.kernels.search.pareto import front_mask
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.overrides import apply
 from engine.scenario.token import brief
+from engine.sweep.axis import Axis, axis_values
 from engine.sweep.goals import Limit
-from engine.sweep.space import Axis, Space, axis_values, space_of
+from engine.sweep.space import Space, space_of
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import Engine, engine
 from engine.traffic.engines.pass_run import rules_of

@@ -1,0 +1,105 @@
+"""An axis of a space: a setting and the values it takes, read from a list or a range. Exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, isfinite, log
+from numbers import Number
+from typing import Any
+
+from engine.scenario import ScenarioError
+from engine.scenario.token import boundary, brief
+
+VALUES_LIMIT = 100_000  # of one axis
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A setting and the values it takes. `path` is one of `engine.scenario.overrides.apply`; values that are mappings
+    of such paths are set together, and `path` is then only the axis's name."""
+
+    path: str
+    values: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def settings(self, digit: int) -> tuple[tuple[str, Any], ...]:
+        """What a digit sets, as (path, value)."""
+        value = self.values[digit]
+        return tuple(value.items()) if isinstance(value, Mapping) else ((self.path, value),)
+
+    @cached_property
+    def even(self) -> bool:
+        """Whether every value sets the same paths."""
+        own = frozenset((self.path,))
+        return len({frozenset(v) if isinstance(v, Mapping) else own for v in self.values}) == 1
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        """Every path it sets."""
+        return frozenset().union(*(v if isinstance(v, Mapping) else (self.path,) for v in self.values))
+
+
+def steps(low: float, high: float, count: int, scale: str = "linear") -> tuple[float, ...]:
+    """So many values from low to high, both included, evenly spaced on a linear or a log scale.
+
+    In the setting's unit, as [GB/s]. ScenarioError where they don't rise, or a log one isn't positive.
+    """
+    if count < 1 or (count > 1 and not low < high) or (scale == "log" and low <= 0):
+        raise ScenarioError(f"range {low:g} to {high:g} in {count} steps: it must rise, and a log one be positive")
+    if count == 1:
+        return (float(low),)
+    at = [i / (count - 1) for i in range(count)]
+    if scale == "log":
+        inside = [exp(log(low) + (log(high) - log(low)) * t) for t in at[1:-1]]
+    else:
+        inside = [low + (high - low) * t for t in at[1:-1]]
+    return (float(low), *inside, float(high))
+
+
+def _range(path: str, stated: Mapping[str, Any]) -> tuple[float, ...]:
+    """Values of an axis from a mapping {from, to, steps | by, scale}; ScenarioError for one that is none."""
+    if (
+        set(stated) - {"from", "to", "steps", "by", "scale", "whole"}
+        or not {"from", "to"} <= set(stated)
+        or ("steps" in stated) == ("by" in stated)
+    ):
+        raise ScenarioError(f"axis {path[:60]}: a range has from, to, steps (or by) and scale (linear or log)")
+    scale = stated.get("scale", "linear")
+    if scale not in ("linear", "log"):
+        raise ScenarioError(f"axis {path[:60]}: scale is {brief(scale, 20)}; linear or log is allowed")
+    with boundary(f"axis {path[:60]}: from, to, steps and by are finite numbers, and by is not 0"):
+        low, high = float(stated["from"]), float(stated["to"])
+        wrong = next((name for name, v in (("from", low), ("to", high)) if not isfinite(v)), None)
+        if wrong is not None:
+            raise ScenarioError(f"axis {path[:60]}: {wrong} is {brief(stated[wrong])}: a finite number is needed")
+        count = int(stated["steps"] if "steps" in stated else (high - low) / float(stated["by"]) + 1 + 1e-9)
+    if not 1 <= count <= VALUES_LIMIT:
+        raise ScenarioError(f"axis {path[:60]} has {count} values: 1 to {VALUES_LIMIT} are allowed")
+    high = low + float(stated["by"]) * (count - 1) if "by" in stated else high
+    values = steps(low, high, count, str(scale))
+    return tuple(dict.fromkeys(round(v) for v in values)) if stated.get("whole") else values
+
+
+def axis_values(path: str, stated: Any) -> tuple[Any, ...]:
+    """Values of an axis from a list, one value, or a mapping {from, to, steps | by, scale}; ScenarioError otherwise."""
+    if isinstance(stated, Mapping):
+        values: tuple[Any, ...] = _range(path, stated)
+    else:
+        values = tuple(stated) if isinstance(stated, list | tuple) else (stated,)
+    if not 1 <= len(values) <= VALUES_LIMIT:
+        raise ScenarioError(f"axis {path[:60]} has {len(values)} values: 1 to {VALUES_LIMIT} are allowed")
+    for value in (item for item in values if type(item) is not int):
+        together = isinstance(value, Mapping) and value and all(isinstance(key, str) for key in value)
+        for part in value.values() if together else (value,):
+            if isinstance(part, float) and not isfinite(part):
+                raise ScenarioError(f"axis {path[:60]} has the value {part}: finite numbers are allowed")
+            if not isinstance(part, Number | str | list | tuple):
+                raise ScenarioError(
+                    f"axis {path[:60]} has the value {brief(part)}: a number, a text, on or off, or a mapping of "
+                    "settings to those is allowed"
+                )
+    return values
