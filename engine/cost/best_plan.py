@@ -101,7 +101,7 @@ def better_streams(bound: Bound, times: Schedule, names: Mapping[str, str]) -> s
         return None
     more, sooner = best.units_per_s / times.units_per_s, best.latency_s / times.latency_s
     them, now = (f"{n} stream{'s' if n > 1 else ''}" for n in (count, s.streams))
-    offer = f"{them}: {more:.2f}× the throughput at {sooner:.2f}× the latency"
+    offer = f"{them}: {more:.3g}× the throughput at {sooner:.3g}× the latency"
     spent = {name: times.breakdown[name] - seconds for name, seconds in best.breakdown.items()}
     slower = max(spent, key=lambda r: spent[r])
     if sooner > _SOONER:

@@ -31,8 +31,8 @@ def test_too_many_streams_are_told_of_fewer(name, capsys):
     assert offer is not None
     assert int(offer[1]) < scenario.streams
     better = evaluate(scenario.with_(streams=int(offer[1])))
-    assert better.throughput_per_s / now.throughput_per_s == pytest.approx(float(offer[2]), abs=0.006)
-    assert better.latency_s / now.latency_s == pytest.approx(float(offer[3]), abs=0.006)
+    assert better.throughput_per_s / now.throughput_per_s == pytest.approx(float(offer[2]), rel=0.006)
+    assert better.latency_s / now.latency_s == pytest.approx(float(offer[3]), rel=0.006)
     assert _offer(scenario.with_(streams=int(offer[1]))) is None or name == "images"
     assert any(offer[0] in assumption.text for assumption in now.assumptions)
     assert main(["evaluate", encode(scenario)]) == 0
