@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.scenario.scenario import Costs, Finite, Id, Path, Printed, ScenarioError, WorkloadId
-from engine.scenario.token import boundary, brief, deflated, pack, unpack
+from engine.scenario.token import boundary, brief, token_of, unpack
 from hardware_specs.quantity import SpecError, parse
 
 LOAD = 0.8
@@ -74,11 +73,7 @@ class Question(_Frozen):
     @property
     def token(self) -> str:
         """The question as text for a link; ScenarioError where it is too long for one."""
-        text = json.dumps(self.model_dump(mode="json", exclude_defaults=True), separators=(",", ":")).encode()
-        token = _TOKEN + pack(text, deflated(text))
-        if len(token) > _TOKEN_LIMIT:
-            raise ScenarioError(f"this question makes a token of {len(token)} characters: {_TOKEN_LIMIT} are allowed")
-        return token
+        return token_of(_TOKEN, self.model_dump(mode="json", exclude_defaults=True), "question", _TOKEN_LIMIT)
 
     def with_(self, **changes: Any) -> Question:
         """A copy with fields changed and everything validated again; ScenarioError in one sentence."""

@@ -54,6 +54,15 @@ def pack(text: bytes, body: bytes) -> str:
     return base64.urlsafe_b64encode(zlib.crc32(text).to_bytes(4, "big") + body).rstrip(b"=").decode()
 
 
+def token_of(head: str, data: Any, what: str, most: int) -> str:
+    """Plain data as a token that begins with ``head``; ScenarioError where it has more than so many characters."""
+    text = json.dumps(data, separators=(",", ":")).encode()
+    token = head + pack(text, deflated(text))
+    if len(token) > most:
+        raise ScenarioError(f"this {what} makes a token of {len(token)} characters: {most} are allowed")
+    return token
+
+
 def unpack(packed: str, what: str, most: int, plain: bool = False) -> Any:
     """What `pack` was given, of at most so many bytes; ScenarioError in one sentence about ``what`` otherwise."""
     with boundary(f"This {what} is damaged: it can't be unpacked"):

@@ -16,7 +16,7 @@ from engine.evaluate import evaluate
 from engine.resolve.choices import choices, default_scenario, why_not
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.fields import BY_FAMILY, GROUPS
-from engine.sweep.goals import FIGURES
+from engine.sweep.goals import figure_named
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
@@ -114,8 +114,7 @@ def attribute(
     run the other's workload, both are one change. Exact for the model. ScenarioError for a figure that is unknown,
     or not known of one of the systems.
     """
-    if figure not in FIGURES:
-        raise ScenarioError(f"figure {figure[:40]!r}: figures are {', '.join(FIGURES)}")
+    figure_named(figure, "figure")
     groups = [g for g, fields in GROUPS.items() if any(getattr(base, f) != getattr(other, f) for f in fields)]
     apart = ((base.system, other.workload), (other.system, base.workload))
     if any(why_not(system, workload, catalog, zoo) for system, workload in apart):

@@ -50,7 +50,8 @@ class Objective:
         return f"{self.figure}:{'min' if self.sign > 0 else 'max'}"
 
 
-def _figure(name: Any, where: str) -> str:
+def figure_named(name: Any, where: str) -> str:
+    """The name of a figure; ScenarioError, which says where it stands, for one that there is none of."""
     if name not in FIGURES:
         raise ScenarioError(f"{where} is {brief(name)}: figures are {', '.join(FIGURES)}")
     return str(name)
@@ -72,7 +73,7 @@ def objectives_of(stated: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Obje
             objectives.append(part)
             continue
         name, _, goal = str(part).strip().partition(":")
-        name = _figure(name.strip(), "objective")
+        name = figure_named(name.strip(), "objective")
         goal = goal.strip() or ("max" if name in _HIGHER else "min")
         if goal not in _SIGNS:
             raise ScenarioError(f"objective {name} is {goal[:20]!r}: min or max is allowed")
@@ -109,5 +110,5 @@ def limits_of(stated: Any) -> tuple[bool, tuple[Limit, ...]]:
             raise ScenarioError(f"constraint {text[:60]!r}: {number.strip()[:20]!r} is not a number") from None
         if isnan(value):
             raise ScenarioError(f"constraint {text[:60]!r}: nan is not a limit")
-        limits.append(Limit(_figure(name.strip(), "constraint"), sign == "<=", value))
+        limits.append(Limit(figure_named(name.strip(), "constraint"), sign == "<=", value))
     return fits, tuple(limits)

@@ -175,12 +175,12 @@ def sweep(
     if remote and (space.catalog is not None or space.zoo is not None):
         raise ScenarioError("a sweep on other processes reads the shipped catalog and workloads: leave both out")
     counts, token = archive.counts, space.token if remote else ""
-    halted, spent = False, [0.0]
+    blocks, halted = Blocks(space, catalog, zoo, beat), False
 
     def tasks() -> Iterator[tuple[Any, ...]]:
         nonlocal halted
         try:
-            for block in _timed(Blocks(space, catalog, zoo, beat).every(), spent):
+            for block in blocks.every():
                 counts.say(block.sentences)
                 which, places = archive.cloud.of(block)
                 step = min(chunk, CHUNK, block.chunk)
@@ -208,23 +208,12 @@ def sweep(
         archive.take(part)
         if progress is not None:
             progress(counts.done, space.size)
-    result = archive.result(time.perf_counter() - began, spent[0])
+    result = archive.result(time.perf_counter() - began, blocks.seconds)
     if halted:
         stopped = SweepCancelled(f"cancelled after {counts.done} of {space.size} designs")
         stopped.result = result
         raise stopped
     return result
-
-
-def _timed(blocks: Iterator[DesignBlock], spent: list[float]) -> Iterator[DesignBlock]:
-    """The same blocks; adds the wall time that making them takes to ``spent``. [s]"""
-    while True:
-        start = time.perf_counter()
-        block = next(blocks, None)
-        spent[0] += time.perf_counter() - start
-        if block is None:
-            return
-        yield block
 
 
 @lru_cache(maxsize=16)

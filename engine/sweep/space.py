@@ -8,7 +8,6 @@ Counts are exact.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +23,7 @@ from engine.resolve.choices import choices, default_scenario
 from engine.scenario import NotThereError, Scenario, ScenarioError, decode, encode, token_in
 from engine.scenario.fields import BY_FAMILY, FIELDS
 from engine.scenario.overrides import apply, unstated
-from engine.scenario.token import boundary, brief, deflated, pack, unpack
+from engine.scenario.token import boundary, brief, token_of, unpack
 from engine.sweep.axis import Axis, axis_values
 from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
 from entries.files import read_plain
@@ -222,11 +221,7 @@ class Space:
     @property
     def token(self) -> str:
         """The space as text for a link; ScenarioError where it is too long for one."""
-        text = json.dumps(self.to_dict(), separators=(",", ":")).encode()
-        token = "1s" + pack(text, deflated(text))
-        if len(token) > TOKEN_LIMIT:
-            raise ScenarioError(f"this space makes a token of {len(token)} characters: {TOKEN_LIMIT} are allowed")
-        return token
+        return token_of("1s", self.to_dict(), "space", TOKEN_LIMIT)
 
 
 def apply_settings(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.scenario.sentences import amount
-from engine.traffic.engines.calendar import MOST_REQUESTS, ClosedLoop, Figures, figures
+from engine.traffic.engines.calendar import MOST_REQUESTS, ClosedLoop, Figures, as_plain, figures
 from engine.traffic.policies import TandemQueue
 from engine.traffic.runs import SIZE_STREAM, run_stations
 from engine.traffic.service import TrafficError, whole
@@ -40,12 +40,7 @@ class LoopReport:
 
     def as_dict(self) -> dict[str, object]:
         """Plain numbers, text and None; times carry their unit in the key."""
-        return {
-            f"{name}_s" if isinstance(value, Figures) else name: value.as_dict()
-            if isinstance(value, Figures)
-            else value
-            for name, value in vars(self).items()
-        }
+        return as_plain(self)
 
 
 def closed_loop(

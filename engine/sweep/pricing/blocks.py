@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -95,6 +96,7 @@ class Blocks:
     ) -> None:
         self.space, self.beat = space.within(catalog, zoo), beat
         self.known: dict[Any, Any] = {}
+        self.seconds = 0.0  # that making them has taken
 
     def every(self) -> Iterator[DesignBlock]:
         """All blocks, first to last; an axis that turns out to change a plan's structure is split on the way."""
@@ -116,6 +118,13 @@ class Blocks:
 
     def block(self, digits: tuple[tuple[int, int], ...]) -> DesignBlock:
         """The block with those digits; Structural where they leave a plan's structure open."""
+        began = time.perf_counter()
+        try:
+            return self._made(digits)
+        finally:
+            self.seconds += time.perf_counter() - began
+
+    def _made(self, digits: tuple[tuple[int, int], ...]) -> DesignBlock:
         fixed = dict(digits)
         space = self.space.without(self.space.left_out(fixed))
         rest = [i for i in range(len(space.axes)) if i not in fixed]

@@ -233,7 +233,6 @@ class Designs(Design):
     def __init__(self, structure: Structure, of: Part) -> None:
         self.structure, self._options = structure, of[-1]
         self.bound = self._bound(structure.settings(of))
-        self._open: Plan | None = None
         self._jobs = {}
 
     def _bound(self, settings: Sequence[tuple[str, Any, Any]]) -> Bound:
@@ -275,15 +274,14 @@ class Designs(Design):
         model = _Fixed(own_model(bound.device, bound.model), whole.numeric)
         whole.lowered(lowered(bound.scenario, whole.base.device, bound.graph, model))
 
+    @cached_property
     def open_plan(self) -> Plan:
         """Its plan, with options still open where the scheme and the scenario leave it so."""
-        if self._open is None:
-            self._open = open_plan(self.bound)
-        return self._open
+        return open_plan(self.bound)
 
     @cached_property
     def plan(self) -> Plan:
         """Its plan; of options that differ in their tiles alone one, whose tiles are columns."""
-        plan, first = self.open_plan(), self.structure.option
+        plan, first = self.open_plan, self.structure.option
         options = plan.options[first + self._options[0] : first + self._options[1]] or (plan,)
         return tiles_as_columns(options, (*(1 for _ in self.structure.numeric[1:]), -1))

@@ -134,7 +134,7 @@ def _check(design: Designs) -> Numbers:
 
 def _planned(design: Designs) -> Numbers:
     """Passes of every phase, and the signature of the plan."""
-    return [design.passes(p) for p in range(len(design.bound.graph.phases))], _signature(design.open_plan())
+    return [design.passes(p) for p in range(len(design.bound.graph.phases))], _signature(design.open_plan)
 
 
 @np.errstate(all="ignore")
@@ -148,7 +148,7 @@ def tables_of(structure: Structure) -> tuple[list[Table], tuple[str, ...]]:
     where = np.unravel_index(int(np.argmin(planned.bad)), planned.bad.shape)
     able = [digits.index(d) if d in digits else 0 for d, digits in zip(map(int, where), structure.allowed, strict=True)]
     sample = tuple((d, d + 1) for d in able)  # a design that the plan does not refuse
-    options, tables, sentences = structure.part(sample).open_plan().options, list[Table](), dict[str, None]()
+    options, tables, sentences = structure.part(sample).open_plan.options, list[Table](), dict[str, None]()
 
     def add(first: int, upto: int) -> None:
         structure.choose(first, upto)

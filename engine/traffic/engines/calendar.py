@@ -125,13 +125,16 @@ class ServingReport:
 
     def as_dict(self) -> dict[str, object]:
         """Plain numbers, text and None; times carry their unit in the key."""
-        out: dict[str, object] = {}
-        for name, value in vars(self).items():
-            if isinstance(value, Figures):
-                out[f"{name}_s"] = value.as_dict()
-            elif not isinstance(value, np.ndarray):
-                out[name] = value
-        return out
+        return as_plain(self)
+
+
+def as_plain(report: object) -> dict[str, object]:
+    """Fields of a report but its arrays; figures of times as their own plain data, under ``*_s``. [s]"""
+    fields = {name: value for name, value in vars(report).items() if not isinstance(value, np.ndarray)}
+    return {
+        f"{k}_s" if isinstance(v, Figures) else k: v.as_dict() if isinstance(v, Figures) else v
+        for k, v in fields.items()
+    }
 
 
 def figures(values: NDArray[np.float64]) -> Figures | None:
