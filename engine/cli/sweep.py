@@ -121,7 +121,7 @@ def _serving(args: argparse.Namespace, data: Any) -> Answer:
     points, rows = len(result.settings), list(result.rows(result.front.tolist()))
     document = {
         "points": points,
-        "simulated": int(result.simulated.sum()),
+        "simulated": sum(result.simulated),
         "seconds": result.seconds,
         "closed_form_per_s": points / max(result.pricing_s, 1e-9),
         "refused": dict(result.refused),

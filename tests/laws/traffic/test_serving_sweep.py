@@ -97,7 +97,7 @@ def test_ten_thousand_points_a_second() -> None:
     swept = serving_sweep({**SPACE, "axes": axes, "constraints": ["ttft_s<=0.05"]})
     assert len(swept.settings) == 1024
     assert len(swept.settings) / swept.pricing_s > 5_000  # 10^4 and more where no other work shares the core
-    kept = swept.figures[1, swept.front]
+    kept = swept.values[1, swept.front]
     assert (kept <= 0.05).all()
 
 
