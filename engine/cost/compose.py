@@ -130,7 +130,7 @@ def _memory(plan: Plan, times: Schedule) -> tuple[MemoryRow, ...]:
 def crossings(times: Schedule) -> Iterator[tuple[Link, str, str, float, int, float]]:
     """Link, its role, the way, bytes of a request [B], wires that take turns with them [-], and their time [s].
 
-    Of hops first, then of what devices of a stage exchange in its runs; what goes on to other nodes is apart.
+    Estimates. Of hops first, then of what devices of a stage exchange in its runs; what goes to other nodes is apart.
     """
     for hop, seconds in times.hops:
         if hop.bytes_per_message:
