@@ -36,7 +36,7 @@ test: $(VENV)/.dev
 
 # nightly: ten times the random examples, whole grids, every walk in a browser
 soak: $(VENV)/.dev
-	INFERSCAPE_EFFORT=10 INFERSCAPE_WALKS=all $(BIN)/python -m pytest -n auto
+	INFERSCAPE_EFFORT=10 INFERSCAPE_TESTS=all $(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

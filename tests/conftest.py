@@ -8,8 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+from tests.effort import examples
 
 # Before numpy is loaded, here and in what tests start: several threads of BLAS wait for each other by spinning, and two
 # processes of tests on two cores then take ten times as long.
@@ -17,6 +20,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Compiled files are kept: else each of these processes, and each that a test starts, compiles every file anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+hypothesis.settings.register_profile("house", max_examples=examples(100), deadline=None)
+hypothesis.settings.load_profile("house")
 
 TOGETHER = {
     "browser": ("app/browser/",),  # one server and one browser
@@ -70,19 +76,32 @@ WALKS = {
     "test_a_scenario_kept_in_the_browser_opens_after_a_reload_and_can_be_removed",
     "test_explore_is_read_changed_and_left_by_keys",
 }
-"""Walks in a browser of every run; with INFERSCAPE_WALKS=all, as in CI, or asked for by their path, all of them."""
+"""Walks in a browser of every run; the others wait for a run of all tests."""
+
+
+def waits(item: pytest.Item) -> bool:
+    """Whether a test is part of CI and `make soak` (INFERSCAPE_TESTS=all) and of a run that names its file alone."""
+    if item.get_closest_marker("browser"):
+        return item.nodeid.split("::")[-1].split("[")[0] not in WALKS
+    return item.get_closest_marker("whole") is not None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ.get("INFERSCAPE_WALKS") != "all" and not any("browser" in path for path in config.args):
-        walks = [item for item in items if item.get_closest_marker("browser")]
-        others = {item for item in walks if item.nodeid.split("::")[-1].split("[")[0] not in WALKS}
+    named = any(".py" in path or "browser" in path for path in config.args)
+    if os.environ.get("INFERSCAPE_TESTS") != "all" and not named:
+        others = {item for item in items if waits(item)}
         items[:] = [item for item in items if item not in others]
         config.hook.pytest_deselected(items=list(others))
+    slow = set(SLOW.read_text().splitlines())
+    for item in items:
+        if item.nodeid.split("[")[0] in slow:
+            item.add_marker("slow")
     items.sort(key=lambda item: place_of(item.nodeid))
 
 
+SLOW = Path(__file__).with_name("slow-tests.txt")
+"""Tests of more than 0.7 s of CPU time in the rooms of `make check`, which leaves them out."""
 SLOWEST = Path(__file__).parents[1] / "build" / "slowest-tests.txt"
 """Written by a run of several processes: seconds of the files of tests and of single tests, the slowest first."""
 _SECONDS: dict[str, float] = defaultdict(float)

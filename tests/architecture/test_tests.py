@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from tests.each import each
+
+ROOT = Path(__file__).parents[2]
 
 MOST = 48
 """Tests that one function may be: beyond, its parameters are rows of data and `tests.each` takes them."""
@@ -17,6 +21,19 @@ def test_no_function_is_more_tests_than_a_reader_would_read(request: pytest.Fixt
     """Of those collected in this run."""
     tests = Counter(item.nodeid.split("[", maxsplit=1)[0] for item in request.session.items)
     assert not {name: count for name, count in tests.items() if count > MOST}
+
+
+def test_what_make_check_leaves_out_are_tests() -> None:
+    """A test that is renamed would be run by it again, unseen; one that is gone would stay in the list."""
+    names = (ROOT / "tests" / "slow-tests.txt").read_text().splitlines()
+    assert names == sorted(set(names))
+    sources = {name.split("::")[0] for name in names}
+    tests = {
+        f"{file}::{test}"
+        for file in sources
+        for test in re.findall(r"^def (test_\w+)", (ROOT / file).read_text(), re.M)
+    }
+    assert set(names) <= tests, "tests/slow-tests.txt"
 
 
 def test_every_row_that_fails_is_said_and_the_others_run() -> None:

@@ -12,8 +12,6 @@ from engine.cost import error_bands
 from engine.cost.error_bands import FILE, LEAST, spoken, told, widest
 from engine.cost.report import BANDED, ErrorBand
 from engine.evaluate import evaluate
-from engine.published import validate
-from engine.published.other_sources import compare
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
 from engine.sweep import space_of, sweep, table_rows
@@ -24,8 +22,8 @@ KNOWN = json.loads(FILE.read_text())
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Residual]:
-    return residuals(validate(), compare())
+def rows(claimed: list[dict], elsewhere: list[dict]) -> list[Residual]:
+    return residuals(claimed, elsewhere)
 
 
 def _at(system: str, workload: str, **fields) -> Scenario:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.analyses.depth_first import compare
-from engine.published import calibrated, closer, judge, predictions, validate
+from engine.published import calibrated, closer, judge, predictions
 from engine.published.headline import Headline, independent
 from engine.published.kinds import known
 from engine.published.prediction import predicted
@@ -48,8 +48,8 @@ RESTATED = [
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[str, dict]:
-    return {row["id"]: row for row in validate()}
+def rows(claimed: list[dict]) -> dict[str, dict]:
+    return {row["id"]: row for row in claimed}
 
 
 @pytest.mark.parametrize("id", FITTED)

@@ -8,12 +8,12 @@ import pytest
 
 from engine.devices import FAMILIES, family
 from engine.published import claims
-from engine.published.other_sources import FIGURES, compare, results
+from engine.published.other_sources import FIGURES, results
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[dict]:
-    return compare()
+def rows(elsewhere: list[dict]) -> list[dict]:
+    return elsewhere
 
 
 def test_each_gives_one_figure_and_says_where_it_was_printed(rows):

@@ -75,7 +75,7 @@ TABLES = """() => [...document.querySelectorAll('[data-testid=stMain] [data-test
         && box(cell).width < 0.8 * cell.clientWidth - 25);
     return [...ragged, ...narrow.map(cell => `wraps beside empty room: ${said(cell)}`)];
 })"""
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

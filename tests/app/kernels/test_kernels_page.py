@@ -64,7 +64,6 @@ def test_a_shape_beyond_the_share_of_a_reader_is_one_sentence():
     assert not at.metric
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
 def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
     host_runs.last().clear()

@@ -58,7 +58,7 @@ def test_what_is_compiled_is_known_from_the_compilers_events():
     assert seen[-1] is None
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.timeout(400)
 def test_a_cold_page_says_what_it_waits_for(tmp_path):
     """It showed nothing but a spinner for half a minute."""

@@ -207,7 +207,7 @@ def test_cycles_go_without_the_collection_after_every_script():
         gc.enable()
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.timeout(400)
 def test_memory_stays_over_many_reruns():
     """Short for every day; `python -m tests.bench.sessions --think 0 --reruns 10000` is the long one."""

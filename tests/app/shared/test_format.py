@@ -6,14 +6,11 @@ import math
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.shared import formats as fmt
 from hardware_specs.quantity import parse
-
-settings.register_profile("app", max_examples=200, deadline=None)
-settings.load_profile("app")
 
 positive = st.floats(min_value=1e-9, max_value=1e17, allow_nan=False)
 text = st.text(max_size=40)

@@ -14,6 +14,7 @@ from engine.resolve.choices import choices, default_scenario, why_not
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
 from hardware_specs.catalog import default_catalog
+from tests.effort import share
 
 APP = Path(__file__).parents[3] / "app"
 H100 = default_scenario("h100-sxm", "llama3.1-70b", devices=8).with_(precision="fp8")
@@ -66,10 +67,9 @@ def test_no_panel_that_is_filled_when_opened_has_a_name_that_changes():
 )
 def test_a_rival_holds_the_same_request_in_the_same_format(session, scenario):
     session(scenario)
-    asked = 0
-    for system in default_catalog().ids("systems"):
-        if system == scenario.system or why_not(system, scenario.workload):
-            continue
+    asked, systems = 0, default_catalog().ids("systems")
+    able = [id for id in systems if id != scenario.system and why_not(id, scenario.workload) is None]
+    for system in share(able, scenario.batch):
         usual = default_scenario(system, scenario.workload)
         try:
             found = link.on_system(system)

@@ -15,7 +15,6 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_that_it_waits(monkeypatch):
     """Every value of an axis is validated and kept: 68.7 G designs are 12,288 of them, before the first is priced."""

@@ -150,19 +150,21 @@ def test_one_operator_is_priced_within_its_roofs(device):
     assert predict_op(device, op, "ms-fp8", 1) is None
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
 def test_calibrate_writes_this_host_and_takes_seconds(tmp_path, capsys):
+    started = thread_time()
     assert main(["calibrate", "--out", str(tmp_path), "--json"]) == 0
+    taken = thread_time() - started
     data = json.loads(capsys.readouterr().out)
     device = Catalog().with_guest(tmp_path).device(HOST)
     assert data["spec"]["peak"]["fp32"]["value"] == device.peak["fp32"].value
-    started = thread_time()
-    probe_host()
-    assert thread_time() - started < 10.0  # about two seconds of probing once compiled; the first call compiles
+    if taken >= 10.0:  # about two seconds of probing, once compiled
+        started = thread_time()
+        probe_host()
+        taken = thread_time() - started
+    assert taken < 10.0
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
 def test_measure_on_the_command_line(capsys):
     assert main(["measure", "gemm", "--shape", "64x64x64", "--repeats", "3", "--json"]) == 0

@@ -146,7 +146,6 @@ def test_hypervolume_counts_what_a_front_covers() -> None:
     assert HV(ref_point=np.array([1.1, 1.1]))(np.zeros((1, 2))) == pytest.approx(1.21)
 
 
-@pytest.mark.slow
 def test_a_search_finds_99_percent_of_a_known_front_of_ten_to_the_eight() -> None:
     """Faster links and launches cost nothing here: the whole front lies among designs with an end of each."""
     space = space_of(KNOWN)

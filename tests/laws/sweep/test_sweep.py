@@ -183,12 +183,12 @@ def test_a_per_layer_plan_sweeps_as_it_is_evaluated() -> None:
     assert check_points(space, 4, 1) == 4
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("system", "workload"), PAIRS)
 def test_sweep_is_evaluate_at_length(system: str, workload: str) -> None:
-    """Of `make soak` 40,920 designs over all pairs."""
+    """Of `make soak` up to 204,600 designs over all pairs."""
     seeds = range(100, 100 + examples(31))
-    assert sum(check_points(random_space(system, workload, seed), 60, seed) for seed in seeds) > 3 * len(seeds)
+    ran = sum(check_points(random_space(system, workload, seed), examples(150), seed) for seed in seeds)
+    assert ran > 2 * len(seeds)
 
 
 GRID = {
@@ -236,7 +236,6 @@ def test_chunks_and_threads_change_no_byte() -> None:
         assert same(whole, sweep(GRID, executor=three, chunk=64))
 
 
-@pytest.mark.slow
 def test_processes_change_no_byte() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         assert same(sweep(GRID), sweep(GRID, executor=pool, chunk=500))

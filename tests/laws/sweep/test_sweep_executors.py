@@ -94,13 +94,11 @@ def test_one_thread_and_all_write_the_same_bytes_and_each_row_is_its_token(space
             assert np.float64(row[name]).tobytes() == np.float64(getattr(report, name)).tobytes(), row
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_processes_write_the_same_bytes(space: Path, tmp_path: Path) -> None:
     assert front(tmp_path / "p.csv", "processes", space) == front(tmp_path / "t.csv", "threads", space)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_dask_writes_the_same_bytes(space: Path, tmp_path: Path) -> None:
     assert front(tmp_path / "d.csv", "dask", space) == front(tmp_path / "t.csv", "threads", space)

@@ -25,6 +25,7 @@ from engine.traffic import (
     simulate,
     single,
 )
+from tests.effort import examples
 from tests.laws.traffic.queues import affine
 
 pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="statistics need the compiled engine's speed")
@@ -110,7 +111,7 @@ def test_a_run_sees_every_hour_of_a_day_in_its_share(name: str, load: float) -> 
         short = simulate(system, day, requests=20_000)
         assert short.stable
         assert short.served_qps == pytest.approx(day.qps, rel=0.05)
-    long = simulate(system, day, requests=8_000_000, replications=4)
+    long = simulate(system, day, requests=examples(20_000_000), replications=4)
     assert short.latency is not None
     assert long.latency is not None
     for figure in ("mean", "p50", "p95", "p99"):

@@ -132,9 +132,7 @@ def test_eight_doubles_are_doubles() -> None:
 
 
 @pytest.mark.skipif(any(os.environ.get(name) for name in ("NUMBA_DISABLE_JIT", "NUMBA_CPU_NAME")), reason="one of them")
-@pytest.mark.parametrize(
-    "setting", [{"NUMBA_DISABLE_JIT": "1"}, pytest.param({"NUMBA_CPU_NAME": "nehalem"}, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("setting", [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_CPU_NAME": "nehalem"}])
 def test_without_a_compiler_and_on_narrow_registers_the_same(setting) -> None:
     done = _run(["-m", "pytest", "-n", "0", __file__], **setting)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -156,7 +156,6 @@ def test_a_run_apart_ends_when_it_is_given_up_or_takes_too_long():
         apart.stop()
 
 
-@pytest.mark.slow
 def test_an_event_loop_beats_on_while_a_kernel_runs():
     """Health is answered by an event loop of this process: it beats on, and has the process to itself.
 

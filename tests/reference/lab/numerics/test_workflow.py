@@ -91,7 +91,7 @@ def test_a_plan_holds_the_metric_on_data_no_move_has_seen():
 
 
 def test_a_tighter_metric_raises_precision():
-    loose, tight = found_by(4 * BOUND), found_by(TIGHT)
+    loose, tight = found_by(), found_by(TIGHT)
     assert (tight.layers, tight.table_bits) != (loose.layers, loose.table_bits)
     assert len(tight.layers) >= len(loose.layers)
     assert tight.table_bits >= loose.table_bits

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kernels.jit import ISA_NAMES, isa
+from engine.kernels.jit import JIT_ENABLED
 from engine.lab.operators import fused
 from engine.lab.operators.conv import pack_conv
 from engine.lab.operators.wide_deep import gather_range, hash_ids
@@ -22,7 +22,6 @@ from tests.reference import naive
 
 HERE = Path(__file__).parent
 FILES = ("embedding", "conv", "activation", "rnn", "quantise", "fused", "attention")
-GENERATED = ("embedding", "conv", "rnn", "attention")
 """Files whose operators emit their own vectors: only these differ between instruction sets."""
 
 
@@ -123,27 +122,14 @@ def test_bad_input_is_one_sentence():
         fused.conv_relu_pool_depth_first(np.zeros((1, 5, 5, 2), np.float32), packed, 2, 2)
 
 
-def other_paths():
-    narrower = [
-        name for name in ISA_NAMES[: ISA_NAMES.index(isa())] if name != "avx512"
-    ]  # avx512 emits the same vectors as avx512vnni
-    return [
-        ("NUMBA_DISABLE_JIT", "1"),
-        *(pytest.param("INFERSCAPE_ISA", name, marks=pytest.mark.slow) for name in narrower),
-    ]
-
-
-@pytest.mark.parametrize(("variable", "value"), other_paths())
-def test_every_operator_on_another_path(variable, value):
-    """The fixed-shape tests in a fresh process: interpreted, and the generated kernels on narrower vectors."""
-    if any(os.environ.get(name) for name in ("NUMBA_DISABLE_JIT", "INFERSCAPE_ISA")):
-        pytest.skip("already on another path")
-    names = GENERATED if variable == "INFERSCAPE_ISA" else FILES
-    files = [str(HERE / f"test_{name}.py") for name in names]
+@pytest.mark.skipif(not JIT_ENABLED or "INFERSCAPE_ISA" in os.environ, reason="already on another path")
+def test_every_operator_interpreted():
+    """The fixed-shape tests in a fresh process without a compiler; CI runs all of them on narrower vectors."""
+    files = [str(HERE / f"test_{name}.py") for name in FILES]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-k", "fixed", "-p", "no:xdist", *files],
         cwd=HERE.parents[3],
-        env={**os.environ, variable: value},
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,
         timeout=900,
