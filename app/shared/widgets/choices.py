@@ -22,13 +22,14 @@ K = TypeVar("K", bound=str)
 
 
 def remember(
-    key: str, default: T, read: Callable[[str], tuple[T, str | None]], write: Callable[[T], str] = str
+    key: str, default: T, read: Callable[[str], tuple[T, str | None]], write: Callable[[T], str] = str, of: str = ""
 ) -> tuple[T, Callable[[T], None]]:
     """A value of the address, and what sets it (in a callback).
 
-    ``read`` makes it of text: the value, and what is wrong with the text, if anything.
+    ``read`` makes it of text: the value, and what is wrong with the text, if anything. The session keeps it for what
+    it was set ``of``.
     """
-    ss, text = st.session_state, st.query_params.get(key)
+    ss, text, kept = st.session_state, st.query_params.get(key), f"{_KEPT}{key}{of}"
 
     def mirror(value: T) -> None:
         if value == default:
@@ -37,15 +38,15 @@ def remember(
             st.query_params[key] = write(value)
 
     def put(value: T) -> None:
-        ss[_KEPT + key] = value
+        ss[kept] = value
         mirror(value)
 
-    value, wrong = read(text if text is not None else write(ss.get(_KEPT + key, default)))
+    value, wrong = read(text if text is not None else write(ss.get(kept, default)))
     if text is not None and wrong:
         say(key, wrong)
     if text != (None if value == default else write(value)):
         mirror(value)
-    ss[_KEPT + key] = value
+    ss[kept] = value
     return value, put
 
 

@@ -11,7 +11,7 @@ from app.shared import cached, fixes, link, parts
 from app.shared import formats as fmt
 from app.shared import load as loads
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_of
-from app.shared.widgets.choices import say
+from app.shared.widgets.choices import remember
 from app.shared.widgets.controlled import controlled
 from app.views.traffic import charts, tables, texts
 from app.views.traffic.controls import demanded, load_and_sla, nice, site
@@ -25,32 +25,18 @@ from engine.traffic import Sla
 from engine.traffic.scenario_load import is_decoder
 
 _REQUESTS = {50_000: "50 k", 200_000: "200 k", 1_000_000: "1 M"}
-_RATE, _KEPT = "qps", "traffic.qps"  # in the address; in the session, with the scenario it was set for
 _SHORT = 230  # least height of the figures of use [px]
 _ALWAYS = 0.995  # of the time: told as 100%
 _TALL = (380, 300)  # height of the figure beside the curve, on a wide window and on a phone [px]
 
 
-def load_set() -> float | None:
-    """The load somebody set for this scenario: by the slider, or in the address, which wins. [1/s]"""
-    ss, token = st.session_state, st.session_state.token
-    text = st.query_params.get(_RATE)
-    if text is not None:
-        try:
-            qps = float(text)
-        except ValueError:
-            qps = math.nan
-        if 0 < qps < math.inf:
-            ss[_KEPT] = (token, qps)
-        else:
-            say(_RATE, texts.NO_LOAD_IN_LINK.format(given=text[:40]))
-            del st.query_params[_RATE]
-    last = ss.get(_KEPT)
-    if last is None or last[0] != token:
-        return None
-    if text is None:  # a page switch left it out
-        st.query_params[_RATE] = f"{last[1]:.12g}"
-    return float(last[1])
+def _read(text: str) -> tuple[float, str | None]:
+    """A load of the address, and what is wrong with it. [1/s]"""
+    try:
+        qps = float(text)
+    except ValueError:
+        qps = math.nan
+    return (qps, None) if 0 < qps < math.inf else (0.0, texts.NO_LOAD_IN_LINK.format(given=text[:40]))
 
 
 def rate(answer: Answer) -> float:
@@ -59,13 +45,9 @@ def rate(answer: Answer) -> float:
     step = nice(top / 200)
     decimals = max(0, -math.floor(math.log10(step)))
     count = max(2, math.ceil(top / step))
-    wanted = load_set() or 0.8 * answer.headline.qps or 0.4 * top
+    asked, put = remember("qps", 0.0, _read, "{:.12g}".format, of=st.session_state.token)
+    wanted = asked or 0.8 * answer.headline.qps or 0.4 * top
     now = round(min(count, max(1, round(wanted / step))) * step, decimals)
-
-    def moved(qps: float) -> None:
-        st.session_state[_KEPT] = (st.session_state.token, qps)
-        st.query_params[_RATE] = f"{qps:.12g}"
-
     return st.slider(
         "Load (QPS)",
         min_value=round(step, decimals),
@@ -73,7 +55,7 @@ def rate(answer: Answer) -> float:
         step=round(step, decimals),
         format=f"%.{decimals}f",
         help=texts.LOAD_HELP,
-        **controlled("w.qps", now, moved, (step, count)),
+        **controlled("w.qps", now, put, (step, count)),
     )
 
 

@@ -238,18 +238,9 @@ def plans(
 
 
 def _settings(load: Load, sla: Sla) -> dict[str, Any]:
-    return {
-        "arrivals": load.arrivals,
-        "arrangement": load.arrangement,
-        "max_batch": load.max_batch,
-        "timeout_s": load.timeout_s,
-        "places": load.places,
-        "sizes": load.sizes,
-        "sizes_are": load.differ,
-        "sla_time": sla.time,
-        "sla_metric": sla.metric,
-        "sla_s": sla.seconds,
-    }
+    fields = ("arrivals", "arrangement", "max_batch", "timeout_s", "places", "sizes")
+    set_to = {name: getattr(load, name) for name in fields} | {"sizes_are": load.differ}
+    return set_to | {"sla_time": sla.time, "sla_metric": sla.metric, "sla_s": sla.seconds}
 
 
 def curve_rows(report: Report, load: Load, sla: Sla, points: Sequence[LoadPoint]) -> list[dict[str, Any]]:
