@@ -64,11 +64,6 @@ def free(scenario: Scenario, paths: Iterable[str]) -> list[str]:
     return unpowered(bind(scenario), paths)
 
 
-def known(metrics: dict[str, Metric], less: bool) -> list[str]:
-    """Names of the metrics with that sense, in order."""
-    return [name for name, m in metrics.items() if m.less is less]
-
-
 def scale(metric: Metric, values: Iterable[float]) -> fmt.Scale:
     """The prefix that suits the middle, on a log scale, of a metric's values."""
     known = [v for v in values if v > 0]

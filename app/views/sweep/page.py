@@ -14,7 +14,6 @@ from app.shared.widgets.choices import say
 from app.views.sweep import axes, below_front, front, objectives, spaces, tables, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep import controls as space_controls
-from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
@@ -70,10 +69,10 @@ def _clear() -> None:
     st.session_state.sweep_ranges = {}
 
 
-def pareto(outcome: Outcome, metrics: Mapping[str, Metric]) -> np.ndarray:
+def pareto(outcome: Outcome) -> np.ndarray:
     """The Pareto front over its cloud, and along all axes; numbers of the designs that are kept."""
     designs, ranges = outcome.designs, st.session_state.get("sweep_ranges", {})
-    x, y = (metrics[name] for name in outcome.objectives[:2])
+    x, y = (outcome.metrics[name] for name in outcome.objectives[:2])
     better = f"{'left' if x.less else 'right'} and {'down' if y.less else 'up'}"
     answer = texts.FRONT_ANSWER.format(
         count=len(outcome.front), feasible=fmt.count(outcome.result.counts.kept), better=better
@@ -110,13 +109,13 @@ def pareto(outcome: Outcome, metrics: Mapping[str, Metric]) -> np.ndarray:
     return designs.numbers[inside]
 
 
-def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
+def card(outcome: Outcome) -> None:
     """The selected design beside the current one, and where to take it."""
     design = chosen(outcome)
     place = outcome.place(design)
     where = f"{place + 1} of {len(outcome.front)}" if place is not None else texts.NOT_FRONT
     with parts.card("Selected design", where):
-        head = " · ".join(f"**{fmt.plain(metrics[n].text(design.figures[n]))}**" for n in outcome.objectives)
+        head = " · ".join(f"**{fmt.plain(outcome.metrics[n].text(design.figures[n]))}**" for n in outcome.objectives)
         st.markdown(head)
         scenario = outcome.space.scenario(design.number)
         rows = tables.pair(outcome, design, cached.report(encode(scenario)))
@@ -134,9 +133,7 @@ def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
             st.caption(texts.ALIKE.format(alike=design.alike))
 
 
-def listed(
-    outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate], inside: np.ndarray
-) -> None:
+def listed(outcome: Outcome, inside: np.ndarray) -> None:
     """Designs of the front that are kept, as a table; a row selects its design."""
     shown = list(outcome.front)
     if st.session_state.get("sweep_ranges"):
@@ -148,7 +145,7 @@ def listed(
         if not shown:
             st.caption(texts.NONE_KEPT)
             return
-        frame = tables.frame(outcome, shown, metrics, candidates)
+        frame = tables.frame(outcome, shown)
 
         def picked() -> None:
             rows = st.session_state["sweep.table"]["selection"]["rows"]
@@ -156,29 +153,22 @@ def listed(
                 st.session_state.sweep_design = shown[rows[0]].number
 
         parts.table(frame, texts.FRONT_TABLE_ALT, select=picked, key="sweep.table")
-        if alike := tables.alike(outcome, shown, candidates):
+        if alike := tables.alike(outcome, shown):
             st.caption(texts.ALIKE_IN.format(alike=fmt.plain(alike)))
         names, icon = report_tables.names(outcome.report), ":material/download:"
         parts.export(texts.EXPORT, "sweep", names, lambda: tables.rows(outcome), icon=icon, help=texts.EXPORT_HELP)
 
 
 @boundary.fragment
-def results(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]) -> None:
+def results(outcome: Outcome) -> None:
     """Front and selected design: brushing and opening a design rerun these and nothing else."""
     left, right = st.columns([62, 38], gap="small")
     with left:
-        inside = pareto(outcome, metrics)
+        inside = pareto(outcome)
     with right:
-        card(outcome, metrics)
-    listed(outcome, metrics, candidates, inside)
+        card(outcome)
+    listed(outcome, inside)
     below_front.moves(outcome, chosen(outcome))
-
-
-def nothing(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
-    """No design meets every limit: how near the nearest is, and what would let some through."""
-    st.error(
-        fmt.plain(tables.unmet(outcome, metrics, outcome.report.scenario.limits.of_figures)), icon=":material/block:"
-    )
 
 
 def show() -> None:
@@ -219,7 +209,7 @@ def answer(outcome: Outcome, key: str) -> None:
     """What a sweep found, and whether it is what the page asks for now."""
     if outcome.key != key:
         st.caption(texts.OUT_OF_DATE)
-    st.markdown(tables.summary(outcome, outcome.metrics))
+    st.markdown(tables.summary(outcome))
     if outcome.stopped:
         st.info(
             texts.STOPPED.format(
@@ -228,9 +218,9 @@ def answer(outcome: Outcome, key: str) -> None:
             icon=":material/stop_circle:",
         )
     if outcome.front:
-        results(outcome, outcome.metrics, outcome.found)
+        results(outcome)
     else:
-        nothing(outcome, outcome.metrics)
+        st.error(fmt.plain(tables.unmet(outcome)), icon=":material/block:")
 
 
 def empty(space: PageSpace) -> None:

@@ -14,7 +14,6 @@ from app.views.sweep import objectives, texts
 from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.columns import settings_along, settings_of
-from app.views.sweep.objectives import Metric
 from engine.cost.report import RESOURCE_NAMES, Report
 from engine.scenario import Scenario
 from engine.sweep.result import origin
@@ -34,14 +33,12 @@ def setting(candidate: Candidate, value: Any) -> str:
     return candidate.shown(value) if candidate.row is None else specs.written(candidate.row, float(value))
 
 
-def frame(
-    outcome: Outcome, shown: Sequence[SweptDesign], metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]
-) -> pd.DataFrame:
+def frame(outcome: Outcome, shown: Sequence[SweptDesign]) -> pd.DataFrame:
     """Designs as rows: objectives first, then every axis that tells them apart; one prefix a column."""
     data: dict[str, Any] = {}
 
     def figure(name: str) -> None:
-        m = metrics[name]
+        m = outcome.metrics[name]
         values = [d.figures[name] for d in shown]
         scale = objectives.scale(m, values)
         data[f"{m.label} ({scale.unit})"] = [scale(v) for v in values]
@@ -49,7 +46,7 @@ def frame(
     for name in outcome.objectives:
         figure(name)
     for path, values in _settings(outcome, shown):
-        candidate = candidates[path]
+        candidate = outcome.found[path]
         if len(shown) > 1 and len(set(values)) == 1:
             continue
         if candidate.row is not None:
@@ -69,11 +66,11 @@ def _settings(outcome: Outcome, shown: Sequence[SweptDesign]) -> Iterator[tuple[
         yield path, [options[d.number // stride % len(options)] for d in shown]
 
 
-def alike(outcome: Outcome, shown: Sequence[SweptDesign], candidates: Mapping[str, Candidate]) -> str:
+def alike(outcome: Outcome, shown: Sequence[SweptDesign]) -> str:
     """Axes on which several designs are one, which take no column: `Precision INT8, Devices 6`; else empty."""
     if len(shown) < 2:
         return ""
-    same = [(candidates[path], values[0]) for path, values in _settings(outcome, shown) if len(set(values)) == 1]
+    same = [(outcome.found[path], values[0]) for path, values in _settings(outcome, shown) if len(set(values)) == 1]
     return ", ".join(f"{c.label[:1].upper()}{c.label[1:]} {setting(c, value)}" for c, value in same)
 
 
@@ -112,7 +109,7 @@ def start_of(scenario: Scenario, row: specs.SpecNumber) -> float:
     return specs.at_present(scenario, row.path) if row.path in scenario.overrides else row.si
 
 
-def summary(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
+def summary(outcome: Outcome) -> str:
     """The result in words: how many, how fast, how many stand, which limits the rest miss."""
     result, counts = outcome.result, outcome.result.counts
     tried = f"**{fmt.count(counts.done)} designs in {fmt.seconds(result.seconds)}**"
@@ -125,7 +122,7 @@ def summary(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
     share = fmt.percent(counts.kept / counts.done)
     best = []
     for name in outcome.objectives[:2]:
-        m = metrics[name]
+        m = outcome.metrics[name]
         values = [d.figures[name] for d in outcome.front]
         best.append(
             f"{m.label[:1].lower()}{m.label[1:]} {'from' if m.less else 'up to'} "
@@ -141,10 +138,11 @@ def _failed(outcome: Outcome) -> str:
     return ", ".join(f"{_LIMITS.get(name, name)} {fmt.percent(n / outcome.result.counts.done)}" for n, name in rows)
 
 
-def unmet(outcome: Outcome, metrics: Mapping[str, Metric], limits: Mapping[str, float]) -> str:
+def unmet(outcome: Outcome) -> str:
     """What to say where no design meets all limits: the closest one and the limit that binds."""
     failed = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
     text = texts.NO_DESIGN
+    limits = outcome.report.scenario.limits.of_figures
     closest = over(outcome.closest.figures, limits) if outcome.closest is not None else ""
     if closest:
         text += f" Closest: {closest}."

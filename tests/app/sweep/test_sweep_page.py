@@ -144,12 +144,12 @@ def test_an_axis_on_which_the_front_is_one_takes_no_column_but_a_word():
     found = outcome()
     front = [one for one in found.front if found.space.values(one.number)["precision"] == "fp16"]
     one = [path for path, values in tables._settings(found, front) if len(set(values)) == 1]
-    frame = tables.frame(found, front, found.metrics, found.found)
+    frame = tables.frame(found, front)
     assert frame.shape == (len(front), 2 + len(SMALL.axes) - len(one))
-    said = tables.alike(found, front, found.found)
+    said = tables.alike(found, front)
     assert [path for path in dict(SMALL.axes) if found.found[path].label in said] == one
     assert "precision" in one
-    assert tables.alike(found, front[:1], found.found) == ""
+    assert tables.alike(found, front[:1]) == ""
 
 
 @pytest.mark.parametrize(("space", "size"), [(SMALL, 40), (TIED, 8)])
@@ -289,7 +289,7 @@ def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done(monkeypatch):
 def test_no_design_inside_the_limits_names_the_closest_and_what_binds():
     found = outcome(GPU.with_(limits={"latency_s": 1e-3}))
     assert not found.front
-    text = tables.unmet(found, found.metrics, found.report.scenario.limits.of_figures)
+    text = tables.unmet(found)
     assert "Closest" in text
     assert "binding limit is latency" in text
 
@@ -480,7 +480,7 @@ def test_systems_and_networks_are_axes_and_a_tile_stands_beside_a_system_without
     swept = outcome(HOME, space)
     assert swept.result.counts.skipped == 2
     assert {swept.space.scenario(d.number).system for d in swept.front} <= {"dfx-u280", "h100-sxm"}
-    assert tables.frame(swept, swept.front, swept.metrics, swept.found).shape[0] == len(swept.front)
+    assert tables.frame(swept, swept.front).shape[0] == len(swept.front)
 
 
 def test_every_field_has_a_group_among_the_axes_of_the_page():
