@@ -12,9 +12,12 @@ from app.shared import cached, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets import pickers
 from engine.devices.common.contract import Unsupported
+from engine.resolve.choices import why_not
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.formats import BITS
 from engine.sweep import Axis, Limit, Space, inverse
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
 
 _BINDS = {
     "fits": "no longer fit in memory",
@@ -100,10 +103,6 @@ def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
 
 def neighbours(scenario: Scenario, most: int = 2) -> list[tuple[str, str]]:
     """(system, workload) pairs that can run, nearest to one that can't: its system, then its workload."""
-    from engine.resolve.choices import why_not
-    from hardware_specs.catalog import default_catalog
-    from model_zoo.catalog import default_zoo
-
     zoo = default_zoo()
     family = zoo.workload(scenario.workload).family
     loads = sorted(zoo.ids(), key=lambda id: (zoo.workload(id).family != family, id))

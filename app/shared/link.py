@@ -33,6 +33,7 @@ from model_zoo.schema import WorkloadError
 PARAM, BASELINE = "s", "vs"
 _HOME = "dfx-1.5b"
 _UNDONE = 50  # changes that can be taken back
+_OF_THE_PAIR: dict[str, Any] = {"tile": (), "split": 0, "streams": 1, "switches": {}, "overrides": {}, "params": {}}
 _ASKED = ("batch", "inputs", "outputs", "params")  # fields that say what is asked, not what answers
 
 
@@ -155,20 +156,8 @@ def open_pair(system: str, workload: str) -> None:
         scenario = default_scenario(system, workload)
     except Unsupported:
         offered = cached.options(encode(now.with_(system=system, workload=workload)))
-        open_scenario(
-            now.with_(
-                system=system,
-                workload=workload,
-                scheme=offered.schemes[0],
-                devices=offered.device_counts[0],
-                tile=(),
-                split=0,
-                streams=1,
-                switches={},
-                overrides={},
-                params={},
-            )
-        )
+        first = {"scheme": offered.schemes[0], "devices": offered.device_counts[0]}
+        open_scenario(now.with_(system=system, workload=workload, **first, **_OF_THE_PAIR))
         return
     fits = cached.report(encode(scenario)).fits
     for change in _carried(now, scenario):

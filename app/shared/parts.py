@@ -24,6 +24,8 @@ from engine.published.nearest import nearest
 from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, Scenario, ScenarioError, decode, encode
 from engine.scenario.configuration import configuration
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
 
 _NUMBERS_FIRST_S = 0.5  # drawing the numbers took this host 0.2 to 0.5 s after they had come
 _BUTTONS = ["select2d", "lasso2d", "pan2d"] + [
@@ -118,8 +120,6 @@ def _image() -> str:
 
 def _system_name(scenario: Scenario) -> tuple[str, str]:
     """Name of the system, with a count where it is a device's name, and that count and device where it is not."""
-    from hardware_specs.catalog import default_catalog
-
     catalog = default_catalog()
     system = catalog.system(scenario.system)
     device = catalog.device(system.devices[0].device).name
@@ -132,8 +132,6 @@ def _system_name(scenario: Scenario) -> tuple[str, str]:
 
 def pair_names(scenario: Scenario) -> tuple[str, str]:
     """Names of the system, with how many of which device it uses, and of the workload."""
-    from model_zoo.catalog import default_zoo
-
     return ", ".join(filter(None, _system_name(scenario))), default_zoo().workload(scenario.workload).name
 
 
@@ -255,8 +253,6 @@ def baseline_report() -> tuple[str, Report] | None:
 
 def short_name(scenario: Scenario) -> str:
     """A scenario's name wherever one stands for it: its system with count, precision, partition and batch."""
-    from hardware_specs.catalog import default_catalog
-
     return f"{default_catalog().system(scenario.system).name}, {configuration(scenario)}"
 
 

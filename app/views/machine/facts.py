@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -55,29 +56,31 @@ def sentence(bound: Bound) -> str:
 def memory(bound: Bound, report: Report | None) -> pd.DataFrame:
     """Levels of each device: capacity, bandwidth, and the bytes that lie there now."""
     memory = report.memory if report is not None else ()
-    rows: list[tuple[str, str, float, float | None, list[MemoryRow]]] = []
+    rows = []
     for device in bound.devices:
         own = [row for row in memory if row.device == device.name] or [r for r in memory if device.name in r.device]
-        named = {level.name for level in device.memory}
+        by_level: dict[str, list[MemoryRow]] = {}
+        for row in own:
+            by_level.setdefault(row.level, []).append(row)
         for level in device.memory:
-            here = [row for row in own if row.level == level.name]
-            each = level_name(level.name) + (", each core" if level.per == "core" else "")
-            rows.append((device.name, each, level.capacity.si, level.bandwidth.si if level.bandwidth else None, here))
-        rest = dict.fromkeys(row.level for row in own if row.level not in named)
-        for name in rest:
-            here = [row for row in own if row.level == name]
-            rows.append((device.name, level_name(name), here[0].capacity_bytes, None, here))
-    return pd.DataFrame(
-        {
-            "Level": [name for _, name, *_ in rows],
-            "Of": [device for device, *_ in rows],
-            "Capacity": [fmt.si(capacity, "B") for _, _, capacity, *_ in rows],
-            "Bandwidth": [fmt.si(rate, "B/s") if rate else fmt.UNKNOWN for *_, rate, _ in rows],
-            "In use": [", ".join(fmt.si(r.need_bytes, "B") for r in here) or fmt.UNKNOWN for *_, here in rows],
-            "Full (%)": [max((100 * r.need_bytes / r.capacity_bytes for r in here), default=None) for *_, here in rows],
-            "Holds": ["; ".join(dict.fromkeys(r.holds for r in here)) or fmt.UNKNOWN for *_, here in rows],
-        }
-    )
+            name = level_name(level.name) + (", each core" if level.per == "core" else "")
+            rate = level.bandwidth.si if level.bandwidth else None
+            rows.append(_level(device.name, name, level.capacity.si, rate, by_level.pop(level.name, [])))
+        for name, here in by_level.items():
+            rows.append(_level(device.name, level_name(name), here[0].capacity_bytes, None, here))
+    return pd.DataFrame(rows)
+
+
+def _level(device: str, name: str, capacity: float, rate: float | None, here: Sequence[MemoryRow]) -> dict[str, Any]:
+    return {
+        "Level": name,
+        "Of": device,
+        "Capacity": fmt.si(capacity, "B"),
+        "Bandwidth": fmt.si(rate, "B/s") if rate else fmt.UNKNOWN,
+        "In use": ", ".join(fmt.si(r.need_bytes, "B") for r in here) or fmt.UNKNOWN,
+        "Full (%)": max((100 * r.need_bytes / r.capacity_bytes for r in here), default=None),
+        "Holds": "; ".join(dict.fromkeys(r.holds for r in here)) or fmt.UNKNOWN,
+    }
 
 
 def _group(path: str) -> str | None:
