@@ -8,32 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from entries.files import read_plain
-from model_zoo.importers.huggingface.keys import Keys
+from model_zoo.importers.huggingface.keys import NAMES, Keys
 from model_zoo.importers.huggingface.layers import feeds_of, mixers_of, shortest
 from model_zoo.schema import WorkloadError
 
 Found = dict[str, tuple[Any, str]]
 """Parameters: value, and the key that says so."""
 
-_WIDTH = ("hidden_size", "n_embd", "d_model", "model_dim", "dim")
-_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "num_decoder_layers")
-"""Of an encoder and a decoder the last ones say the decoder's."""
-_HEADS = ("decoder_attention_heads", "num_attention_heads", "n_head", "n_heads", "num_heads")
-_FFN = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "decoder_ffn_dim", "d_ff", "inner_dim")
-_EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts", "num_moe_experts")
-_TOP = (
-    "num_experts_per_tok",
-    "num_experts_per_token",
-    "moe_topk",
-    "moe_top_k",
-    "moe_k",
-    "num_selected_experts",
-    "top_k_experts",
-)
-_EXPERT_FFN = ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size", "expert_hidden_dim")
-_BIASES = (
-    "attention_bias", "use_qkv_bias", "qkv_bias", "add_qkv_bias", "use_bias", "bias", "add_bias_linear", "include_bias",
-)  # fmt: skip
 _WIDEST = 1_048_576  # elements of a layer
 
 
@@ -93,8 +74,8 @@ def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Found, list[str]]:
     for name, value in own.items():
         if name not in ("tied", "encoder", "mixers"):
             reader.put(name, value, "model_type")
-    layers = reader.take("layers", *(reversed(_LAYERS) if "encoder" in own else _LAYERS), high=4096)
-    reader.take("hidden", *_WIDTH, high=_WIDEST)
+    layers = reader.take("layers", *(reversed(NAMES["layers"]) if "encoder" in own else NAMES["layers"]), high=4096)
+    reader.take("hidden", *NAMES["width"], high=_WIDEST)
     reader.take("vocab", "vocab_size", "padded_vocab_size", high=2**31)
     _attention(reader)
     _position(reader)
@@ -128,13 +109,6 @@ def _tied(keys: Keys, outside: Keys, own: dict[str, Any]) -> bool:
     return outside.flag("tie_word_embeddings", default=default)
 
 
-_SAME = {
-    "word_embed_proj_dim": "hidden_size",
-    "swa_num_attention_heads": "num_attention_heads",
-    "swa_head_dim": "head_dim",
-    "swa_v_head_dim": "v_head_dim",
-}
-"""Keys that tell of a second width, which must be the first."""
 _BARE = ("mamba", "mamba2", "falcon_mamba")  # no attention and nothing after it
 
 
@@ -144,7 +118,7 @@ def _refuse(keys: Keys) -> None:
         value = keys.raw(name)
         if value and not (name == "cla_share_factor" and not keys.data.get("use_cla")):
             raise WorkloadError(f"key {name!r} is {str(value)[:60]}: what it stands for is not understood")
-    for name, same in _SAME.items():
+    for name, same in NAMES["same"].items():
         value = keys.raw(name)
         if value is not None and same in keys and value != keys.data[same]:
             raise WorkloadError(f"key {name!r} is {str(value)[:60]} beside {same!r} {keys.data[same]}: not understood")
@@ -155,7 +129,7 @@ def _attention(reader: _Reader) -> None:
     if kind in _BARE:
         reader.put("heads", 1, "model_type")
         return
-    heads, width = reader.take("heads", *_HEADS), reader.value("hidden")
+    heads, width = reader.take("heads", *NAMES["heads"]), reader.value("hidden")
     key = keys.last
     _biases(reader)
     if keys.whole("kv_lora_rank", default=0, low=1, high=65536):
@@ -213,12 +187,12 @@ def _biases(reader: _Reader) -> None:
     """Which products have a bias: the architecture's, or what the configuration says of attention and of the rest."""
     keys, kind = reader.keys, reader.kind
     if reader.value("bias") in ("all", "feed-forward"):
-        keys.raw(*_BIASES)
+        keys.raw(*NAMES["biases"])
         return
     if kind in ("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "mimo", "glm", "qwen2_vl_text", "qwen2_5_vl_text"):
         keys.raw("attention_bias", "qkv_bias")
         return
-    biases = keys.raw(*_BIASES)
+    biases = keys.raw(*NAMES["biases"])
     attention = bool(biases) if isinstance(biases, bool | int) else False
     where = keys.last
     rest = keys.flag("mlp_bias", "use_mlp_bias", "ffn_bias")
@@ -254,9 +228,9 @@ def _feed_forward(reader: _Reader, layers: int, own: dict[str, Any]) -> None:
     reader.put("feed_forward", form, keys.last if act else "model_type")
     config = keys.under("ffn_config")
     experts_keys = config or keys
-    experts = experts_keys.whole(*_EXPERTS, default=0, low=0, high=65536)
+    experts = experts_keys.whole(*NAMES["experts"], default=0, low=0, high=65536)
     experts, said_experts = (experts if experts > 1 else 0), experts_keys.last
-    dense = 0 if kind in _BARE else keys.whole(*_FFN, default=0, low=1, high=_WIDEST)
+    dense = 0 if kind in _BARE else keys.whole(*NAMES["ffn"], default=0, low=1, high=_WIDEST)
     dense_key = keys.last
     if not experts:
         if not dense and config is not None:
@@ -264,14 +238,14 @@ def _feed_forward(reader: _Reader, layers: int, own: dict[str, Any]) -> None:
         if kind == "mpt":
             dense = keys.whole("expansion_ratio", default=4, low=1, high=64) * reader.value("hidden")
         reader.put("ffn", dense, dense_key)
-        keys.raw(*_TOP)
+        keys.raw(*NAMES["top_k"])
         return
     reader.put("experts", experts, said_experts)
-    top = experts_keys.whole(*_TOP, low=1, high=65536)
+    top = experts_keys.whole(*NAMES["top_k"], low=1, high=65536)
     if top > experts:
         raise WorkloadError(f"key {experts_keys.last!r} is {top}; between 1 and the {experts} experts are allowed")
     reader.put("top_k", top, experts_keys.last)
-    width = experts_keys.whole(*_EXPERT_FFN, "ffn_hidden_size", default=0, low=1, high=_WIDEST)
+    width = experts_keys.whole(*NAMES["expert_ffn"], "ffn_hidden_size", default=0, low=1, high=_WIDEST)
     reader.put("ffn", width or dense, experts_keys.last if width else dense_key)
     feeds, first, where = feeds_of(keys, layers, kind, experts)
     reader.put("feeds", "" if set(feeds) == {"e"} else shortest(feeds, layers), where)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from entries.files import plain
+from entries.files import plain, read_plain
 from model_zoo.schema import WorkloadError
 
+NAMES = read_plain(Path(__file__).with_name("names.yaml"))
+"""What configurations call things."""
 MAX_BYTES = 4 << 20
 _SHOWN = 60
 

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from model_zoo.importers.huggingface.keys import Keys
+from model_zoo.importers.huggingface.keys import NAMES, Keys
 from model_zoo.schema import WorkloadError
-
-_MIXERS = {
-    "full_attention": "f", "attention": "f", "global": "f", "global_attention": "f", "full": "f", "hybrid": "f",
-    "sliding_attention": "w", "local": "w", "sliding": "w", "sliding_window": "w", "local_attention": "w",
-    "chunked_attention": "c", "linear_attention": "d", "kda": "d", "mamba": "m", "mamba2": "m",
-}  # fmt: skip
 
 
 def shortest(letters: str, layers: int) -> str:
@@ -33,19 +27,9 @@ def _by_name(keys: Keys, listed: Any, layers: int, known: dict[str, str]) -> str
     return "".join(known[str(entry)] for entry in listed[:layers])
 
 
-_PATTERNS = (
-    "layer_types", "layers_block_type", "attention_types", "attn_type_list", "hybrid_layer_pattern",
-    "full_attention_interval", "attn_layer_period", "attn_layer_offset", "attn_layer_indices", "no_rope_layers",
-    "no_rope_layer_interval", "layer_switch", "max_window_layers", "sliding_window_pattern",
-    "global_attn_every_n_layers", "attention_chunk_size", "linear_attn_config", "moe_layers",
-    "mlp_only_layers", "decoder_sparse_step",
-)  # fmt: skip
-"""Keys that say the same in several ways: where one is followed, the others are not strange."""
-
-
 def mixers_of(keys: Keys, layers: int, kind: str, default: str) -> tuple[str, str]:
     """Letters of the layers' mixers, and the key that says so."""
-    for name in _PATTERNS:
+    for name in NAMES["patterns"]:
         keys.raw(name)
     if kind in ("mamba", "falcon_mamba", "mamba2"):
         return "m" if kind == "mamba2" else "s", "model_type"
@@ -55,7 +39,7 @@ def mixers_of(keys: Keys, layers: int, kind: str, default: str) -> tuple[str, st
 
 def _listed(keys: Keys, layers: int, kind: str, state: str) -> tuple[str, str] | None:
     """Letters where a list has an entry for each layer."""
-    names = _MIXERS | {"mamba": state, "linear_attention": "l" if kind.startswith("minimax") else "d"}
+    names = NAMES["mixers"] | {"mamba": state, "linear_attention": "l" if kind.startswith("minimax") else "d"}
     if listed := keys.listed("layer_types", "layers_block_type", "attention_types"):
         return _by_name(keys, listed, layers, names), keys.last
     if listed := keys.listed("attn_type_list"):  # MiniMax: 0 is linear attention

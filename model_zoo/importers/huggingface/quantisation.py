@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from model_zoo.importers.huggingface.keys import Keys
+from model_zoo.importers.huggingface.keys import NAMES, Keys
 from model_zoo.schema import WorkloadError
 
-_FLOATS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp16", "float": "fp32"}
-_METHODS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp4": 4, "awq": 4, "gptq": 4, "auto-round": 4, "bitsandbytes": 0}
-_KNOWN = (*_METHODS, "modelopt", "compressed-tensors")
+_KNOWN = (*NAMES["methods"], "modelopt", "compressed-tensors")
 
 
 class Format(NamedTuple):
@@ -27,7 +25,7 @@ def checkpoint_format(config: Keys, text: Keys, beside: Keys | None) -> Format:
 
     WorkloadError in one sentence where two places disagree, or the method is not known.
     """
-    plain = _FLOATS.get(text.text("torch_dtype", "dtype") or config.text("torch_dtype", "dtype"), "bf16")
+    plain = NAMES["floats"].get(text.text("torch_dtype", "dtype") or config.text("torch_dtype", "dtype"), "bf16")
     formats = []
     for place in (config, text):
         for name in ("quantization_config", "compression_config"):
@@ -57,7 +55,7 @@ def _of(keys: Keys) -> Format:
         algorithm = keys.text("quant_algo")
         return _modelopt(keys, algorithm, ignored or keys.listed("exclude_modules"))
     bits = keys.whole("bits", "w_bit", "weight_bits", default=0, high=64)
-    key, stored = keys.last, _METHODS[method]
+    key, stored = keys.last, NAMES["methods"][method]
     if method == "bitsandbytes":
         four, eight = keys.flag("load_in_4bit", "_load_in_4bit"), keys.flag("load_in_8bit", "_load_in_8bit")
         if four == eight:
@@ -79,20 +77,12 @@ def _of(keys: Keys) -> Format:
     return Format("fp8", _which(ignored), place, (f"FP8 weights with {per}.",))
 
 
-_ALGORITHMS = (
-    (("nvfp4", "mxfp4"), "fp4"), (("w4a16", "w4a8", "int4"), "w4a16"), (("w8a16",), "w8a16"),
-    (("int8", "w8a8"), "int8"), (("fp8", "mxfp8", "mixed_precision"), "fp8"),
-)  # fmt: skip
-"""Formats by what their name holds, as ModelOpt writes them; with none, weights stay as they are."""
-
-
 def _modelopt(keys: Keys, algorithm: str, ignored: Any) -> Format:
     place = keys.prefix + "quant_algo"
-    result = next((format for words, format in _ALGORITHMS if any(word in algorithm for word in words)), None)
+    known = {word: format for format, words in NAMES["algorithms"].items() for word in words}
+    result = next((format for word, format in known.items() if word in algorithm), None)
     if result is None and algorithm:
-        raise WorkloadError(
-            f"key {place!r} is {algorithm[:60]!r}; known: {', '.join(w for ws, _ in _ALGORITHMS for w in ws)}"
-        )
+        raise WorkloadError(f"key {place!r} is {algorithm[:60]!r}; known: {', '.join(known)}")
     cache = keys.text("kv_cache_quant_algo")
     scheme = keys.under("kv_cache_scheme")
     if scheme is not None and scheme.whole("num_bits", default=0, high=64) == 8:
