@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from engine.kernels.events.chain import chain as run_chain
 from engine.kernels.events.measure import measure
-from engine.kernels.events.recursions import batched, fifo, fifo_constant
+from engine.kernels.events.recursions import batched
 from engine.kernels.events.rng import fill_exponential, fill_gamma, stream_key
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.engines.pass_run import requests_of, run_passes
-from engine.traffic.policies import DecoderServer, DynamicBatching, Station, TandemQueue
+from engine.traffic.policies import DecoderServer, Station, TandemQueue
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Sizes
 
@@ -106,20 +106,8 @@ def _recursion(
     policy, servers = station.policy, station.service.servers
     finish = np.empty(arrive.size)
     launches = np.zeros(hold.shape, np.int64)
-    if isinstance(policy, DynamicBatching):
-        args = (arrive, rows, scale, hold, latency, servers, policy.max_batch, policy.timeout_s)
-        batched(*args, launches, finish)
-        return finish, launches
-    if columns == 1 and scale.size == 0:
-        fifo_constant(arrive, hold[0, 0], latency[0, 0], servers, finish)
-        launches[0, 0] = arrive.size
-        return finish, launches
-    factor = scale if scale.size else 1.0
-    holds = hold[0, rows] * factor if rows.size else np.full(arrive.size, hold[0, 0]) * factor
-    same = station.service.latency_s is station.service.hold_s
-    answers = holds if same else (latency[0, rows] if rows.size else np.full(arrive.size, latency[0, 0])) * factor
-    fifo(arrive, holds, answers, servers, finish)
-    launches[0] = np.bincount(rows, minlength=columns) if rows.size else arrive.size
+    limits = (servers, policy.max_batch, policy.timeout_s)
+    batched(arrive, rows, scale, hold, latency, *limits, launches, finish)
     return finish, launches
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from engine.kernels.events.chain import chain
-from engine.kernels.events.recursions import batched, fifo, fifo_constant
+from engine.kernels.events.recursions import batched
 from engine.kernels.events.rng import fill_exponential, stream_key
 from engine.traffic import (
     DynamicBatching,
@@ -91,8 +92,6 @@ def _recursion_run(station, arrive: np.ndarray) -> Callable[[], None]:
     hold, latency = launch_tables(station, 1)
     done = np.empty(arrive.size)
     servers, policy = station.service.servers, station.policy
-    if isinstance(policy, NoBatching):
-        return lambda: fifo_constant(arrive, hold[0, 0], latency[0, 0], servers, done)
     launches, none = np.zeros(hold.shape, np.int64), (np.empty(0, np.int64), np.empty(0))
     limits = (servers, policy.max_batch, policy.timeout_s)
     return lambda: batched(arrive, *none, hold, latency, *limits, launches, done)
@@ -119,7 +118,9 @@ def _uneven(servers: int) -> float:
     arrive, hold, done = Poisson(0.8).times(_REQUESTS, 1, 0), np.empty(_REQUESTS), np.empty(_REQUESTS)
     fill_exponential(stream_key(1, 9), 0, hold)
     hold *= servers
-    return _best(lambda: fifo(arrive, hold, hold, servers, done), time.thread_time)
+    unit, launches, sizes = np.ones((1, 1)), np.zeros((1, 1), np.int64), np.empty(0, np.int64)
+    call = partial(batched, arrive, sizes, hold, unit, unit, servers, 1, 0.0, launches, done)
+    return _best(call, time.thread_time)
 
 
 def _several() -> dict[str, tuple[TandemQueue, object]]:

@@ -12,37 +12,14 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 
-_SORTED = 128  # servers up to which a pass over all free times beats a heap
-
-
-@kernel
-def _sift(free, value):
-    """Replace the least entry of the heap ``free`` by ``value``."""
-    size = free.shape[0]
-    hole = 0
-    while True:
-        child = 2 * hole + 1
-        if child >= size:
-            break
-        if child + 1 < size and free[child + 1] < free[child]:
-            child += 1
-        if free[child] >= value:
-            break
-        free[hole] = free[child]
-        hole = child
-    free[hole] = value
-
 
 @kernel
 def _replace_least(free, value):
-    """Replace free[0], the least entry, keeping ``free`` sorted (few servers) or a heap (many).
+    """Replace free[0], the least entry, keeping ``free`` sorted.
 
-    In order, place j becomes ``max(free[j], min(free[j + 1], value))``: no search and no branch, several at once.
+    Place j becomes ``max(free[j], min(free[j + 1], value))``: no search and no branch, several at once.
     """
     last = free.shape[0] - 1
-    if last >= _SORTED:
-        _sift(free, value)
-        return
     for j in range(last):
         low = free[j + 1] if free[j + 1] < value else value
         free[j] = free[j] if free[j] > low else low
@@ -50,68 +27,10 @@ def _replace_least(free, value):
 
 
 @kernel
-def _exchange(free, value):
-    """The lesser of the two, and the greater: one step of an insertion without branches."""
-    return (free, value) if free < value else (value, free)
-
-
-@kernel
-def _fifo_to_4(arrive, hold, latency, servers, finish):
-    """At most four servers, their free times in registers in order; absent ones are never free."""
-    a = -math.inf
-    b = -math.inf if servers > 1 else math.inf
-    c = -math.inf if servers > 2 else math.inf
-    d = -math.inf if servers > 3 else math.inf
-    for i in range(arrive.shape[0]):
-        start = a if a > arrive[i] else arrive[i]
-        finish[i] = start + latency[i]
-        a, rest = _exchange(b, start + hold[i])
-        b, rest = _exchange(c, rest)
-        c, d = _exchange(d, rest)
-
-
-@kernel
-def fifo(arrive, hold, latency, servers, finish):
-    """Kiefer-Wolfowitz (Lindley for one server): start = max(arrival, earliest free server). Exact."""
-    if servers == 1:
-        at = -math.inf
-        for i in range(arrive.shape[0]):
-            start = max(at, arrive[i])
-            at = start + hold[i]
-            finish[i] = start + latency[i]
-        return
-    if servers <= 4:
-        _fifo_to_4(arrive, hold, latency, servers, finish)
-        return
-    free = np.full(servers, -math.inf)
-    for i in range(arrive.shape[0]):
-        start = max(free[0], arrive[i])
-        finish[i] = start + latency[i]
-        _replace_least(free, start + hold[i])
-
-
-@kernel
-def fifo_constant(arrive, hold, latency, servers, finish):
-    """As ``fifo`` where all hold their server equally long: servers free in order, so request i meets i - servers."""
-    n = arrive.shape[0]
-    for i in range(min(servers, n)):
-        finish[i] = arrive[i]
-    if servers == 1:
-        at = -math.inf
-        for i in range(n):
-            start = max(at, arrive[i])
-            at = start + hold
-            finish[i] = start
-    else:
-        for i in range(servers, n):
-            finish[i] = max(finish[i - servers] + hold, arrive[i])
-    for i in range(n):
-        finish[i] += latency
-
-
-@kernel
 def batched(arrive, size, scale, hold, latency, servers, max_batch, timeout, launches, finish):
     """Dynamic batching: a free server takes the queue's head when ``max_batch`` wait or the head is ``timeout`` old.
+
+    Batches of one at no timeout are Kiefer and Wolfowitz's recursion: start = max(arrival, earliest free server).
 
     Launch = max(earliest free server, min(arrival of the batch's last member, head's arrival + timeout)); it takes
     all who have arrived by then, at most ``max_batch``. Exact for identical servers and one queue.

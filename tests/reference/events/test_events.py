@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.kernels.events.recursions import fifo, fifo_constant
+from engine.kernels.events.recursions import batched
 from engine.kernels.jit import JIT_ENABLED
 from engine.traffic import (
     DynamicBatching,
@@ -167,9 +167,10 @@ def test_the_recursion_equals_a_heap_to_the_bit(servers: int) -> None:
     arrive = np.round(Poisson(1000.0).times(n, 2, 0), 3)  # many at the same instant, and ties with servers that free
     rng = np.random.default_rng(servers)
     hold = servers * np.round(rng.exponential(1e-3, n), 3)
-    latency, done = 1.5 * hold, np.empty(n)
-    fifo(arrive, hold, latency, servers, done)
-    np.testing.assert_array_equal(done, kiefer_wolfowitz(arrive, hold, latency, servers))
+    done, unit, launches = np.empty(n), np.ones((1, 1)), np.zeros((1, 1), np.int64)
+    batched(arrive, np.empty(0, np.int64), hold, unit, 1.5 * unit, servers, 1, 0.0, launches, done)
+    np.testing.assert_array_equal(done, kiefer_wolfowitz(arrive, hold, 1.5 * hold, servers))
+    assert launches[0, 0] == n
 
 
 @each("servers", [1, 3, 40])
@@ -181,17 +182,6 @@ def test_the_event_engine_turns_away_as_a_heap_does(servers: int, places: int) -
     hold, finish = np.full(n, servers * 1e-3), run_stations(system, arrive, np.ones(n, np.int64)).finish
     np.testing.assert_array_equal(finish, kiefer_wolfowitz(arrive, hold, hold, servers, places))
     assert np.isnan(finish).any() or not JIT_ENABLED or places == 64
-
-
-@pytest.mark.parametrize("servers", [1, 2, 3, 4, 5, 7, 8, 12, 32, 33, 100])
-def test_constant_service_shortcut_is_kiefer_wolfowitz(servers: int) -> None:
-    n = 3_000 if JIT_ENABLED else 300
-    arrive = Poisson(950.0).times(n, 1, 0)
-    hold, latency = servers * 1e-3, servers * 1.7e-3
-    plain, short = np.empty((2, n))
-    fifo(arrive, np.full(n, hold), np.full(n, latency), servers, plain)
-    fifo_constant(arrive, hold, latency, servers, short)
-    np.testing.assert_array_equal(plain, short)
 
 
 def test_simultaneous_arrivals_share_a_batch_in_both_engines() -> None:
