@@ -20,11 +20,13 @@ from engine.kernels import jit
 from engine.kernels.jit import JIT_ENABLED, kernel
 from engine.lab.ir.binary import OPERATIONS_PER_WORD
 from engine.lab.ir.microkernel import HAS_BF16, HAS_COUNT, MR, NC, VL, aligned
-from engine.lab.ir.probe import CHAINS, compute_ir, read_ir
+from engine.lab.ir.probe import CHAINS, STORED, compute_ir, read_ir
 from engine.lab.operators.gemm import gemm_s32, pack_s8
 from engine.lab.ranges import require
+from engine.lab.timing import sample
 
 _ROUNDS = 5
+_SAMPLES = 1000  # at most, in a probe's time
 _SHARED = {"f32": 1, "u8s8": 4, "bf16": 2, "xnor": 32}  # products to a 32-bit word
 _LINE = 64
 
@@ -70,11 +72,7 @@ _ABLE = {
     "bf16": HAS_BF16,
     "xnor": HAS_COUNT,
 }
-_burn_f32: Any
-_burn_u8s8: Any
-_burn_bf16: Any
-_burn_xnor: Any
-_burn_f32, _burn_u8s8, _burn_bf16, _burn_xnor = (compute_ir(kind) if able else None for kind, able in _ABLE.items())
+_burn: Any = compute_ir() if JIT_ENABLED else None
 _read_near: Any
 _read_far: Any
 if JIT_ENABLED:
@@ -90,26 +88,8 @@ else:
 
 
 @kernel
-def _peak_f32(data, turns):
-    _burn_f32(data, turns)
-
-
-@kernel
-def _peak_u8s8(data, turns):
-    _burn_u8s8(data, turns)
-
-
-@kernel
-def _peak_bf16(data, turns):
-    _burn_bf16(data, turns)
-
-
-@kernel
-def _peak_xnor(data, turns):
-    _burn_xnor(data, turns)
-
-
-_PEAKS = {"f32": _peak_f32, "u8s8": _peak_u8s8, "bf16": _peak_bf16, "xnor": _peak_xnor}
+def _peak(data, turns):
+    _burn(data, turns)
 
 
 @kernel
@@ -187,31 +167,20 @@ def _best(
     rounds: int = _ROUNDS,
     clock: Callable[[], float] = time.thread_time,
 ) -> float:
-    """Shortest time of one ``action`` over ``rounds`` rounds of about ``seconds`` each. [s]
+    """Shortest time of one ``action`` in ``rounds`` times so many seconds. [s]
 
     One thread is timed by its own CPU time: a pass over memory outlasts a time slice, so on a busy machine no round
     would be free of waiting. Work that other threads do needs the wall clock.
     """
-    action()
-    started = clock()
-    action()
-    once = max(clock() - started, 1e-7)
-    count = max(1, int(seconds / once))
-    best = once
-    for _ in range(rounds):
-        started = clock()
-        for _ in range(count):
-            action()
-        best = min(best, (clock() - started) / count)
-    return best
+    return sample(action, clock, _SAMPLES, rounds * seconds).best
 
 
 def peak_call(kind: str, turns: int = 20_000) -> tuple[Callable[[], Any], float]:
     """A call that keeps the arithmetic units busy with products of ``kind`` in registers, and its operations. [OP]"""
-    require(kind in _PEAKS, f"kind is {kind!r}; allowed: {', '.join(_PEAKS)}")
+    require(kind in _ABLE, f"kind is {kind!r}; allowed: {', '.join(_ABLE)}")
     require(_ABLE[kind], f"kind {kind!r} has no register probe on the {jit.isa()} path of this host")
-    data = np.zeros(4 * VL, np.float32)
-    return lambda: _PEAKS[kind](data, turns), 2.0 * turns * CHAINS * VL * _SHARED[kind]
+    data = np.zeros(16 * VL, np.uint8).view(STORED[kind])
+    return lambda: _peak(data, turns), 2.0 * turns * CHAINS * VL * _SHARED[kind]
 
 
 def compute_peak(kind: str, seconds: float = 0.01, rounds: int = _ROUNDS) -> float:

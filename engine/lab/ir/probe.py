@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 
 from engine.kernels.jit import cgutils, intrinsic, types
@@ -16,14 +17,20 @@ _VECTOR_BYTES = 4 * VL
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
-def compute_ir(kind: str) -> Any:
-    """``burn(data, turns)``: :data:`CHAINS` independent sums of products of ``kind``, ``turns`` times over."""
-    real = kind in ("f32", "bf16")
-    vector = ir.VectorType(ir.FloatType() if real else _I32, VL)
-    words = ir.VectorType(ir.FloatType() if kind == "f32" else _I32, VL)
+STORED = {"f32": np.float32, "u8s8": np.uint8, "bf16": np.uint16, "xnor": np.uint32}
+"""Type of the data that products of a kind are burnt on."""
+
+
+def compute_ir() -> Any:
+    """``burn(data, turns)``: :data:`CHAINS` independent sums of products, their kind by `STORED`, ``turns`` times."""
 
     @intrinsic
     def generated(typingctx: Any, data: Any, turns: Any) -> Any:
+        kind = next(name for name, stored in STORED.items() if str(data.dtype) == stored.__name__)
+        real = kind in ("f32", "bf16")
+        vector = ir.VectorType(ir.FloatType() if real else _I32, VL)
+        words = ir.VectorType(ir.FloatType() if kind == "f32" else _I32, VL)
+
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             array = context.make_array(signature.args[0])(context, builder, args[0])
             base = builder.bitcast(array.data, _I8.as_pointer())
