@@ -132,35 +132,6 @@ def idle_engine(requests, seats, groups, ranks=1):
 
 
 @borrows
-def _of_rank(requests, state, rank, many):
-    """What one rank has: its requests, the first ``many`` of its row, and its state."""
-    own = Requests(
-        requests.arrive[rank][:many],
-        requests.inputs[rank][:many],
-        requests.outputs[rank][:many],
-        requests.cached[rank][:many],
-        requests.think[rank][:many],
-        requests.first[rank][:many],
-        requests.finish[rank][:many],
-    )
-    return own, State(
-        state.computed[rank],
-        state.made[rank],
-        state.blocks[rank],
-        state.last[rank],
-        state.over[rank],
-        state.group[rank],
-        state.queue[rank],
-        state.thinking[rank],
-        state.run[rank],
-        state.share[rank],
-        state.sharing[rank],
-        state.n[rank],
-        state.this[rank],
-    )
-
-
-@borrows
 def _cell(grid, x):
     """Lower index and weight of the upper neighbour on an increasing grid, constant outside. [-]"""
     last = grid.shape[0] - 1
@@ -263,194 +234,194 @@ def _blocks(tokens, block):
 
 
 @borrows
-def _more(state, i, tokens, block):
+def _more(state, r, i, tokens, block):
     """Blocks that request ``i`` needs for so many tokens beside those it has. [-]"""
-    has = state.blocks[i]
+    has = state.blocks[r, i]
     return 0 if tokens <= has * block else _blocks(tokens, block) - has  # a division takes longer than all else
 
 
 @borrows
-def _arrivals(requests, state, rules, known, seen):
+def _arrivals(requests, state, r, rules, known, seen):
     """Queues who has come by ``seen``: arrivals given, and requests of clients that have thought."""
-    n, arrive = state.n, requests.arrive
+    n, arrive = state.n[r], requests.arrive[r]
     while n[GIVEN_NEXT] < known and arrive[n[GIVEN_NEXT]] <= seen:
         i = n[GIVEN_NEXT]
         n[GIVEN_NEXT] += 1
         idle = n[RUNNING] == 0 and arrive[i] >= seen
         if rules.places >= 0 and n[BACK] - n[FRONT] - idle >= rules.places:
-            requests.first[i] = requests.finish[i] = math.nan
+            requests.first[r, i] = requests.finish[r, i] = math.nan
             continue
-        state.queue[n[BACK]] = i
+        state.queue[r, n[BACK]] = i
         n[BACK] += 1
-    while n[THINK_FRONT] < n[THINK_BACK] and arrive[state.thinking[n[THINK_FRONT]]] <= seen:
-        state.queue[n[BACK]] = state.thinking[n[THINK_FRONT]]
+    while n[THINK_FRONT] < n[THINK_BACK] and arrive[state.thinking[r, n[THINK_FRONT]]] <= seen:
+        state.queue[r, n[BACK]] = state.thinking[r, n[THINK_FRONT]]
         n[BACK] += 1
         n[THINK_FRONT] += 1
 
 
 @borrows
-def _thinks(requests, state, i):
+def _thinks(requests, state, r, i):
     """Puts request ``i`` among those to come, by its arrival."""
-    n, at = state.n, state.n[THINK_BACK]
-    while at > n[THINK_FRONT] and requests.arrive[state.thinking[at - 1]] > requests.arrive[i]:
-        state.thinking[at] = state.thinking[at - 1]
+    n, at = state.n[r], state.n[r, THINK_BACK]
+    while at > n[THINK_FRONT] and requests.arrive[r, state.thinking[r, at - 1]] > requests.arrive[r, i]:
+        state.thinking[r, at] = state.thinking[r, at - 1]
         at -= 1
-    state.thinking[at] = i
+    state.thinking[r, at] = i
     n[THINK_BACK] += 1
 
 
 @borrows
-def _next(requests, state, known):
+def _next(requests, state, r, known):
     """The next arrival; infinity where none is known. [s]"""
-    n, coming = state.n, math.inf
+    n, coming = state.n[r], math.inf
     if n[GIVEN_NEXT] < known:
-        coming = requests.arrive[n[GIVEN_NEXT]]
+        coming = requests.arrive[r, n[GIVEN_NEXT]]
     if n[THINK_FRONT] < n[THINK_BACK]:
-        coming = min(coming, requests.arrive[state.thinking[n[THINK_FRONT]]])
+        coming = min(coming, requests.arrive[r, state.thinking[r, n[THINK_FRONT]]])
     return coming
 
 
 @borrows
-def _admits(i, requests, state, rules, left):
+def _admits(i, requests, state, r, rules, left):
     """Whether the cache has room for request ``i``: what it prefills now, and the reserve of all that run."""
-    inputs, outputs, made = requests.inputs, requests.outputs, state.made
-    tokens = min(inputs[i] + made[i], requests.cached[i] + left)
+    inputs, outputs, made = requests.inputs[r], requests.outputs[r], state.made[r]
+    tokens = min(inputs[i] + made[i], requests.cached[r, i] + left)
     if rules.reserve <= 0.0:
-        return _blocks(tokens, rules.block) <= state.n[FREE]
+        return _blocks(tokens, rules.block) <= state.n[r, FREE]
     expected = _blocks(inputs[i] + made[i] + math.ceil(rules.reserve * (outputs[i] - made[i])), rules.block)
-    for k in range(state.n[RUNNING]):
-        j = state.run[k]
+    for k in range(state.n[r, RUNNING]):
+        j = state.run[r, k]
         expected += _blocks(inputs[j] + made[j] + math.ceil(rules.reserve * (outputs[j] - made[j])), rules.block)
     return expected <= rules.blocks
 
 
 @borrows
-def _prefills(requests, state, rules):
+def _prefills(requests, state, r, rules):
     """Whether an engine that does not mix has a prompt to take in, of those that run or of the first that waits."""
-    n = state.n
+    n = state.n[r]
     for k in range(n[RUNNING]):
-        i = state.run[k]
-        if not state.over[i] and state.computed[i] < requests.inputs[i] + state.made[i] - 1:
+        i = state.run[r, k]
+        if not state.over[r, i] and state.computed[r, i] < requests.inputs[r, i] + state.made[r, i] - 1:
             return True
-    if n[FRONT] == n[BACK] or n[RUNNING] == state.run.shape[0]:
+    if n[FRONT] == n[BACK] or n[RUNNING] == state.run.shape[1]:
         return False
-    i = state.queue[n[FRONT]]
-    need = requests.inputs[i] + state.made[i] - requests.cached[i]
-    return (rules.chunked or need <= rules.budget) and _admits(i, requests, state, rules, rules.budget)
+    i = state.queue[r, n[FRONT]]
+    need = requests.inputs[r, i] + state.made[r, i] - requests.cached[r, i]
+    return (rules.chunked or need <= rules.budget) and _admits(i, requests, state, r, rules, rules.budget)
 
 
 @borrows
-def _preempt(state, at, wanted):
+def _preempt(state, r, at, wanted):
     """Sends the latest admitted back to the queue until ``wanted`` blocks are free, ``at`` itself at the last."""
-    n, lost = state.n, 0
+    n, lost = state.n[r], 0
     while wanted > n[FREE] and n[RUNNING] > at:
         n[RUNNING] -= 1
-        j = state.run[n[RUNNING]]
-        n[FREE] += state.blocks[j]
-        state.blocks[j] = 0
-        state.computed[j] = 0
-        if state.over[j]:
-            state.over[j] = False
+        j = state.run[r, n[RUNNING]]
+        n[FREE] += state.blocks[r, j]
+        state.blocks[r, j] = 0
+        state.computed[r, j] = 0
+        if state.over[r, j]:
+            state.over[r, j] = False
             n[UNSEEN] -= 1
         else:
             n[FRONT] -= 1
-            state.queue[n[FRONT]] = j
+            state.queue[r, n[FRONT]] = j
             lost += 1
     return lost
 
 
 @borrows
-def _goes_on(requests, state, rules, times, this, at, only):
+def _goes_on(requests, state, r, rules, times, this, at, only):
     """Gives the sequence at place ``at`` its tokens of the pass; returns its prompt's attention [s], 0 if it decodes.
 
     It may be sent back itself where the cache is full: then nobody runs at its place.
     """
-    n, i = state.n, state.run[at]
-    need = 1 if state.over[i] else requests.inputs[i] + state.made[i] - state.computed[i]
-    decodes = need == 1 and state.made[i] > 0
-    state.share[at] = 0
+    n, i = state.n[r], state.run[r, at]
+    need = 1 if state.over[r, i] else requests.inputs[r, i] + state.made[r, i] - state.computed[r, i]
+    decodes = need == 1 and state.made[r, i] > 0
+    state.share[r, at] = 0
     if this[LEFT] <= 0 or (only and decodes):
         return 0.0
     tokens = 1 + rules.guesses if decodes else min(need, this[LEFT])
-    wanted = 0 if state.over[i] else _more(state, i, state.computed[i] + tokens, rules.block)
-    this[LOST] += _preempt(state, at, wanted)
+    wanted = 0 if state.over[r, i] else _more(state, r, i, state.computed[r, i] + tokens, rules.block)
+    this[LOST] += _preempt(state, r, at, wanted)
     if at >= n[RUNNING]:
         return 0.0
     n[FREE] -= wanted
-    state.blocks[i] += wanted
-    state.share[at] = tokens
+    state.blocks[r, i] += wanted
+    state.share[r, at] = tokens
     this[LEFT] -= tokens
     if decodes:
         this[ROWS] += 1
-        this[CONTEXT] += requests.inputs[i] + state.made[i]
+        this[CONTEXT] += requests.inputs[r, i] + state.made[r, i]
         return 0.0
     this[PREFILL] += tokens
     this[PROMPTS] += tokens == need
-    return prompt_seconds(times, state.computed[i], tokens)
+    return prompt_seconds(times, state.computed[r, i], tokens)
 
 
 @borrows
-def _enters(requests, state, rules, times, this):
+def _enters(requests, state, r, rules, times, this):
     """Admits the first that waits and gives it tokens, or counts that it waits on; returns its attention [s]."""
-    n, i = state.n, state.queue[state.n[FRONT]]
-    need = requests.inputs[i] + state.made[i] - requests.cached[i]
-    if (need > this[LEFT] and not rules.chunked) or not _admits(i, requests, state, rules, this[LEFT]):
+    n, i = state.n[r], state.queue[r, state.n[r, FRONT]]
+    need = requests.inputs[r, i] + state.made[r, i] - requests.cached[r, i]
+    if (need > this[LEFT] and not rules.chunked) or not _admits(i, requests, state, r, rules, this[LEFT]):
         this[WAITS] = 1
         return 0.0
     tokens = min(need, this[LEFT])
     n[FRONT] += 1
-    state.computed[i] = requests.cached[i]
-    state.blocks[i] = _blocks(requests.cached[i] + tokens, rules.block)
-    n[FREE] -= state.blocks[i]
-    state.run[n[RUNNING]] = i
-    state.share[n[RUNNING]] = tokens
+    state.computed[r, i] = requests.cached[r, i]
+    state.blocks[r, i] = _blocks(requests.cached[r, i] + tokens, rules.block)
+    n[FREE] -= state.blocks[r, i]
+    state.run[r, n[RUNNING]] = i
+    state.share[r, n[RUNNING]] = tokens
     n[RUNNING] += 1
     this[LEFT] -= tokens
     this[JOINS] += 1
-    if need == 1 and requests.cached[i] > 0:  # all but its last token is in the cache: a step of decoding
+    if need == 1 and requests.cached[r, i] > 0:  # all but its last token is in the cache: a step of decoding
         this[ROWS] += 1
-        this[CONTEXT] += requests.inputs[i] + state.made[i]
+        this[CONTEXT] += requests.inputs[r, i] + state.made[r, i]
         return 0.0
     this[PREFILL] += tokens
     this[PROMPTS] += tokens == need
-    return prompt_seconds(times, requests.cached[i], tokens)
+    return prompt_seconds(times, requests.cached[r, i], tokens)
 
 
 @borrows
-def _form(requests, state, rules, times, this):
+def _form(requests, state, r, rules, times, this):
     """Decides who runs in the pass and for how many tokens, counted in ``this``; returns prompts' attention [s]."""
-    n, attention = state.n, 0.0
+    n, attention = state.n[r], 0.0
     for k in range(this.shape[0]):
         this[k] = 0
     this[LEFT] = rules.budget
-    only = not rules.mixed and _prefills(requests, state, rules)
+    only = not rules.mixed and _prefills(requests, state, r, rules)
     at = 0
     while at < n[RUNNING]:
-        attention += _goes_on(requests, state, rules, times, this, at, only)
+        attention += _goes_on(requests, state, r, rules, times, this, at, only)
         at += 1
     n[PREEMPTED] += this[LOST]
     this[WAITS] = not rules.mixed and not only and n[FRONT] < n[BACK]
-    while n[FRONT] < n[BACK] and n[RUNNING] < state.run.shape[0] and this[LEFT] > 0 and this[LOST] + this[WAITS] == 0:
-        attention += _enters(requests, state, rules, times, this)
+    while n[FRONT] < n[BACK] and n[RUNNING] < state.run.shape[1] and this[LEFT] > 0 and this[LOST] + this[WAITS] == 0:
+        attention += _enters(requests, state, r, rules, times, this)
     n[PEAK] = max(n[PEAK], rules.blocks - n[FREE])
     return attention
 
 
 @borrows
-def _steps(requests, state, rules, this):
+def _steps(requests, state, r, rules, this):
     """Passes of decoding alone until one of those that run ends, if nobody can join before; 1 elsewhere. [-]"""
-    n = state.n
+    n = state.n[r]
     if this[PREFILL] + this[JOINS] > 0 or this[ROWS] < n[RUNNING] or n[UNSEEN] > 0 or rules.guesses > 0:
         return 1
-    if n[FRONT] < n[BACK] and not (this[WAITS] > 0 or n[RUNNING] == state.run.shape[0] or this[LEFT] <= 0):
+    if n[FRONT] < n[BACK] and not (this[WAITS] > 0 or n[RUNNING] == state.run.shape[1] or this[LEFT] <= 0):
         return 1
-    count, wanted = requests.outputs[state.run[0]] - state.made[state.run[0]], 0
+    count, wanted = requests.outputs[r, state.run[r, 0]] - state.made[r, state.run[r, 0]], 0
     for k in range(n[RUNNING]):
-        i = state.run[k]
-        count = min(count, requests.outputs[i] - state.made[i])
+        i = state.run[r, k]
+        count = min(count, requests.outputs[r, i] - state.made[r, i])
     for k in range(n[RUNNING]):
-        i = state.run[k]
-        wanted += _more(state, i, requests.inputs[i] + state.made[i] + count - 1, rules.block)
+        i = state.run[r, k]
+        wanted += _more(state, r, i, requests.inputs[r, i] + state.made[r, i] + count - 1, rules.block)
     return count if wanted <= n[FREE] else 1
 
 
@@ -463,15 +434,15 @@ def _flush(gaps, sums, sharing, at, many, seconds):
 
 
 @borrows
-def _decode_on(requests, state, rules, times, this, count, began, now, until, gaps, sums):
+def _decode_on(requests, state, r, rules, times, this, count, began, now, until, gaps, sums):
     """Runs up to ``count`` - 1 more passes of the sequences that decode, before ``until``; their number, began, now."""
-    n, rows, context, steps = state.n, this[ROWS], this[CONTEXT], 1
-    sharing = state.sharing
+    n, rows, context, steps = state.n[r], this[ROWS], this[CONTEXT], 1
+    sharing = state.sharing[r]
     sharing[:] = 0
     for k in range(n[RUNNING]):
-        i = state.run[k]
-        sharing[state.group[i]] += 1
-        _count(gaps, sums, state.group[i], now - state.last[i], 1)
+        i = state.run[r, k]
+        sharing[state.group[r, i]] += 1
+        _count(gaps, sums, state.group[r, i], now - state.last[r, i], 1)
     many, total_s, low, high, at = 0, 0.0, 0.0, 0.0, 0  # gaps of one bin, not yet counted
     upto, start, value, slope = 0.0, 0.0, 0.0, 0.0
     fixed = _at(times.rows, times.decode, float(rows)) + _at(times.rows, times.head, float(rows))
@@ -494,59 +465,59 @@ def _decode_on(requests, state, rules, times, this, count, began, now, until, ga
         steps += 1
     _flush(gaps, sums, sharing, at, many, total_s)
     for k in range(n[RUNNING]):
-        i = state.run[k]
-        state.computed[i] += steps - 1
-        state.made[i] += steps - 1
-        wanted = _more(state, i, state.computed[i] + 1, rules.block)
-        state.blocks[i] += wanted
+        i = state.run[r, k]
+        state.computed[r, i] += steps - 1
+        state.made[r, i] += steps - 1
+        wanted = _more(state, r, i, state.computed[r, i] + 1, rules.block)
+        state.blocks[r, i] += wanted
         n[FREE] -= wanted
     n[PEAK] = max(n[PEAK], rules.blocks - n[FREE])
     return steps, began, now
 
 
 @borrows
-def _made(i, requests, state, rules, accept, key):
+def _made(i, requests, state, r, rules, accept, key):
     """Tokens that a row of decoding makes: one, and those guessed ahead up to the first that is wrong. [-]"""
     made = 1
-    while made <= rules.guesses and uniform(key, i * 2097152 + state.made[i] + made) < accept[made - 1]:
+    while made <= rules.guesses and uniform(key, i * 2097152 + state.made[r, i] + made) < accept[made - 1]:
         made += 1
-    return min(made, requests.outputs[i] - state.made[i])
+    return min(made, requests.outputs[r, i] - state.made[r, i])
 
 
 @borrows
-def _settle(requests, state, rules, accept, key, steady, now, gaps, sums):
+def _settle(requests, state, r, rules, accept, key, steady, now, gaps, sums):
     """Books the tokens of a pass that ends ``now``; returns how many requests end."""
-    n, stays, ends = state.n, 0, 0
+    n, stays, ends = state.n[r], 0, 0
     for k in range(n[RUNNING]):
-        i, leaves = state.run[k], False
-        if state.over[i]:
-            leaves = state.share[k] > 0
+        i, leaves = state.run[r, k], False
+        if state.over[r, i]:
+            leaves = state.share[r, k] > 0
             n[UNSEEN] -= leaves
-        elif state.share[k] > 0:
-            decodes = state.made[i] > 0 and state.computed[i] == requests.inputs[i] + state.made[i] - 1
-            made = _made(i, requests, state, rules, accept, key) if decodes else 1
-            state.computed[i] += made if decodes else state.share[k]
-            if decodes or state.computed[i] == requests.inputs[i] + state.made[i]:
-                if state.made[i] == 0:
-                    requests.first[i] = now
+        elif state.share[r, k] > 0:
+            decodes = state.made[r, i] > 0 and state.computed[r, i] == requests.inputs[r, i] + state.made[r, i] - 1
+            made = _made(i, requests, state, r, rules, accept, key) if decodes else 1
+            state.computed[r, i] += made if decodes else state.share[r, k]
+            if decodes or state.computed[r, i] == requests.inputs[r, i] + state.made[r, i]:
+                if state.made[r, i] == 0:
+                    requests.first[r, i] = now
                 elif not steady:
-                    _count(gaps, sums, state.group[i], now - state.last[i], 1)
+                    _count(gaps, sums, state.group[r, i], now - state.last[r, i], 1)
                     if made > 1:
-                        _count(gaps, sums, state.group[i], 0.0, made - 1)
-                state.made[i] += made
-                state.last[i] = now
-                if state.made[i] == requests.outputs[i]:
-                    requests.finish[i] = now
+                        _count(gaps, sums, state.group[r, i], 0.0, made - 1)
+                state.made[r, i] += made
+                state.last[r, i] = now
+                if state.made[r, i] == requests.outputs[r, i]:
+                    requests.finish[r, i] = now
                     ends += 1
                     leaves = not rules.late
-                    state.over[i] = rules.late
+                    state.over[r, i] = rules.late
                     n[UNSEEN] += rules.late
         if leaves:
-            n[FREE] += state.blocks[i]
-            state.blocks[i] = 0
-            state.over[i] = False
+            n[FREE] += state.blocks[r, i]
+            state.blocks[r, i] = 0
+            state.over[r, i] = False
         else:
-            state.run[stays] = i
+            state.run[r, stays] = i
             stays += 1
     n[RUNNING] = stays
     return ends
@@ -572,22 +543,20 @@ def _come(requests, state, many, clients, rules, seen):
     """Queues who has come by ``seen``; returns when there is work next: -inf where there is some. [s]"""
     coming = math.inf
     for r in range(many.shape[0]):
-        own, rank = _of_rank(requests, state, r, many[r])
-        n, known = rank.n, _known(many, clients, r)
-        _arrivals(own, rank, rules, known, seen)
+        n, known = state.n[r], _known(many, clients, r)
+        _arrivals(requests, state, r, rules, known, seen)
         n[WAITING] = n[BACK] - n[FRONT]
-        coming = min(coming, -math.inf if n[RUNNING] + n[WAITING] > 0 else _next(own, rank, known))
+        coming = min(coming, -math.inf if n[RUNNING] + n[WAITING] > 0 else _next(requests, state, r, known))
     return coming
 
 
 @borrows
-def _formed(requests, state, many, rules, times):
+def _formed(requests, state, rules, times):
     """Every rank's part of a pass is formed; returns what the slowest takes. [s]"""
     longest = 0.0
-    for r in range(many.shape[0]):
-        own, rank = _of_rank(requests, state, r, many[r])
-        this = rank.this
-        attention = _form(own, rank, rules, times, this)
+    for r in range(state.this.shape[0]):
+        this = state.this[r]
+        attention = _form(requests, state, r, rules, times, this)
         mean = this[CONTEXT] / max(1, this[ROWS])
         seconds = pass_seconds(times, rules, this[PREFILL], this[PROMPTS], attention, this[ROWS], mean)
         longest = max(longest, seconds)
@@ -598,13 +567,12 @@ def _formed(requests, state, many, rules, times):
 def _settled(requests, state, many, clients, rules, accept, key, steady, now, gaps, sums):
     """Books the tokens of a pass that ends ``now`` for every rank; clients that are answered ask again."""
     for r in range(many.shape[0]):
-        own, rank = _of_rank(requests, state, r, many[r])
-        n = rank.n
-        ends = _settle(own, rank, rules, accept, key, steady, now, gaps, sums)
+        n = state.n[r]
+        ends = _settle(requests, state, r, rules, accept, key, steady, now, gaps, sums)
         for _ in range(ends if clients[r] > 0 else 0):
             if n[STARTED] < many[r]:
-                own.arrive[n[STARTED]] = now + own.think[n[STARTED]]
-                _thinks(own, rank, n[STARTED])
+                requests.arrive[r, n[STARTED]] = now + requests.think[r, n[STARTED]]
+                _thinks(requests, state, r, n[STARTED])
                 n[STARTED] += 1
 
 
@@ -649,7 +617,7 @@ def calendar(requests, state, many, clients, rules, times, accept, key, gaps, su
     """
     for r in range(many.shape[0]):
         state.n[r, FREE], state.n[r, STARTED] = rules.blocks, _known(many, clients, r)
-    first, one = _of_rank(requests, state, 0, many[0])
+    n, this = state.n[0], state.this[0]
     passes, logged, alone, ahead = 0, 0, many.shape[0] == 1, 0
     now = began = busy = 0.0
     while True:
@@ -662,15 +630,15 @@ def calendar(requests, state, many, clients, rules, times, accept, key, gaps, su
                 continue
             ahead = rules.steps
         start = began = now
-        now += _formed(requests, state, many, rules, times)
-        count = _steps(first, one, rules, one.this) if alone else 1
+        now += _formed(requests, state, rules, times)
+        count = _steps(requests, state, 0, rules, this) if alone else 1
         if rules.steps > 1:
             count = min(count, ahead)
         steps = 1
         if count > 1:
-            joins = one.n[RUNNING] < one.run.shape[0] and one.this[LEFT] > 0 and one.this[WAITS] == 0
-            until = _next(first, one, _known(many, clients, 0)) if joins and rules.steps == 1 else math.inf
-            steps, began, now = _decode_on(first, one, rules, times, one.this, count, began, now, until, gaps, sums)
+            joins = n[RUNNING] < state.run.shape[1] and this[LEFT] > 0 and this[WAITS] == 0
+            until = _next(requests, state, 0, _known(many, clients, 0)) if joins and rules.steps == 1 else math.inf
+            steps, began, now = _decode_on(requests, state, 0, rules, times, this, count, began, now, until, gaps, sums)
         passes += steps
         ahead = 0 if _total(state.this, PREFILL) > 0 else ahead - steps
         busy += now - start
