@@ -134,16 +134,7 @@ def _default(system: str, workload: str, catalog: Catalog, zoo: Zoo, **changes: 
         raise Unsupported(reason)
     fam = family(device.kind)
     offered = _formats(system, workload, catalog, zoo)
-    prefer = (
-        load.precision,
-        _WITHOUT_UNITS.get(load.precision or ""),
-        "bf16",
-        "fp16",
-        "ms-fp8",
-        "ms-fp9",
-        "int8",
-        "fp32",
-    )
+    prefer = load.precision, _WITHOUT_UNITS.get(load.precision or ""), *_PREFERRED
     precision = next((f for f in prefer if f in offered), offered[0])
     scheme = changes.get("scheme") or _default_scheme(
         entry.schemes, int(changes.get("devices", entry.devices[0].count)), zoo, workload, fam
@@ -168,6 +159,7 @@ def _default(system: str, workload: str, catalog: Catalog, zoo: Zoo, **changes: 
 
 
 _usual = lru_cache(maxsize=4096)(_default)
+_PREFERRED = ("bf16", "fp16", "ms-fp8", "ms-fp9", "int8", "fp32")  # where a workload names none that runs
 _WITHOUT_UNITS = {"fp4": "w4a16"}
 """What a checkpoint's format is run in where a device can't compute in it: its weights stay narrow."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,20 +72,15 @@ class LoadReport:
         """Plain numbers, text and None: what JSON can say; times carry their unit in the key."""
 
         def plain(value: object) -> object:
-            if isinstance(value, Estimate):
-                return {"value": plain(value.value), "low": plain(value.low), "high": plain(value.high)}
-            if isinstance(value, (Tail, Capacity)):
-                return {k: plain(v) for k, v in vars(value).items()}
             if isinstance(value, dict):
                 return {k: plain(v) for k, v in value.items()}
-            if isinstance(value, tuple):
-                return [plain(v) for v in value]
             if isinstance(value, float) and not math.isfinite(value):
                 return None
-            return value
+            return list(value) if isinstance(value, tuple) else value
 
         times = {"latency": "latency_s", "ttft": "ttft_s", "tpot": "tpot_s", "passed": "passed_s"}
-        return {times.get(k, k): plain(v) for k, v in vars(self).items() if k != "samples"}
+        fields = asdict(replace(self, samples=None))
+        return {times.get(k, k): plain(v) for k, v in fields.items() if k != "samples"}
 
 
 def simulate(

@@ -17,10 +17,10 @@ from engine.traffic.policies import DecoderServer, TandemQueue
 from engine.traffic.service import TrafficError, positive
 from engine.traffic.simulate import LoadReport, latency_curve, simulate
 from engine.traffic.sizes import Fixed, Sizes
+from hardware_specs.quantity import SpecError, parse
 
 _METRICS = ("mean", "p50", "p95", "p99")
 _TIMES = ("latency", "ttft", "tpot")
-_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _ONE = Fixed(1)
 _BRACKET_POINTS = 12  # loads scanned first: a tail need not grow with load (a batching timeout shrinks with it)
 _SATURATED = 0.95  # carried load over capacity from which the busiest resource is the limit, not the queue
@@ -29,16 +29,14 @@ _STEPS_MAX = 40
 
 def agreed(text: str) -> tuple[str, str, float]:
     """Time, metric and seconds [s] of ``p99=20ms`` or ``ttft:p95=300ms``. TrafficError for a text that is none."""
-    match = re.fullmatch(r"(?:(\w+):)?(\w+)\s*(?:=|<=)\s*([0-9.]+(?:e[+-]?\d+)?)\s*(ns|us|ms|s)", text.strip())
-    if match is None:
-        raise TrafficError(f"sla is {brief(text)}; write it like p99=20ms or ttft:p95=300ms")
-    time, metric, number, unit = match.groups()
+    match = re.fullmatch(r"(?:(\w+):)?(\w+)\s*<?=\s*(\S.*)", text.strip())
     try:
-        return time or "latency", metric, positive("sla", float(number) * _UNITS[unit])
-    except ValueError as error:
-        if isinstance(error, TrafficError):
-            raise
-        raise TrafficError(f"sla is {brief(text)}; {number!r} is not a number") from None
+        seconds, dimension = parse(match[3]) if match else (0.0, "")
+    except SpecError:
+        dimension = ""
+    if match is None or dimension != "s":
+        raise TrafficError(f"sla is {brief(text)}; write it like p99=20ms or ttft:p95=300ms")
+    return match[1] or "latency", match[2], positive("sla", seconds)
 
 
 @dataclass(frozen=True)
