@@ -87,6 +87,17 @@ def rate_unit(unit: str, tiny: bool = False) -> str:
     return _SHORT.get(unit, _TINY.get(unit, unit) if tiny else unit)
 
 
+def against(now: float | None, base: float | None, rising: bool, time: bool = False) -> tuple[str, str] | None:
+    """A figure against a baseline's in words, `3.48× faster`, and the colour that says whether it is better.
+
+    None where either is unknown. `rising`: more is better.
+    """
+    text = fmt.compared(now, base, *(("slower", "faster") if time else ("more", "less")))
+    if text is None or now is None or base is None:
+        return None
+    return text, "gray" if text == "same" else "green" if (now > base) == rising else "red"
+
+
 def per(report: Report) -> str:
     """What one headline latency belongs to."""
     batch, items = report.scenario.batch, report.scenario.inputs

@@ -49,11 +49,6 @@ class ComparedMetric:
         """The figure; a network that makes no tokens one by one has no time to the first. [SI]"""
         return None if self.key == "ttft" and report.tpot_s is None else getattr(report, self.figure)
 
-    @property
-    def words(self) -> tuple[str, str]:
-        """What more and less of it are called."""
-        return ("slower", "faster") if self.unit == "s" else ("more", "less")
-
 
 _METRICS = (
     ComparedMetric("latency", "Latency", "s", False, "latency_s", glossary.HELP["latency"]),
@@ -91,13 +86,7 @@ def delta(column: ComparedScenario, base: ComparedScenario, metric: ComparedMetr
         return None
     if column.report.unit != base.report.unit and metric.key not in MONEY_AND_POWER:
         return None
-    now, then = value(column, metric), value(base, metric)
-    text = fmt.compared(now, then, *metric.words)
-    if text is None or now is None or then is None:
-        return None
-    if text == "same":
-        return text, "gray"
-    return text, "green" if (now > then) == metric.rising else "red"
+    return glossary.against(value(column, metric), value(base, metric), metric.rising, metric.unit == "s")
 
 
 def _best(columns: Sequence[ComparedScenario], metric: ComparedMetric) -> ComparedScenario | None:

@@ -35,13 +35,8 @@ def _card(
     label: str, note: str, value: str, help: str, pair: tuple[float | None, float | None], sense: str
 ) -> HeadlineFigure:
     """`sense` is "faster", "more" or "cheaper": what a better value is called."""
-    up, down = {"faster": ("slower", "faster"), "more": ("more", "less"), "cheaper": ("more", "less")}[sense]
-    now, base = pair
-    delta = fmt.compared(now, base, up, down)
-    if delta is None or now is None or base is None:
-        return HeadlineFigure(label, note, value, help)
-    better = (now > base) == (sense == "more")
-    return HeadlineFigure(label, note, value, help, delta, "gray" if delta == "same" else "green" if better else "red")
+    delta = glossary.against(*pair, rising=sense == "more", time=sense == "faster")
+    return HeadlineFigure(label, note, value, help, *(delta or ()))
 
 
 def _rate(value: float | None, unit: str, over: str, room: int) -> tuple[str, str]:
