@@ -111,9 +111,9 @@ def _left_out(lost: list[tuple[int, str]], count: int, rebased: bool) -> str | N
     """One sentence on everything a link held and the comparison does not."""
     says = []
     if lost:
-        *rest, last = (str(at + 1) for at, _ in lost)
-        which = f"scenarios {', '.join(rest)} and {last}" if rest else f"scenario {last}"
-        says.append(f"{which} of this comparison {'are' if rest else 'is'} left out ({lost[0][1]})")
+        which, verb = ("scenarios", "are") if len(lost) > 1 else ("scenario", "is")
+        places = " and ".join(str(at + 1) for at, _ in lost)
+        says.append(f"{which} {places} of this comparison {verb} left out ({lost[0][1]})")
     if count > MOST:
         says.append(f"only the first {MOST} scenarios of this comparison are read")
     if rebased:

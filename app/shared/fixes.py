@@ -101,7 +101,7 @@ def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
     return result[:most]
 
 
-def neighbours(scenario: Scenario, most: int = 2) -> list[tuple[str, str]]:
+def neighbours(scenario: Scenario) -> list[tuple[str, str]]:
     """(system, workload) pairs that can run, nearest to one that can't: its system, then its workload."""
     zoo = default_zoo()
     family = zoo.workload(scenario.workload).family
@@ -111,7 +111,7 @@ def neighbours(scenario: Scenario, most: int = 2) -> list[tuple[str, str]]:
         default_catalog().ids("systems"), key=lambda id: (default_catalog().system(id).document is None, id)
     )
     there = next(((id, scenario.workload) for id in systems if why_not(id, scenario.workload) is None), None)
-    return [pair for pair in (here, there) if pair][:most]
+    return [pair for pair in (here, there) if pair]
 
 
 def unsupported(page: str, reason: Unsupported) -> None:

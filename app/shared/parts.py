@@ -151,9 +151,9 @@ def _badges(scenario: Scenario, report: Report | None, unvalidated: bool) -> str
     return " ".join(parts)
 
 
-def evidence(band: ErrorBand, of: str = "Error band") -> None:
+def evidence(band: ErrorBand) -> None:
     """How wide an error band is and from what, or why there is none: one quiet line."""
-    st.caption(fmt.plain(f"{of}: {told(band)}."))
+    st.caption(fmt.plain(f"Error band: {told(band)}."))
 
 
 def trust(report: Report) -> None:

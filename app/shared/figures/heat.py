@@ -23,11 +23,10 @@ def heat(
     label: str,
     scale: fmt.Scale,
     dark: bool,
-    less: bool = True,
 ) -> Figure:
     """A figure over two lists of values: the best cell ringed, the selected one starred; empty where nothing fits.
 
-    `values[row][column]` in SI, `less` of which is better; `best` and `now` are (row, column).
+    `values[row][column]` in SI, less of which is better; `best` and `now` are (row, column).
     """
     across, up = ([f"{v:,}" if isinstance(v, int) else str(v) for v in names] for names in (columns, rows))
     shown = [[None if v is None else scale(v) for v in row] for row in values]
@@ -44,7 +43,7 @@ def heat(
         "x": list(range(len(across))),
         "y": list(range(len(up))),
         "colorscale": "Cividis",
-        "reversescale": less,
+        "reversescale": True,
         "hovertext": says,
         "hoverinfo": "text",
         "hoverongaps": True,

@@ -158,7 +158,7 @@ def _prices(ask: PageQuestion) -> None:
                            "Yours $/h": number(help=texts.RENT_HELP)},
             on_change=lambda: edited(st.session_state[key]),
         )  # fmt: skip
-        sidebar.cost_inputs(q.costs, "h.costs", cost, texts.HOST_ASSUMED)
+        sidebar.cost_inputs(q.costs, "h.costs", cost, "5,000, assumed")
 
 
 _COLUMNS = {"Yours $": "usd", "Yours $/h": "usd_per_hour"}

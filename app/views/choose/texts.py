@@ -45,7 +45,6 @@ PRECISION_DOWN_HELP = "Fewest bits a weight to try. Fewer bits are faster and ca
 BATCH_HELP = "Only this batch is tried; leave it empty to try all."
 CAPEX_HELP = "Purchase price of one device."
 RENT_HELP = "Price of one device by the hour, energy and host included: it counts as its sum over the years in use."
-HOST_ASSUMED = "5,000, assumed"
 WHAT_IF_HELP = "Also tries the hardware overrides of your scenario, labelled and not ranked among real systems."
 
 # page_question.py

@@ -14,7 +14,6 @@ import pandas as pd
 from app.shared import formats as fmt
 from app.shared import glossary, specs
 from app.shared.figures.style import level_name
-from app.views.machine import texts
 from engine.cost.report import MemoryRow, Report
 from engine.published.nearest import TITLES
 from engine.resolve.bind import Bound
@@ -172,7 +171,7 @@ def links(bound: Bound, report: Report | None) -> pd.DataFrame:
 def money(bound: Bound, report: Report | None) -> Sequence[tuple[str, str]]:
     """What the machine costs: a label and a value each; a dash where nobody publishes it."""
     price = bound.device.price
-    rows = [(texts.PRICE_DEVICE, fmt.usd(price.si if price else None))]
+    rows = [("Price per device", fmt.usd(price.si if price else None))]
     if report is not None:
         rows += [
             ("Capital cost", fmt.usd(report.capex_usd)),

@@ -6,4 +6,3 @@ NUMBERS_ALT = "{title}: each number with what stands behind it"
 LINKS_ALT = "Links and their use"
 
 # facts.py
-PRICE_DEVICE = "Price per device"

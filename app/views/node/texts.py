@@ -42,7 +42,6 @@ POOL_CAPTION = (
 POOL_ALT = "95th percentile along the number of clients: {message}."
 
 # tilings.py
-SEARCHING = "Searching tilings"
 TILINGS = "**Tilings of a product** :gray[· blocks and loops for two levels of memory, all of them searched]"
 NO_TILE = "No tile of this product fits a core's memory."
 TILINGS_ANSWER = "{moved} into and out of cores, no tiling below {least}"

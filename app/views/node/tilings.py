@@ -29,7 +29,7 @@ def tilings(scenario: Scenario) -> None:
         if not switch("Search them", "tilings"):
             return
         name = choose("Product", {op.name: op.name for _, op, _ in cached.answer(products, scenario)}, "product")
-        with st.spinner(texts.SEARCHING):
+        with st.spinner("Searching tilings"):
             tiled = cached.answer(tiled_product, scenario, name)
         if not tiled.product.best:
             st.info(texts.NO_TILE, icon=":material/info:")

@@ -113,7 +113,7 @@ def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
     with st.expander(texts.TIERS, key="open.tiers"):
         for at, (tier, column) in enumerate(zip(TIERS, st.columns(len(TIERS)), strict=True)):
             with column:
-                kinds = devices if at < 2 else {"": texts.NO_TIER} | devices
+                kinds = devices if at < 2 else {"": "none"} | devices
                 device = choose(tier.name.capitalize(), kinds, f"tier{at}", tier.device)
                 if not device:
                     continue
@@ -121,7 +121,7 @@ def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
                 usual = scenario.precision if scenario.precision in formats else formats[0]
                 names = {format: glossary.format_label(format) for format in formats}
                 precision = choose("Precision", names, f"format{at}", usual)
-                link = choose(texts.LINK, links, f"link{at}", tier.link) if tier.link else None
+                link = choose("Link to it", links, f"link{at}", tier.link) if tier.link else None
                 most = checked(st.number_input, texts.BATCH, 1, 256, 1, key=f"together{at}", help=texts.BATCH_HELP)
                 tiers.append(replace(tier, device=device, precision=precision, link=link, batch=int(most)))
     return tuple(tiers)
@@ -137,7 +137,7 @@ def camera(scenario: Scenario) -> None:
     fourth.select_slider("Latency limit", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
     limit = None if value == "any" else float(value)
     zoo, left, right = default_zoo(), *st.columns(2)
-    images = {"": texts.NO_FILTER} | {id: zoo.workload(id).name for id in zoo.ids() if zoo.graph(id).seen}
+    images = {"": "none"} | {id: zoo.workload(id).name for id in zoo.ids() if zoo.graph(id).seen}
     with left:
         small = choose(texts.FILTER, images, "filter", "", help=texts.FILTER_HELP)
     passed = checked(right.number_input, texts.PASSED, 0.01, 1.0, 0.1, key="passed", disabled=not small)
@@ -167,7 +167,7 @@ def camera(scenario: Scenario) -> None:
         frame = pd.DataFrame(
             {
                 "Where": [p.name for p in places],
-                texts.UPLINK_COLUMN: [fmt.MEGABIT(p.uplink_bytes_per_s) for p in places],
+                "Uplink per camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in places],
                 "Cameras": [fmt.UNKNOWN if p.cameras is None else fmt.count(p.cameras) for p in places],
                 "p99": [fmt.seconds(tail.value) if tail is not None else fmt.UNKNOWN for tail in tails],
                 "Power (W)": [p.watts for p in places],
@@ -261,7 +261,7 @@ def depth_first(scenario: Scenario, report: Report) -> None:
     )
     answer += f"{fmt.si(comparison.breadth_bytes, 'B')} by {len(comparison.chains)} chains"
     fig = charts.chains(comparison, scenario.batch, parts.dark())
-    with parts.card(texts.DEPTH_FIRST, answer, fig, "chains"):
+    with parts.card("Depth-first (fused-tile) execution", answer, fig, "chains"):
         parts.evidence(report.error_band)
         st.caption(texts.DEPTH_FIRST_CAPTION)
 

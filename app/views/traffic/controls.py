@@ -255,7 +255,7 @@ def site(report: Report, each: float, label: str = texts.DEMAND, key: str = "dem
         mean = number(texts.MEAN_OVER_PEAK, 60.0, 1.0, 100.0, "mean-load")
         headroom = number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
         survives = checked(st.selectbox, "Failures tolerated (one)", DOMAINS, index=2, key="survives")
-        slots = number(texts.RACK_NODES, 20, 1, 1000, "slots")
+        slots = number("Nodes per rack", 20, 1, 1000, "slots")
         rack_w = number(texts.RACK_POWER, 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
         listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else str(report.unpriced)
         price = _optional(texts.NODE_PRICE, "node-usd", listed, of)

@@ -44,19 +44,19 @@ def passes(point: OperatingPoint) -> None:
     """The passes of the run in time."""
     report = point.report
     answer = f"{report.passes:,} passes in {fmt.seconds(report.duration_s)}, {report.preemptions:,} preemptions"
-    parts.chart(texts.PASSES, answer, charts.passes(timeline(report), point, parts.dark()), "t.passes")
+    parts.chart("Timeline of passes", answer, charts.passes(timeline(report), point, parts.dark()), "t.passes")
 
 
 def binding(point: OperatingPoint) -> None:
     """What most of the time goes to."""
     answer = f"{tables.SHARES[point.binds]}, {fmt.percent(point.shares[point.binds])} of the time"
-    parts.chart(texts.BINDING, answer, charts.binds(point, parts.dark()), "t.binds")
+    parts.chart("What limits serving", answer, charts.binds(point, parts.dark()), "t.binds")
 
 
 def latencies(point: OperatingPoint) -> None:
     """Times of requests; first wave and steady state apart."""
     frame, answer = tables.latencies(point)
-    with parts.card(texts.LATENCIES, answer):
+    with parts.card("Times of requests", answer):
         parts.table(frame, texts.LATENCIES_ALT)
         if point.report.first_wave_ttft is not None:
             st.caption(texts.LATENCIES_CAPTION)

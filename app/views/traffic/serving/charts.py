@@ -27,7 +27,7 @@ from app.shared.figures.style import (
     two_lines,
 )
 from app.shared.load import ServingLoad
-from app.views.traffic.serving import tables, texts
+from app.views.traffic.serving import tables
 from app.views.traffic.serving.controls import LIMITS
 from engine.traffic.engines.calendar import Figures
 from engine.traffic.engines.operating_points import OperatingPoint
@@ -142,4 +142,4 @@ def binds(point: OperatingPoint, dark: bool) -> Figure:
     shown = [
         Share(tables.SHARES[name], share, f"{fmt.percent(share)} of the time") for name, share in ordered if share > 0
     ]
-    return shares(shown, INK[dark], texts.SHARE_OF_TIME, dark)
+    return shares(shown, INK[dark], "Share of time", dark)

@@ -20,7 +20,7 @@ from engine.traffic.engines.scheduler import POLICIES, Scheduler
 
 NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 LIMITS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "End to end p99"}
-_LOADS = {"closed": texts.CLOSED, "open": texts.OPEN}
+_LOADS = {"closed": "Clients (closed loop)", "open": texts.OPEN}
 _ONOFF = {"on": "On", "off": "Off"}
 _CLIENTS_MOST = _SEQUENCES_MOST = 4096
 _TOKENS_MOST = 1_048_576
@@ -84,7 +84,7 @@ def _offered(report: Report) -> dict[str, Any]:
     with first:
         think = number("Think time (s)", 0.0, 0.0, 86_400.0, "think", help=texts.THINK_HELP)
     with second:
-        ramp = number(texts.RAMP, 0.0, 0.0, 86_400.0, "ramp", help=texts.RAMP_HELP)
+        ramp = number("Ramp (s)", 0.0, 0.0, 86_400.0, "ramp", help=texts.RAMP_HELP)
     return {"closed": ClosedLoop(clients or 1, think, ramp, exponential=True)}
 
 

@@ -1,11 +1,9 @@
 """Texts of a language model's load; the page puts values where braces are."""
 
 # controls.py
-CLOSED = "Clients (closed loop)"
 OPEN = "Requests per second"
 CLIENTS_HELP = "Requests in flight: each client sends its next one a think time after the answer to its last."
 THINK_HELP = "Mean time between an answer and the client's next request; exponential."
-RAMP = "Ramp (s)"
 RAMP_HELP = "The clients' first requests come one after another over this time; 0: all at once."
 RATE_HELP = "Requests per second offered to one node; a request is one sequence."
 POLICY_HELP = (
@@ -28,9 +26,6 @@ GAP_HELP = "Inter-token latency: between two tokens of one sequence."
 GOODPUT_HELP = "Requests per second that meet every limit."
 KV_HELP = "Blocks of the KV cache in use at its fullest, of those there are."
 ALONG = "TTFT and inter-token latency along the load"
-PASSES = "Timeline of passes"
-LATENCIES = "Times of requests"
-BINDING = "What limits serving"
 LATENCIES_CAPTION = "First wave: the first request of every client; they all reach an empty engine."
 PLAN_CAPTION = "Users, headroom, failures and prices are set under Demand and site, in the sidebar."
 LATENCIES_ALT = "Mean, p50, p90 and p99 of TTFT, inter-token latency, TPOT and end to end"
@@ -39,7 +34,6 @@ SIMULATED = (
 )
 
 # charts.py
-SHARE_OF_TIME = "Share of time"
 
 # tables.py
 MOST = "**At most {level} inside {limits}**: {rate}, {tokens} of output; most of the time goes to {binds}."
