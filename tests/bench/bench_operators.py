@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from engine.lab.operators.activation import activate
 from engine.lab.operators.attention import attention
 from engine.lab.operators.conv import conv, pack_conv
 from engine.lab.operators.halftree import pack_tree, tree_matvec
-from engine.lab.operators.norm import layer_norm
+from engine.lab.operators.norm import batch_norm, layer_norm
 from engine.lab.operators.quantise import quantise
 from engine.lab.operators.rnn import gru_step, lstm_step, pack_cell
 from engine.lab.operators.softmax import softmax
@@ -124,13 +125,15 @@ def _depth_first() -> Iterator[Case]:
     image, small = (rng.normal(size=(1, 224, 224, c)).astype(np.float32) for c in (64, 3))
     gain, shift = rng.normal(size=(2, 64)).astype(np.float32)
     packed = pack_conv(rng.normal(size=(64, 3, 3, 3)).astype(np.float32), padding=1)
-    for name, data, chain, given in (
-        ("affine, ReLU, max pool 2x2, 64 x 224x224", image, "affine_relu_pool", (image, gain, shift)),
-        ("conv 3x3, ReLU, max pool 2x2, 3 to 64 x 224x224", small, "conv_relu_pool", (small, packed)),
+    for name, data, chain, before, given in (
+        ("affine, ReLU, max pool 2x2, 64 x 224x224", image, "affine", batch_norm, (image, gain, shift)),
+        ("conv 3x3, ReLU, max pool 2x2, 3 to 64 x 224x224", small, "conv", conv, (small, packed)),
     ):
-        deep, wide = (
-            partial(getattr(fused, f"{chain}_{way}_first"), *given, 2, 2, threads=1) for way in ("depth", "breadth")
-        )
+        deep = partial(getattr(fused, f"{chain}_relu_pool_depth_first"), *given, 2, 2, threads=1)
+
+        def wide(before: Any = before, given: Any = given) -> object:
+            return fused.relu_pool_breadth_first(before(*given, threads=1), 2, 2, threads=1)
+
         yield f"depth first: {name}", float(data.size), "element/s", deep, {"breadth first": wide}, None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -214,11 +214,9 @@ def host() -> tuple[MeasuredRoofline, HostProfile]:
 
 def _better(a: MeasuredRoofline, b: MeasuredRoofline) -> MeasuredRoofline:
     """Higher rates and shorter times of two probes."""
-    rates = ("fp32", "int8", "l1", "l2", "l3", "dram", "dram_all", "triad", "gather")
-    better: dict[str, Any] = {name: max(getattr(a, name), getattr(b, name)) for name in rates}
-    better |= {name: min(getattr(a, name), getattr(b, name)) for name in ("launch", "dispatch")}
-    for name in ("bf16", "binary"):
-        first, second = getattr(a, name), getattr(b, name)
-        if first is not None and second is not None:
-            better[name] = max(first, second)
+    better: dict[str, Any] = {}
+    for field in fields(a):
+        first, second = getattr(a, field.name), getattr(b, field.name)
+        if isinstance(first, float) and isinstance(second, float):
+            better[field.name] = (min if field.name in ("launch", "dispatch") else max)(first, second)
     return replace(a, **better)

@@ -17,35 +17,15 @@ from engine.lab.operators.conv import (
     WEIGHT_SEGMENT_BYTES,
     PackedConv,
     bordered_by,
-    conv,
     conv_pixels,
     layout,
 )
 from engine.lab.operators.gemm import output
-from engine.lab.operators.norm import batch_norm
 from engine.lab.operators.pool import STRIP, across, highest
 from engine.lab.ranges import over_range, require, whole
 
 _ZERO, _LOWEST = np.float32(0), np.float32(-np.inf)
 _NONE = np.empty(0, np.float32)
-
-
-def conv_relu_pool_breadth_first(
-    x: np.ndarray,
-    packed: PackedConv,
-    window: int,
-    stride: int,
-    *,
-    hidden: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
-    out: np.ndarray | None = None,
-    threads: int | None = None,
-) -> np.ndarray:
-    """Convolution with bias, then ReLU, then max pool: three whole passes over memory.
-
-    ``hidden`` may hold what lies between them, as an allocator that keeps its memory would give it.
-    """
-    image = conv(x, packed, out=hidden[0], threads=threads)
-    return relu_pool_breadth_first(image, window, stride, hidden=hidden[1], out=out, threads=threads)
 
 
 @kernel
@@ -88,7 +68,9 @@ def conv_relu_pool_depth_first(
     out: np.ndarray | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
-    """The same chain by tiles of ``tile_rows`` pooled rows: the convolution's output never reaches memory.
+    """Convolution with bias, then ReLU, then max pool, by tiles of ``tile_rows`` pooled rows.
+
+    The convolution's output never reaches memory.
 
     Rows shared by two tiles (when ``window > stride``) are convolved twice.
     """
@@ -116,22 +98,6 @@ def conv_relu_pool_depth_first(
     )
     over_range(conv_pool_rows, x.shape[0] * rows, *arguments, threads=threads)
     return out
-
-
-def affine_relu_pool_breadth_first(
-    x: np.ndarray,
-    gain: np.ndarray,
-    shift: np.ndarray,
-    window: int,
-    stride: int,
-    *,
-    hidden: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
-    out: np.ndarray | None = None,
-    threads: int | None = None,
-) -> np.ndarray:
-    """Batch norm, ReLU and max pool as three passes over memory; ``hidden`` may hold what lies between them."""
-    normal = batch_norm(x, gain, shift, out=hidden[0], threads=threads)
-    return relu_pool_breadth_first(normal, window, stride, hidden=hidden[1], out=out, threads=threads)
 
 
 @inner
@@ -202,7 +168,7 @@ def affine_relu_pool_depth_first(
     out: np.ndarray | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
-    """The same chain a few rows at a time: one read of ``x``, one write of the result."""
+    """Batch norm, ReLU and max pool a few rows at a time: one read of ``x``, one write of the result."""
     whole("x", x, np.float32, 4)
     for name, values in (("gain", gain), ("shift", shift)):
         require(

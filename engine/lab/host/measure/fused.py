@@ -22,6 +22,7 @@ from engine.devices import family
 from engine.lab.host.measure.cases import MeasureError
 from engine.lab.operators import fused
 from engine.lab.operators.conv import conv, pack_conv
+from engine.lab.operators.norm import batch_norm
 from engine.lab.probe import copy_once, read_once
 from engine.lab.ranges import fresh
 from engine.lab.timing import MeasurementCancelled, Progress, Spread
@@ -190,19 +191,23 @@ def _calls(block: FusedBlock, device: Device) -> tuple[tuple[Callable[[], Any], 
         hidden = (like(*wide_in.shape), like(*wide_in.shape))
         out = fused.relu_pool_depth_first(wide_in, **pooled)
         rows = tile_rows(_ops(block), tile_cache(device))
-        wide = partial(fused.conv_relu_pool_breadth_first, x, packed, hidden=hidden, out=out.copy(), **pooled)
+        first = partial(conv, x, packed, out=hidden[0], threads=1)
         deep = partial(fused.conv_relu_pool_depth_first, x, packed, tile_rows=rows, out=out, **pooled)
     elif block.normalised:
         wide_in, hidden = x, (like(*x.shape), like(*x.shape))
         out = fused.relu_pool_depth_first(x, **pooled)
         args = (x, like(block.channels), like(block.channels))
-        wide = partial(fused.affine_relu_pool_breadth_first, *args, hidden=hidden, out=out.copy(), **pooled)
+        first = partial(batch_norm, *args, out=hidden[0], threads=1)
         deep = partial(fused.affine_relu_pool_depth_first, *args, out=out, **pooled)
     else:
-        wide_in, hidden = x, (like(*x.shape),)
+        wide_in, hidden, first = x, (like(*x.shape),), lambda: x
         out = fused.relu_pool_depth_first(x, **pooled)
-        wide = partial(fused.relu_pool_breadth_first, x, hidden=hidden[0], out=out.copy(), **pooled)
         deep = partial(fused.relu_pool_depth_first, x, out=out, **pooled)
+    apart = out.copy()
+
+    def wide() -> np.ndarray:
+        return fused.relu_pool_breadth_first(first(), hidden=hidden[-1], out=apart, **pooled)
+
     if not np.array_equal(wide(), deep()):
         raise AssertionError(f"{block.title}: depth first and breadth first differ")
     return (wide, deep, partial(read_once, wide_in), partial(copy_once, wide_in, hidden[-1])), wide_in.size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.lab.host.measure import operators
 from engine.lab.host.measure.cases import Case, MeasureError, product
@@ -47,13 +47,7 @@ def _conv_op(s: tuple[int, ...]) -> Op:
     op = linear(
         "kernel", pixels, window**2 * channels, filters, group="kernel", kind="Conv", bias=False, attributes=attributes
     )
-    return _with(op, reads=Dim(float(size * size * channels)))
-
-
-def _with(op: Op, **changes: Dim) -> Op:
-    from dataclasses import replace
-
-    return replace(op, **changes)
+    return replace(op, reads=Dim(float(size * size * channels)))
 
 
 def _point_op(kind: str) -> Callable[[tuple[int, ...]], Op]:

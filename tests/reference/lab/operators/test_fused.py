@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from engine.kernels.jit import JIT_ENABLED
 from engine.lab.operators import fused
-from engine.lab.operators.conv import pack_conv
+from engine.lab.operators.conv import conv, pack_conv
+from engine.lab.operators.norm import batch_norm
 from engine.lab.operators.wide_deep import gather_range, hash_ids
 from engine.lab.ranges import KernelError, over_range
 from tests.effort import examples
@@ -35,12 +36,12 @@ def check_conv(seed, height, width, channels, outs, window, stride, rows=4):
     packed = pack_conv(
         rng.normal(size=(outs, channels, 3, 3)).astype(np.float32), rng.normal(size=outs).astype(np.float32), padding=1
     )
-    first = fused.conv_relu_pool_breadth_first(x, packed, window, stride)
+    first = fused.relu_pool_breadth_first(conv(x, packed), window, stride)
     for threads in (1, 2):
         deep = fused.conv_relu_pool_depth_first(x, packed, window, stride, tile_rows=rows, threads=threads)
         assert np.array_equal(deep, first)
     gain, shift = rng.normal(size=(2, channels)).astype(np.float32)
-    first = fused.affine_relu_pool_breadth_first(x, gain, shift, window, stride)
+    first = fused.relu_pool_breadth_first(batch_norm(x, gain, shift), window, stride)
     for threads in (1, 2):
         assert np.array_equal(
             fused.affine_relu_pool_depth_first(x, gain, shift, window, stride, threads=threads), first
