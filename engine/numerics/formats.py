@@ -242,20 +242,9 @@ FORMATS: dict[str, Format] = {
     "ms-fp9": Float(5, 3, saturating=True),
     "ms-fp8": Float(5, 2, saturating=True),
     "int8": Integer(8),
-    "w8a16": GroupInteger(8),
-    "int8-channel": Integer(8, granularity="channel"),
-    "int8-row": Integer(8, granularity="row"),
-    "int8-asymmetric": Integer(8, symmetric=False),
-    "int8-row-asymmetric": Integer(8, symmetric=False, granularity="row"),
-    "int4": Integer(4),
-    "int4-channel": Integer(4, granularity="channel"),
-    "int4-row-asymmetric": Integer(4, symmetric=False, granularity="row"),
-    "bfp-1s4m": SharedExponent(128, 4),
-    "bfp-1s2m": SharedExponent(128, 2),
     "binary": Binary(),
-    "binary-row": Binary("row"),
 }
-"""The formats a user may pick by name. Mantissas of ms-fp8 and 9 are seed 001's; their 5-bit exponent is assumed."""
+"""The formats that have a name. Mantissas of ms-fp8 and 9 are seed 001's; their 5-bit exponent is assumed."""
 
 
 def by_name(name: str) -> Format:

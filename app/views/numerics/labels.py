@@ -8,14 +8,11 @@ from app.shared import formats as fmt
 from app.views.numerics import texts
 from engine.lab.numerics.study import TENSORS, FormatLoss
 
-_RUNGS = {"int4-row-asymmetric": "INT4 (per-row scale)", "int8-row": "INT8 (per-row scale)", "bfp-1s2m": "BFP 2-bit",
-          "bfp-1s4m": "BFP 4-bit", "binary": "Binary"}  # fmt: skip
-
 
 def called(format: str) -> str:
     """A format as people write it: `INT6 (per-row scale)`, `BFP (128 values, 4-bit mantissa)`, `MS-FP9`."""
-    if format in _RUNGS:
-        return _RUNGS[format]
+    if format == "binary":
+        return "Binary"
     if block := re.fullmatch(r"block of (\d+), (\d+) bit", format):
         return f"BFP ({block[1]} values, {block[2]}-bit mantissa)"
     kind, row, _ = format.partition(" by row")

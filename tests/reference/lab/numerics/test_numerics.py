@@ -121,11 +121,26 @@ def test_integer_error_is_half_a_step_and_zero_is_exact(seed, shape, bits, symme
     assert np.all(stored[x == 0] == 0)
 
 
+EVERY = FORMATS | {
+    "w8a16": GroupInteger(8),
+    "int8-channel": Integer(8, granularity="channel"),
+    "int8-row": Integer(8, granularity="row"),
+    "int8-asymmetric": Integer(8, symmetric=False),
+    "int8-row-asymmetric": Integer(8, symmetric=False, granularity="row"),
+    "int4": Integer(4),
+    "int4-channel": Integer(4, granularity="channel"),
+    "int4-row-asymmetric": Integer(4, symmetric=False, granularity="row"),
+    "bfp-1s4m": SharedExponent(128, 4),
+    "bfp-1s2m": SharedExponent(128, 2),
+    "binary-row": Binary("row"),
+}
+
+
 def test_symmetric_storage_is_idempotent():
     x = np.random.default_rng(2).normal(size=(5, 64)).astype(np.float32)
     for name in ("int8", "int4", "int8-row", "fp16", "bf16", "ms-fp8", "ms-fp9", "bfp-1s4m", "bfp-1s2m", "binary"):
-        once = by_name(name).apply(x)
-        assert np.allclose(by_name(name).apply(once), once, rtol=1e-6), name
+        once = EVERY[name].apply(x)
+        assert np.allclose(EVERY[name].apply(once), once, rtol=1e-6), name
 
 
 def test_shared_exponent_on_a_worked_example():
@@ -150,7 +165,7 @@ def test_shared_exponent_error_bound(seed, width, block, bits):
 
 
 def test_storage_bits():
-    assert {name: by_name(name).storage_bits((10, 256)) for name in FORMATS} == {
+    assert {name: format.storage_bits((10, 256)) for name, format in EVERY.items()} == {
         "fp32": 81920,
         "fp16": 40960,
         "bf16": 40960,
@@ -226,8 +241,8 @@ class DenseNetwork:
         for position, (name, weight, bias) in enumerate(self.layers):
             if position:
                 value = np.maximum(value, 0)
-            kept = by_name(plan[name]).apply(weight) if name in plan else weight
-            seen = by_name(plan[name]).apply(value) if name in plan else value
+            kept = EVERY[plan[name]].apply(weight) if name in plan else weight
+            seen = EVERY[plan[name]].apply(value) if name in plan else value
             value = seen @ kept.T + bias
         return value
 
