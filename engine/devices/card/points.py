@@ -30,7 +30,7 @@ from engine.devices.card.supply import S
 from engine.devices.card.tiling import SIDES
 from engine.devices.common.contract import RESOURCES
 from engine.devices.common.counts import SIZES, records, side_by_side
-from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
+from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, loads, smaller, spread, store
 from engine.kernels.jit import body_of, kernel
 
 PIECE, FAR, START, WALL, RANK, HELD, SHARE, PART, BEGIN, END, ROOM = range(11)  # rows of the room for a schedule
@@ -52,29 +52,20 @@ def _first(demand, j, column):
 @kernel
 def _outside(demand, rates, j):
     """Seconds of an op on the slower of LPDDR, streams and single lines together, and the memory behind it."""
-    far_s, line_s, beyond_s = (
-        load(rates, S.far_s * LANES),
-        load(rates, S.line_s * LANES),
-        load(rates, S.beyond_s * LANES),
-    )
+    far_s, line_s = load(rates, S.far_s * LANES), load(rates, S.line_s * LANES)
     lpddr = _of(demand, j, D.FAR) * far_s + _of(demand, j, D.LINES) * line_s
-    return larger(lpddr, _of(demand, j, D.BEYOND) * beyond_s)
+    return larger(lpddr, _of(demand, j, D.BEYOND) * load(rates, S.beyond_s * LANES))
 
 
 @kernel
 def _seconds(demand, rates, piece, far, start):
     """Seconds of a piece on its core, of the op on the slowest shared memory, and of its starts; fills the arrays.
 
-    ``rates`` (SUPPLIES, LANES) is flat, as are all arrays of points here.
+    ``rates`` (len(S), LANES) is flat, as are all arrays of points here.
     """
-    low_s, wide_s, lane_s = load(rates, S.low_s * LANES), load(rates, S.wide_s * LANES), load(rates, S.lane_s * LANES)
-    cycle_s, port_s, sram_s = (
-        load(rates, S.cycle_s * LANES),
-        load(rates, S.port_s * LANES),
-        load(rates, S.sram_s * LANES),
-    )
+    low_s, wide_s, lane_s, cycle_s, port_s = loads(rates, 0, LANES, 5)  # the first of `S`
     start_s, solo_s = load(rates, S.start_s * LANES), load(rates, S.solo_s * LANES)
-    cache_s = load(rates, S.cache_s * LANES)
+    sram_s, cache_s = load(rates, S.sram_s * LANES), load(rates, S.cache_s * LANES)
     for j in range(demand.shape[0] // (D.DEMANDS * LANES)):
         at = j * LANES
         if _first(demand, j, D.PIECES) == 0.0:

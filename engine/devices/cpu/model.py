@@ -16,6 +16,7 @@ from engine.kernels.ir.doubles import (
     chosen,
     larger,
     load,
+    loads,
     root,
     rounded_down,
     rounded_up,
@@ -490,8 +491,7 @@ def _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals):
                 at_once[r * LANES + lane] = sizes[r, point]
             for r in range(6):
                 sums[r * LANES + lane] = totals[r, point]
-        size = load(at_once, 0), load(at_once, LANES), load(at_once, 2 * LANES), load(at_once, 3 * LANES)
-        _priced(rows, table, flags, size, ways, rec, (part, tried, priced, threads), out)
+        _priced(rows, table, flags, loads(at_once, 0, LANES, SIZES), ways, rec, (part, tried, priced, threads), out)
         for i in range(rows.shape[0]):
             for r in range(6):
                 own = times[i] * load(out, (rows[i] * WIDTH + r) * LANES)

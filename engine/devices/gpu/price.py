@@ -62,9 +62,9 @@ LANES_S, ACT_BYTES, WIDE_BYTES, GRAPH, FUSE, ISSUE, SPLIT, CAUSAL, HELD = range(
 LOW_J, WIDE_J, LANES_J, FAR_J, NEAR_J, LEAST_HEAD, MOST_HEAD = range(L.rest + 9, L.rest + len(REST))
 FIELDS = L.rest + len(REST)
 
-_MACHINE, _EXPERT = len(slots.MACHINE), len(moe.FORMAT)
+_MACHINE, _EXPERT, _TOKEN, _PROMPT = map(len, (slots.MACHINE, moe.FORMAT, attention.FORMAT, attention.PROMPT))
 
-assert L.decode16 - L.decode == len(attention.FORMAT)
+assert L.decode16 - L.decode == _TOKEN
 assert L.machine == 0
 
 _FREE = (
@@ -148,45 +148,6 @@ def _passes(gain, far, near):
 
 
 @kernel
-def _field(block, wide, at, point):
-    """A field of a format of attention: in the lanes of a mask of 16 bits, in others of the scenario's."""
-    own, other = at
-    return chosen(wide, load(block, other * STRIDE + point), load(block, own * STRIDE + point))
-
-
-@kernel
-def _fields(block, wide, at, first, point):
-    """Five fields of an attention's kernels at ``at``, from the one numbered ``first``: a prompt's are the first."""
-    own, other = at[0] + first, at[1] + first
-    return (
-        _field(block, wide, (own, other), point),
-        _field(block, wide, (own + 1, other + 1), point),
-        _field(block, wide, (own + 2, other + 2), point),
-        _field(block, wide, (own + 3, other + 3), point),
-        _field(block, wide, (own + 4, other + 4), point),
-    )
-
-
-@kernel
-def _token_form(block, wide, at, point):
-    """`attention.FORMAT` of a token's kernels."""
-    return (
-        *_fields(block, wide, at, 0, point),
-        *_fields(block, wide, at, 5, point),
-        *_fields(block, wide, at, 10, point),
-        _field(block, wide, (at[0] + 15, at[1] + 15), point),
-        _field(block, wide, (at[0] + 16, at[1] + 16), point),
-        _field(block, wide, (at[0] + 17, at[1] + 17), point),
-    )
-
-
-@kernel
-def _prompt_form(block, wide, at, point):
-    """`attention.PROMPT` of a prompt's kernels."""
-    return (*_fields(block, wide, at, 0, point), _field(block, wide, (at[0] + 5, at[1] + 5), point))
-
-
-@kernel
 def _latent(form, many):
     """`attention.FORMAT` of a token whose rows are latent: every query head reads the same ones, in one kernel."""
     none, costs = 0.0 * many, form[attention.MOST_PARTS : attention.COPIED]
@@ -203,16 +164,15 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
         length, causal = queries, False
     kv_heads = q[G] / batch
     heads = kv_heads * larger(queries / length, 1.0)
-    stored = q[ACT]
-    if table[j, R.CACHE_BYTES] > 0.0:
-        stored = alike(like, table[j, R.CACHE_BYTES])
-    wide = at_least(stored, 1.5) & above(cached, 0.0)  # a kernel follows its cache's format
+    stored = table[j, R.CACHE_BYTES] if table[j, R.CACHE_BYTES] > 0.0 else first_of(q[ACT])
+    wide = stored >= 1.5 and table[j, T.STATE_READS] > 0.0  # a kernel follows its cache's format
     seconds, start, which = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
     far, near, pairs = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
     few = above(cached, 0.0) & at_least(_FEW, length)
     grows = causal and table[j, T.N + 3] > 0.0
     if few:
-        form, span = _token_form(block, wide, (L.decode, L.decode16), point), larger(context, keys) if grows else keys
+        at, span = L.decode16 if wide else L.decode, larger(context, keys) if grows else keys
+        form = loads(block, at * STRIDE + point, STRIDE, _TOKEN)
         if table[j, R.CACHED] == 0.0:
             form = _latent(form, alike(like, 1e9))
         row, pair = cached / (batch * keys * kv_heads * 2.0), 2.0 * (depth + values) * length
@@ -225,8 +185,8 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
         if grows:
             whole = context
             window = chosen(above(context, keys), keys, window)
-        wide |= above(rec[LEAST_HEAD], depth) | above(depth, rec[MOST_HEAD])
-        form = _prompt_form(block, wide, (L.prefill, L.prefill16), point)
+        wide = wide or not rec[LEAST_HEAD] <= first_of(depth) <= rec[MOST_HEAD]
+        form = loads(block, (L.prefill16 if wide else L.prefill) * STRIDE + point, STRIDE, _PROMPT)
         anew = table[j, T.ANEW] > 0.0
         prompt = attention.prompted(
             batch, length, whole, heads, kv_heads, depth, values, window, anew, causal, (False, False), machine, form
@@ -463,7 +423,7 @@ def _priced(rows, times, table, ways, sizes, upto, same, rec, room, out):
         kind = _LATER if attended else _SCORES if fused and role == R.SCORES else kind
         for at in range(0, upto, upto if same else LANES):
             places = at, upto if same else at + LANES, same
-            size = _sizes_at(sizes, at)
+            size = loads(sizes, at, STRIDE, SIZES)
             q = _count(table, j, size, ways, rec)
             dense = 0  # designs to which it is a product
             if product and kind == _PASSING:
@@ -472,12 +432,6 @@ def _priced(rows, times, table, ways, sizes, upto, same, rec, room, out):
                 _products(table, j, times[i], q, launches, places, dense, rec, room[0], room[1], out)
             if dense != ALL:
                 _together(table, j, times[i], q, size, launches, kind, places, ALL & ~dense, rec, room[0], out)
-
-
-@kernel
-def _sizes_at(sizes, at):
-    """Batch, pass length, context and span of `LANES` designs."""
-    return load(sizes, at), load(sizes, STRIDE + at), load(sizes, 2 * STRIDE + at), load(sizes, 3 * STRIDE + at)
 
 
 @kernel
