@@ -16,7 +16,7 @@ from engine.devices.card import family
 from engine.devices.card.embedding_bags import busiest, list_lengths
 from engine.devices.card.graph import as_run
 from engine.devices.card.placement import cores_of, partition_of
-from engine.devices.card.points import ROOM, supply_block
+from engine.devices.card.schedule import ROOM, supply_block
 from engine.devices.card.supply import S
 from engine.evaluate import evaluate
 from engine.kernels.ir.doubles import LANES as LANES_AT_ONCE

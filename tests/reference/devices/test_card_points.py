@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.devices.card import demand as D
-from engine.devices.card.points import BEGIN, END, HELD, ROOM, supply_block
+from engine.devices.card.schedule import BEGIN, END, HELD, ROOM, supply_block
 from engine.devices.card.supply import S
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import JIT_ENABLED, kernel
