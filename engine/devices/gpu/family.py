@@ -29,6 +29,8 @@ from engine.devices.common.model_file import model_file
 from engine.devices.common.parallel import PARALLEL
 from engine.devices.gpu import price as P
 from engine.devices.gpu.flags import EXPERT, ROLE, lowered
+from engine.devices.gpu.layout import L
+from engine.devices.gpu.points import price_points
 from engine.devices.gpu.record import (
     activation_bits,
     expert_note,
@@ -80,7 +82,7 @@ def _roofs(job: Job) -> tuple[float, float, float]:
     return (
         peak(job.device, job.format),
         peak(job.device, wide_format(job.device, job.format)),
-        1.0 / record(job)[P.LANES_S],
+        1.0 / record(job)[L.lanes_s],
     )
 
 
@@ -91,7 +93,7 @@ def idles(device: Device, model: Mapping[str, float]) -> float | None:
 
 def points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, table: np.ndarray, *designs: Any) -> None:
     """`Compiled.points`."""
-    P.price_points(lo, hi, rows, times, table, *designs, np.empty((len(table), P.WIDTH)))
+    price_points(lo, hi, rows, times, table, *designs, np.empty((len(table), P.WIDTH)))
 
 
 def price(job: Job) -> PhaseCost:
@@ -100,15 +102,15 @@ def price(job: Job) -> PhaseCost:
     every, rec = np.zeros((table.shape[0], P.WIDTH)), record(job)
     sizes = np.array([job.sizes], dtype=np.float64).T.copy()
     once, sums = np.ones(len(job.rows)), np.zeros((P.DRAWN + 1, 1))
-    P.price_points(0, 1, job.rows, once, table, float(job.ways), sizes, records([rec]), sums, every)
+    price_points(0, 1, job.rows, once, table, float(job.ways), sizes, records([rec]), sums, every)
     out = every[job.rows]
     roofs = np.array(_roofs(job))[out[:, P.RATE].astype(int)]
     spent = dict.fromkeys(("matrix units", "vector lanes", "memory", "cache"), 0.0)
-    for row, each in ((P.LOW_J, P.LOW), (P.WIDE_J, P.WIDE), (P.LANES_J, P.LANES_RATE)):
+    for row, each in ((L.low_j, P.LOW), (L.wide_j, P.WIDE), (L.lanes_j, P.LANES_RATE)):
         unit = "vector lanes" if each == P.LANES_RATE else "matrix units"
         spent[unit] += float(out[out[:, P.RATE] == each, P.WORK].sum() * rec[row])
     spent["memory"], spent["cache"] = (
-        float(out[:, at].sum() * rec[j]) for at, j in ((P.MOVED, P.FAR_J), (P.NEAR, P.NEAR_J))
+        float(out[:, at].sum() * rec[j]) for at, j in ((P.MOVED, L.far_j), (P.NEAR, L.near_j))
     )
     moved = out[:, P.MOVED], out[:, P.NEAR]
     notes = (expert_note(job),) if (table[job.rows, ROLE] == EXPERT).any() else ()

@@ -8,14 +8,13 @@ Estimates, for one device of a homogeneous group.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from engine.devices.common.counts import SIZES, parts
 from engine.devices.common.counts import at as _at
 from engine.devices.common.counts import seen as _seen
 from engine.devices.gpu import flags as R
+from engine.devices.gpu.layout import FIELDS, L
 from engine.devices.gpu.operators import attention, gemm, moe, slots, stream
 from engine.devices.gpu.operators.gemm import STRIDE
 from engine.devices.gpu.operators.terms import hit_share, left_share
@@ -37,45 +36,7 @@ from engine.kernels.ir.doubles import (
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
-
-class Layout(NamedTuple):
-    """Where each part of the flat record begins."""
-
-    machine: int = 0  # `slots.MACHINE`
-    low: int = 12  # a format as `gemm.FORMAT` has it: that of operators in the scenario's
-    wide: int = 22  # and of those that stay wide
-    decode: int = 32  # `attention.FORMAT`, of a cache in the scenario's format
-    decode16: int = 50  # and of one of 16 bits
-    prefill: int = 68  # `attention.PROMPT`, of both again
-    prefill16: int = 74
-    experts: int = 80  # `moe.FORMAT`
-    norm: int = 90  # `stream.FORMAT`: of norms and other reductions
-    point: int = 93  # of element-wise operators
-    lookup: int = 96  # of rows of tables
-    rest: int = 99  # `REST`
-
-
-L = Layout()
-REST = ("lanes_s", "act_bytes", "wide_bytes", "graph", "fuse", "issue", "split", "causal", "held",
-        "low_j", "wide_j", "lanes_j", "far_j", "near_j", "least_head", "most_head")  # fmt: skip
-LANES_S, ACT_BYTES, WIDE_BYTES, GRAPH, FUSE, ISSUE, SPLIT, CAUSAL, HELD = range(L.rest, L.rest + 9)
-LOW_J, WIDE_J, LANES_J, FAR_J, NEAR_J, LEAST_HEAD, MOST_HEAD = range(L.rest + 9, L.rest + len(REST))
-FIELDS = L.rest + len(REST)
-
 _MACHINE, _EXPERT, _TOKEN, _PROMPT = map(len, (slots.MACHINE, moe.FORMAT, attention.FORMAT, attention.PROMPT))
-
-assert L.decode16 - L.decode == _TOKEN
-assert L.machine == 0
-
-_FREE = (
-    *(L.machine + at for at in range(len(slots.MACHINE)) if at not in (slots.UNITS, slots.L2, slots.L2_SHARE)),
-    *(at + of for at in (L.low, L.wide)
-      for of in (gemm.FLOP_S, gemm.DRAW_S, gemm.QUANTISE_S, gemm.QUANTISE_BYTE_S, gemm.WIDEN_S)),
-    *range(L.decode, L.rest),
-    LANES_S, ISSUE, *range(LOW_J, NEAR_J + 1),
-)  # fmt: skip
-STEADY = np.array([field not in _FREE for field in range(FIELDS)])
-"""Fields that decide what is on the menu of tiles, what is counted and who is whose kernel."""
 
 # an operator's share of one device, as `_count` has it: executions, FLOPs, elements by where they lie, of its state
 # those it writes, extents, bytes of an activation
@@ -119,7 +80,7 @@ def _count(table, j, size, ways, rec):
         _at(table, j, T.K, batch, length, context) * part_k,
         steps,
         _at(table, j, T.GATHER_ROWS, batch, length, context) * part_n * part_e,
-        alike(n, rec[ACT_BYTES] if table[j, T.QUANTISABLE] > 0.0 else rec[WIDE_BYTES]),
+        alike(n, rec[L.act_bytes] if table[j, T.QUANTISABLE] > 0.0 else rec[L.wide_bytes]),
     )
 
 
@@ -157,7 +118,7 @@ def _latent(form, many):
 @kernel
 def _attended(table, j, batch, length, context, q, rec, block, point, gain):
     """Books an attention as one kernel: its products, what is between them, its cache. Returns its FLOPs."""
-    machine, causal, keys, queries = loads(block, point, STRIDE, _MACHINE), rec[CAUSAL] > 0.0, q[N], q[M]
+    machine, causal, keys, queries = loads(block, point, STRIDE, _MACHINE), rec[L.causal] > 0.0, q[N], q[M]
     depth, values, like = q[K], table[j, R.VALUES], machine[0]
     cached = q[STATE] * (1.0 + table[j, R.CACHED]) * q[ACT]
     if table[j, T.M + 2] == 0.0:  # as many queries however long the pass: an image's
@@ -185,7 +146,7 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
         if grows:
             whole = context
             window = chosen(above(context, keys), keys, window)
-        wide = wide or not rec[LEAST_HEAD] <= first_of(depth) <= rec[MOST_HEAD]
+        wide = wide or not rec[L.least_head] <= first_of(depth) <= rec[L.most_head]
         form = loads(block, (L.prefill16 if wide else L.prefill) * STRIDE + point, STRIDE, _PROMPT)
         anew = table[j, T.ANEW] > 0.0
         prompt = attention.prompted(
@@ -203,7 +164,7 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
     _passes(gain, far, near)
     start = smaller(start, seconds)
     which = chosen(above(float(slots.AT_COMPUTE), which), float(slots.AT_MEMORY), which)
-    _spend(gain, q[RUNS], seconds - start, which, start, 1.0, rec[GRAPH] > 0.0, load(block, ISSUE * STRIDE + point))
+    _spend(gain, q[RUNS], seconds - start, which, start, 1.0, rec[L.graph] > 0.0, load(block, L.issue * STRIDE + point))
     return q[RUNS] * 2.0 * q[G] * queries / length * pairs * (depth + values)
 
 
@@ -229,7 +190,7 @@ def _experts(table, j, q, rec, block, point, gain):
         dram = moved * (1.0 - hit) / (machine[slots.BANDWIDTH] * machine[slots.DRAM_SHARE])
         seconds = dram + moved * hit / (machine[slots.UNITS] * machine[slots.FEED])
         passed = smaller(rows, moved) * (1.0 - hit)  # a kernel that passes fewer finds the rest on the chip
-        far, near, lanes = runs * passed, runs * (rows - passed), q[FLOPS] * load(block, LANES_S * STRIDE + point)
+        far, near, lanes = runs * passed, runs * (rows - passed), q[FLOPS] * load(block, L.lanes_s * STRIDE + point)
         which = chosen(above(lanes, seconds), alike(like, float(slots.AT_COMPUTE)), float(slots.AT_MEMORY))
         seconds, start, launches = larger(seconds, lanes), form[moe.START], 3.0
     elif role != R.ROUTER:
@@ -243,7 +204,7 @@ def _experts(table, j, q, rec, block, point, gain):
         far = runs * load(met, 0) * q[N] * q[K] * form[moe.WEIGHT_BYTES]
         start = 0.5 * moe.sort_seconds(tokens, form)  # of two
     _passes(gain, far, near)
-    _spend(gain, runs, seconds, which, start, launches, rec[GRAPH] > 0.0, load(block, ISSUE * STRIDE + point))
+    _spend(gain, runs, seconds, which, start, launches, rec[L.graph] > 0.0, load(block, L.issue * STRIDE + point))
 
 
 @kernel
@@ -251,12 +212,12 @@ def _laid(table, j, q, rec):
     """Where a product's operands lie: executions, rows, bytes in, read, passing and missed, share of weights held."""
     at, room = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, rec[slots.L2_SHARE] * rec[slots.L2]
     m, runs, again, inside, output = q[M], q[RUNS], q[STEPS], q[READS] * q[ACT], q[WRITES] * q[ACT]
-    if rec[FUSE] > 0.0 and table[j, R.HOISTS] > 0.0:  # every step's input is known: one product of them all
+    if rec[L.fuse] > 0.0 and table[j, R.HOISTS] > 0.0:  # every step's input is known: one product of them all
         m, inside, output, runs, again = m * again, inside * again, output * again, runs / again, alike(again, 1.0)
     weights, state = q[WEIGHTS] * rec[at + gemm.WEIGHT_BYTES], (q[STATE] - q[KEPT]) * q[ACT]
     read = weights + state
     step = (1.0 - 1.0 / again) * hit_share(read, room)  # a step finds what the step before it read
-    hit = weights * larger(step, hit_share(rec[HELD], room)) + state * step  # and a pass weights, but no state
+    hit = weights * larger(step, hit_share(rec[L.held], room)) + state * step  # and a pass weights, but no state
     hit = chosen(above(read, 0.0), hit / read, 0.0)
     stays = weights + output  # a cache of keys and values streams past, evicted first
     missed = inside * (1.0 - left_share(inside, stays, room)) + output * (1.0 - left_share(output, output, room))
@@ -309,8 +270,8 @@ def _products(table, j, times, q, launches, places, mask, rec, room, search, out
         far = load(best, gemm.MISSED * LANES)
         _passes(gain, runs * far, runs * larger(every - far, 0.0))
         busy, which = load(best, gemm.BUSY_S * LANES), load(best, gemm.LARGEST * LANES)
-        issue = load(block, ISSUE * STRIDE + point)
-        _spend(gain, runs, busy, which, start, launches, rec[GRAPH] > 0.0, issue)
+        issue = load(block, L.issue * STRIDE + point)
+        _spend(gain, runs, busy, which, start, launches, rec[L.graph] > 0.0, issue)
         _tally(gain, mask, q[RUNS] * q[FLOPS], times, block, out, j, point, sums)
     tried[j] = way
 
@@ -323,7 +284,7 @@ def _riding(q, rec, bus, lanes_s, issue, gain):
     _passes(gain, q[RUNS] * moved * (1.0 - near), q[RUNS] * moved * near)
     far, lanes = moved * (1.0 - near) / bus, q[FLOPS] * lanes_s
     which = chosen(above(lanes, far), spread(float(slots.AT_COMPUTE)), float(slots.AT_MEMORY))
-    _spend(gain, q[RUNS], larger(far, lanes), which, spread(0.0), 0.0, rec[GRAPH] > 0.0, issue)
+    _spend(gain, q[RUNS], larger(far, lanes), which, spread(0.0), 0.0, rec[L.graph] > 0.0, issue)
 
 
 @kernel
@@ -336,7 +297,7 @@ def _stream(table, j, q, launches, rec, block, point, gain):
     near, wasted = hit_share(moved, 2.0 * rec[slots.L2_SHARE] * rec[slots.L2]), alike(moved, 0.0)
     if klass == T.LOOKUP:
         near, wasted = alike(moved, 0.0), q[ROWS] * _ROW_SPAN
-        if rec[FUSE] > 0.0:  # alike tables are one call's
+        if rec[L.fuse] > 0.0:  # alike tables are one call's
             many = table[j, R.TABLES]
     first = load(block, (at + stream.START) * STRIDE + point)
     bandwidth, units = load(block, slots.BANDWIDTH * STRIDE + point), load(block, slots.UNITS * STRIDE + point)
@@ -348,17 +309,17 @@ def _stream(table, j, q, launches, rec, block, point, gain):
     busy = larger(seconds - first, (moved * (1.0 - near) + wasted) * many / bus)
     on_chip = above(larger(dram, chip), first) & above(chip, dram)
     which = chosen(on_chip, spread(float(slots.AT_CHIP)), float(slots.AT_MEMORY))
-    lanes = q[FLOPS] * many * load(block, LANES_S * STRIDE + point)
+    lanes = q[FLOPS] * many * load(block, L.lanes_s * STRIDE + point)
     which = chosen(above(lanes, busy), float(slots.AT_COMPUTE), which)
     _passes(gain, runs * (moved * (1.0 - near) + wasted), runs * moved * near)
-    issue, start = load(block, ISSUE * STRIDE + point), first * launches
-    _spend(gain, runs / many, larger(busy, lanes), which, start, launches, rec[GRAPH] > 0.0, issue)
+    issue, start = load(block, L.issue * STRIDE + point), first * launches
+    _spend(gain, runs / many, larger(busy, lanes), which, start, launches, rec[L.graph] > 0.0, issue)
 
 
 @kernel
 def _energy(rate):
     """Field of a record with the energy of a FLOP on the units a rate is of."""
-    return LOW_J if rate == LOW else WIDE_J if rate == WIDE else LANES_J
+    return L.low_j if rate == LOW else L.wide_j if rate == WIDE else L.lanes_j
 
 
 @kernel
@@ -368,8 +329,8 @@ def _tally(gain, mask, work, times, block, out, j, point, sums):
     work = alike(load(gain, 0), work)
     store(gain, WORK * LANES, work)
     drawn = work * load(block, _energy(out[j, RATE]) * STRIDE + point)
-    drawn = drawn + load(gain, MOVED * LANES) * load(block, FAR_J * STRIDE + point)
-    drawn = drawn + load(gain, NEAR * LANES) * load(block, NEAR_J * STRIDE + point)
+    drawn = drawn + load(gain, MOVED * LANES) * load(block, L.far_j * STRIDE + point)
+    drawn = drawn + load(gain, NEAR * LANES) * load(block, L.near_j * STRIDE + point)
     store(gain, DRAWN * LANES, drawn)
     for r in range(sums.shape[0] // STRIDE):
         at = r * STRIDE + point
@@ -385,30 +346,30 @@ def _together(table, j, times, q, size, launches, kind, places, mask, rec, room,
     """Books what is kept for later, an attention, what experts do, or what reads and writes once, alone or riding."""
     (block, gain, sums), (first, upto, _) = room, places
     for point in range(first, upto, LANES):
-        bus, issue = load(block, FIELDS * STRIDE + point), load(block, ISSUE * STRIDE + point)
+        bus, issue = load(block, FIELDS * STRIDE + point), load(block, L.issue * STRIDE + point)
         work = alike(bus, q[RUNS] * q[FLOPS])
         if kind == _LATER:
             work = alike(bus, 0.0)
-            _append(q, bus, issue, rec[GRAPH] > 0.0, gain)
+            _append(q, bus, issue, rec[L.graph] > 0.0, gain)
         elif kind == _ROUTED:
             _experts(table, j, q, rec, block, point, gain)
         elif kind == _SCORES:
             work = _attended(table, j, size[0], size[1], size[2], q, rec, block, point, gain)
-        elif rec[FUSE] > 0.0 and table[j, R.RIDES] > 0.0:
-            _riding(q, rec, bus, load(block, LANES_S * STRIDE + point), issue, gain)
+        elif rec[L.fuse] > 0.0 and table[j, R.RIDES] > 0.0:
+            _riding(q, rec, bus, load(block, L.lanes_s * STRIDE + point), issue, gain)
         else:
             _stream(table, j, q, launches, rec, block, point, gain)
         _tally(gain, mask, work, times, block, out, j, point, sums)
 
 
 @kernel
-def _priced(rows, times, table, ways, sizes, upto, same, rec, room, out):
+def priced(rows, times, table, ways, sizes, upto, same, rec, room, out):
     """Adds up the times of the ops ``rows`` at the designs of ``block``, which have `STEADY` in common.
 
     ``sizes`` are batch, pass length, context and span, a row of `STRIDE` each; ``same``: all have those of the first.
     Places ``upto`` a multiple of `LANES` are filled.
     """
-    fused = rec[FUSE] > 0.0
+    fused = rec[L.fuse] > 0.0
     for i in range(rows.shape[0]):
         j = rows[i]
         out[j, :] = 0.0
@@ -418,7 +379,7 @@ def _priced(rows, times, table, ways, sizes, upto, same, rec, room, out):
             continue
         if not attended:
             out[j, RATE] = LANES_RATE if not product else LOW if table[j, T.QUANTISABLE] > 0.0 else WIDE
-        launches = table[j, R.KERNELS] if rec[SPLIT] > 0.0 else 1.0
+        launches = table[j, R.KERNELS] if rec[L.split] > 0.0 else 1.0
         kind = _ROUTED if R.EXPERT <= role < R.ATTENDED else _PASSING
         kind = _LATER if attended else _SCORES if fused and role == R.SCORES else kind
         for at in range(0, upto, upto if same else LANES):
@@ -432,83 +393,3 @@ def _priced(rows, times, table, ways, sizes, upto, same, rec, room, out):
                 _products(table, j, times[i], q, launches, places, dense, rec, room[0], room[1], out)
             if dense != ALL:
                 _together(table, j, times[i], q, size, launches, kind, places, ALL & ~dense, rec, room[0], out)
-
-
-@kernel
-def _upto(start, hi, steady, values, sizes):
-    """Where designs end that have those fields in common with the one at ``start``, and whether their sizes too."""
-    end, more, same = start, True, True
-    while more:
-        for r in range(SIZES):
-            same &= sizes[r, start] == sizes[r, end]
-        end += 1
-        more = end < hi and end - start < STRIDE
-        for i in steady:
-            more = more and values[i, start] == values[i, end]
-    return end, same
-
-
-@kernel
-def _put(fields, values, start, end, places, block):
-    """Puts fields of the designs start..end side by side, the last one's again on what places are left."""
-    for i in range(fields.shape[0]):
-        row, source = block[fields[i] * STRIDE :], values[i, start:end]
-        for at in range(end - start):
-            row[at] = source[at]
-        for at in range(end - start, places):
-            row[at] = source[end - start - 1]
-    gemm.follow(block, L.machine, FIELDS, places)
-
-
-@kernel
-def _taken_in(start, end, places, designs, rec, here):
-    """Puts what the designs start..end have in common, and their sizes, into ``rec`` and ``here``: whether it is other
-    than what was there of the first."""
-    (steady, varying, values, sizes), other = designs, False
-    for i in steady:
-        other |= rec[varying[i]] != values[i, start]
-        rec[varying[i]] = values[i, start]
-    for r in range(SIZES):
-        row = here[r * STRIDE :]
-        other |= row[0] != sizes[r, start]
-        for at in range(places):
-            row[at] = sizes[r, min(start + at, end - 1)]
-    return other
-
-
-@kernel
-def price_points(lo, hi, rows, times, table, ways, sizes, record, totals, out):
-    """Adds the seconds of the ops ``rows``, so many ``times`` each, at the designs lo..hi: see `Compiled`.
-
-    ``table`` is `flags.lowered`, a record is what `Layout` describes. ``out`` (n_ops, WIDTH) keeps the detail of a
-    design that is priced alone: seconds by resource, joules, work [FLOP], which roof it is held against, bytes off the
-    chip and on it, executions multiplied in. An estimate.
-    """
-    first, varying, values = record
-    steady = np.flatnonzero(STEADY[varying])
-    rec, block, here = first.copy(), np.empty((FIELDS + len(gemm.PER)) * STRIDE), np.empty(SIZES * STRIDE)
-    best, gain, sums = np.empty(gemm.FOUND * LANES), np.zeros(WIDTH * LANES), np.empty(totals.shape[0] * STRIDE)
-    tried, counts = np.zeros(table.shape[0]), np.zeros(table.shape[0], np.int64)
-    menus = np.empty((table.shape[0] if hi - lo > STRIDE else 1, gemm.MOST, len(gemm.MENU)))
-    wide, ends = np.empty((gemm.MOST, len(gemm.MENU) * LANES)), np.empty((2, 2, gemm.RATES * LANES))
-    search = menus, wide, counts, tried, best, gemm.all_ways(), gemm.all_ways(), ends
-    room = (block, gain, sums), search
-    every = min(-(-(hi - lo) // LANES) * LANES, STRIDE)
-    for f in range(FIELDS):
-        block[f * STRIDE : f * STRIDE + every] = first[f]
-    _put(varying, values, lo, lo + 1, every, block)
-    start = lo
-    while start < hi:
-        end, same = _upto(start, hi, steady, values, sizes)
-        count, places = end - start, -(-(end - start) // LANES) * LANES
-        if len(varying):
-            _put(varying, values, start, end, places, block)
-        if _taken_in(start, end, places, (steady, varying, values, sizes), rec, here) or start == lo or not same:
-            counts[:] = 0  # else the menus of the block before are as good
-        sums[:], ends[:, 0, 0] = 0.0, np.nan  # nothing is known of the rates of this block
-        _priced(rows, times, table, ways, here, places, same, rec, room, out)
-        for r in range(totals.shape[0]):
-            into, source = totals[r, start:end], sums[r * STRIDE :]
-            for i in range(count):
-                into[i] += source[i]
-        start = end

@@ -401,7 +401,7 @@ def _prompt_heads(job: Job) -> tuple[float, float]:
 
 
 def _rest(job: Job) -> list[float]:
-    """What else the price reads, in the order of its names behind `price.Layout`. [SI]"""
+    """What else the price reads, in the order of its names behind the parts of `layout.PARTS`. [SI]"""
     on, model = job.switches, job.model
     act, wide = activation_bits(job.device, job.format)
     formats = _own_format(job, False), _own_format(job, True)
@@ -426,7 +426,7 @@ def _rest(job: Job) -> list[float]:
 
 @remembered(lambda job: job.key)
 def record(job: Job) -> tuple[float, ...]:
-    """The record of a job as `price.Layout` has it, SI; of rates [1/s], [B/s], [s/FLOP]."""
+    """The record of a job as `layout.PARTS` has it, SI; of rates [1/s], [B/s], [s/FLOP]."""
     return (
         *_machine(job),
         *_product(job, False),

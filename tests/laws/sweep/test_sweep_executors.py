@@ -24,7 +24,7 @@ from engine.cost.figures import column_sums
 from engine.devices import family
 from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
-from engine.devices.gpu import price as gpu_price
+from engine.devices.gpu import layout
 from engine.devices.gpu.record import record
 from engine.evaluate import evaluate
 from engine.kernels.jit import CACHE_DIR, JIT_ENABLED
@@ -310,9 +310,9 @@ def test_parts_side_by_side_take_the_tiles_that_each_takes_alone(pair: tuple[str
     bound = bind(default_scenario(*pair))
     stage = make_plan(bound).stages[0]
     job, draw = job_of(bound, stage, family("gpu"), bound.graph.phases[0]), np.random.default_rng(15)
-    factors = draw.lognormal(0.0, 1.0, (300, gpu_price.FIELDS))
+    factors = draw.lognormal(0.0, 1.0, (300, layout.FIELDS))
     factors = np.sort(factors, axis=0) if ordered else factors
-    each = np.array(record(job)) * np.where(gpu_price.STEADY, 1.0, factors)
+    each = np.array(record(job)) * np.where(layout.STEADY, 1.0, factors)
     sizes = np.array([job.sizes] * 300, dtype=np.float64).T
     together = _seconds(job, sizes, each)
     for at in (0, 1, 63, 127, 128, 200, 255, 256, 299):
