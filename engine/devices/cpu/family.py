@@ -24,6 +24,7 @@ from engine.devices.cpu import model as M
 from engine.devices.cpu.flags import flags_of
 from engine.devices.cpu.record import cpu_of, levels_of, peak, record, sizes_of, stream_clock, threads_of, wide_format
 from engine.devices.cpu.runtime import RUNTIME
+from engine.devices.cpu.shares import LINE
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo import table as T
@@ -110,7 +111,7 @@ def _drawn(job: Job) -> tuple[tuple[str, str, float], ...]:
     """Time until a part of a network has its input in its own caches, as (name, resource, seconds)."""
     if len(job.ops) == len(job.phase.ops):
         return ()
-    drawn = _handed_over(job) / M.LINE * job.model["handover_line"]
+    drawn = _handed_over(job) / LINE * job.model["handover_line"]
     return (("input of this part drawn into its caches", "offchip", drawn),) if drawn else ()
 
 
@@ -152,7 +153,7 @@ def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:
     runs = np.array([op.layers * op.steps.at(job.batch, job.length, job.context) for op in job.ops])
     counters = {
         "instructions_per_cycle": width.si * retiring,
-        "dram_lines": out[:, M.MOVED] / M.LINE / np.maximum(runs, 1.0),
+        "dram_lines": out[:, M.MOVED] / LINE / np.maximum(runs, 1.0),
         "retiring_share": retiring,
         "core_share": core,
         "memory_share": waiting - core,

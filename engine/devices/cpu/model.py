@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.devices.common.counts import SIZES, parts, places
+from engine.devices.common.counts import SIZES, parts
 from engine.devices.common.counts import at as _at
 from engine.devices.common.counts import seen as _seen
 from engine.devices.cpu.flags import STORED_NARROW, WIDE_INPUT, F
+from engine.devices.cpu.shares import (
+    LINE,
+    THREAD_ROWS,
+    R,
+    cell_bytes,
+    conv_share,
+    cycle_share,
+    on_threads,
+    random_share,
+    thread_share,
+    tile_share,
+    tiled_gain,
+)
+from engine.devices.cpu.shares import field_of as _of
 from engine.kernels.ir.doubles import (
     ALL,
     LANES,
@@ -18,7 +32,6 @@ from engine.kernels.ir.doubles import (
     load,
     loads,
     root,
-    rounded_down,
     rounded_up,
     smaller,
     spread,
@@ -27,164 +40,13 @@ from engine.kernels.ir.doubles import (
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
-R = places(
-    "threads low_peak wide_peak binary_peak vector_rate lanes_rate clock low_gemm low_conv wide_gemm wide_conv "
-    "binary_efficiency short_row thin_input narrow_group lanes low_lanes wide_lanes special_cycles dram shared_rate "
-    "private_rate private shared_share shared weights_total tables_total weight_bytes wide_bytes quantised "
-    "private_latency shared_latency dram_latency misses row_cycles hash_cycles op_overhead op_issue barrier fuse "
-    "fuse_requantise fuse_gathers prune preprocess_apart dead_ops dead_cycles write_allocate window_overhead "
-    "tile_rows tile_columns lone_vector exposed weight_stream pool_cycles step_overhead requantise_cycles "
-    "unpack_cycles range_cycles width_exponent core_dram fit_threads fork_thread score_cycles winograd "
-    "winograd_weights winograd_transform reordered"
-)
-"""Where each number that a CPU supplies lies in a row; a sweep has a row for each design."""
-
 # columns of the result
 COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, ROOF, MOVED, NEAR, BUSY = range(11)
 WIDTH = 11
 
-LINE = 64.0  # bytes of a cache line
 HASH = float(T.CODES["Hash"])
-THREAD_ROWS, THREAD_COLUMNS = 16.0, 64.0  # of a product's result that one thread takes: a few register tiles
-BY_THREADS = (
-    R.threads,
-    R.low_peak,
-    R.wide_peak,
-    R.binary_peak,
-    R.vector_rate,
-    R.lanes_rate,
-    R.shared_rate,
-    R.private_rate,
-    R.private,
-)
-"""Fields that are those of one core times the threads."""
 BLOCK_VECTORS = 4.0  # vectors of columns a register tile holds
 FLOP_A_SCORE = 10.0  # that the graphs count for each score of a box that suppression compares
-TILE_SIDE = 4.0  # pixels of a Winograd tile's side
-STREAMED_ROWS = 4.0  # up to here a product streams its weights past each row instead of filling tiles
-
-
-@kernel
-def _of(rec, field):
-    """A field of the designs' records."""
-    return load(rec, field * LANES)
-
-
-@kernel
-def _share(capacity, need):
-    """Part of `need` bytes at random places that a cache of `capacity` holds. [-]"""
-    return chosen(at_least(capacity, need), 1.0, capacity / need)
-
-
-@kernel
-def _cycle_share(capacity, need):
-    """Part of `need` bytes, passed over again and again in order, that is still in a cache of `capacity`. [-]
-
-    All of it while it fits, none from twice the capacity on: a cache keeps what came last and a pass starts with
-    what came first; real replacement policies are kinder than LRU, hence the ramp.
-    """
-    ramp = chosen(above(capacity, 0.0), larger(0.0, 2.0 - need / capacity), 0.0)
-    return chosen(at_least(capacity, need), 1.0, ramp)
-
-
-@kernel
-def _conv_share(m, n, batch, window, channels, lanes, rec):
-    """What a convolution loses against a plain product: short rows of output, few input channels, small groups. [-]"""
-    share = spread(1.0)
-    if window > 0.0:
-        row = root(larger(m / batch, 1.0))
-        share = row / (row + _of(rec, R.short_row))
-        if channels < 4.0:
-            share = chosen(above(n, 1.0), share * _of(rec, R.thin_input), share)
-        part = above(lanes, n)
-        if part != 0:  # a vector filled in part is as fast as a unit of that width, which fills more easily
-            filled = np.empty(LANES)
-            store(filled, 0, n / lanes)
-            for lane in range(LANES):
-                filled[lane] **= 1.0 - rec[R.width_exponent * LANES + lane]
-            share = chosen(part, share * larger(_of(rec, R.narrow_group), load(filled, 0)), share)
-    return share
-
-
-@kernel
-def _tile_share(m, n, slides, lanes, rec):
-    """Part of the register tiles that a product's rows and columns fill. [-]
-
-    Rows are rounded up to whole tiles; few rows, or few columns, are no tile: one side streams past the other. Columns
-    are rounded up to the packed panel, those of a convolution to whole vectors, where one left over shares its loads
-    with no other.
-    """
-    high, panel = _of(rec, R.tile_rows), _of(rec, R.tile_columns)
-    rows = rounded_up(m / high) * high
-    if slides == 0.0:
-        streamed = at_least(STREAMED_ROWS, m) | at_least(lanes, n)
-        return chosen(streamed, 1.0, m / rows * n / (rounded_up(n / panel) * panel))
-    vectors = rounded_up(n / lanes)
-    vectors += (vectors - 2.0 * rounded_down(vectors / 2.0)) * (1.0 / _of(rec, R.lone_vector) - 1.0)
-    return chosen(above(lanes, n), m / rows, m / rows * n / (lanes * vectors))  # `_conv_share` has what groups lose
-
-
-@kernel
-def _tiled_gain(pixels, channels, filters, rec):
-    """Multiplications of a 3 x 3 convolution over those of its transformed 4 x 4 tiles, their transforms beside. [-]
-
-    The last tiles of a row and a column are filled up. A tile is transformed once for each channel and each filter,
-    and multiplied for each pair of them. No less than 1: the library multiplies windows where tiles are no faster.
-    """
-    side = root(larger(pixels, 1.0))
-    filled = side / (rounded_up(side / TILE_SIDE) * TILE_SIDE)
-    apart = 1.0 + _of(rec, R.winograd_transform) * (1.0 / channels + 1.0 / larger(filters, 1.0))
-    return larger(1.0, _of(rec, R.winograd) * filled * filled / apart)
-
-
-@kernel
-def _thread_share(g, m, n, threads, rows):
-    """Share of a stream's threads that a product keeps busy: whole tiles of its result are dealt out. [-]
-
-    The thread with most to do sets the time. A ragged tile counts as a whole one there, or a row more, which makes
-    another tile to deal out, would be faster. A tile of a convolution is a row of its output, which costs what
-    `_conv_share` says however short it is: tiles of several rows would make a longer row cheaper.
-    """
-    whole = g * m * n
-    tiles = g * rounded_up(m / rows) * rounded_up(n / THREAD_COLUMNS)
-    most = rounded_up(tiles / threads) * smaller(m, rows) * smaller(n, THREAD_COLUMNS)
-    return chosen(above(whole, 0.0), whole / (smaller(whole, most) * threads), 1.0 / threads)
-
-
-@kernel
-def _cell_bytes(table, j, size, ways, mask, rec):
-    """Weights that one step of op j's recurrence reads, all ops of the cell together, at designs of a mask. [B]
-
-    A cell begins with the product that needs no step before it, its input's, and its steps take turns over all of it:
-    what the next step finds in a cache is decided by the whole, not by one op of it.
-    """
-    first = j
-    while first > 0 and table[first, T.SEQUENTIAL] > 0.0:
-        first -= 1
-    total, i, inside = spread(0.0), first, mask
-    while i < table.shape[0] and inside != 0:
-        inside &= above(_at(table, i, T.STEPS, size[0], size[1], size[2]), 1.0)
-        if i > first and table[i, T.STORED] > 0.0 and table[i, T.SEQUENTIAL] == 0.0:
-            break
-        narrow = table[i, T.CLASS] == T.CONTRACTION and table[i, T.QUANTISABLE] > 0.0
-        own = table[i, T.STORED] / ways * (_of(rec, R.weight_bytes) if narrow else _of(rec, R.wide_bytes))
-        total = chosen(inside, total + own, total)
-        i += 1
-    return total
-
-
-@kernel
-def _on_threads(threads, rec, out):
-    """The records of streams that use so many of their threads; fills ``out``. Their memory stays where it lies."""
-    for at in range(rec.shape[0]):
-        out[at] = rec[at]
-    used = load(threads, 0)
-    for field in BY_THREADS:
-        store(out, field * LANES, _of(out, field) * (used / _of(rec, R.threads)))
-    store(out, R.dram * LANES, smaller(_of(rec, R.dram), used * _of(rec, R.core_dram)))
-    for lane in range(LANES):
-        tree = rec[R.barrier * LANES + lane] * np.ceil(np.log2(threads[lane]))
-        out[R.barrier * LANES + lane] = tree + rec[R.fork_thread * LANES + lane] * (threads[lane] - 1.0)
 
 
 @kernel
@@ -208,7 +70,7 @@ def _priced(rows, table, flags, size, ways, rec, room, out):
     part, tried, priced, threads = room
     store(threads, 0, _of(rec, R.threads))
     priced[:] = 0
-    _on_threads(threads, rec, part)
+    on_threads(threads, rec, part)
     _price_ops(rows, table, flags, size, ways, part, priced, out)
     left = above(_of(part, R.barrier) * _of(rec, R.fit_threads), 0.0) & above(load(threads, 0), 1.0)
     while left != 0:
@@ -217,7 +79,7 @@ def _priced(rows, table, flags, size, ways, rec, room, out):
                 threads[lane] = 2.0 ** (np.ceil(np.log2(threads[lane])) - 1.0)
         for j in rows:
             priced[j] |= ALL & ~left
-        _on_threads(threads, rec, part)
+        on_threads(threads, rec, part)
         _price_ops(rows, table, flags, size, ways, part, priced, tried)
         left = 0
         for j in rows:
@@ -242,14 +104,18 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
     batch, length = size[0], size[1]
     quantised, requantised = rec[R.quantised * LANES] > 0.0, rec[R.fuse_requantise * LANES] > 0.0
     private, shared_share = _of(rec, R.private), _of(rec, R.shared_share)
-    weight_size, wide_size, stores = _of(rec, R.weight_bytes), _of(rec, R.wide_bytes), _of(rec, R.write_allocate)
+    weight_size, wide_size, stores = (
+        _of(rec, R.weight_bytes),
+        _of(rec, R.wide_bytes),
+        _of(rec, R.write_allocate),
+    )
     cycles = _of(rec, R.clock) * _of(rec, R.threads)
     # how much of what is read every pass stays in cache from one pass to the next
     cached = private + _of(rec, R.shared)
-    weight_near = _cycle_share(cached, _of(rec, R.weights_total))
-    weight_private = _cycle_share(private, _of(rec, R.weights_total))
-    table_private = _share(private, _of(rec, R.tables_total))
-    table_near = _share(cached, _of(rec, R.tables_total))
+    weight_near = cycle_share(cached, _of(rec, R.weights_total))
+    weight_private = cycle_share(private, _of(rec, R.weights_total))
+    table_private = random_share(private, _of(rec, R.tables_total))
+    table_near = random_share(cached, _of(rec, R.tables_total))
     for j in rows:
         if priced[j] == ALL:
             continue
@@ -288,7 +154,7 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
         extra_ops, ranged = spread(0.0), spread(0.0)  # operators of their own, and the elements they quantise
 
         if flags[j, F.tiled] > 0.0:  # fewer multiplications of transformed tiles, by weights transformed beforehand
-            gain = _tiled_gain(m / batch, flags[j, F.channels], n, rec)
+            gain = tiled_gain(m / batch, flags[j, F.channels], n, rec)
             flops /= gain
             weights *= chosen(above(gain, 1.0), _of(rec, R.winograd_weights), 1.0)
 
@@ -339,16 +205,16 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             weight_bytes = weights * wide_size
 
         # where they lie
-        act_private = _cycle_share(private, resident)
-        act_near = _cycle_share(private + shared_share, resident)
+        act_private = cycle_share(private, resident)
+        act_near = cycle_share(private + shared_share, resident)
         kept_w, kept_private = weight_near, weight_private
         reread = above(steps, 1.0) & above(weight_bytes, 0.0)
         if reread != 0:  # a step finds what the step before it read
             again = (steps - 1.0) / steps
-            cell = _cell_bytes(table, j, size, ways, reread, rec)
-            kept_w = chosen(reread, larger(kept_w, again * _cycle_share(cached, cell)), kept_w)
-            kept_private = chosen(reread, larger(kept_private, again * _cycle_share(private, cell)), kept_private)
-        state_near = _cycle_share(shared_share + private, state_bytes * table[j, T.LAYERS])
+            cell = cell_bytes(table, j, size, ways, reread, rec)
+            kept_w = chosen(reread, larger(kept_w, again * cycle_share(cached, cell)), kept_w)
+            kept_private = chosen(reread, larger(kept_private, again * cycle_share(private, cell)), kept_private)
+        state_near = cycle_share(shared_share + private, state_bytes * table[j, T.LAYERS])
         dram_w = weight_bytes * (1.0 - kept_w) + state_bytes * (1.0 - state_near)
         dram_a = moved * (1.0 - act_near)
         dram_p, shared_p, private_p = apart * (1.0 - act_near), apart * (act_near - act_private), apart * act_private
@@ -368,10 +234,10 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
                 busy = flops / (roof * _of(rec, R.binary_efficiency))
             else:
                 roof = _of(rec, R.low_peak) if low or not quantised else _of(rec, R.wide_peak)
-                useful = _conv_share(m, n, batch, flags[j, F.window], flags[j, F.channels], lanes, rec)
+                useful = conv_share(m, n, batch, flags[j, F.window], flags[j, F.channels], lanes, rec)
                 tile = root(larger(m / batch, 1.0)) if flags[j, F.window] > 0.0 else spread(THREAD_ROWS)
-                useful *= _thread_share(g, m, n, _of(rec, R.threads), tile)
-                useful *= _tile_share(m, n, flags[j, F.slides], lanes, rec)
+                useful *= thread_share(g, m, n, _of(rec, R.threads), tile)
+                useful *= tile_share(m, n, flags[j, F.slides], lanes, rec)
                 convolves = flags[j, F.convolves] > 0.0
                 if low or not quantised:
                     reached = _of(rec, R.low_conv) if convolves else _of(rec, R.low_gemm)
@@ -459,8 +325,6 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
         store(out, at + COMPUTE * LANES, runs * compute)
         store(out, at + OFFCHIP * LANES, runs * offchip)
         store(out, at + ONCHIP * LANES, runs * onchip)
-        store(out, at + LINKS * LANES, spread(0.0))
-        store(out, at + HOST * LANES, spread(0.0))
         store(out, at + OVERHEAD * LANES, runs * overhead)
         store(out, at + WORK * LANES, runs * flops)
         store(out, at + ROOF * LANES, roof)
@@ -476,7 +340,7 @@ def _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals):
     rec, sums, at_once = np.empty(first.shape[0] * LANES), np.empty(6 * LANES), np.empty(SIZES * LANES)
     part, tried, priced, threads = (
         np.empty(rec.shape),
-        np.empty(out.shape),
+        np.zeros(out.shape),
         np.empty(table.shape[0], np.int64),
         np.empty(LANES),
     )
@@ -518,6 +382,6 @@ def price_points(
     Returns the columns above of every operator at the last design, shape (n_ops, WIDTH); those of ``rows`` are filled.
     [s], [FLOP], [B] An estimate.
     """
-    out = np.empty(table.shape[0] * WIDTH * LANES)
+    out = np.zeros(table.shape[0] * WIDTH * LANES)
     _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals)
     return out.reshape(-1, WIDTH, LANES)[:, :, 0]

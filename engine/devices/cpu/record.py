@@ -13,7 +13,7 @@ import numpy as np
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
 from engine.devices.common.contract import Job
-from engine.devices.cpu import model as M
+from engine.devices.cpu.shares import LINE, R
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Cpu, Device, MemoryLevel
 
@@ -207,7 +207,7 @@ def _memory(job: Job) -> dict[str, float]:
     if listed is not None:
         rate = listed.si
     else:  # a core's lines in flight over their latency
-        rate = model["core_bandwidth"] if lines is None else lines.si * M.LINE / latency_s
+        rate = model["core_bandwidth"] if lines is None else lines.si * LINE / latency_s
     if cold:  # each page first costs a walk and the accesses before the prefetcher follows
         rate = PAGE / (PAGE / rate + model["cold_page_misses"] * model["dram_latency"])
     shared = levels.shared * reach / sockets
@@ -250,4 +250,4 @@ def record(job: Job) -> list[float]:
     wide = wide_format(job.device, job.format)
     low = wide if job.format in ("binary", *WEIGHT_ONLY) else job.format  # that products multiply in
     values = {**job.model, **_arithmetic(job, low, wide), **_memory(job), **_calls(job)}  # the rest are parameters
-    return [values[name] for name in M.R._fields]
+    return [values[name] for name in R._fields]

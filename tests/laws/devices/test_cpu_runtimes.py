@@ -10,8 +10,8 @@ import pytest
 from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
 from engine.devices.cpu import family
-from engine.devices.cpu.model import R
 from engine.devices.cpu.runtime import SETTINGS
+from engine.devices.cpu.shares import R
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import default_catalog
