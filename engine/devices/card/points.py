@@ -43,46 +43,64 @@ def _cut_alike(one, other):
 
 
 @kernel
-def _fill(lo, hi, table, traits, first, needs, lookups, lists, sizes, record, totals, asked, sides, room, out, search):
+def _ask_on(start, most, count, tables, sizes, each, rec, asked, sides, search):
+    """Puts what designs from ``start`` on ask into ``asked``, ``most`` at most, where ``count`` are: how many then are.
+
+    The last one may be cut up otherwise than those before it.
+    """
+    table, traits, _, _, lookups, lists = tables
+    size = np.empty(SIZES)
+    while count < most and (count == 0 or _cut_alike(asked[0], asked[count - 1])):
+        at = start + count
+        if each[F.cores, at] != each[F.cores, start] or each[F.ranked, at] != each[F.ranked, start]:
+            break
+        for f in range(rec.shape[0]):
+            rec[f] = each[f, at]
+        for s in range(SIZES):
+            size[s] = sizes[s, at]
+        D.ask(table, traits, lookups, lists, size, rec, asked[count], sides, search)
+        count += 1
+    return count
+
+
+@kernel
+def _add_joules(start, end, count, each, rec, asked, spent, totals):
+    """Adds what the designs start..end spend to ``totals``; from the first ``count`` of them on all ask the same."""
+    for at in range(start, end):
+        if at < start + count:
+            for f in range(rec.shape[0]):
+                rec[f] = each[f, at]
+            spend(asked[at - start], rec, spent)
+        for j in range(spent.shape[0]):
+            totals[6, at] += spent[j]
+
+
+@kernel
+def _fill(lo, hi, tables, sizes, record, totals, rooms, out, search):
     """Adds the times of a pass at the designs lo..hi to ``totals``; ``search`` is that of `demand.ask`.
 
     Designs in a row that ask the same of the card are scheduled together, and so are those that ask for other amounts.
     """
-    each = side_by_side(record, hi)
+    each, (asked, sides, room) = side_by_side(record, hi), rooms
     mapping = each.shape[0] - len(S)
-    rec, size = np.empty(mapping), np.empty(SIZES)
+    rec, spent = np.empty(mapping), room[SHARE, : asked.shape[1]]
     start, known = lo, 0
     while start < hi:
-        end, count = start + 1, known
+        end = start + 1
         while end < hi and _alike(sizes, SIZES, start, end) and _alike(each, mapping, start, end):
             end += 1
         most = 1 if end > start + 1 else min(LANES, hi - start)
-        while count < most and (count == 0 or _cut_alike(asked[0], asked[count - 1])):
-            at = start + count
-            if each[F.cores, at] != each[F.cores, start] or each[F.ranked, at] != each[F.ranked, start]:
-                break
-            for f in range(mapping):
-                rec[f] = each[f, at]
-            for s in range(SIZES):
-                size[s] = sizes[s, at]
-            D.ask(table, traits, lookups, lists, size, rec, asked[count], sides, search)
-            count += 1
+        count = _ask_on(start, most, known, tables, sizes, each, rec, asked, sides, search)
         known = 0 if _cut_alike(asked[0], asked[count - 1]) else 1
         count -= known
         if count > 1:
             end = start + count
-        spent = room[SHARE, : table.shape[0]]
-        for at in range(start if totals.shape[0] > 6 else end, end):
-            if at < start + count:
-                for f in range(mapping):
-                    rec[f] = each[f, at]
-                spend(asked[at - start], rec, spent)
-            for j in range(table.shape[0]):
-                totals[6, at] += spent[j]
-        cores, ranked = int(each[F.cores, start]), each[F.ranked, start] > 0.0
-        supply_block(start, end, asked[:count], first, needs, cores, ranked, each[mapping:], totals, room, out)
+        if totals.shape[0] > 6:
+            _add_joules(start, end, count, each, rec, asked, spent, totals)
+        cores, ranked, supply = int(each[F.cores, start]), each[F.ranked, start] > 0.0, each[mapping:]
+        supply_block(start, end, asked[:count], tables[2], tables[3], cores, ranked, supply, totals, room, out)
         if known > 0:  # asked already, and cut up otherwise
-            for j in range(table.shape[0]):
+            for j in range(asked.shape[1]):
                 for c in range(D.DEMANDS):
                     asked[0, j, c] = asked[count, j, c]
         start = end
@@ -99,7 +117,7 @@ def price_points(
     *tables, _, sizes, record, totals = given
     rooms, out, search = _rooms(len(tables[0])), np.zeros((0, 6)), _search(record)
     if hi - lo > _FEW:
-        _fill(lo, hi, *tables, sizes, record, totals, *rooms, out, search)
+        _fill(lo, hi, tuple(tables), sizes, record, totals, rooms, out, search)
     else:
         for at in range(lo, hi):
             _alone(at, tables, sizes, record, totals, rooms, out, search)

@@ -24,7 +24,7 @@ from engine.devices.cpu import model as M
 from engine.devices.cpu.flags import flags_of
 from engine.devices.cpu.record import cpu_of, levels_of, peak, record, sizes_of, stream_clock, threads_of, wide_format
 from engine.devices.cpu.runtime import RUNTIME
-from engine.devices.cpu.shares import LINE
+from engine.devices.cpu.share import LINE
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo import table as T

@@ -8,7 +8,7 @@ from engine.devices.common.counts import SIZES, parts
 from engine.devices.common.counts import at as _at
 from engine.devices.common.counts import seen as _seen
 from engine.devices.cpu.flags import STORED_NARROW, WIDE_INPUT, F
-from engine.devices.cpu.shares import (
+from engine.devices.cpu.share import (
     LINE,
     THREAD_ROWS,
     R,
@@ -21,7 +21,7 @@ from engine.devices.cpu.shares import (
     tile_share,
     tiled_gain,
 )
-from engine.devices.cpu.shares import field_of as _of
+from engine.devices.cpu.share import field_of as _of
 from engine.kernels.ir.doubles import (
     ALL,
     LANES,

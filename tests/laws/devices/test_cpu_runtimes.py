@@ -11,7 +11,7 @@ from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
 from engine.devices.cpu import family
 from engine.devices.cpu.runtime import SETTINGS
-from engine.devices.cpu.shares import R
+from engine.devices.cpu.share import R
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import default_catalog
