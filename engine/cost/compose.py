@@ -36,7 +36,7 @@ def _ops(times: Schedule) -> tuple[OpRow, ...]:
             seconds = cost.seconds * (run.passes * priced.charged)
             totals, winners = seconds.sum(axis=1).tolist(), seconds.argmax(axis=1).tolist()
             parts, peaks = seconds.tolist(), cost.peak.tolist()
-            flops, far, near = ((one * run.passes).tolist() for one in (cost.flops, cost.offchip, cost.onchip))
+            flops, far, near = ((each * run.passes).tolist() for each in (cost.flops, cost.offchip, cost.onchip))
             levels = {name: (moved * run.passes).tolist() for name, moved in cost.levels.items()}
             for i, op in enumerate(job.ops):
                 rows.append(
@@ -130,7 +130,8 @@ def _memory(plan: Plan, times: Schedule) -> tuple[MemoryRow, ...]:
 def crossings(times: Schedule) -> Iterator[tuple[Link, str, str, float, int, float]]:
     """Link, its role, the way, bytes of a request [B], wires that take turns with them [-], and their time [s].
 
-    Estimates. Of hops first, then of what devices of a stage exchange in its runs; what goes to other nodes is apart.
+    Estimates. Of hops first, then of what devices of a stage exchange behind and inside its operators; what goes to
+    other nodes is apart.
     """
     for hop, seconds in times.hops:
         if hop.bytes_per_message:
@@ -138,9 +139,10 @@ def crossings(times: Schedule) -> Iterator[tuple[Link, str, str, float, int, flo
     for wire, run in ((priced.stage.wire, run) for priced in times.priced for run in priced.runs):
         if wire is not None:
             cost, away = run.cost, run.cost.beyond_bytes * run.passes
-            seconds = sum(t for _, r, t in cost.other if r == "links") * run.passes
-            seconds += float(cost.seconds[:, RESOURCES.index("links")].sum()) * run.passes
-            yield wire.link, wire.role, "in", cost.link_bytes * run.passes - away, 1, seconds
+            between = sum(t for _, r, t in cost.other if r == "links") * run.passes
+            inside = float(cost.seconds[:, RESOURCES.index("links")].sum()) * run.passes
+            yield wire.link, wire.role, "in", cost.link_bytes * run.passes - away, 1, between
+            yield wire.link, wire.role, "in", 0.0, 1, inside
             if away and wire.beyond:
                 yield wire.beyond, "scale-out", "in", away, 1, away / wire.beyond.usable
 

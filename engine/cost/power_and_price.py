@@ -101,7 +101,7 @@ def account(bound: Bound, plan: Plan) -> Account:
     elif bound.host is not None:
         notes.append((_left_out(bound), "published"))
     free = unpowered(bound, bound.what_ifs)
-    for paths, told in (
+    for paths, text in (
         (
             [path for path in unstated(bound.what_ifs, "power") if path not in free],
             "power of a what-if goes with its clock, its units and its memory's bandwidth, each an assumed share",
@@ -109,7 +109,7 @@ def account(bound: Bound, plan: Plan) -> Account:
         (free, "power is that of the catalog's parts, whatever a what-if makes of them, which is free in this model"),
     ):
         if paths:
-            notes.append((f"{told}: {_few(paths)}", "assumed"))
+            notes.append((f"{text}: {_few(paths)}", "assumed"))
     price, bought, contains, lacks = purchase(bound, plan)
     parts = tuple(contains), tuple(lacks)
     return Account(power, idle, price, (*notes, *bought), host, governor, governed, cap, least, *parts)

@@ -69,14 +69,14 @@ def _together(bars: list[_Bar], times: float, name: str = "") -> Iterator[_Bar]:
 
 def _passes(run: PhaseRun, charged: float, most: int) -> Iterator[_Bar]:
     """Bars of a run, as fine as they are at most so many."""
-    one, count = _placed(run, charged), max(1, round(run.passes))
-    times, repeats = run.passes / count, one.layers * one.steps
-    around, inside = len(one.before) + len(one.behind), len(one.repeated)
+    placed, count = _placed(run, charged), max(1, round(run.passes))
+    times, repeats = run.passes / count, placed.layers * placed.steps
+    around, inside = len(placed.before) + len(placed.behind), len(placed.repeated)
     fine = count * (around + repeats * inside) <= most
     coarse = not fine and count * (around + repeats * len(RESOURCES)) <= most
     whole = not fine and not coarse and count * (around + inside) <= most
     if not (fine or coarse or whole):
-        bars = [*one.before, *_together(one.repeated, repeats), *one.behind]
+        bars = [*placed.before, *_together(placed.repeated, repeats), *placed.behind]
         if count * len(RESOURCES) > most:
             yield from _together(bars, run.passes)
             return
@@ -85,16 +85,16 @@ def _passes(run: PhaseRun, charged: float, most: int) -> Iterator[_Bar]:
         if not (fine or coarse or whole):
             yield from _together(bars, times, said)
             continue
-        yield from _said(one.before, times, said)
+        yield from _said(placed.before, times, said)
         for r in range(repeats if fine or coarse else 1):
-            layer, step = divmod(r, one.steps)
-            named = [f"layer {layer + 1}"] * (one.layers > 1) + [f"step {step + 1}"] * (one.steps > 1)
+            layer, step = divmod(r, placed.steps)
+            named = [f"layer {layer + 1}"] * (placed.layers > 1) + [f"step {step + 1}"] * (placed.steps > 1)
             here = ", ".join([said] * bool(said) + named * (fine or coarse))
             if fine or not coarse:
-                yield from _said(one.repeated, times if fine else times * repeats, here)
+                yield from _said(placed.repeated, times if fine else times * repeats, here)
             else:
-                yield from _together(one.repeated, times, here)
-        yield from _said(one.behind, times, said)
+                yield from _together(placed.repeated, times, here)
+        yield from _said(placed.behind, times, said)
 
 
 def _said(bars: list[_Bar], times: float, where: str) -> Iterator[_Bar]:
