@@ -267,7 +267,7 @@ def _arrangement(
     from engine.traffic.plan import capacity_plan
     from engine.traffic.scenario_load import node_facts
 
-    found: list[tuple[float, dict[str, Any], Any]] = []
+    options: list[tuple[float, dict[str, Any], Any]] = []
     failed: list[dict[str, Any]] = []
     for settings, own, rules in varied(scenario, scheduler, _varied(args.vary)):
         try:
@@ -281,11 +281,11 @@ def _arrangement(
             continue
         row = settings | {"qps": carried.qps, "nodes": plan.nodes, "devices": plan.nodes * node.cards}
         by = float(row["devices"]) if plan.usd_per_year is None else plan.usd_per_year
-        found.append((by, row | {"usd_per_year": plan.usd_per_year}, (own, carried, plan, notes)))
-    if not found:
+        options.append((by, row | {"usd_per_year": plan.usd_per_year}, (own, carried, plan, notes)))
+    if not options:
         raise ScenarioError(f"nothing of what may vary carries the demand: {failed[0]['problem']}")
-    found.sort(key=lambda one: one[0])
-    return found[0][2], [row for _, row, _ in found] + failed
+    options.sort(key=lambda option: option[0])
+    return options[0][2], [row for _, row, _ in options] + failed
 
 
 def _varied(texts: Sequence[str]) -> dict[str, list[Any]]:

@@ -80,7 +80,7 @@ class NearestEvidence:
         """The figure, where it is printed, our prediction of it and what it was used for; no mark at the end."""
         off = "met" if self.error is None else f"{100 * self.error:+.1f}%"
         printed, model = (_shown(value, self.unit) for value in (self.published, self.predicted))
-        what = f"{printed} {self.metric.replace('_', ' ')}"
+        what = f"{printed} {self.metric.removesuffix('_pct').replace('_', ' ')}"
         return f"{self.source} ({self.where}) prints {what} for {self.of}; predicted {model}: {off}, {ROLES[self.role]}"
 
 

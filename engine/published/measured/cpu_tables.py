@@ -153,13 +153,13 @@ def _short(name: str) -> str:
 
 def _named(name: str, slow: bool) -> dict[str, str]:
     """Cores and clock of a cluster by a part's name: the slowest clock's, or all that are faster."""
-    found = [(float(clock), int(count or 1)) for clock, count in _CLUSTER.findall(name)]
-    if not found:
+    clusters = [(float(clock), int(count or 1)) for clock, count in _CLUSTER.findall(name)]
+    if not clusters:
         return {}
-    least = min(clock for clock, _ in found)
-    some = [c for c in found if (c[0] == least) == slow] or found
-    clock = min(clock for clock, _ in some)
-    return {_CORES: str(sum(count for _, count in some)), "devices.0.cpu.clock": f"{clock} GHz"}
+    least = min(clock for clock, _ in clusters)
+    used = [cluster for cluster in clusters if (cluster[0] == least) == slow] or clusters
+    clock = min(clock for clock, _ in used)
+    return {_CORES: str(sum(count for _, count in used)), "devices.0.cpu.clock": f"{clock} GHz"}
 
 
 def _network(cells: Mapping[str, str], zoo: Zoo) -> tuple[str, dict[str, Any]]:
@@ -184,11 +184,11 @@ def parts_of(rows: Sequence[Any]) -> list[dict[str, Any]]:
     lines: dict[int, dict[str, float]] = {}
     for row in rows:
         s, (name, error) = row.scenario, next(iter(row.errors.items()))
-        found, both = {s.precision: error}, lines.setdefault(row.number, {})
+        figures, both = {s.precision: error}, lines.setdefault(row.number, {})
         both[s.precision] = 1.0 + error if name == RATE else 1.0 / (1.0 + error)
         if {"int8", "fp32"} <= both.keys():
-            found["int8/fp32"] = both["int8"] / both["fp32"] - 1.0
-        for figure, value in found.items():
+            figures["int8/fp32"] = both["int8"] / both["fp32"] - 1.0
+        for figure, value in figures.items():
             for group in ((s.system, s.tile[0], kind_of(s.workload)), ALL):
                 sizes.setdefault((*group, figure), []).append(value)
     return [

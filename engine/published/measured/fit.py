@@ -294,13 +294,13 @@ def _size(residuals: np.ndarray) -> float:
 def enough(rows: Sequence[Row], catalog: Catalog) -> list[tuple[str, Device, list[Row]]]:
     """Parts with enough rows to fit; ScenarioError where there is none."""
     parts = _parts(rows, catalog)
-    enough = [
+    result = [
         (system, catalog.device(id), part_rows) for (system, id), part_rows in parts.items() if len(part_rows) >= LEAST
     ]
-    if not enough:
-        most = max((len(mine) for mine in parts.values()), default=0)
+    if not result:
+        most = max(map(len, parts.values()), default=0)
         raise ScenarioError(
             f"--fit needs at least {LEAST} predicted rows of one part, three for a constant and one to leave out; "
             f"there are {most}"
         )
-    return enough
+    return result

@@ -93,13 +93,13 @@ def _served(scenario: Scenario, load: RecommenderLoad, slower: float, catalog: C
 
     if load.together > 1:
         counts = [1, 10, load.together]
-        held, after = zip(*(seconds(count * queries["items"]) for count in counts))
-        service = Service.from_points(counts, held, after)
+        holds, latencies = zip(*(seconds(count * queries["items"]) for count in counts))
+        service = Service.from_points(counts, holds, latencies)
         policy = DynamicBatching(load.together, queries["wait_s"])
         return simulate(single(service, policy), Poisson(load.per_s / load.devices), requests=_REQUESTS)
     least, mean, most = (queries[name] for name in ("least", "items", "most"))
     sizes = range(least, most + 1, _APART)
-    held = np.interp(sizes, (least, mean, most), [seconds(items)[1] for items in (least, mean, most)])
-    service = Service.from_points((1,), held[None], servers=load.servers, sizes=sizes)
+    holds = np.interp(sizes, (least, mean, most), [seconds(items)[1] for items in (least, mean, most)])
+    service = Service.from_points((1,), holds[None], servers=load.servers, sizes=sizes)
     drawn = LogNormal(mean, queries["cv"], most, least)
     return simulate(single(service), Poisson(load.per_s), sizes=drawn, requests=_REQUESTS)

@@ -163,7 +163,7 @@ def _einsum(file: Survey, node: Any, name: str) -> list[Op]:
         sizes = []
         for at, term in enumerate(terms):
             axes = [term.index(letter) for letter in sorted(letters) if letter in term and (at == 0 or letter not in a)]
-            sizes.append(file.measure(node.input[at], lambda s, mine=axes: prod(s[i] for i in mine)))
+            sizes.append(file.measure(node.input[at], lambda s, summed=axes: prod(s[i] for i in summed)))
         return tuple(x * y for x, y in zip(*sizes, strict=True))
 
     extents = {"g": extent(a & b & out), "m": extent(a - b), "n": extent(b - a), "k": extent((a & b) - out)}
