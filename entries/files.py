@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,11 @@ MAX_BYTES = 256 * 1024  # of one entry of a catalog
 _DEEPEST = 20  # levels; YAML's loader calls itself once a level, and deep nesting ends the process
 _LONGEST = 60  # characters of a number: a longer one takes seconds to read and can't be printed
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def user_root() -> Path:
+    """Folder of a user's own entries: ``INFERSCAPE_CATALOG``, else ``~/.inferscape/catalog``; it need not exist."""
+    return Path(os.environ.get("INFERSCAPE_CATALOG") or os.path.expanduser("~/.inferscape/catalog"))
 
 
 def read_bytes(path: Path, most: int) -> bytes:

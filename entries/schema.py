@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, model_validator
@@ -23,6 +25,12 @@ class InputError(ValueError):
 def printable(text: str) -> str:
     """A text on one line, what no terminal or page should be sent as question marks."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+def hint(name: str, known: Collection[str]) -> str:
+    """What a sentence about a name that nothing has ends with: the nearest that is known, or all of them."""
+    near = difflib.get_close_matches(name[:80], known, 1, 0.3)
+    return f"; nearest: {near[0]}" if near else f"; known: {', '.join(sorted(known))}"
 
 
 class Record(BaseModel):

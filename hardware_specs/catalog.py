@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import os
 from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,7 +11,8 @@ from typing import Any, Literal, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from entries.files import read_plain
+from entries.files import read_plain, user_root
+from entries.schema import hint
 from hardware_specs.quantity import Quantity, SpecError
 from hardware_specs.schema import Device, DeviceGroup, Link, LinkUse, Nic, System
 
@@ -211,9 +210,8 @@ class Catalog:
                 if name not in paths[kind] and not (kind == "systems" and name in paths["devices"]):
                     path = paths[section].pop(id)
                     del self._read[section, id]
-                    near = difflib.get_close_matches(name, paths[kind], 1, 0.3)
-                    hint = f"; nearest: {near[0]}" if near else ""
-                    yield SpecError(f"{path.name}: {field} is {name!r}, which is not in the catalog{hint}")
+                    why = f"{field} is {name!r}, which is not in the catalog{hint(name, paths[kind])}"
+                    yield SpecError(f"{path.name}: {why}")
                     break
 
     def ids(self, section: str) -> tuple[str, ...]:
@@ -244,10 +242,8 @@ class Catalog:
         elif section == "systems" and id in self._alone:
             self._read[key] = _alone(self._get("devices", id))
         else:
-            known = self.ids(section)
-            near = difflib.get_close_matches(id[:80], known, 1, 0.3)
-            hint = f"; nearest: {near[0]}" if near else f"; known: {', '.join(known)}"
-            raise SpecError(f"{section.removesuffix('s')} {id[:80]!r} is not in the catalog{hint}")
+            known = hint(id, self.ids(section))
+            raise SpecError(f"{section.removesuffix('s')} {id[:80]!r} is not in the catalog{known}")
         return self._read[key]
 
     def device(self, id: str) -> Device:
@@ -291,11 +287,6 @@ class Catalog:
             for id, path in sorted(paths.items()):
                 state.update(f"{section}/{id}\0".encode() + path.read_bytes())
         return state.hexdigest()[:12]
-
-
-def user_root() -> Path:
-    """Folder of a user's own specs: ``INFERSCAPE_CATALOG``, else ``~/.inferscape/catalog``; it need not exist."""
-    return Path(os.environ.get("INFERSCAPE_CATALOG") or os.path.expanduser("~/.inferscape/catalog"))
 
 
 @cache

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -13,7 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from entries.files import read_plain
+from entries.files import read_plain, user_root
+from entries.schema import hint
 from model_zoo.carried import carried, carries
 from model_zoo.families import FAMILIES, NetworkFamily, built
 from model_zoo.importers.huggingface import read_config_file
@@ -137,9 +136,7 @@ class Zoo:
         if carries(id):
             return carried(id)
         if id not in self._paths:
-            near = difflib.get_close_matches(id[:80], self._paths, 1, 0.3)
-            hint = f"; nearest: {near[0]}" if near else f"; known: {', '.join(sorted(self._paths))}"
-            raise WorkloadError(f"workload {id[:80]!r} is not in the catalog{hint}")
+            raise WorkloadError(f"workload {id[:80]!r} is not in the catalog{hint(id, self._paths)}")
         if id in self._found[0]:
             return self._found[0][id].workload
         if id not in self._read:
@@ -202,4 +199,4 @@ def default_zoo() -> Zoo:
 
 def own_folder() -> Path:
     """Where a user's own networks lie, whether or not the folder is there."""
-    return Path(os.environ.get("INFERSCAPE_CATALOG") or os.path.expanduser("~/.inferscape/catalog")) / "workloads"
+    return user_root() / "workloads"
