@@ -95,13 +95,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=list(others))
     slow = set(SLOW.read_text().splitlines())
     for item in items:
-        if item.nodeid.split("[")[0] in slow:
+        if slow & {item.nodeid.split("[")[0], item.nodeid.split("::")[0]}:
             item.add_marker("slow")
     items.sort(key=lambda item: place_of(item.nodeid))
 
 
 SLOW = Path(__file__).with_name("slow-tests.txt")
-"""Tests of more than 0.7 s of CPU time in the rooms of `make check`, which leaves them out."""
+"""Tests of more than 0.7 s of CPU time in the rooms of `make check`, which leaves them out, and files of such tests."""
 SLOWEST = Path(__file__).parents[1] / "build" / "slowest-tests.txt"
 """Written by a run of several processes: seconds of the files of tests and of single tests, the slowest first."""
 _SECONDS: dict[str, float] = defaultdict(float)

@@ -18,7 +18,7 @@ ROOT = Path(hardware_specs.__file__).parent
 CATALOG = default_catalog()
 DEVICES = CATALOG.ids("devices")
 SYSTEMS = CATALOG.ids("systems")
-FILES = sorted(path for path in ROOT.rglob("*.yaml") if path.name != "TEMPLATE.yaml")
+FILES = sorted(ROOT.glob("*/**/*.yaml"))
 DOCUMENTED = (
     "fb-node", "fb-card", "xeon-d-2191", "brainwave-s10-pre", "brainwave-s10", "brainwave-s10-isca18", "brainwave-a10",
     "brainwave-sv", "xeon-8280l", "xeon-e5-2650", "xeon-e5-2650-pair-qpi", "xeon-e5-2650-pair-tcp", "xeon-e5-1630v3",

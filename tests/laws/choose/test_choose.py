@@ -29,7 +29,7 @@ from hardware_specs import default_catalog
 from model_zoo.carried import in_link
 from model_zoo.catalog import default_zoo
 
-SEVERAL = ["a100-sxm-80gb", "b200-sxm", "h100-sxm", "h200-sxm", "mi300x", "mi355x", "gaudi-3", "tpu-v6e", "gb200-nvl72"]
+SEVERAL = ["b200-sxm", "h100-sxm", "mi355x", "tpu-v6e", "gb200-nvl72"]
 
 
 def answer(id: str) -> Answer:

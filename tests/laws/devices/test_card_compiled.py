@@ -33,6 +33,7 @@ print(*sorted(made))
 """
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing is compiled")
 def test_one_design_compiles_neither_a_search_nor_what_puts_many_together(tmp_path) -> None:
     """A search of tilings, which no default asks for, took six of the 23 seconds to the first number of a node."""

@@ -331,6 +331,7 @@ print(*(names[name] for name in ("_priced", "_products", "_together", "_attended
 """
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing is compiled")
 def test_a_gpus_price_is_compiled_once_for_sizes_that_are_alike_and_for_others(tmp_path) -> None:
     """The same code whether designs side by side have one batch or several: a second copy takes ten seconds to make."""

@@ -231,7 +231,7 @@ value = leaf.scaled(2.0)
 print(CACHE_DIR and CACHE_DIR.parent, CACHE_DIR and oct(CACHE_DIR.parent.stat().st_mode & 0o777), value,
       sum(leaf.scaled.dispatcher.stats.cache_hits.values()))
 """
-LIES = """
+TRIPLED = """
 from engine.kernels.jit import kernel
 
 
@@ -244,9 +244,7 @@ def scaled(x):
 @pytest.fixture
 def lies(tmp_path):
     """Where a fresh process keeps compiled code, who may read it, what a function answers and how often from disk."""
-    (tmp_path / "leaf.py").write_text(
-        "from engine.kernels.jit import kernel\n\n\n@kernel\ndef scaled(x):\n    return 3.0 * x\n"
-    )
+    (tmp_path / "leaf.py").write_text(TRIPLED)
     paths = os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[3])])
     left_out = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "INFERSCAPE_NUMBA_BAKED")
     base = {key: value for key, value in os.environ.items() if key not in left_out} | {"PYTHONPATH": paths}
