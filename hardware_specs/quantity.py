@@ -122,7 +122,7 @@ def within(dimension: str, low: float = 0.0, high: float = math.inf, positive: b
         if q.dimension == "1" != dimension:
             raise SpecError(f"value {q.value!r} has no unit; add one of {dimension!r}, e.g. {q.value} G{dimension}")
         if q.dimension != dimension:
-            raise SpecError(f"value {q.value!r} is in {q.dimension!r}; this field needs {dimension!r}")
+            raise SpecError(f"value {q.value!r} is in {q.dimension!r}; {dimension!r} is allowed")
         unit = "" if dimension == "1" else f" {dimension}"
         if q.si and not _LEAST <= abs(q.si) <= _MOST:
             raise SpecError(f"value {q.value!r} is out of range: {_LEAST:g} to {_MOST:g}{unit} in size is allowed")

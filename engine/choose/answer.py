@@ -34,7 +34,7 @@ class Row:
     rank: int | None
     best: Served | None
     refusal: Refusal | None
-    reason: str  # why it loses; empty for the best
+    reason: str  # its price and throughput against the winner; empty for the best
     report: Report | None  # of the best arrangement: what opens elsewhere
     front: tuple[Served, ...]  # speed of a user against throughput a device, slowest user first
 

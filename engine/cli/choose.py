@@ -60,7 +60,7 @@ def _question(args: argparse.Namespace) -> Any:
 
 
 def choose(args: argparse.Namespace) -> Answer:
-    """Every system tried, ranked by money, and why it loses."""
+    """Every system tried, ranked by money, with its price and throughput against the winner."""
     import engine.choose
 
     answer = engine.choose.choose(_question(args))

@@ -263,7 +263,7 @@ def _assumed(device: Device) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _tell(parameter: Parameter, value: float) -> str:
-    how = "fitted on" if parameter.basis == "calibrated" else "chosen in view of"
+    how = "fitted on" if parameter.basis == "calibrated" else "chosen knowing"
     where = f"; {how} {', '.join(parameter.claims)}" if parameter.claims else ""
     unit = parameter.unit
     said = amount(value, unit) if unit in _SCALED else f"{value:.4g} {unit}".removesuffix(" 1")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 NAMES = {
-    "timing": "times, rates, powers and shares on which a constant was fitted, or in view of which one was chosen",
+    "timing": "times, rates, powers and shares on which a constant was fitted, or that were known when one was chosen",
     "derived": "functions of other claims' predictions",
     "bound": "one-sided claims, orders of magnitude and what a naive alternative meets as well",
     "count": "counts of a network's operations, parameters and bytes",

@@ -26,7 +26,7 @@ The public face, for pages, the command line and notebooks::
 
 A space too large for that is searched::
 
-    search(space, 20_000, seed=0)                      # a SweepResult of 20,000 designs, each tried in view of the last
+    search(space, 20_000, seed=0)                      # 20,000 designs, each picked from the results so far
 
 Questions around it::
 

@@ -51,7 +51,7 @@ def put(path: str, value):
     [
         (put("memory/0/bandwith", {"value": "1 TB/s"}), "memory.0.bandwith: unknown key; allowed here are name, role"),
         (put("colour", "red"), "colour: unknown key; allowed here are schema_version, id"),
-        (put("memory/0/bandwidth/value", "1.2 TB"), "value '1.2 TB' is in 'B'; this field needs 'B/s'"),
+        (put("memory/0/bandwidth/value", "1.2 TB"), "value '1.2 TB' is in 'B'; 'B/s' is allowed"),
         (put("memory/0/capacity/value", "24 Gbyte"), "memory.0.capacity: unit 'Gbyte' is not known"),
         (put("power/max/source", "other"), "source 'other' is not listed"),
         (put("power/max", {"value": "150 W"}), "power.max: value '150 W' is published: it needs `source` and `where`"),

@@ -146,7 +146,7 @@ def _priced(job: Job, engine: Engine | None = None, memory: float = 1.0) -> _She
 
 
 def helps(job: Job) -> tuple[tuple[str, float], ...]:
-    """What a tenth less work of a kind, depth of the units or traffic brings. [-] Found by pricing the pass again."""
+    """What 10% less work of a kind, depth of the units or traffic brings. [-] Found by pricing the pass again."""
     engine = Engine.of(job.device, job.format)
     depths = {f.name: 0.9 * getattr(engine.pipe, f.name) for f in fields(engine.pipe) if f.name != "mfus"}
     near = {"host_visit": 0.9 * job.model["host_visit"], "host_rate": job.model["host_rate"] / 0.9}
