@@ -7,18 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels.events.passes import (
-    BINS,
-    COUNTS,
-    PASS,
-    PEAK,
-    PREEMPTED,
-    Requests,
-    Rules,
-    Times,
-    calendar,
-    idle_engine,
-)
+from engine.kernels.events.calendar import BINS, calendar
+from engine.kernels.events.passes import COUNTS, PASS, PEAK, PREEMPTED, Requests, Rules, Times, idle_engine
 from engine.kernels.events.rng import stream_key
 from engine.traffic.engines.scheduler import Scheduler
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels.events.passes import Requests, Times, gap_bin
+from engine.kernels.events.calendar import gap_bin
+from engine.kernels.events.passes import Requests, Times
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.engines.calendar import GROUPS, LOG_ROWS, ClosedLoop, ServingReport, report_of
 from engine.traffic.engines.pass_run import PassRun, requests_of, run_passes

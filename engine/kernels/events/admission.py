@@ -1,0 +1,188 @@
+"""Who runs in a pass of a serving engine, and for how many tokens.
+
+Every pass has a budget of tokens. Running sequences come first, in the order of their admission: one that decodes takes
+one token (and one for each token guessed ahead), one whose prompt is not in yet the rest of it or what the budget has
+left. Waiting requests follow, first come first served, while there is a seat, budget and cache. A prompt's first token
+comes with the pass that ends its prefill and costs no row of decoding there. The cache is given in blocks, as tokens
+are written; where none is free the latest admitted sequence gives its blocks back, waits first in the queue, and is
+prefilled again with what it had generated (Kwon et al., PagedAttention, SOSP 2023). Whole prompts (not chunked) enter
+where the budget left takes all of them.
+"""
+
+import math
+
+from engine.kernels.events import passes as P
+from engine.kernels.events.passes import blocks_of, more_blocks, prompt_seconds
+from engine.kernels.jit import borrows
+
+
+@borrows
+def queue_arrivals(requests, state, r, rules, known, seen):
+    """Queues who has come by ``seen``: arrivals given, and requests of clients that have thought."""
+    n, arrive = state.n[r], requests.arrive[r]
+    while n[P.GIVEN_NEXT] < known and arrive[n[P.GIVEN_NEXT]] <= seen:
+        i = n[P.GIVEN_NEXT]
+        n[P.GIVEN_NEXT] += 1
+        idle = n[P.RUNNING] == 0 and arrive[i] >= seen
+        if rules.places >= 0 and n[P.BACK] - n[P.FRONT] - idle >= rules.places:
+            requests.first[r, i] = requests.finish[r, i] = math.nan
+            continue
+        state.queue[r, n[P.BACK]] = i
+        n[P.BACK] += 1
+    while n[P.THINK_FRONT] < n[P.THINK_BACK] and arrive[state.thinking[r, n[P.THINK_FRONT]]] <= seen:
+        state.queue[r, n[P.BACK]] = state.thinking[r, n[P.THINK_FRONT]]
+        n[P.BACK] += 1
+        n[P.THINK_FRONT] += 1
+
+
+@borrows
+def add_thinking(requests, state, r, i):
+    """Puts request ``i`` among those to come, by its arrival."""
+    n, at = state.n[r], state.n[r, P.THINK_BACK]
+    while at > n[P.THINK_FRONT] and requests.arrive[r, state.thinking[r, at - 1]] > requests.arrive[r, i]:
+        state.thinking[r, at] = state.thinking[r, at - 1]
+        at -= 1
+    state.thinking[r, at] = i
+    n[P.THINK_BACK] += 1
+
+
+@borrows
+def next_arrival(requests, state, r, known):
+    """The next arrival; infinity where none is known. [s]"""
+    n, coming = state.n[r], math.inf
+    if n[P.GIVEN_NEXT] < known:
+        coming = requests.arrive[r, n[P.GIVEN_NEXT]]
+    if n[P.THINK_FRONT] < n[P.THINK_BACK]:
+        coming = min(coming, requests.arrive[r, state.thinking[r, n[P.THINK_FRONT]]])
+    return coming
+
+
+@borrows
+def _admits(i, requests, state, r, rules, left):
+    """Whether the cache has room for request ``i``: what it prefills now, and the reserve of all that run."""
+    inputs, outputs, made = requests.inputs[r], requests.outputs[r], state.made[r]
+    tokens = min(inputs[i] + made[i], requests.cached[r, i] + left)
+    if rules.reserve <= 0.0:
+        return blocks_of(tokens, rules.block) <= state.n[r, P.FREE]
+    expected = blocks_of(inputs[i] + made[i] + math.ceil(rules.reserve * (outputs[i] - made[i])), rules.block)
+    for k in range(state.n[r, P.RUNNING]):
+        j = state.run[r, k]
+        expected += blocks_of(inputs[j] + made[j] + math.ceil(rules.reserve * (outputs[j] - made[j])), rules.block)
+    return expected <= rules.blocks
+
+
+@borrows
+def _prefills(requests, state, r, rules):
+    """Whether an engine that does not mix has a prompt to take in, of those that run or of the first that waits."""
+    n = state.n[r]
+    for k in range(n[P.RUNNING]):
+        i = state.run[r, k]
+        if not state.over[r, i] and state.computed[r, i] < requests.inputs[r, i] + state.made[r, i] - 1:
+            return True
+    if n[P.FRONT] == n[P.BACK] or n[P.RUNNING] == state.run.shape[1]:
+        return False
+    i = state.queue[r, n[P.FRONT]]
+    need = requests.inputs[r, i] + state.made[r, i] - requests.cached[r, i]
+    return (rules.chunked or need <= rules.budget) and _admits(i, requests, state, r, rules, rules.budget)
+
+
+@borrows
+def _preempt(state, r, at, wanted):
+    """Sends the latest admitted back to the queue until ``wanted`` blocks are free, ``at`` itself at the last."""
+    n, lost = state.n[r], 0
+    while wanted > n[P.FREE] and n[P.RUNNING] > at:
+        n[P.RUNNING] -= 1
+        j = state.run[r, n[P.RUNNING]]
+        n[P.FREE] += state.blocks[r, j]
+        state.blocks[r, j] = 0
+        state.computed[r, j] = 0
+        if state.over[r, j]:
+            state.over[r, j] = False
+            n[P.UNSEEN] -= 1
+        else:
+            n[P.FRONT] -= 1
+            state.queue[r, n[P.FRONT]] = j
+            lost += 1
+    return lost
+
+
+@borrows
+def _goes_on(requests, state, r, rules, times, this, at, only):
+    """Gives the sequence at place ``at`` its tokens of the pass; returns its prompt's attention [s], 0 if it decodes.
+
+    It may be sent back itself where the cache is full: then nobody runs at its place.
+    """
+    n, i = state.n[r], state.run[r, at]
+    need = 1 if state.over[r, i] else requests.inputs[r, i] + state.made[r, i] - state.computed[r, i]
+    decodes = need == 1 and state.made[r, i] > 0
+    state.share[r, at] = 0
+    if this[P.LEFT] <= 0 or (only and decodes):
+        return 0.0
+    tokens = 1 + rules.guesses if decodes else min(need, this[P.LEFT])
+    wanted = 0 if state.over[r, i] else more_blocks(state, r, i, state.computed[r, i] + tokens, rules.block)
+    this[P.LOST] += _preempt(state, r, at, wanted)
+    if at >= n[P.RUNNING]:
+        return 0.0
+    n[P.FREE] -= wanted
+    state.blocks[r, i] += wanted
+    state.share[r, at] = tokens
+    this[P.LEFT] -= tokens
+    if decodes:
+        this[P.ROWS] += 1
+        this[P.CONTEXT] += requests.inputs[r, i] + state.made[r, i]
+        return 0.0
+    this[P.PREFILL] += tokens
+    this[P.PROMPTS] += tokens == need
+    return prompt_seconds(times, state.computed[r, i], tokens)
+
+
+@borrows
+def _enters(requests, state, r, rules, times, this):
+    """Admits the first that waits and gives it tokens, or counts that it waits on; returns its attention [s]."""
+    n, i = state.n[r], state.queue[r, state.n[r, P.FRONT]]
+    need = requests.inputs[r, i] + state.made[r, i] - requests.cached[r, i]
+    if (need > this[P.LEFT] and not rules.chunked) or not _admits(i, requests, state, r, rules, this[P.LEFT]):
+        this[P.WAITS] = 1
+        return 0.0
+    tokens = min(need, this[P.LEFT])
+    n[P.FRONT] += 1
+    state.computed[r, i] = requests.cached[r, i]
+    state.blocks[r, i] = blocks_of(requests.cached[r, i] + tokens, rules.block)
+    n[P.FREE] -= state.blocks[r, i]
+    state.run[r, n[P.RUNNING]] = i
+    state.share[r, n[P.RUNNING]] = tokens
+    n[P.RUNNING] += 1
+    this[P.LEFT] -= tokens
+    this[P.JOINS] += 1
+    if need == 1 and requests.cached[r, i] > 0:  # all but its last token is in the cache: a step of decoding
+        this[P.ROWS] += 1
+        this[P.CONTEXT] += requests.inputs[r, i] + state.made[r, i]
+        return 0.0
+    this[P.PREFILL] += tokens
+    this[P.PROMPTS] += tokens == need
+    return prompt_seconds(times, requests.cached[r, i], tokens)
+
+
+@borrows
+def form_pass(requests, state, r, rules, times, this):
+    """Decides who runs in the pass and for how many tokens, counted in ``this``; returns prompts' attention [s]."""
+    n, attention = state.n[r], 0.0
+    for k in range(this.shape[0]):
+        this[k] = 0
+    this[P.LEFT] = rules.budget
+    only = not rules.mixed and _prefills(requests, state, r, rules)
+    at = 0
+    while at < n[P.RUNNING]:
+        attention += _goes_on(requests, state, r, rules, times, this, at, only)
+        at += 1
+    n[P.PREEMPTED] += this[P.LOST]
+    this[P.WAITS] = not rules.mixed and not only and n[P.FRONT] < n[P.BACK]
+    while (
+        n[P.FRONT] < n[P.BACK]
+        and n[P.RUNNING] < state.run.shape[1]
+        and this[P.LEFT] > 0
+        and this[P.LOST] + this[P.WAITS] == 0
+    ):
+        attention += _enters(requests, state, r, rules, times, this)
+    n[P.PEAK] = max(n[P.PEAK], rules.blocks - n[P.FREE])
+    return attention

@@ -1,0 +1,274 @@
+"""Event engine for a serving engine of language models: a calendar of passes, each for a mix of prefill and decode.
+
+`engine.kernels.events.admission` says who runs in a pass. An engine that does not mix runs a pass of prefill wherever
+one is possible and decodes otherwise. Passes between which nobody can join or leave are run in one go, their times
+added one by one. Ties: ends of passes, then arrivals.
+"""
+
+import math
+
+from engine.kernels.events import passes as P
+from engine.kernels.events.admission import add_thinking, form_pass, next_arrival, queue_arrivals
+from engine.kernels.events.passes import attention_line, decode_seconds, more_blocks, pass_seconds, value_at
+from engine.kernels.events.rng import uniform
+from engine.kernels.jit import borrows
+
+BINS = 5200
+_LEAST_GAP, _BINS_PER_E = 1e-8, 200.0  # bins of half a per cent, from 10 ns to 2,000 s
+
+
+@borrows
+def gap_bin(seconds):
+    """Bin of a gap. [-]"""
+    return 0 if seconds <= _LEAST_GAP else min(BINS - 1, int(_BINS_PER_E * math.log(seconds / _LEAST_GAP)))
+
+
+@borrows
+def _count(gaps, sums, group, seconds, many):
+    """Counts ``many`` gaps of so many seconds."""
+    at = gap_bin(seconds)
+    gaps[group, at] += many
+    sums[group, at] += many * seconds
+
+
+@borrows
+def _steps(requests, state, r, rules, this):
+    """Passes of decoding alone until one of those that run ends, if nobody can join before; 1 elsewhere. [-]"""
+    n = state.n[r]
+    if this[P.PREFILL] + this[P.JOINS] > 0 or this[P.ROWS] < n[P.RUNNING] or n[P.UNSEEN] > 0 or rules.guesses > 0:
+        return 1
+    if n[P.FRONT] < n[P.BACK] and not (this[P.WAITS] > 0 or n[P.RUNNING] == state.run.shape[1] or this[P.LEFT] <= 0):
+        return 1
+    count, wanted = requests.outputs[r, state.run[r, 0]] - state.made[r, state.run[r, 0]], 0
+    for k in range(n[P.RUNNING]):
+        i = state.run[r, k]
+        count = min(count, requests.outputs[r, i] - state.made[r, i])
+    for k in range(n[P.RUNNING]):
+        i = state.run[r, k]
+        wanted += more_blocks(state, r, i, requests.inputs[r, i] + state.made[r, i] + count - 1, rules.block)
+    return count if wanted <= n[P.FREE] else 1
+
+
+@borrows
+def _flush(gaps, sums, sharing, at, many, seconds):
+    """Counts ``many`` gaps of a bin, ``seconds`` together, for every sequence of a group. [s]"""
+    for group in range(sharing.shape[0]):
+        gaps[group, at] += many * sharing[group]
+        sums[group, at] += seconds * sharing[group]
+
+
+@borrows
+def _decode_on(requests, state, r, rules, times, this, count, began, now, until, gaps, sums):
+    """Runs up to ``count`` - 1 more passes of the sequences that decode, before ``until``; their number, began, now."""
+    n, rows, context, steps = state.n[r], this[P.ROWS], this[P.CONTEXT], 1
+    sharing = state.sharing[r]
+    sharing[:] = 0
+    for k in range(n[P.RUNNING]):
+        i = state.run[r, k]
+        sharing[state.group[r, i]] += 1
+        _count(gaps, sums, state.group[r, i], now - state.last[r, i], 1)
+    many, total_s, low, high, at = 0, 0.0, 0.0, 0.0, 0  # gaps of one bin, not yet counted
+    upto, start, value, slope = 0.0, 0.0, 0.0, 0.0
+    fixed = value_at(times.rows, times.decode, float(rows)) + value_at(times.rows, times.head, float(rows))
+    host = rules.host_s + rules.row_s * rows
+    while steps < count and until > (began if rules.late else now):
+        context += rows
+        mean = context / rows
+        if mean > upto:
+            upto, start, value, slope = attention_line(times, float(rows), mean)
+        seconds = decode_seconds(times, float(rows), mean) + (value + slope * (mean - start)) + fixed
+        began = now
+        now += max(seconds, host) if rules.hides else seconds + host
+        gap = now - began
+        if gap < low or gap >= high:
+            _flush(gaps, sums, sharing, at, many, total_s)
+            at, many, total_s = gap_bin(gap), 0, 0.0
+            low, high = _LEAST_GAP * math.exp(at / _BINS_PER_E), _LEAST_GAP * math.exp((at + 1) / _BINS_PER_E)
+        many += 1
+        total_s += gap
+        steps += 1
+    _flush(gaps, sums, sharing, at, many, total_s)
+    for k in range(n[P.RUNNING]):
+        i = state.run[r, k]
+        state.computed[r, i] += steps - 1
+        state.made[r, i] += steps - 1
+        wanted = more_blocks(state, r, i, state.computed[r, i] + 1, rules.block)
+        state.blocks[r, i] += wanted
+        n[P.FREE] -= wanted
+    n[P.PEAK] = max(n[P.PEAK], rules.blocks - n[P.FREE])
+    return steps, began, now
+
+
+@borrows
+def _made(i, requests, state, r, rules, accept, key):
+    """Tokens that a row of decoding makes: one, and those guessed ahead up to the first that is wrong. [-]"""
+    made = 1
+    while made <= rules.guesses and uniform(key, i * 2097152 + state.made[r, i] + made) < accept[made - 1]:
+        made += 1
+    return min(made, requests.outputs[r, i] - state.made[r, i])
+
+
+@borrows
+def _settle(requests, state, r, rules, accept, key, steady, now, gaps, sums):
+    """Books the tokens of a pass that ends ``now``; returns how many requests end."""
+    n, stays, ends = state.n[r], 0, 0
+    for k in range(n[P.RUNNING]):
+        i, leaves = state.run[r, k], False
+        if state.over[r, i]:
+            leaves = state.share[r, k] > 0
+            n[P.UNSEEN] -= leaves
+        elif state.share[r, k] > 0:
+            decodes = state.made[r, i] > 0 and state.computed[r, i] == requests.inputs[r, i] + state.made[r, i] - 1
+            made = _made(i, requests, state, r, rules, accept, key) if decodes else 1
+            state.computed[r, i] += made if decodes else state.share[r, k]
+            if decodes or state.computed[r, i] == requests.inputs[r, i] + state.made[r, i]:
+                if state.made[r, i] == 0:
+                    requests.first[r, i] = now
+                elif not steady:
+                    _count(gaps, sums, state.group[r, i], now - state.last[r, i], 1)
+                    if made > 1:
+                        _count(gaps, sums, state.group[r, i], 0.0, made - 1)
+                state.made[r, i] += made
+                state.last[r, i] = now
+                if state.made[r, i] == requests.outputs[r, i]:
+                    requests.finish[r, i] = now
+                    ends += 1
+                    leaves = not rules.late
+                    state.over[r, i] = rules.late
+                    n[P.UNSEEN] += rules.late
+        if leaves:
+            n[P.FREE] += state.blocks[r, i]
+            state.blocks[r, i] = 0
+            state.over[r, i] = False
+        else:
+            state.run[r, stays] = i
+            stays += 1
+    n[P.RUNNING] = stays
+    return ends
+
+
+@borrows
+def _total(counts, at):
+    """A count of all ranks together. [-]"""
+    total = 0
+    for r in range(counts.shape[0]):
+        total += counts[r, at]
+    return total
+
+
+@borrows
+def _known(many, clients, rank):
+    """Requests of a rank whose arrivals are given: all, or of a closed loop the first of its clients. [-]"""
+    return many[rank] if clients[rank] == 0 else min(many[rank], clients[rank])
+
+
+@borrows
+def _come(requests, state, many, clients, rules, seen):
+    """Queues who has come by ``seen``; returns when there is work next: -inf where there is some. [s]"""
+    coming = math.inf
+    for r in range(many.shape[0]):
+        n, known = state.n[r], _known(many, clients, r)
+        queue_arrivals(requests, state, r, rules, known, seen)
+        n[P.WAITING] = n[P.BACK] - n[P.FRONT]
+        coming = min(coming, -math.inf if n[P.RUNNING] + n[P.WAITING] > 0 else next_arrival(requests, state, r, known))
+    return coming
+
+
+@borrows
+def _formed(requests, state, rules, times):
+    """Every rank's part of a pass is formed; returns what the slowest takes. [s]"""
+    longest = 0.0
+    for r in range(state.this.shape[0]):
+        this = state.this[r]
+        attention = form_pass(requests, state, r, rules, times, this)
+        mean = this[P.CONTEXT] / max(1, this[P.ROWS])
+        seconds = pass_seconds(times, rules, this[P.PREFILL], this[P.PROMPTS], attention, this[P.ROWS], mean)
+        longest = max(longest, seconds)
+    return longest
+
+
+@borrows
+def _settled(requests, state, many, clients, rules, accept, key, steady, now, gaps, sums):
+    """Books the tokens of a pass that ends ``now`` for every rank; clients that are answered ask again."""
+    for r in range(many.shape[0]):
+        n = state.n[r]
+        ends = _settle(requests, state, r, rules, accept, key, steady, now, gaps, sums)
+        for _ in range(ends if clients[r] > 0 else 0):
+            if n[P.STARTED] < many[r]:
+                requests.arrive[r, n[P.STARTED]] = now + requests.think[r, n[P.STARTED]]
+                add_thinking(requests, state, r, n[P.STARTED])
+                n[P.STARTED] += 1
+
+
+@borrows
+def _log(log, at, start, seconds, steps, blocks, counts, parts):
+    """Writes a row of the log: a pass, what the ranks did in it together."""
+    log[at, :] = 0.0
+    log[at, 0], log[at, 1], log[at, 2] = start, seconds, steps
+    for r in range(counts.shape[0]):
+        n, this = counts[r], parts[r]
+        log[at, 3] += this[P.PREFILL]
+        log[at, 4] += this[P.ROWS]
+        log[at, 5] += blocks - n[P.FREE]
+        log[at, 6] += n[P.WAITING]
+        log[at, 7] += this[P.LOST]
+        log[at, 8] += n[P.RUNNING]
+        log[at, 9] += n[P.BACK] - n[P.FRONT]
+
+
+@borrows
+def calendar(requests, state, many, clients, rules, times, accept, key, gaps, sums, log):
+    """Run to the last token; returns passes, rows of the log and busy seconds.
+
+    Ranks step together: each forms its part of a pass, and all take what the slowest does, as those with fewer tokens
+    are padded to the fullest. ``times`` are of a rank where all others do the same. A rank without work waits along.
+
+    Parameters
+    ----------
+    requests, state
+        Of each rank a row; the state of `idle_engine`. Its counts `PREEMPTED` and `PEAK` (of blocks in use) say what
+        the run was.
+    many, clients : (ranks,)
+        Requests of each rank, and those in flight of a closed loop; 0: all arrivals are given.
+    accept : (guesses,)
+        Chance that the guess at a place is right where all before it are. [-]
+    key : int
+        Of the random stream that decides it.
+    gaps, sums : (groups, `BINS`)
+        Receive how many gaps between tokens lie in a bin and their sum [s]; request i is of group i * groups // n.
+    log : (rows, len(`PASS`))
+        Receives the first passes.
+    """
+    for r in range(many.shape[0]):
+        state.n[r, P.FREE], state.n[r, P.STARTED] = rules.blocks, _known(many, clients, r)
+    n, this = state.n[0], state.this[0]
+    passes, logged, alone, ahead = 0, 0, many.shape[0] == 1, 0
+    now = began = busy = 0.0
+    while True:
+        if ahead <= 0 or _total(state.n, P.RUNNING) == 0:
+            coming = _come(requests, state, many, clients, rules, began if rules.late else now)
+            if coming == math.inf:
+                return passes, logged, busy
+            if coming > -math.inf:
+                now = began = max(now, coming)
+                continue
+            ahead = rules.steps
+        start = began = now
+        now += _formed(requests, state, rules, times)
+        count = _steps(requests, state, 0, rules, this) if alone else 1
+        if rules.steps > 1:
+            count = min(count, ahead)
+        steps = 1
+        if count > 1:
+            joins = n[P.RUNNING] < state.run.shape[1] and this[P.LEFT] > 0 and this[P.WAITS] == 0
+            until = (
+                next_arrival(requests, state, 0, _known(many, clients, 0)) if joins and rules.steps == 1 else math.inf
+            )
+            steps, began, now = _decode_on(requests, state, 0, rules, times, this, count, began, now, until, gaps, sums)
+        passes += steps
+        ahead = 0 if _total(state.this, P.PREFILL) > 0 else ahead - steps
+        busy += now - start
+        if logged < log.shape[0]:
+            _log(log, logged, start, now - start, steps, rules.blocks, state.n, state.this)
+            logged += 1
+        _settled(requests, state, many, clients, rules, accept, key, count > 1, now, gaps, sums)
