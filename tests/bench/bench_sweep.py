@@ -33,7 +33,7 @@ SPACES = {
         "scenario": {"system": "fb-node", "workload": "dlrm-less-complex"},
         "axes": {
             "devices.0.memory.lpddr.bandwidth": {"from": 3e10, "to": 1.2e11, "steps": 32},
-            "devices.0.card.clock.max": {"from": 2e8, "to": 8e8, "steps": 32},
+            "devices.0.card.clock.max": {"from": 4e8, "to": 8e8, "steps": 32},
         },
     },
     "a DFX ring": {
