@@ -14,7 +14,7 @@ from typing import Any
 from engine.cost.assemble import assemble
 from engine.cost.report import Report
 from engine.devices import family
-from engine.devices.npu.family import stored_bits
+from engine.devices.npu.pinning import stored_bits
 from engine.evaluate import evaluate
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import bind

@@ -22,10 +22,11 @@ from engine.devices.npu import assembly
 from engine.devices.npu.accuracy import accuracy
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, InstructionChain, VectorOp
 from engine.devices.npu.density import densities, fabric, resized
-from engine.devices.npu.family import cell_of, formats
+from engine.devices.npu.family import formats
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.machine import Processor, arithmetic
 from engine.devices.npu.pinning import npu_of
+from engine.devices.npu.price import cell_of
 from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite, attention, convolution, mlp
 from engine.devices.npu.timing import HOST, MEMORY, UNITS, time_chains
 from engine.scenario import ScenarioError

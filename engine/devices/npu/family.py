@@ -8,70 +8,25 @@ ahead while the chain of the state is under way, so the two overlap and do not a
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
-from engine.devices.common.column import as_doubles, exceeds, larger, largest, numbers, one_by_one, smaller
-from engine.devices.common.contract import DeviceFamily, Job, PhaseCost, Span
+from engine.devices.common.column import as_doubles
+from engine.devices.common.contract import DeviceFamily, Job, PhaseCost
 from engine.devices.common.fabric import POWER, idle_power, scaled_power, what_if_ratio
 from engine.devices.common.host_work import PARSING, parsed_on_host
 from engine.devices.common.model_file import model_file
-from engine.devices.npu.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
+from engine.devices.npu.chains import CELLS, DEPTHS
 from engine.devices.npu.density import overfull, resized
 from engine.devices.npu.instance import Engine
-from engine.devices.npu.pinning import (
-    HOST_KINDS,
-    formats,
-    levels,
-    npu_of,
-    pinned_memory,
-    pins,
-    place,
-    spills,
-    stored_bits,
-)
-from engine.devices.npu.timing import sequence_cycles
+from engine.devices.npu.pinning import formats, levels, npu_of, pinned_memory, pins, place
+from engine.devices.npu.price import PassCost, cell_of, peak, priced, share_of, work_of
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
-from model_zoo.ops import Graph, Op, recurrence
-
-_COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
-_CELLS = {(1, 1): "rnn", (3, 1): "gru", (3, 2): "gru-reset-first", (4, 1): "lstm"}
-"""Program of a recurrent cell, by its gates and by how many products they take."""
-
-_STEPS: dict[str, tuple[str, ...]] = {
-    "Add": ("add",),
-    "Mul": ("mul",),
-    "Div": ("mul",),
-    "BatchNormalization": ("mul", "add"),
-    "Silu": ("sigmoid", "mul"),
-    "Swish": ("sigmoid", "mul"),
-    "HardSwish": ("sigmoid", "mul"),
-} | dict.fromkeys(("Relu", "Gelu", "Sigmoid", "Tanh", "Sign", "Clip"), ("relu",))
-"""Vector instructions of an operator, any activation standing for all; moving data needs none."""
-_POOLS = frozenset(("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMax"))
-
-
-def peak(device: Device, format: str) -> float:
-    """Native dimension x lanes x tile engines multiply-adds a cycle. [FLOP/s] A bound.
-
-    As many times as vectors share a pass of the weights. A format whose printed peak is lower than the best one keeps
-    that ratio.
-    """
-    npu = npu_of(resized(device, format))
-    best = largest(p.si for p in device.peak.values())
-    share = device.peak[format].si / best if format in device.peak else 1.0
-    return 2.0 * npu.native_dim.si * npu.lanes.si * npu.tiles.si * npu.clock.si * _side(device) * share
-
-
-def _side(device: Device) -> float:
-    """Requests that share a pass of the weights. [-]"""
-    npu = npu_of(device)
-    return (npu.batch_lanes.si if npu.batch_lanes else 1.0) * (npu.cores.si if npu.cores else 1.0)
+from model_zoo.ops import Graph, recurrence
 
 
 def _what_if(device: Device) -> tuple[Any, Quantity]:
@@ -95,7 +50,7 @@ def activity(job: Job, watts: float) -> list[float]:
 
     The printed power is a virus's, which fills every multiplier in every cycle: a multiply-add takes its part of that.
     """
-    work = sum(_share(job, op) * _work(job, op) for op in job.ops)
+    work = sum(share_of(job, op) * work_of(job, op) for op in job.ops)
     streamed = watts * job.model["memory_share"]
     return [0.0, streamed, 0.0, 0.0, 0.0, 0.0, watts * work / peak(job.device, job.format)]
 
@@ -115,36 +70,6 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
     return overfull(resized(device, format), format)
 
 
-@dataclass
-class _Sheet:
-    """A pass under construction: numbers, or columns of them, and the instance's peak. [s], [B], [FLOP/s]"""
-
-    peak: float
-    seconds: np.ndarray
-    offchip: np.ndarray
-    onchip: np.ndarray
-    other: list[tuple[str, str, float]]
-    hosted: list[str]
-    sent: float = 0.0
-    spans: tuple[Span, ...] = ()
-
-
-def _priced(job: Job, engine: Engine | None = None, memory: float = 1.0) -> _Sheet:
-    """A pass, operator by operator, on the device's instance or on another one, its DRAM `memory` times as slow."""
-    engine = engine or Engine.of(job.device, job.format)
-    bits = stored_bits(job.device, job.format)
-    n = len(job.ops)
-    sheet = _Sheet(peak(job.device, job.format), numbers((n, 6)), numbers((n,)), numbers((n,)), [], [])
-    bandwidth = levels(job.device)[2]
-    spilled_bytes = _weights(job, sheet, bits, spills(job, bits))
-    stream = memory * spilled_bytes / bandwidth if bandwidth else numbers((n,))
-    at = 0
-    while at < n:
-        cell = recurrence(job.ops, at)
-        at += _price_cell(job, engine, sheet, stream, at, cell) if cell else _price_run(job, engine, sheet, stream, at)
-    return sheet
-
-
 def helps(job: Job) -> tuple[tuple[str, float], ...]:
     """What 10% less work of a kind, depth of the units or traffic brings. [-] Found by pricing the pass again."""
     engine = Engine.of(job.device, job.format)
@@ -159,22 +84,22 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
         "host": (replace(job, model={**job.model, **near}), engine, 1.0),
     }
 
-    def total(sheet: _Sheet) -> float:
+    def total(sheet: PassCost) -> float:
         return float(sheet.seconds.sum()) + sum(seconds for _, _, seconds in sheet.other)
 
-    now = total(_priced(job, engine))
-    return tuple((name, 10.0 * (1.0 - total(_priced(*other)) / now)) for name, other in tried.items())
+    now = total(priced(job, engine))
+    return tuple((name, 10.0 * (1.0 - total(priced(*other)) / now)) for name, other in tried.items())
 
 
 def price(job: Job, detail: bool = True) -> PhaseCost:
     """Cost of one pass on one processor; requests of a batch run one after the other."""
     n = len(job.ops)
-    sheet = _priced(job)
+    sheet = priced(job)
     seconds, other = as_doubles(sheet.seconds), tuple(sheet.other)
     if not detail:
         return PhaseCost(seconds, other=other)
     spilled_bytes, dram_name, spans = sheet.offchip.astype(np.float64), levels(job.device)[4], sheet.spans
-    flops = np.array([_share(job, op) * _work(job, op) for op in job.ops])
+    flops = np.array([share_of(job, op) * work_of(job, op) for op in job.ops])
     notes = []
     guessed = [name for name in DEPTHS if name not in npu_of(job.device).depths]
     if guessed:
@@ -200,233 +125,6 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
         timeline_of="one step of a recurrent layer" if spans else "",
         notes=tuple(notes),
     )
-
-
-def _share(job: Job, op: Op) -> float:
-    return 1.0 if op.shard == "none" else 1.0 / job.ways
-
-
-def _work(job: Job, op: Op) -> float:
-    at = (job.batch, job.length, job.context)
-    return op.flops.at(*at) * op.layers * op.steps.at(*at)
-
-
-def _runs(job: Job, op: Op) -> float:
-    """Executions of an op in a pass; a batch is served one request after the other, or as many as share weights."""
-    return op.layers * op.steps.at(1, job.length, job.context) * math.ceil(job.batch / _side(job.device))
-
-
-def _weights(job: Job, sheet: _Sheet, bits: float, spilled: dict[str, float]) -> np.ndarray:
-    """Bytes of weights each op reads from DRAM in a pass; fills both traffic columns. [B]"""
-    for i, op in enumerate(job.ops):
-        read = 0.0 if op.kind in HOST_KINDS else op.weights_read(1, job.length, job.context)
-        if type(read) is float and read == 0.0:
-            continue
-        read = read * _runs(job, op) * bits / 8 * _share(job, op)
-        sheet.offchip[i] = read * spilled.get(op.name, 0.0)
-        sheet.onchip[i] = read - sheet.offchip[i]
-    return sheet.offchip.copy()
-
-
-def _exchange(job: Job, peers: float, elements: float) -> tuple[float, float]:
-    """Seconds and bytes until `peers` devices, each with its share of `elements` float16 values, all hold them."""
-    if peers <= 1 or job.link is None:
-        return 0.0, 0.0
-    sent = (peers - 1.0) / peers * elements * 2.0
-    rate = job.link.usable
-    return job.link.latency.si * job.link_hops + sent / rate, sent
-
-
-def cell_of(ops: Sequence[Op]) -> str:
-    """Which program runs a recurrent cell; empty where none does."""
-    products = [op for op in ops if op.contraction and op.sequential]
-    gates = sum(round(op.n.coef / op.k.coef) for op in products)
-    return _CELLS.get((gates, len(products)), "")
-
-
-def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: int, count: int) -> int:
-    """A recurrent cell: each step is the longer of engine occupancy, MFU occupancy and the chain of its state.
-
-    Over several devices, copies of the cell that run side by side go apart; where there are fewer copies than
-    devices a matrix is cut by rows, and every step waits for the parts of the state to cross the network.
-    """
-    ops = job.ops[at : at + count]
-    recurrent = next(op for op in ops if op.contraction and op.sequential)
-    hidden = recurrent.k.coef
-    kind = cell_of(ops)
-    parallel = recurrent.attribute("parallel", 1.0)
-    apart = min(job.ways, parallel)
-    copies = math.ceil(parallel / apart)  # copies on one device
-    peers = max(1, job.ways // int(apart))  # devices that share a matrix
-    rows = math.ceil(hidden / peers)
-    together = copies if job.switches["interleave"] else 1
-    steps = recurrent.steps.at(1, job.length, job.context)
-    rounds = recurrent.layers / parallel * copies / together * math.ceil(job.batch / engine.side)
-    executions = steps * rounds
-    multiplied, occupied = (_occupied(ops, npu, rows, hidden, together) for npu in (engine.without_fetch, engine))
-    streamed = stream[at : at + count] / executions * engine.clock  # cycles a step has weights come from DRAM
-    waits = np.array([larger(wait, 0.0) for wait in streamed - occupied], dtype=object)
-    ahead = any(op.contraction and not op.sequential for op in ops)  # the inputs' products are here too
-    chains = sum(len(cut(c, engine.pipe.mfus)) for c in CELLS[kind] if ahead or c.source != "x")
-    mfu = together * chains * engine.vectors(rows) * engine.vector_beats
-    handed = sum(op.contraction and op.sequential for op in ops)  # times a step that the parts must come together
-    wire_s, sent = (handed * cost for cost in _exchange(job, peers, hidden * together))
-    busy = occupied.sum() + waits.sum()
-    if engine.in_order:
-        sizes = rows, hidden, ops[0].k.coef if ahead else 0.0
-        floor = one_by_one(lambda n: sequence_cycles(kind, engine, *sizes, int(n), together) / n, steps)
-    else:
-        floor = floor_cycles(kind, engine.pipe)
-    step = largest((busy, mfu, floor + wire_s * engine.clock))
-    second = executions / engine.clock
-    sheet.seconds[at : at + count, _COMPUTE] += multiplied * second
-    sheet.seconds[at : at + count, _ONCHIP] += (occupied - multiplied) * second
-    sheet.seconds[at : at + count, _OFFCHIP] += waits * second
-    waiting = [i for i, op in enumerate(ops) if op.sequential]
-    rest = step - busy
-    wired = smaller(rest, wire_s * engine.clock)
-    depth = np.array([engine.pipe.product if ops[i].contraction else engine.pipe.mfu / 3 for i in waiting], object)
-    working = 1.0 - exceeds(step, mfu)  # the multifunction units are what a step waits for
-    left = (rest - wired) * second * depth / depth.sum()
-    sheet.seconds[[at + i for i in waiting], _COMPUTE] += left * working
-    sheet.seconds[[at + i for i in waiting], _OVERHEAD] += left * (1.0 - working)
-    sheet.seconds[[at + i for i in waiting], _LINKS] += wired * second * depth / depth.sum()
-    sheet.sent += sent * executions
-    # the first input has nothing to hide behind, and a sequence has to be started
-    entry = engine.crossing(ops[0].k.coef, hidden) if engine.in_order else pass_cycles(engine.pipe)
-    name = ops[0].name.removesuffix("-input")
-    sheet.other.append((f"start of {name}", "overhead", (engine.pipe.start + entry) * rounds / engine.clock))
-    _hand_out(job, sheet, at, count, apart)
-    sheet.spans = sheet.spans or _step_spans(
-        ops, (multiplied, occupied, streamed), mfu, (floor, wire_s * engine.clock), engine.clock
-    )
-    return count
-
-
-def _hand_out(job: Job, sheet: _Sheet, at: int, count: int, apart: float) -> None:
-    """A cell's outputs brought together where copies of it went apart: every step's state, else the last one."""
-    ops = job.ops[at : at + count]
-    recurrent = next(op for op in ops if op.contraction and op.sequential)
-    parallel = recurrent.attribute("parallel", 1.0)
-    steps = recurrent.steps.at(1, job.length, job.context)
-    read = any(ops[-1].name in op.inputs for op in job.ops[at + count :])
-    gather_s, gathered = _exchange(job, apart, (steps if read else 1.0) * recurrent.k.coef * parallel)
-    if gathered:
-        times = recurrent.layers / parallel * job.batch
-        sheet.other.append((f"outputs of {ops[0].name.removesuffix('-input')}", "links", gather_s * times))
-        sheet.sent += gathered * times
-
-
-def _occupied(ops: Sequence[Op], engine: Engine, rows: float, hidden: float, together: float) -> np.ndarray:
-    """Cycles that a step's products keep the tile engines, of so many cells together. [cycle]"""
-    result = numbers((len(ops),))
-    for i, op in enumerate(ops):
-        if op.contraction:
-            result[i] = together * round(op.n.coef / hidden) * engine.product(1.0, rows, op.k.coef)
-    return result
-
-
-def _step_spans(
-    ops: Sequence[Op], cycles: tuple[np.ndarray, ...], mfu: float, chain: tuple[float, float], clock: float
-) -> tuple[Span, ...]:
-    """One step as bars: what occupies the units and the memories, and the dependence that may be longer.
-
-    ``cycles`` are each product's on the multipliers, with its weights from on-chip memory, and with those from DRAM;
-    the ``chain`` from state to state ends on the network.
-    """
-    spans, begin, (floor, wired) = [], 0.0, chain
-
-    def span(unit: str, resource: str, name: str, start: float, lasts: float) -> None:
-        spans.append(Span(unit, name, start / clock, lasts / clock, resource))
-
-    for op, multiplied, occupied, streamed in zip(ops, *(column.tolist() for column in cycles), strict=True):
-        if op.contraction:
-            span("matrix-vector unit", "compute", op.name, begin, multiplied)
-            if exceeds(occupied, multiplied):
-                span("on-chip memory", "onchip", op.name, begin, occupied)
-            if exceeds(streamed, 0.0):
-                span("DRAM", "offchip", op.name, begin, streamed)
-            begin += larger(occupied, streamed)
-    span("multifunction units", "compute", "element-wise", 0.0, mfu)
-    span("dependence", "overhead", "state to next state", 0.0, floor)
-    if exceeds(wired, 0.0):
-        span("network", "links", "parts of the state", floor, wired)
-    return tuple(spans)
-
-
-def _price_run(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: int) -> int:
-    """A feed-forward chain: a product and the vector operations behind it, or one op for the host."""
-    ops = job.ops
-    first = ops[at]
-    if first.kind in HOST_KINDS:
-        end = at
-        while end < len(ops) and ops[end].kind in HOST_KINDS:
-            sheet.hosted.append(ops[end].name)
-            end += 1
-        sheet.seconds[at, _HOST] += _runs(job, first) * job.model["host_visit"]
-        for i in range(at, end):
-            size = ops[i].reads.at(1, job.length, job.context) + ops[i].writes.at(1, job.length, job.context)
-            sheet.seconds[i, _HOST] += _runs(job, ops[i]) * size * 2.0 / job.model["host_rate"]
-        return end - at
-    covered, passes, end = 0.0, Passes(engine.pipe.mfus), at
-    while end < len(ops) and ops[end].kind not in HOST_KINDS and not recurrence(ops, end):
-        op = ops[end]
-        if op.contraction and end > at:
-            break
-        runs = _runs(job, op)
-        if op.contraction:
-            covered = _product_cycles(job, engine, op)
-            spent = covered * runs / engine.clock
-            multiplied = _product_cycles(job, engine.without_fetch, op) * runs / engine.clock
-            sheet.seconds[end, _COMPUTE] += multiplied
-            sheet.seconds[end, _ONCHIP] += spent - multiplied
-            sheet.seconds[end, _OFFCHIP] += larger(stream[end] - spent, 0.0)
-        else:
-            # a vector operation rides in its producer's chain; a window over several outputs starts one of its own
-            if op.kind in _POOLS:
-                covered, passes = 0.0, Passes(engine.pipe.mfus)
-            busy = passes.add(_STEPS.get(op.kind, ()), _vector_cycles(job, engine, op))
-            alone = larger(busy - covered, 0.0)
-            covered += alone
-            least = _share(job, op) * _work(job, op) / sheet.peak * exceeds(alone, 0.0)
-            sheet.seconds[end, _COMPUTE] += larger(alone * runs / engine.clock, least)
-        end += 1
-    wire_s, sent = _exchange(job, job.ways, first.writes.at(1, job.length, job.context))
-    if first.contraction and first.shard != "none":
-        sheet.seconds[at, _LINKS] += wire_s * _runs(job, first)
-        sheet.sent += sent * _runs(job, first)
-    fill = pass_cycles(engine.pipe, engine.pipe.mfus, first.contraction)
-    here = (1, job.length, job.context)
-    entering, leaving = 0.0 if at else first.reads.at(*here), 0.0 if end < len(ops) else ops[end - 1].writes.at(*here)
-    fill += engine.crossing(entering, leaving)
-    sheet.seconds[at, _OVERHEAD] += fill * _runs(job, first) / engine.clock
-    return end - at
-
-
-def _product_cycles(job: Job, engine: Engine, op: Op) -> float:
-    """Cycles of one execution of a contraction for one request. [cycle]"""
-    at = (1, job.length, job.context)
-    g, m, n, k = op.g.at(*at), op.m.at(*at), op.n.at(*at), op.k.at(*at)
-    if op.shard == "n":
-        n = math.ceil(n / job.ways)
-    elif op.shard == "g":
-        g = math.ceil(g / job.ways)
-    elif op.shard == "k":
-        k = math.ceil(k / job.ways)
-    packed = max(1.0, min(engine.native // max(n, 1), engine.native // max(k, 1))) if g > 1 else 1.0
-    if op.kind == "MatMul":  # the second matrix is written into the matrix memories first
-        loading = g * n * engine.vectors(k) * engine.beats
-        return g * engine.product(m, n, k) + loading
-    return engine.product(math.ceil(g / packed) * m, smaller(n * packed, larger(n, engine.native)), k)
-
-
-def _vector_cycles(job: Job, engine: Engine, op: Op) -> float:
-    """Cycles of one execution of a vector operation for one request. [cycle]"""
-    at = (1, job.length, job.context)
-    written = op.writes.at(*at) * _share(job, op)
-    per = op.flops.at(*at) / larger(op.writes.at(*at), 1.0) if op.kind in _POOLS else 1.0
-    passes = larger(1.0, math.ceil(per / engine.pipe.mfus))
-    return engine.vectors(written) * engine.vector_beats * passes
 
 
 FAMILY = DeviceFamily(

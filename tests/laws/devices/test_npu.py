@@ -19,8 +19,8 @@ from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.density import densities, fabric
-from engine.devices.npu.family import stored_bits
 from engine.devices.npu.instance import Engine
+from engine.devices.npu.pinning import stored_bits
 from engine.devices.npu.timing import sequence_cycles
 from engine.evaluate import evaluate
 from engine.plan.schemes import open_plan
