@@ -16,6 +16,7 @@ from app.shared.figures import report as charts
 from app.views.published import texts
 from engine.published.measured.compare import Measured, Row, compared, coverage, groups, read_measured, skipped, spread
 from engine.scenario import ScenarioError
+from entries.schema import InputError
 
 _MAX = 1_000_000  # bytes of a table
 _ROWS = 2000  # of one: a reader's share of a server that others use too
@@ -38,7 +39,7 @@ def section() -> None:
                 raise ScenarioError(texts.TABLE_TOO_LONG.format(size=file.size, most=_MAX))
             with st.skeleton(height=380):
                 measured = cached.answer(_compared, file.getvalue())
-        except ScenarioError as error:
+        except InputError as error:
             parts.refused(error)
             return
         _shown(measured)
