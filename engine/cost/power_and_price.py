@@ -176,7 +176,9 @@ def waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
         if idle is not None and idle.basis == "assumed":
             notes.append(f"Assumed: idle power of {device.name} ({idle.note}).")
         elif idle is None and watts is not None and always != full:
-            notes.append(f"Assumed: {device.name} draws {watts:.0f} W when idle, what it draws at any work.")
+            notes.append(
+                f"Assumed: {device.name} draws {watts:.0f} W when idle: that part of its power follows no work."
+            )
         elif idle is None and count:
             unknown.append(device.name)
     if unknown:

@@ -202,7 +202,7 @@ def test_a_plan_grows_with_what_it_survives_and_says_what_it_lacks():
     assert frame["Failures tolerated"][0].startswith("one rack")
     assert frame["Nodes"].is_unique, "a row for each number of nodes: no failure that changes nothing"
     assert f"{nodes['one rack']} nodes" in text
-    assert "W when idle, what it draws at any work" in notes[0]
+    assert "W when idle: that part of its power follows no work" in notes[0]
     thrifty, _, none = tables.plans(report, best, replace(SITE, peak_qps=10 * best.qps, idle_w=10.0))
     assert not none
     (made,) = (name for name in frame if name.startswith("Inferences/J"))

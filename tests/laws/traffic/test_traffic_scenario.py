@@ -103,7 +103,7 @@ def test_what_cannot_be_loaded_says_why() -> None:
     node, notes = node_facts(scenario, best, capex_usd=5_000.0)
     assert node.qps == best.qps
     assert 0.5 * 125.0 <= node.idle_w < node.busy_w  # no idle power is published for it: its clock tree and leakage
-    assert "draws 62 W when idle, what it draws at any work" in notes[0]
+    assert "draws 62 W when idle: that part of its power follows no work" in notes[0]
     node, notes = node_facts(scenario, best, idle_w=20.0, capex_usd=5_000.0)
     assert (node.idle_w, notes) == (20.0, ())
 

@@ -178,7 +178,7 @@ def test_systems_are_compared_at_equal_agreement_and_inferences() -> None:
         assert offer.plan.inferences_per_joule == pytest.approx(7.5e5 / offer.plan.mean_w)
     assert ours.plan.usd_per_million < theirs.plan.usd_per_million
     assert not ours.notes
-    assert "draws 72 W when idle, what it draws at any work" in theirs.notes[0]
+    assert "draws 72 W when idle: that part of its power follows no work" in theirs.notes[0]
     busy = 1e6 / ours.scenario.batch / (ours.plan.nodes * ours.headline.capacity_qps)
     assert ours.plan.peak_use == pytest.approx(busy)
     assert ours.plan.peak_w == pytest.approx(

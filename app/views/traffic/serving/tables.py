@@ -50,6 +50,7 @@ def verdict(load: ServingLoad, most: Carried) -> str:
         limits=limits(load),
         rate=fmt.si(most.qps, "requests/s"),
         tokens=fmt.si(most.point.report.output_tokens_per_s, "tok/s"),
+        share=fmt.percent(most.point.shares[most.point.binds]),
         binds=most.point.binds,
     )
 

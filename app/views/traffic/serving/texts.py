@@ -36,7 +36,7 @@ SIMULATED = (
 # charts.py
 
 # tables.py
-MOST = "**At most {level} inside {limits}**: {rate}, {tokens} of output; most of the time goes to {binds}."
+MOST = "**At most {level} inside {limits}**: {rate}, {tokens} of output; there, {share} of the time goes to {binds}."
 NONE = "**No load keeps {limits}**: {said}."
 NO_LIMITS = "no limits"
 HERE_INSIDE = "At {level}, all limits are met."
