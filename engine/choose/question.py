@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from engine.scenario.scenario import Costs, Finite, Id, Path, Printed, ScenarioError, WorkloadId
+from engine.scenario.scenario import (
+    ChoiceRecord,
+    Costs,
+    Finite,
+    Id,
+    Path,
+    Printed,
+    ScenarioError,
+    WorkloadId,
+    one_sentence,
+)
 from engine.scenario.token import boundary, brief, token_of, unpack
 from hardware_specs.quantity import SpecError, parse
 
@@ -19,11 +29,7 @@ _TOKEN_LIMIT = 16_384
 _JSON_LIMIT = 1 << 18
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Price(_Frozen):
+class Price(ChoiceRecord):
     """The user's own price of one device: bought [USD], or rented with its energy and its host [USD/h].
 
     A rent counts as what it comes to in the years of use, with energy free.
@@ -33,14 +39,14 @@ class Price(_Frozen):
     usd_per_hour: float | None = Field(default=None, ge=0, le=1e9)
 
 
-class WhatIf(_Frozen):
+class WhatIf(ChoiceRecord):
     """A system with hardware values of the user's own: never ranked among real ones."""
 
     system: Id
     overrides: dict[Path, Finite | Printed] = Field(min_length=1, max_length=64)
 
 
-class Question(_Frozen):
+class Question(ChoiceRecord):
     """What should carry a workload? SI units; None where nothing is asked.
 
     Limits hold under load: `latency_s` for 99% of requests, `ttft_s` and `tpot_s` at the concurrency that is answered
@@ -126,17 +132,10 @@ def question_of(fields: Any) -> Question:
             fields = unpack(fields[2:], "question", _JSON_LIMIT)
         if not isinstance(fields, Mapping):
             raise ScenarioError("a question is a mapping with a workload")
-        for name in ("qps", "users", "latency_s", "ttft_s", "tpot_s", "power_w", "inputs", "outputs", "batch", "bits"):
-            if isinstance(fields.get(name), bool):
-                raise ScenarioError(f"{name} is {str(fields[name]).lower()}: a number is needed")
         try:
             result = Question.model_validate(dict(fields))
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))[:80]
-            value = "" if isinstance(first.get("input"), dict | list) else f" is {brief(first.get('input'))}"
-            known = f"; fields are {', '.join(Question.model_fields)}" if first["type"] == "extra_forbidden" else ""
-            raise ScenarioError(f"{where}{value}: {first['msg'][:1].lower()}{first['msg'][1:]}{known}") from None
+            raise ScenarioError(one_sentence(error, Question)) from None
     if result.qps is not None and result.users is not None:
         raise ScenarioError(f"qps is {result.qps:g} beside {result.users} users: a demand is one of the two")
     return result

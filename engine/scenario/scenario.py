@@ -9,12 +9,12 @@ that means the same for ever, and a token older than the field stays as it is.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated, Any, get_args
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     StringConstraints,
@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from engine.scenario.token import ScenarioError, boundary, brief, deflated, pack, unpack
+from entries.schema import Record
 
 VERSION = 1
 TOKEN_LIMIT = 4096  # characters; proxies, mail and chat cut longer links
@@ -40,8 +41,8 @@ Ways = Annotated[int, Field(ge=0, le=100_000)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class ChoiceRecord(Record):
+    """What a user sets, immutable; unknown fields, inf and nan are refused."""
 
     @model_validator(mode="before")
     @classmethod
@@ -57,7 +58,7 @@ class _Frozen(BaseModel):
         return data
 
 
-class Costs(_Frozen):
+class Costs(ChoiceRecord):
     """Prices that turn power and hardware into money.
 
     `host_usd` buys the host of up to eight devices where the catalog has no price of one; None: it is not counted.
@@ -75,7 +76,7 @@ class Costs(_Frozen):
         return {name: value for name, value in dump(self).items() if value is not None}
 
 
-class Limits(_Frozen):
+class Limits(ChoiceRecord):
     """What the user will accept; a report says which limit is missed and by how much. None = no limit.
 
     `ttft_s` and `tpot_s` hold for a sequence under continuous batching (`engine.cost.continuous`), the rest for the
@@ -100,7 +101,7 @@ class Limits(_Frozen):
         return {name: float(value) for name, value in limits.items()}
 
 
-class Scenario(_Frozen):
+class Scenario(ChoiceRecord):
     """System, workload, batching, precision, tiling, partition, optimisations and what-ifs.
 
     `layers` names operators that stay in a wider format than `precision`: the per-layer plan of a mixed-precision
@@ -116,7 +117,7 @@ class Scenario(_Frozen):
     streams: int = Field(default=1, ge=1, le=4096)  # batches in flight at once on one device
     inputs: int = Field(default=1, ge=1, le=1_048_576)
     outputs: int = Field(default=1, ge=1, le=1_048_576)
-    params: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")], int | Finite] = {}
+    params: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")], int | Finite] = Field(default={})
     precision: Id
     kv_format: Id | None = None  # as activations
     runtime: Id | None = None  # as the switches say
@@ -132,7 +133,7 @@ class Scenario(_Frozen):
     expert_imbalance: Percent | None = None  # none
     redundant_experts: Ways | None = None  # none
     split: int = Field(default=0, ge=0, le=100_000)
-    switches: dict[Path, bool] = {}
+    switches: dict[Path, bool] = Field(default={})
     overrides: dict[Path, Finite | Printed] = Field(default={}, max_length=64)
     costs: Costs = Costs()
     limits: Limits = Limits()
@@ -148,33 +149,34 @@ def make(fields: Any) -> Scenario:
         try:
             return Scenario.model_validate(fields)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise ScenarioError(_one_sentence(first["type"], first["loc"], first["msg"], first.get("input"))) from None
+            raise ScenarioError(one_sentence(error, Scenario)) from None
 
 
-def _one_sentence(kind: str, loc: tuple[str | int, ...], message: str, value: Any) -> str:
-    """A complaint of pydantic as field, value and what is allowed."""
-    parts = [str(p) for p in loc if p not in ("int", "float", "[key]") and not str(p).startswith("constrained-")]
+def one_sentence(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first complaint of pydantic about such settings as field, value and what is allowed."""
+    first = error.errors(include_url=False)[0]
+    kind, message, value = first["type"], first["msg"].removeprefix("Value error, "), first.get("input")
+    parts = [str(p) for p in first["loc"] if p not in ("int", "float", "[key]") and "constrained-" not in str(p)]
     field = ".".join(parts)[:60]
     if kind == "value_error":
-        return (
-            message.removeprefix("Value error, ") if not field else f"{field}: {message.removeprefix('Value error, ')}"
-        )
-    model: type[BaseModel] = Scenario
-    info = None
+        return f"{field}: {message}" if field else message
+    fields, info = model.model_fields, None
     for part in parts:
-        info = model.model_fields.get(part)
-        inner = info.annotation if info is not None else None
-        model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else model
+        info = fields.get(part)
+        inner = (info.annotation, *get_args(info.annotation)) if info is not None else ()
+        fields = next((a.model_fields for a in inner if isinstance(a, type) and issubclass(a, BaseModel)), fields)
     shown = "" if isinstance(value, dict | list) or kind == "missing" else f" is {brief(value)}"
-    return f"{field or 'scenario'}{shown}: {_allowed(kind, info, message)}"
+    if kind in ("too_long", "too_short"):
+        bound, many = ("at most", "max_length") if kind == "too_long" else ("at least", "min_length")
+        return f"{field}: {bound} {first['ctx'][many]} of them are allowed, not {first['ctx']['actual_length']}"
+    return f"{field or model.__name__.lower()}{shown}: {_allowed(kind, info, message, fields)}"
 
 
-def _allowed(kind: str, info: Any, message: str) -> str:
+def _allowed(kind: str, info: Any, message: str, fields: Iterable[str]) -> str:
     if kind == "missing":
         return "is required"
     if kind == "extra_forbidden":
-        return f"no such field; fields are {', '.join(Scenario.model_fields)}"
+        return f"no such field; fields are {', '.join(fields)}"
     if kind == "string_pattern_mismatch":
         if "by-capacity" in message:
             return "by-capacity or a share of the tables such as 30% is allowed"
@@ -187,13 +189,14 @@ def _allowed(kind: str, info: Any, message: str) -> str:
         low = next((m.ge for m in info.metadata if hasattr(m, "ge")), None)
         above = next((m.gt for m in info.metadata if hasattr(m, "gt")), None)
         high = next((m.le for m in info.metadata if hasattr(m, "le")), None)
-        number = "a whole number" if info.annotation is int else "a number"
+        number = "a whole number" if int in (info.annotation, *get_args(info.annotation)) else "a number"
         least = f"from {low}" if above is None else f"above {above}"
         return f"{number} {least} {'to' if above is None else 'and up to'} {high:,.12g} is allowed".replace(",", "")
     return {
         "finite_number": "a finite number is needed",
         "dict_type": "a mapping of names to values is needed",
         "model_type": "a mapping of names to values is needed",
+        "tuple_type": "a list is needed",
         "bool_parsing": "on or off (true or false) is needed",
         "bool_type": "on or off (true or false) is needed",
         "string_type": "a text is needed",
