@@ -12,6 +12,7 @@ Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[\w .,:;/×&+()'%-]{1,120}$")]
 Alias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w .:/+-]{0,79}$")]  # a name as others write it
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1200)]
+_NEAR = 0.6  # likeness from which a name is worth suggesting: a slip of a few letters [-]
 
 
 class InputError(ValueError):
@@ -29,7 +30,7 @@ def printable(text: str) -> str:
 
 def hint(name: str, known: Collection[str]) -> str:
     """What a sentence about a name that nothing has ends with: the nearest that is known, or all of them."""
-    near = difflib.get_close_matches(name[:80], known, 1, 0.3)
+    near = difflib.get_close_matches(name[:80], known, 1, _NEAR)
     return f"; nearest: {near[0]}" if near else f"; known: {', '.join(sorted(known))}"
 
 

@@ -261,6 +261,8 @@ def search(
     began = time.perf_counter()
     if evaluations < 1:
         raise ScenarioError(f"search is {evaluations}: a whole number of at least 1 is allowed")
+    if seed < 0:
+        raise ScenarioError(f"seed is {seed}: a whole number of at least 0 is allowed")
     space = space_of(space, catalog, zoo)
     space.priced()
     if space.size <= evaluations:

@@ -155,7 +155,7 @@ class Diurnal(_Process):
         super().__post_init__()
         positive("period_s", self.period_s)
         if len(self.shape) < 2 or any(not 0 <= s <= _RATE_MOST for s in self.shape) or sum(self.shape) < 1 / _RATE_MOST:
-            shown = brief(self.shape, 80)
+            shown = brief(", ".join(map(str, self.shape)), 80)
             raise TrafficError(
                 f"shape is {shown}; it needs two or more rates from 0 to {_RATE_MOST:g}, with a sum of at least "
                 f"{1 / _RATE_MOST:g}"

@@ -58,6 +58,7 @@ def closed_loop(
     on tokens, which these requests have none of.
     """
     whole("requests", requests, 1, MOST_REQUESTS)
+    whole("seed", seed, 0)
     limits = limits or {}
     for name in limits.keys() - {"e2e_s"}:
         raise TrafficError(f"{name} is {limits[name]:g}; these requests make no tokens: e2e_s is allowed")

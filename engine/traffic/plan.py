@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.cost.figures import J_PER_KWH, YEAR_S
+from engine.scenario.token import brief
 from engine.traffic.service import TrafficError, positive, whole
 
 FailureDomain = str
@@ -24,7 +25,8 @@ class Demand:
 
     def __post_init__(self) -> None:
         if not self.qps or any(not math.isfinite(q) or q < 0 for q in self.qps) or max(self.qps) <= 0:
-            raise TrafficError(f"demand is {self.qps}; it needs finite loads of at least 0 QPS, not all 0")
+            shown = brief(", ".join(map(str, self.qps)), 80)
+            raise TrafficError(f"demand is {shown}; it needs finite loads of at least 0 QPS, not all 0")
         if max(self.qps) > _DEMAND_MOST:
             raise TrafficError(f"demand is {max(self.qps):g} QPS; at most {_DEMAND_MOST:g} is allowed")
 

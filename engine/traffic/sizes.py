@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.kernels.events.rng import fill_categorical, fill_lognormal, stream_key
+from engine.scenario.token import brief
 from engine.traffic.service import TrafficError, positive, whole
 
 SIZE_MOST = 1_048_576  # items of a request, as of a scenario
@@ -53,7 +54,8 @@ class Mixed:
         if len(self.sizes) != len(self.weights) or not self.sizes:
             raise TrafficError(f"weights has {len(self.weights)} entries; it needs one per size, {len(self.sizes)}")
         if min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
-            raise TrafficError(f"weights is {self.weights}; it must hold numbers of at least 0, not all 0")
+            shown = brief(", ".join(map(str, self.weights)), 80)
+            raise TrafficError(f"weights is {shown}; it must hold numbers of at least 0, not all 0")
 
     @property
     def largest(self) -> int:

@@ -116,6 +116,8 @@ def test_unknown_id_names_the_nearest():
         CATALOG.device("h100-smx")
     with pytest.raises(SpecError, match="nearest: apple-m1"):
         CATALOG.system("aple-m1")
+    with pytest.raises(SpecError, match="'banana' is not in the catalog; known: a10, a100"):
+        CATALOG.system("banana")
     with pytest.raises(SpecError) as caught:
         CATALOG.link("x" * 10_000)
     assert len(str(caught.value)) < 1000

@@ -53,8 +53,8 @@ def test_a_pipe_is_no_file(tmp_path: Path, section: str) -> None:
     ("change", "said"),
     [
         (
-            {"devices": [{"device": "t5", "count": 1}]},
-            "devices.0.device is 't5', which is not in the catalog; nearest: t4",
+            {"devices": [{"device": "h100-sxn", "count": 1}]},
+            "devices.0.device is 'h100-sxn', which is not in the catalog; nearest: h100-sxm",
         ),
         ({"host": {"device": "nope", "count": 1}}, "host.device is 'nope', which is not in the catalog"),
         ({"links": [{"link": "nope", "role": "host"}]}, "links.0.link is 'nope'"),

@@ -204,6 +204,7 @@ def serve(
     TrafficError for a request that the cache or a pass can never take, or for more work than a run may be.
     """
     whole("requests", requests, 1, MOST_REQUESTS)
+    whole("seed", seed, 0)
     prompt, made = inputs.draw(requests, seed, SIZE_STREAM, 0), outputs.draw(requests, seed, OUTPUT_STREAM, 0)
     if int(prompt.sum() + made.sum()) > _MOST_TOKENS:
         raise TrafficError(

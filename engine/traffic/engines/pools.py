@@ -94,6 +94,7 @@ def serve_pools(
     TrafficError for a request that a pool can never take.
     """
     whole("requests", requests, 1, _MOST_REQUESTS)
+    whole("seed", seed, 0)
     prompt, made = inputs.draw(requests, seed, SIZE_STREAM, 0), outputs.draw(requests, seed, OUTPUT_STREAM, 0)
     arrive, think, clients = *np.zeros((2, requests)), requests
     if isinstance(load, ClosedLoop):

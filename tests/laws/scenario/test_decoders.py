@@ -75,6 +75,8 @@ def test_spaces(changes, said) -> None:
     ("argv", "said"),
     [
         (["--seed", str(2**64)], "seed is 18446744073709551616; it must be a whole number from 0 to"),
+        (["--seed", "-1"], "seed is -1; it must be a whole number of at least 0"),
+        (["--sizes", "mixed:8=-1"], "weights is '-1.0'; it must hold numbers of at least 0, not all 0"),
         (["--places", str(2**64)], "places is 18446744073709551616; it must be a whole number from 0 to"),
         (["--sizes", f"fixed:{2**64}"], "size is 18446744073709551616; it must be a whole number from 1 to 1048576"),
         (["--sizes", "uniform:1:999999999999"], "high is 999999999999; it must be a whole number from 1 to 1048576"),
@@ -82,7 +84,7 @@ def test_spaces(changes, said) -> None:
         (["--arrivals", "gamma:1e-300"], "cv is 1e-300; a number from 0.001 to 100 is allowed"),
         (["--arrivals", "gamma:1e300"], "cv is 1e+300; a number from 0.001 to 100 is allowed"),
         (["--arrivals", "bursty:4:0.1:1e-300"], "burst_s is 1e-300; at 100 QPS at least 1e-05 s is needed"),
-        (["--arrivals", "diurnal:1:1e-320,0"], "shape is '(1e-320, 0.0)'; it needs two or more rates"),
+        (["--arrivals", "diurnal:1:1e-320,0"], "shape is '1e-320, 0.0'; it needs two or more rates"),
         (["--devices", "1" * 5000], "devices is '111111"),
     ],
 )

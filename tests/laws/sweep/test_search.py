@@ -110,6 +110,8 @@ def test_bad_searches_are_one_sentence(change, count, words) -> None:
     with pytest.raises(ScenarioError, match=words) as error:
         search(SMALL | change, count)
     assert "\n" not in str(error.value)
+    with pytest.raises(ScenarioError, match="seed is -1: a whole number of at least 0 is allowed"):
+        search(SMALL, 20, seed=-1)
 
 
 def test_without_the_optimiser_one_sentence_says_what_to_install(monkeypatch, tmp_path, capsys) -> None:

@@ -251,6 +251,7 @@ MIXTURE = ("--system", "h200-sxm", "--workload", "qwen3-30b-a3b", "--devices", "
         (("preset:dfx-1.5b", "--clients", "2", "--block", "90000000"), "block is 90000000 tokens; the devices have"),
         (("preset:node-dlrm", "--clients", "2", "--budget", "64"), "makes no tokens one by one"),
         (("preset:dfx-1.5b", "--clients", "2", "--policy", "orca"), "policy is 'orca'"),
+        (("preset:dfx-1.5b", "--clients", "2", "--seed", "-1"), "seed is -1; it must be a whole number of at least 0"),
         ((*MIXTURE, "--clients", "2", "--expert-parallel", "3"), "expert_parallel is 3; allowed: 1, 2, 4, 8"),
         (("preset:dfx-1.5b", "--trace", "{back}"), "trace line 3: timestamp is '500', before the line above; sort"),
         ((*MIXTURE, "--clients", "2", "--requests", "1000000000"), "requests is 1000000000; it must be a whole number"),

@@ -183,6 +183,7 @@ def test_commands_speak_json_and_repeat_themselves(capsys) -> None:
         (("simulate", "preset:node-xlmr", "--qps", "5", "--requests", "10000000000"), "requests"),
         (("capacity", "preset:brainwave-gru", "--demand", "5", "--sla", "p99=5ms", "--against", "preset:x"), "preset"),
         (("capacity", "preset:brainwave-gru", "--demand", "5", "--sla", "fast"), "sla"),
+        (("capacity", "preset:brainwave-gru", "--demand", "-1", "--sla", "p99=5ms"), "demand is '-1.0'; it needs"),
         (("capacity", "preset:brainwave-gru", "--demand", "many", "--sla", "p99=5ms"), "demand"),
         (("capacity", "preset:brainwave-gru", "--demand", "5", "--sla", "p99=1us"), "No load"),
     ],
