@@ -342,7 +342,7 @@ class DeviceGroup(Record):
 
 class LinkUse(Record):
     link: Id
-    role: Literal["host", "peer", "network", "switch", "scale-out"]
+    role: Literal["host", "peer", "backhaul", "network", "switch", "scale-out"]  # backhaul: to a third tier
     hops: int = Field(default=1, ge=1, le=64)
     joins: int | None = Field(default=None, ge=2)  # devices that it joins: a node; None: all there are
     compression: float = Field(default=1.0, ge=1.0, le=1000.0)  # bytes of a cut network's results over those that cross
@@ -359,7 +359,7 @@ class System(Record):
     document: Literal["000", "001", "002", "003", "004"] | None = None
     aliases: tuple[Alias, ...] = ()  # what others call it in their tables
     sources: dict[str, Source] = {}
-    topology: Literal["single", "switch", "ring", "all-to-all", "network", "pair", "on-path"]
+    topology: Literal["single", "switch", "ring", "all-to-all", "network", "pair", "chain", "on-path"]
     devices: tuple[DeviceGroup, ...] = Field(min_length=1)
     host: DeviceGroup | None = None
     links: tuple[LinkUse, ...] = ()

@@ -14,6 +14,7 @@ from engine.devices import FAMILIES
 from engine.devices.common.contract import Span
 from engine.resolve.bind import named
 from engine.scenario import Scenario
+from engine.scenario.configuration import partition
 from engine.scenario.fields import FIELDS, Field, field
 from engine.scenario.formats import BITS, LABELS
 from model_zoo.catalog import default_zoo
@@ -42,6 +43,7 @@ SCHEMES = {
 }
 BETWEEN = {
     "peer": "devices",
+    "backhaul": "the second device and the third",
     "host": "host and devices",
     "network": "network and host",
     "switch": "ports of the switch",
@@ -127,13 +129,13 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
     if scenario.layers:
         formats = " or ".join(sorted({format_label(format) for format in scenario.layers.values()}))
         parts.append(f"{len(scenario.layers)} layer{'s' if len(scenario.layers) > 1 else ''} in {formats}")
-    unset = (f for f in FIELDS if f.kind in ("choice", "tile") and f.none is not None)
+    unset = (f for f in FIELDS if f.kind in ("choice", "tile") and f.none is not None and f.column)
     parts += [f"{_in_text(f.label)} {_shown(f, scenario)}" for f in unset if getattr(scenario, f.path)]
     parts.append(_shown(field("scheme"), scenario))
     if scenario.streams > 1:
         parts.append(f"{scenario.streams} {_in_text(field('streams').label)}")
     if scenario.scheme == "split":
-        parts.append(f"cut at {scenario.split}")
+        parts.append(partition(scenario))
     called = default_zoo().family(scenario.workload).adjustable
     parts += [
         f"{_in_text(called[name][0] if name in called else name)} {fmt.decimal(value)}"

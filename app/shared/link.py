@@ -33,7 +33,8 @@ from model_zoo.schema import WorkloadError
 PARAM, BASELINE = "s", "vs"
 _HOME = "dfx-1.5b"
 _UNDONE = 50  # changes that can be taken back
-_OF_THE_PAIR: dict[str, Any] = {"tile": (), "split": 0, "streams": 1, "switches": {}, "overrides": {}, "params": {}}
+_CUTS = {"split": 0, "second_split": None}
+_OF_THE_PAIR: dict[str, Any] = {"tile": (), "streams": 1, "switches": {}, "overrides": {}, "params": {}} | _CUTS
 _ASKED = ("batch", "inputs", "outputs", "params")  # fields that say what is asked, not what answers
 
 
@@ -191,7 +192,7 @@ def _carried(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
         return
     if (now.scheme, now.devices) != (own.scheme, own.devices):
         yield {"devices": now.devices}
-        yield {"scheme": now.scheme, "devices": now.devices, "split": now.split}
+        yield {name: getattr(now, name) for name in ("scheme", "devices", *_CUTS)}
     yield {"streams": now.streams}
     own_switches = {name: on for name, on in now.switches.items() if on != own.switches.get(name, on)}
     yield {"switches": usual.switches | {name: own_switches[name] for name in usual.switches.keys() & own_switches}}

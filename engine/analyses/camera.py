@@ -185,8 +185,8 @@ class CameraNetwork:
             topology="pair",
             devices=tuple(DeviceGroup(device=tier.device, count=1) for tier in self.tiers),
             links=tuple(
-                LinkUse(link=link.id, role="peer", compression=tier.compression, format=tier.format)
-                for link, tier in zip(links, self.tiers[1:], strict=True)
+                LinkUse(link=link.id, role=role, compression=tier.compression, format=tier.format)
+                for link, tier, role in zip(links, self.tiers[1:], ("peer", "backhaul"), strict=False)
             ),
             frame=Quantity(value=f"{self.camera.frame_bytes!r} B", basis="assumed", note="as the user says"),
             schemes=("split",),

@@ -11,7 +11,7 @@ from engine.cost.error_bands import widest
 from engine.cost.report import ErrorBand, Report
 from engine.devices import FAMILIES, family
 from engine.evaluate import evaluate
-from engine.plan.schemes import second_executor
+from engine.plan import schemes
 from engine.resolve.bind import Bound, bind, own_model
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
@@ -41,8 +41,8 @@ def bands_of_cuts(scenario: Scenario, points: Sequence[SplitPoint], best: SplitP
 
 def executors(scenario: Scenario) -> tuple[str, str]:
     """Names of the two executors a split network runs on."""
-    bound = bind(scenario)
-    return bound.device.name, second_executor(bound).name
+    first, second = schemes.executors(bind(scenario))
+    return first.name, second.name
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from engine.cost.assemble import Figures, figures_of
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.plan.plan import Plan
-from engine.plan.schemes import second_executor, second_format_of, split_plan
+from engine.plan.schemes import executors, second_format_of, split_plan
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import Catalog
@@ -107,7 +107,7 @@ def split_points(
     Points whose parts an executor can't run are left out; Unsupported where none is left.
     """
     bound = bind(scenario.with_(scheme="split", split=0), catalog, zoo)
-    first, second = bound.device, second_executor(bound)
+    first, second = executors(bound)
     formats = formats or (scenario.precision, second_format_of(bound, second))
     for part, device, format in zip(("first", "second"), (first, second), formats, strict=True):
         offered = family(device.kind).formats(device)

@@ -206,27 +206,28 @@ def part_of(graph: Graph, ops: Sequence[Op]) -> Graph:
     return graph.changed(lambda op: op if op.name in names else None)
 
 
-def second_executor(bound: Bound) -> Device:
-    """Who takes the rest of a split network: the second device, the host behind an on-path one, or a twin."""
+def executors(bound: Bound) -> tuple[Device, ...]:
+    """Who takes the parts of a split network: the devices; a single one and the host behind its path, or its twin."""
     if len(bound.devices) > 1:
-        return bound.devices[1]
-    if bound.system.topology == "on-path" and bound.host is not None:
-        return bound.host
-    return bound.device
+        return bound.devices
+    behind = bound.host if bound.system.topology == "on-path" else None
+    return bound.device, behind or bound.device
 
 
 def split_wires(bound: Bound) -> tuple[Wire, ...]:
     """The wire from each executor to the next one; ScenarioError where there is none."""
-    wire = bound.wire("peer") or bound.wire("host") or bound.wire("network")
+    wire, onward = bound.wire("peer") or bound.wire("host") or bound.wire("network"), bound.wire("backhaul")
     if wire is None:
         raise ScenarioError(f"scheme is 'split': {bound.system.name} has no link between two executors")
-    return tuple(other for other in bound.wires if other.role == "peer") or (wire,)
+    return (wire,) if onward is None else (wire, onward)
 
 
 def _split(bound: Bound) -> Plan:
-    """First `split` ops on the first executor, the rest on the second."""
-    formats = (bound.scenario.precision, second_format_of(bound, second_executor(bound)))
-    return split_plan(bound, formats, (bound.scenario.split,))
+    """First `split` ops on the first executor; of three, those from `second_split` on on the third."""
+    s, others = bound.scenario, executors(bound)[1:]
+    second = len(bound.graph.phases[0].ops) if s.second_split is None else s.second_split
+    formats = s.precision, *(second_format_of(bound, device) for device in others)
+    return split_plan(bound, formats, (s.split, second)[: len(others)])
 
 
 def split_plan(bound: Bound, formats: Sequence[str], cuts: Sequence[int]) -> Plan:
@@ -235,12 +236,11 @@ def split_plan(bound: Bound, formats: Sequence[str], cuts: Sequence[int]) -> Pla
     ScenarioError or Unsupported where an executor can't run its part.
     """
     ops = bound.graph.phases[0].ops
-    if cuts[-1] > len(ops):
+    if cuts[0] > len(ops):
         raise ScenarioError(
-            f"split is {cuts[-1]}: {bound.workload.name} has {len(ops)} operators, so 0 to {len(ops)} is allowed"
+            f"split is {cuts[0]}: {bound.workload.name} has {len(ops)} operators, so 0 to {len(ops)} is allowed"
         )
-    devices = [bound.device, *(bound.devices[1:] or (second_executor(bound),))]
-    wires = split_wires(bound)
+    devices, wires = executors(bound), split_wires(bound)
     for device, format, (low, high) in zip(devices[1:], formats[1:], pairwise([*cuts, len(ops)]), strict=True):
         part = part_of(bound.graph, ops[low:high])
         reason = family(device.kind).supports(device, part, format) if high > low else None

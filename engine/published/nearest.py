@@ -38,7 +38,7 @@ ROLES = {
     "in view": "in view when constants were chosen",
 }
 """What a figure was used for, in words."""
-_OTHERS = ("scheme", "streams", *(of.path for of in BY_FAMILY), "params", "layers", "split")
+_OTHERS = ("scheme", "streams", *(of.path for of in BY_FAMILY), "params", "layers", "split", "second_split")
 
 
 @dataclass(frozen=True)

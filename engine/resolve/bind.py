@@ -257,10 +257,7 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
     ):
         more = f" or a multiple of {node} up to {MOST:,}" if many else ""
         raise ScenarioError(f"devices is {scenario.devices}: {system.name} offers {', '.join(map(str, counts))}{more}")
-    if scenario.split and scenario.scheme != "split":
-        raise NotThereError(
-            f"split is {scenario.split}: scheme {scenario.scheme!r} cuts no network, so 0 is allowed; 'split' cuts it"
-        )
+    _check_cuts(scenario, system, graph)
     fam = family(device.kind)
     reason = fam.supports(device, graph, scenario.precision)
     if reason:
@@ -287,6 +284,27 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
     if scenario.streams > most:
         why = f", as {fam.in_turn}" if fam.in_turn and most == 1 else ""
         raise ScenarioError(f"streams is {scenario.streams}: {device.name} runs at most {most} at once{why}")
+
+
+def second_cuts(scenario: Scenario, system: System, graph: Graph) -> tuple[int, ...]:
+    """Where a network may be cut a second time: nowhere unless its scheme cuts it over three executors."""
+    three = scenario.scheme == "split" and any(use.role == "backhaul" for use in system.links)
+    return tuple(range(scenario.split, len(graph.phases[0].ops) + 1)) if three else ()
+
+
+def _check_cuts(scenario: Scenario, system: System, graph: Graph) -> None:
+    """Both cuts against what the scheme and the system offer; ScenarioError says what each may be."""
+    if scenario.split and scenario.scheme != "split":
+        raise NotThereError(
+            f"split is {scenario.split}: scheme {scenario.scheme!r} cuts no network, so 0 is allowed; 'split' cuts it"
+        )
+    cuts = second_cuts(scenario, system, graph)
+    if scenario.second_split is not None and scenario.second_split not in cuts:
+        allowed, refused = f"allowed: none, {scenario.split} to {len(graph.phases[0].ops)}", ScenarioError
+        if not cuts:
+            why = f"{system.name} has no third executor" if scenario.scheme == "split" else "the scheme cuts no network"
+            allowed, refused = f"allowed here: none, as {why}", NotThereError
+        raise refused(f"second_split is {scenario.second_split}; {allowed}")
 
 
 def own_values(path: str, fam: DeviceFamily, graph: Graph, scenario: Scenario) -> tuple[Any, ...]:

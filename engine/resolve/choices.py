@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.devices import family
 from engine.devices.common.contract import DeviceFamily, Knob, Switch, Unsupported
-from engine.resolve.bind import own_values
+from engine.resolve.bind import own_values, second_cuts
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.fields import Field
 from engine.scenario.formats import BITS
@@ -48,6 +48,7 @@ class Choices:
     max_streams: int
     by_family: Mapping[str, tuple[str, ...]]  # values of the fields that only some families price, by path
     cuts: tuple[int, ...]  # where the scenario's network may be cut; empty: its scheme does not cut it
+    second_cuts: tuple[int, ...]  # where it may be cut a second time, likewise
     graph: Graph = field(repr=False)
     within: tuple[str, Catalog, Zoo] = field(repr=False, compare=False)  # the system, and where names are looked up
     batches: tuple[int, ...] = field(default=BATCHES)
@@ -209,6 +210,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         max_streams=fam.max_streams(device) if fam.max_streams else 1,
         by_family={path: own_values(path, fam, graph, scenario) for path in fam.fields},
         cuts=tuple(range(len(graph.phases[0].ops) + 1)) if scenario.scheme == "split" else (),
+        second_cuts=second_cuts(scenario, entry, graph),
         graph=graph,
         within=(scenario.system, catalog, zoo),
     )

@@ -12,7 +12,7 @@ def partition(scenario: Scenario) -> str:
     """
     count = scenario.devices
     if scenario.scheme == "split":
-        return f"cut at {scenario.split}"
+        return " and ".join(f"{at}" for at in (f"cut at {scenario.split}", scenario.second_split) if at is not None)
     if scenario.scheme == "on-path":
         return "on path"
     if count == 1 or scenario.scheme == "single":

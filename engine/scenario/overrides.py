@@ -79,7 +79,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     elif path in _PLAIN:
         fields[path] = field(path).value_of(value)
         if path == "scheme" and value != "split":
-            fields["split"] = 0  # another scheme cuts nothing
+            fields |= {"split": 0, "second_split": None}  # another scheme cuts nothing
     elif path in _WHOLE:
         fields[path] = _whole(path, value)
     elif path == "tile":

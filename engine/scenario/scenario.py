@@ -106,8 +106,8 @@ class Scenario(ChoiceRecord):
 
     `layers` names operators that stay in a wider format than `precision`: the per-layer plan of a mixed-precision
     network. `tile` is empty for the family's own choice: DFX takes the best tile the model finds, a CPU all cores of
-    the stream. `split` is the number of operators that stay on the first executor. `overrides` maps a hardware path
-    such as ``devices.0.npu.tiles`` to a printed quantity.
+    the stream. `split` is the number of operators that stay on the first executor, `second_split` of those on the first
+    two of three. `overrides` maps a hardware path such as ``devices.0.npu.tiles`` to a printed quantity.
     """
 
     version: int = Field(default=VERSION, ge=1, le=VERSION)
@@ -133,6 +133,7 @@ class Scenario(ChoiceRecord):
     expert_imbalance: Percent | None = None  # none
     redundant_experts: Ways | None = None  # none
     split: int = Field(default=0, ge=0, le=100_000)
+    second_split: Ways | None = None  # all behind the first cut on the second executor
     switches: dict[Path, bool] = Field(default={})
     overrides: dict[Path, Finite | Printed] = Field(default={}, max_length=64)
     costs: Costs = Costs()

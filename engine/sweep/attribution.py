@@ -81,6 +81,8 @@ def _between(
     for s in (*owners, start):
         if s.scheme in offered.schemes and s.devices in offered.device_counts and s.split <= len(offered.splits):
             changes |= {"scheme": s.scheme, "devices": s.devices, "split": s.split}
+            there = choices(start.with_(scheme=s.scheme, split=s.split), catalog, zoo)
+            changes["second_split"] = s.second_split if s.second_split in there.second_cuts else None
             break
     return evaluate(mixed.with_(**changes), catalog, zoo)
 

@@ -112,6 +112,8 @@ def _design(draw: random.Random, system: str, workload: str) -> Scenario:
     cut = draw.randrange(len(offered.splits) + 1)
     fields |= {"split": cut} if fields["scheme"] == "split" else {}
     base = base.with_(**fields)
+    if behind := choices(base).second_cuts:
+        base = base.with_(second_split=draw.choice(behind))
     evaluate(base)
     known = _known(base)
     for path in draw.sample(sorted(known), min(3, len(known))):

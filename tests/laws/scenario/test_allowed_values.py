@@ -26,7 +26,7 @@ ROWS = [(system, workload, field) for system, workload in PAIRS for field in TOL
 
 def _refused(scenario: Scenario, field: Field) -> str:
     """What is said of a value that no system offers."""
-    whole = field.path == "devices" or field.none in ("1", "0")
+    whole = field.path in ("devices", "second_split") or field.none in ("1", "0")
     share = field.path in ("expert_imbalance", "host_tables")
     with pytest.raises((ScenarioError, Unsupported)) as refusal:
         bind(scenario.with_(**{field.path: 99_991 if whole else "97%" if share else "nonsense"}))

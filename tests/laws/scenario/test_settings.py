@@ -50,12 +50,12 @@ EXEMPT = {
     "dfx-u280:*.dfx.depths.hbm-write": "a write of the cache is done before the reads of a step are",
     "fb-node:host.cpu.vector_clock.*": "the host's parsing and lookups go by its clock: a hundredth moves nothing",
     "fb-node:host.cpu.flop_per_cycle.int8": "moves random scenarios with tables on the host, none of the few here",
-    "edge-*:devices.1.price": "the far edge's part has no published price, so the system has none",
-    "edge-core:devices.1.gpu.op_overhead": "the second executor runs a captured graph: no operator is issued alone",
+    "edge-*:devices.*.price": "the far edge's part has no published price, so the system has none",
+    "edge-*core:devices.*.gpu.op_overhead": "the second executor runs a captured graph: no operator is issued alone",
     "*:*.gpu.kernel_launch": "a kernel's start was measured for this part's generation, `model.op_latency`",
     "*:*.gpu.achieved_peak.*": "the matmul rate was measured for this part's generation by shape",
     "agilio-cx:host.*": "its networks run on the NIC; the host stands behind it, in its price alone",
-    "edge-core:devices.1.power.loaded": "the first part has no power at work, so the system has none",
+    "edge-*core:devices.*.power.loaded": "the first part has no power at work, so the system has none",
     "*agilio*:*.power.loaded": "the document counts this part's power without a host or a NIC beside it",
     "agilio-cx:links.network.*": "requests come by the packet path, whose time is published whole, `model.nic_path`",
     "*agilio*:*.memory.emem.bandwidth": "threads ask for less than the DRAM behind its cache gives",
@@ -108,7 +108,9 @@ def scenarios(system: str, times: int) -> Iterator[Scenario]:
             if changes["scheme"] == "split":
                 changes["split"] = draw.randrange(len(offered.splits) + 1)
             try:
-                yield scenario.with_(**changes)
+                yield (drawn := scenario.with_(**changes))
+                if behind := choices(drawn).second_cuts:
+                    yield drawn.with_(second_split=draw.choice(behind))
             except ScenarioError:
                 continue
 
@@ -119,7 +121,9 @@ def _cut(usual: list[Scenario]) -> Iterator[Scenario]:
         if "split" in (offered := choices(scenario)).schemes:
             for share in (0.1, 0.25, 0.4, 0.75, 0.9):
                 with suppress(ScenarioError):
-                    yield scenario.with_(scheme="split", split=round(share * (len(offered.splits) + 1)))
+                    yield (cut := scenario.with_(scheme="split", split=round(share * (len(offered.splits) + 1))))
+                    if behind := choices(cut).second_cuts:
+                        yield cut.with_(second_split=behind[len(behind) // 3])
 
 
 def _switched(usual: list[Scenario]) -> Iterator[Scenario]:

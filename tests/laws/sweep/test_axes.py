@@ -39,6 +39,7 @@ AXES = {
     "expert_imbalance": ["0%", "20%"],
     "redundant_experts": [0, 8],
     "split": [0, 3],
+    "second_split": ["none", 8],
     "switches": ("switches.fuse", ["on", "off"]),
     "runtime": ["custom", "native"],
     "overrides": ("devices.0.dfx.clock", [1.5e8, 2e8]),
