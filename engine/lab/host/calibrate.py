@@ -18,8 +18,7 @@ from typing import Any
 
 from engine.lab.host.measure.cases import MeasureError
 from engine.lab.host.profile import HostProfile, probe_profile
-from engine.lab.ir.conv import BLOCK_VECTORS, tile_rows
-from engine.lab.ir.microkernel import NC
+from engine.lab.ir.microkernel import MR, NC
 from engine.lab.probe import MeasuredRoofline, Prober
 from engine.scenario.files import beside
 from engine.scenario.token import ScenarioError
@@ -138,7 +137,7 @@ def device_of(roofline: MeasuredRoofline, profile: HostProfile) -> Device:
                 profile.window_call, "s", "convolutions and a pool of a few pixels, less the above"
             ),
             "step_overhead": fact(profile.step_call, "s", "LSTM and GRU steps of 16 units, less op_overhead"),
-            "tile_rows": guess(float(tile_rows(BLOCK_VECTORS[0])), "", "pixels of a register tile of our convolution"),
+            "tile_rows": guess(float(MR), "", "pixels of a register tile of our convolution"),
             "tile_columns": guess(float(NC), "", "columns of a packed panel of our matrix product"),
             "lone_vector": fact(
                 profile.lone_vector, "", "3 x 3 convolution to one vector of channels over one to four"

@@ -7,7 +7,7 @@
 
 Query i stands at position ``length - T + i`` and sees itself and what precedes it. Caches are float32. A few tokens
 stream the cache, row by row: the bound is one read of it. Many tokens (prefill) lay keys and values out once and
-multiply blocks of queries by them, with the tile of the convolution. A query's sums have one order whatever the block
+multiply blocks of queries by them, with the tile of every product. A query's sums have one order whatever the block
 or thread it falls in.
 """
 
@@ -18,21 +18,20 @@ import math
 import numpy as np
 
 from engine.kernels.jit import inner, kernel
-from engine.lab.ir.conv import tile_rows
-from engine.lab.ir.lanes import lanes, prefetch
-from engine.lab.operators.conv import LINEAR, sweep_wide
-from engine.lab.operators.gemm import output
+from engine.lab.ir.lanes import prefetch
+from engine.lab.ir.microkernel import MR, NC
+from engine.lab.operators.gemm import output, panel_rows
 from engine.lab.operators.pointwise import exp32
 from engine.lab.operators.softmax import row_max, row_sum
 from engine.lab.ranges import fresh, over_range, require, whole
 
 PREFILL = 16
 """Fewest tokens worth laying the cache out for. [tokens]"""
-_WIDE = 4 * lanes()
 _LINE, _AHEAD = 16, 1536  # values of a cache line, and how far ahead of a row that is read lines are asked for
-_QUERIES = 8 * tile_rows(4)
+_QUERIES = 8 * MR
 """Queries of a prefill block: their scores and a head's keys share a second-level cache."""
 _ZERO, _ONE = np.float32(0), np.float32(1)
+_NO_CLAMP = (np.int32(0), np.float32(-np.inf), _ZERO)
 
 
 @inner
@@ -80,63 +79,59 @@ def stream(lo, hi, q, keys, values, length, out):
 def lay_out(lo, hi, keys, values, length, columns, panels):
     """Jobs ``[lo, hi)`` of (head, block of rows): keys turned to ``[D, columns]``, values in panels of as many."""
     depth = keys.shape[2]
-    blocks = (length + _WIDE - 1) // _WIDE
-    across = (depth + _WIDE - 1) // _WIDE
+    blocks = (length + NC - 1) // NC
+    across = (depth + NC - 1) // NC
     for job in range(lo, hi):
         kv, block = job // blocks, job % blocks
-        first = block * _WIDE
-        count = min(_WIDE, length - first)
-        at = job * depth * _WIDE
-        for s in range(_WIDE):
+        first = block * NC
+        count = min(NC, length - first)
+        at = job * depth * NC
+        for s in range(NC):
             if s < count:
                 row = keys[kv, first + s]
                 for d in range(depth):
-                    columns[at + d * _WIDE + s] = row[d]
+                    columns[at + d * NC + s] = row[d]
             else:
                 for d in range(depth):
-                    columns[at + d * _WIDE + s] = _ZERO
+                    columns[at + d * NC + s] = _ZERO
         for part in range(across):
-            width = min(_WIDE, depth - part * _WIDE)
+            width = min(NC, depth - part * NC)
             for s in range(count):
-                row = values[kv, first + s, part * _WIDE : part * _WIDE + width]
-                to = ((kv * across + part) * length + first + s) * _WIDE
+                row = values[kv, first + s, part * NC : part * NC + width]
+                to = ((kv * across + part) * length + first + s) * NC
                 for d in range(width):
                     panels[to + d] = row[d]
 
 
 @kernel
 def prefill(lo, hi, q, columns, panels, length, shared, depth, tokens, out):
-    """Jobs ``[lo, hi)`` of (head, block of queries); ``q`` flat ``[heads, tokens, depth]``, ``out`` ``[T, H, D]``."""
+    """Jobs ``[lo, hi)`` of (head, block of queries); ``q`` ``[heads, tokens, depth]``, ``out`` ``[T, H, D]``."""
     heads = out.shape[1]
     parts = (tokens + _QUERIES - 1) // _QUERIES
-    blocks, across = (length + _WIDE - 1) // _WIDE, (depth + _WIDE - 1) // _WIDE
-    pitch = blocks * _WIDE
-    scores, sums = np.empty(_QUERIES * pitch, np.float32), np.empty(_QUERIES * depth, np.float32)
-    shares, zero, taps = np.empty(_QUERIES, np.float32), np.zeros(_WIDE, np.float32), np.zeros(1, np.int64)
-    rows, places, finals = np.arange(_QUERIES) * depth, np.arange(_QUERIES) * pitch, np.arange(_QUERIES) * depth
+    blocks, across = (length + NC - 1) // NC, (depth + NC - 1) // NC
+    scores, sums = np.empty((_QUERIES, blocks * NC), np.float32), np.empty((_QUERIES, depth), np.float32)
+    shares, zero, clamp = np.empty(_QUERIES, np.float32), np.zeros(max(blocks, across) * NC, np.float32), _NO_CLAMP
     for job in range(lo, hi):
         head, first = job // parts, job % parts * _QUERIES
         count = min(_QUERIES, tokens - first)
         kv = head // (heads // shared)
         before = length - tokens + first
         past = before + count
-        for block in range((past + _WIDE - 1) // _WIDE):
-            inputs = (q, rows, (head * tokens + first) * depth, taps, depth)
-            weights = (columns, (kv * blocks + block) * depth * _WIDE, zero, 0)
-            sweep_wide(0, count, inputs, 1, weights, LINEAR, (scores, places), block * _WIDE, _WIDE)
+        for block in range((past + NC - 1) // NC):
+            keys = (columns, (kv * blocks + block) * depth * NC, depth)
+            panel_rows(q[head, first : first + count], 0, count, keys, 0, (zero, zero, block * NC), clamp, scores)
         for i in range(count):
             visible = before + i + 1
-            shares[i] = _softmax(scores[i * pitch : i * pitch + visible])
+            shares[i] = _softmax(scores[i, :visible])
             for s in range(visible, past):
-                scores[i * pitch + s] = _ZERO
+                scores[i, s] = _ZERO
         for part in range(across):
-            width = min(_WIDE, depth - part * _WIDE)
-            inputs, weights = (scores, places, 0, taps, past), (panels, (kv * across + part) * length * _WIDE, zero, 0)
-            sweep_wide(0, count, inputs, 1, weights, LINEAR, (sums, finals), part * _WIDE, width)
+            values = (panels, (kv * across + part) * length * NC, past)
+            panel_rows(scores, 0, count, values, 0, (zero, zero, part * NC), clamp, sums)
         for i in range(count):
             to = out[first + i, head]
             for d in range(depth):
-                to[d] = sums[i * depth + d] * shares[i]
+                to[d] = sums[i, d] * shares[i]
 
 
 def attention(
@@ -173,9 +168,9 @@ def attention(
     if tokens < PREFILL:
         over_range(stream, heads * tokens, scaled, keys, values, length, out, threads=threads)
         return out
-    blocks, across = -(-length // _WIDE), -(-depth // _WIDE)
-    laid, panels = fresh((shared * blocks * depth * _WIDE,)), fresh((shared * across * length * _WIDE,), zero=True)
+    blocks, across = -(-length // NC), -(-depth // NC)
+    laid, panels = fresh((shared * blocks * depth * NC,)), fresh((shared * across * length * NC,), zero=True)
     over_range(lay_out, shared * blocks, keys, values, length, laid, panels, threads=threads)
-    arguments = (scaled.reshape(-1), laid, panels, length, shared, depth, tokens, out)
+    arguments = (scaled, laid, panels, length, shared, depth, tokens, out)
     over_range(prefill, heads * -(-tokens // _QUERIES), *arguments, threads=threads)
     return out

@@ -1,34 +1,41 @@
-"""Convolution of images over channels-last float32: implicit GEMM, strided.
+"""Convolution of images over channels-last float32: a matrix product of unfolded windows, any stride.
 
-Channels-last makes a whole kernel row one contiguous run of ``KW * C`` values, so nothing is unfolded: a tile reads
-its pixels where they lie. Padding is one copy into a zeroed border. [FLOP] = 2 * pixels * OC * C * taps.
+Channels-last makes a whole kernel row one contiguous run of ``KW * C`` values. A block of windows is unfolded into rows
+that stay in a second-level cache while the product's panels pass. Padding is one copy into a zeroed border.
+[FLOP] = 2 * pixels * OC * C * taps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from engine.kernels.jit import inner, kernel
-from engine.lab.ir.conv import BLOCK_VECTORS, tile, tile_rows
-from engine.lab.ir.lanes import lanes
-from engine.lab.ranges import fresh, over_range, require, whole
+from engine.kernels.jit import kernel
+from engine.lab.ir.microkernel import MR, NC
+from engine.lab.operators.gemm import (
+    DEPTH,
+    ROW_BLOCK_BYTES,
+    Packed,
+    output,
+    pack_f32,
+    padded,
+    product_range,
+)
+from engine.lab.ranges import over_range, require, whole
 
 RELU, LINEAR = np.float32(0), np.float32(-np.inf)
-WEIGHT_SEGMENT_BYTES = 384 * 1024
-"""Packed weights one pass over the pixels may hold: under half of a 1 MiB L2. [B]"""
+_NO_ZERO, _NO_TOP = np.int32(0), np.float32(0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PackedConv:
-    """Weights of a convolution in tile order, with the geometry they were packed for."""
+    """Weights of a convolution as those of a product of windows, with the geometry they were packed for."""
 
-    data: np.ndarray
+    product: Packed
     bias: np.ndarray
-    blocks: np.ndarray
-    """``[blocks, 5]``: vectors, first output channel, channels, first weight, first bias."""
     channels_in: int
     channels_out: int
     kernel: tuple[int, int]
@@ -40,6 +47,11 @@ class PackedConv:
         rows, columns = (max(0, (n - k) // self.stride + 1) for n, k in zip((high, wide), self.kernel, strict=True))
         return rows, columns
 
+    def arguments(self, image: np.ndarray) -> tuple[Any, ...]:
+        """What `conv_pixels` reads of images ``[N, H, W, C]`` with their border and of the weights."""
+        pixels, taps = layout(*image.shape, self.kernel[0], self.stride, self.extents(*image.shape[1:3]))
+        return (image.reshape(-1), pixels, taps, self.kernel[1] * self.channels_in), (self.product.words, self.bias)
+
 
 def pack_conv(weights: np.ndarray, bias: np.ndarray | None = None, *, stride: int = 1, padding: int = 0) -> PackedConv:
     """Pack ONNX-ordered weights ``[OC, C, KH, KW]`` (float32) for :func:`conv`."""
@@ -47,26 +59,12 @@ def pack_conv(weights: np.ndarray, bias: np.ndarray | None = None, *, stride: in
     require(weights.dtype == np.float32, f"weights has type {weights.dtype}; allowed: float32")
     require(min(weights.shape) >= 1, f"weights has shape {weights.shape}; allowed: every axis 1 or more")
     require(stride >= 1 and padding >= 0, f"stride, padding are {stride}, {padding}; allowed: 1 or more, 0 or more")
-    channels_out, channels_in, *shape = weights.shape
+    channels_out, channels_in, high, wide = weights.shape
     added = np.zeros(channels_out, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
     require(added.size == channels_out, f"bias has {added.size} values; allowed: {channels_out}")
-    blocks, pieces, shifts, at_weight, at_bias, first = [], [], [], 0, 0, 0
-    while first < channels_out:
-        vectors = next((v for v in BLOCK_VECTORS if v * lanes() <= channels_out - first), 1)
-        columns = vectors * lanes()
-        take = min(columns, channels_out - first)
-        piece = np.zeros((int(np.prod(shape)) * channels_in, columns), np.float32)
-        piece[:, :take] = np.moveaxis(weights[first : first + take], 1, -1).reshape(take, -1).T
-        shift = np.zeros(columns, np.float32)
-        shift[:take] = added[first : first + take]
-        blocks.append((vectors, first, take, at_weight, at_bias))
-        pieces.append(piece.reshape(-1))
-        shifts.append(shift)
-        at_weight, at_bias, first = at_weight + piece.size, at_bias + columns, first + take
-    data = fresh((at_weight,))
-    np.concatenate(pieces, out=data)
-    biases, table = np.concatenate(shifts), np.array(blocks, np.int64)
-    return PackedConv(data, biases, table, channels_in, channels_out, (shape[0], shape[1]), stride, padding)
+    product = pack_f32(np.ascontiguousarray(np.moveaxis(weights, 1, -1).reshape(channels_out, -1).T))
+    shift = padded("bias", added, channels_out, np.float32)
+    return PackedConv(product, shift, channels_in, channels_out, (high, wide), stride, padding)
 
 
 def bordered_by(x: np.ndarray, padding: int) -> np.ndarray:
@@ -74,90 +72,40 @@ def bordered_by(x: np.ndarray, padding: int) -> np.ndarray:
     return np.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0))) if padding else x
 
 
-def _offsets(images: int, high: int, wide: int, channels: int, rows: int, columns: int, stride: int) -> np.ndarray:
-    """Flat offset of every ``stride``-th pixel of images ``[high, wide, channels]``, row by row. [elements]"""
-    image, row, column = np.ogrid[:images, :rows, :columns]
-    return (((image * high + row * stride) * wide + column * stride) * channels).reshape(-1)
-
-
 @lru_cache(maxsize=64)
 def layout(
-    images: int, high: int, wide: int, channels: int, channels_out: int, window: int, stride: int, out: tuple[int, int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Offset of the first value under each output pixel, where that pixel is written, and of each row of the kernel.
-
-    Kept for the shapes last seen; [elements].
-    """
-    pixels = _offsets(images, high, wide, channels, *out, stride)
-    slots = _offsets(images, *out, channels_out, *out, 1)
-    return pixels, slots, np.arange(window, dtype=np.int64) * (wide * channels)
-
-
-def _sweep(vectors: int):
-    rows = tile_rows(vectors)
-    columns = vectors * lanes()
-    full, single = tile(rows, vectors), tile(1, vectors)
-
-    def sweep(lo, hi, source, per_pass, weights, floor, target, first, take):
-        """Pixels ``[lo, hi)`` times a block of packed columns, the first ``take`` kept; tuples as those of the tile."""
-        taps, run = source[3:]
-        data, at_weight, bias, at_bias = weights
-        out, slots = target
-        ragged = take < columns  # through a spill of whole vectors, all taps in one pass
-        if ragged:
-            to, places, column, per_pass = np.empty(rows * columns, np.float32), np.arange(rows) * columns, 0, taps.size
-        else:
-            to, places, column = out, slots, first
-        tap = 0
-        while tap < taps.size:
-            end = min(tap + per_pass, taps.size)
-            fresh, last = tap == 0, end == taps.size
-            bottom = floor if last else LINEAR
-            factors = (data, at_weight + tap * run * columns, bias, at_bias)
-            p = lo
-            while p < hi:
-                if p + rows > hi and fresh and last and hi - lo >= rows:
-                    p = hi - rows  # overlaps its neighbour, equally; only where nothing is added to what is there
-                q = 0 if ragged else p
-                count = rows if p + rows <= hi else 1
-                if count == rows:
-                    full(source, p, (tap, end), factors, fresh, bottom, (to, places, column), q)
-                else:
-                    single(source, p, (tap, end), factors, fresh, bottom, (to, places, column), q)
-                if ragged:
-                    for r in range(count):
-                        place = slots[p + r] + first
-                        out[place : place + take] = to[r * columns : r * columns + take]
-                p += count
-            tap = end
-
-    sweep.__qualname__ = f"sweep_{vectors}"  # no two bodies have one name
-    return inner(sweep)
-
-
-sweep_wide, _sweep_two, _sweep_lone = (_sweep(vectors) for vectors in BLOCK_VECTORS)
+    images: int, high: int, wide: int, channels: int, window: int, stride: int, out: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Offset of the first value under each output pixel, row by row, and of each row of the kernel. [elements]"""
+    image, row, column = np.ogrid[:images, : out[0], : out[1]]
+    pixels = (((image * high + row * stride) * wide + column * stride) * channels).reshape(-1)
+    return pixels, np.arange(window, dtype=np.int64) * (wide * channels)
 
 
 @kernel
-def conv_pixels(lo, hi, source, weights, blocks, segment, floor, target):
-    """Output pixels ``[lo, hi)`` of a convolution, every block of output channels.
+def conv_pixels(lo, hi, source, weights, floor, out):
+    """Output pixels ``[lo, hi)`` of a convolution, rows of ``out`` ``[pixels, OC]``.
 
-    ``out[slots[p] + first + c] = max(floor, bias + sum of x[pixels[p] + tap + k] * data)`` with source
-    ``(x, pixels, taps, run)``, weights ``(data, bias)`` and target ``(out, slots)``; as many taps at a time as
-    ``segment`` vectors hold. The order of additions of an element is that of the taps whatever the tile.
+    ``out[p, c] = max(floor, bias + sum of x[pixels[p] + tap + k] * words)`` with source ``(x, pixels, taps, run)`` and
+    weights ``(words, bias)``. The order of additions of an element is that of the taps whatever the block.
     """
     x, pixels, taps, run = source
-    data, bias = weights
-    for b in range(blocks.shape[0]):
-        vectors, first, take = blocks[b, 0], blocks[b, 1], blocks[b, 2]
-        factors, per_pass = (data, blocks[b, 3], bias, blocks[b, 4]), max(1, segment // (vectors * run))
-        inputs = (x, pixels, 0, taps, run)
-        if vectors == 4:
-            sweep_wide(lo, hi, inputs, per_pass, factors, floor, target, first, take)
-        elif vectors == 2:
-            _sweep_two(lo, hi, inputs, per_pass, factors, floor, target, first, take)
-        else:
-            _sweep_lone(lo, hi, inputs, per_pass, factors, floor, target, first, take)
+    words, bias = weights
+    depth = taps.size * run
+    most = max(MR, ROW_BLOCK_BYTES // (4 * min(depth, DEPTH)) // MR * MR)
+    rows = np.empty((min(most, hi - lo), depth), np.float32)
+    for first in range(lo, hi, most):
+        count = min(most, hi - first)
+        for i in range(count):
+            for t in range(taps.size):
+                start = pixels[first + i] + taps[t]
+                values, row = x[start : start + run], rows[i, t * run : (t + 1) * run]
+                for k in range(run):
+                    row[k] = values[k]
+        across, to = bias.size // NC, out[first : first + count]
+        product_range(
+            0, across, rows[:count], words, depth, depth, DEPTH, bias, bias, _NO_ZERO, floor, _NO_TOP, to, 1, across
+        )
 
 
 def conv(
@@ -177,23 +125,10 @@ def conv(
     """
     whole("x", x, np.float32, 4)
     require(x.shape[3] == packed.channels_in, f"x has {x.shape[3]} channels; the weights take {packed.channels_in}")
-    padded = x if bordered else bordered_by(x, packed.padding)
-    extents = packed.extents(*padded.shape[1:3])
-    shape = (x.shape[0], *extents, packed.channels_out)
-    if out is None:
-        out = fresh(shape)
-    require(whole("out", out, np.float32, 4).shape == shape, f"out is {out.shape}; allowed: {shape}")
-    if out.size == 0:
-        return out
-    pixels, slots, taps = layout(*padded.shape, packed.channels_out, packed.kernel[0], packed.stride, extents)
-    run = packed.kernel[1] * packed.channels_in
-    arguments = (
-        (padded.reshape(-1), pixels, taps, run),
-        (packed.data, packed.bias),
-        packed.blocks,
-        WEIGHT_SEGMENT_BYTES // (4 * lanes()),
-        RELU if relu else LINEAR,
-        (out.reshape(-1), slots),
-    )
-    over_range(conv_pixels, pixels.size, *arguments, threads=threads, grain=4 * tile_rows(BLOCK_VECTORS[0]))
+    image = x if bordered else bordered_by(x, packed.padding)
+    out = output(out, (x.shape[0], *packed.extents(*image.shape[1:3]), packed.channels_out), np.float32)
+    if out.size:
+        to, floor = out.reshape(-1, packed.channels_out), RELU if relu else LINEAR
+        arguments = (*packed.arguments(image), floor, to)
+        over_range(conv_pixels, len(to), *arguments, threads=threads, grain=4 * MR)
     return out

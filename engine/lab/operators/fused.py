@@ -10,16 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.jit import inner, kernel
-from engine.lab.ir.lanes import lanes
 from engine.lab.operators.activation import activate
-from engine.lab.operators.conv import (
-    LINEAR,
-    WEIGHT_SEGMENT_BYTES,
-    PackedConv,
-    bordered_by,
-    conv_pixels,
-    layout,
-)
+from engine.lab.operators.conv import LINEAR, PackedConv, bordered_by, conv_pixels
 from engine.lab.operators.gemm import output
 from engine.lab.operators.pool import STRIP, across, highest
 from engine.lab.ranges import over_range, require, whole
@@ -29,7 +21,7 @@ _NONE = np.empty(0, np.float32)
 
 
 @kernel
-def conv_pool_rows(lo, hi, source, weights, blocks, segment, image, pooling, channels, tile_rows, out):
+def conv_pool_rows(lo, hi, source, weights, image, pooling, channels, tile_rows, out):
     """Pooled rows ``[lo, hi)`` over all images, ``tile_rows`` at a time: convolve what they need, pool it.
 
     ``image`` is height and width of a convolved image, ``pooling`` window and stride, pooled rows and columns.
@@ -38,9 +30,8 @@ def conv_pool_rows(lo, hi, source, weights, blocks, segment, image, pooling, cha
     height, wide = image
     window, stride, pooled, columns = pooling
     deepest = (tile_rows - 1) * stride + window
-    hidden = np.empty(deepest * wide * channels, np.float32)
-    slots = np.arange(deepest * wide) * channels
-    row = wide * channels
+    hidden = np.empty((deepest * wide, channels), np.float32)
+    flat, row = hidden.reshape(-1), wide * channels
     top = np.empty(row, np.float32)
     left = np.arange(columns) * stride
     right = left + window
@@ -50,9 +41,9 @@ def conv_pool_rows(lo, hi, source, weights, blocks, segment, image, pooling, cha
         start = (r // pooled * height + line * stride) * wide
         depth = ((count - 1) * stride + window) * wide
         part = (x, pixels[start : start + depth], taps, run)
-        conv_pixels(0, depth, part, weights, blocks, segment, LINEAR, (hidden, slots))
+        conv_pixels(0, depth, part, weights, LINEAR, hidden)
         for i in range(count):
-            highest(top, hidden, i * stride * row, row, window, _ZERO)
+            highest(top, flat, i * stride * row, row, window, _ZERO)
             at = (r + i) * columns * channels
             across(top, left, right, 0, channels, _ZERO, out[at : at + columns * channels])
         r += count
@@ -83,13 +74,8 @@ def conv_relu_pool_depth_first(
     out = output(out, (x.shape[0], rows, columns, packed.channels_out), np.float32)
     if out.size == 0:
         return out
-    pixels, _, taps = layout(*padded.shape, packed.channels_out, packed.kernel[0], packed.stride, (high, wide))
-    run = packed.kernel[1] * packed.channels_in
     arguments = (
-        (padded.reshape(-1), pixels, taps, run),
-        (packed.data, packed.bias),
-        packed.blocks,
-        WEIGHT_SEGMENT_BYTES // (4 * lanes()),
+        *packed.arguments(padded),
         (high, wide),
         (window, stride, rows, columns),
         packed.channels_out,

@@ -26,7 +26,7 @@ from engine.kernels.jit import kernel
 from engine.lab.ir.microkernel import EDGE, GROUP, INT_KIND, MR, NC, in_panels, panels, tile
 from engine.lab.ranges import over_range, require, whole
 
-_ROW_BLOCK_BYTES = 384 * 1024  # rows that stay in a second-level cache while the column panels pass
+ROW_BLOCK_BYTES = 384 * 1024  # rows that stay in a second-level cache while the column panels pass
 DEPTH = 1024  # k-words of a panel, 256 KiB, that stay there while the rows pass
 _FINEST = 16  # parts of a thread's share: what one waits for the other at the end
 _BYTE, _WORD, _REAL = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.float32)
@@ -99,7 +99,7 @@ def rows_of(block, blocks, m):
 
 
 @kernel
-def _range(lo, hi, a, b, words, k, depth, init, scale, zero, low, high, c, blocks, across):
+def product_range(lo, hi, a, b, words, k, depth, init, scale, zero, low, high, c, blocks, across):
     """Jobs ``lo:hi`` of (block of rows, panel)."""
     group = 4 // b.itemsize
     while lo < hi:
@@ -121,7 +121,7 @@ def _range(lo, hi, a, b, words, k, depth, init, scale, zero, low, high, c, block
 
 def row_blocks(m: int, row_bytes: int, across: int, threads: int | None) -> int:
     """Blocks the rows are cut into: what the cache budget asks for, or more so that no thread idles. [-]"""
-    blocks = -(-m // max(MR, _ROW_BLOCK_BYTES // (row_bytes + 1)))
+    blocks = -(-m // max(MR, ROW_BLOCK_BYTES // (row_bytes + 1)))
     threads = threads or jit.pool_size()
     if threads > 1:
         blocks = max(blocks, min(-(-m // MR), -(-2 * _FINEST * threads // across)))
@@ -159,9 +159,9 @@ def multiply(
         factors = init if scale is None else scale
         arguments = (a, packed.words, words, k, depth, init, factors, zero, low, high, out, blocks, across)
         if threads == 1:
-            _range(0, jobs, *arguments)
+            product_range(0, jobs, *arguments)
         else:
-            over_range(_range, jobs, *arguments, threads=threads, finest=_FINEST)
+            over_range(product_range, jobs, *arguments, threads=threads, finest=_FINEST)
     return out
 
 

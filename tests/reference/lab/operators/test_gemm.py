@@ -82,7 +82,7 @@ def test_the_way_a_product_is_cut_changes_no_bit(m, k, n, depth, seed):
         lambda: gemm_bf16(patterns, wide),
     ]
     whole = [call() for call in calls]
-    with mock.patch.multiple(gemm, DEPTH=depth, _ROW_BLOCK_BYTES=1):
+    with mock.patch.multiple(gemm, DEPTH=depth, ROW_BLOCK_BYTES=1):
         for call, expected in zip(calls, whole, strict=True):
             assert call().tobytes() == expected.tobytes()
 
