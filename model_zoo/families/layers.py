@@ -1,66 +1,106 @@
 """Convolutional networks whose layers a file lists line by line: branches, residuals and taps in a short notation.
 
-A line is ``[N*] chain [as NAME]``, ``cat chain | chain`` or ``add chain | chain``; it starts where the line before it
-ended, unless a chain begins with ``NAME:``. ``N*`` repeats it. A chain is layers from left to right, each a word:
+A line is ``[GROUP] N* LABEL/ chain as NAME``, of which all but the chain may be left out, or has ``cat chain | chain``
+or ``add chain | chain`` in place of the chain; ``add!`` has no activation behind the sum. It starts where the line
+before it ended, unless a chain begins with ``NAME:``. ``N*`` repeats it; a label stands before the names of a line's
+operators, and ``#`` in it for how often it was used. A chain is layers from left to right, each a word, before which
+``NAME=`` may stand:
 
 - ``64x3s2`` convolution of 64 filters 3 x 3, stride 2; ``64`` is 1 x 1, ``64x1x7`` 1 high and 7 wide; ``dw3s2`` is
-  depthwise. Behind it ``g8`` means groups, ``v`` no padding, ``!`` no activation.
+  depthwise. Behind it ``g8`` means groups, ``v`` no padding, ``~`` no folded normalisation, ``!`` no activation.
 - ``max3s2`` and ``avg3s1`` pools, padded by half the window; with ``v`` not padded, with ``c`` rounded up as well.
-- ``gap`` mean of all pixels, ``fc1000`` fully connected, ``se4`` squeeze and excitation to a quarter of the channels,
+- ``gap`` mean of all pixels, ``fc1000`` fully connected, ``fc`` to the classes, ``se4`` squeeze and excitation to a
+  quarter of the channels, ``sq64`` to 64 of them with a sigmoid at the end,
   ``norm`` normalisation that can't be folded, ``up2`` pixels repeated, ``shuffle`` channels rearranged, ``half`` one
   half of the channels, ``lrn``, ``softmax``, ``nms1917x91`` suppression of 1917 boxes of
-  91 classes; ``@Swish`` changes the activation of what follows.
+  91 classes, ``bits64-64`` binary layers of so many neurons and one to the classes; ``@Swish`` changes the activation
+  of what follows.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 
+from model_zoo.families.binary_net import binary_layers
 from model_zoo.families.blocks import OPERATIONS
 from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.schema import WorkloadError
 
-_LINE = re.compile(r"(?:(\d{1,2})\* )?(?:(cat|add) )?(.*?)(?: as (\w+))?")
-_CONV = re.compile(r"(?:dw(\d+)|(\d+)(?:x(\d+))?(?:x(\d+))?)(?:s(\d+))?(?:g(\d+))?(v?)(!?)")
+_LINE = re.compile(r"(?:\[(\S+)\] )?(?:(\d{1,2})\* )?(?:(\S+)/ )?(?:(cat|add!?) )?(.*?)(?: as (\w+))?")
+_CONV = re.compile(r"(?:dw(\d+)|(\d+)(?:x(\d+))?(?:x(\d+))?)(?:s(\d+))?(?:g(\d+))?(v?)(~?)(!?)")
 _POOL = re.compile(r"(max|avg)(\d+)(?:s(\d+))?([vc]?)")
 _BOXES = re.compile(r"nms(\d+)x(\d+)")
-_SIZED = re.compile(r"(fc|se|up)(\d+)(!?)")
+_BINARY = re.compile(r"bits(\d+(?:-\d+)*)")
+_SIZED = re.compile(r"(fc|(?:se|sq|up)(?=\d))(\d*)(!?)")
 
 
-class _Reader:
-    """Walks the lines of a file; names of operators are counted."""
+class LayerList:
+    """Walks the lines of `layers`; operators without a name of their own are counted."""
 
-    def __init__(self, net: Net, activation: str) -> None:
-        self.net, self.activation, self.count = net, activation, 0
+    def __init__(self, params: Params) -> None:
+        image = params.whole("image", 1, 16384)
+        self.net, self.classes = Net(3, image, image), params.whole("classes", 1, 1_048_576)
+        self.activation, self.count = "Relu", 0
         self.named: dict[str, Tensor] = {}
+        self.label = self.given = ""
+        self.used: Counter[object] = Counter()
+
+    def lines(self, text: str, x: Tensor) -> Tensor:
+        """What so many lines leave; a group is a line where the first does not name one."""
+        lines = [line for line in map(str.strip, text.splitlines()) if line]
+        if not lines:
+            raise WorkloadError("parameter 'layers' lists no layer; at least one is needed")
+        for number, line in enumerate(lines, 1):
+            self.net.group = self.net.group if lines[0].startswith("[") else f"line{number}"
+            x = self.line(line, x)
+        return x
+
+    def name(self, kind: str) -> str:
+        """Name of the next operator: its own, or its kind and a number."""
+        own, self.given = self.given, ""
+        if not own and self.label:
+            self.used[self.label, kind] += 1
+            own = f"{kind}{self.used[self.label, kind]}"
+        return f"{self.label}-{own}" if self.label else own or f"{kind}{self.count}"
 
     def line(self, text: str, x: Tensor) -> Tensor:
         """What a line leaves."""
         match = _LINE.fullmatch(text)
         assert match is not None
-        times, joined, body, name = match.groups()
+        group, times, label, joined, body, name = match.groups()
+        self.net.group = group or self.net.group
         for _ in range(int(times or 1)):
             self.count += 1
+            self.used[label] += 1
+            self.label = (label or "").replace("#", str(self.used[label]))
             ends = [self.chain(part, x) for part in body.split("|")]
             x = ends[0]
             if joined == "cat":
-                x = self.net.concat(f"concat{self.count}", ends)
-            for at, other in enumerate(ends[1:] if joined == "add" else (), 1):
-                last = at == len(ends) - 1
-                x = self.net.add(f"add{self.count}-{at}", x, other, self.activation if last else None)
+                x = self.net.concat(f"{self.label}-concat" if label else f"concat{self.count}", ends)
+            for at, other in enumerate(ends[1:] if joined in ("add", "add!") else (), 1):
+                act = self.activation if at == len(ends) - 1 and joined == "add" else None
+                x = self.net.add(f"{self.label}-add" if label else f"add{self.count}-{at}", x, other, act)
         if name:
             self.named[name] = x
         return x
+
+    def tensor(self, name: str) -> Tensor:
+        """What the line of that name left; WorkloadError where there is none."""
+        if name not in self.named:
+            names = ", ".join(self.named) or "none"
+            raise WorkloadError(f"parameter 'layers' has no line named {name[:40]!r} before it is read; named: {names}")
+        return self.named[name]
 
     def chain(self, text: str, x: Tensor) -> Tensor:
         """Layers one after another, from a named tensor where one is given."""
         words = text.split()
         if words and words[0].endswith(":"):
-            x = self.named.get(words[0][:-1]) or _refuse(words[0])
+            x = self.tensor(words[0][:-1])
             words = words[1:]
         for word in words:
             self.count += 1
@@ -69,36 +109,46 @@ class _Reader:
 
     def layer(self, word: str, x: Tensor) -> Tensor:
         """One layer."""
-        if word[0] == "@":
+        self.given, _, word = word.rpartition("=")
+        if word.startswith("@"):
             self.activation = word[1:] if word[1:] in OPERATIONS else _refuse(word)
             return x
         if word in _PLAIN:
-            return _PLAIN[word](self.net, f"{word}{self.count}", x)
+            return _PLAIN[word](self.net, self.name(word), x)
         if match := _POOL.fullmatch(word):
             kind, kernel, stride, how = match.groups()
             pool = "MaxPool" if kind == "max" else "AveragePool"
             pad = 0 if how else int(kernel) // 2
-            name = f"pool{self.count}"
-            return self.net.pool(name, x, int(kernel), int(stride or 1), pad=pad, kind=pool, ceil=how == "c")
+            return self.net.pool(
+                self.name("pool"), x, int(kernel), int(stride or 1), pad=pad, kind=pool, ceil=how == "c"
+            )
         if match := _BOXES.fullmatch(word):
             best = 100
-            name = self.net.suppress(f"nms{self.count}", int(match[1]), best, x.name, classes=int(match[2]))
+            name = self.net.suppress(self.name("nms"), int(match[1]), best, x.name, classes=int(match[2]))
             return Tensor(name, 6, best, 1)
+        if match := _BINARY.fullmatch(word):
+            binary_layers(self.net, (x.elements, *map(int, match[1].split("-")), self.classes), x.name)
+            return Tensor(self.net.ops[-1].name, self.classes, 1, 1)
         if match := _SIZED.fullmatch(word):
-            kind, size, bare = match[1], int(match[2]), match[3]
-            if kind == "fc":
-                return self.net.dense(f"fc{self.count}", x, size, act=None if bare else self.activation)
-            if kind == "se":
-                return self.net.excite(f"se{self.count}", x, max(1, x.channels // size), outer="HardSwish")
-            return self.net.resize(f"up{self.count}", x, Tensor("", 0, x.height * size, x.width * size))
+            return self._sized(match[1], int(match[2] or self.classes), match[3], x)
         return self._conv(word, x)
+
+    def _sized(self, kind: str, size: int, bare: str, x: Tensor) -> Tensor:
+        name = self.name(kind)
+        if kind == "fc":
+            return self.net.dense(name, x, size, act=None if bare else self.activation)
+        if kind == "se":
+            return self.net.excite(name, x, max(1, x.channels // size), outer="HardSwish")
+        if kind == "sq":
+            return self.net.excite(name, x, size, inner=self.activation)
+        return self.net.resize(name, x, Tensor("", 0, x.height * size, x.width * size))
 
     def _conv(self, word: str, x: Tensor) -> Tensor:
         match = _CONV.fullmatch(word) or _refuse(word)
-        deep, filters, high, wide, stride, groups, valid, bare = match.groups()
+        deep, filters, high, wide, stride, groups, valid, plain, bare = match.groups()
         side = int(deep or high or 1)
         return self.net.conv(
-            f"conv{self.count}",
+            self.name("conv"),
             x,
             x.channels if deep else int(filters),
             side if wide is None else (side, int(wide)),
@@ -106,11 +156,12 @@ class _Reader:
             pad=0 if valid else None,
             groups=x.channels if deep else int(groups or 1),
             act=None if bare else self.activation,
+            normalised=not plain,
         )
 
 
 def _refuse(word: str):
-    raise WorkloadError(f"parameter 'layers' has {word[:40]!r}, which is no layer, name or activation that is known")
+    raise WorkloadError(f"parameter 'layers' has {word[:40]!r}, which is no layer or activation that is known")
 
 
 def _half(net: Net, name: str, x: Tensor) -> Tensor:
@@ -131,17 +182,3 @@ _PLAIN: dict[str, Callable[[Net, str, Tensor], Tensor]] = {
     "half": _half,
     "shuffle": _shuffle,
 }
-
-
-def layers(params: Params) -> Net:
-    """The network that `layers` lists."""
-    image = params.whole("image", 1, 16384)
-    net = Net(3, image, image)
-    reader, x = _Reader(net, "Relu"), net.input
-    lines = [line for line in map(str.strip, params.text("layers").splitlines()) if line]
-    for number, line in enumerate(lines, 1):
-        net.group = f"line{number}"
-        x = reader.line(line, x)
-    if not net.ops:
-        raise WorkloadError("parameter 'layers' lists no layer; at least one is needed")
-    return net

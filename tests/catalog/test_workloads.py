@@ -206,10 +206,13 @@ BAD_PARAMS = [
     ("binary-fc-4096", {"neurons": 1.5}, "'neurons' is 1.5"),
     ("alexnet", {"image": 16}, "too small"),
     ("alexnet", {"image": 1e6}, "'image'"),
-    ("regnety-32gf", {"group_width": 100}, "13 groups must divide"),
+    ("regnety-32gf", {"layers": "64 96x3g13"}, "13 groups must divide"),
+    ("regnety-32gf", {"layers": "64 twice=sq"}, "'layers' has 'sq', which is no layer"),
+    ("regnety-32gf", {"layers": " \n"}, "lists no layer"),
+    ("retinanet-800", {"layers": "64 as c3"}, "no line named 'c4' before it is read; named: c3"),
     ("vit-b16", {"image": 225}, "multiple of the patch"),
     ("mlp-121m", {"widths": (5,)}, "'widths'"),
-    ("mobilenet-v2", {"blocks": ((1, 2),)}, "rows of 5"),
+    ("gru-3200x2400", {"convolutions": ((1,),)}, "rows of 2"),
 ]
 
 
@@ -219,6 +222,14 @@ def test_bad_parameter_is_refused_in_one_sentence(id, overrides, expected):
         ZOO.graph(id, overrides)
     assert expected in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_layers_of_a_line_are_named_by_its_label_or_by_themselves():
+    lines = "[stem] first=8x3\n2* b#/ add! 16x3 out=8! |\n8x3"
+    ops = ZOO.graph("resnet18", {"layers": lines}).phases[0].ops
+    named = [(op.name, op.group) for op in ops if op.kind != "Relu"]
+    blocks = [f"b{i}-{name}" for i in (1, 2) for name in ("conv1", "out", "add")]
+    assert named == [(name, "stem") for name in ("first", *blocks, "conv10")]
 
 
 def test_unknown_id_names_the_nearest():
