@@ -85,22 +85,20 @@ def digits4(value: float) -> str:
     size = abs(value)
     if 0 < size < 1e-4:
         return f">{MINUS}0.0001" if value < 0 else "<0.0001"
-    if size == 0 or size >= 1000:
-        shown = f"{size:,.0f}"
-    else:
-        decimals = min(12, max(0, 3 - math.floor(math.log10(size))))
-        shown = f"{size:.{decimals}f}"
-        shown = shown.rstrip("0").rstrip(".") if "." in shown else shown
-    return (MINUS if value < 0 else "") + shown
+    return (MINUS if value < 0 else "") + (_trimmed(size, 4) if 0 < size < 1000 else f"{size:,.0f}")
 
 
 def decimal(value: float) -> str:
     """A number as it is typed: six significant digits, thousands with a comma, all zeros of a small one; 0.000001."""
     if value == 0 or _unknown(value):
         return digits3(value)
-    size = float(f"{abs(value):.6g}")
-    text = f"{size:,.{max(0, 5 - math.floor(math.log10(size)))}f}"
-    return ("-" if value < 0 else "") + (text.rstrip("0").rstrip(".") if "." in text else text)
+    return ("-" if value < 0 else "") + _trimmed(float(f"{abs(value):.6g}"), 6)
+
+
+def _trimmed(size: float, digits: int) -> str:
+    """A positive number to so many significant digits, thousands with a comma, without trailing zeros."""
+    text = f"{size:,.{max(0, digits - 1 - math.floor(math.log10(size)))}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def cells(values: Iterable[float | None]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from app.shared import formats as fmt
@@ -17,49 +18,12 @@ from engine.scenario import Scenario
 from engine.scenario.configuration import partition
 from engine.scenario.fields import FIELDS, Field, field
 from engine.scenario.formats import BITS, LABELS
+from entries.files import read_plain
 from model_zoo.catalog import default_zoo
 
-HELP = {
-    "latency": "Time from input present to output ready, for one request, unloaded.",
-    "ttft": "Time to first token (prefill).",
-    "tpot": "Time per output token after the first (decode).",
-    "throughput": "Work finished per second by the whole system at this batch.",
-    "perf_per_watt": "Throughput divided by power, of the parts that the assumptions list; tok/s/W equals tok/J.",
-    "capex": "Purchase price of the devices in use, with switch and chassis where the system lists them; list prices.",
-    "peak_used": "Achieved rate over the dense peak of this precision.",
-    "bound": "Resource whose time is longest for this operator, after overlap.",
-    "baseline": "The scenario that deltas refer to.",
-}
-SCHEMES = {
-    "single": "Single",
-    "replicas": "Replicas",
-    "tensor": "Tensor",
-    "clusters": "Clusters",
-    "pipelined": "Pipelined",
-    "tables": "Tables",
-    "pinned": "Pinned",
-    "split": "Split",
-    "on-path": "On path",
-}
-BETWEEN = {
-    "peer": "devices",
-    "backhaul": "the second device and the third",
-    "host": "host and devices",
-    "network": "network and host",
-    "switch": "ports of the switch",
-    "scale-out": "nodes",
-}
-"""What a link of a system joins, by its role."""
+WORDS: dict[str, dict[str, str]] = read_plain(Path(__file__).with_name("glossary.yaml"))
+HELP, SCHEMES, BETWEEN = WORDS["help"], WORDS["schemes"], WORDS["between"]
 _TINY = {"sample": "smpl"}  # on half of a phone
-_SHORT = {"token": "tok", "sentence": "sent", "image": "img", "inference": "inf", "sequence": "seq"}
-_WAITS = {
-    "compute": "of it is arithmetic",
-    "offchip": "waits for off-chip memory",
-    "onchip": "waits for on-chip memory",
-    "links": "waits for links",
-    "host": "is spent on the host",
-    "overhead": "is overhead",
-}
 
 
 def format_label(name: str) -> str:
@@ -86,7 +50,7 @@ def tidy(label: str) -> str:
 
 def rate_unit(unit: str, tiny: bool = False) -> str:
     """`token` -> `tok`: the short form that carries a rate."""
-    return _SHORT.get(unit, _TINY.get(unit, unit) if tiny else unit)
+    return WORDS["rates"].get(unit, _TINY.get(unit, unit) if tiny else unit)
 
 
 def against(now: float | None, base: float | None, rising: bool, time: bool = False) -> tuple[str, str] | None:
@@ -191,7 +155,7 @@ def changed(was: Scenario, now: Scenario, own: Scenario | None) -> list[str]:
 
 def answer_breakdown(report: Report) -> str:
     """What most of the time is spent on."""
-    return f"{fmt.percent(report.breakdown[report.bound] / report.latency_s)} {_WAITS[report.bound]}"
+    return f"{fmt.percent(report.breakdown[report.bound] / report.latency_s)} {WORDS['waits'][report.bound]}"
 
 
 def answer_roofline(report: Report) -> str:

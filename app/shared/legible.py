@@ -16,57 +16,8 @@ _FIRST = ("Metric", "PageLink", "NumberInput", "Selectbox", "Slider", "ButtonGro
 
 _IMPORTED = re.compile(r"""(?:from|import)"\./([\w.-]+\.js)\"""")
 
-STYLE = """<style>
-.stApp [data-testid="stMainBlockContainer"] { max-width: none; padding: 67.5px 15px 45px; }
-@media (min-width: 769px) {
-  [data-testid="stAppViewContainer"]:not(:has([data-testid="stSidebar"])) { padding-left: 320px; }
-  .stApp [data-testid="stMainBlockContainer"] { padding: 67.5px 75px 45px; }
-}
-[data-testid="stBaseButton-primary"] { background: #1F5FBF; border-color: #1F5FBF; color: #FFFFFF; }
-[data-testid="stBaseButton-primary"]:hover { background: #1A51A3; border-color: #1A51A3; }
-[data-testid="stBaseButton-primary"] kbd { color: #FFFFFF; opacity: 1; }
-[data-testid="stMain"] [data-testid="stButton"] button p { white-space: normal; }
-[data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] p { opacity: 1; }
-[data-testid="stSidebar"] [data-testid="stElementContainer"]:has([data-testid="stSkeleton"]) { min-height: 64px; }
-.st-key-tabs { gap: 0 !important; border-bottom: 1px solid rgba(128, 140, 155, 0.35); min-height: 36px; }
-.st-key-tabs a { border-radius: 0; padding: 4px 14px; }
-@media (max-width: 900px) {
-  [data-testid="stHorizontalBlock"]:has(.st-key-pair) > [data-testid="stColumn"] { min-width: 100%; }
-}
-@media (max-width: 700px) {
-  .st-key-wiring { overflow-x: auto; }
-  .st-key-wiring > * { min-width: 560px; }
-}
-.st-key-rooms { gap: 0 !important; flex-wrap: nowrap; justify-content: space-between; }
-.st-key-rooms a { padding: 8px 6px; min-height: 44px; }
-@media (max-width: 768px) { [data-testid="stExpandSidebarButton"]::after { content: "Settings"; font-size: 13px; } }
-.stApp [data-testid="stTable"] [data-testid="stMarkdownContainer"] { max-width: none; }
-.stApp [data-testid="stTable"] tbody th + td { padding-left: 15px; }
-.st-key-front { min-height: 600px; }
-.st-key-cards [data-testid="stElementContainer"] { min-height: 86px; }
-.st-key-cards-against [data-testid="stElementContainer"] { min-height: 111px; }
-button:focus-visible, .stApp a[href]:focus-visible, summary:focus-visible {
-  outline: 2px solid #C2185B; outline-offset: 2px;
-}
-.stApp [data-testid="stTopNav"] a[href]:focus-visible, .stApp [data-testid="stPageLink"] a[href]:focus-visible {
-  outline: 2px solid #C2185B; outline-offset: -2px;
-}
-</style>"""
-
-
-_WATCH = """
-const shade = () => getComputedStyle(document.querySelector('[data-testid="stApp"]')).backgroundColor;
-export default function ({ setTriggerValue }) {
-  let was = shade();
-  const watch = new MutationObserver(() => {
-    const now = shade();
-    if (now !== was) setTriggerValue("flipped", (was = now));
-  });
-  watch.observe(document.querySelector('[data-testid="stApp"]'), { attributeFilter: ["class"] });
-  return () => watch.disconnect();
-}
-"""
-_FLIPS = st.components.v2.component("theme.flips", html="<i></i>", js=_WATCH)
+STYLE = f"<style>{Path(__file__).with_name('page.css').read_text()}</style>"
+_FLIPS = st.components.v2.component("theme.flips", html="<i></i>", js=Path(__file__).with_name("flips.js").read_text())
 
 
 def flips() -> None:

@@ -18,6 +18,7 @@ from engine.scenario import Scenario, encode
 
 Files = Mapping[str, tuple[str, Callable[[], Any]]]
 """What can be saved: by a label that ends with the kind of file, its stem's first part and what makes its content."""
+_FASTER = glossary.WORDS["faster"]
 
 
 def ordered(report: Report) -> list[OpRow | Other]:
@@ -156,16 +157,5 @@ def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
             f"for the runtime {share['runtime']}; "
             f"{fmt.count(round(op.counters['dram_lines']))} cache lines from DRAM an execution."
         )
-    lines.append(_BATCH if op.bound == "offchip" and larger else _FASTER[op.bound])
+    lines.append(_FASTER["batch" if op.bound == "offchip" and larger else op.bound])
     return lines
-
-
-_BATCH = "Faster with a larger batch (a weight read serves more requests), fewer bits, or weights kept on chip."
-_FASTER = {
-    "compute": "Faster with a format of fewer bits, a higher clock or more devices.",
-    "offchip": "Faster with fewer bits, a faster memory, or weights kept on chip.",
-    "onchip": "Faster with another tile, which changes how often operands are read from on-chip memory.",
-    "links": "Faster with fewer devices in the exchange, a faster wire, or a scheme that exchanges less often.",
-    "host": "Faster with operators fused or launched as one graph, so that the host issues fewer of them.",
-    "overhead": "Faster with fewer, larger operators: its time is start-up, not data.",
-}

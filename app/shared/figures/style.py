@@ -13,16 +13,10 @@ from typing import Any
 from plotly.basedatatypes import BaseFigure
 
 from app.shared import formats as fmt
+from engine.cost.report import RESOURCE_NAMES
 from engine.scenario import sentences
 
-RESOURCE_LABELS = {
-    "compute": "Compute",
-    "offchip": "Off-chip memory",
-    "onchip": "On-chip memory",
-    "links": "Links",
-    "host": "Host",
-    "overhead": "Overhead",
-}
+RESOURCE_LABELS = {resource: name[:1].upper() + name[1:] for resource, name in RESOURCE_NAMES.items()}
 PALETTE = {
     "compute": ("#358BFF", "#327DE9"),
     "offchip": ("#A94411", "#FD9623"),

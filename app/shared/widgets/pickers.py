@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.shared import glossary
 from app.shared.widgets.controlled import controlled
 from engine.devices import family
 from hardware_specs.catalog import default_catalog
@@ -17,19 +18,7 @@ _RECENT = 4
 _LONGEST = 33  # characters a select box of a 320 px sidebar shows
 _USED = "used"  # in the session: ids by what they are of, the last used first
 
-KINDS = {
-    "transformer-decoder": "LLM",
-    "transformer-encoder": "Encoder",
-    "dlrm": "Recommender",
-    "wide-and-deep": "Recommender",
-    "cnn": "CNN",
-    "cnn3d": "Video",
-    "diffusion": "Images",
-    "rnn": "RNN",
-    "rnn-transducer": "Speech",
-    "mlp": "MLP",
-    "binary-net": "Binary",
-}
+KINDS = glossary.WORDS["networks"]
 """Families of networks as people group them."""
 
 _DEVICES = (("tpu", "TPU"), ("trainium", "AWS"), ("inferentia", "AWS"), ("gaudi", "Gaudi"), ("cerebras", "Wafer-scale"),

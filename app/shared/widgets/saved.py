@@ -15,21 +15,9 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError
 
 _HTML = '<div class="saved"><button class="save"></button><ul></ul></div>'
-_CSS = """
-.saved { font: 400 14px var(--st-font, sans-serif); color: var(--st-text-color); }
-.saved ul { list-style: none; margin: 8px 0 0; padding: 0; max-height: 240px; overflow-y: auto; }
-.saved li { display: flex; justify-content: space-between; gap: 8px; }
-.saved button { font: inherit; color: inherit; background: none; cursor: pointer; text-align: left; padding: 6px 8px;
-  border: 1px solid transparent; border-radius: 6px; }
-.saved button.save { width: 100%; border-color: var(--st-border-color); text-align: center; }
-.saved button:hover:enabled { border-color: var(--st-primary-color); }
-.saved button:focus-visible { outline: 2px solid #C2185B; outline-offset: -2px; }
-.saved button:disabled { cursor: default; color: var(--st-gray-text-color, inherit); }
-"""
 _KEY = "saved"
-_COMPONENT = st.components.v2.component(
-    "scenario.saved", html=_HTML, css=_CSS, js=(Path(__file__).parent / "saved.js").read_text()
-)
+_CSS, _JS = (Path(__file__).with_name(f"saved.{kind}").read_text() for kind in ("css", "js"))
+_COMPONENT = st.components.v2.component("scenario.saved", html=_HTML, css=_CSS, js=_JS)
 
 
 @callback

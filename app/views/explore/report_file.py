@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from pathlib import Path
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -18,15 +19,7 @@ from engine.cost.error_bands import told
 from engine.cost.report import Report
 from engine.published.nearest import nearest
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1080px; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; }
-dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(170px, 1fr)); gap: .75rem; }
-dl div { border: 1px solid #d0d7de; border-radius: 8px; padding: .6rem .8rem; }
-dt, .note { color: #57606a; font-size: .85rem; } dd { margin: 0; font-size: 1.3rem; }
-section { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
-th, td { border-bottom: 1px solid #d0d7de; padding: .25rem .6rem; text-align: right; }
-th:first-child, td:first-child { text-align: left; } code { overflow-wrap: anywhere; }
-"""
+_STYLE = Path(__file__).with_name("report.css").read_text()
 
 
 def _number(value: float) -> str:
