@@ -18,18 +18,13 @@ from numpy.typing import NDArray
 from engine.scenario import Scenario, decode
 from engine.traffic import (
     Arrivals,
-    Bursty,
     Capacity,
     DecoderServer,
     Demand,
-    Deterministic,
-    Diurnal,
-    Gamma,
     Headline,
     Law,
     Listed,
     LoadReport,
-    LogNormal,
     Poisson,
     RequestTimeline,
     SiteFacts,
@@ -37,7 +32,6 @@ from engine.traffic import (
     TandemQueue,
     Trace,
     TrafficError,
-    Uniform,
     capacity,
     instant,
     latency_curve,
@@ -62,6 +56,7 @@ ARRIVALS = {
 # Share of a day's mean rate by hour: a night at half load and an evening peak; a shape to plan with, not a measurement.
 DAY = (0.6, 0.5, 0.45, 0.42, 0.45, 0.55, 0.7, 0.9, 1.05, 1.15, 1.2, 1.22,
        1.2, 1.18, 1.15, 1.15, 1.18, 1.25, 1.35, 1.45, 1.5, 1.4, 1.15, 0.85)  # fmt: skip
+_ALONE, _POISSON = Serving(max_batch=1), Poisson(1.0)
 _QUICK = 20_000  # requests of an answer at slider speed
 _QUICK_TOKENS = 3_200  # the same where each request is many iterations of a decoder
 _POINTS = 24  # of a curve
@@ -78,79 +73,36 @@ def _trace(text: str) -> tuple[Trace, Listed | None, Listed | None]:
 
 @dataclass(frozen=True)
 class Load:
-    """Everything a simulation needs but the rate; hashable. Times in [s]."""
+    """Everything a simulation needs but the rate; hashable. Arrivals are at 1 QPS, or those of a ``trace``: a text
+    that may say sizes and outputs of the requests as well.
+    """
 
     token: str
-    arrivals: str = "poisson"
-    cv: float = 2.0
-    peak: float = 4.0
-    share: float = 0.1
-    burst_s: float = 1.0
-    day_s: float = 86_400.0
+    rules: Serving = _ALONE
+    arrivals: Arrivals = _POISSON
     trace: str = ""
-    max_batch: int = 1
-    timeout_s: float = 0.0
-    places: int | None = None
-    buckets: int = 1
-    sizes: str = "fixed"  # or uniform, lognormal
-    size_cv: float = 0.5
-    differ: str = "inputs"  # in what requests differ: inputs, outputs, items or lookups
-    usual: int = 1  # mean of that; sizes go to twice it
-    arrangement: str = "whole"
-    services: int = 1
-    packet_share: float = 0.1
-    request: str = "batch"  # or item: one of the scenario's, batched with others
-    stream: bool = False  # keep a decoder's token times apart even where it does not batch
 
     @property
     def scenario(self) -> Scenario:
         """The scenario under this load."""
         return decode(self.token)
 
+    @property
+    def process(self) -> str:
+        """Name of the arrivals' process, for files."""
+        return "trace" if self.trace else type(self.arrivals).__name__.lower()
+
     def at(self, qps: float) -> Arrivals:
         """Arrivals at a mean rate. [1/s]"""
-        if self.arrivals == "even":
-            return Deterministic(qps)
-        if self.arrivals == "gamma":
-            return Gamma(qps, self.cv)
-        if self.arrivals == "bursty":
-            return Bursty(qps, self.peak, self.share, self.burst_s)
-        if self.arrivals == "day":
-            return Diurnal(qps, DAY, self.day_s)
-        if self.arrivals == "trace":
-            return _trace(self.trace)[0].at(qps)
-        return Poisson(qps)
+        return (_trace(self.trace)[0] if self.trace else self.arrivals).at(qps)
 
     @property
     def serving(self) -> Serving:
         """How the scenario is put to work."""
-        law = wanted = None
-        if self.arrivals == "trace":  # what the file says of sizes and outputs counts
-            _, law, wanted = _trace(self.trace)
-        elif self.sizes == "uniform":
-            law = Uniform(1, max(1, 2 * self.usual - 1))
-        elif self.sizes == "lognormal":
-            law = LogNormal(self.usual, self.size_cv, max(2, 2 * self.usual))
-        places = self.places
-        if places is not None and self.max_batch > 1:
-            places = max(places, self.max_batch)
-        tokens = self.differ == "outputs" and self.arrivals != "trace"
-        if tokens:
-            law, wanted = None, law
-        return Serving(
-            self.arrangement,
-            self.max_batch,
-            self.timeout_s,
-            places,
-            self.buckets if law is not None and self.max_batch > 1 else 1,
-            self.services,
-            self.packet_share,
-            law,
-            wanted,
-            "inputs" if tokens else self.differ,
-            self.stream,
-            self.request,
-        )
+        if not self.trace:
+            return self.rules
+        _, sizes, outputs = _trace(self.trace)
+        return replace(self.rules, sizes=sizes, outputs=outputs)
 
     def system(self) -> tuple[TandemQueue | DecoderServer, Any, Any]:
         """The queue the scenario would be, and the sizes and output lengths of its requests."""
@@ -232,12 +184,6 @@ def requests_of(system: TandemQueue | DecoderServer) -> int:
     return _QUICK_TOKENS if isinstance(system, DecoderServer) else _QUICK
 
 
-def _law(load: Load, system: TandemQueue | DecoderServer, qps: float) -> Law | None:
-    if load.arrivals in ("day", "trace"):
-        return None
-    return instant(system, load.at(qps))
-
-
 def _law_figure(law: Law, sla: Sla) -> float:
     return law.mean if sla.metric == "mean" else law.quantile(float(sla.metric[1:]) / 100)
 
@@ -256,15 +202,12 @@ def answer(load: Load, sla: Sla) -> Answer:
     n = requests_of(system)
     best = max_qps(system, sla, load.at(1.0), sizes=sizes, outputs=outputs, requests=n)
     loads = np.linspace(_LOWEST, _HIGHEST, _POINTS) * min(top.qps, top.breaks_qps)
-    if _law(load, system, loads[0]) is not None:
-        curve = []
-        for qps in loads:
-            law = _law(load, system, float(qps))
-            assert law is not None
-            curve.append(
-                LoadPoint(float(qps), _law_figure(law, sla), None, None, law.quantile(0.5), _use(top, float(qps)))
-            )
-        return Answer(top, best, tuple(curve), law.name, 0)
+    laws = [(qps, law) for qps in loads.tolist() if (law := instant(system, load.at(qps))) is not None]
+    if laws:
+        curve = tuple(
+            LoadPoint(qps, _law_figure(law, sla), None, None, law.quantile(0.5), _use(top, qps)) for qps, law in laws
+        )
+        return Answer(top, best, curve, laws[0][1].name, 0)
     reports = latency_curve(
         system, load.at(1.0), sizes=sizes, outputs=outputs, points=_POINTS, low=_LOWEST, high=_HIGHEST, requests=n
     )
@@ -294,9 +237,9 @@ def point(load: Load, sla: Sla, qps: float, top: Capacity) -> LoadDetail:
     system, sizes, outputs = load.system()
     use = _use(top, qps)
     nothing = np.empty(0)
-    if qps >= top.breaks_qps and load.arrivals != "trace":  # a trace ends, and its queue with it
+    if qps >= top.breaks_qps and not load.trace:  # a trace ends, and its queue with it
         return LoadDetail("overload", {}, nothing, nothing, use, 0.0, "")
-    law = _law(load, system, qps)
+    law = instant(system, load.at(qps))
     if law is not None:
         figures = {"mean": law.mean} | {f"p{q}": law.quantile(q / 100) for q in (50, 95, 99)}
         edges = log_edges(0.9 * law.quantile(0.001), law.quantile(0.9999))

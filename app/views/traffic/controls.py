@@ -9,16 +9,18 @@ import streamlit as st
 
 from app.shared import cached
 from app.shared import formats as fmt
-from app.shared.load import ARRIVALS, Load, Site, answer
+from app.shared.load import ARRIVALS, DAY, Load, Site, answer
 from app.shared.widgets.checked import checked, whole
 from app.shared.widgets.choices import choose
 from app.views.traffic import texts
 from engine.cost.report import Report
 from engine.resolve.bind import bind
-from engine.traffic import Sla, TrafficError
+from engine.traffic import Bursty, Deterministic, Diurnal, Gamma, LogNormal, Sla, TrafficError, Uniform
 from engine.traffic.arrangements import arrangements
 from engine.traffic.plan import DOMAINS
 from engine.traffic.scenario_load import inferences_of
+from engine.traffic.serving import Serving
+from engine.traffic.sizes import Sizes
 
 N = TypeVar("N", int, float)
 
@@ -104,27 +106,28 @@ def _request(report: Report) -> str:
 
 
 def arrivals() -> dict[str, Any]:
-    """When requests come."""
+    """When requests come: arrivals at 1 QPS, or the text of a trace."""
     kind = choose("Arrivals", ARRIVALS, "come")
-    come: dict[str, Any] = {"arrivals": kind}
+    if kind == "even":
+        return {"arrivals": Deterministic(1.0)}
     if kind == "gamma":
-        come["cv"] = number(texts.VARIATION, 2.0, 0.1, 20.0, "gap-cv", help=texts.VARIATION_HELP)
-    elif kind == "bursty":
-        come["peak"] = number(texts.BURST_RATE, 4.0, 1.1, 100.0, "peak")
-        come["share"] = number(texts.BURST_SHARE, 10.0, 0.1, 90.0, "burst-share") / 100
-        come["burst_s"] = number(texts.BURST_LENGTH, 1.0, 0.001, 3600.0, "burst")
-    elif kind == "day":
-        come["day_s"] = number(texts.DAY_LENGTH, 60.0, 1.0, 86_400.0, "day", help=texts.DAY_LENGTH_HELP)
-    elif kind == "trace":
+        return {"arrivals": Gamma(1.0, number(texts.VARIATION, 2.0, 0.1, 20.0, "gap-cv", help=texts.VARIATION_HELP))}
+    if kind == "bursty":
+        peak = number(texts.BURST_RATE, 4.0, 1.1, 100.0, "peak")
+        share = number(texts.BURST_SHARE, 10.0, 0.1, 90.0, "burst-share") / 100
+        return {"arrivals": Bursty(1.0, peak, share, number(texts.BURST_LENGTH, 1.0, 0.001, 3600.0, "burst"))}
+    if kind == "day":
+        day_s = number(texts.DAY_LENGTH, 60.0, 1.0, 86_400.0, "day", help=texts.DAY_LENGTH_HELP)
+        return {"arrivals": Diurnal(1.0, DAY, day_s)}
+    if kind == "trace":
         file = st.file_uploader("Arrivals, CSV", type="csv", key="trace", help=texts.ARRIVALS_CSV_HELP)
         if file is None:
             st.caption(texts.NO_FILE)
-            come["arrivals"] = "poisson"
         elif file.size > _TRACE_MAX:
             raise TrafficError(texts.TRACE_TOO_LONG.format(size=file.size, most=_TRACE_MAX))
         else:
-            come["trace"] = file.getvalue().decode("utf-8-sig", errors="replace")
-    return come
+            return {"trace": file.getvalue().decode("utf-8-sig", errors="replace")}
+    return {}
 
 
 def _arrangement(report: Report) -> dict[str, Any]:
@@ -140,7 +143,7 @@ def _arrangement(report: Report) -> dict[str, Any]:
         arrangement["services"] = number(texts.COPIES, 4, 1, 4096, "copies", help=texts.COPIES_HELP)
     elif name == "packets":
         share = number("Packets looked at (%)", 10.0, 0.001, 100.0, "looked", format="%.3f")
-        arrangement["packet_share"] = share / 100
+        arrangement["share"] = share / 100
         st.caption(texts.PACKETS_CAPTION)
     return arrangement
 
@@ -174,8 +177,8 @@ def _batching(report: Report, packets: bool, request: str) -> dict[str, Any]:
         help=texts.QUEUE_LIMIT_HELP,
         of=pair(report),
     )
-    batching["places"] = None if places is None else int(places)
-    return batching
+    most = batching.get("max_batch", 1)  # a batch has room to come together
+    return batching | {"places": None if places is None else max(int(places), most if most > 1 else 0)}
 
 
 def sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[str, Any]:
@@ -200,18 +203,20 @@ def sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[str
     names = {name: label for name, (label, _) in kinds.items()}
     what = choose(texts.SIZES if traced else "They differ in", names, "differ")
     if traced:
-        return {"differ": what}
+        return {"sizes_are": what}
     mean = float(max(2, kinds[what][1]))
     usual = int(number("Their mean", mean, 1.0, 65_536.0, f"mean-{what}", step=1.0, of=pair(report)))
-    law: dict[str, Any] = {"sizes": spread, "differ": what, "usual": usual}
-    st.caption(f"From 1 to {2 * usual - (spread == 'uniform'):,}.")
+    most = 2 * usual - (spread == "uniform")
+    st.caption(f"From 1 to {most:,}.")
+    law: Sizes = Uniform(1, max(1, most))
     if spread == "lognormal":
-        law["size_cv"] = number("Their variation", 0.5, 0.05, 3.0, "size-cv")
+        law = LogNormal(usual, number("Their variation", 0.5, 0.05, 3.0, "size-cv"), max(2, most))
+    if what == "outputs":
+        return {"outputs": law}
+    buckets = 1
     if batched and not decoder:
-        law["buckets"] = checked(
-            st.select_slider, "Size buckets", (1, 2, 4), key="buckets", help=texts.SIZE_BUCKETS_HELP
-        )
-    return law
+        buckets = checked(st.select_slider, "Size buckets", (1, 2, 4), key="buckets", help=texts.SIZE_BUCKETS_HELP)
+    return {"sizes": law, "sizes_are": what, "buckets": buckets}
 
 
 def load_and_sla(report: Report) -> tuple[Load, Sla]:
@@ -219,12 +224,13 @@ def load_and_sla(report: Report) -> tuple[Load, Sla]:
     with st.sidebar:
         sla = _agreement(report)
         request = _request(report)
-        load = arrivals() | _arrangement(report)
-        name = load.get("arrangement", "whole")
-        load |= _batching(report, name == "packets", request)
+        come = arrivals()
+        rules: dict[str, Any] = {"max_batch": 1} | _arrangement(report)
+        name = rules.get("arrangement", "whole")
+        rules |= _batching(report, name == "packets", request)
         if name in ("whole", "stages"):
-            load |= sizes(report, load.get("max_batch", 1) > 1, load["arrivals"] == "trace", request)
-        return Load(report.token, **load), sla
+            rules |= sizes(report, rules["max_batch"] > 1, "trace" in come, request)
+        return Load(report.token, Serving(**rules), **come), sla
 
 
 def _optional(label: str, key: str, placeholder: str, of: str, high: float = 1e12) -> float | None:

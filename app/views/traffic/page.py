@@ -20,9 +20,10 @@ from app.views.traffic.serving.answer import serving
 from app.views.traffic.simulation import Simulation
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
-from engine.scenario import ScenarioError, encode
+from engine.scenario import encode
 from engine.traffic import Sla
 from engine.traffic.scenario_load import is_decoder
+from entries.schema import InputError
 
 _REQUESTS = {50_000: "50 k", 200_000: "200 k", 1_000_000: "1 M"}
 _SHORT = 230  # least height of the figures of use [px]
@@ -117,7 +118,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     with bar:  # before what its files hold is known: they are made when they are asked for
         parts.bar(report, "traffic", exports)
     where = site(report, demanded(report))
-    frame, nodes, notes = tables.plans(report, answer.headline, where, load.request)
+    frame, nodes, notes = tables.plans(report, answer.headline, where, load.rules.request)
     qps = rate(answer)
     spot = cached.answer(loads.point, load, sla, qps, answer.capacity)
     verdict = st.container()
@@ -132,7 +133,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         if job.spot is not None and job.spot.stable and job.qps == qps:
             spot = spot_of(job.spot, sla)
     with verdict:
-        st.markdown(tables.verdict(headline, sla, report, load.arrivals == "day", load.request))
+        st.markdown(tables.verdict(headline, sla, report, load.process == "diurnal", load.rules.request))
         if spot.message:
             st.error(fmt.plain(tables.overload(qps, answer.capacity, spot)), icon=":material/block:")
         else:
@@ -170,7 +171,7 @@ def show() -> None:
         else:
             load, sla = load_and_sla(report)
             results(report, load, sla, slot)
-    except (ScenarioError, Unsupported) as error:
+    except InputError as error:
         with slot:
             parts.bar(report, "traffic")
         st.warning(fmt.plain(texts.CHANGE_IN_SIDEBAR.format(error=str(error).rstrip("."))), icon=":material/edit_off:")

@@ -238,8 +238,10 @@ def plans(
 
 
 def _settings(load: Load, sla: Sla) -> dict[str, Any]:
-    fields = ("arrivals", "arrangement", "max_batch", "timeout_s", "places", "sizes")
-    set_to = {name: getattr(load, name) for name in fields} | {"sizes_are": load.differ}
+    serving = load.serving
+    set_to = {name: getattr(serving, name) for name in ("arrangement", "max_batch", "timeout_s", "places", "sizes_are")}
+    law = serving.outputs or serving.sizes
+    set_to |= {"arrivals": load.process, "sizes": type(law).__name__.lower() if law else "fixed"}
     return set_to | {"sla_time": sla.time, "sla_metric": sla.metric, "sla_s": sla.seconds}
 
 

@@ -31,6 +31,7 @@ from engine.scenario import Scenario, encode
 from engine.traffic import Demand, Sla, capacity_plan
 from engine.traffic.plan import SiteFacts
 from engine.traffic.scenario_load import inferences_of, is_decoder, node_facts
+from engine.traffic.serving import Serving
 from tests.each import each
 from tests.effort import EFFORT, examples
 from tests.laws.cost.test_views_agree import random_scenarios
@@ -111,7 +112,7 @@ def test_load_names_the_power_energy_and_money_of_evaluate() -> None:
         costs = scenario.costs.model_copy(update={"utilisation": 1.0})
         report = evaluate(scenario.with_(costs=costs))
         sequences = is_decoder(scenario)
-        load = Load(encode(scenario), max_batch=scenario.batch if sequences else 1)
+        load = Load(encode(scenario), Serving(max_batch=scenario.batch if sequences else 1))
         headline = answer(load, Sla(1e3 * report.latency_s)).headline
         node, _ = node_facts(scenario, headline)
         site = SiteFacts(20, 1e9, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)

@@ -22,15 +22,28 @@ from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
 from engine.scenario.scenario import Limits
-from engine.traffic import RequestTimeline, Sla, capacity, capacity_plan
+from engine.traffic import (
+    Bursty,
+    Deterministic,
+    Diurnal,
+    Gamma,
+    LogNormal,
+    RequestTimeline,
+    Sla,
+    Uniform,
+    capacity,
+    capacity_plan,
+)
 from engine.traffic.closed_forms import md1
 from engine.traffic.scenario_load import node_facts
+from engine.traffic.serving import Serving
 from tests.app.keys import key_of
 from tests.app.valid import valid
 
 MAIN = Path(__file__).parents[3] / "app" / "main.py"
 GRU = PRESETS["brainwave-gru"].scenario
 XLMR = encode(PRESETS["node-xlmr"].scenario)
+DLRM = encode(PRESETS["node-dlrm"].scenario)
 SITE = Site(100.0, 0.6, 0.2, "node", 20, 15_000.0, None, None)
 TRACE = "time_s\n" + "\n".join(f"{i * 0.01 + (i % 3) * 0.002:.4f}" for i in range(400))
 pytestmark = pytest.mark.timeout(300)
@@ -80,7 +93,7 @@ def test_a_law_and_a_simulation_agree_and_bins_hold_everybody(gru):
     law = loads.point(load, sla, qps, found.capacity)
     assert law.shares.sum() == pytest.approx(1.0, abs=2e-3)
     assert np.diff(np.log(law.edges)).std() < 1e-9
-    batched = loads.point(Load(encode(GRU), places=10_000), sla, qps, found.capacity)
+    batched = loads.point(Load(encode(GRU), Serving(places=10_000)), sla, qps, found.capacity)
     assert batched.kind == "simulation"
     assert batched.shares.sum() == pytest.approx(1.0)
     assert batched.figures["p99"] == pytest.approx(law.figures["p99"], rel=0.15)
@@ -98,31 +111,29 @@ def test_overload_has_no_tail_but_a_sentence(gru):
 @pytest.mark.parametrize(
     "load",
     [
-        Load(encode(GRU), "even", max_batch=4, timeout_s=1e-3),
-        Load(encode(GRU), "gamma"),
-        Load(encode(GRU), "bursty", burst_s=0.05),
-        Load(encode(GRU), "day", day_s=5.0),
-        Load(encode(GRU), "trace", trace=TRACE),
-        Load(XLMR, max_batch=4, timeout_s=5e-3, sizes="lognormal", buckets=2, usual=32),
-        Load(XLMR, sizes="uniform", places=20, usual=32),
-        Load(encode(PRESETS["dfx-345m"].scenario), max_batch=4, stream=True),
-        Load(encode(PRESETS["dfx-345m"].scenario), sizes="uniform", differ="outputs", usual=64, stream=True),
-        Load(encode(PRESETS["node-dlrm"].scenario), arrangement="stages", max_batch=2, timeout_s=1e-4),
-        Load(encode(PRESETS["node-dlrm"].scenario), sizes="lognormal", differ="lookups", usual=8),
-        Load(encode(PRESETS["node-dlrm"].scenario), arrangement="stages", sizes="uniform", differ="items", usual=48),
-        Load(encode(PRESETS["nic-coprocessor"].scenario), arrangement="stages"),
-        Load(encode(GRU), arrangement="pool", services=4),
-        Load(encode(PRESETS["tonic-fc"].scenario), arrangement="packets", packet_share=0.1, places=64),
+        Load(encode(GRU), Serving(max_batch=4, timeout_s=1e-3), Deterministic(1.0)),
+        Load(encode(GRU), arrivals=Gamma(1.0, 2.0)),
+        Load(encode(GRU), arrivals=Bursty(1.0, 4.0, 0.1, 0.05)),
+        Load(encode(GRU), arrivals=Diurnal(1.0, loads.DAY, 5.0)),
+        Load(encode(GRU), trace=TRACE),
+        Load(XLMR, Serving(max_batch=4, timeout_s=5e-3, sizes=LogNormal(32, 0.5, 64), buckets=2)),
+        Load(XLMR, Serving(sizes=Uniform(1, 63), places=20)),
+        Load(DLRM, Serving("stages", max_batch=2, timeout_s=1e-4)),
+        Load(DLRM, Serving(sizes=LogNormal(8, 0.5, 16), sizes_are="lookups")),
+        Load(DLRM, Serving("stages", sizes=Uniform(1, 95), sizes_are="items")),
+        Load(encode(PRESETS["nic-coprocessor"].scenario), Serving("stages")),
+        Load(encode(GRU), Serving("pool", services=4)),
+        Load(encode(PRESETS["tonic-fc"].scenario), Serving("packets", share=0.1, places=64)),
     ],
 )
 def test_every_way_to_load_it_has_an_answer(load):
-    sla = Sla(1.0 if load.stream else 0.1, time="ttft" if load.stream else "latency")
+    sla = Sla(0.1)
     answer = loads.answer(load, sla)
     assert answer.capacity.qps > 0
     assert answer.headline.qps <= 2 * answer.capacity.qps
     assert len(answer.curve) >= 10
     assert all(0.0 <= share <= 1.0 + 1e-9 for p in answer.curve for share in p.use.values())
-    assert max(answer.curve[-1].use.values()) > (0.5 if load.arrivals == "day" else 0.85)  # a quick run is not a day
+    assert max(answer.curve[-1].use.values()) > (0.5 if load.process == "diurnal" else 0.85)  # a quick run is not a day
     spot = loads.point(load, sla, 0.3 * answer.capacity.qps, answer.capacity)
     assert spot.figures["p50"] <= spot.figures["p99"]
 
@@ -137,7 +148,7 @@ def test_a_long_simulation_counts_stops_and_narrows(gru):
     assert job.headline.qps == pytest.approx(found.headline.qps, rel=0.2)
     assert job.spot.latency.p99.low <= job.spot.latency.p99.value <= job.spot.latency.p99.high
     assert 0.8 < job.share <= 1.0
-    tokens = Load(encode(PRESETS["dfx-345m"].scenario), max_batch=8, stream=True)
+    tokens = Load(encode(PRESETS["dfx-345m"].scenario), Serving(max_batch=8, stream=True))
     capacity(*tokens.system())  # compiled, tables priced: what is left can be cancelled
     slow = Simulation(tokens, Sla(5.0), 1.0, 1_000_000)
     slow.submit()
@@ -151,17 +162,17 @@ def test_a_long_simulation_counts_stops_and_narrows(gru):
 
 def test_a_trace_brings_its_sizes_and_a_bad_one_a_sentence():
     rows = "".join(f"{0.01 * i:.2f},{64 if i % 2 else 8}\n" for i in range(400))
-    load = Load(XLMR, "trace", trace="time_s,size\n" + rows)
+    load = Load(XLMR, trace="time_s,size\n" + rows)
     system, sizes, _ = load.system()
     assert sizes.draw(4, 0, 0, 0).tolist() == [8, 64, 8, 64]
     found = loads.point(load, Sla(1.0), 20.0, capacity(system, sizes))
     assert found.figures["p99"] > 1.02 * found.figures["p50"] or found.figures["p95"] > found.figures["p50"]
     for text, says in {"time_s\n1\n\0": "line 3", "when\n1": "time_s", "time_s\n2\n1": "line 3"}.items():
         with pytest.raises(ScenarioError, match=says) as caught:
-            loads.answer(Load(XLMR, "trace", trace=text), Sla(1.0))
+            loads.answer(Load(XLMR, trace=text), Sla(1.0))
         assert "\n" not in str(caught.value)
     with pytest.raises(ScenarioError, match="tokens"):
-        loads.answer(Load(XLMR, "trace", trace="time_s,output\n1,4\n2,5\n"), Sla(1.0))
+        loads.answer(Load(XLMR, trace="time_s,output\n1,4\n2,5\n"), Sla(1.0))
 
 
 # --- tables and figures
@@ -233,7 +244,7 @@ def test_no_column_of_a_plan_counts_zeros(each):
 
 def test_only_an_overloaded_part_stands_out():
     """A decoder's server is at work all the time at 80% of what it carries: its batches still grow."""
-    load = Load(encode(PRESETS["v100-1.5b"].scenario), max_batch=16)
+    load = Load(encode(PRESETS["v100-1.5b"].scenario), Serving(max_batch=16))
     system, sizes, outputs = load.system()
     top = capacity(system, sizes, outputs)
     for share, over in ((0.8, False), (1.3, True)):
@@ -279,7 +290,7 @@ def test_figures_hold_the_numbers(gru):
 
 
 def test_a_window_of_several_stations_shows_waits_wires_and_services():
-    load = Load(encode(PRESETS["nic-coprocessor"].scenario), arrangement="stages")
+    load = Load(encode(PRESETS["nic-coprocessor"].scenario), Serving("stages"))
     seen = loads.window(load, 150.0)
     fig = valid(charts.window(seen, False))
     looks = {colour for bars in fig.data for colour in bars.marker.color}

@@ -17,6 +17,7 @@ from app.views.traffic.serving import texts
 from engine.cost.report import Report
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
+from engine.traffic.serving import Serving
 
 NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 LIMITS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "End to end p99"}
@@ -130,5 +131,5 @@ def asked(report: Report) -> ServingLoad:
         limits = _limits(report)
         scheduler = _scheduler()
         level = {name: offered.pop(name) for name in ("closed", "qps") if name in offered}
-        offered |= sizes(report, False, offered.get("arrivals") == "trace", "batch")
-        return ServingLoad(Load(report.token, **offered), scheduler, limits, **level)
+        rules = Serving(max_batch=1, **sizes(report, False, "trace" in offered, "batch"))
+        return ServingLoad(Load(report.token, rules, **offered), scheduler, limits, **level)

@@ -135,7 +135,7 @@ def latencies(point: OperatingPoint) -> tuple[pd.DataFrame, str]:
 
 def _settings(load: ServingLoad) -> dict[str, Any]:
     loop, rules = load.closed or ClosedLoop(1), vars(load.scheduler)
-    asked: dict[str, Any] = {"load": "closed" if load.closed else load.load.arrivals}
+    asked: dict[str, Any] = {"load": "closed" if load.closed else load.load.process}
     if load.closed:
         asked |= {"think_s": loop.think_s, "ramp_s": loop.ramp_s}
     scheduler = {name: value for name, value in rules.items() if not isinstance(value, tuple)}
