@@ -31,40 +31,12 @@ class HeadlineFigure:
         return f"{self.label}{between}{self.note}" if self.note else self.label
 
 
-def _card(
-    label: str, note: str, value: str, help: str, pair: tuple[float | None, float | None], sense: str
-) -> HeadlineFigure:
-    """`sense` is "faster", "more" or "cheaper": what a better value is called."""
-    delta = glossary.against(*pair, rising=sense == "more", time=sense == "faster")
-    return HeadlineFigure(label, note, value, help, *(delta or ()))
-
-
 def _rate(value: float | None, unit: str, over: str, room: int) -> tuple[str, str]:
     """A rate that fits its card, and the unit's name for the label where the card has no room for it."""
     text = fmt.si(value, f"{glossary.rate_unit(unit, room == _ROOM_PHONE)}/{over}")
     if len(text) <= room or value is None:
         return text, ""
     return f"{fmt.si(value)}/{over}", f"{unit}s, "
-
-
-def _times(report: Report, other: Report | None, band: str) -> list[HeadlineFigure]:
-    """Latency; of a decoder its parts as well: to the first token, and each one after it."""
-
-    def card(label: str, name: str, help: str) -> HeadlineFigure:
-        value = getattr(report, name)
-        return _card(label, band, fmt.seconds(value), help, (value, getattr(other, name) if other else None), "faster")
-
-    if report.tpot_s is None:
-        return [card("Latency", "latency_s", f"{glossary.HELP['latency']} Here: one {glossary.per(report)}.")]
-    return [
-        card("TTFT", "ttft_s", glossary.HELP["ttft"]),
-        card("TPOT", "tpot_s", glossary.HELP["tpot"]),
-        card(
-            "End to end",
-            "latency_s",
-            texts.LATENCY_HELP.format(latency=glossary.HELP["latency"], unit=glossary.per(report)),
-        ),
-    ]
 
 
 def _token(report: Report, name: str) -> str:
@@ -80,40 +52,37 @@ def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool)
     """Times, throughput, perf per watt and capital cost; deltas only against the same unit of work."""
     other = base if base is not None and base.unit == report.unit else None
     band = "" if report.error_band.relative is None else fmt.band(report.error_band.relative)
-    room = _ROOM_PHONE if phone else _ROOM
+    room, per, helps = _ROOM_PHONE if phone else _ROOM, glossary.per(report), glossary.HELP
     rate, counted = _rate(report.throughput_per_s, report.unit, "s", room)
     per_watt, counted_too = _rate(report.throughput_per_w, report.unit, "J", room)
-    powered, priced = report.power_w is not None, report.capex_usd is not None
+
+    def card(name: str, label: str, note: str, value: str, help: str) -> HeadlineFigure:
+        now, then, rising = getattr(report, name), getattr(other, name, None), name.startswith("throughput")
+        delta = glossary.against(now, then, rising, time=name.endswith("_s") and not rising)
+        return HeadlineFigure(label, note, value, help, *(delta or ()))
+
+    def time(name: str, label: str, help: str) -> HeadlineFigure:
+        return card(name, label, band, fmt.seconds(getattr(report, name)), help)
+
+    if report.tpot_s is None:
+        times = [time("latency_s", "Latency", f"{helps['latency']} Here: one {per}.")]
+    else:
+        whole = texts.LATENCY_HELP.format(latency=helps["latency"], unit=per)
+        times = [time("ttft_s", "TTFT", helps["ttft"]), time("tpot_s", "TPOT", helps["tpot"])]
+        times.append(time("latency_s", "End to end", whole))  # of a decoder its parts as well
+    powered = report.power_w is not None
+    energy = ("" if powered else texts.NO_POWER) + "".join(_token(report, name) for name in ("input", "output"))
+    if report.capex_usd is not None:
+        price = "list price" if not assumed_price else "assumed" if phone else "assumed price"
+        price_help = helps["capex"]
+    else:
+        price = texts.WHAT_IF_PRICE if report.unlisted and not phone else "no price"
+        price_help = texts.WHAT_IF_PRICE_HELP if report.unlisted else texts.NO_PRICE_HELP
+    work, money = f"{helps['throughput']} Counted in {report.unit}s.", fmt.usd(report.capex_usd)
+    named, per_note = "Perf/W" if phone else "Perf per watt", counted_too + band if powered else "no power"
     return [
-        *_times(report, other, band),
-        _card(
-            "Throughput",
-            counted + band,
-            rate,
-            f"{glossary.HELP['throughput']} Counted in {report.unit}s.",
-            (report.throughput_per_s, other.throughput_per_s if other else None),
-            "more",
-        ),
-        _card(
-            "Perf/W" if phone else "Perf per watt",
-            counted_too + band if powered else "no power",
-            per_watt,
-            glossary.HELP["perf_per_watt"]
-            + ("" if powered else texts.NO_POWER)
-            + "".join(_token(report, name) for name in ("input", "output")),
-            (report.throughput_per_w, other.throughput_per_w if other else None),
-            "more",
-        ),
-        _card(
-            "Capital cost",
-            (("assumed" if phone else "assumed price") if assumed_price else "list price")
-            if priced
-            else texts.WHAT_IF_PRICE
-            if report.unlisted and not phone
-            else "no price",
-            fmt.usd(report.capex_usd),
-            glossary.HELP["capex"] if priced else texts.WHAT_IF_PRICE_HELP if report.unlisted else texts.NO_PRICE_HELP,
-            (report.capex_usd, other.capex_usd if other else None),
-            "cheaper",
-        ),
+        *times,
+        card("throughput_per_s", "Throughput", counted + band, rate, work),
+        card("throughput_per_w", named, per_note, per_watt, helps["perf_per_watt"] + energy),
+        card("capex_usd", "Capital cost", price, money, price_help),
     ]
