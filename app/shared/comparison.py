@@ -230,4 +230,4 @@ def annotate(at: int, note: str) -> None:
 def compare_now() -> None:
     """Take the session's scenario to the Compare page (from a page's body: a callback knows no pages)."""
     add(Entry(link.current()))
-    st.switch_page("views/compare/page.py", query_params=link.address() | {PARAM: write(shown())})
+    link.show("compare", query={PARAM: write(shown())})

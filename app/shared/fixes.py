@@ -16,6 +16,7 @@ from engine.resolve.choices import why_not
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.formats import BITS
 from engine.sweep import Axis, Limit, Space, inverse
+from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -39,7 +40,7 @@ class Fix:
 def _works(scenario: Scenario) -> bool:
     try:
         return not cached.report(encode(scenario)).problems
-    except (ScenarioError, Unsupported):
+    except InputError:
         return False
 
 

@@ -8,7 +8,7 @@ The address is written in callbacks, or to repair it, and nothing reruns after t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -25,10 +25,9 @@ from engine.resolve.presets import PRESETS, Preset, preset
 from engine.scenario import Scenario, ScenarioError, decode, encode
 from engine.scenario.fields import BY_FAMILY, FIELDS
 from engine.scenario.overrides import apply_all
+from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
-from hardware_specs.quantity import SpecError
 from model_zoo.catalog import default_zoo
-from model_zoo.schema import WorkloadError
 
 PARAM, BASELINE = "s", "vs"
 _HOME = "dfx-1.5b"
@@ -166,7 +165,7 @@ def open_pair(system: str, workload: str) -> None:
             trial = scenario.with_(**change)
             if cached.report(encode(trial)).fits or not fits:  # what fits in no way is asked as it was
                 scenario = trial
-        except (ScenarioError, Unsupported):
+        except InputError:
             continue  # not offered there: its own default stays
     open_scenario(scenario)
     if rows := glossary.changed(now, scenario, usual_of(now)):
@@ -204,7 +203,7 @@ def usual_of(scenario: Scenario) -> Scenario | None:
     """A pair's own scenario; None where it can't run."""
     try:
         return default_scenario(scenario.system, scenario.workload)
-    except (ScenarioError, Unsupported):
+    except InputError:
         return None
 
 
@@ -232,8 +231,15 @@ def offers(page: str) -> bool:
             return family(kind).instructions is not None
         cut = "split" in cached.options(encode(current())).schemes
         return cut or family(kind).packets is not None or default_zoo().graph(current().workload).seen
-    except (SpecError, ScenarioError, WorkloadError):
+    except InputError:
         return False
+
+
+def show(page: str, scenario: Scenario | None = None, query: Mapping[str, str] | None = None) -> None:
+    """Show another page, of another scenario where there is one (from a page's body: a callback knows no pages)."""
+    if scenario is not None:
+        open_scenario(scenario)
+    st.switch_page(f"views/{page}/page.py", query_params=address() | dict(query or {}))
 
 
 def go(page: str) -> None:
@@ -295,7 +301,7 @@ def rival() -> Scenario | None:
         return None
     try:
         return _asked_the_same(PRESETS[near.rival].scenario)
-    except (ScenarioError, Unsupported):
+    except InputError:
         return None
 
 
@@ -314,7 +320,7 @@ def on_system(system: str) -> tuple[Scenario, ...]:
         streams = min(now.streams, offered.max_streams)
         try:
             result.append(_asked_the_same(usual.with_(precision=precision, streams=streams)))
-        except (ScenarioError, Unsupported) as error:
+        except InputError as error:
             refused = error
     if refused is not None and not result:
         raise refused

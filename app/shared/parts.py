@@ -22,8 +22,9 @@ from engine.cost.report import ErrorBand, Report
 from engine.devices.common.contract import Unsupported
 from engine.published.nearest import nearest
 from engine.resolve.presets import PRESETS
-from engine.scenario import TOKEN_LIMIT, Scenario, ScenarioError, decode, encode
+from engine.scenario import TOKEN_LIMIT, Scenario, decode, encode
 from engine.scenario.configuration import configuration
+from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -56,12 +57,20 @@ def mobile() -> bool:
 
 
 @contextmanager
+def open_card(question: str, stretch: bool = True) -> Iterator[Callable[[str], object]]:
+    """A bordered block whose title is a question; what it yields writes the answer beside it, at any time."""
+    with st.container(border=True, height="stretch" if stretch else "content"):
+        title = st.empty()
+        yield lambda answer: title.markdown(f"**{question}** :gray[· {fmt.plain(answer)}]")
+
+
+@contextmanager
 def card(
     question: str, answer: str, fig: Figure | None = None, key: str = "", *, stretch: bool = True, **more: Any
 ) -> Iterator[None]:
     """A bordered block whose title is a question and its computed answer, with the figure that both are of."""
-    with st.container(border=True, height="stretch" if stretch else "content"):
-        st.markdown(f"**{question}** :gray[· {fmt.plain(answer)}]")
+    with open_card(question, stretch) as say:
+        say(answer)
         if fig is not None:
             figure(fig, f"{question}: {answer}.", key, **more)
         yield
@@ -178,7 +187,6 @@ def trust(report: Report) -> None:
 
 def table(
     frame: pd.DataFrame,
-    alt: str,
     columns: dict[str, Any] | None = None,
     *,
     most: int = 8,
@@ -188,6 +196,7 @@ def table(
 ) -> Any:
     """A table as high as its rows up to `most`, else `tall` [px; None: always as its rows], its first column pinned,
     each column of numbers to the digits it needs, unless `columns` says more; `select` is what a click on a row does.
+    Readers of screens hear what its columns are.
     """
     number = st.column_config.NumberColumn
     digits = {name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
@@ -199,11 +208,16 @@ def table(
         height="content" if tall is None or len(frame) <= most else tall,
         column_config=first | digits | (columns or {}),
         placeholder=fmt.UNKNOWN,
-        alt=alt,
+        alt=heard(frame),
         on_select=select,
         selection_mode="single-row",
         **more,
     )
+
+
+def heard(frame: pd.DataFrame) -> str:
+    """What a reader of screens hears of a table."""
+    return f"Table of {', '.join(map(str, frame.columns))}"
 
 
 def metric(label: str, value: str, below: str | None = None, **more: Any) -> None:
@@ -246,7 +260,7 @@ def baseline_report() -> tuple[str, Report] | None:
         return None
     try:
         report = cached.report(token)
-    except (ScenarioError, Unsupported):
+    except InputError:
         return None
     return short_name(report.scenario), report
 

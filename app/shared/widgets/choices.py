@@ -73,11 +73,23 @@ def choice(label: str, options: Mapping[K, str], key: str, default: K | None = N
     return value, {"format_func": shown, **controlled(f"w.{key}", value, put, tuple(options.items()))}
 
 
-def choose(label: str, options: Mapping[K, str], key: str, default: K | None = None, **more: Any) -> K:
-    """A select box over ``options`` (id -> label)."""
+def choose(
+    label: str,
+    options: Mapping[K, str],
+    key: str,
+    default: K | None = None,
+    widget: Callable[..., object] = st.selectbox,
+    **more: Any,
+) -> K:
+    """A select box, or another ``widget``, over ``options`` (id -> label)."""
     value, args = choice(label, options, key, default)
-    st.selectbox(label, list(options), **args, **more)
+    widget(label, list(options), **args, **more)
     return value
+
+
+def pills(label: str, options: Mapping[K, str], key: str) -> K:
+    """Pills over ``options`` (id -> label) in a card whose title says what they are."""
+    return choose(label, options, key, widget=st.pills, required=True, label_visibility="collapsed")
 
 
 def switch(label: str, key: str, **more: Any) -> bool:

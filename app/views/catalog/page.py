@@ -8,15 +8,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app.shared import cached, claims, glossary, link, machine, parts, specs
+from app.shared import claims, glossary, link, machine, parts, specs
 from app.shared import formats as fmt
 from app.shared.widgets import pickers
 from app.shared.widgets.choices import choose
 from app.views.catalog import texts
 from app.views.catalog.upload import open_entry, own_network, systems
 from engine.devices import family as family_of
-from engine.devices.common.contract import Unsupported
-from engine.scenario import ScenarioError, encode
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 from model_zoo.ops import Op
@@ -75,7 +73,6 @@ def pick() -> tuple[str, str | None]:
         )
         event = parts.table(
             frame,
-            f"Catalog: {answer}",
             {"Name": st.column_config.TextColumn(width="large")},
             tall=560,
             select="rerun",
@@ -126,7 +123,6 @@ def values(rows: Sequence[specs.Row]) -> None:
     )
     parts.table(
         frame,
-        texts.NUMBERS_ALT,
         {
             "Quantity": st.column_config.TextColumn(pinned=True, width=parts.wide_enough(frame["Quantity"])),
             "Value": st.column_config.TextColumn(alignment="right", width=parts.wide_enough(frame["Value"])),
@@ -168,7 +164,7 @@ def members(system: Any) -> None:
         )
     if system.nic:
         rows.append({"Part": catalog.nic(system.nic).name, "Count": 1, "As": "NIC"})
-    parts.table(pd.DataFrame(rows), texts.PARTS_ALT, tall=None)
+    parts.table(pd.DataFrame(rows), tall=None)
 
 
 def graph(workload: Any) -> None:
@@ -204,7 +200,7 @@ def graph(workload: Any) -> None:
             "Reads from": [", ".join(op.inputs) for op in phase.ops],
         }
     )
-    parts.table(frame, f"Operators of {workload.name}", most=10, tall=390)
+    parts.table(frame, most=10, tall=390)
     if len(phase.ops) > _MOST_NODES:
         st.caption(texts.TOO_MANY_OPERATORS.format(count=len(phase.ops)))
         return
@@ -258,10 +254,7 @@ def detail(section: str, id: str) -> None:
 
 def show() -> None:
     """The page."""
-    try:
-        report = cached.report(encode(link.current()))
-    except (Unsupported, ScenarioError):
-        report = None
+    report = parts.report_now()
     parts.bar(report, "catalog")
     catalog, zoo = default_catalog(), default_zoo()
     st.markdown(

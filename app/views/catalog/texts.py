@@ -4,8 +4,6 @@
 SEARCH_PLACEHOLDER = "name, id, vendor or source"
 NOTHING_MATCHES = "Nothing matches. Clear the search in the sidebar."
 NO_NUMBERS = "This entry has no numbers of its own; its parts have."
-NUMBERS_ALT = "Numbers with unit, evidence and source"
-PARTS_ALT = "Parts of the system"
 NETWORK = "**{parameters} parameters**, {work} per request of {asked}; {kinds} kinds of operator in {phase}."
 TOO_MANY_OPERATORS = "{count} operators are too many to draw; the table lists what each reads from."
 NO_SYSTEM = "No system of the catalog runs this workload"

@@ -15,7 +15,6 @@ from app.shared.boundary import callback
 from app.shared.widgets.choices import say
 from app.views.catalog import texts
 from engine.resolve.choices import default_scenario, why_not
-from engine.scenario import ScenarioError
 from engine.scenario.files import beside
 from engine.scenario.formats import activation_bytes
 from entries.schema import InputError
@@ -99,7 +98,7 @@ def _store(file: Any) -> str:
             apart.read(tried)
         with beside(target) as fresh:
             fresh.write_bytes(data)
-    except (WorkloadError, ScenarioError) as error:
+    except InputError as error:
         raise WorkloadError(f"{file.name}: {error}") from None
     finally:
         apart.close()

@@ -38,7 +38,7 @@ def ranking(answer: Answer, able: list[Row]) -> None:
             rows = st.session_state["h.table"]["selection"]["rows"]
             st.session_state["h.row"] = able[rows[0]].label if rows and rows[0] < len(able) else None
 
-        parts.table(frame, texts.SYSTEMS_MEET_ALT, columns, most=_ROWS, tall=38 * _ROWS, select=selected, key="h.table")
+        parts.table(frame, columns, most=_ROWS, tall=38 * _ROWS, select=selected, key="h.table")
 
 
 def detail(answer: Answer, row: Row) -> None:
@@ -81,12 +81,10 @@ def detail(answer: Answer, row: Row) -> None:
         parts.evidence(row.band)
         with st.container(horizontal=True, gap="small"):
             if st.button("Open in Explore", type="primary", key="h.open"):
-                link.open_scenario(best.scenario)
-                st.switch_page("views/explore/page.py", query_params=link.address())
+                link.show("explore", best.scenario)
             if st.button("Load", key="h.load", help=texts.LOAD_HELP):
-                link.open_scenario(best.scenario)
                 extra = {"asks": "item"} if best.joined is None and best.scenario.batch > 1 else {}
-                st.switch_page("views/traffic/page.py", query_params=link.address() | extra)
+                link.show("traffic", best.scenario, extra)
             st.button("Compare", key="h.compare", on_click=comparison.add, args=(Entry(best.scenario),),
                       help=texts.COMPARE_HELP)  # fmt: skip
             st.button("Pin", key="h.pin", on_click=link.pin_scenario, args=(best.scenario,),
@@ -108,10 +106,8 @@ def not_meeting(rows: list[Row]) -> None:
     if not rows:
         return
     with st.expander(texts.DO_NOT_MEET.format(count=len(rows)), key="open.refused"):
-        st.table(
-            tables.refused(rows), hide_index=True, height="content" if len(rows) <= 8 else 318,
-            alt=texts.DO_NOT_MEET_ALT,
-        )  # fmt: skip
+        frame = tables.refused(rows)
+        st.table(frame, hide_index=True, height="content" if len(rows) <= 8 else 318, alt=parts.heard(frame))
 
 
 def what_ifs(answer: Answer) -> None:

@@ -10,15 +10,14 @@ from app.shared import cached, comparison, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.comparison import LETTERS, MOST, Comparison, Entry
 from app.shared.widgets import pickers
-from app.shared.widgets.checked import checked
-from app.shared.widgets.choices import say
+from app.shared.widgets.choices import choose, pills, say
 from app.shared.widgets.controlled import controlled
 from app.views.compare import charts, tables, texts
-from app.views.compare.tables import METRICS, ComparedScenario
-from engine.devices.common.contract import Unsupported
+from app.views.compare.tables import METRICS, ComparedMetric, ComparedScenario
 from engine.resolve.presets import PRESETS
-from engine.scenario import ScenarioError, encode
+from engine.scenario import encode
 from engine.sweep import attribute
+from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -34,7 +33,7 @@ def column_of(at: int, entry: Entry) -> ComparedScenario:
         report = cached.report(encode(scenario))
         if not report.fits:
             report, reason = None, report.problems[0]
-    except (ScenarioError, Unsupported) as error:
+    except InputError as error:
         reason = str(error)
     return ComparedScenario(at, parts.short_name(scenario), scenario, entry.note, knobs, report, reason)
 
@@ -50,7 +49,7 @@ def _on(system: str | None) -> None:
         return
     try:
         comparison.add(Entry(link.on_system(system)[0]))
-    except (ScenarioError, Unsupported) as error:
+    except InputError as error:
         say(comparison.PARAM, f"{pickers.system_label(system)} is not added. {fmt.sentence(error)}")
 
 
@@ -108,8 +107,7 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
                 if st.button(
                     "Open", key=f"c.open.{column.at}", type="tertiary", help=f"Open {column.letter} in Explore"
                 ):
-                    link.open_scenario(column.scenario)
-                    st.switch_page("views/explore/page.py", query_params=link.address())
+                    link.show("explore", column.scenario)
                 st.button(
                     "Remove",
                     key=f"c.remove.{column.at}",
@@ -136,59 +134,42 @@ def side_by_side(columns: list[ComparedScenario], base: ComparedScenario) -> Non
     common = tables.shared(columns)
     answer = f"all have {', '.join(common)}" if common and len(columns) > 1 else "nothing in common"
     with parts.card("Side by side", answer if len(columns) > 1 else f"{len(columns)} scenario"):
-        st.table(tables.frame(columns, base), border="horizontal", alt=texts.METRICS_ALT)
+        frame = tables.frame(columns, base)
+        st.table(frame, border="horizontal", alt=parts.heard(frame))
         if len(columns) > 1:
             st.caption(texts.METRICS_CAPTION.format(letter=base.letter))
 
 
-def one_metric(columns: list[ComparedScenario], base: ComparedScenario) -> None:
-    """One metric at a time as bars."""
+def one_metric(columns: list[ComparedScenario], base: ComparedScenario) -> ComparedMetric:
+    """One metric at a time as bars; the metric."""
     offered = [k for k, m in METRICS.items() if any(tables.value(c, m) is not None for c in columns)]
     with st.container(border=True, height="stretch"):
         title = st.empty()
-        key = checked(
-            st.pills,
-            "Metric",
-            offered,
-            default=offered[0],
-            required=True,
-            format_func=lambda k: METRICS[k].label,
-            key="metric",
-            label_visibility="collapsed",
-        )
-        metric = METRICS[key]
+        metric = METRICS[pills("Metric", {k: METRICS[k].label for k in offered}, "metric")]
+        of_money = metric.key in tables.MONEY_AND_POWER
         units = {metric.unit.format(u=glossary.rate_unit(c.report.unit)) for c in columns if c.report}
-        if len(units) > 1:
-            unit = metric.unit.format(u="units")
-        else:
-            unit = next(iter(units))
-        rows = [
-            (c.letter, c.name, tables.value(c, metric), c.report.error_band.relative if c.report else None)
-            for c in columns
-        ]
-        if metric.key in tables.MONEY_AND_POWER:
-            rows = [(letter, name, v, None) for letter, name, v, _ in rows]
-        known = [(v, c) for c in columns if (v := tables.value(c, metric)) is not None]
-        low, high = min(known, key=lambda item: item[0]), max(known, key=lambda item: item[0])
-        if len(known) < 2 or low[0] <= 0:
+        unit = units.pop() if len(units) == 1 else metric.unit.format(u="units")
+        bands = [None if of_money or c.report is None else c.report.error_band.relative for c in columns]
+        rows = [(c.letter, c.name, tables.value(c, metric), band) for c, band in zip(columns, bands, strict=True)]
+        known = [(v, letter) for letter, _, v, _ in rows if v is not None]
+        (low, least), (high, most) = min(known), max(known)
+        if not (of_money or tables.alike(columns)):
+            answer = texts.DIFFERENT_COUNTS
+        elif len(known) < 2 or low <= 0:
             answer = texts.NO_SECOND
         else:
-            answer = f"{high[1].letter} has {fmt.times(high[0] / low[0])} that of {low[1].letter}"
-            answer = texts.ALL_HAVE_SAME if high[0] < 1.005 * low[0] else answer
-        if not tables.alike(columns) and metric.key not in tables.MONEY_AND_POWER:
-            answer = texts.DIFFERENT_COUNTS
+            answer = f"{most} has {fmt.times(high / low)} that of {least}"
+            answer = texts.ALL_HAVE_SAME if high < 1.005 * low else answer
         title.markdown(f"**{metric.label}** :gray[· {fmt.plain(answer)}]")
         fig = charts.metric_bars(rows, base.at, metric.label, unit, parts.dark())
         parts.figure(fig, f"{metric.label} of each scenario: {answer}.", "c.metric")
         st.caption(metric.help)
+    return metric
 
 
 def where_time(columns: list[ComparedScenario]) -> None:
     """Where each one's time goes."""
-    rows = []
-    for c in columns:
-        if c.report is not None:
-            rows.append((c.letter, c.name, c.report.breakdown))
+    rows = [(c.letter, c.name, c.report.breakdown) for c in columns if c.report is not None]
     answer = _limits(columns)
     fig, shares = charts.breakdowns(rows, parts.dark(), parts.mobile())
     with parts.card(texts.WHERE_TIME_GOES, answer, fig, "c.breakdown"):
@@ -211,23 +192,15 @@ def _pair(columns: list[ComparedScenario], base: ComparedScenario) -> ComparedSc
         return None
     if len(candidates) == 1:
         return candidates[0]
-    letter = checked(
-        st.segmented_control,
-        f"Explain against {base.letter}",
-        [c.letter for c in candidates],
-        default=candidates[0].letter,
-        required=True,
-        key="to",
-    )
-    return next((c for c in candidates if c.letter == letter), candidates[0])
+    letters = {c.letter: c.letter for c in candidates}
+    letter = choose(f"Explain against {base.letter}", letters, "to", widget=st.segmented_control, required=True)
+    return next(c for c in candidates if c.letter == letter)
 
 
-def where_gain(base: ComparedScenario, other: ComparedScenario) -> None:
+def where_gain(base: ComparedScenario, other: ComparedScenario, metric: ComparedMetric) -> None:
     """The difference of one figure, dealt out to the kinds of change between two scenarios."""
     assert base.report is not None
     assert other.report is not None
-    key = st.session_state.get("metric", "latency")
-    metric = METRICS.get(key, METRICS["latency"])
     title = f"Why {other.letter} differs from {base.letter}"
     if base.report.unit != other.report.unit and metric.key not in tables.MONEY_AND_POWER:
         with parts.card(title, texts.DIFFERENT_WORK):
@@ -236,7 +209,7 @@ def where_gain(base: ComparedScenario, other: ComparedScenario) -> None:
     with st.skeleton(height=220):
         try:
             attribution = cached.answer(attribute, base.scenario, other.scenario, metric.figure)
-        except (ScenarioError, Unsupported) as error:
+        except InputError as error:
             with parts.card(title, "not attributed"):
                 st.caption(fmt.plain(str(error)))
             return
@@ -269,15 +242,13 @@ def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
         answer = f"{top.name} {verb} most, {fmt.seconds(abs(top.gained_s))} per request"
     else:
         answer = "no operator differs"
-    with parts.card(f"Operators of {other.letter} against {base.letter}", answer):
+    fig = charts.operator_bars(rows, base.letter, other.letter, parts.dark()) if moved else None
+    with parts.card(f"Operators of {other.letter} against {base.letter}", answer, fig, "c.operators"):
         if not shared:
             st.caption(texts.NO_COMMON_OPERATOR)
-        if moved:
-            fig = charts.operator_bars(rows, base.letter, other.letter, parts.dark())
-            parts.figure(fig, texts.SAVED_ALT.format(answer=answer), "c.operators")
         with st.expander("All operators", key="open.c.operators", on_change="rerun") as opened:
             if opened.open:
-                parts.table(tables.operators(rows, base.letter, other.letter), texts.OPERATORS_ALT)
+                parts.table(tables.operators(rows, base.letter, other.letter))
 
 
 def show() -> None:
@@ -297,18 +268,20 @@ def show() -> None:
             why = f"**{column.letter} · {fmt.plain(column.name)} has no numbers:** {fmt.plain(column.reason)}"
             st.info(why, icon=":material/block:")
     running = [c for c in columns if c.report is not None]
-    if parts.mobile() and running:
-        one_metric(columns, base)
-    side_by_side(columns, base)
+    first, second = st.container(), st.container()
+    charted, listed = (first, second) if parts.mobile() else (second, first)
+    with listed:
+        side_by_side(columns, base)
     if running:
-        if parts.mobile():
+        left, right = charted.columns(2, gap="small")
+        with left:
+            metric = one_metric(columns, base)
+        with right:
             where_time(columns)
-        else:
-            parts.beside(lambda: one_metric(columns, base), lambda: where_time(columns))
-    other = _pair(columns, base)
-    if other is not None:
-        where_gain(base, other)
-        by_operator(base, other)
+        other = _pair(columns, base)
+        if other is not None:
+            where_gain(base, other, metric)
+            by_operator(base, other)
     parts.footer(report)
 
 

@@ -7,7 +7,6 @@ ADD_LINK_HELP = "A link of this app, a scenario's token, or the link of another 
 ADD_CURRENT = "Add the current scenario"
 ALREADY_COMPARED = "It is compared already."
 REMOVE_HELP = "Take {letter} out of the comparison"
-METRICS_ALT = "Metrics of each scenario"
 METRICS_CAPTION = "Bold is the best of its row; coloured words are against {letter}."
 NO_SECOND = "no second scenario has it"
 ALL_HAVE_SAME = "all have the same"
@@ -22,8 +21,6 @@ DIFFERENCE_CAPTION = (
     "does not depend on the order. Solid: better, hatched: worse."
 )
 NO_COMMON_OPERATOR = "No operator has the same name in both: they run different networks."
-SAVED_ALT = "Time saved by operator: {answer}."
-OPERATORS_ALT = "Operators of two scenarios with their times"
 
 # charts.py
 SAVED_AXIS = "Time saved by {other} against {base} ({unit})"

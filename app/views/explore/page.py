@@ -11,15 +11,16 @@ from app.shared import boundary, cached, fixes, glossary, link, parts, report_ta
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
 from app.shared.widgets import sidebar
-from app.shared.widgets.choices import choice
+from app.shared.widgets.choices import pills
 from app.shared.widgets.saved import presets
 from app.views.explore import headline as cards
 from app.views.explore import texts
 from app.views.explore.report_file import figures, report_html
 from engine.cost.report import OpRow, Report
 from engine.devices.common.contract import Unsupported
-from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario import Scenario, encode
 from engine.scenario.fields import field
+from entries.schema import InputError
 
 _IN_ONE_ROW = 4  # cards of numbers
 _NAME_MOST = 320  # width of the operators' names [px]
@@ -70,7 +71,7 @@ def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
     for value in _values(scenario)[knob]:
         try:
             report = cached.report(encode(scenario.with_(**{knob: value})))
-        except (ScenarioError, Unsupported):
+        except InputError:
             continue  # this value is not offered with the rest: it has no point on the curve
         if report.fits:
             row = field(knob)
@@ -84,30 +85,23 @@ def turn_one_knob() -> None:
     """Throughput along one knob, everything else as it is."""
     scenario = link.current()
     labels = {path: field(path).label for path, values in _values(scenario).items() if len(values) > 1}
-    with st.container(border=True, height="stretch"):
-        title = st.empty()
-        knob, args = choice("Knob", labels, "knob")
-        st.pills("Knob", list(labels), required=True, label_visibility="collapsed", **args)
+    with parts.open_card("Turn one knob") as say:
+        knob = pills("Knob", labels, "knob")
         points = _along(scenario, knob)
         now = next((i for i, (_, r) in enumerate(points) if r.scenario == scenario), None)
-        answer = texts.NO_OTHER_VALUE
+        word, answer = labels[knob].lower(), texts.NO_OTHER_VALUE
         if now is not None and len(points) > 1:
-            best = max(range(len(points)), key=lambda i: points[i][1].throughput_per_s)
-            gain = points[best][1].throughput_per_s / points[now][1].throughput_per_s
-            cost = points[best][1].latency_s / points[now][1].latency_s
-            name = f"{labels[knob].lower()} {points[best][0]}"
-            answer = (
-                texts.NO_MORE_THROUGHPUT.format(knob=labels[knob].lower())
-                if gain < 1.005
-                else texts.KNOB_ANSWER.format(name=name, gain=fmt.times(gain), cost=fmt.times(cost))
-            )
-        title.markdown(f"**Turn one knob** :gray[· {fmt.plain(answer)}]")
+            here = points[now][1]
+            name, best = max(points, key=lambda point: point[1].throughput_per_s)
+            gain, cost = best.throughput_per_s / here.throughput_per_s, fmt.times(best.latency_s / here.latency_s)
+            answer = texts.KNOB_ANSWER.format(name=f"{word} {name}", gain=fmt.times(gain), cost=cost)
+            answer = answer if gain >= 1.005 else texts.NO_MORE_THROUGHPUT.format(knob=word)
+        say(answer)
         if len(points) > 1:
             unit = f"{glossary.rate_unit(points[0][1].unit)}/s"
-            fig = charts.knob(
-                [p[0] for p in points], [p[1].throughput_per_s for p in points], now, labels[knob], unit, parts.dark()
-            )
-            parts.figure(fig, f"Throughput along {labels[knob].lower()}: {answer}.", "knob")
+            names, rates = [name for name, _ in points], [report.throughput_per_s for _, report in points]
+            fig = charts.knob(names, rates, now, labels[knob], unit, parts.dark())
+            parts.figure(fig, f"Throughput along {word}: {answer}.", "knob")
 
 
 def _larger(report: Report) -> bool:
@@ -131,7 +125,7 @@ def operators(report: Report) -> None:
         columns["Share of time"] = st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100)
         columns["Limited by"] = st.column_config.TextColumn(help=glossary.HELP["bound"])
         columns["Peak used (%)"] = number(format=fmt.cells(frame["Peak used (%)"]), help=glossary.HELP["peak_used"])
-        event = parts.table(frame, texts.OPERATORS_ALT, columns, select="rerun", key="v.operators")
+        event = parts.table(frame, columns, select="rerun", key="v.operators")
         rows = event["selection"]["rows"]
         if rows and rows[0] < len(frame):
             op = report_tables.ordered(report)[rows[0]]
@@ -146,7 +140,6 @@ def assumptions(report: Report) -> None:
         frame = pd.DataFrame([{"Evidence": a.basis, "Assumption": a.text} for a in report.assumptions])
         parts.table(
             frame.sort_values("Evidence", kind="stable"),
-            texts.ASSUMPTIONS_ALT,
             {"Evidence": st.column_config.TextColumn(width="small", pinned=True)},
         )
 

@@ -8,8 +8,6 @@ NO_OTHER_VALUE = "no other value fits"
 NO_MORE_THROUGHPUT = "no other {knob} gives more throughput"
 KNOB_ANSWER = "{name} gives {gain} the throughput at {cost} the latency"
 OPERATORS_ANSWER = "{count} rows, slowest first; select a row for its detail"
-OPERATORS_ALT = "Operators with their time, share, limit, work and traffic"
-ASSUMPTIONS_ALT = "Assumptions and what kind of evidence each is"
 SMALLER_CHANGE_WOULD = "A smaller change of it would {stops}."
 DOES_NOT_FIT = "Latency, throughput and cost are not shown: they would describe a machine that cannot hold the model."
 

@@ -24,7 +24,7 @@ _WORKLOAD = "home.workload"
 
 def _show_answer(token: str) -> None:
     """Show the answer to a question."""
-    st.switch_page("views/choose/page.py", query_params=link.address() | {"q": token})
+    link.show("choose", query={"q": token})
 
 
 def _lengths(workload: str) -> dict[str, Any]:
@@ -78,14 +78,13 @@ def papers() -> None:
     for preset in sorted((p for p in PRESETS.values() if p.headline), key=lambda p: p.document):
         label = f"{TITLES[preset.document]} · {preset.title}"
         if st.button(label, width="stretch", key=f"home.{preset.id}"):
-            link.open_scenario(preset.scenario)
-            st.switch_page("views/explore/page.py", query_params=link.address())
+            link.show("explore", preset.scenario)
 
 
 def show() -> None:
     """The page; an address that names a scenario goes on to Explore."""
     if link.PARAM in st.query_params:
-        st.switch_page("views/explore/page.py", query_params=link.address())
+        link.show("explore")
     st.header(texts.QUESTION, anchor=False)
     st.markdown(texts.PURPOSE)
     ask()

@@ -20,12 +20,7 @@ def on_this_host() -> None:
     runs: dict[str, FusedRun] = st.session_state.get("fused_rows", {})
     slot = st.container()
     label = texts.RUN_HOST if len(runs) in (0, len(BLOCKS)) else "Go on"
-    if st.button(
-        label,
-        icon=":material/timer:",
-        key="k.fused",
-        help=texts.RUN_HELP,
-    ):
+    if st.button(label, icon=":material/timer:", key="k.fused", help=texts.RUN_HELP):
         rows = st.session_state.setdefault("fused_rows", {})
         st.session_state.fused_problem = host_runs.one_by_one(
             "k.fused", list(BLOCKS), rows, lambda name: (block, name, _BOUNDS), lambda name: BLOCKS[name].title
@@ -46,9 +41,7 @@ def _shown(rows: list[FusedRun]) -> None:
     faster = sum(run.gain > 1 for run in rows)
     close = sum(abs(run.gain / run.predicted - 1) <= 0.25 for run in rows)
     answer = texts.MEASURED_ANSWER.format(faster=faster, count=len(rows), close=close)
-    with parts.card(texts.ON_THIS_HOST, answer):
-        fig = charts.measured(rows, parts.dark())
-        parts.figure(fig, texts.MEASURED_ALT.format(answer=answer), "fused-host")
+    with parts.card(texts.ON_THIS_HOST, answer, charts.measured(rows, parts.dark()), "fused-host"):
         frame = pd.DataFrame(
             {
                 "Block": [run.title for run in rows],
@@ -60,4 +53,4 @@ def _shown(rows: list[FusedRun]) -> None:
                 "Predicted, depth (ms)": [fmt.MILLISECOND(run.predicted_depth_s) for run in rows],
             }
         )
-        parts.table(frame, texts.MEASURED_TABLE_ALT, {"Block": st.column_config.TextColumn(pinned=True)}, tall=None)
+        parts.table(frame, tall=None)

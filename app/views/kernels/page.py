@@ -127,30 +127,24 @@ def under_roofs(shown: KernelShown) -> None:
     run, roofline = shown.run, shown.roofline
     ratio = run.library.median / run.time.median if run.library else None
     answer = f"{fmt.times(ratio)} numpy's FP32 speed" if ratio else texts.NO_LIBRARY
-    with parts.card(texts.ROOFLINE, answer):
-        if run.peak is None or not run.flops:
+    if run.peak is None or not run.flops:
+        with parts.card(texts.ROOFLINE, answer):
             st.caption(texts.NO_ROOF)
-            return
-        spots = [KernelPoint("measured", run.rate, "measured")]
-        if shown.predicted:
-            spots.append(KernelPoint("predicted", run.flops / shown.predicted, "predicted"))
-        if run.library:
-            spots.append(KernelPoint("numpy FP32", run.flops / run.library.median, "library"))
-        many = run.threads
-        dram = roofline.dram if many == 1 else max(roofline.dram, roofline.dram_all)
-        near = {"L1": roofline.l1, "L2": roofline.l2}.get(run.level, roofline.l3)  # where its data comes from, else L3
-        name = run.level if run.level in ("L1", "L2") else "L3"
-        levels = [Level(name, near * many, False), Level("DRAM", dram, True)]
-        fig = kernel_charts.host_roofline(
-            run.peak,
-            f"{glossary.format_label(run.precision)} peak",
-            levels,
-            run.flops / run.bytes,
-            spots,
-            parts.dark(),
-            240 if parts.mobile() else 400,
-        )
-        parts.figure(fig, texts.ROOFLINE_ALT.format(answer=answer), "kernel-roofline")
+        return
+    spots = [KernelPoint("measured", run.rate, "measured")]
+    if shown.predicted:
+        spots.append(KernelPoint("predicted", run.flops / shown.predicted, "predicted"))
+    if run.library:
+        spots.append(KernelPoint("numpy FP32", run.flops / run.library.median, "library"))
+    many = run.threads
+    dram = roofline.dram if many == 1 else max(roofline.dram, roofline.dram_all)
+    near = {"L1": roofline.l1, "L2": roofline.l2}.get(run.level, roofline.l3)  # where its data comes from, else L3
+    name = run.level if run.level in ("L1", "L2") else "L3"
+    levels = [Level(name, near * many, False), Level("DRAM", dram, True)]
+    peak, intensity = f"{glossary.format_label(run.precision)} peak", run.flops / run.bytes
+    width = 240 if parts.mobile() else 400
+    fig = kernel_charts.host_roofline(run.peak, peak, levels, intensity, spots, parts.dark(), width)
+    parts.chart(texts.ROOFLINE, answer, fig, "kernel-roofline")
 
 
 def _optional(roofline: MeasuredRoofline) -> list[tuple[str, str, str]]:
@@ -180,7 +174,7 @@ def probed(roofline: MeasuredRoofline) -> None:
             ("A call", fmt.seconds(roofline.launch), texts.EMPTY_KERNEL),
             ("All threads", fmt.seconds(roofline.dispatch), texts.EMPTY_POOL),
         ]
-        parts.table(pd.DataFrame(rows, columns=["Figure", "Measured", "Of what"]), texts.PROBE_ALT, tall=None)
+        parts.table(pd.DataFrame(rows, columns=["Figure", "Measured", "Of what"]), tall=None)
         st.caption(texts.CALIBRATE_CAPTION)
 
 

@@ -7,7 +7,6 @@ OF_ROOFS = ", **{roof_share}** of what this host's roofline allows"
 NO_LIBRARY = "no library has this operator"
 ROOFLINE = "On this host's roofline"
 NO_ROOF = "This kernel has no arithmetic that the probed roofs bound."
-ROOFLINE_ALT = "Roofline of this host: {answer}."
 PRODUCTS_16_BIT = "16-bit products in registers, one thread"
 DIFFERING_BITS = "differing bits counted in registers, one thread"
 PRODUCTS = "products in registers, one thread"
@@ -15,7 +14,6 @@ PRODUCTS_8_BIT = "8-bit products in registers, one thread"
 TRIAD = "two reads and a write, one thread"
 EMPTY_KERNEL = "a compiled kernel that does nothing"
 EMPTY_POOL = "a kernel that does nothing, over the pool"
-PROBE_ALT = "Peaks, bandwidths and latencies that the probe measured on this host"
 CALIBRATE_CAPTION = (
     "`python -m engine calibrate` writes these into your catalog: this host is then a system to evaluate."
 )
@@ -35,8 +33,6 @@ BLOCKS_NOT_MEASURED_CAPTION = (
     "and the rates probed on this host, but none of the block's own times."
 )
 MEASURED_ANSWER = "{faster} of {count} blocks are faster; {close} gain what was predicted within 25%"
-MEASURED_ALT = "Measured and predicted gain of every block: {answer}."
-MEASURED_TABLE_ALT = "Measured and predicted gain and times of every block"
 
 # charts.py
 GAIN_AXIS = "Breadth-first time over depth-first time (×)"

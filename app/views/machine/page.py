@@ -10,7 +10,7 @@ from app.shared import glossary, link, parts
 from app.shared import machine as inside
 from app.shared.figures import report as charts
 from app.shared.widgets import sidebar
-from app.views.machine import facts, texts
+from app.views.machine import facts
 from engine.cost.report import Report
 from engine.resolve.bind import Bound, named
 from engine.scenario import ScenarioError
@@ -25,7 +25,6 @@ def _levels(bound: Bound, report: Report | None) -> None:
         right = st.column_config.TextColumn(alignment="right")
         parts.table(
             frame if frame["Of"].nunique() > 1 else frame.drop(columns="Of"),
-            texts.MEMORY_ALT,
             {
                 "Full (%)": st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100),
                 **dict.fromkeys(("Capacity", "Bandwidth", "In use"), right),
@@ -52,7 +51,7 @@ def _listed(title: str, frame: pd.DataFrame) -> None:
             frame,
             hide_index=True,
             height="content" if len(frame) <= 15 else 420,
-            alt=texts.NUMBERS_ALT.format(title=title),
+            alt=parts.heard(frame),
         )
 
 
@@ -65,7 +64,7 @@ def _links(bound: Bound, report: Report | None) -> None:
         right = dict.fromkeys(
             ("Bandwidth", "Latency", "Per request", "Busy"), st.column_config.TextColumn(alignment="right")
         )
-        parts.table(frame, texts.LINKS_ALT, right, most=0, tall=parts.tall(frame))
+        parts.table(frame, right, most=0, tall=parts.tall(frame))
 
 
 def show() -> None:
@@ -77,7 +76,7 @@ def show() -> None:
     try:
         bound = named(scenario)
     except ScenarioError as error:
-        st.info(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/info:")
+        st.info(fmt.plain(fmt.sentence(error)), icon=":material/info:")
         parts.footer(report)
         return
     st.markdown(facts.sentence(bound))

@@ -16,9 +16,9 @@ from app.views.node.charts import Topology
 from engine.analyses.node import at_work
 from engine.analyses.node.operator_kinds import KindColumn
 from engine.cost.report import Report
-from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
-from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario import Scenario, encode
+from entries.schema import InputError
 
 FIGURES = {"throughput": "Throughput", "latency": "Latency", "wires": "Bytes on links"}
 
@@ -80,7 +80,7 @@ def _figure(report: Report, name: str) -> float:
 def _value(scenario: Scenario, switches: Mapping[str, bool], name: str) -> float | None:
     try:
         return _figure(cached.report(encode(scenario.with_(switches=dict(switches)))), name)
-    except (ScenarioError, Unsupported):
+    except InputError:
         return None  # not offered with the rest of the scenario
 
 
@@ -134,7 +134,7 @@ def core_split(scenario: Scenario) -> tuple[list[tuple[int, Report]], int | None
     for value in knobs[at].values:
         try:
             report = cached.report(encode(scenario.with_(tile=(value,))))
-        except (ScenarioError, Unsupported):
+        except InputError:
             continue  # more cores than an override leaves
         if report.fits:
             result.append((value, report))

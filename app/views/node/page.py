@@ -9,7 +9,7 @@ from app.shared import boundary, cached, fixes, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
 from app.shared.widgets import sidebar
-from app.shared.widgets.choices import choice, switch
+from app.shared.widgets.choices import pills, switch
 from app.views.node import charts as node_charts
 from app.views.node import facts, pool, texts
 from app.views.node.tilings import tilings
@@ -31,13 +31,9 @@ def wires(report: Report) -> None:
 @boundary.fragment
 def switches(report: Report) -> None:
     """Every switch: what it buys alone, what it buys beside the others as they are, and all of them together."""
-    figures = facts.FIGURES
-    with st.container(border=True, height="stretch"):
-        title = st.empty()
-        picked, args = choice("Figure", figures, "figure")
-        st.pills("Figure", list(figures), required=True, label_visibility="collapsed", **args)
-        together, rows = facts.gains(report.scenario, picked)
-        title.markdown(texts.SPEED_UPS.format(gains=fmt.plain(facts.gain_words(together, rows))))
+    with parts.open_card(texts.SPEED_UPS) as say:
+        together, rows = facts.gains(report.scenario, pills("Figure", facts.FIGURES, "figure"))
+        say(facts.gain_words(together, rows))
         frame = pd.DataFrame(
             {
                 "Optimisation": [r.label for r in rows],
@@ -49,7 +45,6 @@ def switches(report: Report) -> None:
         text = st.column_config.TextColumn
         event = parts.table(
             frame,
-            texts.SPEED_UPS_ALT,
             {
                 "As set": text(alignment="right", help=texts.GAIN_HELP),
                 "On its own": text(alignment="right", help=texts.ALONE_HELP),
@@ -106,8 +101,7 @@ def by_kind(scenario: Scenario) -> None:
     with st.container(border=True):
         st.markdown(texts.KINDS)
         if switch("Each optimisation", "kinds"):
-            frame = pd.DataFrame(facts.kinds_table(cached.answer(operator_kinds.by_kind, scenario)))
-            parts.table(frame, texts.KINDS_ALT)
+            parts.table(pd.DataFrame(facts.kinds_table(cached.answer(operator_kinds.by_kind, scenario))))
 
 
 def show() -> None:

@@ -3,16 +3,14 @@
 # page.py
 POWER = "Power at full load"
 TRAFFIC = "Traffic on each wire"
-SPEED_UPS = "**Speed-up of each optimisation** :gray[· {gains}]"
+SPEED_UPS = "Speed-up of each optimisation"
 GAIN_HELP = "On compared with off, the others as set."
 ALONE_HELP = "On compared with off, all others off."
-SPEED_UPS_ALT = "Switches, the gain of each beside the others and alone, and whether it is on"
 CORE_SPLIT_ANSWER = "{best} of {cores} for {operator} is best"
 POWER_ANSWER = "{power}: cards {idle} idle and {work} of work, switch {chassis}, host {host}"
 WORK_BY_PART = "The cards' work: {shares}."
 CAP_TAKES = " Their power limit leaves {share} of the clock."
 KINDS = "**Time by kind of operator** :gray[· before and after each optimisation]"
-KINDS_ALT = "Milliseconds of a request by kind of operator, as it is and with each optimisation turned over"
 
 # charts.py
 WIRE_HOVER = (
@@ -50,7 +48,6 @@ COLUMNS_AXIS = "Columns of a block"
 ROWS_AXIS = "Rows of a block"
 TILINGS_ALT = "Bytes by block of {name}: {answer}."
 TRAFFIC_COLUMN = "Into and out of cores"
-BEST_ALT = "The best tilings of {name} by latency, energy and traffic, with lower bounds of bytes"
 TILINGS_CAPTION = (
     "The star is the fastest tiling. Blocks are as deep as fits; empty cells do not fit. "
     "Pixels that windows of two blocks share are read by both."

@@ -61,8 +61,7 @@ def tilings(scenario: Scenario) -> None:
                     }
                     for aim, tiling in tiled.product.best.items()
                 ]
-            ),
-            texts.BEST_ALT.format(name=name),
+            )
         )
         st.caption(texts.TILINGS_CAPTION)
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from app.shared import boundary, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choose
 from app.views.numerics import charts, labels, texts, trained
-from engine.devices.common.contract import Unsupported
 from engine.lab.numerics.study import TENSORS, FormatLoss, points, stored
 from engine.lab.numerics.workflow import BOUND, METRIC, WORKLOAD, WorkflowResult, in_scenario, study
 from engine.resolve.choices import default_scenario
-from engine.scenario import ScenarioError
 from engine.scenario.fields import field
+from entries.schema import InputError
 from model_zoo.catalog import default_zoo
 
 
@@ -53,9 +53,7 @@ def curve(name: str, wanted: float, chosen: FormatLoss) -> None:
     if enough:
         least = enough[0]
         answer = f"{labels.called(least.format)}: {fmt.digits3(least.bits)} bits for {fmt.digits3(least.sqnr_db)} dB"
-    with parts.card("Error against bits", answer):
-        fig = charts.error_curve(losses, chosen, wanted, parts.dark())
-        parts.figure(fig, texts.CURVE_ALT.format(answer=answer), "error-bits")
+    parts.chart("Error against bits", answer, charts.error_curve(losses, chosen, wanted, parts.dark()), "error-bits")
 
 
 def before_after(name: str, format: str) -> None:
@@ -64,16 +62,14 @@ def before_after(name: str, format: str) -> None:
     answer = texts.BEFORE_AFTER_ANSWER.format(
         sqnr=fmt.digits3(shown.point.sqnr_db), largest=fmt.digits3(shown.point.largest)
     )
-    with parts.card(f"Before and after {labels.called(format)}", answer):
-        fig = charts.distribution(shown.before, shown.after, parts.dark())
-        parts.figure(fig, texts.BEFORE_AFTER_ALT.format(format=labels.called(format), answer=answer), "before-after")
+    fig = charts.distribution(shown.before, shown.after, parts.dark())
+    parts.chart(f"Before and after {labels.called(format)}", answer, fig, "before-after")
 
 
 @boundary.fragment
 def measured() -> None:
     """The workflow on kernels: a small network, its own metric, and the plan in a scenario."""
-    with st.container(border=True):
-        title = st.empty()
+    with parts.open_card(texts.MEASURED, stretch=False) as say:
         left, right = st.columns(2, vertical_alignment="bottom")
         bound = left.select_slider(
             f"Largest {METRIC}",
@@ -94,14 +90,14 @@ def measured() -> None:
         if run:
             runs.add(bound)
         if bound not in runs:
-            title.markdown(texts.NOT_MEASURED)
+            say("not run yet")
             return
         with st.spinner("Training, timing, searching"):
             outcome = _study(bound)
-        planned(outcome, title)
+        planned(outcome, say)
 
 
-def planned(result: WorkflowResult, title: DeltaGenerator) -> None:
+def planned(result: WorkflowResult, say: Callable[[str], object]) -> None:
     """What a measured search ended with, each of its moves, and the way into a scenario."""
     wide = len(result.layers)
     outcome = texts.UNTOUCHED.format(loss=100 * result.untouched_loss)
@@ -112,7 +108,7 @@ def planned(result: WorkflowResult, title: DeltaGenerator) -> None:
         answer = texts.NO_MEASURED_PLAN.format(bound=100 * result.bound)
         if result.plan.met:
             answer += texts.HELD_OUT_MISSED.format(loss=outcome)
-    title.markdown(texts.MEASURED.format(answer=fmt.plain(answer)))
+    say(answer)
     rows = pd.DataFrame(
         {
             "Layer": ["all" if s.operator == "*" else s.operator for s in result.plan.steps],
@@ -125,7 +121,7 @@ def planned(result: WorkflowResult, title: DeltaGenerator) -> None:
             "Layers' time (ms)": [fmt.MILLISECOND(s.time) for s in result.plan.steps],
         }
     )
-    parts.table(rows, texts.MEASURED_ALT)
+    parts.table(rows)
     st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in result.plan.precision.items())))
     workload = WORKLOAD
     try:
@@ -136,7 +132,7 @@ def planned(result: WorkflowResult, title: DeltaGenerator) -> None:
             args=(scenario,),
             key="n.open",
         )
-    except (ScenarioError, Unsupported) as why:
+    except InputError as why:
         st.caption(fmt.plain(str(why)))
 
 
@@ -147,11 +143,7 @@ def show() -> None:
     parts.bar(report, "numerics")
     best = next((p for p in points(name) if p.sqnr_db >= wanted), None)
     st.markdown(f"{labels.answer(name, wanted, best)}.")
-    left, right = st.columns(2, gap="small")
-    with left:
-        curve(name, wanted, stored(name, format).point)
-    with right:
-        before_after(name, format)
+    parts.beside(lambda: curve(name, wanted, stored(name, format).point), lambda: before_after(name, format))
     measured()
     trained.trained_here()
     st.caption(texts.CAPTION.format(help=field("precision").help))

@@ -34,9 +34,8 @@ def _wide_deep(study: WideDeepStudy) -> None:
     plain, published = study.quality[:2]
     answer = texts.WIDE_DEEP_ANSWER.format(gain=fmt.times(study.gain(512)), lost=100 * study.accuracy_lost)
     answer += f"answers, {plain.auc - published.auc:.5f} of AUC"
-    with parts.card(texts.WIDE_DEEP, answer):
-        fig = charts.layer_errors(study.quality[1:], parts.dark())
-        parts.figure(fig, texts.WIDE_DEEP_ALT.format(answer=answer), "wide-deep-layers")
+    fig = charts.layer_errors(study.quality[1:], parts.dark())
+    with parts.card(texts.WIDE_DEEP, answer, fig, "wide-deep-layers"):
         frame = pd.DataFrame(
             {
                 "Served in": [q.precision for q in study.quality],
@@ -49,7 +48,7 @@ def _wide_deep(study: WideDeepStudy) -> None:
         )
         digits = {"Accuracy (%)": 3, "AUC": 5, "Log loss (nat)": 5, "Answers changed (%)": 3}
         config = {name: st.column_config.NumberColumn(format=f"%.{n}f") for name, n in digits.items()}
-        parts.table(frame, texts.WIDE_DEEP_TABLE_ALT, config, tall=None)
+        parts.table(frame, config, tall=None)
         st.caption(
             texts.WIDE_DEEP_CAPTION.format(rows=study.rows, held_out=study.held_out, share=fmt.percent(study.base))
         )

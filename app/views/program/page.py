@@ -12,9 +12,9 @@ from app.shared.widgets.choices import choose
 from app.views.program import charts, texts
 from engine.analyses.programs import Listing, Values, execute, mnemonics, shipped
 from engine.analyses.programs import listing as listing_of
-from engine.devices.common.contract import Unsupported
 from engine.devices.common.instruction_set import PARTS, Row
 from engine.scenario import Scenario, ScenarioError, encode
+from entries.schema import InputError
 
 _PRESETS = ("brainwave-gru", "dfx-1.5b")
 _SHOWN = 4  # values of a register
@@ -81,9 +81,8 @@ def rows(listing: Listing) -> None:
     )
     answer = texts.LISTING_ANSWER.format(count=fmt.count(len(listing.rows)), waits=fmt.count(waits))
     with parts.card("Listing", texts.LISTING.format(said=answer), stretch=False):
-        parts.table(
-            frame, answer, {"Unit": st.column_config.TextColumn(width=parts.wide_enough(frame["Unit"]))}, tall=360
-        )
+        width = parts.wide_enough(frame["Unit"])
+        parts.table(frame, {"Unit": st.column_config.TextColumn(width=width)}, tall=360)
     for note in listing.notes:
         st.caption(fmt.plain(note))
 
@@ -116,9 +115,9 @@ def registers(scenario: Scenario, text: str, row: Row) -> None:
             before = cached.answer(execute, scenario, text, most=row.number) if row.number else ()
             frame = _table(before, cached.answer(execute, scenario, text, most=row.number + 1), row)
         except ScenarioError as error:
-            st.caption(fmt.plain(f"{str(error)[:1].upper()}{str(error)[1:]}."))
+            st.caption(fmt.plain(fmt.sentence(error)))
             return
-        parts.table(frame, texts.REGISTERS_ALT)
+        parts.table(frame)
 
 
 def _step(listing: Listing) -> Row:
@@ -137,7 +136,7 @@ def show() -> None:
     parts.bar(report, "program")
     try:
         own = _own_text(scenario)
-    except (ScenarioError, Unsupported) as why:
+    except InputError as why:
         parts.elsewhere(fmt.sentence(why), _PRESETS, "program")
         parts.footer(report)
         return
@@ -148,7 +147,7 @@ def show() -> None:
         try:
             listing = cached.answer(listing_of, scenario, text)
         except ScenarioError as error:
-            st.error(fmt.plain(f"{str(error)[:1].upper()}{str(error)[1:]}."), icon=":material/error:")
+            st.error(fmt.plain(fmt.sentence(error)), icon=":material/error:")
             listing = None
         if listing is not None and listing.rows:
             row = _step(listing)

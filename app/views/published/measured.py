@@ -89,9 +89,9 @@ def _shown(measured: Measured) -> None:
     )
     parts.figure(fig, texts.MEASURED_ALT.format(shown=shown, count=len(drawn), said=text), "v.measured")
     st.caption(texts.MEASURED_CAPTION)
-    parts.table(_table(predicted), texts.ROWS_ALT)
-    with st.expander(texts.GROUPS_ALT, key="open.groups"):
-        parts.table(_grouped(predicted), "Errors by group", tall=None)
+    parts.table(_table(predicted))
+    with st.expander(texts.GROUPS, key="open.groups"):
+        parts.table(_grouped(predicted), tall=None)
 
 
 def _spots(row: Row) -> list[dict[str, Any]]:

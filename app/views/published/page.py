@@ -13,16 +13,16 @@ from app.shared import cached, claims, link, parts
 from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.figures import report as charts
-from app.shared.widgets.checked import checked
-from app.shared.widgets.choices import say
+from app.shared.widgets.choices import choose, say
 from app.views.published import measured, texts
 from engine.cost import error_bands
 from engine.published import headline, validate
 from engine.published.nearest import TITLES
 from engine.scenario import ScenarioError, decode, encode
 
-_ALL = "All"
-_STATUS = ("met", "missed", "not predicted")
+_ALL = {"all": "All"}
+_ROLES = _ALL | {"validation": "Validation", "calibration": "Calibration"}
+_STATUS = _ALL | {"met": "Met", "missed": "Missed", "not predicted": "Not predicted"}
 _COLUMNS = ("Claim", "Metric", "Published", "Predicted", "Unit", "Error (%)", "Allowed", "Status", "Role")
 """Of the table: as many as no edge cuts; a row picked says the rest beside the chart, and the files have it."""
 _NUMBER = Path(__file__).parent / "number.md"
@@ -33,34 +33,19 @@ _WORDS = 20  # characters of a value, above which it is a sentence
 def filters(rows: list[claims.Row]) -> list[claims.Row]:
     """The sidebar: which claims are listed."""
     with st.sidebar:
-        documents = sorted({row["document"] for row in rows})
-        chosen = checked(
-            st.selectbox,
-            "Document",
-            [_ALL, *documents],
-            format_func=lambda d: d if d == _ALL else TITLES[d],
-            key="document",
-        )
-        role = checked(
-            st.segmented_control,
-            "Role",
-            [_ALL, "validation", "calibration"],
-            default=_ALL,
-            required=True,
-            key="role",
-            format_func=str.capitalize,
-            help=texts.ROLE_HELP,
-        )
-        status = checked(st.selectbox, "Status", [_ALL, *_STATUS], key="status", format_func=str.capitalize)
+        documents = {id: TITLES[id] for id in sorted({row["document"] for row in rows})}
+        chosen = choose("Document", _ALL | documents, "document")
+        role = choose("Role", _ROLES, "role", widget=st.segmented_control, required=True, help=texts.ROLE_HELP)
+        status = choose("Status", _STATUS, "status")
         needle = st.text_input(
             "Search", key="claim", bind="query-params", placeholder="metric, system, id", max_chars=60
         )
     return [
         row
         for row in rows
-        if chosen in (_ALL, row["document"])
-        and role in (_ALL, claims.role(row))
-        and status in (_ALL, claims.status(row))
+        if chosen in ("all", row["document"])
+        and role in ("all", claims.role(row))
+        and status in ("all", claims.status(row))
         and (needle or "").lower() in f"{claims.metric(row['metric'])} {claims.of(row)} {row}".lower()
     ]
 
@@ -198,7 +183,6 @@ def table(rows: list[claims.Row], key: str) -> None:
 
         parts.table(
             frame,
-            texts.CLAIMS_ALT,
             {
                 "Claim": text(pinned=not parts.mobile(), width="small"),
                 "Published": value("Published"),
@@ -231,7 +215,7 @@ def bands() -> None:
             }
             for row in cells
         )
-        parts.table(frame, texts.BANDS_ALT)
+        parts.table(frame)
         st.caption(texts.BANDS_CAPTION)
 
 

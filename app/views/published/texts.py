@@ -17,12 +17,10 @@ SCATTER_ANSWER = (
 ONE_CLAIM = "**One claim** :gray[· select a point or a row]"
 TIMES = "Times, rates, powers and shares"
 ELSE_COMPARED = "What else is compared, and is no evidence of times ({count})"
-CLAIMS_ALT = "Every claim with its published and predicted value"
 BANDS_ANSWER = (
     "{having} of {kinds} kinds of work have five independent sources or more; bands found without a measurement's "
     "source contain {inside} of {all} ({share})"
 )
-BANDS_ALT = "Evidence for error bands, by kind of work"
 BANDS_CAPTION = (
     "By conformal prediction: 90% of measurements of a source that was never seen lie in the band. A source is one "
     "publication's measurements of one part. With fewer than five there is no evidence."
@@ -47,6 +45,5 @@ WITHOUT_EVIDENCE = "; {no_evidence} without an error band"
 PREDICTED_ROWS = "**{done} of {rows} rows predicted**: half within {median}, nine in ten within {p90}; {band}"
 MEASURED_ALT = "Predicted against measured {shown} of {count} runs: {said}."
 MEASURED_CAPTION = "A diamond lies outside of its error band; a hollow point has no error band; shaded is ±10%."
-ROWS_ALT = "Every predicted row with its measured figure"
-GROUPS_ALT = "By system, kind of network, format and figure"
+GROUPS = "By system, kind of network, format and figure"
 BAND_UNKNOWN = "no evidence for a band"

@@ -22,6 +22,7 @@ from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import named
 from engine.scenario import Scenario, ScenarioError, encode
+from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -64,7 +65,7 @@ def cut(scenario: Scenario) -> None:
     if low:
         try:
             _, points = cuts(split, "int8")
-        except (ScenarioError, Unsupported) as error:
+        except InputError as error:
             st.caption(fmt.plain(str(error)))
     best = best_split(points, goal)
     whole = best_split(points, "latency").latency_s
@@ -102,7 +103,7 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
                 "Transferred (kB)": [fmt.KILOBYTE(p.crossing_bytes) for p in points],
             }
         )
-        parts.table(frame, texts.CUTS_TABLE_ALT)
+        parts.table(frame)
 
 
 def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
@@ -151,7 +152,7 @@ def camera(scenario: Scenario) -> None:
             scenario.costs,
         )
         places = network.placements(limit)
-    except (ScenarioError, Unsupported) as error:
+    except InputError as error:
         with parts.card("Edge placement", texts.NONE_RUNS):
             st.caption(fmt.plain(str(error)))
         return
@@ -176,7 +177,7 @@ def camera(scenario: Scenario) -> None:
                 "In time": [p.meets_limit for p in places],
             }
         )
-        parts.table(frame, texts.PLACES_TABLE_ALT)
+        parts.table(frame)
         for name, reason in network.refusals.items():
             st.caption(fmt.plain(texts.NOT_WHOLE.format(name=name, reason=reason)))
         st.caption(texts.PLACES_CAPTION)
@@ -188,7 +189,7 @@ def packets(scenario: Scenario, report: Report | None) -> None:
     """What the network processor forwards while it infers."""
     try:
         device = nic_of(scenario)
-    except (ScenarioError, Unsupported):
+    except InputError:
         return
     path = family(device.kind).packets if device is not None else None
     if device is None or path is None:
@@ -219,14 +220,14 @@ def packets(scenario: Scenario, report: Report | None) -> None:
                 ],
             }
         )
-        parts.table(frame, texts.MEMORIES_ALT)
+        parts.table(frame)
 
 
 def together(scenario: Scenario) -> None:
     """A host and its network processor at once."""
     try:
         shares = host_and_nic(scenario)
-    except (ScenarioError, Unsupported) as error:
+    except InputError as error:
         if nic_of(scenario) is not None and scenario.scheme == "on-path":
             st.caption(fmt.plain(str(error)) + ".")
         return
@@ -246,7 +247,7 @@ def together(scenario: Scenario) -> None:
                 "Price (USD)": [share.capex_usd for share in shares],
             }
         )
-        parts.table(frame, texts.TOGETHER_ALT)
+        parts.table(frame)
         st.caption(texts.TOGETHER_CAPTION)
 
 
@@ -254,7 +255,7 @@ def depth_first(scenario: Scenario, report: Report) -> None:
     """Breadth first against depth first."""
     try:
         comparison = depth_first_of(scenario)
-    except (ScenarioError, Unsupported):
+    except InputError:
         return
     answer = texts.DEPTH_FIRST_ANSWER.format(
         speedup=fmt.times(comparison.speedup), depth=fmt.si(comparison.depth_bytes, "B")

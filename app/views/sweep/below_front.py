@@ -16,18 +16,16 @@ from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
-from engine.devices.common.contract import Unsupported
-from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario import Scenario, encode
+from entries.schema import InputError
 
 
 def go(page: str, scenario: Scenario) -> None:
     """Take a design to Explore, or beside the current scenario on Compare."""
     if page == "explore":
-        link.open_scenario(scenario)
-        st.switch_page("views/explore/page.py", query_params=link.address())
+        link.show("explore", scenario)
     comparison.add(Entry(link.current()), Entry(scenario))
-    here = {comparison.PARAM: comparison.write(comparison.shown())}
-    st.switch_page("views/compare/page.py", query_params=link.address() | here)
+    link.show("compare", query={comparison.PARAM: comparison.write(comparison.shown())})
 
 
 def _in_turn(ask: Callable[[], Any]) -> Any:
@@ -76,7 +74,7 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
         if st.button("Look for it", key="sweep.change"):
             try:
                 st.session_state.sweep_change = (key, questions.smallest_change(report, space, metrics, _in_turn))
-            except (ScenarioError, Unsupported) as error:
+            except InputError as error:
                 st.session_state.sweep_change = None
                 parts.refused(error)
         last, smallest = st.session_state.get("sweep_change") or ("", None)

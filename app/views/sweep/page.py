@@ -19,7 +19,8 @@ from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
-from engine.scenario import ScenarioError, encode
+from engine.scenario import encode
+from entries.schema import InputError
 
 _HEIGHT = 500  # px of the front, and of what stands in its place
 
@@ -37,7 +38,7 @@ def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: st
         st.session_state.sweep_run = running
         with jobs.line("sweep") as bar, st.skeleton(height=_HEIGHT):
             jobs.followed(running, bar)
-    except (ScenarioError, Unsupported) as error:
+    except InputError as error:
         say(spaces.PARAM, texts.NOTHING_RUN.format(why=fmt.sentence(error)))
 
 
@@ -152,7 +153,7 @@ def listed(outcome: Outcome, inside: np.ndarray) -> None:
             if rows and rows[0] < len(shown):
                 st.session_state.sweep_design = shown[rows[0]].number
 
-        parts.table(frame, texts.FRONT_TABLE_ALT, select=picked, key="sweep.table")
+        parts.table(frame, select=picked, key="sweep.table")
         if alike := tables.alike(outcome, shown):
             st.caption(texts.ALIKE_IN.format(alike=fmt.plain(alike)))
         names, icon = report_tables.names(outcome.report), ":material/download:"

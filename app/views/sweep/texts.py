@@ -14,7 +14,6 @@ INSIDE = "{inside:,} of {count:,} designs in the box, {front:,} of them on the f
 UPRIGHT_ALT = "Designs on the front along {axes}, a line for each design"
 ALIKE_IN = "The same in all of them: {alike}."
 FRONT = "Designs on the front"
-FRONT_TABLE_ALT = "Designs on the front with their objectives and settings"
 EXPORT = "Export the front, CSV"
 EXPORT_HELP = "Every design of the front with its link's token, settings and figures in SI."
 STOPPED_BEFORE_ANY = "Sweep stopped before its first designs were done. Run it again for all of them."

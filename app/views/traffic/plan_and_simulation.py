@@ -22,7 +22,7 @@ def capacity_card(frame: pd.DataFrame | None, answer: str, notes: list[str], pea
     """Nodes, racks, power and money for the demand."""
     with parts.card(texts.NODES.format(peak=peak), answer):
         if frame is not None:
-            parts.table(frame.dropna(axis=1, how="all"), texts.NODES_ALT)
+            parts.table(frame.dropna(axis=1, how="all"))
         for note in notes:
             st.caption(fmt.plain(note))
         st.caption(caption)

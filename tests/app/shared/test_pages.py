@@ -353,7 +353,7 @@ def test_published_says_what_the_readme_says_and_opens_a_claim():
     said = sentence(validate())
     assert said in [m.value for m in at.markdown]
     assert said in (Path(__file__).parents[3] / "README.md").read_text()
-    at.selectbox(key="status").set_value("not predicted").run()
+    at.selectbox(key="w.status").set_value("not predicted").run()
     alive(at)
     at.text_input(key="claim").set_value("nothing is called this").run()
     assert [c.value for c in alive(at).caption if "No claim matches" in c.value] == [

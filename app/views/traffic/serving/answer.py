@@ -57,7 +57,7 @@ def latencies(point: OperatingPoint) -> None:
     """Times of requests; first wave and steady state apart."""
     frame, answer = tables.latencies(point)
     with parts.card("Times of requests", answer):
-        parts.table(frame, texts.LATENCIES_ALT)
+        parts.table(frame)
         if point.report.first_wave_ttft is not None:
             st.caption(texts.LATENCIES_CAPTION)
 

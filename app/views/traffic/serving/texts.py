@@ -28,7 +28,6 @@ KV_HELP = "Blocks of the KV cache in use at its fullest, of those there are."
 ALONG = "TTFT and inter-token latency along the load"
 LATENCIES_CAPTION = "First wave: the first request of every client; they all reach an empty engine."
 PLAN_CAPTION = "Users, headroom, failures and prices are set under Demand and site, in the sidebar."
-LATENCIES_ALT = "Mean, p50, p90 and p99 of TTFT, inter-token latency, TPOT and end to end"
 SIMULATED = (
     "Simulated, {requests} requests at this load; times of passes are estimates, {band}. Grey: TTFT p99's 99% interval."
 )
