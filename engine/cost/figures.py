@@ -13,7 +13,7 @@ import numpy as np
 from engine.cost import layout
 from engine.cost.layout import M, N
 from engine.devices.common.counts import Group
-from engine.kernels.jit import inlined, kernel
+from engine.kernels.jit import called_by_both, inlined, kernel
 
 _HALVINGS = 40  # of the clock's range
 YEAR_S = 365.25 * 86400.0
@@ -290,7 +290,7 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     _rates(out, glob, where, decode_s, n)
 
 
-@kernel
+@called_by_both
 def time_figures(rows, n, where, decode, of_runs, of_stages, of_hops):
     """Times and rate of ``n`` points: fills the figures that need no money. Arguments: see `Layout.facts`.
 
@@ -336,7 +336,7 @@ def _watts(glob, drawn, rate, p):
     return watts
 
 
-@kernel
+@called_by_both
 def money_figures(rows, n, where):
     """Figures that need power and price, of ``n`` points, from their rates; NaN where one is not published.
 

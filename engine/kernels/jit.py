@@ -206,12 +206,12 @@ def _folder(file: Path) -> str:
     return str(folder)
 
 
-def kernel(function: Callable[..., Any], counted: bool = True) -> Any:
+def kernel(function: Callable[..., Any], counted: bool = True, shared: bool = False) -> Any:
     """Decorator of every module-level compiled function: releases the GIL, IEEE division, cached, never `parallel`.
 
     What compiled code calls is compiled without what only Python needs of it, arguments unpacked, and not anew for a
     whole number's value. ``counted`` off: it makes no arrays, and does not count how often those it is given are
-    referred to.
+    referred to. ``shared``: what Python calls is what compiled code calls, where both do: compiled once for both.
     """
     if not JIT_ENABLED:
         return function
@@ -224,6 +224,8 @@ def kernel(function: Callable[..., Any], counted: bool = True) -> Any:
                 dispatcher = inner(function, _nrt=counted, cache=True)
             finally:
                 _config.CACHE_DIR = before
+    if shared:
+        return dispatcher
 
     @wraps(function)
     def called(*args: Any) -> Any:
@@ -245,6 +247,9 @@ inner = partial(numba.njit, nogil=True, error_model="numpy", no_cfunc_wrapper=Tr
 
 borrows: Callable[..., Any] = partial(kernel, counted=False)
 """Decorator of a part of kernels that makes no arrays. Where many are passed, counting takes longer than the work."""
+
+called_by_both: Callable[..., Any] = partial(kernel, shared=True)
+"""Decorator of what Python calls for one point and a kernel for many: that one is compiled with what Python needs."""
 
 inlined: Callable[..., Any] = partial(inner, inline="always")
 """Decorator of a part of one kernel: it is compiled within it alone, where by itself and there would be twice."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.kernels.jit import kernel
+from engine.kernels.jit import called_by_both, kernel
 
 _BLOCK = 256
 _KILLERS = 24  # points that a pass compares with
@@ -59,7 +59,7 @@ def _beats(killer, values, i):
     return worse
 
 
-@kernel
+@called_by_both
 def drop_dominated(values, alive, killers, out):
     """Indices of the points that are ``alive`` and that no column of ``killers`` dominates; returns how many.
 
