@@ -45,7 +45,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ty check --exit-zero-on-warning --python $(VENV) app engine entries hardware_specs model_zoo
 
 check: lint
-	$(BIN)/python -m pytest -n auto -m "not slow and not browser" tests/architecture tests/catalog tests/laws
+	$(BIN)/python -m pytest -n auto --changed -m "not slow and not browser" tests/architecture tests/catalog tests/laws
 
 bench: $(VENV)/.bench
 	env -u OPENBLAS_CORETYPE $(BIN)/python -m engine bench --markdown BENCHMARKS.md

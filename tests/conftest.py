@@ -7,12 +7,14 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.effort import examples
+from tests.green import ROOT, digest_of, green, keep
 
 # Before numpy is loaded, here and in what tests start: several threads of BLAS wait for each other by spinning, and two
 # processes of tests on two cores then take ten times as long.
@@ -87,11 +89,43 @@ def waits(item: pytest.Item) -> bool:
     return item.get_closest_marker("whole") is not None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--changed", action="store_true", help="only tests for which something changed since they passed")
+
+
+GREEN = pytest.StashKey[set[str]]()
+"""Tests that a run leaves out: it says so before it begins, and its other processes hear of them."""
+
+
+def _deals(config: pytest.Config) -> bool:
+    """Whether this process deals the tests out to several."""
+    return getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    told = getattr(config, "workerinput", {}).get("green", ())
+    if _deals(config):
+        for file in ROOT.glob("tests/**/test_*.py"):  # as they are now, whatever is edited while they run
+            digest_of(file.relative_to(ROOT).as_posix())
+        told = green() if config.option.changed else ()
+    config.stash[GREEN] = set(told)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["green"] = sorted(node.config.stash[GREEN])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if left := len(terminalreporter.config.stash[GREEN]):
+        terminalreporter.write_line(f"{left} tests passed before with all that they follow from as it is: left out")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     named = any(".py" in path or "browser" in path for path in config.args)
     if os.environ.get("INFERSCAPE_TESTS") != "all" and not named:
-        others = {item for item in items if waits(item)}
+        others = {item for item in items if waits(item) or item.nodeid in config.stash[GREEN]}
         items[:] = [item for item in items if item not in others]
         config.hook.pytest_deselected(items=list(others))
     slow = set(SLOW.read_text().splitlines())
@@ -106,16 +140,21 @@ SLOW = Path(__file__).with_name("slow-tests.txt")
 SLOWEST = Path(__file__).parents[1] / "build" / "slowest-tests.txt"
 """Written by a run of several processes: seconds of the files of tests and of single tests, the slowest first."""
 _SECONDS: dict[str, float] = defaultdict(float)
+_PASSED: dict[str, bool] = {}
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _SECONDS[report.nodeid] += report.duration
+    _PASSED[report.nodeid] = _PASSED.get(report.nodeid, True) and report.passed
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """In the process that deals out the tests, what took how long is written down."""
-    if getattr(session.config.option, "dist", "no") != "no" and not hasattr(session.config, "workerinput"):
+    """In the process that deals out the tests, what passed and what took how long is written down."""
+    if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.stash[GREEN]:
+        session.exitstatus = pytest.ExitCode.OK
+    if _deals(session.config):
+        keep(_PASSED)
         files: dict[str, float] = defaultdict(float)
         for test, seconds in _SECONDS.items():
             files[test.split("::", maxsplit=1)[0]] += seconds

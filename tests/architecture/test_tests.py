@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import green
 from tests.each import each
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +67,52 @@ def test_no_rows_are_no_test_and_fixtures_stay_asked_for() -> None:
 
     assert list(inspect.signature(given).parameters) == ["tmp_path"]
     given(tmp_path="here")
+
+
+FILES = {
+    "engine/__init__.py": '_PUBLIC = {"evaluate": "engine.evaluate"}\n',
+    "engine/evaluate.py": "def evaluate():\n    from engine.physics import heat\n",
+    "engine/physics.py": 'FAMILIES = {"gpu": "engine.gpu"}\nheat = 1.0\n',
+    "engine/gpu.py": 'import_module(f"engine.published.{name}")\n',
+    "engine/published/paper.py": "seen = 1\n",
+    "engine/aside.py": "x = 1\n",
+    "engine/data.yaml": "a: 1\n",
+    "docs/NOTES.md": "Notes\n",
+    "tests/laws/conftest.py": "first = 1\n",
+    "tests/laws/test_near.py": "from engine import evaluate\n",
+    "tests/laws/test_far.py": "import subprocess\n",
+}
+
+
+def test_a_test_that_passed_is_left_out_until_something_it_follows_from_changes(tmp_path: Path, monkeypatch) -> None:
+    """What it imports, wherever and by whatever name, or any data; of one that starts processes, any file at all."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(green, "ROOT", tmp_path)
+    monkeypatch.setattr(green, "RECORD", tmp_path / "build" / "green.json")
+    memories = [memory for memory in vars(green).values() if hasattr(memory, "cache_clear")]
+    near, far, other = "tests/laws/test_near.py::test_a[1]", "tests/laws/test_far.py::test_b", "tests/gone.py::test_c"
+
+    def left_out() -> set[str]:
+        for memory in memories:
+            memory.cache_clear()
+        return green.green()
+
+    try:
+        assert left_out() == set()
+        green.keep({near: True, far: False})
+        assert left_out() == {near}
+        for name, text in FILES.items():
+            green.keep({near: True, far: True})
+            assert left_out() == {near, far}
+            (tmp_path / name).write_text(text + "# changed\n")
+            unmoved = name in ("engine/aside.py", "tests/laws/test_far.py")
+            assert left_out() == ({near} if unmoved else set()), name
+        green.keep({near: False, far: True})
+        assert left_out() == {far}
+        green.RECORD.write_text(green.RECORD.read_text().replace(far, other))
+        assert left_out() == set()
+    finally:
+        for memory in memories:
+            memory.cache_clear()
