@@ -32,6 +32,7 @@ TOGETHER = {
     "numerics": ("reference/lab/numerics/", "app/numerics/"),  # networks trained for all of them
     "choose": ("laws/choose/", "app/choose/"),  # the questions that the page offers answered
     "published": ("published/", "app/published/"),  # every claim predicted
+    "architecture": ("architecture/",),  # every source parsed
 }
 """Groups that take minutes and so start first, with the paths of their files; any other file is a group of its own."""
 LONG = ("laws/", "reference/", "app/serve/")
@@ -58,9 +59,10 @@ class ByGroup(LoadScopeScheduling):
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One process more than cores: the one with the browser waits for it most of its time."""
-    return 1 + len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process more than cores where there is a browser: who drives it waits for it most of its time."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+    return cores + ("not browser" not in config.option.markexpr)
 
 
 @pytest.hookimpl(optionalhook=True)

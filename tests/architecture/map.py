@@ -6,9 +6,9 @@ import ast
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.architecture.sources import ROOT, nodes, tree
+
 TARGET = ROOT / "docs" / "MAP.md"
-PACKAGES = ("app", "engine", "entries", "hardware_specs", "model_zoo")
 WALK = (
     "engine/scenario/scenario.py",
     "engine/evaluate.py",
@@ -36,7 +36,7 @@ def rooms() -> list[str]:
 def said(path: Path) -> str:
     """First line of the docstring of a file or a folder."""
     file = path / "__init__.py" if path.is_dir() else path
-    return (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n")[0]
+    return (ast.get_docstring(tree(file)) or "").split("\n")[0]
 
 
 def room_of(module: str, known: list[str]) -> str | None:
@@ -51,7 +51,7 @@ def imported(room: str, known: list[str]) -> list[str]:
     files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
     seen: set[str] = set()
     for file in files:
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in nodes(file):
             if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
                 for alias in node.names:
                     found = room_of(f"{node.module}.{alias.name}", known) or room_of(node.module, known)

@@ -6,8 +6,8 @@ import ast
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("app", "engine", "entries", "hardware_specs", "model_zoo")
+from tests.architecture.sources import FILES, ROOT, tree
+
 PLAIN = Path(__file__).with_name("plain-words.txt")
 
 
@@ -20,14 +20,13 @@ def words(name: str) -> list[str]:
 def names() -> dict[str, str]:
     """Public classes and modules, with the file each is in."""
     result: dict[str, str] = {}
-    for package in PACKAGES:
-        for file in sorted((ROOT / package).rglob("*.py")):
-            path = file.relative_to(ROOT).as_posix()
-            if file.stem not in ("__init__", "__main__"):
-                result[file.stem] = path
-            for node in ast.parse(file.read_text()).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    result[node.name] = path
+    for file in FILES:
+        path = file.relative_to(ROOT).as_posix()
+        if file.stem not in ("__init__", "__main__"):
+            result[file.stem] = path
+        for node in tree(file).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                result[node.name] = path
     return result
 
 

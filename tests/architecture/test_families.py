@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.devices import FAMILIES, family
-from tests.architecture.map import ROOT
+from tests.architecture.sources import ROOT, nodes
 
 OWN = {
     "engine/lab/host/calibrate.py",  # writes the spec of a CPU
@@ -19,7 +19,7 @@ OWN = {
 
 def named(path: Path) -> set[str]:
     """Kinds of families that a file has as a text of their own."""
-    found = ast.walk(ast.parse(path.read_text()))
+    found = nodes(path)
     return {n.value for n in found if isinstance(n, ast.Constant) and isinstance(n.value, str)} & FAMILIES.keys()
 
 
@@ -45,7 +45,7 @@ READS = {
 def read(path: Path) -> set[str]:
     """Families of which a file imports a module, or takes the block of a device that is of one kind alone."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom | ast.Import):
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [name.name for name in node.names]
             modules += [f"{node.module}.{name.name}" for name in node.names] if isinstance(node, ast.ImportFrom) else []

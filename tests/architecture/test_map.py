@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tests.architecture.map import PACKAGES, ROOT, TARGET, WALK, rooms, said, written
+from tests.architecture.map import TARGET, WALK, rooms, said, written
+from tests.architecture.sources import PACKAGES, ROOT
 from tests.each import each
 
 FOLDERS = sorted({f.parent for package in PACKAGES for f in (ROOT / package).rglob("*.py")})

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from tests.architecture.names import PACKAGES, PLAIN, ROOT, known, unknown, words
+from tests.architecture.names import PLAIN, known, unknown, words
+from tests.architecture.sources import FILES, ROOT, tree
 
 RETIRED = {"heed", "turns", "apart", "asides", "habits", "words", "settle", "moved", "shaped", "crew", "gang", "drawn"}
 """Words of our own that once named files and classes: the field, or English, has a better one for each."""
@@ -25,9 +26,8 @@ def test_the_list_of_plain_words_is_sorted_and_holds_none_twice_or_unused():
     assert listed == sorted(set(listed))
     used = {
         word
-        for package in PACKAGES
-        for file in (ROOT / package).rglob("*.py")
-        for name in (file.stem, *(n.name for n in ast.parse(file.read_text()).body if isinstance(n, ast.ClassDef)))
+        for file in FILES
+        for name in (file.stem, *(n.name for n in tree(file).body if isinstance(n, ast.ClassDef)))
         for word in words(name)
     }
     assert set(listed) <= used

@@ -6,21 +6,19 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from tests.architecture.sources import FILES, PACKAGES, ROOT, nodes
 from tests.each import each
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("app", "engine", "entries", "hardware_specs", "model_zoo")
-FILES = sorted(f for package in PACKAGES for f in (ROOT / package).rglob("*.py"))
 
-
-def imports(source: str) -> set[str]:
-    """Top-level module names a source imports, anywhere in it."""
+def imports(nodes: Iterable[ast.AST]) -> set[str]:
+    """Top-level module names that nodes of a source import."""
     result: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             result |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -28,9 +26,9 @@ def imports(source: str) -> set[str]:
     return result
 
 
-def breaches(package: str, path: str, source: str) -> list[str]:
+def breaches(package: str, path: str, nodes: Iterable[ast.AST]) -> list[str]:
     """Walls a source file breaks, in words."""
-    seen = imports(source)
+    seen = imports(nodes)
     result = []
     if package != "app" and seen & {"streamlit", "plotly", "pandas", "app"}:
         result.append("page library or app below app")
@@ -46,7 +44,7 @@ def breaches(package: str, path: str, source: str) -> list[str]:
 @each("file", FILES, ids=lambda f: f.relative_to(ROOT).as_posix())
 def test_every_file_keeps_the_walls(file: Path) -> None:
     path = file.relative_to(ROOT).as_posix()
-    assert breaches(path.split("/")[0], path, file.read_text()) == []
+    assert breaches(path.split("/")[0], path, nodes(file)) == []
 
 
 @pytest.mark.parametrize(
@@ -61,7 +59,7 @@ def test_every_file_keeps_the_walls(file: Path) -> None:
     ],
 )
 def test_each_wall_has_been_seen_to_fall(path: str, source: str, word: str) -> None:
-    assert any(word in text for text in breaches(path.split("/", maxsplit=1)[0], path, source))
+    assert any(word in text for text in breaches(path.split("/", maxsplit=1)[0], path, ast.walk(ast.parse(source))))
 
 
 def test_import_contracts_hold() -> None:
@@ -82,7 +80,7 @@ def test_import_engine_is_light() -> None:
 
 def test_no_parallel_true_and_no_fastmath() -> None:
     for file in FILES:
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in nodes(file):
             if isinstance(node, ast.keyword) and node.arg == "parallel" and "kernels" in file.as_posix():
                 assert not (isinstance(node.value, ast.Constant) and node.value.value is True), file
 
