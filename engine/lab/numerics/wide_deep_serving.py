@@ -19,7 +19,7 @@ import numpy as np
 from engine.lab.numerics.criteo import NUMERIC
 from engine.lab.numerics.wide_deep import Prepared, WideDeep
 from engine.lab.operators.gemm import Packed, gemm_f32, gemm_u8, pack_f32, pack_s8
-from engine.lab.operators.wide_deep import gather_codes_range, gather_range, head_codes_range, head_range
+from engine.lab.operators.wide_deep import NO_GAIN, gather_range, head_codes_range, head_range
 from engine.lab.ranges import over_range, require, whole
 from engine.numerics.formats import NumericsError
 
@@ -108,7 +108,7 @@ def serve_fp32(model: WideDeep) -> Server:
 
     def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, own: tuple[np.ndarray, ...]) -> None:
         wide, value, *hidden = own
-        gather_range(0, count, ids, numbers, model.tables, model.wide, value, wide)
+        gather_range(0, count, ids, numbers, NO_GAIN, np.float32(0), model.tables, model.wide, value, wide)
         for p, b, to in zip(packed, model.biases[:-1], hidden, strict=True):
             value = gemm_f32(value, p, b, True, to, 1)
         head_range(0, count, value, head, bias, numbers, model.wide_numeric, wide, out)
@@ -179,7 +179,7 @@ def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHE
 
     def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, own: tuple[np.ndarray, ...]) -> None:
         wide, value, *hidden = own
-        gather_codes_range(0, count, ids, numbers, numeric, shift, tables, model.wide, value, wide)
+        gather_range(0, count, ids, numbers, numeric, shift, tables, model.wide, value, wide)
         for layer, to in zip(layers, hidden, strict=True):
             value = gemm_u8(value, layer.packed, layer.scale, 0, layer.bias, 0, True, to, 1)
         head_codes_range(0, count, value, column, unit, bias, numbers, model.wide_numeric, wide, out)

@@ -19,6 +19,8 @@ _S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(
 _AHEAD = 2
 """Samples whose rows are hashed and requested before they are copied. [samples]"""
 LINE_FLOATS = 16
+LINE_BYTES = 4 * LINE_FLOATS
+NO_GAIN = np.empty(0, np.float32)
 
 
 @inner
@@ -39,64 +41,46 @@ def hash_range(lo, hi, ids, buckets, out):
             out[b, f] = bucket_of(ids[b, f], f, buckets)
 
 
+@inner
+def _request(ids, buckets, tables, rows):
+    """Rows of a sample's ids in each field's table into ``rows``, asked for in advance."""
+    width, flat, line = tables.shape[2], tables.reshape(-1), LINE_BYTES // tables.itemsize
+    for f in range(ids.size):
+        rows[f] = bucket_of(ids[f], f, buckets)
+        for c in range(0, width, line):
+            prefetch(flat, (f * buckets + rows[f]) * width + c)
+
+
 @kernel
-def gather_range(lo, hi, ids, numeric, tables, wide, deep_out, wide_out):
-    """Deep inputs and wide logits of samples ``[lo, hi)``; rows are requested ``_AHEAD`` samples before their copy."""
+def gather_range(lo, hi, ids, numeric, gain, shift, tables, wide, deep_out, wide_out):
+    """Deep inputs and wide logits of samples ``[lo, hi)``; rows are requested ``_AHEAD`` samples before their copy.
+
+    Where ``gain`` is not empty, tables hold the first product's 8-bit inputs, a lookup copies bytes, and numbers become
+    ``rint(number * gain[c] - shift)``, clipped to 0..255; columns of ``deep_out`` beyond them are left.
+    """
     fields, buckets, width = tables.shape
     rows = np.empty((_AHEAD + 1, fields), np.int64)
-    flat = tables.reshape(-1)
     for step in range(lo, hi + _AHEAD):
         if step < hi:
-            for f in range(fields):
-                row = bucket_of(ids[step, f], f, buckets)
-                rows[step % (_AHEAD + 1), f] = row
-                for c in range(0, width, LINE_FLOATS):
-                    prefetch(flat, (f * buckets + row) * width + c)
+            _request(ids[step], buckets, tables, rows[step % (_AHEAD + 1)])
         b = step - _AHEAD
         if b >= lo:
             to = deep_out[b]
             total = np.float32(0)
             for f in range(fields):
                 row = rows[b % (_AHEAD + 1), f]
-                source = tables[f, row]
-                for c in range(width):
-                    to[f * width + c] = source[c]
-                total += wide[f, row]
-            for c in range(numeric.shape[1]):
-                to[fields * width + c] = numeric[b, c]
-            wide_out[b] = total
-
-
-@kernel
-def gather_codes_range(lo, hi, ids, numeric, gain, shift, codes, wide, deep_out, wide_out):
-    """`gather_range` on tables that are stored as the first product's 8-bit inputs: a lookup copies bytes.
-
-    Numbers become ``rint(number * gain[c] - shift)``, clipped to 0..255; columns of ``deep_out`` beyond them are left.
-    """
-    fields, buckets, width = codes.shape
-    rows = np.empty((_AHEAD + 1, fields), np.int64)
-    flat = codes.reshape(-1)
-    for step in range(lo, hi + _AHEAD):
-        if step < hi:
-            for f in range(fields):
-                row = bucket_of(ids[step, f], f, buckets)
-                rows[step % (_AHEAD + 1), f] = row
-                for c in range(0, width, 4 * LINE_FLOATS):
-                    prefetch(flat, (f * buckets + row) * width + c)
-        b = step - _AHEAD
-        if b >= lo:
-            to = deep_out[b]
-            total = np.float32(0)
-            for f in range(fields):
-                row = rows[b % (_AHEAD + 1), f]
-                source = codes[f, row]
-                part = to[f * width : (f + 1) * width]
+                source, part = tables[f, row], to[f * width : (f + 1) * width]
                 for c in range(width):
                     part[c] = source[c]
                 total += wide[f, row]
-            for c in range(numeric.shape[1]):
-                code = np.rint(numeric[b, c] * gain[c] - shift)
-                to[fields * width + c] = np.int32(min(max(code, np.float32(0)), np.float32(255)))
+            numbers = to[fields * width :]
+            if gain.size > 0:
+                for c in range(numeric.shape[1]):
+                    code = np.rint(numeric[b, c] * gain[c] - shift)
+                    numbers[c] = np.int32(min(max(code, np.float32(0)), np.float32(255)))
+            else:
+                for c in range(numeric.shape[1]):
+                    numbers[c] = numeric[b, c]
             wide_out[b] = total
 
 

@@ -16,7 +16,7 @@ from engine.kernels.jit import JIT_ENABLED
 from engine.lab.operators import fused
 from engine.lab.operators.conv import conv, pack_conv
 from engine.lab.operators.norm import batch_norm
-from engine.lab.operators.wide_deep import gather_range, hash_ids
+from engine.lab.operators.wide_deep import NO_GAIN, gather_range, hash_ids
 from engine.lab.ranges import KernelError, over_range
 from tests.effort import examples
 from tests.reference import naive
@@ -88,7 +88,8 @@ def check_wide_deep(seed, batch, fields, buckets, width, numerics):
     logits = []
     for n in (1, 2):
         deep, logit = np.empty((batch, fields * width + numerics), np.float32), np.empty(batch, np.float32)
-        over_range(gather_range, batch, ids.view(np.uint64), numeric, tables, wide, deep, logit, threads=n, grain=32)
+        given = (ids.view(np.uint64), numeric, NO_GAIN, np.float32(0), tables, wide, deep, logit)
+        over_range(gather_range, batch, *given, threads=n, grain=32)
         assert np.array_equal(deep, np.concatenate([*rows, numeric], axis=1))
         assert np.allclose(logit, want, atol=1e-5)
         logits.append(logit)
