@@ -15,20 +15,11 @@ from engine.devices.card.schedule import BEGIN, END, FAR, HELD, PIECE, RANK, ROO
 from engine.devices.card.supply import S
 from engine.devices.card.tiling import SIDES
 from engine.devices.common.contract import RESOURCES
-from engine.devices.common.counts import SIZES, records, side_by_side
+from engine.devices.common.counts import SIZES, records
 from engine.kernels.ir.doubles import LANES
 from engine.kernels.jit import body_of, kernel
 
 _FEW = 32  # designs up to which what only many need is not compiled
-
-
-@kernel
-def _alike(matrix, rows, one, other):
-    """Whether the first rows of a matrix hold the same in two columns."""
-    r = 0
-    while r < rows and matrix[r, one] == matrix[r, other]:
-        r += 1
-    return r == rows
 
 
 @kernel
@@ -44,9 +35,9 @@ def _cut_alike(one, other):
 
 @kernel
 def _ask_on(start, most, count, tables, sizes, each, rec, asked, sides, search):
-    """Puts what designs from ``start`` on ask into ``asked``, ``most`` at most, where ``count`` are: how many then are.
+    """Puts what designs from ``start`` on ask into ``asked``, ``most`` at most, where ``count`` are.
 
-    The last one may be cut up otherwise than those before it.
+    Returns how many then are cut up alike, and how many behind them otherwise: one or none.
     """
     table, traits, _, _, lookups, lists = tables
     size = np.empty(SIZES)
@@ -60,7 +51,8 @@ def _ask_on(start, most, count, tables, sizes, each, rec, asked, sides, search):
             size[s] = sizes[s, at]
         D.ask(table, traits, lookups, lists, size, rec, asked[count], sides, search)
         count += 1
-    return count
+    other = 0 if _cut_alike(asked[0], asked[count - 1]) else 1
+    return count - other, other
 
 
 @kernel
@@ -75,84 +67,51 @@ def _add_joules(start, end, count, each, rec, asked, spent, totals):
             totals[6, at] += spent[j]
 
 
-@kernel
-def _fill(lo, hi, tables, sizes, record, totals, rooms, out, search):
-    """Adds the times of a pass at the designs lo..hi to ``totals``; ``search`` is that of `demand.ask`.
-
-    Designs in a row that ask the same of the card are scheduled together, and so are those that ask for other amounts.
-    """
-    each, (asked, sides, room) = side_by_side(record, hi), rooms
-    mapping = each.shape[0] - len(S)
-    rec, spent = np.empty(mapping), room[SHARE, : asked.shape[1]]
-    start, known = lo, 0
-    while start < hi:
-        end = start + 1
-        while end < hi and _alike(sizes, SIZES, start, end) and _alike(each, mapping, start, end):
-            end += 1
-        most = 1 if end > start + 1 else min(LANES, hi - start)
-        count = _ask_on(start, most, known, tables, sizes, each, rec, asked, sides, search)
-        known = 0 if _cut_alike(asked[0], asked[count - 1]) else 1
-        count -= known
-        if count > 1:
-            end = start + count
-        if totals.shape[0] > 6:
-            _add_joules(start, end, count, each, rec, asked, spent, totals)
-        cores, ranked, supply = int(each[F.cores, start]), each[F.ranked, start] > 0.0, each[mapping:]
-        supply_block(start, end, asked[:count], tables[2], tables[3], cores, ranked, supply, totals, room, out)
-        if known > 0:  # asked already, and cut up otherwise
-            for j in range(asked.shape[1]):
-                for c in range(D.DEMANDS):
-                    asked[0, j, c] = asked[count, j, c]
-        start = end
-
-
-def price_points(
-    lo: int,
-    hi: int,
-    rows: np.ndarray,
-    times: np.ndarray,
-    *given: Any,
-) -> None:
+def price_points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, *given: Any) -> None:
     """Times of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]"""
-    *tables, _, sizes, record, totals = given
-    rooms, out, search = _rooms(len(tables[0])), np.zeros((0, 6)), _search(record)
-    if hi - lo > _FEW:
-        _fill(lo, hi, tuple(tables), sizes, record, totals, rooms, out, search)
-    else:
-        for at in range(lo, hi):
-            _alone(at, tables, sizes, record, totals, rooms, out, search)
+    *tables, _, sizes, (first, fields, values), totals = given
+    own, rooms = totals[:, lo:hi].copy(), _rooms(len(tables[0]))
+    _fill(tuple(tables), sizes[:, lo:hi].copy(), (first, fields, values[:, lo:hi]), own, rooms, np.zeros((0, 6)))
+    totals[:, lo:hi] = own
 
 
-def _search(record: tuple[np.ndarray, np.ndarray, np.ndarray]) -> bool | None:
-    """Whether a design of a record has its tilings searched; None where none has."""
-    return True if record[0][F.search] > 0.0 or F.search in record[1] else None
-
-
-def _alone(
-    at: int,
-    tables: Sequence[np.ndarray],
+def _fill(
+    tables: tuple[np.ndarray, ...],
     sizes: np.ndarray,
     record: tuple[np.ndarray, np.ndarray, np.ndarray],
     totals: np.ndarray,
     rooms: tuple[np.ndarray, np.ndarray, np.ndarray],
     out: np.ndarray,
-    search: bool | None,
 ) -> None:
-    """`_fill` of one design: what puts many together is not compiled."""
-    (table, traits, first, needs, *lists), (start, fields, values), (asked, sides, room) = tables, record, rooms
-    every, size = start.copy(), sizes[:, at].copy()
-    every[fields] = values[:, at]
-    rec, supply = every[: -len(S)], every[-len(S) :, None]
-    body_of(D.ask)(table, traits, *lists, size, rec, asked[0], sides, search)
-    cores, ranked, own = int(rec[F.cores]), bool(rec[F.ranked] > 0.0), totals[:, at : at + 1].copy()
-    supply_block(0, 1, asked[:1], first, needs, cores, ranked, supply, own, room, out)
-    if len(own) > len(RESOURCES):
-        spent, total = np.empty(len(table)), float(own[-1, 0])
-        spend(asked[0], rec, spent)
-        for joules in spent.tolist():  # one after the other, as `_fill` adds them
-            total += joules
-        own[-1] = total
-    totals[:, at] = own[:, 0]
+    """Adds the times of a pass at designs to ``totals``; where there are few, what puts many together is not compiled.
+
+    Designs in a row that ask the same of the card are scheduled together, and so are those that ask for other amounts.
+    """
+    (table, traits, waits, needs, *lists), (asked, sides, room), n = tables, rooms, sizes.shape[1]
+    each = np.repeat(record[0][:, None], n, axis=1)
+    each[record[1]] = record[2]
+    mapping, few = len(each) - len(S), n <= _FEW
+    search = True if (each[F.search] > 0.0).any() else None  # else not compiled
+    read = np.concatenate([sizes, each[:mapping]])
+    ends = np.append(np.flatnonzero((read[:, 1:] != read[:, :-1]).any(axis=0)) + 1, n)
+    joules, spent = body_of(_add_joules) if few else _add_joules, room[SHARE, : len(table)]
+    rec, start, other = np.empty(mapping), 0, 0
+    while start < n:
+        end, count = int(ends[np.searchsorted(ends, start, side="right")]), 1
+        if few:
+            ask = each[:mapping, start].copy()
+            body_of(D.ask)(table, traits, *lists, sizes[:, start].copy(), ask, asked[0], sides, search)
+        else:
+            most = 1 if end > start + 1 else min(LANES, n - start)
+            count, other = _ask_on(start, most, other, tables, sizes, each, rec, asked, sides, search)
+            end = max(end, start + count)
+        if len(totals) > len(RESOURCES):
+            joules(start, end, count, each, rec, asked, spent, totals)
+        cores, ranked = int(each[F.cores, start]), bool(each[F.ranked, start] > 0.0)
+        supply_block(start, end, asked[:count], waits, needs, cores, ranked, each[mapping:], totals, room, out)
+        if other:  # asked already, and cut up otherwise
+            asked[0] = asked[count]
+        start = end
 
 
 def _rooms(ops: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -190,7 +149,6 @@ def placed(tables: tuple[np.ndarray, ...], sizes: tuple[float, ...], record: Seq
     """The pass of one design, of `Compiled.tables` and `Compiled.record`. An estimate."""
     seconds, (asked, sides, room) = np.zeros((len(tables[0]), 6)), _rooms(len(tables[0]))
     at = np.array(sizes, dtype=np.float64).reshape(-1, 1)
-    design = records([record])
-    _alone(0, tables, at, design, np.zeros((6, 1)), (asked, sides, room), seconds, _search(design))
+    _fill(tables, at, records([record]), np.zeros((6, 1)), (asked, sides, room), seconds)
     own = room[:, LANES - 1 :: LANES]
     return CoreSchedule(asked[0], sides, seconds, *own[[PIECE, FAR, START, RANK, HELD, BEGIN, END]])

@@ -73,19 +73,6 @@ def records(each: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray, np
 
 
 @kernel
-def side_by_side(record, n):
-    """The record of each of ``n`` designs, (fields, n), from one as `Compiled.points` takes it."""
-    first, fields, values = record
-    out = np.empty((first.shape[0], n))
-    for f in range(first.shape[0]):
-        out[f, :] = first[f]
-    for i in range(fields.shape[0]):  # not by slices: they cost seconds to compile
-        for at in range(n):
-            out[fields[i], at] = values[i, at]
-    return out
-
-
-@kernel
 def in_chunks(tokens, cap):
     """What so many tokens, the first of a sequence, see in their chunks together. [-]"""
     whole = rounded_down(tokens / cap)
