@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -242,7 +243,8 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule) -> tuple[Assumption,
         assumptions.update(dict.fromkeys(_assumed(p.stage.device), "assumed"))
     for number in bound.workload.params.items():
         if number[1].basis in ("assumed", "calibrated"):
-            assumptions[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = number[1].basis
+            value = shorten(str(number[1].value), 80, placeholder=" ...")  # of a list of layers the first ones
+            assumptions[f"{bound.workload.name}: {number[0]} = {value} ({number[1].note})"] = number[1].basis
     for text, basis in times.account.notes:
         assumptions[text] = basis
     if (governed := governed_by(bound, times)) is not None:

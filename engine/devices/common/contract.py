@@ -157,9 +157,8 @@ class Job:
     """What one device is asked to run: a phase of a network, or its share of one.
 
     `ways` devices split every shardable op between them; `streams` jobs like this run on the device at once.
-    `ops` is the part of the phase this device holds (all of it unless the network is cut). `resident` is the
-    device-resident parameters of the *whole* network on this device, which decides where weights live. `link` is the
-    wire to its peers. `engine` is the serving engine whose kernels run, empty for a family's usual one. `model` holds
+    `ops` is the part of the phase this device holds (all of it unless the network is cut). `link` is the wire to its
+    peers. `engine` is the serving engine whose kernels run, empty for a family's usual one. `model` holds
     the family's parameters by name, already overridden.
     """
 

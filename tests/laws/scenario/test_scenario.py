@@ -214,3 +214,11 @@ def test_overrides_of_one_part_hold_together_in_any_order():
         evaluate(base.with_(overrides={far: 125.0}))
     one, other = (evaluate(base.with_(overrides=dict(pairs))) for pairs in permutations([(near, 75.0), (far, 125.0)]))
     assert one.latency_s == other.latency_s == evaluate(decode(one.token)).latency_s
+
+
+def test_an_assumed_list_of_layers_is_said_by_its_first_ones():
+    report = evaluate(default_scenario("fb-card", "fbnetv3-detection"))
+    (said,) = (a.text for a in report.assumptions if ": layers = " in a.text)
+    assert ": layers = [stem] @HardSwish stem=24x3s2 " in said
+    assert "\n" not in said
+    assert " ... (" in said
