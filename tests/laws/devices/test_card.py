@@ -112,13 +112,6 @@ def test_an_op_starts_after_what_it_reads(workload):
                 assert spans[j, 0] >= spans[i, 1] - 1e-12
 
 
-@pytest.mark.parametrize("workload", NETWORKS)
-@pytest.mark.parametrize(("path", "more"), [(LPDDR, 134.4e9), (LANES, 1024), ("devices.0.card.clock.max", 9e8)])
-def test_more_of_anything_is_never_slower(workload, path, more):
-    base = on_card(workload)
-    assert evaluate(base.with_(overrides={path: more})).latency_s <= evaluate(base).latency_s * (1 + 1e-9)
-
-
 def test_a_block_of_points_prices_each_as_alone():
     one = job("xlm-r-large")
     asked, (first, waits) = family.schedule(one).asked, family.needs(one.ops)

@@ -200,13 +200,6 @@ def test_the_tile_of_the_fewest_slices_is_that_of_the_scenarios_format():
     assert tiles.best_slices == sum(fabric(DEVICE, tiles.best, "int8")["dsp"].values())
 
 
-def test_more_bandwidth_is_never_slower_and_less_is():
-    base = default_scenario("dfx-u280", "gpt2-345m")
-    more = evaluate(apply_all(base, ["devices.0.memory.hbm.bandwidth=900 GB/s"])).latency_s
-    less = evaluate(apply_all(base, ["devices.0.memory.hbm.bandwidth=100 GB/s"])).latency_s
-    assert more <= evaluate(base).latency_s < less
-
-
 def test_offchip_bytes_of_a_request_follow_from_the_passes():
     scenario = default_scenario("dfx-u280", "gpt2-345m", devices=1, inputs=5, outputs=3)
     report = evaluate(scenario)

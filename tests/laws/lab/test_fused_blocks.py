@@ -10,33 +10,10 @@ from engine.kernels.jit import JIT_ENABLED
 from engine.lab.host.calibrate import device_of
 from engine.lab.host.measure import MeasureError, MeasurementCancelled
 from engine.lab.host.measure.fused import BLOCKS, Rates, measure_block, predicted_times, tile_rows
-from engine.lab.host.profile import HostProfile
-from engine.lab.probe import CacheSizes, MeasuredRoofline
 from model_zoo.families.images import Net
+from tests.laws.lab.test_calibrate import HABITS, ROOFLINE
 
-SEEN = MeasuredRoofline(
-    isa="avx512vnni",
-    threads=2,
-    caches=CacheSizes(l1=32768, l2=2**20, l3=32 * 2**20),
-    fp32=150e9,
-    int8=600e9,
-    bf16=None,
-    l1=400e9,
-    l2=120e9,
-    l3=30e9,
-    dram=12e9,
-    dram_all=20e9,
-    triad=12e9,
-    gather=80e6,
-    launch=1e-6,
-    dispatch=1e-5,
-)
-HABITS = HostProfile(
-    clock=3e9, gemm=0.95, short_row=0.5, thin_input=0.9, lone_vector=1.0, exposed=0.2, call=3e-6,
-    window_call=1e-5, step_call=8e-6, special=11.0, pool=2.0, row=34.0, hash=0.7, popcount=1e12, resident=2.5e7,
-    near_stream=0.9, far_stream=1.2e10,
-)  # fmt: skip
-DEVICE = device_of(SEEN, HABITS)
+DEVICE = device_of(ROOFLINE, HABITS)
 CHAINS = [name for name, block in BLOCKS.items() if not block.conv]
 
 

@@ -151,39 +151,6 @@ def test_what_is_priced_design_by_design_is_evaluate(given) -> None:
     assert whole.tobytes() == np.concatenate(parts, axis=1).tobytes()
 
 
-def test_axes_of_any_length_in_any_order_find_the_same_designs() -> None:
-    axes = {
-        "batch": [1, 2, 8, 600],
-        "devices.0.memory.hbm.bandwidth": [9e11, 1e12, 2e12, 3e12, 4e12, 5e12, 6e12],
-        "devices.0.peak.fp16": [1e14, 2e14, 3e14, 4e14, 5e14],
-        "devices.0.price": [2000, 4000],
-        "costs.years": [1, 2, 3],
-    }
-    base = {"scenario": {"system": "v100-appliance", "workload": "gpt2-345m"}}
-    for names in (list(axes), list(axes)[::-1], sorted(axes, key=lambda name: -len(axes[name]))):
-        space = space_of(base | {"axes": {name: axes[name] for name in names}})
-        values = price(space, ["latency_s", "usd_per_million"])[0]
-        for number in range(0, space.size, 41):
-            report = evaluate(space.scenario(number))
-            assert values[:, number].tolist() == [report.latency_s, report.usd_per_million], space.values(number)
-
-
-def test_devices_that_exchange_nothing_are_priced_too() -> None:
-    space = space_of(
-        {
-            "scenario": {"system": "fb-node", "workload": "dlrm-less-complex"},
-            "axes": {
-                "devices": [1, 6],
-                "scheme": ["tables", "tensor"],
-                "links.peer.bandwidth": [1e9, 4e9],
-                "model.kernel_start": [1e-6, 2e-6, 3e-6],
-            },
-        }
-    )
-    values = price(space, ["latency_s"])[0][0]
-    assert values.tolist() == [evaluate(space.scenario(n)).latency_s for n in range(space.size)]
-
-
 def test_an_open_tile_is_the_one_evaluate_takes() -> None:
     space = space_of(CARDS | {"axes": CARDS["axes"] | {"tile": [(n,) for n in (1, 4, 8, 11)]}})
     free, pinned = price(space_of(CARDS), ["latency_s", "throughput_per_s"])[0], price(space, ["throughput_per_s"])[0]
