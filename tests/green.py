@@ -22,7 +22,7 @@ PACKAGES = ("app", "engine", "entries", "hardware_specs", "model_zoo", "tests")
 _NAME = rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)*"
 _MODULE = re.compile(rf"^\s*import\s+({_NAME})|[\"'](?:f\")?({_NAME})[\"'.]", re.MULTILINE)
 _FROM = re.compile(rf"^\s*from\s+({_NAME})\s+import\s+(\([^)]*\)|[^\n#]*)", re.MULTILINE)
-_EVERYTHING = re.compile(r"subprocess|sys\.executable|multiprocessing|\bROOT\b")
+_EVERYTHING = re.compile(r"subprocess|sys\.executable|multiprocessing|\bROOT\b|__file__")
 
 
 def _digest(parts: Iterable[bytes]) -> str:

@@ -27,12 +27,6 @@ def test_latency_of_a_wire_takes_nothing_of_the_rate() -> None:
     assert turned > 10
 
 
-def test_a_split_network_keeps_its_rate_over_a_wire_of_a_second() -> None:
-    long = evaluate(SPLIT.with_(overrides={"links.peer.latency": "1 s"}))
-    assert long.latency_s > 1.0
-    assert long.throughput_per_s == evaluate(SPLIT).throughput_per_s > 100.0
-
-
 @pytest.mark.parametrize(("system", "path_s"), [("xeon-e5-1630v3", 190e-6), ("agilio-cx", 35e-6)])
 def test_a_requests_way_through_the_network_occupies_no_executor(system: str, path_s: float) -> None:
     alone = default_scenario(system, "binary-mlp-mnist")

@@ -15,7 +15,8 @@ from engine.scenario.fields import FIELDS, GROUPS
 from engine.scenario.overrides import apply
 from tests.each import each
 
-APP = Path(__file__).parents[3] / "app"
+APP = "\n".join(path.read_text() for path in sorted((Path(__file__).parents[3] / "app").rglob("*.py")))
+FLOWING = re.sub(r"\s+", " ", APP)
 OFFERED = {a.name for a in attributes(Choices)} | {
     n for n, v in vars(Choices).items() if isinstance(v, property | cached_property)
 }
@@ -40,9 +41,8 @@ def test_a_row_names_what_exists(of):
 @each("of", FIELDS, ids=lambda f: f.path)
 def test_no_label_and_no_help_of_a_field_stands_twice(of):
     """In the app's sources: what a field says is read from the table. A word alone may be another's label too."""
-    text = "\n".join(path.read_text() for path in sorted(APP.rglob("*.py")))
-    assert of.help not in re.sub(r"\s+", " ", text)
-    assert " " not in of.label or f'"{of.label}"' not in text
+    assert of.help not in FLOWING
+    assert " " not in of.label or f'"{of.label}"' not in APP
 
 
 @each("id", PRESETS)
