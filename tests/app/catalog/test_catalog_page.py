@@ -10,24 +10,13 @@ from streamlit.testing.v1 import AppTest
 from app.shared import specs
 from app.shared.formats import linked
 from hardware_specs.catalog import default_catalog
+from tests.app.pages import opened
 
 APP = Path(__file__).parents[3] / "app"
 CATALOG = default_catalog()
 SECTIONS = ("systems", "devices", "links", "nics", "workloads")
 _DIGIT = 6.6  # px of a digit in a table, 13 px Source Sans; capitals are a little wider
 pytestmark = pytest.mark.timeout(300)
-
-
-def opened(section: str, find: str = "") -> AppTest:
-    at = AppTest.from_file(str(APP / "main.py"), default_timeout=240)
-    at.run()
-    at.switch_page(str(APP / "views" / "catalog" / "page.py"))
-    at.query_params["section"] = section
-    if find:
-        at.query_params["find"] = find
-    at.run()
-    assert not at.exception, [e.message for e in at.exception]
-    return at
 
 
 def shown(at: AppTest) -> str:
@@ -37,12 +26,12 @@ def shown(at: AppTest) -> str:
 
 
 def test_a_search_opens_what_is_named_so():
-    assert "H100" in shown(opened("devices", "H100"))
+    assert "H100" in shown(opened("catalog", section="devices", find="H100"))
 
 
 @pytest.mark.parametrize("find", ["H100", "MI300X", "Xeon"])
 def test_no_value_is_cut_off(find):
-    at = opened("devices", find)
+    at = opened("catalog", section="devices", find=find)
     frame = next(f for f in at.dataframe if "Value" in f.value.columns)
     columns = json.loads(frame.proto.columns)
     for name in ("Quantity", "Value"):
@@ -50,7 +39,7 @@ def test_no_value_is_cut_off(find):
 
 
 def test_a_sources_address_is_a_link_and_nothing_else_is():
-    at = opened("devices", "H100")
+    at = opened("catalog", section="devices", find="H100")
     rows = [m.value for m in at.markdown if m.value.startswith("`")]
     assert any("](https://" in row for row in rows)
     assert not any("\u2060" in row for row in rows)
@@ -65,7 +54,7 @@ def test_numbers_of_every_entry_are_grouped_and_never_scientific():
             entry = {"devices": CATALOG.device, "links": CATALOG.link, "nics": CATALOG.nic, "systems": CATALOG.system}
             for row in specs.quantities(entry[section](id)):
                 assert not re.search(r"\de[+-]?\d", row.printed), (id, row.path, row.printed)
-    at = opened("workloads", "dlrm")
+    at = opened("catalog", section="workloads", find="dlrm")
     for frame in at.dataframe:
         for text in frame.value.get("Value", ()):
             assert not re.search(r"(?<![\d.])\d{5,}", text), text

@@ -11,7 +11,7 @@ from app.shared import cached, comparison
 from engine.choose import choose, question_of
 from engine.choose.presets import QUESTIONS
 from engine.scenario import encode
-from tests.app.keys import key_of
+from tests.app.pages import key_of
 from tests.effort import EFFORT
 from tests.laws.choose.test_choose import SEVERAL, answer
 

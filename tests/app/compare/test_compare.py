@@ -2,7 +2,6 @@
 
 import csv
 import io
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -18,27 +17,13 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
 from engine.sweep import attribute
 from tests.app.forged import bomb, forged
-from tests.app.keys import key_of
+from tests.app.pages import alive, key_of, opened
 from tests.app.valid import valid
 
-MAIN = Path(__file__).parents[3] / "app" / "main.py"
 EIGHT = tuple(Entry(PRESETS[id].scenario) for id in list(PRESETS)[:MOST])
 DFX, V100 = PRESETS["dfx-1.5b"].scenario, PRESETS["v100-1.5b"].scenario
 TIGHT = DFX.with_(devices=1, scheme="single", overrides={"devices.0.memory.hbm.capacity": "2 GB"})
 pytestmark = pytest.mark.timeout(300)
-
-
-def opened(page: str = "compare", **query: str) -> AppTest:
-    at = AppTest.from_file(str(MAIN), default_timeout=240)
-    at.run()
-    for key, value in query.items():
-        at.query_params[key] = value
-    return alive(at.switch_page(f"views/{page}/page.py").run())
-
-
-def alive(at: AppTest) -> AppTest:
-    assert not at.exception, [e.message for e in at.exception]
-    return at
 
 
 def compared(at: AppTest) -> Comparison:
@@ -238,7 +223,7 @@ def test_an_attribution_is_drawn_from_one_scenario_to_the_other():
 
 
 def test_it_opens_with_the_scenario_and_its_rival():
-    at = opened()
+    at = opened("compare")
     assert [e.scenario for e in compared(at).entries] == [V100, DFX]
     assert any("is best on latency" in m.value for m in at.markdown)
     assert not at.warning
@@ -248,15 +233,17 @@ def test_it_opens_with_the_scenario_and_its_rival():
 
 def test_a_link_of_eight_reopens_as_it_was():
     given = Comparison(EIGHT, 3)
-    at = opened(c=comparison.write(given))
+    at = opened("compare", c=comparison.write(given))
     assert compared(at) == given
     assert len(at.table[0].value.columns) == MOST
-    again = opened(c=at.query_params["c"][0] if isinstance(at.query_params["c"], list) else at.query_params["c"])
+    again = opened(
+        "compare", c=at.query_params["c"][0] if isinstance(at.query_params["c"], list) else at.query_params["c"]
+    )
     assert again.table[0].value.equals(at.table[0].value)
 
 
 def test_scenarios_are_added_opened_noted_and_taken_out():
-    at = opened()
+    at = opened("compare")
     at.selectbox(key=key_of(at, "c.preset")).set_value("dfx-345m").run()
     assert len(compared(alive(at)).entries) == 3
     at.text_input(key=key_of(at, "c.paste")).set_value("http://x/?s=" + encode(DFX.with_(devices=2))).run()
@@ -272,7 +259,7 @@ def test_scenarios_are_added_opened_noted_and_taken_out():
 
 
 def test_a_system_is_added_with_the_request_of_the_current_scenario_or_the_reason_is_said():
-    at = opened(s=encode(DFX))
+    at = opened("compare", s=encode(DFX))
     before = compared(at).entries
     at.selectbox(key=key_of(at, "c.system")).set_value("h100-sxm").run()
     *rest, new = compared(alive(at)).entries
@@ -286,7 +273,7 @@ def test_a_system_is_added_with_the_request_of_the_current_scenario_or_the_reaso
 
 
 def test_a_pasted_comparison_adds_all_of_it_up_to_eight():
-    at = opened()
+    at = opened("compare")
     link = "https://x.example/compare?c=" + comparison.write(Comparison(EIGHT))
     at.text_input(key=key_of(at, "c.paste")).set_value(link).run()
     assert len(compared(alive(at)).entries) == MOST
@@ -294,7 +281,7 @@ def test_a_pasted_comparison_adds_all_of_it_up_to_eight():
 
 
 def test_a_bad_paste_adds_nothing_and_says_so():
-    at = opened()
+    at = opened("compare")
     before = compared(at)
     for text in ("hello", "http://[", "https://x/?c=10~1zjunk", "http://x/?q=1", "![x](http://evil/x.png)"):
         at.text_input(key=key_of(at, "c.paste")).set_value(text).run()
@@ -304,7 +291,7 @@ def test_a_bad_paste_adds_nothing_and_says_so():
 
 
 def test_a_bad_link_keeps_the_usual_comparison_and_repairs_the_address():
-    at = opened(c="10~" + forged({"precision": "![x](http://evil.example/x.png)"}))
+    at = opened("compare", c="10~" + forged({"precision": "![x](http://evil.example/x.png)"}))
     assert len(at.warning) == 1
     assert "](" not in at.warning[0].value
     assert [e.scenario for e in compared(at).entries] == [V100, DFX]
@@ -312,14 +299,14 @@ def test_a_bad_link_keeps_the_usual_comparison_and_repairs_the_address():
 
 def test_what_cannot_run_keeps_its_column_and_says_why():
     odd = DFX.with_(system="agilio-cx", scheme="on-path", devices=1, tile=(), switches={})
-    at = opened(c=comparison.write(Comparison((Entry(TIGHT), Entry(odd), Entry(DFX)))))
+    at = opened("compare", c=comparison.write(Comparison((Entry(TIGHT), Entry(odd), Entry(DFX)))))
     assert len(at.info) == 2, [w.value for w in [*at.warning, *at.info]]
     assert len(at.table[0].value.columns) == 3
     assert any("is alone" in m.value for m in at.markdown)
 
 
 def test_explore_hands_its_scenario_over():
-    at = opened("explore")
+    at = opened("explore", DFX)
     at.select_slider(key="w.devices").set_value(2).run()
     at.button(key="compare").click().run()
     assert compared(alive(at)).entries[-1].scenario.devices == 2

@@ -1,33 +1,22 @@
 """Explore says once how far to trust a report, beside the nearest evidence (AppTest: no browser)."""
 
 import re
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app.shared import report_tables
 from app.views.explore.report_file import report_html
 from engine.evaluate import evaluate
 from engine.published.nearest import nearest
 from engine.resolve.presets import PRESETS
-from engine.scenario import encode
+from tests.app.pages import opened
 
-MAIN = Path(__file__).parents[3] / "app" / "main.py"
 pytestmark = pytest.mark.timeout(300)
-
-
-def opened(id: str) -> AppTest:
-    at = AppTest.from_file(str(MAIN), default_timeout=240)
-    at.query_params["s"] = encode(PRESETS[id].scenario)
-    at.run()
-    assert not at.exception
-    return at
 
 
 @pytest.mark.parametrize("id", ["dfx-1.5b", "node-dlrm", "wide-deep-int8", "tonic-fc"])
 def test_the_word_of_trust_stands_once_beside_the_nearest_evidence(id):
-    at = opened(id)
+    at = opened("explore", id)
     texts = [e.value for e in (*at.markdown, *at.caption)] + [e.label for e in at.metric]
     without = evaluate(PRESETS[id].scenario).error_band.relative is None
     assert sum("unvalidated" in text for text in texts) == without
@@ -36,7 +25,7 @@ def test_the_word_of_trust_stands_once_beside_the_nearest_evidence(id):
 
 @pytest.mark.parametrize("id", ["dfx-1.5b", "wide-deep-int8"])
 def test_no_label_that_a_screen_reader_speaks_has_markup(id):
-    labels = [e.label for e in opened(id).metric if e.help]
+    labels = [e.label for e in opened("explore", id).metric if e.help]
     assert labels
     assert not [label for label in labels if ":" in label or "[" in label]
 
@@ -44,7 +33,7 @@ def test_no_label_that_a_screen_reader_speaks_has_markup(id):
 def test_the_nearest_evidence_opens_as_a_scenario():
     scenario = PRESETS["node-dlrm"].scenario
     found = nearest(scenario)
-    at = opened("node-dlrm")
+    at = opened("explore", "node-dlrm")
     at.button(key="nearest").click().run()
     assert at.session_state["token"] == found.token
 

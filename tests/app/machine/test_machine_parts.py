@@ -1,7 +1,6 @@
 """The Machine tab and a machine's precisions in the catalog (AppTest: no browser), and their figures."""
 
 import re
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -15,18 +14,10 @@ from engine.evaluate import evaluate
 from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
+from tests.app.pages import MAIN, opened
 from tests.app.valid import valid
 
-MAIN = Path(__file__).parents[3] / "app" / "main.py"
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
-
-
-def opened(preset: str) -> AppTest:
-    at = AppTest.from_file(str(MAIN), default_timeout=240)
-    at.query_params["s"] = encode(PRESETS[preset].scenario)
-    at.run().switch_page(str(MAIN.parent / "views" / "machine" / "page.py")).run()
-    assert not at.exception, [e.message for e in at.exception]
-    return at
 
 
 @pytest.mark.parametrize(
@@ -37,7 +28,7 @@ def opened(preset: str) -> AppTest:
     ],
 )
 def test_a_machine_of_instructions_shows_what_is_inside(preset, words):
-    text = " ".join(m.value for m in opened(preset).markdown)
+    text = " ".join(m.value for m in opened("machine", preset).markdown)
     for word in words:
         assert word in text
 
@@ -46,7 +37,7 @@ def test_a_machine_of_instructions_shows_what_is_inside(preset, words):
     "preset", ["v100-1.5b", "wide-deep-int8", "node-dlrm", "tonic-fc", "dfx-1.5b", "brainwave-gru"]
 )
 def test_every_family_shows_levels_with_their_bytes_units_clock_power_links_and_cost(preset):
-    at, report = opened(preset), evaluate(PRESETS[preset].scenario)
+    at, report = opened("machine", preset), evaluate(PRESETS[preset].scenario)
     levels = next(d.value for d in at.dataframe if "In use" in d.value)
     said = " ".join(levels["In use"])
     assert all(si(row.need_bytes, "B") in said for row in report.memory if row.need_bytes)

@@ -1,9 +1,6 @@
 """The Node page: topology, switches, core split (AppTest: no browser)."""
 
-from pathlib import Path
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app.shared import cached
 from app.shared import formats as fmt
@@ -12,28 +9,11 @@ from app.views.node.tilings import tiled_product
 from engine.analyses.node.tilings import products
 from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
+from tests.app.pages import alive, opened, said
 from tests.app.valid import valid
 
-MAIN = Path(__file__).parents[3] / "app" / "main.py"
 NODE = PRESETS["node-dlrm"].scenario
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
-
-
-def opened(scenario) -> AppTest:
-    """The Node page of a scenario."""
-    at = AppTest.from_file(str(MAIN), default_timeout=240)
-    at.query_params["s"] = encode(scenario)
-    at.run()
-    return alive(at.switch_page("views/node/page.py").run())
-
-
-def alive(at: AppTest) -> AppTest:
-    assert not at.exception, [e.message for e in at.exception]
-    return at
-
-
-def said(at: AppTest) -> str:
-    return " ".join(m.value for m in at.markdown)
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -79,7 +59,7 @@ def test_the_core_split_has_a_best_inside():
 
 
 def test_the_page_answers_and_a_switch_can_be_turned():
-    at = opened(NODE)
+    at = opened("node", NODE)
     assert "Speed-up of each optimisation" in said(at)
     assert "Cores for lookups" in said(at)
     table = at.dataframe[0].value
@@ -95,7 +75,7 @@ def test_the_page_answers_and_a_switch_can_be_turned():
 
 @pytest.mark.parametrize("id", ["dfx-1.5b", "wide-deep-int8", "tonic-fc", "node-resnext"])
 def test_what_is_no_node_says_so_and_opens_one(id):
-    at = opened(PRESETS[id].scenario)
+    at = opened("node", PRESETS[id].scenario)
     assert len(at.info) == 1
     at.button(key="node.node-dlrm").click().run()
     assert alive(at).session_state["scenario"] == NODE
@@ -103,13 +83,13 @@ def test_what_is_no_node_says_so_and_opens_one(id):
 
 
 def test_models_that_shard_no_tables_open_too():
-    at = opened(PRESETS["node-xlmr"].scenario)
+    at = opened("node", PRESETS["node-xlmr"].scenario)
     assert "Speed-up of each optimisation" in said(at)
     assert "Cores for lookups" not in " ".join(m.value for m in at.main.markdown)
 
 
 def test_a_system_on_the_network_shows_its_pool_and_the_clients_it_takes():
-    at = opened(PRESETS["brainwave-gru"].scenario)
+    at = opened("node", PRESETS["brainwave-gru"].scenario)
     figures = {m.label: m.value for m in at.metric}
     assert set(figures) == {"Pool, requests/s", "A client, requests/s", "Clients an instance", "Request to answer"}
     before = float(figures["Clients an instance"])
@@ -127,7 +107,7 @@ def test_a_products_tilings_are_drawn_beside_their_bound():
     assert {len(row) for row in tiled.bytes} == {len(tiled.columns)}
     assert len(tiled.bytes) == len(tiled.rows)
     assert min(v for row in tiled.bytes for v in row if v is not None) >= tiled.product.least[0]
-    at = opened(NODE)
+    at = opened("node", NODE)
     assert best.words() not in said(at)
     next(t for t in at.toggle if t.label == "Search them").set_value(True).run()
     assert list(next(b for b in alive(at).selectbox if b.label == "Product").options) == list(names)

@@ -6,29 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app.views.numerics import charts, trained
 from app.views.numerics.labels import called
 from engine.lab.numerics.study import TENSORS, points, stored, tensor
 from engine.lab.numerics.trained import Quality
 from engine.numerics.formats import NumericsError
+from tests.app.pages import opened
 from tests.app.valid import valid
 
 VIEW = str(Path(__file__).parents[3] / "app" / "views" / "numerics" / "page.py")
-MAIN = str(Path(__file__).parents[3] / "app" / "main.py")
 pytestmark = pytest.mark.timeout(1800)  # a training, behind whatever else the machine does
 
 
-def opened() -> AppTest:
-    at = AppTest.from_file(MAIN, default_timeout=240).run()
-    at.switch_page(VIEW).run()
-    assert not at.exception, [e.message for e in at.exception]
-    return at
-
-
 def test_the_page_answers_at_once_and_follows_its_controls():
-    at = opened()
+    at = opened("numerics")
     said = [m.value for m in at.markdown]
     assert any(m.startswith("**INT6 (per-row scale)** reaches 30 dB SQNR at **6.06 bits** a weight") for m in said)
     at.slider(key="wanted").set_value(50).run()
@@ -39,7 +31,7 @@ def test_the_page_answers_at_once_and_follows_its_controls():
 
 def test_a_network_is_trained_only_when_asked_and_then_judged_in_each_precision(monkeypatch):
     monkeypatch.setattr(trained, "_ROWS", 8192)
-    at = opened()
+    at = opened("numerics")
     assert sum("not run yet" in m.value for m in at.markdown) >= 2
     at.button(key="n.wide_deep").click().run(timeout=800)
     assert not at.exception, [e.message for e in at.exception]
@@ -63,7 +55,7 @@ def test_errors_of_layers_are_drawn_as_given(dark):
 
 @pytest.mark.parametrize("name", TENSORS)
 def test_every_tensor_can_be_looked_at(name):
-    at = opened()
+    at = opened("numerics")
     at.selectbox(key="w.layer").set_value(name).run()
     assert not at.exception, [e.message for e in at.exception]
 

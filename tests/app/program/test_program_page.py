@@ -7,19 +7,10 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.resolve.presets import preset
-from engine.scenario import encode
+from tests.app.pages import opened
 
 APP = Path(__file__).parents[3] / "app"
 pytestmark = pytest.mark.timeout(300)
-
-
-def opened(id: str) -> AppTest:
-    at = AppTest.from_file(str(APP / "main.py"), default_timeout=240)
-    at.query_params["s"] = encode(preset(id).scenario)
-    at.run().switch_page(str(APP / "views" / "program" / "page.py")).run()
-    assert not at.exception, [e.message for e in at.exception]
-    return at
 
 
 def listed(at: AppTest):
@@ -28,7 +19,7 @@ def listed(at: AppTest):
 
 @pytest.mark.parametrize(("id", "first"), [("dfx-1.5b", "accum x"), ("brainwave-gru", "x -> mv_mul Wr")])
 def test_the_shipped_program_is_listed_and_stepped_through(id, first):
-    at = opened(id)
+    at = opened("program", id)
     assert listed(at)["Instruction"][0].startswith(first)
     assert listed(at)["Waits for"].dtype == "Int64"  # the number of an instruction, not 3.0
     at.slider(key="program.step").set_value(2).run()
@@ -37,7 +28,7 @@ def test_the_shipped_program_is_listed_and_stepped_through(id, first):
 
 
 def test_a_program_of_ones_own_is_timed_run_and_refused_with_its_place():
-    at = opened("dfx-1.5b")
+    at = opened("program", "dfx-1.5b")
     at.text_area[0].set_value("mul x, x, squares n=256\naccum squares, -, sum n=256").run()
     assert len(listed(at)) == 2
     at.toggle(key="program.run").set_value(True).run()
@@ -49,7 +40,7 @@ def test_a_program_of_ones_own_is_timed_run_and_refused_with_its_place():
 
 
 def test_a_machine_without_an_instruction_set_points_to_two_that_have_one():
-    at = opened("v100-1.5b")
+    at = opened("program", "v100-1.5b")
     assert any("runs no program" in i.value for i in at.info)
     at.button(key="program.brainwave-gru").click().run()
     assert not at.exception

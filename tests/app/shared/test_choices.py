@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.resolve.presets import PRESETS
-from engine.scenario import encode
-from tests.app.keys import key_of
+from tests.app.pages import key_of, opened
 
 APP = Path(__file__).parents[3] / "app"
 pytestmark = pytest.mark.timeout(300)
@@ -22,20 +20,6 @@ CHOICES = [
     ("kernels", "dfx-1.5b", "kernel", "softmax"),
     ("traffic", "dfx-1.5b", "requests", "100000"),
 ]
-
-
-def opened(page: str, preset: str, **params: str) -> AppTest:
-    at = AppTest.from_file(str(APP / "main.py"), default_timeout=240)
-    at.query_params["s"] = encode(PRESETS[preset].scenario)
-    at.session_state["kernels_seen"] = True  # no page measures this host here
-    at.run()
-    if page != "explore":
-        at.switch_page(str(APP / "views" / page / "page.py"))
-    for name, value in params.items():
-        at.query_params[name] = value
-    at.run()
-    assert not at.exception, [e.message for e in at.exception]
-    return at
 
 
 def shown(at: AppTest, key: str) -> str:

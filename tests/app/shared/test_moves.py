@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from app.shared import glossary
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
-from tests.app.keys import key_of
+from tests.app.pages import key_of
 
 MAIN = Path(__file__).parents[3] / "app" / "main.py"
 pytestmark = pytest.mark.timeout(300)

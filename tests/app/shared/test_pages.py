@@ -16,7 +16,7 @@ from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, decode, encode
 from tests.app.forged import bomb, forged
-from tests.app.keys import key_of
+from tests.app.pages import key_of
 
 MAIN = Path(__file__).parents[3] / "app" / "main.py"
 HOME = encode(PRESETS["dfx-1.5b"].scenario)

@@ -1,9 +1,6 @@
 """The Split page: cuts, execution points, forwarding and chains for what the scenario has (AppTest: no browser)."""
 
-from pathlib import Path
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app.shared import formats as fmt
 from app.shared import specs
@@ -14,33 +11,16 @@ from engine.analyses.split import best_split
 from engine.devices.smartnic import family, slots
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
-from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario import ScenarioError
+from tests.app.pages import opened, said
 from tests.app.valid import valid
 
-MAIN = Path(__file__).parents[3] / "app" / "main.py"
 ALEXNET = PRESETS["alexnet-split"].scenario
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
 
 
-def opened(id: str) -> AppTest:
-    return opened_with(PRESETS[id].scenario)
-
-
-def opened_with(scenario: Scenario) -> AppTest:
-    at = AppTest.from_file(str(MAIN), default_timeout=240)
-    at.query_params["s"] = encode(scenario)
-    at.run()
-    at.switch_page("views/split/page.py").run()
-    assert not at.exception, [e.message for e in at.exception]
-    return at
-
-
-def said(at: AppTest) -> str:
-    return " ".join(m.value for m in at.markdown)
-
-
 def test_cuts_and_places_are_shown_and_the_best_cut_can_be_used():
-    at = opened("alexnet-split")
+    at = opened("split", "alexnet-split")
     text = said(at)
     assert "Where to cut · 22 points" in text
     assert "Edge placement" in text
@@ -58,14 +38,14 @@ def test_a_cut_at_either_end_says_who_takes_all():
     ends = {p.at: p.place for p in cuts(ALEXNET)[1]}
     assert ends[0] == "all on the second device"
     assert ends[max(ends)] == "all on the first device"
-    at = opened("alexnet-split")
+    at = opened("split", "alexnet-split")
     at.selectbox(key="w.goal").set_value("first").run()
     assert "all on the second device" in said(at)
     assert "after nothing" not in said(at)
 
 
 def test_points_that_cannot_run_a_network_are_named_and_the_others_shown():
-    at = opened("nic-coprocessor")
+    at = opened("split", "nic-coprocessor")
     assert "Edge placement" in said(at)
     assert "answers first" in said(at)
     assert any("Not whole at the core" in c.value for c in at.caption)
@@ -73,7 +53,7 @@ def test_points_that_cannot_run_a_network_are_named_and_the_others_shown():
 
 @pytest.mark.parametrize("id", ["dfx-1.5b", "tonic-fc", "brainwave-gru", "node-dlrm"])
 def test_a_network_that_takes_no_image_has_no_camera(id):
-    at = opened(id)
+    at = opened("split", id)
     assert "Edge placement" not in said(at)
     assert not [w for w in at.number_input if "Frame" in w.label]
 
@@ -81,7 +61,7 @@ def test_a_network_that_takes_no_image_has_no_camera(id):
 def test_a_camera_asks_what_the_scenario_asks_and_says_which_what_ifs_it_leaves_out():
     clock = next(row for row in specs.overridable(ALEXNET) if row.path.endswith("clock"))
     asked = ALEXNET.with_(params={"image": 448}, overrides={clock.path: clock.si / 2})
-    here, plain = opened_with(asked), opened("alexnet-split")
+    here, plain = opened("split", asked), opened("split", "alexnet-split")
     assert any("What-ifs" in c.value for c in here.caption)
     assert not any("What-ifs" in c.value for c in plain.caption)
     quick = min(p.latency_s for p in CameraNetwork("alexnet", params={"image": 448}).placements())
@@ -89,14 +69,14 @@ def test_a_camera_asks_what_the_scenario_asks_and_says_which_what_ifs_it_leaves_
 
 
 def test_a_network_processor_shows_its_packets_and_memories():
-    at = opened("tonic-fc")
+    at = opened("split", "tonic-fc")
     assert "Forwarding while inferring" in said(at)
     assert any("CTM" in str(frame.value.values) for frame in at.dataframe)
 
 
 def test_a_network_processor_all_of_whose_threads_infer_says_that_nothing_passes():
     """The page ended at a division by zero, and named an infinite packet."""
-    at = opened_with(default_scenario("agilio-cx", "binary-mlp-traffic", scheme="on-path", streams=240))
+    at = opened("split", default_scenario("agilio-cx", "binary-mlp-traffic", scheme="on-path", streams=240))
     text = said(at)
     assert not at.exception
     assert not at.error
@@ -106,7 +86,7 @@ def test_a_network_processor_all_of_whose_threads_infer_says_that_nothing_passes
 
 
 def test_a_system_of_one_executor_names_others():
-    at = opened("wide-deep-int8")
+    at = opened("split", "wide-deep-int8")
     assert any("no second device" in note.value for note in at.info)
     assert at.button(key="split.alexnet-split").label == PRESETS["alexnet-split"].pill
 

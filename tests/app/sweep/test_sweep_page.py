@@ -27,7 +27,7 @@ from engine.scenario.fields import GROUPS
 from engine.scenario.overrides import apply
 from engine.sweep import FIGURES
 from hardware_specs.quantity import SpecError
-from tests.app.keys import key_of
+from tests.app.pages import key_of
 from tests.app.valid import valid
 
 MAIN = Path(__file__).parents[3] / "app" / "main.py"

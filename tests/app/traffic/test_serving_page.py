@@ -17,7 +17,8 @@ from engine.scenario import encode
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import timeline
 from engine.traffic.engines.scheduler import POLICIES
-from tests.app.traffic.test_traffic_page import alive, opened, said
+from tests.app.pages import alive, opened
+from tests.app.traffic.test_traffic_page import said
 from tests.app.valid import valid
 from tests.each import each
 
@@ -37,7 +38,7 @@ def served(clients: int = 32, **more) -> ServingLoad:
 @each("preset", ["dfx-345m", "v100-1.5b", "llama"])
 def test_at_one_client_the_page_says_what_evaluate_says(preset: str) -> None:
     scenario = LLAMA if preset == "llama" else PRESETS[preset].scenario.with_(batch=1)
-    report, numbers = evaluate(scenario), shown(opened(s=encode(scenario), clients="1"))
+    report, numbers = evaluate(scenario), shown(opened("traffic", s=encode(scenario), clients="1"))
     assert float(numbers["TTFT p50"].split()[0]) == pytest.approx(
         float(fmt.seconds(report.ttft_s).split()[0]), rel=6e-3
     )
@@ -48,7 +49,7 @@ def test_at_one_client_the_page_says_what_evaluate_says(preset: str) -> None:
 
 
 def test_it_answers_in_six_numbers_and_names_what_binds() -> None:
-    at = opened(s=encode(LLAMA), clients="64", ttft="500", tpot="20")
+    at = opened("traffic", s=encode(LLAMA), clients="64", ttft="500", tpot="20")
     assert len(at.metric) == 6
     point, _ = loads.serving_points(served(64))
     assert shown(at)["Requests"] == fmt.si(point.report.requests_per_s, "QPS")
@@ -77,9 +78,9 @@ ASKED = {
 
 
 def test_every_setting_opens_from_an_address_and_moves_an_answer() -> None:
-    usual = opened(s=encode(LLAMA), clients="64")
+    usual = opened("traffic", s=encode(LLAMA), clients="64")
     for key, (text, value) in ASKED.items():
-        at = opened(s=encode(LLAMA), **({"clients": "64"} | {key: text}))
+        at = opened("traffic", s=encode(LLAMA), **({"clients": "64"} | {key: text}))
         assert not at.warning, (key, at.warning[0].value)
         boxes = [n.value for n in at.number_input if n.key == key]
         assert not boxes or boxes[0] == value, key
@@ -92,7 +93,7 @@ def test_every_setting_opens_from_an_address_and_moves_an_answer() -> None:
 
 
 def test_an_older_link_opens_with_its_rate_its_batch_and_its_promise() -> None:
-    at = opened(s=encode(LLAMA), qps="3", together="8", sla="700", **{"sla-time": "ttft", "sla-of": "p99"})
+    at = opened("traffic", s=encode(LLAMA), qps="3", together="8", sla="700", **{"sla-time": "ttft", "sla-of": "p99"})
     assert at.selectbox(key="w.load").value == "open"
     values = {n.key: n.value for n in at.number_input}
     assert values["qps"] == 3.0
@@ -102,7 +103,7 @@ def test_an_older_link_opens_with_its_rate_its_batch_and_its_promise() -> None:
 
 
 def test_arrivals_and_sizes_of_requests_are_those_of_every_load() -> None:
-    at = opened(s=encode(LLAMA), qps="3", come="gamma", spread="lognormal", differ="outputs")
+    at = opened("traffic", s=encode(LLAMA), qps="3", come="gamma", spread="lognormal", differ="outputs")
     assert at.selectbox(key="w.come").value == "gamma"
     assert len(at.metric) == 6
     assert not at.warning
@@ -117,18 +118,20 @@ def test_arrivals_and_sizes_of_requests_are_those_of_every_load() -> None:
     ],
 )
 def test_what_the_engine_can_not_serve_is_a_sentence(query, sentence) -> None:
-    at = opened(s=encode(LLAMA), **query)
+    at = opened("traffic", s=encode(LLAMA), **query)
     assert len(at.warning) == 1
     assert sentence in at.warning[0].value.replace("\\", "")
 
 
 def test_a_plan_for_users_counts_devices() -> None:
     many = default_scenario("h100-sxm", "llama3.1-70b", devices=8).with_(precision="fp8")
-    at = opened(s=encode(many), users="1000")
+    at = opened("traffic", s=encode(many), users="1000")
     assert said(at, "Nodes for 1,000 users at the peak")
     assert said(at, " devices in ")
     assert said(at, "Per million tokens")
-    small, large = (opened(s=encode(many), users=users).dataframe[0].value["Nodes"].max() for users in ("100", "5000"))
+    small, large = (
+        opened("traffic", s=encode(many), users=users).dataframe[0].value["Nodes"].max() for users in ("100", "5000")
+    )
     assert small < large
 
 
@@ -163,12 +166,12 @@ def test_first_wave_and_steady_state_stand_apart() -> None:
     frame, answer = tables.latencies(point)
     assert list(frame["Time"])[:3] == ["TTFT, first wave", "TTFT, steady state", "TTFT"]
     assert answer.endswith(f"in the first wave, then {fmt.seconds(point.report.steady_ttft.p99.value)}")
-    at = opened(s=encode(LLAMA), clients="64")
+    at = opened("traffic", s=encode(LLAMA), clients="64")
     assert said(at, "in the first wave, then ")
 
 
 def test_a_long_simulation_draws_its_own_points() -> None:
-    at = opened(s=encode(LLAMA), clients="8")
+    at = opened("traffic", s=encode(LLAMA), clients="8")
     at.selectbox(key="w.requests").set_value("5000").run()
     at.button(key="t.run").click().run()
     job = at.session_state["t.job"]

@@ -5,7 +5,6 @@ import io
 import json
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,10 +36,9 @@ from engine.traffic import (
 from engine.traffic.closed_forms import md1
 from engine.traffic.scenario_load import node_facts
 from engine.traffic.serving import Serving
-from tests.app.keys import key_of
+from tests.app.pages import MAIN, alive, key_of, opened
 from tests.app.valid import valid
 
-MAIN = Path(__file__).parents[3] / "app" / "main.py"
 GRU = PRESETS["brainwave-gru"].scenario
 XLMR = encode(PRESETS["node-xlmr"].scenario)
 DLRM = encode(PRESETS["node-dlrm"].scenario)
@@ -54,19 +52,6 @@ def gru():
     """A load with a closed form, its agreement and its answer."""
     load, sla = Load(encode(GRU)), Sla(5e-3)
     return load, sla, loads.answer(load, sla)
-
-
-def opened(**query: str) -> AppTest:
-    at = AppTest.from_file(str(MAIN), default_timeout=240)
-    at.run()
-    for key, value in query.items():
-        at.query_params[key] = value
-    return alive(at.switch_page("views/traffic/page.py").run())
-
-
-def alive(at: AppTest) -> AppTest:
-    assert not at.exception, [e.message for e in at.exception]
-    return at
 
 
 def said(at: AppTest, text: str) -> bool:
@@ -314,7 +299,7 @@ def test_it_opens_with_the_limit_of_the_scenario_else_of_the_networks_document()
 
 
 def test_it_opens_with_an_answer_and_the_slider_moves_it():
-    at = opened(s=encode(GRU))
+    at = opened("traffic", s=encode(GRU))
     assert said(at, "**Max ")
     assert said(at, "Closed form M/D/1")
     assert not at.error
@@ -323,18 +308,18 @@ def test_it_opens_with_an_answer_and_the_slider_moves_it():
     assert said(alive(at), "inside the limit")
     at.slider(key=key_of(at, "w.qps")).set_value(high).run()
     assert "grows without limit" in alive(at).error[0].value
-    again = opened(s=encode(GRU), qps=str(high))
+    again = opened("traffic", s=encode(GRU), qps=str(high))
     assert again.slider(key=key_of(again, "w.qps")).value == high
     assert again.error[0].value == at.error[0].value
 
 
 def test_settings_react_and_come_from_an_address():
-    at = opened(s=encode(GRU))
+    at = opened("traffic", s=encode(GRU))
     at.selectbox(key="w.come").set_value("gamma").run()
     assert at.query_params["come"] == "gamma"  # the id, which a new wording of the label leaves alone
     at.select_slider(key="together").set_value(4).run()
     assert said(alive(at), "Quick simulation")
-    again = opened(s=encode(GRU), come="gamma", together="4")
+    again = opened("traffic", s=encode(GRU), come="gamma", together="4")
     assert again.selectbox(key="w.come").value == "gamma"
     assert again.select_slider(key="together").value == 4
     assert [m.value for m in again.markdown] == [m.value for m in at.markdown]
@@ -343,7 +328,7 @@ def test_settings_react_and_come_from_an_address():
 
 
 def test_a_choice_survives_a_change_of_pages_and_its_default_leaves_no_trace():
-    at = opened(s=encode(GRU), queues="pool")
+    at = opened("traffic", s=encode(GRU), queues="pool")
     assert at.selectbox(key="w.queues").value == "pool"
     alive(at.switch_page("views/published/page.py").run())
     del at.query_params["queues"]
@@ -358,7 +343,7 @@ def test_a_choice_survives_a_change_of_pages_and_its_default_leaves_no_trace():
     ("preset", "queues"), [("node-dlrm", "stages"), ("brainwave-gru", "pool"), ("tonic-fc", "packets")]
 )
 def test_every_arrangement_opens_from_an_address(preset, queues):
-    at = opened(s=encode(PRESETS[preset].scenario), queues=queues)
+    at = opened("traffic", s=encode(PRESETS[preset].scenario), queues=queues)
     assert at.selectbox(key="w.queues").value == queues
     assert said(at, "**Max ")
     assert said(at, "Quick simulation")
@@ -367,7 +352,7 @@ def test_every_arrangement_opens_from_an_address(preset, queues):
 
 
 def test_requests_differ_in_what_the_workload_has():
-    at = opened(s=encode(PRESETS["node-dlrm"].scenario), spread="lognormal", differ="lookups")
+    at = opened("traffic", s=encode(PRESETS["node-dlrm"].scenario), spread="lognormal", differ="lookups")
     assert at.selectbox(key="w.differ").value == "lookups"
     assert said(at, "Quick simulation")
     at.selectbox(key="w.differ").set_value("items").run()
@@ -378,14 +363,22 @@ def test_requests_differ_in_what_the_workload_has():
 def test_a_bad_address_changes_nothing():
     come = "![x](http://evil.example/x.png)"
     at = opened(
-        s=encode(GRU), qps="-5", come=come, sla="nan", together="7", survives="moon", queues="moon", spread="%00"
+        "traffic",
+        s=encode(GRU),
+        qps="-5",
+        come=come,
+        sla="nan",
+        together="7",
+        survives="moon",
+        queues="moon",
+        spread="%00",
     )
     assert said(at, "Closed form M/D/1")
     assert at.select_slider(key="together").value == 1
 
 
 def test_a_simulation_runs_on_the_button():
-    at = opened(s=encode(GRU))
+    at = opened("traffic", s=encode(GRU))
     at.selectbox(key="w.requests").set_value("50000").run()
     at.button(key="t.run").click().run()
     job = at.session_state["t.job"]
@@ -396,7 +389,7 @@ def test_a_simulation_runs_on_the_button():
 
 
 def test_a_simulation_ends_when_its_session_leaves():
-    at = opened(s=encode(PRESETS["dfx-345m"].scenario))
+    at = opened("traffic", s=encode(PRESETS["dfx-345m"].scenario))
     at.selectbox(key="w.requests").set_value("100000").run()
     at.button(key="t.run").click().run()
     job = at.session_state["t.job"]
@@ -413,17 +406,17 @@ def test_a_simulation_ends_when_its_session_leaves():
 def test_what_cannot_run_or_does_not_fit_says_so():
     odd = PRESETS["dfx-1.5b"].scenario
     tight = odd.with_(devices=1, scheme="single", overrides={"devices.0.memory.hbm.capacity": "2 GB"})
-    assert "Does not fit" in opened(s=encode(tight)).error[0].value
+    assert "Does not fit" in opened("traffic", s=encode(tight)).error[0].value
     other = odd.with_(system="agilio-cx", scheme="on-path", devices=1, tile=(), switches={})
-    assert len(opened(s=encode(other)).info) == 1
+    assert len(opened("traffic", s=encode(other)).info) == 1
 
 
 def test_the_demand_and_what_a_request_holds_are_named():
-    at = opened(s=encode(PRESETS["v100-1.5b"].scenario.with_(batch=8)), load="open", demand="50")
+    at = opened("traffic", s=encode(PRESETS["v100-1.5b"].scenario.with_(batch=8)), load="open", demand="50")
     assert said(at, "**Nodes for 50.0 requests/s at the peak**")
     assert not said(at, "requests of 8 sequences each")  # a decoder's request is one
     assert at.number_input(key="demand").value == 50.0
-    images = opened(s=encode(default_scenario("fb-card", "resnet50", batch=8)))
+    images = opened("traffic", s=encode(default_scenario("fb-card", "resnet50", batch=8)))
     assert said(images, "requests of 8 images each")
 
 
@@ -434,13 +427,13 @@ LLAMA = default_scenario("h100-sxm", "llama3.1-70b", devices=8).with_(precision=
 
 @pytest.mark.parametrize("scenario", [LLAMA, LLAMA.with_(batch=48), PRESETS["dfx-345m"].scenario])
 def test_a_decoder_opens_with_as_many_clients_as_its_scenario_has_sequences(scenario):
-    at = opened(s=encode(scenario))
+    at = opened("traffic", s=encode(scenario))
     assert at.number_input(key="clients").value == scenario.batch
     assert "clients" not in at.query_params
 
 
 def test_batching_makes_a_million_tokens_cheap():
-    at = opened(s=encode(LLAMA.with_(batch=64)), ttft="100000", tpot="100000")
+    at = opened("traffic", s=encode(LLAMA.with_(batch=64)), ttft="100000", tpot="100000")
     usual = float(at.dataframe[0].value["$ / M inferences"].iloc[0])
     at.number_input(key="max-seqs").set_value(1).run()
     assert usual < float(alive(at).dataframe[0].value["$ / M inferences"].iloc[0]) / 10
@@ -448,22 +441,22 @@ def test_batching_makes_a_million_tokens_cheap():
 
 def test_limits_of_a_scenario_are_the_promise_and_are_said():
     limited = LLAMA.with_(batch=8, limits={"tpot_s": 0.025, "power_w": 9_000.0})
-    at = opened(s=encode(limited))
+    at = opened("traffic", s=encode(limited))
     assert at.number_input(key="tpot").value == 25.0
     assert said(at, fmt.plain("Limits of the scenario: TPOT ≤ 25.0 ms, power ≤ 9.00 kW"))
 
 
 def test_a_request_is_a_batch_or_one_item_of_it():
     scenario = encode(default_scenario("fb-card", "resnet50", batch=8))
-    assert opened(s=scenario).select_slider(key="together").value == 1
-    at = opened(s=scenario, asks="item")
+    assert opened("traffic", s=scenario).select_slider(key="together").value == 1
+    at = opened("traffic", s=scenario, asks="item")
     assert at.select_slider(key="together").value == 8
     assert not said(at, "requests of 8 images each")
 
 
 @pytest.mark.parametrize("key", ["max-seqs", "ttft", "budget"])
 def test_a_way_of_serving_leaves_the_demand_alone(key):
-    at = opened(s=encode(LLAMA))
+    at = opened("traffic", s=encode(LLAMA))
     before = next(m.value for m in at.markdown if "at the peak**" in m.value)
     for value in {"max-seqs": (1, 512), "ttft": (4e3, 6e4), "budget": (1024, 16384)}[key]:
         at.number_input(key=key).set_value(value).run()
@@ -475,7 +468,7 @@ def test_a_way_of_serving_leaves_the_demand_alone(key):
 
 
 def test_a_promise_and_a_batch_stay_with_their_network():
-    at = opened(s=encode(PRESETS["dfx-1.5b"].scenario))
+    at = opened("traffic", s=encode(PRESETS["dfx-1.5b"].scenario))
     at.number_input(key="ttft").set_value(10_000.0).run()
     at.number_input(key="users").set_value(77.0).run()
     at.number_input(key="clients").set_value(64).run()
@@ -487,12 +480,12 @@ def test_a_promise_and_a_batch_stay_with_their_network():
     at.query_params["s"] = encode(node)
     alive(at.run())
     alive(at.switch_page("views/traffic/page.py").run())
-    fresh = opened(s=encode(node))
+    fresh = opened("traffic", s=encode(node))
     for key in ("sla", "demand"):
         assert at.number_input(key=key).value == fresh.number_input(key=key).value
         assert key not in at.query_params
     assert at.select_slider(key="together").value == 1
-    asked = opened(s=encode(node), sla="7")
+    asked = opened("traffic", s=encode(node), sla="7")
     assert asked.number_input(key="sla").value == 7.0
 
 
@@ -532,14 +525,14 @@ def test_a_number_no_widget_takes_is_one_sentence_and_leaves_the_link(page):
 
 def test_a_load_no_slider_takes_is_said():
     for value in _HOSTILE[:5]:
-        at = opened(s=encode(GRU), qps=value)
+        at = opened("traffic", s=encode(GRU), qps=value)
         assert len(at.warning) == 1
         assert "Load" in at.warning[0].value
         assert not at.error
 
 
 def test_a_day_is_shown_whole_and_its_peak_has_a_sentence():
-    at = opened(s=encode(GRU), come="day", day="86400")
+    at = opened("traffic", s=encode(GRU), come="day", day="86400")
     assert said(at, "QPS on average at p99")
     top = at.slider(key=key_of(at, "w.qps"))
     top.set_value(0.7 * top.max).run()
@@ -557,7 +550,7 @@ def test_a_day_is_shown_whole_and_its_peak_has_a_sentence():
     ],
 )
 def test_a_scenario_that_takes_years_has_a_slider(preset, slow):
-    at = opened(s=encode(PRESETS[preset].scenario.with_(overrides=slow)))
+    at = opened("traffic", s=encode(PRESETS[preset].scenario.with_(overrides=slow)))
     assert not at.error, at.error[0].value
     if preset == "v100-1.5b":  # clients of a closed loop wait as long as it takes
         assert len(at.metric) == 6
