@@ -117,9 +117,8 @@ def figure(fig: Figure, alt: str, key: str, *, select: Callable[[], None] | None
         "modeBarButtonsToRemove": _BUTTONS,
         "toImageButtonOptions": {"format": _image(), "filename": f"inferscape_{key}", "scale": 2},
     }
-    if select:
-        return st.plotly_chart(fig, key=key, alt=alt, config=config, on_select=select, selection_mode=modes)
-    return st.plotly_chart(fig, key=key, alt=alt, config=config)
+    chosen: dict[str, Any] = {"on_select": select, "selection_mode": modes} if select else {}
+    return st.plotly_chart(fig, height="stretch", key=key, alt=alt, config=config, **chosen)
 
 
 def _image() -> str:

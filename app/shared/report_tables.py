@@ -152,10 +152,10 @@ def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
     if op.counters:
         share = {name: fmt.percent(op.counters[f"{name}_share"]) for name in ("retiring", "core", "memory", "runtime")}
         lines.append(
-            f"About {op.counters['instructions_per_cycle']:.1f} instructions a cycle: issue slots retire "
+            f"About {op.counters['instructions_per_cycle']:.1f} instructions per cycle: issue slots retire "
             f"{share['retiring']}, wait for units {share['core']}, for memory {share['memory']}, "
             f"for the runtime {share['runtime']}; "
-            f"{fmt.count(round(op.counters['dram_lines']))} cache lines from DRAM an execution."
+            f"{fmt.count(round(op.counters['dram_lines']))} cache lines from DRAM per execution."
         )
     lines.append(_FASTER["batch" if op.bound == "offchip" and larger else op.bound])
     return lines

@@ -39,7 +39,7 @@ DEMAND_HELP = (
     "Full load: one instance at its limits. QPS: requests that arrive independently. Users: each sends the next "
     "request once the last is answered."
 )
-PRECISION_DOWN_HELP = "Fewest bits a weight to try. Fewer bits are faster and can cost accuracy: see Numerics."
+PRECISION_DOWN_HELP = "Fewest bits per weight to try. Fewer bits are faster and can cost accuracy: see Numerics."
 BATCH_HELP = "Only this batch is tried; leave it empty to try all."
 CAPEX_HELP = "Purchase price of one device."
 RENT_HELP = "Price of one device by the hour, energy and host included: it counts as its sum over the years in use."

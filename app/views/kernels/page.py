@@ -171,8 +171,8 @@ def probed(roofline: MeasuredRoofline) -> None:
             ("DRAM triad", fmt.si(roofline.triad, "B/s"), texts.TRIAD),
             ("DRAM, all threads", fmt.si(roofline.dram_all, "B/s"), f"{roofline.threads} threads"),
             ("Random lines", fmt.si(roofline.gather, "line/s"), "64 B each"),
-            ("A call", fmt.seconds(roofline.launch), texts.EMPTY_KERNEL),
-            ("All threads", fmt.seconds(roofline.dispatch), texts.EMPTY_POOL),
+            ("Kernel call", fmt.seconds(roofline.launch), texts.EMPTY_KERNEL),
+            ("Call, all threads", fmt.seconds(roofline.dispatch), texts.EMPTY_POOL),
         ]
         parts.table(pd.DataFrame(rows, columns=["Figure", "Measured", "Of what"]), tall=None)
         st.caption(texts.CALIBRATE_CAPTION)

@@ -21,9 +21,9 @@ def _figures(service: Microservice) -> None:
     with st.grid(4, min_column_width=150):
         for label, value, below, help in (
             ("Pool, requests/s", fmt.si(service.pool_qps), f"{service.instances:,} instances", None),
-            ("A client, requests/s", fmt.si(service.client_qps), busy, None),
+            ("One client, requests/s", fmt.si(service.client_qps), busy, None),
             (
-                "Clients an instance",
+                "Clients per instance",
                 fmt.digits3(service.clients_per_instance),
                 f"{service.most_clients:,} at most",
                 fills,

@@ -30,8 +30,8 @@ CLIENTS_HELP = "How many clients fill one instance; below 1, a client needs seve
 WAIT_HELP = "To an idle instance, network included; below it with these clients."
 POOL = "one pool, called by many CPU servers over the network"
 DEVICES = "Devices in the pool"
-CORES = "Cores of a client"
-CORE_TIME = "Core time a query (ms)"
+CORES = "Cores per client"
+CORE_TIME = "Core time per query (ms)"
 CORE_TIME_HELP = "What a client's core spends on a query beside the call. Assumed."
 POOL_CAPTION = (
     "{message}. More than one client shares an instance where a query takes {shared_above} of core time or more. "

@@ -29,7 +29,7 @@ def answer(tensor: str, wanted_db: float, best: FormatLoss | None) -> str:
     """What a tensor takes at a signal-to-noise ratio."""
     if best is None:
         return texts.NO_FORMAT_SENTENCE.format(wanted_db=wanted_db, tensor=_tensor(tensor))
-    value = "a weight" if "weight" in TENSORS[tensor].lower() else "a value"
+    value = "per weight" if "weight" in TENSORS[tensor].lower() else "per value"
     return texts.FORMAT_SENTENCE.format(
         format=called(best.format),
         wanted_db=wanted_db,

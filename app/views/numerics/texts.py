@@ -17,8 +17,8 @@ OPEN = "Open {name} on the six-card node with this plan"
 CAPTION = "{help} Tensors are synthetic and the same on every visit."
 
 # charts.py
-CURVE_HOVER = "<b>{format}</b><br>{bits} bits a value<br>{sqnr} dB<extra></extra>"
-CURVE_AXIS = "Bits stored a value, scales included"
+CURVE_HOVER = "<b>{format}</b><br>{bits} bits per value<br>{sqnr} dB<extra></extra>"
+CURVE_AXIS = "Bits stored per value, scales included"
 BEFORE_AFTER_KEY = "filled: before, line: after"
 
 # labels.py

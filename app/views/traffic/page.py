@@ -96,7 +96,7 @@ def window(load: Load, qps: float) -> None:
     """A few requests on their way."""
     window = cached.answer(loads.window, load, qps)
     wait, stay = tables.waits(window)
-    answer = "nobody waits" if wait < 0.005 else texts.WAITING.format(wait=fmt.percent(wait))
+    answer = "no request waits" if wait < 0.005 else texts.WAITING.format(wait=fmt.percent(wait))
     with parts.card("Timeline of 40 requests", answer, charts.window(window, parts.dark()), "t.window"):
         st.caption(tables.window_key(window))
         if not math.isfinite(stay):

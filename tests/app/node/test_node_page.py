@@ -91,10 +91,10 @@ def test_models_that_shard_no_tables_open_too():
 def test_a_system_on_the_network_shows_its_pool_and_the_clients_it_takes():
     at = opened("node", PRESETS["brainwave-gru"].scenario)
     figures = {m.label: m.value for m in at.metric}
-    assert set(figures) == {"Pool, requests/s", "A client, requests/s", "Clients an instance", "Request to answer"}
-    before = float(figures["Clients an instance"])
+    assert set(figures) == {"Pool, requests/s", "One client, requests/s", "Clients per instance", "Request to answer"}
+    before = float(figures["Clients per instance"])
     at.number_input(key="pool.ms").set_value(100.0).run()
-    after = float({m.label: m.value for m in alive(at).metric}["Clients an instance"])
+    after = float({m.label: m.value for m in alive(at).metric}["Clients per instance"])
     assert after == pytest.approx(2 * before, rel=0.01)
     at.number_input(key="pool.clients").set_value(500).run()
     assert "queue grows without bound" in " ".join(m.delta for m in alive(at).metric)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(1800)  # a training, behind whatever else the m
 def test_the_page_answers_at_once_and_follows_its_controls():
     at = opened("numerics")
     said = [m.value for m in at.markdown]
-    assert any(m.startswith("**INT6 (per-row scale)** reaches 30 dB SQNR at **6.06 bits** a weight") for m in said)
+    assert any(m.startswith("**INT6 (per-row scale)** reaches 30 dB SQNR at **6.06 bits** per weight") for m in said)
     at.slider(key="wanted").set_value(50).run()
     assert not at.exception
     best = next(p for p in points("normal") if p.sqnr_db >= 50)
