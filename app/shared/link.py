@@ -264,12 +264,6 @@ def undo() -> None:
 
 
 @callback
-def pin() -> None:
-    """Make the scenario the baseline (a callback)."""
-    pin_scenario(current())
-
-
-@callback
 def pin_scenario(scenario: Scenario) -> None:
     """Make any scenario the baseline (a callback)."""
     st.session_state.baseline = encode(scenario)
@@ -305,26 +299,23 @@ def rival() -> Scenario | None:
         return None
 
 
-def on_system(system: str) -> tuple[Scenario, ...]:
-    """The scenario's request on another system, in its format where that has it, on every number of devices that holds
-    it there.
+def on_system(system: str) -> Scenario:
+    """The scenario's request on another system, in its format where that has it, on the fewest devices that hold it.
 
-    ScenarioError or Unsupported where none does, in one sentence.
+    ScenarioError or Unsupported where none do, in one sentence.
     """
     now = current()
     offered = cached.options(encode(default_scenario(system, now.workload)))
-    result, refused = [], None
+    refused = InputError()
     for devices in offered.device_counts:
         usual = default_scenario(system, now.workload, devices=devices)
         precision = now.precision if now.precision in offered.formats else usual.precision
         streams = min(now.streams, offered.max_streams)
         try:
-            result.append(_asked_the_same(usual.with_(precision=precision, streams=streams)))
+            return _asked_the_same(usual.with_(precision=precision, streams=streams))
         except InputError as error:
             refused = error
-    if refused is not None and not result:
-        raise refused
-    return tuple(result)
+    raise refused
 
 
 def _asked_the_same(other: Scenario) -> Scenario:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
@@ -234,6 +235,11 @@ def wide_enough(texts: Iterable[str]) -> int:
     return round(_CHARACTER * max(map(len, texts), default=0)) + _PADDING
 
 
+def _icon(name: str) -> str | None:
+    """An icon beside a word; a phone has no room for it."""
+    return None if mobile() else f":material/{name}:"
+
+
 def run_keys() -> str | None:
     """Keys that run what a page has to run; a phone has none."""
     return None if mobile() else "Ctrl+Enter"
@@ -280,24 +286,18 @@ def bar(report: Report | None, page: str, files: Files | None = None) -> None:
     phone = mobile()
     side = "left" if phone else "right"
     with right, st.container(horizontal=True, horizontal_alignment=side, vertical_alignment="center", gap="small"):
-        if page == "explore" and st.button(
-            "Compare",
-            icon=None if phone else ":material/view_column:",
-            key="compare",
-            help="Put this scenario beside others.",
-        ):
+        beside = "Put this scenario beside others."
+        if page == "explore" and st.button("Compare", icon=_icon("view_column"), key="compare", help=beside):
             comparison.compare_now()
         if page not in QUESTIONS:
             if st.session_state.before:
-                icon = None if phone else ":material/undo:"
-                st.button(
-                    "Undo" if phone else "", icon=icon, on_click=link.undo, key="undo.bar", help="Undo this change."
-                )
+                word, help = "Undo" if phone else "", "Undo this change."
+                st.button(word, icon=_icon("undo"), on_click=link.undo, key="undo.bar", help=help)
             pinned = st.session_state.baseline == st.session_state.token
             st.button(
                 "Pinned" if pinned else "Pin" if phone else "Pin as baseline",
-                icon=None if phone else ":material/keep:",
-                on_click=link.unpin if pinned else link.pin,
+                icon=_icon("keep"),
+                on_click=link.unpin if pinned else partial(link.pin_scenario, link.current()),
                 disabled=report is None,
                 key="pin",
                 help=glossary.HELP["baseline"],
@@ -338,7 +338,7 @@ def toolbars(own_files: bool) -> None:
 def share() -> None:
     """The address of what is shown, to copy."""
     token = st.session_state.token
-    with st.popover("Share", icon=None if mobile() else ":material/link:"):
+    with st.popover("Share", icon=_icon("link")):
         query = urlencode(st.query_params.to_dict() | link.address(), safe="~.,")  # a page's own view travels too
         parts = urlsplit(st.context.url or "")
         url = urlunsplit((parts.scheme, parts.netloc, parts.path or "/", query, ""))
@@ -366,7 +366,7 @@ def export(label: str, stem: str, names: Sequence[str], make: Callable[[], Any],
 
 def exports(offered: Files, names: Sequence[str]) -> None:
     """Files to download, in a menu."""
-    with st.popover("Export", icon=None if mobile() else ":material/download:"):
+    with st.popover("Export", icon=_icon("download")):
         for label, (stem, make) in offered.items():
             export(label, stem, names, make, width="stretch")
         if not mobile():  # no bar stands above a figure there

@@ -12,6 +12,7 @@ from app.shared import formats as fmt
 from engine.resolve.bind import Bound, bind, named, own_model
 from engine.resolve.setting import settable
 from engine.scenario import Scenario
+from entries.schema import Evidence
 from hardware_specs.catalog import numbers
 from hardware_specs.quantity import Quantity, SpecError, parse
 
@@ -43,10 +44,10 @@ def _label(path: str) -> str:
     return path.replace("_", " ").replace(".", " ")
 
 
-def _where(quantity: Quantity) -> str:
+def where(number: Evidence) -> str:
     """Place and note, then the key of the source that the entry lists: `table II (seed004)`."""
-    words = "; ".join(text for text in (quantity.where, quantity.note) if text)
-    return f"{words} ({quantity.source})" if quantity.source else words
+    words = "; ".join(text for text in (number.where, number.note) if text)
+    return f"{words} ({number.source})" if number.source else words
 
 
 def quantities(spec: BaseModel) -> list[SpecNumber]:
@@ -59,7 +60,7 @@ def _row(path: str, label: str, q: Quantity) -> SpecNumber:
     printed = str(q.value)
     if not isinstance(q.value, str) and ("e" in printed or abs(q.value) >= 1e4):  # a year keeps its four digits
         printed = fmt.decimal(q.value)
-    return SpecNumber(path, label, printed, q.basis, _where(q), q.si, unit)
+    return SpecNumber(path, label, printed, q.basis, where(q), q.si, unit)
 
 
 def overridable(scenario: Scenario) -> list[SpecNumber]:

@@ -136,18 +136,9 @@ def parameters(workload: Any) -> list[specs.Row]:
     """A workload's parameters with their evidence."""
     rows = []
     for name, number in workload.params.items():
-        note = "; ".join(text for text in (number.where, number.note) if text)
         listed = number.value if isinstance(number.value, tuple) else (number.value,)
         value = ", ".join(claims.shown(v) for v in listed)
-        rows.append(
-            specs.Row(
-                name,
-                name.replace("_", " "),
-                value,
-                number.basis,
-                f"{note} ({number.source})" if number.source else note,
-            )
-        )
+        rows.append(specs.Row(name, name.replace("_", " "), value, number.basis, specs.where(number)))
     return rows
 
 

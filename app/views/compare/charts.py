@@ -137,8 +137,7 @@ def attribution(
     reach = [values[0]]
     for _, share in shares:
         reach.append(reach[-1] + share)
-    scale = fmt.scale(reach, "" if unit == "$" else unit)
-    shown_unit = f"$ {scale.unit}".strip() if unit == "$" else scale.unit
+    scale, shown_unit = _scale(reach, unit)
     totals = [f"{end}  <b>{scale.text(value)}</b>" for end, value in zip(ends, values)]
     labels = [totals[0]]
     shown = [Bar(0, scale(values[0]), NEUTRAL, hover(*ends[:1], scale.text(values[0])))]

@@ -48,7 +48,7 @@ def _on(system: str | None) -> None:
     if not system:
         return
     try:
-        comparison.add(Entry(link.on_system(system)[0]))
+        comparison.add(Entry(link.on_system(system)))
     except InputError as error:
         say(comparison.PARAM, f"{pickers.system_label(system)} is not added. {fmt.sentence(error)}")
 

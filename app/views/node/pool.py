@@ -16,8 +16,6 @@ from engine.cost.report import Report
 def _figures(service: Microservice) -> None:
     busy = "over capacity" if service.p95_s is None else f"{fmt.percent(service.utilisation)} busy"
     wait = texts.NO_END if service.p95_s is None else f"p95 {fmt.seconds(service.p95_s)}"
-    fills = texts.CLIENTS_HELP
-    idle = texts.WAIT_HELP
     with st.grid(4, min_column_width=150):
         for label, value, below, help in (
             ("Pool, requests/s", fmt.si(service.pool_qps), f"{service.instances:,} instances", None),
@@ -26,9 +24,9 @@ def _figures(service: Microservice) -> None:
                 "Clients per instance",
                 fmt.digits3(service.clients_per_instance),
                 f"{service.most_clients:,} at most",
-                fills,
+                texts.CLIENTS_HELP,
             ),
-            ("Request to answer", fmt.seconds(service.latency_s), wait, idle),
+            ("Request to answer", fmt.seconds(service.latency_s), wait, texts.WAIT_HELP),
         ):
             parts.metric(label, value, below, help=help)
 

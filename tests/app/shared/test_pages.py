@@ -16,9 +16,8 @@ from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, decode, encode
 from tests.app.forged import bomb, forged
-from tests.app.pages import key_of
+from tests.app.pages import MAIN, alive, key_of
 
-MAIN = Path(__file__).parents[3] / "app" / "main.py"
 HOME = encode(PRESETS["dfx-1.5b"].scenario)
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
 
@@ -34,11 +33,6 @@ def opened(**query: str) -> AppTest:
 def figures(at: AppTest) -> bool:
     """Whether a card stands for each headline number: a decoder has three times, everything else one."""
     return len(at.metric) == (4 if evaluate(at.session_state["scenario"]).tpot_s is None else 6)
-
-
-def alive(at: AppTest) -> AppTest:
-    assert not at.exception, [e.message for e in at.exception]
-    return at
 
 
 def token(at: AppTest) -> str:
