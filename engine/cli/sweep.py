@@ -118,7 +118,7 @@ def _serving(args: argparse.Namespace, data: Any) -> Answer:
         if path:
             with beside(Path(path)) as fresh:
                 write_rows(result.rows(places), fresh)
-    points, rows = len(result.settings), list(result.rows(result.front.tolist()))
+    points, rows = len(result.numbers), list(result.rows(result.front.tolist()))
     document = {
         "points": points,
         "simulated": sum(result.simulated),

@@ -130,6 +130,7 @@ class SweepResult:
     counts: Counts
     seconds: float
     setup_s: float = 0.0  # of the seconds: networks bound and planned, tables made, while nothing may be priced yet
+    figures: tuple[str, ...] = FIGURES  # names of the cloud's rows
 
     @property
     def pricing_per_s(self) -> float:
@@ -140,11 +141,6 @@ class SweepResult:
     def token(self) -> str:
         """The space as text for a link."""
         return self.space.token
-
-    @property
-    def figures(self) -> tuple[str, ...]:
-        """Names of the cloud's rows."""
-        return FIGURES
 
     def defined(self) -> None:
         """ScenarioError for an objective that no design has, which leaves no front."""

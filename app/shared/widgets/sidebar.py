@@ -6,7 +6,7 @@ the system and the workload offer can be picked; what is missing says why.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -235,7 +235,7 @@ def set_costs(scenario: Scenario, _: Choices | None = None) -> None:
 
     with st.expander(f"Costs and limits · {count or 'no'} limit{'' if count == 1 else 's'}", key="open.costs"):
         cost_inputs(costs, "w.costs", cost, "not counted")
-        limits_inputs(scenario, "w", ("Latency limit", "Power limit", "Budget"))
+        limits_inputs(scenario, "w", {"latency_s": "Latency limit", "power_w": "Power limit", "capex_usd": "Budget"})
 
 
 def cost_inputs(costs: Costs, key: str, commit: Callable[..., None], no_host: str) -> None:
@@ -259,13 +259,13 @@ def cost_inputs(costs: Costs, key: str, commit: Callable[..., None], no_host: st
     )
 
 
-def limits_inputs(scenario: Scenario, key: str, labels: tuple[str, str, str]) -> None:
+def limits_inputs(scenario: Scenario, key: str, labels: Mapping[str, str]) -> None:
     """The scenario's limits, named as the page names them."""
 
     def limit(**change: float | None) -> None:
         link.commit(limits=link.current().limits.model_dump() | change)
 
-    for label, name in zip(labels, ("latency_s", "power_w", "capex_usd"), strict=True):
+    for name, label in labels.items():
         limit_input(label, name, getattr(scenario.limits, name), f"{key}.limits.{name}", limit)
 
 

@@ -15,11 +15,16 @@ import numpy as np
 
 from app.shared import cached, glossary, specs
 from app.shared import formats as fmt
+from app.shared.load import LEVERS, POLICY_NAMES
 from app.shared.specs import SpecNumber
 from engine.devices import family
 from engine.resolve.choices import Choices, why_not
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import FIELDS, Field
+from engine.scenario.fields import field as field_of
+from engine.traffic.engines.scheduler import POLICIES
+from engine.traffic.engines.serving_sweep import HEAD
+from engine.traffic.scenario_load import is_decoder
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import SpecError, parse
 from model_zoo.catalog import default_zoo
@@ -56,7 +61,7 @@ class Candidate:
 
     path: str
     label: str
-    group: str  # request, mapping, switch, hardware, model
+    group: str  # request, mapping, switch, hardware, model, serving
     options: tuple[Any, ...] = ()  # empty: a range
     first: Values = ()  # what an axis starts with
     now: Any = None  # the scenario's own
@@ -74,6 +79,9 @@ class Candidate:
 def _whole(low: int, high: int) -> tuple[int, ...]:
     """Powers of two between two counts."""
     return tuple(2**i for i in range(low.bit_length() - 1, high.bit_length()) if low <= 2**i <= high)
+
+
+_CLIENTS = _whole(1, 4096)
 
 
 def _listed(path: str, label: str, group: str, options: Any, *rest: Any, first: bool = False) -> Candidate:
@@ -168,6 +176,53 @@ def _fields(scenario: Scenario) -> list[Candidate]:
     return fields
 
 
+def _levers(scenario: Scenario) -> list[Candidate]:
+    """Levers of a language model's serving engine, which stand on the Load page too."""
+    if not is_decoder(scenario):
+        return []
+    usual = {"clients": min(scenario.batch, _CLIENTS[-1]), "policy": "vllm"} | vars(POLICIES["vllm"])
+    values: dict[str, tuple[Any, ...]] = dict.fromkeys(LEVERS, _ON_OFF) | {
+        "clients": _CLIENTS,
+        "policy": tuple(POLICIES),
+        "budget": _whole(256, 65_536),
+        "max_seqs": _CLIENTS,
+        "block": _whole(1, 256),
+        "prefix_hit": (0.0, 0.25, 0.5, 0.75, 0.9),
+    }
+    return [
+        Candidate(HEAD + name, LEVERS[name][0], "serving", options, options, usual[name], lever_text)
+        for name, options in values.items()
+    ]
+
+
+def _ways(scenario: Scenario) -> list[Candidate]:
+    """Ways to share a decoder over all devices of a system, whatever the scenario has of them."""
+    offered = cached.options(encode(scenario))
+    if not is_decoder(scenario) or "tensor" not in offered.schemes:
+        return []
+    wide = scenario.with_(scheme="tensor", devices=max(offered.device_counts))
+    of_all = cached.options(encode(wide))
+    fields = (field_of(path) for path in ("pipeline_parallel", "attention_dp", "expert_parallel"))
+    return [axis for of in fields if (axis := _of_field(of, wide, of_all))]
+
+
+def lever_text(value: Any) -> str:
+    """A lever's value as the Load page and its address have it."""
+    if isinstance(value, bool):
+        return _on_off(value)
+    return f"{100 * value:g}" if isinstance(value, float) else POLICY_NAMES.get(value, str(value))
+
+
+def usual_levers(scenario: Scenario) -> dict[str, Values]:
+    """The first space of a language model's serving engine: how many devices serve how many clients, in what passes."""
+    offered = candidates(scenario)
+    devices = [count for count in offered["devices"].options if count.bit_count() == 1] if "devices" in offered else []
+    tensor = ("tensor",) if "scheme" in offered and "tensor" in offered["scheme"].options else ()
+    chosen: dict[str, tuple[Any, ...]] = {"scheme": tensor, "devices": tuple(devices) if tensor else ()}
+    chosen |= {f"{HEAD}clients": _CLIENTS[:9], f"{HEAD}budget": (512, 2048, 8192), f"{HEAD}max_seqs": (32, 128, 512)}
+    return {path: values for path, values in chosen.items() if values}
+
+
 def _around(row: SpecNumber, reach: float) -> AxisRange | None:
     """A range about a value, in its printed unit where the catalog reads that; None where it is not positive."""
     if not row.si > 0:
@@ -197,7 +252,7 @@ def _hardware(scenario: Scenario) -> list[Candidate]:
 
 def candidates(scenario: Scenario) -> dict[str, Candidate]:
     """Everything that may be an axis beside this scenario, the request first and the model's constants last."""
-    rows = [*_fields(scenario), *_hardware(scenario)]
+    rows = [*_levers(scenario), *_ways(scenario), *_fields(scenario), *_hardware(scenario)]
     return {c.path: c for c in rows}
 
 

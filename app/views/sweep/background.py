@@ -23,9 +23,10 @@ from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
-from engine.sweep import FIGURES, Axis, Limit, Objective, SweepCancelled, SweepResult, search, sweep
+from engine.sweep import Axis, Limit, Objective, SweepCancelled, SweepResult, search, sweep
 from engine.sweep import Space as Designs
 from engine.sweep.search import Figures
+from engine.traffic.engines.serving_sweep import OperatingSpace, serving_sweep
 from hardware_specs.quantity import SpecError
 
 _LAST_CHUNKS_S = 2.0  # that a page waits for what a stopped sweep has done
@@ -71,9 +72,13 @@ def designs_of(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metri
         values = {path: axes.values_of(values) for path, values in space.axes}
     except SpecError as error:
         raise ScenarioError(str(error)) from None
+    turned = tuple(_axis(scenario, group, values) for group in space.groups)
+    if space.serving:
+        most = scenario.limits.model_dump(include={"ttft_s", "tpot_s"}, exclude_none=True)
+        return OperatingSpace(scenario, turned, limits=tuple(Limit(name, True, value) for name, value in most.items()))
     return Designs(
         _with_tile(scenario, tiles),
-        tuple(_axis(scenario, group, values) for group in space.groups),
+        turned,
         tuple(Objective(name, 1.0 if metrics[name].less else -1.0) for name in space.objectives),
         tuple(Limit(name, True, value) for name, value in scenario.limits.of_figures.items()),
     )
@@ -101,6 +106,18 @@ class Outcome:
         """Figures that were to be best; the first two are drawn."""
         return tuple(o.figure for o in self.space.objectives)
 
+    @property
+    def serving(self) -> bool:
+        """Whether its designs are operating points of a serving engine, some of them simulated."""
+        return isinstance(self.space, OperatingSpace)
+
+    @cached_property
+    def now(self) -> dict[str, float]:
+        """Objectives of the scenario it was asked for, where it has them."""
+        if self.serving or not self.report.fits:
+            return {}
+        return {name: getattr(self.report, name) for name in self.objectives}
+
     @cached_property
     def front(self) -> tuple[SweptDesign, ...]:
         """Designs that no other beats, best first in the first objective; equal ones count as one."""
@@ -113,7 +130,9 @@ class Outcome:
         return tuple(
             SweptDesign(
                 int(numbers[first[i]]),
-                dict(zip(self.objectives, map(float, values[:, first[i]]), strict=True)),
+                self._swept(int(numbers[first[i]]))
+                if self.serving
+                else dict(zip(self.objectives, map(float, values[:, first[i]]), strict=True)),
                 int(many[i]),
             )
             for i in order
@@ -129,11 +148,17 @@ class Outcome:
     def drawn_figures(self) -> np.ndarray:
         """All figures of those, (figures, n). [SI]"""
         price = Figures(self.space)
-        return np.array([price.of(number)[0] for number in self.drawn_numbers.tolist()]).T.reshape(len(FIGURES), -1)
+        of = (lambda n: [*self._swept(n).values()]) if self.serving else (lambda n: price.of(n)[0])
+        return np.array([of(number) for number in self.drawn_numbers.tolist()]).T.reshape(len(self.result.figures), -1)
+
+    def _swept(self, number: int) -> dict[str, float]:
+        """All figures of a design of the cloud. [SI]"""
+        at = int(np.searchsorted(self.result.cloud_numbers, number))
+        return dict(zip(self.result.figures, map(float, self.result.cloud[:, at]), strict=True))
 
     @cached_property
     def _cloud(self) -> np.ndarray:
-        rows = [FIGURES.index(name) for name in self.objectives]
+        rows = [self.result.figures.index(name) for name in self.objectives]
         usable = (self.result.cloud_state == 0) & np.isfinite(self.result.cloud[rows]).all(axis=0)
         return np.flatnonzero(usable & (self.result.cloud[rows] > 0).all(axis=0))
 
@@ -158,7 +183,7 @@ class Outcome:
         at = np.flatnonzero(self.cloud_numbers == number) if number is not None and own is None else []
         if own is not None or not len(at):
             return own
-        figures = dict(zip(FIGURES, map(float, self.cloud_figures[:, at[0]]), strict=True))
+        figures = self._swept(int(self.cloud_numbers[at[0]]))
         same = (d for d in self.front if all(d.figures[n] == figures[n] for n in self.objectives))
         return next(same, SweptDesign(int(self.cloud_numbers[at[0]]), figures))
 
@@ -192,7 +217,7 @@ class Outcome:
         limits, figures = self.space.limits, self.cloud_figures
         if not limits or not figures.size:
             return None
-        over = np.max([limit.excess(figures[FIGURES.index(limit.figure)]) for limit in limits], axis=0)
+        over = np.max([limit.excess(figures[self.result.figures.index(limit.figure)]) for limit in limits], axis=0)
         return self.design(int(self.cloud_numbers[int(np.argmin(over))]))
 
 
@@ -227,8 +252,11 @@ class RunningSweep(Job):
 
     def _progress(self, _: float) -> str:
         """`0.52 of 1.05 M designs · 10.4 M/s · 0.1 s left`; before the first of them, what they are priced from."""
-        text = f"{fmt.of(self._done, self.size, '')} designs".replace("  ", " ")
+        noun = "points" if isinstance(self._designs, OperatingSpace) else "designs"
+        text = f"{fmt.of(self._done, self.size, '')} {noun}".replace("  ", " ")
         spent = self.seconds
+        if noun == "points" and self._done == self.size:
+            return texts.SETTLING.format(points=text)
         if not self._done or spent <= 0:
             at, of = self._prepared
             return f"{text} · {at:,} of {of:,} prices made" if of >= _TOLD else text
@@ -238,7 +266,7 @@ class RunningSweep(Job):
     def _sweep(self) -> None:
         try:
             result = self._result()
-            stopped = False
+            stopped = isinstance(self._designs, OperatingSpace) and self.over()
         except SweepCancelled as cancelled:
             result, stopped = cancelled.result, True
         if result is not None:
@@ -246,8 +274,11 @@ class RunningSweep(Job):
             _ = outcome.designs  # here, where nobody's click waits for them
             self.outcome = outcome
 
-    def _result(self) -> SweepResult:
+    def _result(self) -> SweepResult | None:
         watched: dict[str, Any] = {"progress": self._note, "cancelled": self.over}
+        if isinstance(self._designs, OperatingSpace):
+            points = priority.background().submit(serving_sweep, self._designs, **watched).result()
+            return points.result if points.numbers else None
         if self._searched:
             return priority.background().submit(search, self._designs, self.size, cloud=_CLOUD, **watched).result()
         return sweep(

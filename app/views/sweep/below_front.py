@@ -7,23 +7,43 @@ from typing import Any
 
 import streamlit as st
 
-from app.shared import comparison, jobs, link, parts, priority
+from app.shared import cached, comparison, jobs, link, parts, priority
 from app.shared import formats as fmt
 from app.shared.comparison import Entry
 from app.shared.jobs import Job
-from app.views.sweep import charts, questions, spaces, texts
+from app.shared.load import LEVERS
+from app.views.sweep import axes, charts, questions, spaces, texts
 from app.views.sweep.background import Outcome, SweptDesign
+from app.views.sweep.columns import settings_of
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.scenario import Scenario, encode
+from engine.traffic.engines.serving_sweep import HEAD
 from entries.schema import InputError
 
 
-def go(page: str, scenario: Scenario) -> None:
-    """Take a design to Explore, or beside the current scenario on Compare."""
-    if page == "explore":
-        link.show("explore", scenario)
+def opened(outcome: Outcome, design: SweptDesign) -> Scenario:
+    """The scenario of an operating point: as many sequences in its batch as it has clients, where they fit."""
+    scenario, clients = outcome.space.scenario(design.number), levers(outcome, design).get("clients", "1")
+    try:
+        wide = scenario.with_(batch=int(clients))
+        return wide if cached.report(encode(wide)).fits else scenario
+    except InputError:
+        return scenario
+
+
+def levers(outcome: Outcome, design: SweptDesign) -> dict[str, str]:
+    """Parameters of the Load page's address that set an operating point's levers there."""
+    chosen: dict[str, Any] = {f"{HEAD}clients": 1} | settings_of(outcome.space, design.number)
+    known = {key: chosen[HEAD + name] for name, (_, key) in LEVERS.items() if HEAD + name in chosen}
+    return {key: value if isinstance(value, str) else axes.lever_text(value) for key, value in known.items()}
+
+
+def go(page: str, scenario: Scenario, query: dict[str, str]) -> None:
+    """Take a design to Explore or Load, or beside the current scenario on Compare."""
+    if page != "compare":
+        link.show(page, scenario, query)
     comparison.add(Entry(link.current()), Entry(scenario))
     link.show("compare", query={comparison.PARAM: comparison.write(comparison.shown())})
 
@@ -89,4 +109,4 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
                 "; ".join(f"**{fmt.plain(n)}** {fmt.plain(a)} → **{fmt.plain(b)}**" for n, a, b in smallest.changes)
             )
         if smallest.changes and st.button("Open in Explore", key="sweep.change.open"):
-            go("explore", smallest.scenario)
+            go("explore", smallest.scenario, {})

@@ -11,10 +11,10 @@ import numpy as np
 from app.shared import formats as fmt
 from app.shared.figures.drawing import hover
 from app.shared.figures.style import log_ticks, span
-from app.views.sweep import objectives
+from app.views.sweep import objectives, texts
 from app.views.sweep.objectives import Metric
-from engine.sweep import FIGURES
 from engine.sweep import Space as Designs
+from engine.traffic.engines.serving_sweep import HOW
 
 if TYPE_CHECKING:
     from app.views.sweep.background import Outcome
@@ -99,11 +99,13 @@ class DesignColumns:
         behind = ~np.isin(outcome.cloud_numbers, outcome.drawn_numbers)
         numbers = np.concatenate([outcome.cloud_numbers[behind], outcome.drawn_numbers])
         figures = np.concatenate([outcome.cloud_figures[:, behind], outcome.drawn_figures], axis=1)
-        columns = []
+        columns, known = [], outcome.result.figures
         for name in dict.fromkeys((*outcome.objectives, *metrics)):
-            values, metric = figures[FIGURES.index(name)], metrics[name]
+            values, metric = figures[known.index(name)], metrics[name]
             if name in outcome.objectives or np.isfinite(values).any():
                 columns.append(Column(name, metric.label, metric.unit, values, figure=metric))
+        if outcome.serving:
+            columns.append(Column("simulated", texts.FOUND_BY, "", figures[known.index("simulated")], HOW))
         for path, options, stride in settings_along(outcome.space):
             candidate, digits = candidates[path], numbers // stride % len(options)
             label = candidate.label[:1].upper() + candidate.label[1:]
@@ -133,5 +135,6 @@ class DesignColumns:
     def says(self, at: int, most: int) -> str:
         """A design under the pointer."""
         shown = [c for c in self.columns if c.figure is None or c in self.columns[:2]]
+        most += any(c.name == "simulated" for c in shown)
         first, *rest = (f"{c.label} {c.text(c.values[at])}" for c in shown[:most])
         return hover(first, *rest)

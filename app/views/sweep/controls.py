@@ -21,15 +21,19 @@ from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.scenario import Scenario
 from engine.sweep.space import EVERY_LIMIT, POWERED
+from engine.traffic.engines.serving_sweep import HEAD
+from engine.traffic.scenario_load import is_decoder
 from hardware_specs.quantity import SpecError
 
 _GROUPS = {
+    "serving": "Serving",
     "request": "Request",
     "mapping": "Mapping",
     "switch": "Optimisation",
     "hardware": "Hardware",
     "model": "Model",
 }
+_KINDS = {False: "Designs", True: texts.SERVING}
 _NONE = "none"
 _SEARCH = "v.sweep.search"
 
@@ -94,8 +98,19 @@ def _tie(
     )
 
 
+def _kind(scenario: Scenario, space: PageSpace, names: list[str]) -> None:
+    """Whether designs are swept or operating points of a language model's serving engine."""
+
+    def picked(serving: bool) -> None:
+        spaces.choose(spaces.usual_serving(scenario) if serving else spaces.usual(scenario, names), names)
+
+    if is_decoder(scenario):
+        args = controlled("x.kind", space.serving, picked)
+        st.segmented_control(texts.KIND, _KINDS, format_func=_KINDS.__getitem__, required=True, width="stretch", **args)
+
+
 def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str]) -> None:
-    st.markdown(f"**Axes** :gray[· {fmt.count(space.size)} designs]")
+    st.markdown(f"**Axes** :gray[· {fmt.count(space.size)} {spaces.noun(space)}]")
     for path, values in space.axes:
         candidate = candidates[path]
         partners = [other for group in space.groups if path in group for other in group if other != path]
@@ -106,7 +121,8 @@ def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str
                 _range(candidate, values, names)
             else:
                 _list(candidate, values, names)
-            _tie(path, partners[0] if partners else None, [p for p, _ in space.axes if p != path], candidates, names)
+            alike = [p for p, _ in space.axes if p != path and _lever(p) == _lever(path)]
+            _tie(path, partners[0] if partners else None, alike, candidates, names)
             st.button(
                 "Remove axis",
                 key=f"x.remove.{path}",
@@ -114,7 +130,9 @@ def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str
                 disabled=len(space.axes) == 1,
                 width="stretch",
             )
-    free = [path for path in candidates if path not in dict(space.axes)]
+    free = [path for path in candidates if path not in dict(space.axes) and _lever(path) <= space.serving]
+    if space.serving:
+        free.remove("batch")
 
     def added(path: str | None) -> None:
         if path:
@@ -130,10 +148,15 @@ def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str
     )
 
 
-def _constraints(scenario: Scenario) -> None:
+def _lever(path: str) -> bool:
+    return path.startswith(HEAD)
+
+
+def _constraints(scenario: Scenario, serving: bool) -> None:
     """The scenario's own limits; what does not fit in memory never counts."""
     st.markdown(texts.CONSTRAINTS)
-    widgets.limits_inputs(scenario, "x", (texts.LATENCY_LIMIT, "Power ≤", "Budget ≤"))
+    labels = {"latency_s": texts.LATENCY_LIMIT, "power_w": "Power ≤", "capex_usd": "Budget ≤"}
+    widgets.limits_inputs(scenario, "x", {"ttft_s": "Mean TTFT ≤", "tpot_s": "Mean TPOT ≤"} if serving else labels)
 
 
 def _objectives(space: PageSpace, metrics: Mapping[str, Metric], names: list[str]) -> None:
@@ -178,9 +201,10 @@ def searching(size: int) -> bool:
     return size > EVERY_LIMIT or (size >= axes.SEARCHED and bool(st.session_state.get(_SEARCH)))
 
 
-def action(size: int) -> str:
-    """What the button does with so many designs."""
-    return f"{'Search' if searching(size) else 'Run'} {fmt.count(size)} designs"
+def action(space: PageSpace) -> str:
+    """What the button does with the designs of a space."""
+    verb = "Search" if not space.serving and searching(space.size) else "Run"
+    return f"{verb} {fmt.count(space.size)} {spaces.noun(space)}"
 
 
 def controls(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metric], names: list[str]) -> bool:
@@ -189,13 +213,13 @@ def controls(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metric]
     size = space.size
     with st.sidebar:
         run = st.button(
-            action(size),
+            action(space),
             type="primary",
             key="x.run",
             shortcut=parts.run_keys(),
             width="stretch",
         )
-        if size >= axes.SEARCHED:
+        if size >= axes.SEARCHED and not space.serving:
             st.toggle(
                 f"Search, {fmt.count(axes.EVALUATIONS)} evaluations",
                 size > EVERY_LIMIT,
@@ -204,8 +228,12 @@ def controls(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metric]
                 help=texts.SEARCH_HELP.format(most=fmt.count(EVERY_LIMIT)),
                 persist_state="session",
             )
+        _kind(scenario, space, names)
         _axes(space, candidates, names)
-        _constraints(scenario)
-        _objectives(space, metrics, names)
+        _constraints(scenario, space.serving)
+        if space.serving:
+            st.caption(texts.SERVING_OBJECTIVES)
+        else:
+            _objectives(space, metrics, names)
         st.button(texts.USUAL_AXES, key="x.reset", on_click=spaces.reset, args=(names,), width="stretch")
     return run

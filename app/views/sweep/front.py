@@ -35,8 +35,8 @@ def chart(
     across, up = [0.0, 1.0], [0.0, 1.0]
     for c, places in ((x, across), (y, up)):
         places.extend([float(c.place(limits[c.name]))] if c.name in limits else [])
-        places.extend([float(c.place(getattr(outcome.report, c.name)))] if outcome.report.fits else [])
-    if outcome.report.fits:
+        places.extend([float(c.place(outcome.now[c.name]))] if c.name in outcome.now else [])
+    if outcome.now:
         data.append(points(across[-1:], up[-1:], PICK[dark], hover("Current scenario"), symbol="star", size=13))
     x_axis, y_axis = x.axis(across), y.axis(up)
     (left, right), (low, high) = x_axis["range"], y_axis["range"]

@@ -31,6 +31,19 @@ class Metric:
         return fmt.usd(value) if self.unit == "$" else fmt.si(value, self.unit)
 
 
+OPERATING = {
+    m.name: m
+    for m in (
+        Metric("output_tokens_per_s_per_user", "Output per user", "tok/s", False),
+        Metric("output_tokens_per_s_per_device", "Output per device", "tok/s", False),
+        Metric("ttft_s", "Mean TTFT", "s", True),
+        Metric("tpot_s", "Mean TPOT", "s", True),
+        Metric("requests_per_s", "Requests", "QPS", False),
+    )
+}
+"""Figures of a serving engine's operating point, the two that its front is of first."""
+
+
 def metrics(report: Report) -> dict[str, Metric]:
     """The figures that are known for designs like this one, those to minimise first."""
     rate = glossary.rate_unit(report.unit)

@@ -33,7 +33,7 @@ def _want() -> None:
 def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str) -> None:
     """Sweep with progress and a way to stop; what is done is kept however it ends."""
     try:
-        searched = space_controls.searching(space.size)
+        searched = not space.serving and space_controls.searching(space.size)
         running = sweep_run.RunningSweep(report, space, metrics, key, searched)
         st.session_state.sweep_run = running
         with jobs.line("sweep") as bar, st.skeleton(height=_HEIGHT):
@@ -119,7 +119,7 @@ def card(outcome: Outcome) -> None:
         head = " · ".join(f"**{fmt.plain(outcome.metrics[n].text(design.figures[n]))}**" for n in outcome.objectives)
         st.markdown(head)
         scenario = outcome.space.scenario(design.number)
-        rows = tables.pair(outcome, design, cached.report(encode(scenario)))
+        rows = tables.pair(outcome, design, None if outcome.serving else cached.report(encode(scenario)))
         lines = ["| | Current | Selected |", "|:--|--:|--:|"]
         st.html("<style>.st-key-pair td, .st-key-pair th { padding: 4px 6px !important; }</style>")
         st.container(key="pair").markdown(
@@ -127,9 +127,13 @@ def card(outcome: Outcome) -> None:
         )
         with st.container(horizontal=True, gap="small"):
             explore = st.button("Open in Explore", type="primary", key="sweep.open")
+            load = outcome.serving and st.button("Open in Load", key="sweep.load")
             beside = st.button("Compare", key="sweep.compare")
-        if explore or beside:
-            below_front.go("explore" if explore else "compare", scenario)
+        if outcome.serving:
+            scenario = below_front.opened(outcome, design)
+        if explore or beside or load:
+            page = "explore" if explore else "compare" if beside else "traffic"
+            below_front.go(page, scenario, below_front.levers(outcome, design) if load else {})
         if design.alike > 1:
             st.caption(texts.ALIKE.format(alike=design.alike))
 
@@ -169,7 +173,8 @@ def results(outcome: Outcome) -> None:
     with right:
         card(outcome)
     listed(outcome, inside)
-    below_front.moves(outcome, chosen(outcome))
+    if not outcome.serving:
+        below_front.moves(outcome, chosen(outcome))
 
 
 def show() -> None:
@@ -186,7 +191,7 @@ def show() -> None:
     fine = spaces.sync(names)
     space = spaces.shown(names)
     known = objectives.priced(names, scenario, dict(space.axes))
-    metrics = {name: metrics[name] for name in known}
+    metrics = objectives.OPERATING if space.serving else {name: metrics[name] for name in known}
     usual = first and fine and space.size <= axes.room(scenario)
     key = f"{spaces.write(space)} {st.session_state.token}"
     wanted = space_controls.controls(scenario, space, metrics, names) or st.session_state.pop("sweep_wanted", usual)
@@ -202,7 +207,8 @@ def show() -> None:
         empty(space)
     else:
         answer(outcome, key)
-    below_front.change(report, space, metrics)
+    if not space.serving:
+        below_front.change(report, space, metrics)
     parts.footer(report)
 
 
@@ -226,12 +232,11 @@ def answer(outcome: Outcome, key: str) -> None:
 
 def empty(space: PageSpace) -> None:
     """What would be swept, and the button that does it."""
-    size = space.size
     candidates = axes.candidates(link.current())
     named = ", ".join(candidates[path].label for path, _ in space.axes)
-    ready = texts.READY.format(size=fmt.count(size))
+    ready = texts.READY.format(size=fmt.count(space.size), noun=spaces.noun(space))
     st.markdown(texts.READY_ALONG.format(ready=ready, axes=fmt.plain(named)))
-    st.button(space_controls.action(size), key="sweep.run", on_click=_want, icon=":material/play_arrow:")
+    st.button(space_controls.action(space), key="sweep.run", on_click=_want, icon=":material/play_arrow:")
 
 
 show()

@@ -21,6 +21,7 @@ from app.views.sweep import axes, objectives, texts
 from app.views.sweep.axes import AxisRange, Values
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.token import boundary, deflated, pack, unpack
+from engine.traffic.engines.serving_sweep import HEAD
 from hardware_specs.quantity import SpecError
 
 PARAM = "x"
@@ -41,6 +42,11 @@ class PageSpace:
     axes: tuple[tuple[str, Values], ...]
     objectives: tuple[str, ...]
     ties: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def serving(self) -> bool:
+        """Whether its designs are operating points of a serving engine."""
+        return any(path.startswith(HEAD) for path, _ in self.axes)
 
     def with_axis(self, path: str, values: Values) -> PageSpace:
         """A copy with one axis set, at its place or at the end."""
@@ -67,6 +73,11 @@ class PageSpace:
         """Designs of the space. [-]"""
         values = dict(self.axes)
         return math.prod(max(axes.length(values[path]) for path in group) for group in self.groups)
+
+
+def noun(space: PageSpace) -> str:
+    """What its designs are called."""
+    return "operating points" if space.serving else "designs"
 
 
 def write(space: PageSpace) -> str:
@@ -128,10 +139,10 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
     """The space as it is beside a scenario: axes and objectives that exist there, and the paths that were left out."""
     candidates = axes.candidates(scenario)
     fits: list[tuple[str, Values]] = []
-    lost = []
+    lost, unset = [], "batch" if space.serving else ""  # an engine sets it from pass to pass
     for path, values in space.axes:
         candidate = candidates.get(path)
-        if candidate is None or candidate.ranged != isinstance(values, AxisRange):
+        if candidate is None or candidate.ranged != isinstance(values, AxisRange) or path == unset:
             lost.append(path)
         elif isinstance(values, AxisRange):
             fits.append((path, values))
@@ -141,7 +152,7 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
                 fits.append((path, allowed))
             else:
                 lost.append(path)
-    known = objectives.priced(names, scenario, dict(fits))
+    known = list(objectives.OPERATING) if space.serving else objectives.priced(names, scenario, dict(fits))
     chosen = tuple(o for o in space.objectives if o in known)
     ties = tuple(tie for tie in space.ties if not set(tie) & set(lost))
     return PageSpace(tuple(fits), chosen if len(chosen) >= 2 else _usual_objectives(known, dict(fits)), ties), lost
@@ -161,6 +172,11 @@ def usual(scenario: Scenario, names: list[str]) -> PageSpace:
     """The first space beside a scenario."""
     space = axes.usual(scenario)
     return PageSpace(tuple(space.items()), _usual_objectives(objectives.priced(names, scenario, space), space))
+
+
+def usual_serving(scenario: Scenario) -> PageSpace:
+    """The first space of operating points beside a scenario."""
+    return PageSpace(tuple(axes.usual_levers(scenario).items()), tuple(objectives.OPERATING)[:2])
 
 
 def shown(names: list[str]) -> PageSpace:

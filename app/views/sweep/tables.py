@@ -17,6 +17,7 @@ from app.views.sweep.columns import settings_along, settings_of
 from engine.cost.report import RESOURCE_NAMES, Report
 from engine.scenario import Scenario
 from engine.sweep.result import origin
+from engine.traffic.engines.serving_sweep import HOW
 
 _LIMITS = {
     "refused": texts.NO_SUCH_COMBINATION,
@@ -24,6 +25,8 @@ _LIMITS = {
     "latency_s": "latency",
     "power_w": "power",
     "capex_usd": "budget",
+    "ttft_s": "mean TTFT",
+    "tpot_s": "mean TPOT",
 }
 _TOLD = ("power_w", "throughput_per_w", "capex_usd")  # figures of a selected design beside its objectives
 
@@ -43,8 +46,10 @@ def frame(outcome: Outcome, shown: Sequence[SweptDesign]) -> pd.DataFrame:
         scale = objectives.scale(m, values)
         data[f"{m.label} ({scale.unit})"] = [scale(v) for v in values]
 
-    for name in outcome.objectives:
+    for name in dict.fromkeys((*outcome.objectives, *(n for n in outcome.metrics if n in shown[0].figures))):
         figure(name)
+    if outcome.serving:
+        data[texts.FOUND_BY] = [HOW[d.figures["simulated"] > 0] for d in shown]
     for path, values in _settings(outcome, shown):
         candidate = outcome.found[path]
         if len(shown) > 1 and len(set(values)) == 1:
@@ -74,8 +79,11 @@ def alike(outcome: Outcome, shown: Sequence[SweptDesign]) -> str:
     return ", ".join(f"{c.label[:1].upper()}{c.label[1:]} {setting(c, value)}" for c, value in same)
 
 
-def pair(outcome: Outcome, design: SweptDesign, chosen: Report) -> list[tuple[str, str, str]]:
-    """Current and selected design side by side, as (name, current, selected): settings, then figures."""
+def pair(outcome: Outcome, design: SweptDesign, chosen: Report | None) -> list[tuple[str, str, str]]:
+    """Current and selected design side by side, as (name, current, selected): settings, then figures.
+
+    An operating point has no ``chosen`` report.
+    """
     report, groups, rows = outcome.report, outcome.found, []
     for path, value in settings_of(outcome.space, design.number).items():
         candidate = groups[path]
@@ -85,6 +93,9 @@ def pair(outcome: Outcome, design: SweptDesign, chosen: Report) -> list[tuple[st
         else:
             shown = "auto" if now is None else candidate.shown(now)
         rows.append((candidate.label[:1].upper() + candidate.label[1:], shown, setting(candidate, value)))
+    if chosen is None:
+        rows += [(m.label, fmt.UNKNOWN, m.text(design.figures[name])) for name, m in outcome.metrics.items()]
+        return [*rows, (texts.FOUND_BY, fmt.UNKNOWN, HOW[design.figures["simulated"] > 0])]
     for name in dict.fromkeys((*outcome.objectives, *_TOLD)):
         m = outcome.metrics.get(name)
         if m is not None:
@@ -112,11 +123,16 @@ def start_of(scenario: Scenario, row: specs.SpecNumber) -> float:
 def summary(outcome: Outcome) -> str:
     """The result in words: how many, how fast, how many stand, which limits the rest miss."""
     result, counts = outcome.result, outcome.result.counts
-    tried = f"**{fmt.count(counts.done)} designs in {fmt.seconds(result.seconds)}**"
+    noun = "operating points" if outcome.serving else "designs"
+    tried = f"**{fmt.count(counts.done)} {noun} in {fmt.seconds(result.seconds)}**"
     if counts.done < counts.size and not outcome.stopped:
         tried += f" of {fmt.count(counts.size)}, searched"
     pace = texts.PACE.format(setup=fmt.seconds(result.setup_s), done=fmt.si(result.pricing_per_s))
     rate = pace if result.seconds > result.setup_s else ""
+    if outcome.serving:
+        simulated = int(result.cloud[-1].sum())
+        pace_s = (counts.done - counts.refused) / max(result.seconds - result.setup_s, 1e-9)
+        rate = texts.POINTS_PACE.format(done=fmt.si(pace_s), simulated=f"{simulated:,}")
     if not outcome.front:
         return f"{tried}{rate}."
     share = fmt.percent(counts.kept / counts.done)
@@ -142,7 +158,7 @@ def unmet(outcome: Outcome) -> str:
     """What to say where no design meets all limits: the closest one and the limit that binds."""
     failed = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
     text = texts.NO_DESIGN
-    limits = outcome.report.scenario.limits.of_figures
+    limits = {limit.figure: limit.value for limit in outcome.space.limits}
     closest = over(outcome.closest.figures, limits) if outcome.closest is not None else ""
     if closest:
         text += f" Closest: {closest}."
@@ -154,12 +170,13 @@ def unmet(outcome: Outcome) -> str:
 
 def over(figures: Mapping[str, float], limits: Mapping[str, float]) -> str:
     """Figures that lie above their limits: `21.3 ms (limit 20.0 ms) at 58 W (limit 50 W)`."""
-    units = {"latency_s": "s", "power_w": "W", "capex_usd": "$"}
+    units = {"power_w": "W", "capex_usd": "$"}
     result = []
     for name, limit in limits.items():
         value = figures.get(name)
         if value is not None and value > limit:
-            write = fmt.usd if units[name] == "$" else lambda v, u=units[name]: fmt.si(v, u)
+            unit = units.get(name, "s")
+            write = fmt.usd if unit == "$" else lambda v, u=unit: fmt.si(v, u)
             result.append(f"{write(value)} (limit {write(limit)})")
     return " at ".join(result)
 
@@ -170,5 +187,7 @@ def rows(outcome: Outcome) -> list[dict[str, Any]]:
     for d in outcome.front:
         scenario = outcome.space.scenario(d.number)
         row = identity(scenario) | {"design": d.number} | settings_of(outcome.space, d.number) | dict(d.figures)
+        if "simulated" in row:
+            row["how"] = HOW[row.pop("simulated") > 0]
         rows.append(row | origin(outcome.space, scenario, d.figures))
     return rows

@@ -20,10 +20,11 @@ STOPPED_BEFORE_ANY = "Sweep stopped before its first designs were done. Run it a
 NOTHING_RUN = "{why} Nothing was run"
 OUT_OF_DATE = ":orange-badge[out of date] Inputs changed. Run again; these results are from before the change."
 STOPPED = "Sweep stopped at {done} designs{why}. What is below covers those; run again for the rest."
-READY = "**{size} designs are ready to be tried**"
+READY = "**{size} {noun} are ready to be tried**"
 READY_ALONG = "{ready}, along {axes}. Change the axes on the left."
 
 # background.py
+SETTLING = "{points} in closed form; the front runs through the calendar of passes"
 TIED_LENGTHS = "Axes that are set together need equally many values: {counts}"
 
 SENSITIVITY = "Sensitivity of the first objective"
@@ -35,6 +36,11 @@ INVERSE_CAPTION = "Along the axes on the left, from the current scenario: fewest
 NOTHING_TO_CHANGE = "Nothing has to change: the scenario meets every limit."
 
 # controls.py
+KIND, SERVING = "What is swept", "Serving engine"
+SERVING_OBJECTIVES = (
+    "Front of output tokens per second per device over those per user. Every point is answered in closed form; the "
+    "front's points run through the calendar of passes."
+)
 NOTHING_CHANGED = "{why} Nothing was changed"
 NO_VALUES = "an axis needs at least one value"
 LOG_HELP = "Equal ratios between steps instead of equal distances."
@@ -80,6 +86,8 @@ SHOWING = "{why} Showing {whose} axes"
 LEFT_OUT = "Left out of this space, because the system does not have it: {lost}."
 
 # tables.py
+FOUND_BY = "Found by"
+POINTS_PACE = " ({done} points/s in closed form, {simulated} of them run through the calendar of passes)"
 NO_SUCH_COMBINATION = "combination not supported by the system"
 PACE = " (set up in {setup}, priced at {done} designs/s)"
 RESULT = "{done}{rate}: {share} meet every limit, **{count:,}** on the front, {best}."

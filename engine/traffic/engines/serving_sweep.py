@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ from engine.kernels.search.pareto import front_mask
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.overrides import apply
 from engine.scenario.token import brief
-from engine.sweep.axis import Axis, axis_values
-from engine.sweep.goals import Limit
+from engine.sweep.axis import Axis
+from engine.sweep.goals import Limit, Objective
+from engine.sweep.result import Counts, Front, SweepResult, shown
 from engine.sweep.space import Space, space_of
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import Engine, engine
@@ -37,19 +39,77 @@ LEVERS = {"clients": 0, "policy": "", **{name: value for name, value in vars(Sch
 rest is by default, and fields of `Scheduler`."""
 _POINTS_MOST, _RUNS_MOST = 2_000_000, 400
 FIGURES = ("requests_per_s", "ttft_s", "tpot_s", "output_tokens_per_s_per_device", "output_tokens_per_s_per_user")
+OBJECTIVES = (FIGURES[4], FIGURES[3])
+HOW = ("closed form", "calendar")
+"""How a point's figures were found, by whether it was simulated."""
+
+
+@dataclass(frozen=True)
+class OperatingSpace(Space):
+    """Axes of a scenario, and last those of its serving engine: their paths begin with ``serving.``.
+
+    Levers that are set together share an axis. TrafficError for an axis or a value that no lever takes, or a limit that
+    a point has no figure of.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "axes", tuple(sorted(self.axes, key=_is_lever)))
+        object.__setattr__(self, "objectives", tuple(Objective(name, -1.0) for name in OBJECTIVES))
+        for axis in self.axes:
+            if "batch" in axis.paths and len(axis) > 1:
+                raise TrafficError("axis batch: an engine sets it from pass to pass; serving.max_seqs is its most")
+            for path, value in (setting for at in range(len(axis)) for setting in axis.settings(at)):
+                name = path.removeprefix(HEAD)
+                if (name != path) != _is_lever(axis):
+                    raise TrafficError(f"axis {axis.path[:60]}: {path[:60]} can't be set together with the rest")
+                if name != path and name not in LEVERS:
+                    raise TrafficError(f"axis {path[:60]}: serving has {', '.join(LEVERS)}")
+                if name == "policy" and value not in POLICIES:
+                    raise TrafficError(f"{path} is {brief(value)}; it must be one of {', '.join(POLICIES)}")
+        for limit in self.limits:
+            if limit.figure not in FIGURES:
+                raise TrafficError(f"limit {limit.figure}: an operating point has {', '.join(FIGURES)}")
+        if self.size > _POINTS_MOST:
+            raise TrafficError(f"axes make {self.size:,} operating points; at most {_POINTS_MOST:,} are tried")
+
+    @cached_property
+    def systems(self) -> Space:
+        """The scenarios alone."""
+        return Space(self.base, tuple(axis for axis in self.axes if not _is_lever(axis)))
+
+    @cached_property
+    def choices(self) -> list[dict[str, Any]]:
+        """What every choice of levers sets, by their names, in the order of the points' numbers."""
+        levers = [axis for axis in self.axes if _is_lever(axis)]
+        digits = itertools.product(*(range(len(axis)) for axis in levers))
+        settings = ([s for axis, at in zip(levers, row, strict=True) for s in axis.settings(at)] for row in digits)
+        return [{path.removeprefix(HEAD): value for path, value in row} for row in settings]
+
+    def choice(self, number: int) -> dict[str, Any]:
+        """Levers of a point."""
+        return self.choices[number % len(self.choices)]
+
+    def scenario_at(self, digits: Sequence[int]) -> Scenario:
+        """The scenario at a position on each axis, whatever its levers; ScenarioError where a value is refused."""
+        return self.systems.scenario_at(digits[: len(self.systems.axes)])
+
+
+def _is_lever(axis: Axis) -> bool:
+    return any(path.startswith(HEAD) for path in axis.paths)
 
 
 @dataclass(eq=False)
 class ServingSweep:
-    """Operating points of a space: `settings`, `figures` (`FIGURES`) and the token of each, and which are `simulated`.
+    """Operating points of a space: their `numbers`, `figures` (`FIGURES`), and which are `simulated`.
 
     `front`: places of the points that keep the limits and that no other beats, by rising rate of a user. `refused`: why
     scenarios or points are none, how often.
     """
 
-    settings: list[Mapping[str, Any]] = field(default_factory=list)
+    space: OperatingSpace
+    numbers: list[int] = field(default_factory=list)
     figures: list[list[float]] = field(default_factory=list)
-    tokens: list[str] = field(default_factory=list)
     simulated: list[bool] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
     front: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -60,34 +120,56 @@ class ServingSweep:
     @property
     def values(self) -> NDArray[np.float64]:
         """Figures of all points, (`FIGURES`, n). [SI]"""
-        return np.array(self.figures).T
+        return np.array(self.figures).reshape(-1, len(FIGURES)).T
 
     def rows(self, places: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
         """Points as flat rows, those of ``places`` or all: settings, figures, how they were found, the token."""
-        for at in range(len(self.settings)) if places is None else places:
+        for at in range(len(self.numbers)) if places is None else places:
+            number = self.numbers[at]
             found = dict(zip(FIGURES, self.figures[at], strict=True))
-            how = "calendar" if self.simulated[at] else "closed form"
-            yield dict(self.settings[at]) | found | {"how": how, "token": self.tokens[at]}
+            settings = {path: shown(value) for path, value in self.space.values(number).items()}
+            how, token = HOW[self.simulated[at]], encode(self.space.scenario(number))
+            yield settings | found | {"how": how, "token": token}
+
+    @property
+    def result(self) -> SweepResult:
+        """The same as any sweep's result: its cloud is every point, and says which are `simulated`."""
+        order, values = np.argsort(self.numbers), np.vstack([self.values, np.array(self.simulated, float)])
+        numbers = np.array(self.numbers, np.int64)
+        goals = [FIGURES.index(name) for name in OBJECTIVES]
+        front = Front(self.space, numbers[self.front], values[goals][:, self.front])
+        kept = [self._kept([limit]) for limit in self.space.limits]
+        refused, ran = sum(self.refused.values()), int(np.isfinite(values[0]).sum())
+        counts = Counts(
+            self.space.size, np.array([(~one).sum() for one in kept]), ran + refused, refused=refused,
+            kept=int(self._kept(self.space.limits).sum()), sentences=dict.fromkeys(self.refused),
+        )  # fmt: skip
+        state, bins = np.zeros(numbers.size, np.int8), np.zeros((len(goals), 0))
+        cloud = (numbers[order], values[:, order], state, bins)
+        set_up = self.seconds - self.pricing_s
+        return SweepResult(self.space, front, front, *cloud, counts, self.seconds, set_up, (*FIGURES, "simulated"))
 
     def _refuse(self, why: object, count: int) -> None:
         self.refused[str(why)] = self.refused.get(str(why), 0) + count
 
-    def price(self, space: Space, number: int, choices: Sequence[Mapping[str, Any]]) -> None:
+    def price(self, system: int) -> None:
         """Prices every choice of one scenario's levers in closed form."""
-        by_rules: dict[Scheduler, list[tuple[Mapping[str, Any], Scheduler]]] = {}
-        for choice in choices:
+        by_rules: dict[Scheduler, list[tuple[int, int, Scheduler]]] = {}
+        choices = self.space.choices
+        for at, choice in enumerate(choices):
             try:
                 own = scheduler_of(choice)
             except TrafficError as why:
                 self._refuse(why, 1)
                 continue
             alike = replace(own, budget=8192, max_seqs=256, kv_blocks=None, chunked=True, block=1)
-            by_rules.setdefault(alike, []).append((choice, own))
-        widest = [own for alike in by_rules.values() for _, own in alike]
+            point = (system * len(choices) + at, choice.get("clients", 1), own)
+            by_rules.setdefault(alike, []).append(point)
+        widest = [own for alike in by_rules.values() for _, _, own in alike]
         if not widest:
             return
         try:
-            scenario = space.scenario(number)
+            scenario = self.space.systems.scenario(system)
             most = Scheduler(
                 budget=max(own.budget for own in widest), max_seqs=max(own.max_seqs for own in widest), block=1,
                 acceptance=widest[0].acceptance,
@@ -96,59 +178,57 @@ class ServingSweep:
         except (ScenarioError, TrafficError, Unsupported) as why:
             self._refuse(why, len(choices))
             return
-        token = encode(scenario)
-        shown = {path: value for path, value in space.values(number).items() if len(space.axes) > 1 or path != "batch"}
         for alike, points in by_rules.items():
-            self._choices(scenario, whole, alike, points, shown, token)
+            self._choices(scenario, whole, alike, points)
 
     def _choices(
-        self, scenario: Scenario, whole: Engine, alike: Scheduler, points: Any, shown: dict[str, Any], token: str
+        self, scenario: Scenario, whole: Engine, alike: Scheduler, points: list[tuple[int, int, Scheduler]]
     ) -> None:
-        """Prices choices that differ in clients, budget, seats, cache and chunks alone."""
+        """Prices points that differ in clients, budget, seats, cache and chunks alone."""
         room, ranks = whole.scheduler.kv_blocks or 2**40, whole.scheduler.ranks
         engines = whole.scheduler.replicas * ranks
         prompt, made = float(scenario.inputs), float(scenario.outputs)
         rows = np.empty((len(points), len(POINT)))
-        for row, (choice, own) in zip(rows, points, strict=True):
+        for row, (_, clients, own) in zip(rows, points, strict=True):
             tokens = min(room, own.kv_blocks * own.block if own.kv_blocks else room)
             kept = (prompt + 0.5 * made) / (prompt + (0.5 + 0.5 * own.reserve) * made)
-            each = max(1.0, choice.get("clients", 1) / engines)
-            row[:] = each, own.budget, own.max_seqs, tokens * kept, own.chunked
+            row[:] = max(1.0, clients / engines), own.budget, own.max_seqs, tokens * kept, own.chunked
         out, begun = np.empty((len(points), len(ANSWER))), time.perf_counter()
         makes = 1.0 + float(np.cumprod(alike.acceptance).sum())
         hit = float(min(int(alike.prefix_hit * prompt), prompt - 1))
         steady_points(0, len(points), rows, rules_of(alike, 0, 0), whole.times, prompt, made, hit, makes, out)
         self.pricing_s += time.perf_counter() - begun
-        for (choice, own), (rate, first, gap) in zip(points, out.tolist(), strict=True):
+        for (number, clients, own), (rate, first, gap) in zip(points, out.tolist(), strict=True):
             if not own.chunked and own.budget < prompt - hit:
                 self._refuse(f"budget is {own.budget}: without chunks it must take a whole prompt", 1)
                 continue
-            used = min(engines, choice.get("clients", 1))
+            used = min(engines, clients)
             tokens = used * rate * made / whole.devices
             self.figures.append([used * rate, first, gap, tokens, 1.0 / gap if gap > 0 else np.nan])
-            self.settings.append(shown | {HEAD + name: value for name, value in choice.items()})
+            self.numbers.append(number)
             self.simulated.append(False)
-            self.tokens.append(token)
-            self._runs.append((whole, own, choice.get("clients", 1)))
+            self._runs.append((whole, own, clients))
 
-    def settle(self, limits: Sequence[Limit], seed: int) -> None:
+    def settle(self, seed: int, cancelled: Callable[[], bool]) -> None:
         """Runs the front's points through the calendar until all of them are."""
-        for _ in range(_RUNS_MOST):
-            self.front = self._best(limits)
+        while not cancelled():
+            self.front = self._best()
             open_points = [at for at in self.front if not self.simulated[at]]
             if not open_points or sum(self.simulated) >= _RUNS_MOST:
                 return
-            for at in open_points:
+            for at in itertools.takewhile(lambda _: not cancelled(), open_points):
                 self._simulate(at, seed)
-        self.front = self._best(limits)
+        self.front = self._best()
 
-    def _best(self, limits: Sequence[Limit]) -> NDArray[np.int64]:
-        values = self.values
-        kept = np.ones(values.shape[1], bool)
+    def _kept(self, limits: Sequence[Limit]) -> NDArray[np.bool_]:
+        """Which points keep some limits."""
+        kept = np.ones(len(self.numbers), bool)
         for limit in limits:
-            value = values[FIGURES.index(limit.figure)]
-            kept &= (value <= limit.value) if limit.most else (value >= limit.value)
-        places = np.flatnonzero(kept)
+            kept &= limit.excess(self.values[FIGURES.index(limit.figure)]) <= 0.0
+        return kept
+
+    def _best(self) -> NDArray[np.int64]:
+        values, places = self.values, np.flatnonzero(self._kept(self.space.limits))
         front = places[front_mask(-values[3:, places])] if places.size else places
         _, first = np.unique(values[3:, front], axis=1, return_index=True)  # of points alike the first
         front = front[np.sort(first)]
@@ -179,47 +259,30 @@ def has_serving_axes(data: Any) -> bool:
     return isinstance(axes, Mapping) and any(str(path).startswith(HEAD) for path in axes)
 
 
-def serving_sweep(data: Mapping[str, Any], seed: int = 0) -> ServingSweep:
-    """Every operating point of a space whose axes of serving begin with ``serving.``, as ``serving.clients``.
+def serving_sweep(
+    source: OperatingSpace | Mapping[str, Any],
+    seed: int = 0,
+    progress: Callable[[int, int], object] = lambda done, size: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> ServingSweep:
+    """Every operating point of a space, or of its plain data as `space_of` reads it.
 
-    Other axes are settings of its scenario. Limits are on ``ttft_s`` and ``tpot_s``, means [s]. TrafficError or
-    ScenarioError for what is no such space.
+    Limits are on ``ttft_s`` and ``tpot_s``, means [s]. ``progress`` hears of the points priced, of how many; once
+    ``cancelled`` says so, what is priced is all there is. TrafficError or ScenarioError for what is no such space.
     """
     begun = time.perf_counter()
-    levers = [Axis(path, axis_values(path, v)) for path, v in data["axes"].items() if path.startswith(HEAD)]
-    rest = {path: values for path, values in data["axes"].items() if not path.startswith(HEAD)}
-    space = space_of({**data, "axes": rest or {"batch": [1]}})
-    _checked(levers, space)
-    choices = [dict(zip((a.path.removeprefix(HEAD) for a in levers), v, strict=True))
-               for v in itertools.product(*(axis.values for axis in levers))]  # fmt: skip
-    if len(choices) * space.size > _POINTS_MOST:
-        raise TrafficError(
-            f"axes make {len(choices) * space.size:,} operating points; at most {_POINTS_MOST:,} are tried"
-        )
-    points = ServingSweep()
-    for number in range(space.size):
-        points.price(space, number, choices)
-    if not points.settings:
+    if isinstance(source, Mapping):
+        plain = space_of(source)
+        source = OperatingSpace(plain.base, plain.axes, limits=plain.limits)
+    points, many = ServingSweep(source), len(source.choices)
+    for system in itertools.takewhile(lambda _: not cancelled(), range(source.systems.size)):
+        points.price(system)
+        progress((system + 1) * many, source.size)
+    if not points.numbers and not cancelled():
         raise TrafficError(f"no operating point can run: {next(iter(points.refused), 'there is none')}")
-    points.settle(space.limits, seed)
+    points.settle(seed, cancelled)
     points.seconds = time.perf_counter() - begun
     return points
-
-
-def _checked(levers: Sequence[Axis], space: Space) -> None:
-    """TrafficError for an axis or a value that no lever takes, or a limit that a point has no figure of."""
-    for axis in levers:
-        name = axis.path.removeprefix(HEAD)
-        if name not in LEVERS:
-            raise TrafficError(f"axis {axis.path[:60]}: serving has {', '.join(LEVERS)}")
-        for value in axis.values:
-            if name == "policy" and value not in POLICIES:
-                raise TrafficError(f"{axis.path} is {brief(value)}; it must be one of {', '.join(POLICIES)}")
-    if any("batch" in axis.paths and len(axis) > 1 for axis in space.axes):
-        raise TrafficError("axis batch: an engine sets it from pass to pass; serving.max_seqs is its most")
-    for limit in space.limits:
-        if limit.figure not in FIGURES:
-            raise TrafficError(f"limit {limit.figure}: an operating point has {', '.join(FIGURES)}")
 
 
 def varied(

@@ -133,7 +133,8 @@ def test_a_space_keeps_only_what_exists_beside_a_scenario():
 def outcome(scenario=GPU, space=SMALL) -> background.Outcome:
     """What a small sweep finds."""
     report = cached.report(encode(scenario))
-    running = background.RunningSweep(report, space, objectives.metrics(report), "key")
+    metrics = objectives.OPERATING if space.serving else objectives.metrics(report)
+    running = background.RunningSweep(report, space, metrics, "key")
     shares = list(running)
     assert shares == sorted(shares)
     assert running.outcome is not None

@@ -93,7 +93,7 @@ def test_a_front_is_of_the_calendar_and_every_point_opens() -> None:
 def test_a_wide_sweep_prices_every_point_and_keeps_its_limits() -> None:
     axes = {"serving.clients": list(range(1, 257, 2)), "serving.budget": list(range(1024, 8193, 1024))}
     swept = serving_sweep({**SPACE, "axes": axes, "constraints": ["ttft_s<=0.05"]})
-    assert len(swept.settings) == 1024
+    assert len(swept.numbers) == 1024
     kept = swept.values[1, swept.front]
     assert (kept <= 0.05).all()
 

@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from app.shared import formats as fmt
-from app.shared.load import Load, ServingLoad
+from app.shared.load import POLICY_NAMES, Load, ServingLoad
 from app.shared.widgets.checked import checked, whole
 from app.shared.widgets.choices import choose, switch
 from app.views.traffic.controls import arrivals, milliseconds, nice, number, pair, sizes
@@ -19,7 +19,6 @@ from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.serving import Serving
 
-NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 LIMITS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "End to end p99"}
 _LOADS = {"closed": "Clients (closed loop)", "open": texts.OPEN}
 _ONOFF = {"on": "On", "off": "Off"}
@@ -91,7 +90,7 @@ def _offered(report: Report) -> dict[str, Any]:
 
 def _scheduler() -> Scheduler:
     """The serving engine's policy, and what of it is set apart."""
-    name = choose("Scheduler", NAMES, "policy", help=texts.POLICY_HELP)
+    name = choose("Scheduler", POLICY_NAMES, "policy", help=texts.POLICY_HELP)
     usual, older = POLICIES[name], st.query_params.get("together", "")
     seats = int(older) if older.isdecimal() and 0 < int(older[:5]) <= _SEQUENCES_MOST else usual.max_seqs
     with st.expander("Scheduler settings", key="open.scheduler"):
