@@ -24,7 +24,7 @@ def measured() -> Measured:
     return compared(read_measured(ROWS))
 
 
-@pytest.mark.parametrize(("figure", "half", "most"), [("tpot_s", 0.09, 0.30), ("ttft_s", 0.25, 0.75)])
+@pytest.mark.parametrize(("figure", "half", "most"), [("tpot_s", 0.09, 0.30), ("ttft_s", 0.16, 0.75)])
 def test_half_lie_near_and_nine_in_ten_not_much_farther_off(measured: Measured, figure, half, most):
     error = spread([row.errors[figure] for row in measured.rows if row.errors])
     assert error["n"] >= 220

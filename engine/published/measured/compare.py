@@ -213,7 +213,7 @@ def _engine(cells: Mapping[str, str], scenario: Scenario) -> BenchmarkRun:
         scheduler = replace(scheduler, budget=max(scheduler.budget, math.ceil(longest) + scenario.batch))
     others = {name: run[name] for name in ("memory", "free", "shortest", "streamed", "turnaround_s") if name in run}
     name = " ".join(cells[column] for column in ("framework", "version") if cells.get(column))
-    return BenchmarkRun(scheduler, name, **others)
+    return BenchmarkRun(scheduler, name, **others, **names["frontend"])
 
 
 def _is(column: str, cell: str, value: str) -> bool:

@@ -35,6 +35,7 @@ class BenchmarkRun:
     streamed : tokens sent at once: the first arrives with as many. [-]
     turnaround_s : mean time from a client's answer to its next request, exponential. [s]
     requests : of each client. [-]
+    request_s, token_s : from a client to the queue, of a request and of each token of its prompt. [s]
     """
 
     scheduler: Scheduler
@@ -45,6 +46,8 @@ class BenchmarkRun:
     streamed: int = 1
     turnaround_s: float = 0.0
     requests: int = 10
+    request_s: float = 0.0
+    token_s: float = 0.0
 
 
 def _power(least: int) -> int:
@@ -82,7 +85,8 @@ def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catal
     Simulated, on estimates of the passes: so many clients start at once and send the next request after each answer,
     until all have sent what the ``engine`` says; lengths are those of the scenario in the mean. Means are over
     requests, the first ones of all clients included. Where ranks attend apart the clients are spread evenly and one
-    rank is simulated. Tokens sent together arrive with the last of them, and shorten what is left between tokens.
+    rank is simulated. A prompt comes as text, which is read before it waits. Tokens sent together arrive with the last
+    of them, and shorten what is left between tokens.
 
     Unsupported for answers of one token; TrafficError where a request finds no room in the memory.
     """
@@ -104,7 +108,7 @@ def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catal
     assert report.tpot is not None
     tpot, late = report.tpot.mean.value, min(engine.streamed, scenario.outputs) - 1
     return {
-        "ttft_s": report.ttft.mean.value + late * tpot,
+        "ttft_s": engine.request_s + engine.token_s * scenario.inputs + report.ttft.mean.value + late * tpot,
         "tpot_s": tpot * (scenario.outputs - 1 - late) / (scenario.outputs - 1),
     }
 
