@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 from engine.devices.gpu.operators.record import fitted
+from engine.kernels.events.passes import Times, pass_seconds
 from engine.published.measured.serving import SHARED, cache_room, shared_tables
 from engine.published.measured.table import Figure, Header, amount, known
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
 from engine.traffic.arrivals import Gamma
-from engine.traffic.engines.calendar import serve
+from engine.traffic.engines.pass_run import requests_of, rules_of, run_passes
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
-from engine.traffic.runs import OUTPUT_STREAM
+from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
 from engine.traffic.sizes import LogNormal
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device
@@ -31,25 +32,28 @@ from model_zoo.catalog import Zoo
 
 _METRICS = "ttft", "tpot"
 _MEASURES = {"mean": np.mean} | {f"p{q}": partial(np.quantile, q=q / 100) for q in (50, 90, 99)}
-_REQUESTS = 6000  # of a replica that are simulated
-_STEADY = slice(int(0.4 * _REQUESTS), int(0.95 * _REQUESTS))  # of them: runs last hours, so none of the first and last
+_REQUESTS = 4000  # of a replica that are simulated
+_SETTLED = 0.05  # share of them that come before figures are taken
+_ROUNDS = 100  # of finding how many sequences a steady state has
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # its multiples are spread evenly
 _DEVICES = (1, 2, 4, 8)
 _FEWEST = 8  # mean requests that a replica's cache must hold at least
-_STEPS = 7  # of a search
-_MARGIN = 1.01  # of the rate: a little more of it keeps the limits too
+_STEPS = 8  # of a search
+_SPARE = 1.01  # of pass times: at their slowest first tokens wait for an overloaded engine, in most of their range not
 
 
 @dataclass(frozen=True)
 class ReplicaLoad:
     """Poisson arrivals at a node, dealt in turn to its replicas, of log-normal lengths.
 
-    ``per_s``: requests a second of a replica [1/s], of ``replicas`` [-]. ``inputs``, ``outputs``: tokens in and out.
+    ``per_s``: requests a second of a replica [1/s], ``cv``: of the time between two of them [-]. ``inputs``,
+    ``outputs``: tokens in and out.
     ``scheduler``: with the blocks that a replica's memory holds. ``limits``: what the run kept at its 99th percentile
     of TTFT and TPOT [s]; none where that is not known. ``doubt``: of pass times, a factor [-].
     """
 
     per_s: float
-    replicas: int
+    cv: float
     inputs: LogNormal
     outputs: LogNormal
     scheduler: Scheduler
@@ -91,7 +95,7 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     fitting = list(_replicas(cells, system, workload, catalog, zoo))
     if not fitting:
         raise ScenarioError(f"n_accel is {cells['n_accel']}: no replica of {workload} fits so many")
-    return next((run for run in fitting if _keeps(_text(run[0]), run[1], 1.0 / run[1].doubt, catalog)), fitting[0])
+    return max(fitting, key=lambda run: _slowest(_text(run[0]), run[1], catalog)) if len(fitting) > 1 else fitting[0]
 
 
 def _replicas(
@@ -102,10 +106,12 @@ def _replicas(
     group = catalog.system(system).devices[0]
     part = catalog.device(group.device)
     entry = next(entry for entry in names["engines"] if _runs(entry, cells["software"].lower(), workload))
-    settings = {name: value for name, value in entry.items() if name not in ("named", "of", "policy")}
+    settings = {name: value for name, value in entry.items() if name not in ("named", "of", "policy", "in_turn")}
     scheduler = replace(POLICIES[entry["policy"]], **names["scheduler"] | settings)
-    tokens, cv = names["tokens"][workload], names["cv"]
-    inputs, outputs = (LogNormal(tokens[name], cv[name], tokens[f"most_{name}"]) for name in ("inputs", "outputs"))
+    tokens = {"cv_inputs": names["cv_inputs"]} | names["tokens"][workload]
+    inputs, outputs = (
+        LogNormal(*(tokens[f"{of}{name}"] for of in ("", "cv_", "most_"))) for name in ("inputs", "outputs")
+    )
     limits = tuple(1e-3 * most for most in names["limits"].get(workload, {}).get(cells["scenario"].lower(), ()))
     doubt = names["doubt"]["measured" if part.gpu is not None and part.gpu.generation in fitted() else "other"]
     for devices in (d for d in _DEVICES if d <= count and d in (group.counts or (group.count,))):
@@ -120,7 +126,8 @@ def _replicas(
         replicas = max(1, int(count * amount(cells, "nodes", 1.0)) // devices)
         per_s = amount(cells, "target_qps" if cells["target_qps"] else "scheduled_sps") / replicas
         with_cache = replace(scheduler, kv_blocks=None if room is None else room // scheduler.block)
-        yield replica, ReplicaLoad(per_s, replicas, inputs, outputs, with_cache, limits, doubt)
+        cv = replicas**-0.5 if entry.get("in_turn", True) else 1.0
+        yield replica, ReplicaLoad(per_s, cv, inputs, outputs, with_cache, limits, doubt)
 
 
 def _runs(engine: Mapping[str, Any], software: str, workload: str) -> bool:
@@ -148,35 +155,74 @@ def predicted_at(scenario: Scenario, load: ReplicaLoad, catalog: Catalog) -> dic
     estimated, within its doubt, as makes the rate the highest that keeps them: the figures are given that the run was
     valid, and are no evidence of how good estimates of passes are where the limits decide them.
     """
-    return _predicted(_text(scenario), load, catalog)
+    text = _text(scenario)
+    slowest = _slowest(text, load, catalog)
+    spare = _SPARE if load.limits else 1.0
+    early = {
+        name: value for name, value in _percentiles(text, load, slowest / spare, catalog).items() if "ttft" in name
+    }
+    return _percentiles(text, load, slowest, catalog) | early
 
 
 def _keeps(scenario: str, load: ReplicaLoad, slower: float, catalog: Catalog) -> bool:
-    """Whether a little more than the rate keeps a run's limits."""
-    figures = _percentiles(scenario, load, slower, _MARGIN, catalog) if load.limits else {}
+    """Whether a run keeps its limits."""
+    figures = _percentiles(scenario, load, slower, catalog) if load.limits else {}
     return all(figures[f"{name}_p99_s"] <= most for name, most in zip(_METRICS, load.limits))
 
 
 @lru_cache(maxsize=512)
-def _predicted(scenario: str, load: ReplicaLoad, catalog: Catalog) -> dict[str, float]:
-    if not load.limits or _keeps(scenario, load, load.doubt, catalog):
-        return _percentiles(scenario, load, load.doubt if load.limits else 1.0, 1.0, catalog)
+def _slowest(scenario: str, load: ReplicaLoad, catalog: Catalog) -> float:
+    """How much slower than estimated passes may be, within their doubt, for a run to keep its limits. [-]"""
     low, high = 1.0 / load.doubt, load.doubt
+    if not load.limits or _keeps(scenario, load, high, catalog):
+        return high if load.limits else 1.0
     for _ in range(_STEPS):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if _keeps(scenario, load, middle, catalog) else (low, middle)
-    return _percentiles(scenario, load, low, 1.0, catalog)
+    return low
 
 
 @lru_cache(maxsize=512)
-def _percentiles(scenario: str, load: ReplicaLoad, slower: float, more: float, catalog: Catalog) -> dict[str, float]:
-    """Figures at ``more`` times the rate, of an engine whose passes take ``slower`` times as long. [s]"""
+def _percentiles(scenario: str, load: ReplicaLoad, slower: float, catalog: Catalog) -> dict[str, float]:
+    """Figures of an engine whose passes take ``slower`` times as long as estimated. [s]
+
+    The run begins with as many sequences under way as its steady state has.
+    """
     scheduler, longest = load.scheduler, load.inputs.high + load.outputs.high
-    times = shared_tables(Scenario.model_validate_json(scenario), scheduler, longest, _REQUESTS, catalog)
-    scaled = {name: slower * getattr(times, name) for name in ("linear", "decode", "head", "prompt", "attention")}
-    arrivals = Gamma(more * load.per_s, cv=load.replicas**-0.5)
-    report = serve(times._replace(**scaled), scheduler, arrivals, load.inputs, load.outputs, _REQUESTS)
-    gaps = load.outputs.draw(_REQUESTS, 0, OUTPUT_STREAM, 0)[_STEADY] - 1
-    ttft, whole = (report.first - report.arrive)[_STEADY], (report.finish - report.first)[_STEADY]
-    values = {"ttft": ttft, "tpot": whole[gaps > 0] / gaps[gaps > 0], "latency": ttft + whole}
+    tables = shared_tables(Scenario.model_validate_json(scenario), scheduler, longest, _REQUESTS, catalog)
+    scaled = {name: slower * getattr(tables, name) for name in ("linear", "decode", "head", "prompt", "attention")}
+    times = tables._replace(**scaled)
+    begun = _under_way(times, load)
+    inputs = load.inputs.draw(_REQUESTS, 0, SIZE_STREAM, 0)
+    outputs = load.outputs.draw(_REQUESTS, 0, OUTPUT_STREAM, 0)
+    whole = replace(load.outputs, mean=min(load.outputs.high, load.outputs.mean * (1 + load.outputs.cv**2)))
+    left = whole.draw(begun, 0, OUTPUT_STREAM, 1)
+    done = np.floor(left * (np.arange(begun) * _GOLDEN % 1.0)).astype(np.int64)
+    context = load.inputs.draw(begun, 0, SIZE_STREAM, 1) + done
+    arrive = np.r_[np.zeros(begun), Gamma(load.per_s, load.cv).times(_REQUESTS, 0, 0)]
+    cached = np.r_[context - 1, np.zeros(_REQUESTS, np.int64)]
+    asked = requests_of(arrive, np.r_[context, inputs], np.r_[left - done, outputs], cached)
+    run_passes(times, scheduler, asked)
+    steady = slice(begun + int(_SETTLED * _REQUESTS), begun + _REQUESTS - min(2 * begun, _REQUESTS // 2))
+    gaps = asked.outputs[steady] - 1
+    ttft, rest = (asked.first - asked.arrive)[steady], (asked.finish - asked.first)[steady]
+    values = {"ttft": ttft, "tpot": rest[gaps > 0] / gaps[gaps > 0], "latency": ttft + rest}
     return {f"{name}_{m}_s": float(of(each)) for name, each in values.items() for m, of in _MEASURES.items()}
+
+
+def _under_way(times: Times, load: ReplicaLoad) -> int:
+    """Sequences of a steady state: as many as come while one is answered, no more than there is room for.
+
+    An estimate, of passes of mean lengths. [-]
+    """
+    scheduler, inputs, outputs = load.scheduler, load.inputs.mean, load.outputs.mean
+    context = inputs + 0.5 * outputs * (1 + load.outputs.cv**2)
+    rules = rules_of(scheduler, scheduler.kv_blocks or 0)
+    most = min(scheduler.max_seqs, (scheduler.kv_blocks or 1 << 40) * scheduler.block / context)
+    alone = inputs * float(np.interp(inputs, times.contexts, times.prompt))
+    rows = 0.0
+    for _ in range(_ROUNDS):
+        prompts = rows / outputs
+        seconds = pass_seconds(times, rules, prompts * inputs, prompts, prompts * alone, rows, context)
+        rows = min(most, max(1.0, load.per_s * outputs * seconds))
+    return round(rows)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.cli.main import main
+from engine.published.measured import arrivals
 from engine.published.measured.compare import compared, read_measured
+from hardware_specs import default_catalog
 
 HEADER = (
     "version,model,scenario,accelerator,n_accel,weights,software,ttft_p50_ms,ttft_p99_ms,tpot_p50_ms,tpot_p99_ms,"
@@ -81,6 +84,22 @@ def test_a_run_of_a_benchmark_kept_its_limits(table: Path):
         assert row.predicted["ttft_p99_s"] <= 2.0
 
 
+def test_answers_are_as_long_as_the_logs_say(table: Path):
+    fast, *_ = read_measured(table).rows
+    assert fast.rate.outputs.draw(1000, 0, 1, 0).mean() == pytest.approx(128.4, rel=0.01)
+
+
+def test_figures_are_those_of_a_run_of_hours(table: Path, monkeypatch: pytest.MonkeyPatch):
+    """Near its capacity an engine takes minutes to fill: a run that begins empty shows times that are too short."""
+    fast, *_ = read_measured(table).rows
+    load = replace(fast.rate, limits=())
+    short = arrivals.predicted_at(fast.scenario, load, default_catalog())
+    monkeypatch.setattr(arrivals, "_REQUESTS", 8 * arrivals._REQUESTS)
+    arrivals._percentiles.cache_clear()
+    long = arrivals.predicted_at(fast.scenario, load, default_catalog())
+    assert short["tpot_p50_s"] == pytest.approx(long["tpot_p50_s"], rel=0.05)
+
+
 def test_a_processor_beside_the_accelerators_changes_nothing(table: Path, tmp_path: Path):
     """Logs name the host's too, with the mean time of a query: such a table is still one of runs at a rate."""
     path = tmp_path / "hosted.csv"
@@ -95,6 +114,7 @@ def test_an_engine_that_decides_for_several_passes_lets_who_comes_wait(tmp_path:
     path.write_text("\n".join((HEADER, mi300x.format("0.6.5"), mi300x.format("0.10.0"))) + "\n")
     older, newer = compared(read_measured(path)).rows
     assert older.rate.scheduler.steps > newer.rate.scheduler.steps == 1
+    assert older.rate.cv == newer.rate.cv == 1.0, "requests are dealt to its replicas at random"
     assert older.predicted["ttft_p50_s"] > 2 * newer.predicted["ttft_p50_s"]
 
 
