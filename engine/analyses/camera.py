@@ -9,25 +9,22 @@ machines, links and distances are assumptions of the catalog, as document 003 na
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from math import floor, inf
 from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 
-from engine.analyses.tier_search import Goal, Parts
-from engine.cost.assemble import Figures, figures_of, wire_busy, wire_time
-from engine.cost.error_bands import widest
+from engine.analyses.cuts import CutParts, PricedCut, Times, check_format, price_cuts
+from engine.cost.assemble import wire_busy, wire_time
 from engine.cost.power_and_price import monthly
 from engine.cost.report import ErrorBand
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
-from engine.evaluate import evaluate
-from engine.plan.plan import Plan
-from engine.plan.schemes import split_plan, split_wires
+from engine.plan.schemes import split_wires
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.formats import BITS
@@ -40,10 +37,12 @@ from engine.traffic.service import Service
 from engine.traffic.simulate import simulate
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import Quantity, SpecError
-from hardware_specs.schema import Device, DeviceGroup, LinkUse, System
+from hardware_specs.schema import DeviceGroup, LinkUse, System
 
 FIBRE_S_PER_M = 5e-9  # light in glass, one way
 _MOST_CAMERAS = 1_000_000
+Goal = Literal["latency", "throughput"]
+"""Least time of a frame, or most cameras."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +101,7 @@ class Placement:
     name: str
     cuts: tuple[int, ...]  # operators before each link
     after: str  # last operators before each cut inside the network
+    latency_s: float  # from a frame to its answer
     travel_s: float  # frame or intermediate out, answer back
     answer_s: float  # of it, the answer's way back
     compute_s: float
@@ -114,11 +114,6 @@ class Placement:
     joules_per_frame: float | None
     usd_per_month: float | None  # machines and links over their years of use, and energy; None where no price is known
     error_band: ErrorBand  # of the executors' times
-
-    @property
-    def latency_s(self) -> float:
-        """From a frame to its answer. [s]"""
-        return self.travel_s + self.compute_s
 
 
 def _check(tier: Tier) -> None:
@@ -182,7 +177,7 @@ class CameraNetwork:
             id="camera-tiers",
             name=" to ".join(tier.name for tier in self.tiers),
             summary="Tiers behind cameras.",
-            topology="pair",
+            topology="chain",
             devices=tuple(DeviceGroup(device=tier.device, count=1) for tier in self.tiers),
             links=tuple(
                 LinkUse(link=link.id, role=role, compression=tier.compression, format=tier.format)
@@ -205,26 +200,10 @@ class CameraNetwork:
         """The same with everything it names."""
         return bind(self.scenario, self.system[1])
 
-    def figures(self, cuts: Sequence[int], batch: int = 1) -> tuple[Plan, Figures]:
-        """A way to cut, put together as `evaluate` does; Unsupported where a tier can't run its part."""
-        bound = replace(self.bound, scenario=self.scenario.model_copy(update={"split": cuts[0], "batch": batch}))
-        plan = split_plan(bound, [tier.precision for tier in self.tiers], cuts)
-        return plan, figures_of(bound, plan)
-
-    def stage_s(self, cuts: Sequence[int], at: int, batch: int) -> float:
-        """Time of a tier's part of the network for so many frames together. [s]"""
-        plan, priced = self.figures(cuts, batch)
-        return priced.stage_s[[stage.name for stage in plan.stages].index(f"part {at + 1}")]
-
-    def tier_of(self, at: int) -> tuple[Device, str]:
-        """A tier's device and format; ScenarioError where it has not that format."""
-        device, format = self.bound.devices[at], self.tiers[at].precision
-        offered = family(device.kind).formats(device)
-        if format not in offered:
-            raise ScenarioError(
-                f"precision of the {self.tiers[at].name} is {format[:20]!r}; {device.name} offers {', '.join(offered)}"
-            )
-        return device, format
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """That each tier computes in."""
+        return tuple(tier.precision for tier in self.tiers)
 
     @cached_property
     def refusals(self) -> dict[str, str]:
@@ -232,8 +211,9 @@ class CameraNetwork:
         reasons: dict[str, str] = {}
         for at, tier in enumerate(self.tiers):
             try:
-                device, format = self.tier_of(at)
-                reason = family(device.kind).supports(device, self.bound.graph, format)
+                device = self.bound.devices[at]
+                check_format(tier.name, device, tier.precision)
+                reason = family(device.kind).supports(device, self.bound.graph, tier.precision)
             except ScenarioError as error:
                 reason = str(error)
             if reason:
@@ -245,15 +225,28 @@ class CameraNetwork:
 
         Unsupported, with the first reason, where none can.
         """
-        parts, result = Parts(self), []
+        parts, result = CutParts(self.bound, self.formats), []
+        loads = None if goal == "latency" else self._loads(parts)
         for size in range(1, len(self.tiers) + 1):
             for used in combinations(range(len(self.tiers)), size):
-                cuts = parts.best(used, goal)
+                cuts = parts.best(used, loads)
                 if cuts is not None:
-                    result.append(_placement(self, used, cuts, limit_s))
+                    result.append(_placement(self, used, price_cuts(self.bound, self.formats, cuts), limit_s))
         if not result:
             raise Unsupported(next(iter(self.refusals.values())))
         return tuple(result)
+
+    def _loads(self, parts: CutParts) -> tuple[Times, Times]:
+        """Time that a frame takes of each link, and of all machines of a tier together. [s]
+
+        Machines of which each camera has one set no pace, but can't take longer than until its next frame.
+        """
+        loads = []
+        for at, (tier, seconds) in enumerate(zip(self.tiers, parts.tiers, strict=True)):
+            load = seconds * self.passed + (self.filter_s if not at else 0.0)
+            own = np.where(load * self.camera.frames_per_s <= 1.0, 0.0, inf)
+            loads.append(own if tier.machines is None else load / tier.machines)
+        return [busy * self.passed for busy in parts.held], loads
 
     @cached_property
     def filter_s(self) -> float:
@@ -261,7 +254,8 @@ class CameraNetwork:
         if self.cascade is None:
             return 0.0
         first = replace(self, workload=self.cascade.workload, cascade=None, params={})
-        return first.figures([len(first.bound.graph.phases[0].ops)] * (len(self.tiers) - 1))[1].stage_s[0]
+        cuts = [len(first.bound.graph.phases[0].ops)] * (len(self.tiers) - 1)
+        return price_cuts(first.bound, first.formats, cuts).stage_s[0]
 
     @property
     def passed(self) -> float:
@@ -269,20 +263,14 @@ class CameraNetwork:
         return 1.0 if self.cascade is None else self.cascade.passed
 
 
-def _placement(network: CameraNetwork, used: Sequence[int], cuts: tuple[int, ...], limit: float | None) -> Placement:
+def _placement(network: CameraNetwork, used: Sequence[int], priced: PricedCut, limit: float | None) -> Placement:
     """A way to cut with everything it asks."""
-    plan, priced = network.figures(cuts)
-    ops, tiers, camera = network.bound.graph.phases[0].ops, network.tiers, network.camera
-    seconds = dict(zip((stage.name for stage in plan.stages), priced.stage_s, strict=True))
-    stages = tuple(seconds.get(f"part {at + 1}", 0.0) for at in range(len(tiers)))
-    wires = split_wires(network.bound)
-    hops = [(hop, s, wires.index(hop.wire)) for hop, s in zip(plan.hops, priced.hop_s, strict=True)]
-    answer = sum(s for hop, s, _ in hops if hop.way == "out")
-    sent = tuple(
-        sum(hop.bytes_per_message for hop, _, to in hops if to == at and hop.way != "out") for at in range(len(wires))
-    )
+    ops, tiers, camera, cuts = network.bound.graph.phases[0].ops, network.tiers, network.camera, priced.cuts
+    wires, hops = split_wires(network.bound), list(zip(priced.plan.hops, priced.figures.hop_s, strict=True))
+    answer = sum(s for hop, s in hops if hop.way == "out")
+    sent = tuple(sum(hop.bytes_per_message for hop, _ in hops if hop.wire == w and hop.way != "out") for w in wires)
     rate, limits = network.passed * camera.frames_per_s, []
-    loads = _tier_loads(network, cuts, stages)
+    loads = _tier_loads(network, priced)
     for tier, load in zip(tiers, loads, strict=True):
         if tier.machines is None:
             limits.append(inf if load * camera.frames_per_s <= 1.0 + 1e-12 else 0.0)
@@ -290,36 +278,36 @@ def _placement(network: CameraNetwork, used: Sequence[int], cuts: tuple[int, ...
             limits.append(tier.machines / load / camera.frames_per_s)
     for wire, size in zip(wires, sent, strict=True):
         limits += [1.0 / wire_busy(wire, size) / rate] if size else []
-    most = min(limits)
-    travel, compute = sum(priced.hop_s), sum(stages) + network.filter_s
+    most, latency = min(limits), priced.figures.latency_s + network.filter_s
+    travel = sum(s for _, s in hops)
     watts, usd = _bill(network, loads, sent)
-    named = [tiers[at].name for at in used]
     return Placement(
-        name=" and ".join(named),
+        name=" and ".join(tiers[at].name for at in used),
         cuts=cuts,
         after=", ".join(dict.fromkeys(ops[at - 1].name for at in cuts if 0 < at < len(ops))),
+        latency_s=latency,
         travel_s=travel,
         answer_s=answer,
-        compute_s=compute,
-        stage_s=stages,
+        compute_s=latency - travel,
+        stage_s=priced.stage_s,
         link_bytes=sent,
         uplink_bytes_per_s=sent[0] * rate,
         cameras=None if most == inf else floor(most * (1 + 1e-12)),
-        meets_limit=limit is None or travel + compute <= limit,
+        meets_limit=limit is None or latency <= limit,
         watts=watts,
         joules_per_frame=None if watts is None else watts / camera.cameras / camera.frames_per_s,
         usd_per_month=usd,
-        error_band=_band(network, used, cuts),
+        error_band=priced.error_band,
     )
 
 
-def _tier_loads(network: CameraNetwork, cuts: Sequence[int], stages: Sequence[float]) -> list[float]:
+def _tier_loads(network: CameraNetwork, priced: PricedCut) -> list[float]:
     """Time that a frame of any camera takes of a machine of each tier, at the tier's own batch. [s]"""
     loads = []
-    for at, (tier, alone) in enumerate(zip(network.tiers, stages, strict=True)):
-        each = alone
-        if tier.batch > 1 and alone:
-            each = network.stage_s(cuts, at, tier.batch) / tier.batch
+    for at, (tier, alone) in enumerate(zip(network.tiers, priced.stage_s, strict=True)):
+        count = tier.batch if alone else 1
+        taken = price_cuts(network.bound, network.formats, priced.cuts, count) if count > 1 else priced
+        each = taken.stage_s[at] / count
         loads.append(each * network.passed + (network.filter_s if not at else 0.0))
     return loads
 
@@ -335,18 +323,6 @@ def _bill(network: CameraNetwork, loads: Sequence[float], sent: Sequence[float])
     return monthly(machines, links, network.bound.workload.family, network.costs)
 
 
-def _band(network: CameraNetwork, used: Sequence[int], cuts: Sequence[int]) -> ErrorBand:
-    """Error band of a way to cut as `evaluate` gives it for two tiers; the widest of three tiers' own. [-]"""
-    if len(cuts) == 1:
-        return evaluate(network.scenario.with_(split=cuts[0]), network.system[1]).error_band
-    bands, last = [], len(network.bound.graph.phases[0].ops)
-    for at in used:
-        pair = replace(network, tiers=(network.tiers[0], network.tiers[max(at, 1)]), cascade=None)
-        with suppress(Unsupported):  # a tier that runs a part alone
-            bands.append(evaluate(pair.scenario.with_(split=0 if at else last), pair.system[1]).error_band)
-    return widest(bands)
-
-
 def p99_s(network: CameraNetwork, place: Placement, requests: int = 20_000, seed: int = 0) -> Estimate | None:
     """99th percentile of the time of a passed frame with all cameras at work, frames batched where a tier says. [s]
 
@@ -359,7 +335,8 @@ def p99_s(network: CameraNetwork, place: Placement, requests: int = 20_000, seed
             way += alone
         elif alone:
             counts = ladder(tier.batch)
-            seconds = [[network.stage_s(place.cuts, at, count)] for count in counts]
+            priced = [price_cuts(network.bound, network.formats, place.cuts, count) for count in counts]
+            seconds = [[one.stage_s[at]] for one in priced]
             policy = PLAIN if tier.batch == 1 else DynamicBatching(tier.batch, 0.0)
             row.append(Station(Service.from_points(counts, seconds, servers=tier.machines), policy, name=tier.name))
         if at < len(place.link_bytes) and place.link_bytes[at]:

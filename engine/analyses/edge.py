@@ -1,4 +1,4 @@
-"""Questions about the edge, answered from a scenario: cuts, forwarding beside inference, depth-first execution."""
+"""Questions about the edge, answered from a scenario: forwarding beside inference, depth-first execution."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.analyses.depth_first import EAGER, DepthFirstComparison, compare
-from engine.analyses.split import SplitPoint, split_points
-from engine.cost.error_bands import widest
-from engine.cost.report import ErrorBand, Report
+from engine.cost.report import Report
 from engine.devices import FAMILIES, family
 from engine.evaluate import evaluate
-from engine.plan import schemes
 from engine.resolve.bind import Bound, bind, own_model
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
@@ -19,30 +16,6 @@ from hardware_specs.schema import Device, DeviceGroup, System
 
 PACKETS: tuple[int, ...] = (64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1280, 1518)
 """Ethernet frames at which forwarding is asked. [B]"""
-
-
-def cuts(scenario: Scenario, first_format: str | None = None) -> tuple[Scenario, tuple[SplitPoint, ...]]:
-    """The scenario as a split one, and every way to cut it; `first_format` of the first part where it differs.
-
-    Raises ScenarioError where the system has not two executors, Unsupported where no cut leaves each what it runs.
-    """
-    scenario = scenario.with_(scheme="split")
-    if first_format is None:
-        return scenario, split_points(scenario)
-    return scenario, split_points(scenario, (first_format, scenario.precision))
-
-
-def bands_of_cuts(scenario: Scenario, points: Sequence[SplitPoint], best: SplitPoint) -> dict[int, ErrorBand]:
-    """Error band of every cut, by its position: of one executor alone, or of both as at the best cut. [-]"""
-    ends = {p.at: evaluate(scenario.with_(split=p.at)).error_band for p in points if not (p.at and p.rest) or p == best}
-    inner = ends[best.at] if best.at and best.rest else widest(ends.values())
-    return {p.at: ends.get(p.at, inner) for p in points}
-
-
-def executors(scenario: Scenario) -> tuple[str, str]:
-    """Names of the two executors a split network runs on."""
-    first, second = schemes.executors(bind(scenario))
-    return first.name, second.name
 
 
 @dataclass(frozen=True)

@@ -17,27 +17,24 @@ if TYPE_CHECKING:
 
 def split(args: argparse.Namespace) -> Answer:
     """Every cut of a network between two executors, and the best. Estimates."""
-    from engine.analyses.edge import bands_of_cuts, cuts
-    from engine.analyses.split import best_split
+    from engine.analyses.cuts import best_split, split_points
     from engine.cost.error_bands import told
 
-    scenario, points = cuts(changed(args), args.first_precision)
+    scenario = changed(args).with_(scheme="split", second_split=None)
+    points = split_points(scenario, args.first_precision, args.goal)
     best = best_split(points, args.goal)
-    bands = bands_of_cuts(scenario, points, best)
-    rows = []
-    for p in points:
-        times = {"latency_s": p.latency_s, "interval_s": p.interval_s}
-        rows.append(asdict(p) | times | bands[p.at].ends(times))
     data = {
-        "scenario": scenario.with_(split=best.at).model_dump(mode="json"),
+        "scenario": scenario.with_(split=best.at, second_split=best.second_at).model_dump(mode="json"),
         "goal": args.goal,
         "best": asdict(best),
-        "error_band": asdict(bands[best.at]),
-        "points": rows,
+        "error_band": asdict(best.error_band),
+        "points": [
+            asdict(p) | p.error_band.ends({"latency_s": p.latency_s, "interval_s": p.interval_s}) for p in points
+        ],
     }
     many = f"{best.at} of {best.at + best.rest} operators on the first"
     first = f"best for {args.goal}: {best.place} ({many}), {amount(best.latency_s, 's')}"
-    return data, [first, f"error band: {told(bands[best.at])}"]
+    return data, [first, f"error band: {told(best.error_band)}"]
 
 
 def camera(args: argparse.Namespace) -> Answer:
@@ -61,9 +58,9 @@ def camera(args: argparse.Namespace) -> Answer:
     sentences += [f"error band, {p.name}: {told(p.error_band)}" for p in places]
     rows = []
     for p in places:
-        times = {"latency_s": p.latency_s}
         tail = p99_s(network, p) if args.cameras > 1 else None
-        rows.append(asdict(p) | times | p.error_band.ends(times) | {"p99_s": tail.value if tail else None})
+        ends = p.error_band.ends({"latency_s": p.latency_s})
+        rows.append(asdict(p) | ends | {"p99_s": tail.value if tail else None})
     return rows, sentences
 
 

@@ -131,6 +131,24 @@ def cut_bytes(bound: Bound, ops: Sequence[Op], at: int, format: str) -> float:
     return sum(crossing_bytes(before[name], format, s.batch, length) for name in needed)
 
 
+def _cut_hop(bound: Bound, part: int, at: int, wire: Wire, format: str) -> Hop:
+    """What part number ``part``, which computes in that format, hands on at a cut before operator number ``at``."""
+    s, ops = bound.scenario, bound.graph.phases[0].ops
+    passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
+    crossing = cut_bytes(bound, ops, at, wire.format or bound.family.streamed_io or format) / wire.compression
+    pieces = 1.0 * s.inputs if bound.family.streamed_io and ops[at - 1].steps.s else 1.0
+    name, way = f"cut after {ops[at - 1].name}", f"to part {part + 2}"
+    return Hop(name, wire, crossing, passes, pieces, way=way, after=part + 1)
+
+
+def cut_hops(bound: Bound, formats: Sequence[str], cuts: Sequence[int]) -> tuple[Hop, ...]:
+    """What crosses each wire of a split network: at a cut inside it a part's results, at either end the whole's."""
+    wires, last = split_wires(bound), len(bound.graph.phases[0].ops)
+    inside = [(i, at) for i, at in enumerate(cuts) if 0 < at < last]
+    own = (_cut_hop(bound, i, at, wires[i], formats[i]) for i, at in inside)
+    return (*own, *_end_hops(bound, wires, cuts))
+
+
 def _end_hops(bound: Bound, wires: Sequence[Wire], cuts: Sequence[int]) -> tuple[Hop, ...]:
     """What enters, sent past executors that run nothing of it, and the answer of a camera's frame on its way back.
 
@@ -173,7 +191,6 @@ def _chain(
     ops = list(bound.graph.phases[0].ops)
     edges = [0, *cuts, len(ops)]
     stages, hops = [], list(host_hops(bound))
-    s = bound.scenario
     for i, (low, high) in enumerate(pairwise(edges)):
         names = frozenset(op.name for op in ops[low:high])
         if names:
@@ -182,21 +199,7 @@ def _chain(
             streams = hops[-1].name if follows else ""
             stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i], streams=streams, place=i))
         if 0 < high < len(ops) and wires:
-            wire = wires[i]
-            passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
-            crossing = cut_bytes(bound, ops, high, wire.format or bound.family.streamed_io or formats[i])
-            pieces = 1.0 * s.inputs if bound.family.streamed_io and ops[high - 1].steps.s else 1.0
-            hops.append(
-                Hop(
-                    f"cut after {ops[high - 1].name}",
-                    wire,
-                    crossing / wire.compression,
-                    passes,
-                    pieces,
-                    way=f"to part {i + 2}",
-                    after=i + 1,
-                )
-            )
+            hops.append(_cut_hop(bound, i, high, wires[i], formats[i]))
     return Plan(tuple(stages), tuple(hops), 1, (), len(stages) > 1 or overlaps(bound))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine import evaluate
-from engine.analyses.split import split_points
+from engine.analyses.cuts import split_points
 from engine.cost.report import Report
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, decode, encode

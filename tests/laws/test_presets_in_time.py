@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from engine.analyses.camera import CameraNetwork
-from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
+from engine.analyses.cuts import split_points
+from engine.analyses.edge import depth_first_of, forwarding, nic_of
 from engine.analyses.machine import machine
 from engine.analyses.node.at_work import links
 from engine.devices.common.contract import Unsupported
@@ -39,7 +40,7 @@ ASKED: dict[str, Callable[[Scenario], Any]] = {
     "Explore: choices": choices,
     "Explore: machine": machine,
     "Split: fuse": depth_first_of,
-    "Split: split": cuts,
+    "Split: split": split_points,
     "Split: forwarding": lambda s: forwarding(nic, 8) if (nic := nic_of(s)) else None,
     "Split: placements": lambda s: CameraNetwork(s.workload).placements(),
     "Sweep: sweep": lambda s: sweep(small(s)),

@@ -15,8 +15,8 @@ from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose, switch
 from app.views.split import charts, texts
 from engine.analyses.camera import TIERS, Camera, CameraNetwork, Cascade, Tier, p99_s
-from engine.analyses.edge import bands_of_cuts, cuts, depth_first_of, executors, forwarding, host_and_nic, nic_of
-from engine.analyses.split import Goal, SplitPoint, best_split
+from engine.analyses.cuts import Goal, SplitPoint, best_split, executor_names, split_points
+from engine.analyses.edge import depth_first_of, forwarding, host_and_nic, nic_of
 from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
@@ -43,9 +43,9 @@ def elsewhere(reason: str) -> None:
 
 
 def cut(scenario: Scenario) -> None:
-    """Every cut between the two executors, and the best for a goal."""
+    """Every cut between the executors, and the best for a goal."""
     try:
-        split, plain = cuts(scenario)
+        plain = split_points(scenario)
     except Unsupported as error:
         elsewhere(str(error))
         return
@@ -62,9 +62,9 @@ def cut(scenario: Scenario) -> None:
         goal = choose("Best cut for", {g: _GOALS[g] for g in goals}, "goal", width=230)
         low = switch("First part in INT8", "low", help=texts.INT8_HELP)
     points = plain
-    if low:
+    if low or goal == "throughput":
         try:
-            _, points = cuts(split, "int8")
+            points = split_points(scenario, "int8" if low else None, goal)
         except InputError as error:
             st.caption(fmt.plain(str(error)))
     best = best_split(points, goal)
@@ -75,16 +75,12 @@ def cut(scenario: Scenario) -> None:
         answer += f"; {fmt.times(best.latency_s / whole)} the least latency"
     fig = charts.cuts(points, best, parts.dark(), 300 if parts.mobile() else 380)
     with parts.card(texts.CUTS.format(count=len(points)), answer, fig, "cuts"):
-        first, second = executors(split)
-        st.caption(fmt.plain(f"First device: {first}. Second: {second}."))
-        parts.evidence(bands_of_cuts(split, points, best)[best.at])
-        if best.at != scenario.split or scenario.scheme != "split":
-            st.button(
-                "Use this cut",
-                on_click=link.commit,
-                kwargs={"scheme": "split", "split": best.at, "devices": split.devices},
-                key="split.use",
-            )
+        names = zip(texts.EXECUTORS, executor_names(scenario))
+        st.caption(fmt.plain(" ".join(f"{which}: {name}." for which, name in names)))
+        parts.evidence(best.error_band)
+        change = {"scheme": "split", "split": best.at, "second_split": best.second_at}
+        if scenario.with_(**change) != scenario:
+            st.button("Use this cut", on_click=link.commit, kwargs=change, key="split.use")
     _table(points)
 
 

@@ -6,6 +6,7 @@ LEAST_WORK_FIRST = "Least work on the first"
 LEAST_WORK_SECOND = "Least work on the second"
 NO_PARTITION_POINT = "No partition point to show: {reason}. These systems have two devices to cut between."
 NO_SECOND_DEVICE = "{name} has no second device to cut for; it runs as {ways}"
+EXECUTORS = ("First device", "Second", "Third")
 INT8_HELP = "A quantised part at the edge: fewer bytes cross."
 CUTS = "Where to cut · {count} points"
 FRAME_HELP = "After the camera's encoder."

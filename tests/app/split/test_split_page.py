@@ -6,8 +6,8 @@ from app.shared import formats as fmt
 from app.shared import specs
 from app.views.split import charts
 from engine.analyses.camera import CameraNetwork
-from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
-from engine.analyses.split import best_split
+from engine.analyses.cuts import best_split, split_points
+from engine.analyses.edge import depth_first_of, forwarding, nic_of
 from engine.devices.smartnic import family, slots
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
@@ -27,7 +27,7 @@ def test_cuts_and_places_are_shown_and_the_best_cut_can_be_used():
     assert "Depth-first" in text
     at.selectbox(key="w.goal").set_value("throughput").run()
     assert not at.exception
-    best = best_split(cuts(ALEXNET)[1], "throughput")
+    best = best_split(split_points(ALEXNET), "throughput")
     assert f"after {best.after}" in said(at)
     at.button(key="split.use").click().run()
     assert not at.exception
@@ -35,7 +35,7 @@ def test_cuts_and_places_are_shown_and_the_best_cut_can_be_used():
 
 
 def test_a_cut_at_either_end_says_who_takes_all():
-    ends = {p.at: p.place for p in cuts(ALEXNET)[1]}
+    ends = {p.at: p.place for p in split_points(ALEXNET)}
     assert ends[0] == "all on the second device"
     assert ends[max(ends)] == "all on the first device"
     at = opened("split", "alexnet-split")
@@ -93,7 +93,7 @@ def test_a_system_of_one_executor_names_others():
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_figures_hold_the_numbers(dark):
-    _, points = cuts(ALEXNET)
+    points = split_points(ALEXNET)
     fig = valid(charts.cuts(points, best_split(points), dark))
     assert fig.data[0].name == "first device"
     assert fig.layout.legend.traceorder == "normal"  # the legend reads as the request runs

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.analyses.edge import cuts
-from engine.analyses.split import best_split, split_points
+from engine.analyses.cuts import best_split, split_points
 from engine.devices.common.contract import Unsupported
 from engine.devices.cpu.family import FAMILY
 from engine.evaluate import evaluate
@@ -131,12 +130,12 @@ def test_crossing_tensors_are_counted_once_and_skips_included():
 def test_a_cut_honours_every_setting_of_its_scenario(scheme):
     """A batch, a precision, a wire and a what-if reach the cuts whatever scheme the scenario has; so does a refusal."""
     base = default_scenario("edge-core", "mobilenet-v1", scheme=scheme)
-    plain = cuts(base)[1]
-    assert cuts(base.with_(batch=32))[1][20].first_s > 20 * plain[20].first_s
-    slow = cuts(base.with_(overrides={"links.peer.bandwidth": "10 Mbit/s"}))[1]
+    plain = split_points(base)
+    assert split_points(base.with_(batch=32))[20].first_s > 20 * plain[20].first_s
+    slow = split_points(base.with_(overrides={"links.peer.bandwidth": "10 Mbit/s"}))
     assert slow[0].latency_s > 0.15 > plain[0].latency_s
     with pytest.raises(ScenarioError):
-        cuts(base.with_(overrides={"links.peer.nonsense": "1"}))
+        split_points(base.with_(overrides={"links.peer.nonsense": "1"}))
 
 
 @pytest.mark.parametrize("system", ["edge-core", "edge-tiers", "xeon-e5-2650-pair-tcp"])
@@ -172,8 +171,8 @@ def test_every_cut_of_other_networks_equals_the_main_path(workload):
 
 
 def test_a_quantised_part_sends_less():
-    wide = split_points(QPI.with_(system="edge-tiers", devices=1, tile=()), ("fp32", "fp32"))
-    low = split_points(QPI.with_(system="edge-tiers", devices=1, tile=()), ("int8", "fp32"))
+    wide = split_points(QPI.with_(system="edge-tiers", devices=1, tile=()), "fp32")
+    low = split_points(QPI.with_(system="edge-tiers", devices=1, tile=()), "int8")
     for a, b in zip(wide[1:-1], low[1:-1], strict=True):
         assert b.crossing_bytes == pytest.approx(a.crossing_bytes / 4)
         assert b.link_s < a.link_s

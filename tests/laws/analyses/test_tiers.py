@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.analyses.camera import TIERS, Camera, CameraNetwork, Cascade, Tier, p99_s
-from engine.analyses.split import split_points
-from engine.analyses.tier_search import Parts
+from engine.analyses.cuts import CutParts, best_split, price_cuts, split_points
 from engine.cost.assemble import wire_time
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
@@ -29,6 +28,10 @@ NEAR, METRO, CORE = TIERS
 
 def named(workload, *args, **kwargs):
     return {p.name: p for p in CameraNetwork(workload, *args, **kwargs).placements()}
+
+
+def _priced(network, cuts):
+    return price_cuts(network.bound, network.formats, cuts)
 
 
 def test_each_tier_and_each_set_of_them_is_answered():
@@ -53,21 +56,21 @@ FEW = IMAGES if EFFORT >= 5 else IMAGES[:4]
 def test_the_best_of_three_tiers_is_that_of_every_cut(workload):
     """Dynamic programming against each pair of cuts, every one put together as `evaluate` does."""
     network = CameraNetwork(workload)
-    parts, last = Parts(network), len(network.bound.graph.phases[0].ops)
+    parts, last = CutParts(network.bound, network.formats), len(network.bound.graph.phases[0].ops)
     every: dict[tuple[int, ...], list[tuple[float, tuple[int, int]]]] = {}
     for cuts in itertools.combinations_with_replacement(range(last + 1), 2):
         used = tuple(i for i, (low, high) in enumerate(itertools.pairwise((0, *cuts, last))) if high > low)
         try:
-            every.setdefault(used, []).append((network.figures(cuts)[1].latency_s, cuts))
+            every.setdefault(used, []).append((_priced(network, cuts).figures.latency_s, cuts))
         except Unsupported:
             continue
     assert every
     for used, brute in every.items():
-        best = parts.best(used, "latency")
+        best = parts.best(used)
         assert (best is None) == (not brute)
         if best is None:
             continue
-        assert network.figures(best)[1].latency_s == pytest.approx(min(brute)[0], rel=1e-9)
+        assert _priced(network, best).figures.latency_s == pytest.approx(min(brute)[0], rel=1e-9)
     assert sum(len(brute) for brute in every.values()) > last
 
 
@@ -81,15 +84,15 @@ def test_parts_add_up_to_any_cut_of_any_network(workload, first, second, format,
     more = {"format": format, "compression": compression, "metres": metres}
     tiers = (NEAR, replace(METRO, **more), replace(CORE, **more))
     network = CameraNetwork(workload, tiers=tiers)
-    parts, last = Parts(network), len(network.bound.graph.phases[0].ops)
+    parts, last = CutParts(network.bound, network.formats), len(network.bound.graph.phases[0].ops)
     a, b = sorted((round(first * last), round(second * last)))
-    plan, figures = network.figures((a, b))
+    priced = _priced(network, (a, b))
     added = parts.tiers[0][0, a] + parts.tiers[1][a, b] + parts.tiers[2][b, last]
     added += parts.links[0][a] + parts.links[1][b]
-    assert added == pytest.approx(figures.latency_s, rel=1e-9)
+    assert added == pytest.approx(priced.figures.latency_s, rel=1e-9)
     for at, wire in enumerate(split_wires(network.bound)):  # bytes that leave a tier are those that come to the next
         cut, ops = (a, b)[at], network.bound.graph.phases[0].ops
-        sent = [hop.bytes_per_message for hop in plan.hops if hop.wire == wire and hop.way != "out"]
+        sent = [hop.bytes_per_message for hop in priced.plan.hops if hop.wire == wire and hop.way != "out"]
         if 0 < cut < last:
             read = {name for op in ops[cut:] for name in op.inputs}
             size = {None: 4.0, "fp16": 2.0, "int8": 1.0}[format]
@@ -262,14 +265,34 @@ def test_cameras_split_and_evaluate_give_one_answer(workload, system, tier):
     assert places
     for place in places:
         report = evaluate(scenario.with_(split=place.cuts[0]))
-        assert place.latency_s == pytest.approx(report.latency_s, rel=1e-12)
-        assert place.latency_s == pytest.approx(points[place.cuts[0]].latency_s, rel=1e-12)
-        assert place.error_band.relative == report.error_band.relative or len(places) > 1
+        point = points[place.cuts[0]]
+        assert place.latency_s == report.latency_s == point.latency_s
+        assert place.error_band == report.error_band == point.error_band
     inner = [p for p in points.values() if p.at and p.rest]
     best = next((p for p in places if " and " in p.name), None)
     assert (best is None) == (not inner)
     if best is not None:
         assert best.latency_s == pytest.approx(min(p.latency_s for p in inner), rel=1e-12)
+
+
+@pytest.mark.parametrize("workload", FEW[:2])
+def test_three_executors_are_cut_as_brute_force_over_every_pair_of_cuts_finds(workload):
+    """At split, at evaluate and before cameras: one answer, to the last bit; and the best rate likewise."""
+    scenario = default_scenario("edge-metro-core", workload, scheme="split", precision="fp32")
+    last = len(choices(scenario).splits)
+    every = [(a, b) for a in range(last + 1) for b in range(a, last + 1)]
+    some = {cuts: evaluate(scenario.with_(split=cuts[0], second_split=cuts[1])) for cuts in every}
+    for goal, measure in (("latency", lambda r: r.latency_s), ("throughput", lambda r: -r.throughput_per_s)):
+        points = split_points(scenario, goal=goal)
+        assert [p.at for p in points] == list(range(last + 1))
+        for p in points:
+            assert p.latency_s == some[p.at, p.second_at].latency_s
+            assert p.error_band == some[p.at, p.second_at].error_band
+        best = best_split(points, goal)
+        assert measure(some[best.at, best.second_at]) == pytest.approx(min(map(measure, some.values())), rel=1e-9)
+    for place in CameraNetwork(workload).placements():
+        assert place.latency_s == some[place.cuts].latency_s
+    assert min(p.latency_s for p in CameraNetwork(workload).placements()) == min(r.latency_s for r in some.values())
 
 
 def test_what_is_larger_travels_longer() -> None:

@@ -57,6 +57,17 @@ def test_a_camera_is_placed(capsys):
     assert "pass rate is 1.5" in refused(capsys, "camera", "resnet50", "--filter", "mobilenet-v1", "--passed", "1.5")
 
 
+def test_three_executors_are_cut_twice_and_a_link_of_no_rate_is_refused(capsys):
+    chain = ("--system", "edge-metro-core", "--workload", "binary-mlp-mnist", "--precision", "fp32")
+    found = told(capsys, "split", *chain)
+    report = evaluate(Scenario.model_validate(found["scenario"]))
+    assert report.latency_s == found["best"]["latency_s"] == min(p["latency_s"] for p in found["points"])
+    assert found["scenario"]["second_split"] == found["best"]["second_at"]
+    for role in ("peer", "backhaul"):
+        assert "bandwidth" in refused(capsys, "split", *chain, "--set", f"links.{role}.bandwidth=0 Gbit/s")
+    assert "precision of the first part is 'int2'" in refused(capsys, "split", *chain, "--first-precision", "int2")
+
+
 def test_packets_pass_beside_inference(capsys):
     found = told(capsys, "forward", "--executors", "0")
     assert found["bytes_per_s"][-1] == pytest.approx(10e9)
