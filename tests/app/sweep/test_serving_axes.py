@@ -14,7 +14,7 @@ from app.views.sweep.spaces import PageSpace
 from engine import default_scenario
 from engine.scenario import ScenarioError, decode
 from engine.traffic.engines.serving_sweep import HOW
-from tests.app.keys import key_of
+from tests.app.pages import key_of
 from tests.app.sweep.test_sweep_page import alive, opened, outcome, said
 
 LLAMA = default_scenario("h100-sxm", "llama3.1-8b").with_(inputs=512, outputs=64)
