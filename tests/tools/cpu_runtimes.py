@@ -35,6 +35,10 @@ RANGES = {
     "low_share": (0.2, 1.2),
     "reordered": (0.01, 6.0),
     "score_cycles": (10.0, 400.0),
+    "class_ops": (0.01, 8.0),
+    "power_cycles": (0.1, 100.0),
+    "loose_grouped": (0.01, 4.0),
+    "loose_dense": (0.01, 2.0),
     "special_cycles": (3.0, 60.0),
     "requantise_cycles": (4.0, 40.0),
     "range_cycles": (2.0, 20.0),
@@ -75,7 +79,7 @@ def errors(rows: Sequence[Row], jobs: Sequence[Job], constants: Mapping[str, flo
         if key not in known:
             turned = replace(job, model={**job.model, **constants})
             known[key] = family.price(turned).total_s + sum(s for _, _, s in family.request(turned))
-        (name, value), batch = next(iter(row.measured.items())), row.scenario.batch
+        (name, value), batch = next(iter(row.measured.items())), row.scenario.batch * row.scenario.streams
         result.append(np.log(known[key] / (value if name == "latency_s" else batch / value)))
     return np.array(result)
 
@@ -113,7 +117,7 @@ def main(path: str, runtime: str) -> None:
     ]
     left_out = [r for r in rows if r.scenario.system not in FITTED_ON]
     board = runtime == "ncnn"
-    names = [name for name in RANGES if name not in (BOARDS if board else XEON)]
+    names = [n for n in RANGES if n in SETTINGS[runtime].parameters and n not in (BOARDS if board else XEON)]
     usual = {p.name: p.value for p in family.FAMILY.parameters} | dict(SETTINGS[runtime].parameters)
     start = {name: float(np.clip(usual[name], *RANGES[name])) for name in names}
     best = fitted(used, start, names)

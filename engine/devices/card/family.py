@@ -386,7 +386,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    compiled=Compiled(record, _tables, price_points, apart=False),
+    compiled=Compiled(record, _tables, price_points, apart=(False, False)),
     request=parsed_on_host,
     knobs=knobs,
     idles=idles,

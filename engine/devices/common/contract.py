@@ -324,14 +324,15 @@ class Compiled:
         ``sizes`` (4, n) are batch, pass length, context and span of each design; ``record`` is (that of any, places of
         the fields that may vary, their values of each design (k, n)). Bit-equal to the sums of `DeviceFamily.price`.
         Where ``totals`` has a seventh row, a family adds the joules of `PhaseCost.drawn` to it.
-    apart : whether an operator's seconds follow from its own counts and the record alone; else all are priced at once.
+    apart : whether an operator's seconds follow from its own counts and the record alone, for one stream or for as many
+        as share a part; else all of a phase are priced at once.
     other : job -> `PhaseCost.other` of `DeviceFamily.price`.
     """
 
     record: Callable[[Job], Sequence[float]]
     tables: Callable[[Job], tuple[np.ndarray, ...]]
     points: Callable[..., Any]
-    apart: bool = True
+    apart: tuple[bool, bool] = (True, True)
     other: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
 
 
@@ -486,7 +487,7 @@ class DeviceFamily:
 
     def groups(self, job: Job) -> tuple[Group, ...]:
         """Groups in which the seconds of a job's operators are added up."""
-        if self.compiled is None or not self.compiled.apart:
+        if self.compiled is None or not self.compiled.apart[job.streams > 1]:
             return (Group((0, 1, 2), job.rows, np.ones(len(job.rows))),)
         return groups_of(self.compiled.tables(job), job.rows)
 

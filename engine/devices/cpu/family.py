@@ -238,7 +238,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    compiled=Compiled(record, tables, M.price_points, other=_drawn),
+    compiled=Compiled(record, tables, M.price_points, (True, False), _drawn),
     request=request,
     path=path,
     idles=idles,

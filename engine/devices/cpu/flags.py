@@ -8,17 +8,20 @@ from engine.devices.common.counts import places
 from model_zoo.ops import Op, Phase
 
 F = places(
-    "special inline quantise prepared binary window channels hashed free slides pools convolves narrow tiled suppresses"
+    "special inline quantise prepared binary window channels hashed free slides pools convolves narrow tiled "
+    "suppresses loose powers"
 )
-"""Columns of the flags."""
+"""Columns of the flags; `suppresses` is a number of classes."""
 WIDE_INPUT, STORED_NARROW = 1.0, 2.0  # values of F.quantise: an input is wide; it is where sums are stored wide
+DENSE, GROUPED = 1.0, 2.0  # values of F.loose: a convolution that a normalisation follows, of all channels or of groups
+FLOP_A_SCORE = 10.0  # that the graphs count for each score of a box that suppression compares
 
 _SPECIAL = {"Softmax": 1.0, "Gelu": 1.0, "Silu": 1.0, "Swish": 1.0, "Sigmoid": 1.0, "Tanh": 1.0, "LRN": 3.0}
 """Transcendental functions an element costs: LRN raises to a power, an exponential of a product with a logarithm."""
 _RIDES = frozenset(
     {"Relu", "Clip", "BatchNormalization", "Sign", "HardSwish", "Add", "Mul", "Sigmoid", "Swish", "Silu"}
 )
-"""Element-wise kinds a product can apply to its result before storing it."""
+"""Element-wise kinds a product can apply to its result before storing it; a normalisation, only right behind it."""
 _NO_WORK = frozenset({"Reshape", "Split"})
 """Views of the same bytes."""
 _POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
@@ -38,7 +41,8 @@ def flags_of(phase: Phase) -> np.ndarray:
         producers = [by_name[name] for name in op.inputs if name in by_name]
         produced = [p for p in producers if p.contraction or p.name in riding]
         row[F.special] = _SPECIAL.get(op.kind, 0.0)
-        if op.kind in _RIDES and produced and op.layers == produced[0].layers:
+        folds = op.kind != "BatchNormalization" or (bool(produced) and produced[0].contraction)
+        if op.kind in _RIDES and produced and folds and op.layers == produced[0].layers:
             row[F.inline] = 1.0
             riding.add(op.name)
         low = op.contraction and op.quantisable and op.stored > 0
@@ -51,6 +55,9 @@ def flags_of(phase: Phase) -> np.ndarray:
         row[F.convolves] = op.kind == "Conv"
         row[F.prepared] = op.group == "preprocess"
         row[F.binary] = op.kind == "BinaryGemm"
+        if _attribute(op, "normalised", 0.0) > 0.0:
+            row[F.loose] = DENSE if _attribute(op, "groups", 1.0) == 1.0 else GROUPED
+        row[F.powers] = op.kind == "LRN"
         row[F.window] = op.kind == "Conv" and _attribute(op, "kernel", 1.0) > 1.0
         groups = max(_attribute(op, "groups", 1.0), 1.0)
         row[F.channels] = _attribute(op, "channels", 1e9) / groups if op.kind == "Conv" else 1e9
@@ -59,7 +66,8 @@ def flags_of(phase: Phase) -> np.ndarray:
         row[F.tiled] = (
             square and _attribute(op, "stride", 1.0) == 1.0 and groups == 1.0 and row[F.channels] >= TILED_FROM
         )
-        row[F.suppresses] = op.kind == "NonMaxSuppression"
+        if op.kind == "NonMaxSuppression":
+            row[F.suppresses] = op.flops.at() / (FLOP_A_SCORE * _attribute(op, "boxes", 1.0))
         row[F.free] = op.kind in _NO_WORK
         row[F.pools] = op.kind in _POOLS
         row[F.slides] = row[F.pools] or (op.kind == "Conv" and row[F.channels] > 1.0 and not _is_product(op))

@@ -7,7 +7,7 @@ import numpy as np
 from engine.devices.common.counts import SIZES, parts
 from engine.devices.common.counts import at as _at
 from engine.devices.common.counts import seen as _seen
-from engine.devices.cpu.flags import STORED_NARROW, WIDE_INPUT, F
+from engine.devices.cpu.flags import FLOP_A_SCORE, GROUPED, STORED_NARROW, WIDE_INPUT, F
 from engine.devices.cpu.share import (
     LINE,
     THREAD_ROWS,
@@ -46,7 +46,6 @@ WIDTH = 11
 
 HASH = float(T.CODES["Hash"])
 BLOCK_VECTORS = 4.0  # vectors of columns a register tile holds
-FLOP_A_SCORE = 10.0  # that the graphs count for each score of a box that suppression compares
 
 
 @kernel
@@ -93,6 +92,26 @@ def _priced(rows, table, flags, size, ways, rec, room, out):
             priced[j] |= at_least(_summed(tried, j, OVERHEAD), best)
             left |= ALL & ~priced[j]
         left &= above(load(threads, 0), 1.0)
+    if above(_of(rec, R.dram_streams), 1.0) != 0:
+        _wait_for_others(rows, rec, out)
+
+
+@kernel
+def _wait_for_others(rows, rec, out):
+    """Streams draw on DRAM at different times; where all of theirs takes longer than a pass, each op of ``out`` waits.
+
+    A pass of each of N streams of B bytes takes N * B / bandwidth at least, however they lie in time.
+    """
+    total, moved = spread(0.0), spread(0.0)
+    for j in rows:
+        total += _summed(out, j, OVERHEAD + 1)
+        moved += load(out, (j * WIDTH + MOVED) * LANES)
+    others, least = above(_of(rec, R.dram_streams), 1.0), moved * _of(rec, R.dram_streams) / _of(rec, R.dram)
+    longer = chosen(others, larger(least - total, 0.0) / larger(moved, 1.0), 0.0)
+    for j in rows:
+        at = j * WIDTH * LANES
+        waits = load(out, at + OFFCHIP * LANES) + longer * load(out, at + MOVED * LANES)
+        store(out, at + OFFCHIP * LANES, waits)
 
 
 @kernel
@@ -187,6 +206,10 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             klass == T.CONTRACTION and not binary and flags[j, F.tiled] == 0.0
         ):  # laid out for the product, read back by it
             apart += _of(rec, R.reordered) * reads * (wide_size if not low else weight_size)
+        if not quantised and flags[j, F.loose] > 0.0:  # what follows it, where nothing fuses that
+            loose = _of(rec, R.loose_grouped) if flags[j, F.loose] == GROUPED else _of(rec, R.loose_dense)
+            extra_ops += loose
+            apart += loose * (1.0 + stores) * writes * element
         if inline:
             resident = larger(reads - writes, 0.0) * element
             moved = resident
@@ -255,6 +278,8 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             busy += flags[j, F.special] * writes * _of(rec, R.special_cycles) / _of(rec, R.lanes_rate)
             if flags[j, F.suppresses] > 0.0:
                 busy += flops / FLOP_A_SCORE * _of(rec, R.score_cycles) / _of(rec, R.clock)
+                extra_ops += flags[j, F.suppresses] * _of(rec, R.class_ops)
+            busy += flags[j, F.powers] * writes * _of(rec, R.power_cycles) / _of(rec, R.clock)
             if table[j, T.KIND] == HASH:
                 busy += writes * _of(rec, R.hash_cycles) / cycles
         if klass == T.LOOKUP:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.devices.common.cached import remembered
-from engine.devices.common.column import larger, one_by_one, smaller
+from engine.devices.common.column import NotAlike, larger, one_by_one, smaller
 from engine.devices.common.contract import Job
 from engine.devices.cpu.share import LINE, R
 from engine.scenario.formats import BITS, WEIGHT_ONLY
@@ -101,6 +101,15 @@ def threads_of(job: Job) -> float:
     """Cores one stream runs on: the tile's first number, at most its share of the cores. [-]"""
     share = larger(1.0, cpu_of(job.device).cores.si // job.streams)
     return smaller(share, float(job.tile[0])) if job.tile else share
+
+
+def _beside_others(job: Job) -> bool:
+    """Whether a stream runs beside others: all of a phase is priced at once then, so designs that differ in it differ
+    in structure."""
+    try:
+        return bool(job.streams > 1)
+    except NotAlike as error:
+        raise NotAlike(error.axes, many=True) from None
 
 
 def reach_of(cpu: Cpu, threads: float) -> tuple[float, float]:
@@ -215,7 +224,8 @@ def _memory(job: Job) -> dict[str, float]:
     each = _printed(levels.own, "bandwidth") or model["private_bytes_per_cycle"] * clock
     weights, tables = (np.inf, np.inf) if cold else sizes_of(job)  # that compete for the caches
     return {
-        "dram": all_of_it / sharing,
+        "dram": all_of_it,
+        "dram_streams": sharing if _beside_others(job) else 1.0,
         "core_dram": rate,
         "shared_rate": threads * every / cpu.cores.si,
         "private_rate": threads * each,

@@ -42,7 +42,7 @@ class Row:
     missing: Mapping[str, str] = field(default_factory=dict)  # figures that can't be predicted, and why
     band: ErrorBand | None = None
     column: str = ""  # of its one figure, where a line has several runs
-    instances: float = 1.0  # alike and at once, whose rate is measured together
+    parts: float = 1.0  # alike and at once, whose rate is measured together
 
     @property
     def errors(self) -> dict[str, float]:
@@ -110,9 +110,10 @@ def _read_cpus(name: str, table: Table, settings: Sequence[str], catalog: Catalo
             if not figures:
                 raise ScenarioError("no figure was measured")
             for column, format, attribute, value in figures:
-                scenario = apply_all(cpu_tables.scenario_of(cells, format, catalog, zoo), list(settings))
-                count = cpu_tables.instances_of(cells, catalog) if attribute == cpu_tables.RATE else 1.0
-                rows.append(Row(at + 1, {attribute: value / count}, scenario, column=column, instances=count))
+                scenario, parts = cpu_tables.scenario_of(cells, format, catalog, zoo)
+                parts = parts if attribute == cpu_tables.RATE else 1.0
+                scenario = apply_all(scenario, list(settings))
+                rows.append(Row(at + 1, {attribute: value / parts}, scenario, column=column, parts=parts))
         except InputError as error:
             done = sum(row.number == at + 1 for row in rows)
             rows += [
@@ -386,7 +387,7 @@ def _cells(row: Row, figures: Sequence[Figure]) -> Iterator[tuple[str, str]]:
         value = row.predicted.get(f.attribute)
         if row.column == f.column and row.predicted:
             name, value = next(iter(row.predicted.items()))
-            yield f.column, f"{value * row.instances if name == cpu_tables.RATE else value / f.scale:.6g}"
+            yield f.column, f"{value * row.parts if name == cpu_tables.RATE else value / f.scale:.6g}"
         elif not row.column and value is not None:
             yield f.column, f"{value / f.scale:.6g}"
 

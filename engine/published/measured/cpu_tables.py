@@ -71,8 +71,8 @@ def figures_of(cells: Mapping[str, str]) -> Iterator[tuple[str, str, str, float]
         yield column, format, *((LATENCY, value if unit == "s" else value * 1e-3) if timed else (RATE, value))
 
 
-def scenario_of(cells: Mapping[str, str], format: str, catalog: Catalog, zoo: Zoo) -> Scenario:
-    """What a row ran in one of its formats. ScenarioError says what of it has no model."""
+def scenario_of(cells: Mapping[str, str], format: str, catalog: Catalog, zoo: Zoo) -> tuple[Scenario, float]:
+    """What a row ran in one of its formats, and the parts it did on. ScenarioError says what of it has no model."""
     part, settings = _part(cells, catalog)
     workload, changes = _network(cells, zoo)
     base = default_scenario(part, workload, catalog, zoo)
@@ -86,24 +86,23 @@ def scenario_of(cells: Mapping[str, str], format: str, catalog: Catalog, zoo: Zo
     cores = int(float(settings.get(_CORES, cores_of(part, catalog))))
     if threads > cores:
         raise ScenarioError(f"{threads} threads were used: {part} has {cores} cores")
-    fixed = {"precision": format, "batch": int(float(cells.get("batch") or 1)), "tile": (threads,)}
+    streams, parts = _instances(cells, cores, threads)
+    fixed = {"precision": format, "batch": int(float(cells.get("batch") or 1)), "streams": streams, "tile": (threads,)}
     fixed["runtime"] = _runtime(cells)
     for path, value in (settings | changes | fixed).items():
         base = apply(base, path, value)
-    return base
+    return base, parts
 
 
-def instances_of(cells: Mapping[str, str], catalog: Catalog) -> float:
-    """Instances whose samples a row's rate counts together. [-]
+def _instances(cells: Mapping[str, str], cores: int, threads: int) -> tuple[int, float]:
+    """Instances that run on a part at once, and parts that a row counts together. [-]
 
-    Each is predicted alone: of the Xeons' table a latency of one times the rate of all is their number, and VGG16's
-    weights would take more from DRAM than it has if all read them at once. A part is full where none are given.
+    A latency of the Xeons' table times the rate of all is their number: each was taken while the others ran, so all
+    cores are busy and share caches, clock and memory. A part is full where none are given; a board runs one network.
     """
-    if cells.get("instances"):
-        return float(cells["instances"])
-    part, settings = _part(cells, catalog)
-    cores = float(settings.get(_CORES, cores_of(part, catalog)))
-    return max(1.0, cores // float(cells.get("cores_per_instance") or cells.get("threads") or cores))
+    most = cores // threads
+    listed = float(cells.get("instances") or (most if "cores_per_instance" in cells else 1))
+    return (streams := max(1, min(int(listed), most))), listed / streams
 
 
 def _runtime(cells: Mapping[str, str]) -> str:

@@ -42,19 +42,22 @@ def test_a_line_of_two_formats_is_two_runs_and_a_ratio(capsys, tmp_path):
     first, second = rows
     fast = float(first["predicted_fp32"]) / float(first["predicted_int8"])
     error = figures["xeon-8280", "int8/fp32"]["bias"]
-    assert error == pytest.approx(fast / (21.54 / 7.64) - 1.0, rel=1e-4)
+    assert error == pytest.approx(fast / (21.54 / 7.64) - 1.0, abs=1e-5)
     gain = float(second["predicted_int8"]) / float(second["predicted_fp32"])
-    assert figures["xeon-8380", "int8/fp32"]["bias"] == pytest.approx(gain / 2.0 - 1.0, rel=1e-4)
+    assert figures["xeon-8380", "int8/fp32"]["bias"] == pytest.approx(gain / 2.0 - 1.0, abs=1e-5)
 
 
-def test_a_rate_of_many_instances_is_that_many_times_one_alone(capsys, tmp_path):
-    lines = [f"v1.9,,8380,TF,tensorflow,vgg16,,4,{n},1,samples/s,,100" for n in (1, 10)]
-    _, (one, ten) = compared(capsys, tmp_path, XEON, *lines)
-    assert float(ten["predicted_fp32"]) == pytest.approx(10 * float(one["predicted_fp32"]), rel=1e-4)
+def test_instances_share_a_part_and_those_that_fill_two_are_twice_as_fast(capsys, tmp_path):
+    """Turbo, the last-level cache and DRAM are for all that run: ten are slower each than one that has them alone."""
+    lines = [f"v1.9,,8380,TF,tensorflow,vgg16,,4,{n},1,samples/s,,100" for n in (1, 10, 20)]
+    _, rows = compared(capsys, tmp_path, XEON, *lines)
+    one, ten, twenty = (float(row["predicted_fp32"]) for row in rows)
+    assert 5.0 * one < ten < 9.5 * one
+    assert twenty == pytest.approx(2.0 * ten, rel=1e-4)
 
 
 NEAR = {  # by table and figure: median and 90th percentile of |predicted / measured - 1|, reached and rounded up
-    "xeon": {"fp32": (0.16, 0.68), "int8": (0.19, 0.76), "int8/fp32": (0.16, 0.54)},
+    "xeon": {"fp32": (0.12, 0.33), "int8": (0.13, 0.41), "int8/fp32": (0.14, 0.39)},
     "ncnn": {"fp32": (0.18, 0.50), "fp16": (0.28, 0.66), "int8": (0.28, 0.62)},
 }
 

@@ -10,6 +10,8 @@ import pytest
 from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
 from engine.devices.cpu import family
+from engine.devices.cpu.flags import WIDE_INPUT, F
+from engine.devices.cpu.model import MOVED
 from engine.devices.cpu.runtime import SETTINGS
 from engine.devices.cpu.share import R
 from engine.evaluate import evaluate
@@ -143,3 +145,29 @@ def test_records_of_a_runtime_are_the_job_s():
     for name in SETTINGS:
         j = run(name, "xeon-8280", "resnet50")
         assert records([family.FAMILY.compiled.record(j)])[0][R.winograd] == j.model["winograd"]
+
+
+def test_what_no_product_may_fold_runs_by_itself():
+    """A normalisation behind a sum folds into no product, so the next one quantises a wide input; v1 has none of it."""
+    passes = {
+        net: run("tensorflow", "xeon-8380", net, format="int8", tile=(4,)) for net in ("resnet50-v1", "resnet50-v2")
+    }
+    wide = {net: int((family.tables(j)[1][:, F.quantise] == WIDE_INPUT).sum()) for net, j in passes.items()}
+    assert wide["resnet50-v2"] > wide["resnet50-v1"] + 15  # one for each of sixteen blocks
+    assert seconds(passes["resnet50-v2"]) > 1.3 * seconds(passes["resnet50-v1"])
+
+
+def test_a_depthwise_convolution_in_tensorflow_is_followed_by_operators_of_their_own():
+    fp32, int8 = (run("tensorflow", "xeon-8380", "mobilenet-v1", format=f, tile=(4,)) for f in ("fp32", "int8"))
+    times = [[seconds(replace(j, model=j.model | {"loose_grouped": n})) for n in (0.0, 2.0)] for j in (fp32, int8)]
+    assert times[0][1] > 1.1 * times[0][0]
+    assert times[1][1] == times[1][0]  # quantised graphs have them folded
+
+
+def test_streams_wait_for_dram_as_long_as_all_their_bytes_take_and_no_longer():
+    """VGG16 streams its weights in bursts: ten at once share the bandwidth over a pass, not in each burst."""
+    ten = job("xeon-8380", "vgg16", format="fp32", tile=(4,), streams=10)
+    usual, plenty, little = (replace(ten, model=ten.model | {"dram_efficiency": e}) for e in (0.8, 1.0, 0.02))
+    assert seconds(usual) == pytest.approx(seconds(plenty), rel=1e-12)
+    moved, dram = family._priced(little)[:, MOVED].sum(), family.FAMILY.compiled.record(little)[R.dram]
+    assert family.price(little).total_s == pytest.approx(10 * moved / dram, rel=1e-9)
