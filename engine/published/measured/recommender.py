@@ -38,7 +38,7 @@ class RecommenderLoad:
 
 
 def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenario, RecommenderLoad]:
-    """A row's device, and what arrives at all of them: on a GPU a launch takes many queries, on a CPU a core takes one.
+    """A row's device, and what arrives at all: a GPU's launch takes many queries, some cores of a CPU take one.
 
     ScenarioError says why a row has no prediction.
     """
@@ -52,13 +52,16 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     part = names[known_as].get(name.lower() if at_cpu else name)
     if part is None:
         raise ScenarioError(f"{column} is {name[:60]!r}: it is none of ours")
+    part, each = (part["is"], part["cores"]) if at_cpu else (part, 1)
     devices = int(amount(cells, "n_cpu" if at_cpu else "n_accel") * amount(cells, "nodes", 1.0))
     queries = names["queries"]
     cores = catalog.device(part).cpu
-    streams = 1 if cores is None else int(cores.cores.si)
+    streams = 1 if cores is None else int(cores.cores.si) // each
     together = 1 if at_cpu else queries["together"]
     base = default_scenario(part, cells["model"].removesuffix("-99.9").removesuffix("-99"), catalog, zoo)
     base = base.with_(precision=cells["weights"].lower(), streams=streams, batch=queries["items"] * together)
+    if at_cpu:
+        base = base.with_(runtime="onednn-graph")  # PyTorch with its extension
     per_s = amount(cells, "target_qps") if scenario == "server" else 0.0
     return base, RecommenderLoad(per_s, devices, devices * streams, together)
 
