@@ -82,7 +82,7 @@ def test_a_point_opens_on_load_with_the_figures_it_has_here() -> None:
     assert {shown[label] for label, key in LEVERS.values() if key in levers} == set(levers.values())
     assert alive(at).session_state["scenario"].batch == int(levers["clients"])
     output = next(metric for metric in at.metric if metric.label == "Output")
-    assert f"{fmt.si(design.figures[GOALS[1]])} per device" in output.delta or output.help
+    assert f"{fmt.si(design.figures[GOALS[1]])} per device" in output.delta, (output.delta, output.value)
 
 
 def test_the_switch_above_the_axes_leads_to_an_engine_and_back() -> None:

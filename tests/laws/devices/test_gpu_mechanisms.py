@@ -291,7 +291,7 @@ def test_the_better_count_of_devices_is_offered():
                 assert said, (system, workload, batch, n, best)
             else:
                 assert not said, (system, workload, batch, n, said)
-    assert math.isfinite(worse)
+    assert worse
 
 
 @pytest.mark.parametrize("workload", ["nemotron3-nano-30b-a3b", "qwen3-next-80b-a3b", "qwen3.5-397b-a17b"])
