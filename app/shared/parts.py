@@ -119,7 +119,7 @@ def figure(fig: Figure, alt: str, key: str, *, select: Callable[[], None] | None
         "toImageButtonOptions": {"format": _image(), "filename": f"inferscape_{key}", "scale": 2},
     }
     chosen: dict[str, Any] = {"on_select": select, "selection_mode": modes} if select else {}
-    return st.plotly_chart(fig, height="stretch", key=key, alt=alt, config=config, **chosen)
+    return st.plotly_chart(fig, key=key, alt=alt, config=config, **chosen)
 
 
 def _image() -> str:
