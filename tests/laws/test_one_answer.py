@@ -62,8 +62,8 @@ def test_a_cut_of_the_split_door_is_the_scenarios_own() -> None:
     for scenario in _scenarios():
         if scenario.scheme != "split":
             continue
-        report = evaluate(scenario)
         point = next(point for point in split_points(scenario) if point.at == scenario.split)
+        report = evaluate(scenario.with_(second_split=point.second_at))
         assert point.latency_s == report.latency_s
         if report.energy_per_unit_j is not None and point.energy_j is not None:
             assert point.energy_j / report.energy_per_unit_j == pytest.approx(

@@ -33,7 +33,8 @@ class RooflinePoint:
     all streams in flight together, as the roofs are those of the whole device [FLOP/s].
 
     The level is, of those with a roof, the one whose roof over it is lowest; "" where none matters. What was fetched
-    while operators before it ran stands on that roof, though its own time is less than its bytes took.
+    while operators before it ran stands on that roof, though its own time is less than its bytes took; so does what
+    streams that take turns at a memory could not all do at once.
     """
 
     op: OpRow

@@ -304,7 +304,7 @@ def test_a_long_simulation_shows_its_progress_and_stops_on_cancel(visit):
     expect(bar).to_contain_text("left")
     expect(me.page.get_by_role("button", name="Simulate")).to_be_disabled()
     cancel.click()
-    me.page.get_by_text("Cancelled; what was done is drawn.").wait_for()
+    me.page.get_by_text("Cancelled; the finished part is drawn.").wait_for()
     expect(cancel).to_have_count(0)
     expect(me.page.get_by_role("button", name="Simulate")).to_be_enabled()
     assert me.settled().page.locator("[data-testid=stException]").count() == 0

@@ -21,9 +21,21 @@ def under_its_roof(report) -> None:
         if not roofs:  # as far right as it may stand, where no roof but the peak is over it
             assert p.intensity == pytest.approx(edge), p.op.name
         elif not p.op.levels:  # no family but one that tells levels fetches ahead of an operator
-            assert report.scenario.streams * p.op.flops / p.op.time_s <= roofs[0] * (1 + 1e-6), p.op.name
-        if report.scenario.streams > 1:  # the share of one stream's peak and of all streams' roof are one
-            assert p.rate / report.scenario.streams == pytest.approx(p.op.flops / p.op.time_s)
+            assert p.op.flops / p.op.time_s <= roofs[0] * (1 + 1e-6), p.op.name
+        streams = report.scenario.streams
+        if streams > 1:  # all of them, which take turns at a memory that they could not all use at once
+            assert p.rate == pytest.approx(min(streams * p.op.flops / p.op.time_s, *roofs, peak))
+    streams_take_no_more_than_the_memory_gives(report)
+
+
+def streams_take_no_more_than_the_memory_gives(report) -> None:
+    """In the time of a request's operators all streams together move no more bytes than the memory off chip can."""
+    device = max(points(report), key=lambda p: p.op.time_s).op.device if points(report) else ""
+    ops = [op for op in report.ops if op.device == device]
+    rate = max((rate for _, role, rate in report.roofline.levels if role == "offchip"), default=0.0)
+    if report.scenario.streams > 1 and rate > 0.0:
+        moved = report.scenario.streams * sum(op.offchip_bytes for op in ops)
+        assert moved <= rate * sum(op.time_s for op in ops) * (1 + 1e-6)
 
 
 def passes_no_more_than_its_levels_give(report) -> None:

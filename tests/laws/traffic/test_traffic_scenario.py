@@ -125,7 +125,7 @@ def test_every_gpu_that_waits_draws_what_it_draws_at_any_work(devices: int, sche
     node, notes = node_facts(scenario, best)
     assert node.idle_w == pytest.approx(devices * 0.2 * 700.0)
     assert node.idle_w < node.busy_w
-    assert any("at any work" in note for note in notes)
+    assert any("that part of its power follows no work" in note for note in notes)
     full, tenth = (
         capacity_plan(Demand((share * best.qps,)), node, headroom=0.0, survives="none") for share in (1.0, 0.1)
     )

@@ -9,6 +9,7 @@ import pytest
 from app.shared.load import Load, point
 from engine import evaluate
 from engine.cost.report import Report
+from engine.resolve.bind import bind
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
 from engine.traffic import Poisson, Sla, TrafficError, capacity, simulate
@@ -37,8 +38,16 @@ def _differ(scenario: Scenario, serving: Serving) -> Iterator[tuple[str, float, 
     alone = _alone(scenario)
     for name in ("latency", "ttft", "tpot") if is_decoder(scenario) else ("latency",):
         tail, expected = getattr(loaded, name), getattr(alone, f"{name}_s")
-        if tail is not None and expected is not None and tail.p50.value != pytest.approx(expected, rel=1e-7):
+        if tail is None or expected is None or tail.p50.value == pytest.approx(expected, rel=1e-7):
+            continue
+        if not (_waits(scenario) and expected < tail.p50.value < expected * (1 + 5e-3)):
             yield name, tail.p50.value, expected
+
+
+def _waits(scenario: Scenario) -> bool:
+    """Whether streams of a CPU wait for DRAM from some context on: served token by token, the mean of their steps is
+    above the step at the mean context, where `evaluate` reads it."""
+    return scenario.streams > 1 and bind(scenario).device.kind == "cpu"
 
 
 def test_a_load_that_vanishes_takes_what_evaluate_says_of_every_preset() -> None:
