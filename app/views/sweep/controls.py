@@ -110,7 +110,7 @@ def _kind(scenario: Scenario, space: PageSpace, names: list[str]) -> None:
 
 
 def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str]) -> None:
-    st.markdown(f"**Axes** :gray[· {fmt.count(space.size)} {spaces.noun(space)}]")
+    st.markdown(f"**Axes** :gray[· {fmt.count(space.size)} {spaces.noun(space.serving)}]")
     for path, values in space.axes:
         candidate = candidates[path]
         partners = [other for group in space.groups if path in group for other in group if other != path]
@@ -204,7 +204,7 @@ def searching(size: int) -> bool:
 def action(space: PageSpace) -> str:
     """What the button does with the designs of a space."""
     verb = "Search" if not space.serving and searching(space.size) else "Run"
-    return f"{verb} {fmt.count(space.size)} {spaces.noun(space)}"
+    return f"{verb} {fmt.count(space.size)} {spaces.noun(space.serving)}"
 
 
 def controls(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metric], names: list[str]) -> bool:

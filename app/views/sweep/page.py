@@ -234,7 +234,7 @@ def empty(space: PageSpace) -> None:
     """What would be swept, and the button that does it."""
     candidates = axes.candidates(link.current())
     named = ", ".join(candidates[path].label for path, _ in space.axes)
-    ready = texts.READY.format(size=fmt.count(space.size), noun=spaces.noun(space))
+    ready = texts.READY.format(size=fmt.count(space.size), noun=spaces.noun(space.serving))
     st.markdown(texts.READY_ALONG.format(ready=ready, axes=fmt.plain(named)))
     st.button(space_controls.action(space), key="sweep.run", on_click=_want, icon=":material/play_arrow:")
 

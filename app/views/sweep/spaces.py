@@ -75,9 +75,9 @@ class PageSpace:
         return math.prod(max(axes.length(values[path]) for path in group) for group in self.groups)
 
 
-def noun(space: PageSpace) -> str:
-    """What its designs are called."""
-    return "operating points" if space.serving else "designs"
+def noun(serving: bool) -> str:
+    """What designs are called, or operating points of a serving engine."""
+    return "operating points" if serving else "designs"
 
 
 def write(space: PageSpace) -> str:

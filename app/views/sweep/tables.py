@@ -10,7 +10,7 @@ import pandas as pd
 from app.shared import formats as fmt
 from app.shared import specs
 from app.shared.report_tables import identity
-from app.views.sweep import objectives, texts
+from app.views.sweep import objectives, spaces, texts
 from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.columns import settings_along, settings_of
@@ -123,8 +123,7 @@ def start_of(scenario: Scenario, row: specs.SpecNumber) -> float:
 def summary(outcome: Outcome) -> str:
     """The result in words: how many, how fast, how many stand, which limits the rest miss."""
     result, counts = outcome.result, outcome.result.counts
-    noun = "operating points" if outcome.serving else "designs"
-    tried = f"**{fmt.count(counts.done)} {noun} in {fmt.seconds(result.seconds)}**"
+    tried = f"**{fmt.count(counts.done)} {spaces.noun(outcome.serving)} in {fmt.seconds(result.seconds)}**"
     if counts.done < counts.size and not outcome.stopped:
         tried += f" of {fmt.count(counts.size)}, searched"
     pace = texts.PACE.format(setup=fmt.seconds(result.setup_s), done=fmt.si(result.pricing_per_s))
