@@ -246,7 +246,7 @@ class CameraNetwork:
             load = seconds * self.passed + (self.filter_s if not at else 0.0)
             own = np.where(load * self.camera.frames_per_s <= 1.0, 0.0, inf)
             loads.append(own if tier.machines is None else load / tier.machines)
-        return [busy * self.passed for busy in parts.held], loads
+        return [busy * self.passed for busy in parts.link_busy], loads
 
     @cached_property
     def filter_s(self) -> float:

@@ -206,18 +206,18 @@ class CutParts:
         self.last = len(ops)
         self.tiers = [self._tier(*own, ops) for own in zip(executors(bound), formats, strict=True)]
         self.links = [np.zeros(self.last + 1) for _ in wires]  # time that a link adds, answer included. [s]
-        self.held = [np.zeros(self.last + 1) for _ in wires]  # for which what goes outwards takes it. [s]
+        self.link_busy = [np.zeros(self.last + 1) for _ in wires]  # for which what goes outwards takes it. [s]
         for at in range(self.last + 1):
             for hop in cut_hops(bound, formats, (at,) * len(wires)):
                 wire = wires.index(hop.wire)
                 self.links[wire][at] += hop.messages * wire_time(hop.wire, hop.bytes_per_message)
                 if hop.way != "out":
-                    self.held[wire][at] += hop.messages * wire_busy(hop.wire, hop.bytes_per_message)
+                    self.link_busy[wire][at] += hop.messages * wire_busy(hop.wire, hop.bytes_per_message)
 
     @property
     def busy(self) -> tuple[Times, Times]:
         """The same as the time for which each link and each executor is taken. [s]"""
-        return self.held, self.tiers
+        return self.link_busy, self.tiers
 
     def _tier(self, device: Device, format: str, ops: Sequence[Op]) -> NDArray[np.float64]:
         """Seconds of operators c to d, shape (n + 1, n + 1): infinite where an executor can't run them. [s]"""

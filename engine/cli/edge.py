@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def split(args: argparse.Namespace) -> Answer:
-    """Every cut of a network between two executors, and the best. Estimates."""
+    """Every cut of a network between two or three executors, and the best. Estimates."""
     from engine.analyses.cuts import best_split, split_points
     from engine.cost.error_bands import told
 

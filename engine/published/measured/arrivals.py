@@ -44,12 +44,12 @@ _SPARE = 1.01  # of pass times: at their slowest first tokens wait for an overlo
 
 @dataclass(frozen=True)
 class ReplicaLoad:
-    """Poisson arrivals at a node, dealt in turn to its replicas, of log-normal lengths.
+    """Poisson arrivals at a node, dealt to its replicas in turn or at random, of log-normal lengths.
 
-    ``per_s``: requests a second of a replica [1/s], ``cv``: of the time between two of them [-]. ``inputs``,
-    ``outputs``: tokens in and out.
-    ``scheduler``: with the blocks that a replica's memory holds. ``limits``: what the run kept at its 99th percentile
-    of TTFT and TPOT [s]; none where that is not known. ``doubt``: of pass times, a factor [-].
+    ``per_s``: requests per second of a replica [1/s], ``cv``: of the time between two of them [-]. ``inputs``,
+    ``outputs``: tokens in and out. ``scheduler``: with the blocks that a replica's memory holds. ``limits``: what the
+    run kept at its 99th percentile of TTFT and TPOT [s]; none where that is not known. ``doubt``: of pass times, a
+    factor [-].
     """
 
     per_s: float
