@@ -1,9 +1,11 @@
-"""The words of the app: labels, one-line helps, and what a number means in a sentence. No numbers are made here."""
+"""The words of the app: labels, one-line helps, the sentences of a page, and what a number means in a sentence."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from app.shared import formats as fmt
@@ -19,11 +21,23 @@ from engine.scenario.configuration import partition
 from engine.scenario.fields import FIELDS, Field, field
 from engine.scenario.formats import BITS, LABELS
 from entries.files import read_plain
+from entries.schema import InputError
 from model_zoo.catalog import default_zoo
 
 WORDS: dict[str, dict[str, str]] = read_plain(Path(__file__).with_name("glossary.yaml"))
 HELP, SCHEMES, BETWEEN = WORDS["help"], WORDS["schemes"], WORDS["between"]
 _TINY = {"sample": "smpl"}  # on half of a phone
+_NAMED = re.compile(r"\btexts\.([A-Z][A-Z_0-9]*)")
+
+
+def texts_of(module: str) -> SimpleNamespace:
+    """Texts by name, of a module's folder; InputError where the code in that folder names a text that is not there."""
+    folder = Path(module).parent
+    texts = read_plain(folder / "texts.yaml")
+    names = {name for file in folder.glob("*.py") for name in _NAMED.findall(file.read_text())}
+    if missing := sorted(names - texts.keys()):
+        raise InputError(f"{folder.name}/texts.yaml has no {', '.join(missing)}, which the code beside it names")
+    return SimpleNamespace(**texts)
 
 
 def format_label(name: str) -> str:

@@ -1,14 +1,19 @@
-"""A page's sentences stand in its `texts.py`, to be read and mended together; each is used, with its values."""
+"""A page's sentences stand in its `texts.yaml`, to be read and mended together; each is used, with its values."""
 
 import ast
 import re
 import string
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from app.shared.glossary import texts_of
+from entries.files import read_plain
+from entries.schema import InputError
+
 VIEWS = Path(__file__).parents[2] / "app" / "views"
-PAGES = sorted(page.parent.name for page in VIEWS.glob("*/texts.py"))
+PAGES = sorted(str(file.parent.relative_to(VIEWS)) for file in VIEWS.rglob("texts.yaml"))
 _CHARTS = re.compile(r"%\{[^}]*\}")  # a value that a chart puts there
 _PRONOUN = r"\bones?\b(?! (?!of\b|that\b|in\b|is\b|are\b|and\b|or\b|with\b|for\b|from\b|reads?\b)[\w{-])"
 _RATE = r"\b(?!select\b|or\b)\w+ an? (?:second|user|row)\b(?! time)"  # `per second` is meant
@@ -19,6 +24,10 @@ WORDS = 4  # as many make a sentence; a label may stand beside its control
 
 def parsed(page: str) -> dict[str, ast.Module]:
     return {path.name: ast.parse(path.read_text()) for path in sorted((VIEWS / page).glob("*.py"))}
+
+
+def texts_of_page(page: str) -> dict[str, Any]:
+    return read_plain(VIEWS / page / "texts.yaml")
 
 
 def documentation(tree: ast.Module) -> set[int]:
@@ -52,18 +61,12 @@ def values(template: str) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_s_sentences_stand_in_its_texts(page):
-    trees = parsed(page)
-    assert {name: found for name, tree in trees.items() if name != "texts.py" and (found := sentences(tree))} == {}
+    assert {name: found for name, tree in parsed(page).items() if (found := sentences(tree))} == {}
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_text_is_used_with_the_values_it_names(page):
-    trees = parsed(page)
-    texts = {
-        node.targets[0].id: ast.literal_eval(node.value)
-        for node in trees["texts.py"].body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-    }
+    trees, texts = parsed(page), texts_of_page(page)
     used, wrong = set(), []
     for name, tree in trees.items():
         formatted = {id(c.func.value): c for c in ast.walk(tree) if isinstance(c, ast.Call) and _is_format(c.func)}
@@ -73,18 +76,25 @@ def test_every_text_is_used_with_the_values_it_names(page):
             used.add(node.attr)
             call = formatted.get(id(node))
             given = {keyword.arg for keyword in call.keywords} if call else set()
-            if given != values(texts[node.attr] if call else _CHARTS.sub("", texts[node.attr])):
+            text = texts[node.attr] if isinstance(texts[node.attr], str) else ""
+            if given != values(text if call else _CHARTS.sub("", text)):
                 wrong.append(f"{name}:{node.lineno} gives {node.attr} {given}")
     assert (wrong, texts.keys() - used) == ([], set())
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_text_names_what_it_speaks_of(page):
-    tree = parsed(page)["texts.py"]
-    skipped = documentation(tree)
-    literals = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in skipped]
-    texts = [n.value for n in literals if isinstance(n.value, str)]
+    texts = map(str, texts_of_page(page).values())
     assert [(found.group(), text) for text in texts if (found := _VAGUE.search(text))] == []
+
+
+def test_a_page_without_a_text_that_its_code_names_is_refused(tmp_path):
+    (tmp_path / "texts.yaml").write_text("TITLE: What limits serving\n")
+    (tmp_path / "page.py").write_text("title, help = texts.TITLE, texts.HELP_1.format(count=2)\n")
+    with pytest.raises(InputError, match="has no HELP_1,"):
+        texts_of(str(tmp_path / "__init__.py"))
+    (tmp_path / "page.py").write_text("title = texts.TITLE\n")
+    assert texts_of(str(tmp_path / "__init__.py")).TITLE == "What limits serving"
 
 
 @pytest.mark.parametrize(

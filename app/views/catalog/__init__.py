@@ -1,1 +1,5 @@
 """Where does each number come from?"""
+
+from app.shared.glossary import texts_of
+
+texts = texts_of(__file__)

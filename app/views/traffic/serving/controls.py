@@ -99,7 +99,7 @@ def _scheduler() -> Scheduler:
         most = _count("Max sequences", seats, _SEQUENCES_MOST, "max-seqs", name, help=texts.MAX_SEQS_HELP)
         block = _count("Block size (tokens)", usual.block, 65_536, "block", name)
         blocks = _count(
-            "KV blocks", None, 10**9, "kv-blocks", name, placeholder="as many as fit", help=texts.BLOCKS_HELP
+            "KV blocks", None, 10**9, "kv-blocks", name, placeholder=texts.ALL_BLOCKS, help=texts.BLOCKS_HELP
         )
         hit = number("Prefix-cache hit rate (%)", 0.0, 0.0, 100.0, "prefix-hit", help=texts.PREFIX_HELP)
         late = switch("Asynchronous scheduling", "async", help=texts.ASYNC_HELP)

@@ -73,9 +73,8 @@ def here(load: ServingLoad, point: OperatingPoint) -> str:
 
 def numbers(point: OperatingPoint, phone: bool = False) -> list[tuple[str, str, str, str | None]]:
     """The answer in six numbers: label, value, what stands below (a phone has room for less of it), help."""
-    report, user = point.report, point.tokens_per_s_per_user
-    device = fmt.si(point.tokens_per_s_per_device)
-    inside = report.goodput_per_s
+    report, inside = point.report, point.report.goodput_per_s
+    user, device = fmt.si(point.tokens_per_s_per_user), fmt.si(point.tokens_per_s_per_device)
     gap = report.itl
     peak = report.peak_kv_blocks / report.kv_blocks
     return [
@@ -83,7 +82,7 @@ def numbers(point: OperatingPoint, phone: bool = False) -> list[tuple[str, str, 
         (
             "Output",
             fmt.si(report.output_tokens_per_s, "tok/s"),
-            f"{fmt.si(user)} per user" if phone else f"{device} per device, {fmt.si(user)} per user",
+            f"{user} per user" if phone else texts.OUTPUT_PER.format(device=device, user=user),
             texts.OUTPUT_HELP,
         ),
         (
@@ -130,7 +129,7 @@ def latencies(point: OperatingPoint) -> tuple[pd.DataFrame, str]:
     first, steady = report.first_wave_ttft, report.steady_ttft
     if first is None or steady is None:
         return frame, f"end to end p99 {fmt.seconds(report.e2e.p99.value)}"
-    return frame, f"TTFT p99 {fmt.seconds(first.p99.value)} in the first wave, then {fmt.seconds(steady.p99.value)}"
+    return frame, texts.FIRST_WAVE.format(first=fmt.seconds(first.p99.value), steady=fmt.seconds(steady.p99.value))
 
 
 def _settings(load: ServingLoad) -> dict[str, Any]:
