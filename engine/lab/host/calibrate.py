@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from engine.lab.host.measure.cases import MeasureError
@@ -22,6 +23,7 @@ from engine.lab.ir.microkernel import MR, NC
 from engine.lab.probe import MeasuredRoofline, Prober
 from engine.scenario.files import beside
 from engine.scenario.token import ScenarioError
+from entries.files import load_yaml
 from hardware_specs.catalog import spec_text, user_root
 from hardware_specs.schema import Device
 
@@ -41,126 +43,49 @@ def _cpu_name() -> str:
     return " ".join(re.sub(r"[^\w .,+-]", " ", name).split())[:80] or "CPU"
 
 
-def _memory_bytes() -> float:
-    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-
-
 def device_of(roofline: MeasuredRoofline, profile: HostProfile) -> Device:
-    """The host as a spec: every figure measured by the probe, or said to be an assumption."""
-    cores = roofline.threads
-
-    def fact(value: float, unit: str, where: str) -> dict[str, Any]:
-        return {"value": f"{value:.6g} {unit}".strip(), "basis": "measured", "source": "probe", "where": where}
-
-    def guess(value: float, unit: str, note: str) -> dict[str, Any]:
-        return {"value": f"{value:.6g} {unit}".strip(), "basis": "assumed", "note": note}
-
-    rates = {"fp32": roofline.fp32, "int8": roofline.int8}
-    if roofline.bf16 is not None:
-        rates["bf16"] = roofline.bf16
-    unit = {"fp32": "FLOP", "bf16": "FLOP", "int8": "OP"}
-    caches = roofline.caches
-    stream = max(roofline.dram, roofline.dram_all)
-    data = {
-        "schema_version": 1,
-        "id": HOST,
-        "name": f"This host, {_cpu_name()}"[:120],
-        "vendor": "this host",
-        "kind": "cpu",
-        "summary": f"{cores} cores of this machine as the probe saw them, {roofline.isa} path.",
-        "sources": {
-            "probe": {
-                "title": "python -m engine calibrate",
-                "publisher": "measured on this machine",
-                "dated": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-                "note": f"{platform.system()} {platform.machine()}, kernels {roofline.isa}"[:200],
-            }
-        },
-        "peak": {
-            name: fact(cores * rate, f"{unit[name]}/s", f"products in registers, one thread, times {cores} cores")
-            for name, rate in rates.items()
-        },
-        "memory": [
-            {
-                "name": "dram",
-                "role": "offchip",
-                "capacity": fact(_memory_bytes(), "B", "physical pages of the operating system"),
-                "bandwidth": fact(stream, "B/s", f"reading 8 x the last-level cache, 1 and {cores} threads, the best"),
-                "latency": fact(_MISSES / roofline.gather, "s", "random lines a second, 10 of them under way at once"),
-            },
-            {
-                "name": "l3",
-                "role": "onchip",
-                "capacity": fact(
-                    profile.resident, "B", f"read again and again; the system lists {caches.l3 / 2**20:.1f} MiB"
-                ),
-                "bandwidth": fact(cores * roofline.l3, "B/s", f"reading a part of it, one thread, times {cores} cores"),
-            },
-            {
-                "name": "l2",
-                "role": "onchip",
-                "per": "core",
-                "capacity": fact(caches.l2, "B", "operating system's list of caches"),
-            },
-        ],
-        "power": {},
-        "cpu": {
-            "cores": fact(cores, "", "threads this process may use"),
-            "clock": fact(profile.clock, "Hz", "dependent shifts and exclusive ors, a cycle each"),
-            "flop_per_cycle": {
-                name: fact(rate / profile.clock, f"{unit[name]}/cycle", "peak over clock")
-                for name, rate in rates.items()
-            },
-            "popcount_bits_per_cycle": fact(
-                profile.popcount / 2 / profile.clock, "", "binary product of 16 x 4096 x 4096"
-            ),
-            "core_bandwidth": fact(profile.far_stream, "B/s", "matrix of 8 x the last-level cache times a vector"),
-        },
-        "model": {
-            "gemm_efficiency": fact(profile.gemm, "", "FP32 product of 512 x 512 x 512 over the peak"),
-            "conv_efficiency": fact(profile.gemm, "", "as gemm_efficiency: one kernel runs both"),
-            "requantise_cycles": guess(0.0, "cycle", "within the measured shares of convolutions"),
-            "efficiency_ceiling": guess(1.0, "", "the efficiency is measured here, so no ceiling is put on it"),
-            "width_exponent": guess(0.0, "", "the efficiency is measured at this width, so it is not carried over"),
-            "binary_efficiency": guess(1.0, "", "the rate above is a measured product, so nothing is left to take off"),
-            "feature_overhead": guess(0.0, "s", "operators are called directly: no framework parses records"),
-            "op_overhead": fact(profile.call, "s", "median of six operators on a handful of numbers"),
-            "barrier": fact(roofline.dispatch, "s", "an empty operator over the thread pool"),
-            "dram_efficiency": guess(1.0, "", "the bandwidth above is a measured stream"),
-            "private_bytes_per_cycle": fact(
-                roofline.l2 / profile.clock, "", "B a cycle: reading half of L2, one thread"
-            ),
-            "shared_bytes_per_cycle": fact(
-                roofline.l3 / profile.clock, "", "B a cycle: reading a part of L3, one thread"
-            ),
-            "window_overhead": fact(
-                profile.window_call, "s", "convolutions and a pool of a few pixels, less the above"
-            ),
-            "step_overhead": fact(profile.step_call, "s", "LSTM and GRU steps of 16 units, less op_overhead"),
-            "tile_rows": guess(float(MR), "", "pixels of a register tile of our convolution"),
-            "tile_columns": guess(float(NC), "", "columns of a packed panel of our matrix product"),
-            "lone_vector": fact(
-                profile.lone_vector, "", "3 x 3 convolution to one vector of channels over one to four"
-            ),
-            "exposed": fact(profile.exposed, "", "pointwise convolution of 112 x 112 x 16 against one of 28 x 28"),
-            "weight_stream": fact(
-                profile.near_stream, "", "a matrix and an LSTM cell of 10 MB past one vector, over reading"
-            ),
-            "pool_cycles": fact(profile.pool, "cycle", "3 x 3 pool of 56 x 56 x 64"),
-            "hash_cycles": fact(profile.hash, "cycle", "26 fields of 512 samples"),
-            "special_cycles": fact(profile.special, "cycle", "sigmoid of 65,536 values"),
-            "row_cycles": fact(
-                profile.row, "cycle", "embedding bags and lookups of 2,048 rows, which lie in the caches"
-            ),
-            "short_row": fact(profile.short_row, "", "3 x 3 convolutions of 14, 28 and 56 pixels a side, the median"),
-            "thin_input": fact(profile.thin_input, "", "7 x 7 convolution of 3 channels"),
-        },
-        "notes": [
-            "Measured while whatever else ran on this machine ran; probe again when it is quiet.",
-            "No power and no price: the probe sees neither.",
-        ],
+    """The host as `device.yaml` has it: every figure measured by the probe, or said to be an assumption."""
+    cores, clock, caches = roofline.threads, profile.clock, roofline.caches
+    rates = {"fp32": roofline.fp32, "int8": roofline.int8, "bf16": roofline.bf16 or 0.0}
+    figures = vars(profile) | {
+        **{name: cores * rate for name, rate in rates.items()},
+        **{f"{name}_cycle": rate / clock for name, rate in rates.items()},
+        "cores": cores,
+        "memory": float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
+        "stream": max(roofline.dram, roofline.dram_all),
+        "latency": _MISSES / roofline.gather,
+        "l3": cores * roofline.l3,
+        "l2": caches.l2,
+        "popcount_cycle": profile.popcount / 2 / clock,
+        "dispatch": roofline.dispatch,
+        "l2_cycle": roofline.l2 / clock,
+        "l3_cycle": roofline.l3 / clock,
+        "tile_rows": MR,
+        "tile_columns": NC,
     }
-    return Device.model_validate(data)
+    words = {
+        "name": f"This host, {_cpu_name()}"[:120],
+        "isa": roofline.isa,
+        "dated": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{platform.system()} {platform.machine()}, kernels {roofline.isa}"[:200],
+        "listed": f"{caches.l3 / 2**20:.1f}",
+    }
+    text = Template(Path(__file__).with_name("device.yaml").read_text())
+    data = load_yaml(text.substitute(words, **{name: f"{value:.6g}" for name, value in figures.items()}).encode())
+    if roofline.bf16 is None:
+        del data["peak"]["bf16"], data["cpu"]["flop_per_cycle"]["bf16"]
+    return Device.model_validate(_sourced(data))
+
+
+def _sourced(node: Any) -> Any:
+    """The same with the source of each value: the probe where it says how it was measured, else an assumption."""
+    if isinstance(node, list):
+        return [_sourced(entry) for entry in node]
+    if not isinstance(node, dict):
+        return node
+    if "value" in node:
+        return node | ({"basis": "measured", "source": "probe"} if "where" in node else {"basis": "assumed"})
+    return {name: _sourced(entry) for name, entry in node.items()}
 
 
 def _folder(root: Path | None) -> Path:
