@@ -114,7 +114,7 @@ class Zoo:
                     result[path.stem] = _guest(path, apart)
                 except WorkloadError as error:
                     problems.append(f"{error} (left out of the zoo)")
-        apart.close()
+        apart.stop()
         return result, tuple(problems)
 
     @property

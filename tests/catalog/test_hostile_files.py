@@ -182,10 +182,10 @@ def test_an_onnx_file_is_read_apart(tmp_path: Path) -> None:
     assert first.poll() is not None
     apart.seconds = 60.0
     assert apart.read(tmp_path / "net.onnx")[0].id == "net"
-    apart.close()
+    apart.stop()
     heavy = model([node("MatMul", ["x", "w"], ["y"])], IMAGE, [("y", FLOAT, None)], {"w": f32(8, 7 << 20)})
     (tmp_path / "big.onnx").write_bytes(heavy)
     small = ImportProcess(memory=450 << 20)
     with pytest.raises(WorkloadError, match=r"450 MiB"):
         small.read(tmp_path / "big.onnx")
-    small.close()
+    small.stop()

@@ -101,7 +101,7 @@ def _store(file: Any) -> str:
     except InputError as error:
         raise WorkloadError(f"{file.name}: {error}") from None
     finally:
-        apart.close()
+        apart.stop()
     default_zoo.cache_clear()
     return id
 

@@ -146,7 +146,7 @@ def test_a_run_apart_answers_refuses_dies_and_goes_on():
 
 
 def test_a_run_apart_ends_when_it_is_given_up_or_takes_too_long():
-    apart = MeasuringProcess(limit_s=1.0)
+    apart = MeasuringProcess(seconds=1.0)
     try:
         with pytest.raises(MeasurementCancelled):
             apart.run(_napping, 600.0, progress=lambda *_: False)
