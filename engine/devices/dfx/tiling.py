@@ -1,4 +1,4 @@
-"""The choice of the tile (d, l): what each costs in DSP slices and how fast attention runs with it.
+"""The choice of the tile (d, l): what each costs in DSP slices, and which of several that are as fast is taken.
 
 The document takes l = 1024 / d, because d x l fp16 weights are what 32 channels of 512 bit deliver in a cycle: a
 narrower tile leaves channels idle, a wider one waits. Of those, tiles wider than a head (64) in d or l leave
@@ -8,26 +8,9 @@ sections V-B and V-C; DSP counts follow the document's operators.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from engine.devices.common.instruction_set import SAME
-
-CANDIDATES: tuple[tuple[int, int], ...] = ((8, 128), (16, 64), (32, 32), (64, 16), (128, 8))
-"""Tiles whose d x l weights fill the 32 x 512 bit of the memory channels in a cycle."""
-
-NEGLIGIBLE = 0.02
-"""Relative difference in time below which tiles count as equally fast; the document calls its own negligible."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A tile with the time of the attention it was judged by and the DSP slices of the core."""
-
-    tile: tuple[int, int]
-    seconds: float  # attention from first to last instruction
-    matrix_s: float  # the matrix unit's part of it
-    dsp: float
 
 
 def dsp_slices(d: float, lanes: float, vector: float, format: str = "fp16") -> dict[str, float]:
@@ -51,13 +34,6 @@ def dsp_slices(d: float, lanes: float, vector: float, format: str = "fp16") -> d
         "matrix special function unit": 4.0 * lanes,
         "vector special function unit": (vector - 1) + 4.0,
     } | narrow.get(format, {})
-
-
-def ties(choices: Iterable[Choice]) -> tuple[Choice, ...]:
-    """The choices that take no longer than the fastest by more than `NEGLIGIBLE`."""
-    result = tuple(choices)
-    least = min(c.seconds for c in result)
-    return tuple(c for c in result if c.seconds <= least * (1 + NEGLIGIBLE))
 
 
 def chosen(seconds: Mapping[tuple[int, int], float], slices: Mapping[tuple[int, int], float]) -> tuple[int, int]:
