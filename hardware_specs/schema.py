@@ -112,6 +112,7 @@ class Cpu(Record):
 
     cores: Cores
     sockets: Cores | None = None
+    threads_per_core: Count | None = None  # its hyper-threads; None: it has none
     clock: Hertz  # sustained with all cores busy on scalar or light vector code
     turbo: Hertz | None = None  # of one core while the others rest
     vector_clock: dict[Format, Hertz] = {}  # sustained all-core clock on the widest units of that format

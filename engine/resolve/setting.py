@@ -23,6 +23,7 @@ UNREAD = {
     "fpga.used.ff": _PRINTED,
     "fpga.used.uram": _PRINTED,
     "fpga.used.dsp": _PRINTED,
+    "cpu.threads_per_core": "whether `threads_per_core` may be set; each of its threads is priced where it is",
     "power.loaded": "what this part draws follows its work, up to `power.max`",
     "links.switch": "what crosses the switch is bound by its ports, `links.peer` and `links.host`",
     "peak": "a printed peak; that of this family follows from its multipliers and its clock",

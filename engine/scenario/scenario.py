@@ -118,6 +118,7 @@ class Scenario(ChoiceRecord):
     inputs: int = Field(default=1, ge=1, le=1_048_576)
     outputs: int = Field(default=1, ge=1, le=1_048_576)
     params: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")], int | Finite] = Field(default={})
+    threads_per_core: Ways | None = None  # 1
     precision: Id
     kv_format: Id | None = None  # as activations
     runtime: Id | None = None  # as the switches say

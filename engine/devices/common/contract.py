@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -90,6 +90,7 @@ class Knob:
     values: tuple[int, ...]
     applies: Callable[[Graph], bool] | None = None
     limits: tuple[int, int] | None = None
+    threads: bool = False  # a number of threads: more where each core has several
 
     def takes(self, value: int) -> bool:
         """Whether it may have that value."""
@@ -121,8 +122,9 @@ class PricedField:
 
     Attributes
     ----------
-    needs : what a network must have for it, in words; offers : (graph, scenario) -> values it may take there, empty
-        without that.
+    needs : what a network, or a part, must have for it, in words; offers : (graph, scenario) -> values it may take
+        there, empty without that.
+    there : whether a part has what it is about; None: any has.
     assumption : what the price rests on while it is set.
     lower : (device, graph, precision, value) -> the graph with it, from which everything is priced; None: as it is.
     schemes : partitions it can be set beside; empty: all that one executor runs.
@@ -135,6 +137,7 @@ class PricedField:
     lower: Callable[[Device, Graph, str, Any], Graph] | None = None
     sets: Callable[[str], Setting] | None = None
     schemes: tuple[str, ...] = ()
+    there: Callable[[Device], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -480,10 +483,13 @@ class DeviceFamily:
         """Switches that can matter for a network."""
         return tuple(s for s in self.switches if s.applies is None or s.applies(graph))
 
-    def knobs_for(self, device: Device, graph: Graph) -> tuple[Knob, ...]:
-        """Tiling knobs that can matter for a network."""
-        knobs = self.knobs(device) if self.knobs else ()
-        return tuple(knob for knob in knobs if knob.applies is None or knob.applies(graph))
+    def knobs_for(self, device: Device, graph: Graph, each: int = 1) -> tuple[Knob, ...]:
+        """Tiling knobs that can matter for a network, on a device whose cores have so many threads each."""
+        knobs = (knob for knob in (self.knobs(device) if self.knobs else ()) if not knob.applies or knob.applies(graph))
+        return tuple(
+            replace(knob, values=tuple(range(1, each * knob.values[-1] + 1))) if knob.threads else knob
+            for knob in knobs
+        )
 
     def groups(self, job: Job) -> tuple[Group, ...]:
         """Groups in which the seconds of a job's operators are added up."""

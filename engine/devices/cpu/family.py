@@ -21,8 +21,19 @@ from engine.devices.common.host_work import FEATURE_OVERHEAD, HASH_CYCLES, raw_f
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.common.model_file import model_file
 from engine.devices.cpu import model as M
+from engine.devices.cpu.fields import HYPER_THREADS
 from engine.devices.cpu.flags import flags_of
-from engine.devices.cpu.record import cpu_of, levels_of, peak, record, sizes_of, stream_clock, threads_of, wide_format
+from engine.devices.cpu.record import (
+    cores_of,
+    cpu_of,
+    levels_of,
+    peak,
+    record,
+    sizes_of,
+    stream_clock,
+    threads_of,
+    wide_format,
+)
 from engine.devices.cpu.runtime import RUNTIME
 from engine.devices.cpu.share import LINE
 from engine.scenario.formats import BITS, WEIGHT_ONLY
@@ -74,7 +85,7 @@ def place(job: Job) -> tuple[Fit, ...]:
         cached = weights + tables + need.activations
         fits.append(Fit("last-level cache", "onchip", cached, levels.shared, "weights, tables and activations", False))
     if levels.private:
-        per_core = need.activations / job.streams / threads_of(job)
+        per_core = need.activations / job.streams / cores_of(job)
         fits.append(
             Fit("private cache", "onchip", per_core, levels.private, "one core's share of the activations", False)
         )
@@ -186,7 +197,7 @@ def request(job: Job) -> tuple[tuple[str, str, float], ...]:
     """
     if not job.switches["framework"]:
         return ()
-    parsed = job.batch * (raw_features(job) * job.model["feature_overhead"]) / threads_of(job)
+    parsed = job.batch * (raw_features(job) * job.model["feature_overhead"]) / cores_of(job)
     called = job.model["pass_cycles"] / stream_clock(job)
     items = (("features parsed by the framework", "overhead", parsed), ("framework called", "overhead", called))
     return tuple(item for item in items if item[2])
@@ -211,7 +222,7 @@ def activity(job: Job, watts: float) -> list[float]:
 
     A limit is met where all cores compute on their widest units; a power measured under load has its waits in it.
     """
-    own, wide, waits = watts * (threads_of(job) / cpu_of(job.device).cores.si), 1.0, 1.0
+    own, wide, waits = watts * (cores_of(job) / cpu_of(job.device).cores.si), 1.0, 1.0
     if job.device.power.loaded is None:
         waits = job.model["waiting_share"]
         wide = 1.0 if job.format in cpu_of(job.device).vector_clock else job.model["scalar_share"]
@@ -225,7 +236,8 @@ def path(switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[str,
 
 def knobs(device: Device) -> tuple[Knob, ...]:
     """Threads of a stream."""
-    return (Knob("threads", "Threads of a stream", tuple(range(1, max(1, int(cpu_of(device).cores.si)) + 1))),)
+    each = tuple(range(1, max(1, int(cpu_of(device).cores.si)) + 1))
+    return (Knob("threads", "Threads of a stream", each, threads=True),)
 
 
 FAMILY = DeviceFamily(
@@ -252,6 +264,7 @@ FAMILY = DeviceFamily(
     fields={
         "kv_format": kv_format(lambda device, format: (bits := BITS[wide_format(device, format)], bits)),
         "runtime": RUNTIME,
+        "threads_per_core": HYPER_THREADS,
     },
     **model_file(__file__, after=(FEATURE_OVERHEAD, HASH_CYCLES)),
 )

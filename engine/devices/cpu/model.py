@@ -75,7 +75,9 @@ def _priced(rows, table, flags, size, ways, rec, room, out):
     while left != 0:
         for lane in range(LANES):
             if left >> lane & 1:
-                threads[lane] = 2.0 ** (np.ceil(np.log2(threads[lane])) - 1.0)
+                alone = np.floor(rec[R.cores * LANES + lane])  # threads, one a core
+                fewer = 2.0 ** (np.ceil(np.log2(threads[lane])) - 1.0)
+                threads[lane] = alone if alone < threads[lane] else fewer
         for j in rows:
             priced[j] |= ALL & ~left
         on_threads(threads, rec, part)
@@ -128,7 +130,7 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
         _of(rec, R.wide_bytes),
         _of(rec, R.write_allocate),
     )
-    cycles = _of(rec, R.clock) * _of(rec, R.threads)
+    cycles = _of(rec, R.clock) * _of(rec, R.cores)
     # how much of what is read every pass stays in cache from one pass to the next
     cached = private + _of(rec, R.shared)
     weight_near = cycle_share(cached, _of(rec, R.weights_total))
@@ -259,7 +261,7 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
                 roof = _of(rec, R.low_peak) if low or not quantised else _of(rec, R.wide_peak)
                 useful = conv_share(m, n, batch, flags[j, F.window], flags[j, F.channels], lanes, rec)
                 tile = root(larger(m / batch, 1.0)) if flags[j, F.window] > 0.0 else spread(THREAD_ROWS)
-                useful *= thread_share(g, m, n, _of(rec, R.threads), tile)
+                useful *= thread_share(g, m, n, larger(_of(rec, R.cores), 1.0), tile)
                 useful *= tile_share(m, n, flags[j, F.slides], lanes, rec)
                 convolves = flags[j, F.convolves] > 0.0
                 if low or not quantised:
@@ -289,7 +291,7 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
                 + (table_near - table_private) * _of(rec, R.shared_latency)
                 + (1.0 - table_near) * _of(rec, R.dram_latency)
             )
-            lookup = looked * lines * waiting / (_of(rec, R.misses) * _of(rec, R.threads))
+            lookup = looked * lines * waiting / (_of(rec, R.misses) * _of(rec, R.cores))
             busy += looked * _of(rec, R.row_cycles) / cycles
             far = looked * lines * LINE * (1.0 - table_near)
             lookup = larger(lookup, far / _of(rec, R.dram))
@@ -335,6 +337,14 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
         else:
             offchip, onchip = far_w + far_a, near_w + near_a
             compute = larger(busy - offchip - onchip, 0.0)
+        siblings = 1.0 - _of(rec, R.cores) / _of(rec, R.threads)
+        if above(siblings, 0.0) != 0:  # a thread waits while the other one of its core computes, but all lines pass
+            waits = larger(offchip + onchip, 1e-30)
+            passed = near_w + near_a + shared_p / shared_rate + private_p / private_rate
+            least = smaller(far_w + far_a + dram_p / _of(rec, R.dram) + passed - compute, waits)
+            left_over = larger(1.0 - 2.0 * siblings * compute / (compute + waits), least / waits)
+            offchip *= left_over
+            onchip *= left_over
         overhead = spread(0.0)
         if not inline and flags[j, F.free] == 0.0:
             # a library runs a recurrence in a call of its own: what issues it is paid once

@@ -98,9 +98,17 @@ def _printed(level: MemoryLevel | None, name: str) -> float | None:
 
 
 def threads_of(job: Job) -> float:
-    """Cores one stream runs on: the tile's first number, at most its share of the cores. [-]"""
-    share = larger(1.0, cpu_of(job.device).cores.si // job.streams)
+    """Threads of one stream: the tile's first number, at most its share of those of all cores. [-]"""
+    share = larger(1.0, cpu_of(job.device).cores.si * job.model["threads_per_core"] // job.streams)
     return smaller(share, float(job.tile[0])) if job.tile else share
+
+
+def cores_of(job: Job) -> float:
+    """Cores that a stream's threads fill, a part of one where hyper-threads of another stream have the rest. [-]"""
+    threads = threads_of(job)
+    if job.model["threads_per_core"] == 1.0:
+        return threads
+    return smaller(threads, cpu_of(job.device).cores.si / job.streams)
 
 
 def _beside_others(job: Job) -> bool:
@@ -147,7 +155,7 @@ def _turbo(job: Job, clock: float) -> float:
     cpu = cpu_of(job.device)
     if cpu.turbo is None:
         return clock
-    rest = 1.0 - smaller(1.0, (threads_of(job) * job.streams - 1.0) / larger(1.0, cpu.cores.si - 1.0))
+    rest = 1.0 - smaller(1.0, (cores_of(job) * job.streams - 1.0) / larger(1.0, cpu.cores.si - 1.0))
     return clock + rest * larger(0.0, cpu.turbo.si - clock)
 
 
@@ -158,12 +166,12 @@ def stream_clock(job: Job) -> float:
 
 def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
     """What a stream's cores compute in the formats of products and of the rest. [-], [FLOP/s], [FLOP]"""
-    device, model, cpu, threads, clock = job.device, job.model, cpu_of(job.device), threads_of(job), stream_clock(job)
+    device, model, cpu, cores, clock = job.device, job.model, cpu_of(job.device), cores_of(job), stream_clock(job)
     single, alone = cpu.flop_per_cycle["fp32"], job.format in WEIGHT_ONLY
 
     def share_of_peak(format: str) -> float:
         usual = clock_of(device, format)
-        return threads / cpu.cores.si * peak(device, format) * (_turbo(job, usual) / usual)
+        return cores / cpu.cores.si * peak(device, format) * (_turbo(job, usual) / usual)
 
     def width(format: str) -> float:
         """As the catalog lists both: a what-if of one format leaves the units of the others as they are. [FLOP]"""
@@ -179,9 +187,10 @@ def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
         return share * smaller(model["efficiency_ceiling"], model[name] * wider)
 
     # a vector a cycle: its loads and its store take the ports; never above the units' own peak
-    vector_rate = smaller(threads * clock * single.si / 4.0, share_of_peak(wide))
+    vector_rate = smaller(cores * clock * single.si / 4.0, share_of_peak(wide))
     return {
-        "threads": threads,
+        "threads": threads_of(job),
+        "cores": cores,
         "low_peak": share_of_peak(low),
         "wide_peak": share_of_peak(wide),
         "binary_peak": share_of_peak("binary"),
@@ -205,8 +214,8 @@ def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
 def _memory(job: Job) -> dict[str, float]:
     """What caches and DRAM have for a stream. [B], [B/s], [s]"""
     model, cpu, levels = job.model, cpu_of(job.device), levels_of(job.device)
-    threads, clock = threads_of(job), stream_clock(job)
-    reach, sockets = reach_of(cpu, threads)
+    cores, clock = cores_of(job), stream_clock(job)
+    reach, sockets = reach_of(cpu, cores)
     sharing = larger(1.0, job.streams * reach / sockets)  # streams on the sockets this one uses
     bandwidth, latency = levels.dram.bandwidth, levels.dram.latency
     latency_s = latency.si if latency is not None else model["dram_latency"]
@@ -227,9 +236,9 @@ def _memory(job: Job) -> dict[str, float]:
         "dram": all_of_it,
         "dram_streams": sharing if _beside_others(job) else 1.0,
         "core_dram": rate,
-        "shared_rate": threads * every / cpu.cores.si,
-        "private_rate": threads * each,
-        "private": threads * levels.private,
+        "shared_rate": cores * every / cpu.cores.si,
+        "private_rate": cores * each,
+        "private": cores * levels.private,
         "shared_share": shared / sharing,
         "shared": shared,
         "weights_total": weights,

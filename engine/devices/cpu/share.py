@@ -24,7 +24,7 @@ from engine.kernels.jit import kernel
 from model_zoo import table as T
 
 R = places(
-    "threads low_peak wide_peak binary_peak vector_rate lanes_rate clock low_gemm low_conv wide_gemm wide_conv "
+    "threads cores low_peak wide_peak binary_peak vector_rate lanes_rate clock low_gemm low_conv wide_gemm wide_conv "
     "binary_efficiency short_row thin_input narrow_group lanes low_lanes wide_lanes special_cycles dram shared_rate "
     "private_rate private shared_share shared weights_total tables_total weight_bytes wide_bytes quantised "
     "private_latency shared_latency dram_latency misses row_cycles hash_cycles op_overhead op_issue barrier fuse "
@@ -34,8 +34,8 @@ R = places(
     "fit_threads fork_thread score_cycles class_ops power_cycles winograd winograd_weights winograd_transform reordered"
 )
 """Where each number that a CPU supplies lies in a row; a sweep has a row for each design."""
-BY_THREADS = (
-    R.threads,
+BY_CORES = (
+    R.cores,
     R.low_peak,
     R.wide_peak,
     R.binary_peak,
@@ -45,7 +45,7 @@ BY_THREADS = (
     R.private_rate,
     R.private,
 )
-"""Fields that are those of one core times the threads."""
+"""Fields that are those of one core times the cores that threads fill."""
 LINE = 64.0  # bytes of a cache line
 THREAD_ROWS, THREAD_COLUMNS = 16.0, 64.0  # of a product's result that one thread takes: a few register tiles
 _TILE_SIDE = 4.0  # pixels of a Winograd tile's side
@@ -167,9 +167,11 @@ def on_threads(threads, rec, out):
     for at in range(rec.shape[0]):
         out[at] = rec[at]
     used = load(threads, 0)
-    for field in BY_THREADS:
-        store(out, field * LANES, field_of(out, field) * (used / field_of(rec, R.threads)))
-    store(out, R.dram * LANES, smaller(field_of(rec, R.dram), used * field_of(rec, R.core_dram)))
+    cores = smaller(used, field_of(rec, R.cores))
+    store(out, R.threads * LANES, field_of(out, R.threads) * (used / field_of(rec, R.threads)))
+    for field in BY_CORES:
+        store(out, field * LANES, field_of(out, field) * (cores / field_of(rec, R.cores)))
+    store(out, R.dram * LANES, smaller(field_of(rec, R.dram), cores * field_of(rec, R.core_dram)))
     for lane in range(LANES):
         tree = rec[R.barrier * LANES + lane] * np.ceil(np.log2(threads[lane]))
         out[R.barrier * LANES + lane] = tree + rec[R.fork_thread * LANES + lane] * (threads[lane] - 1.0)

@@ -25,6 +25,7 @@ AXES = {
     "params": ("params.layers", [2, 4]),
     "batch": [1, 4],
     "streams": [1, 2],
+    "threads_per_core": [1, 2],
     "precision": ["fp16", "fp32"],
     "kv_format": ["as activations", "fp8"],
     "layers": ("layers.qkv", ["fp32", "bf16"]),

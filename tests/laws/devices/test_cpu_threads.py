@@ -1,0 +1,96 @@
+"""Threads as people set them on a CPU: what two threads of a core gain from one another, and what they share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.devices.cpu import family
+from engine.evaluate import evaluate
+from engine.resolve.choices import choices, default_scenario
+from engine.scenario import ScenarioError, decode, encode
+from hardware_specs.catalog import default_catalog
+from tests.each import each
+from tests.laws.devices.test_cpu import NETS, job, quantity
+
+XEON = default_catalog().device("xeon-8280l")
+
+
+def hyper(device, net: str, **changes):
+    base = job(device, net, **changes)
+    return replace(base, model=base.model | {"threads_per_core": 2.0})
+
+
+def roomy(spec, times: float):
+    """The part with so many times the cache that a core has of its own and all share."""
+    at = [i for i, level in enumerate(spec.memory) if level.role == "onchip"]
+    for i in at:
+        spec = quantity(spec, f"memory.{i}.capacity", times * spec.memory[i].capacity.si)
+    return spec
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_two_threads_of_a_core_hide_waits_at_the_odds_that_one_computes(net):
+    """Bare kernels in caches that hold two batches as well as one: the queue of two, written out op by op."""
+    for batch in (1, 32):
+        bare = {s.name: s.default for s in family.FAMILY.switches} | {"framework": False}
+        fields = {"batch": batch, "switches": bare}
+        one = family.price(job(roomy(XEON, 1e6), net, streams=28, **fields)).seconds
+        two = family.price(hyper(roomy(XEON, 1e6), net, streams=56, **fields)).seconds
+        compute, waits = one[:, 0], one[:, 1] + one[:, 2]
+        took = two[:, :3].sum(axis=1)
+        assert np.allclose(two[:, 0], 2 * compute, rtol=1e-9)
+        assert (took <= 2 * (compute + waits) * (1 + 1e-9)).all()
+        met = compute * (1 + compute / np.maximum(compute + waits, 1e-30))
+        queue = met + waits * (1 + waits / np.maximum(compute + waits, 1e-30))
+        assert (took >= queue * (1 - 1e-9)).all()  # what crosses a level while a core computes can't be hidden twice
+        hidden = np.isclose(took, queue, rtol=1e-9)
+        assert hidden[waits < 1e-3 * compute].all()  # vector work alone gains nothing
+
+
+def test_a_gather_gains_from_hyper_threads_and_a_product_does_not():
+    gain = {}
+    for name in ("dlrm-less-complex", "resnet50"):
+        base = default_scenario("xeon-8280l", name, streams=28)
+        gain[name] = evaluate(base.with_(threads_per_core=2)).throughput_per_s / evaluate(base).throughput_per_s
+    assert gain["dlrm-less-complex"] > 1.05
+    assert 1.0 <= gain["resnet50"] < 1.05
+
+
+def test_caches_are_shared_so_twice_the_batches_may_be_slower():
+    base = default_scenario("xeon-8280l", "dlrm-less-complex", streams=28)
+    more = evaluate(base.with_(threads_per_core=2, streams=56))
+    assert more.throughput_per_s < evaluate(base).throughput_per_s
+
+
+@each("net, streams", [(net, streams) for net in NETS for streams in (1, 14, 28)])
+def test_fitted_threads_leave_siblings_idle_where_they_are_no_use(net, streams):
+    one = family.price(job("xeon-8280l", net, batch=8, streams=streams)).total_s
+    assert family.price(hyper("xeon-8280l", net, batch=8, streams=streams)).total_s <= one * (1 + 1e-9)
+
+
+def test_one_thread_a_core_is_what_was_before_to_the_bit():
+    base = default_scenario("xeon-8280l", "wide-deep-criteo", streams=7)
+    assert "threads_per_core" not in base.model_dump_json(exclude_none=True)
+    assert decode(encode(base.with_(threads_per_core=2))).threads_per_core == 2
+    assert choices(base.with_(threads_per_core=2)).max_streams == 56
+    assert evaluate(base.with_(threads_per_core=1)).latency_s == evaluate(base).latency_s
+
+
+@each(
+    "changes, said",
+    [
+        ({"streams": 57, "threads_per_core": 2}, "^streams is 57: Xeon Platinum 8280L runs at most 56 at once$"),
+        ({"streams": 29}, "^streams is 29: Xeon Platinum 8280L runs at most 28 at once$"),
+        ({"tile": (57,), "threads_per_core": 2}, "^tile.threads is 57: .* 56 are allowed$"),
+        ({"tile": (29,)}, "^tile.threads is 29: .* 28 are allowed$"),
+        ({"threads_per_core": 3}, "^threads_per_core is 3; allowed: 1, 2$"),
+        ({"system": "arm-edge", "threads_per_core": 2}, "allowed here: 1, as .* has no hyper-threads$"),
+    ],
+)
+def test_more_threads_than_a_part_has_are_one_sentence(changes, said):
+    base = default_scenario(changes.get("system", "xeon-8280l"), "wide-deep-criteo")
+    with pytest.raises(ScenarioError, match=said):
+        evaluate(base.with_(**changes))
