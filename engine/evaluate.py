@@ -1,7 +1,5 @@
 """The main path: a scenario in, a report out. Read this first."""
 
-from __future__ import annotations
-
 from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.cost.changes import moved, without_effect

@@ -1,7 +1,5 @@
 """YAML and JSON files as plain data: bounded in size and depth, no aliases, no key given twice."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What an entry of any catalog says: its id and name, its sources, and for each number what kind of evidence it is."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection
 from typing import Annotated, Any, Literal, Self

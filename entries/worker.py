@@ -4,8 +4,6 @@ Compiling, and libraries that trust what they read, hold the lock for tenths of 
 or end their process. The process lives on between runs, so only the first one pays its start.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -3,8 +3,6 @@
 ``parse("3.35 TB/s")`` is ``(3.35e12, "B/s")``. GB is 1e9 byte and GiB is 2**30; B is a byte and b (or bit) is a bit.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ The id is ``net.`` and base32 of deflated JSON: name, family, format, request an
 wherever one is allowed.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

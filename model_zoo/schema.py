@@ -1,7 +1,5 @@
 """What a workload YAML may say: a family, that family's parameters with their sources, and figures to re-derive."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, ValidationError

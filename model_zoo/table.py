@@ -5,8 +5,6 @@ constants below; plain numbers follow. CAP is how far the op looks back (infinit
 its context begins anew there: `model_zoo.ops.seen`. Names and groups stay outside, in the phase itself.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields
 from functools import lru_cache
 

@@ -6,8 +6,6 @@ The best of all cuts is found from parts that add up, by dynamic programming ove
 machines, links and distances are assumptions of the catalog, as document 003 names the points only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

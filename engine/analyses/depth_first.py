@@ -6,8 +6,6 @@ lies between its operators never leaves a core's cache (Weber et al., BrainSlug,
 Dense products stay library calls and end a group. Bytes are exact for the graph; times come from the device family.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt

@@ -1,7 +1,5 @@
 """Questions about the edge, answered from a scenario: forwarding beside inference, depth-first execution."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ make. Requests of all clients queue for the first free instance. Source: Chung e
 clients share an instance because one cannot drive it; what a client spends on a query is not printed. Estimates.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ A program is text in its machine's mnemonics. Times are those of the families' o
 functional machines beside a float64 run of the same instructions on drawn inputs.
 """
 
-from __future__ import annotations
-
 from engine.devices import instructions_of
 from engine.devices.common.assembly import ProgramError
 from engine.devices.common.instruction_set import BoundMachine, InstructionSet, Listing, Values

@@ -1,7 +1,5 @@
 """The answer: every system at its best under the limits, ranked by money, with why the others lose."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

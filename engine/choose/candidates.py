@@ -1,7 +1,5 @@
 """What is tried: every count, partition, precision and number of streams of a system that differ in what they do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

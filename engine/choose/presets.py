@@ -1,7 +1,5 @@
 """Questions worth asking first: one for each document, and today's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

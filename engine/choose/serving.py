@@ -3,8 +3,6 @@
 The main path without its last step: a report's tables are made only for what is opened.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Ratios measured side by side in one run: gathers the rows of every ``tests/bench/bench_*.py``."""
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import platform

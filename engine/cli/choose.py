@@ -1,7 +1,5 @@
 """``python -m engine choose``: what should carry a workload under limits, every system tried."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

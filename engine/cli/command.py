@@ -1,7 +1,5 @@
 """The arguments of every command from commands.yaml, and what a command answers, which `output` writes."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Callable, Iterable, Mapping

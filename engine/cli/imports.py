@@ -1,7 +1,5 @@
 """``python -m engine import``: a model's configuration becomes a workload of the user's own folder."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``ask machine | microservice | program``: an instruction-set machine in full, a pool of them, its programs."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The headless face: ``python -m engine list | evaluate | validate | ...``. Errors: one sentence on stderr, exit 2."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import io

@@ -1,7 +1,5 @@
 """``python -m engine measure | calibrate``: kernels and networks on this host, and the host as a device."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """``ask kinds | tile``: time by kind of operator, tilings of products."""
 
-from __future__ import annotations
-
 import argparse
 
 from engine.cli.command import Answer

@@ -1,7 +1,5 @@
 """``python -m engine op``: one operator on one device, or a table of them, predicted with a bound and a band."""
 
-from __future__ import annotations
-
 import argparse
 from math import isfinite
 from typing import Any

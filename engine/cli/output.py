@@ -1,7 +1,5 @@
 """How every command answers: JSON with SI units in its keys, or lines for people."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Iterator

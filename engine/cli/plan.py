@@ -1,7 +1,5 @@
 """``python -m engine plan``: the mixed-precision workflow on kernels, and the scenario its plan makes."""
 
-from __future__ import annotations
-
 import argparse
 
 from engine.cli.command import Answer

@@ -1,7 +1,5 @@
 """The scenario that a command line means: a token, a URL, a preset, a file or a pair, and what is changed in it."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``python -m engine sweep SPACE.yaml``: the front of a space of designs, each row with the token of its scenario."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Compile what the first visitor would wait for: ``python -m engine.cli.warm``."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context

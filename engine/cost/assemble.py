@@ -5,8 +5,6 @@ plan as columns, and a sweep takes the same pieces (`engine.cost.pieces`), each 
 (`engine.sweep.pricing.tables`). A number of a design is a double or a `Column` of many.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

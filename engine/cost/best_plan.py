@@ -1,7 +1,5 @@
 """(workload, system, mapping) -> Plan: laid out as its scheme says, and what the scheme leaves open chosen by price."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby

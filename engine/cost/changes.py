@@ -3,8 +3,6 @@
 Ratios and exact differences of estimates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import lru_cache

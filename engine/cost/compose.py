@@ -1,7 +1,5 @@
 """Report from what the main path found: rows, breakdown, and what is found when it is read."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A decoder that batches continuously, in its steady state: sequences join a batch between steps. Estimates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from engine.cost.assemble import Figures, figures_of

@@ -4,8 +4,6 @@ A band belongs to a cell: a device family, a kind of work, and a regime (batch 1
 or by latency). The file it is read from is written by `python -m tests.tools.published`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping

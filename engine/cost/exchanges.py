@@ -1,7 +1,5 @@
 """What devices that share a stage's operators exchange in a pass, and what that takes. Estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@
 operations in the same order, so both find the same bits. Rows are laid out by `Layout`. Estimates, as their parts are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

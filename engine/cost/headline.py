@@ -1,7 +1,5 @@
 """The sentence on top of a report: what limits a request, whether it fits, which limits it misses. Of estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engine.cost.assemble import Schedule

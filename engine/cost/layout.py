@@ -1,7 +1,5 @@
 """Rows of numbers that a price is settled in: where those of a plan lie, and the names of its figures."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """Power and price of the devices a plan uses. Estimates; a price is as published or assumed, and says so."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

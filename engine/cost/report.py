@@ -3,8 +3,6 @@
 Estimates unless a row says that it is a bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """A request in the order in which it happens: messages between stages, passes, layers and steps. Estimates."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a token read and a token written cost apart. Estimates."""
 
-from __future__ import annotations
-
 from engine.cost.assemble import Schedule
 from engine.cost.figures import J_PER_KWH
 from engine.cost.layout import IDLE

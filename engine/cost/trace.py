@@ -1,7 +1,5 @@
 """A timeline as a trace file: the Trace Event Format that Perfetto and chrome://tracing open. Times are estimates."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

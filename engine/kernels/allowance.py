@@ -4,8 +4,6 @@ A thread ends itself, at a place of its own choice, so that none is stopped whil
 processor time, of the thread and of those that compute for it: waiting for a busy host is no fault of it.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

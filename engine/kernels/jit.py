@@ -17,8 +17,6 @@ A compiled body is named by its module, its function and the types of its argume
 must follow from those: no closure over a value is ever cached, as two of one name would answer for each other.
 """
 
-from __future__ import annotations
-
 import gc
 import inspect
 import os

@@ -1,7 +1,5 @@
 """Digests of our own sources: which code a number, or a compiled function, came from."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from functools import cache

@@ -5,8 +5,6 @@ so they bound any kernel of their kind. Levels are read with several independent
 passes over eight times the last-level cache, because a shorter pass measures the cache.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable

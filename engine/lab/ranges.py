@@ -1,7 +1,5 @@
 """How an operator is spread over the thread pool: one range kernel, contiguous pieces, one clear refusal."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache

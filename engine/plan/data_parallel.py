@@ -5,8 +5,6 @@ the host or a decoder runs are stages of their own where requests overlap: a det
 their card apart (document 000, section VI-B), and video is decoded while cards compute. Estimates.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from engine.plan.plan import (

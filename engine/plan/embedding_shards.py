@@ -7,8 +7,6 @@ rows cross to the same card. Bytes are exact for the graph and the stated indice
 their rates.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from engine.devices.common.contract import Unsupported

@@ -4,8 +4,6 @@ The host takes what the cards can't hold, or a share of all tables, those of the
 says so. Tables are never cut. Counts are exact for the network as compiled.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

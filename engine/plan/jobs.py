@@ -1,7 +1,5 @@
 """What a stage's device is asked to run of a phase: its operators, at the sizes and settings of the scenario."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import lru_cache

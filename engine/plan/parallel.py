@@ -4,8 +4,6 @@ A place is the devices of one pipeline stage. What it runs is one to two stages 
 its attention ranks do for requests of their own, and what they share. Exact counts; what they cost is priced elsewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache

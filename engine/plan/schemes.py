@@ -1,7 +1,5 @@
 """(workload, system, mapping) -> Plan: which part runs where, and what crosses which wire."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile

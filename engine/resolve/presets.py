@@ -1,7 +1,5 @@
 """Scenarios worth opening first: at least two per document, its headline among them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,7 +1,5 @@
 """Paths of hardware: which part of a system one is of, and a copy of its specification with other numbers at some."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any

@@ -1,7 +1,5 @@
 """One way to name a scenario's configuration: count, precision and partition always, what else differs after them."""
 
-from __future__ import annotations
-
 from engine.scenario.formats import LABELS
 from engine.scenario.scenario import Scenario
 

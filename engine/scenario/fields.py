@@ -4,8 +4,6 @@ The sidebar, the axes of a sweep, the flags of the command line, the columns of 
 attribution of a gain and docs/SCENARIO.md all read this table, which is fields.yaml; `Scenario` holds the values.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal

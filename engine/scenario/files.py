@@ -1,7 +1,5 @@
 """Files of an answer: none that is there is lost in silence, and none is left half written."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

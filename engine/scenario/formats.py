@@ -1,7 +1,5 @@
 """Number formats as the cost model sees them: stored bits per element."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 BITS = MappingProxyType(

@@ -1,7 +1,5 @@
 """``path=value`` settings: how the command line, a sweep axis and a table editor reach into a scenario."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

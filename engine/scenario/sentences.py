@@ -1,7 +1,5 @@
 """Numbers and sentences for people: three digits, an SI prefix, a unit. Used by verdicts and by the command line."""
 
-from __future__ import annotations
-
 import math
 import re
 

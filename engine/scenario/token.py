@@ -3,8 +3,6 @@
 What is read back was written by anybody. `boundary` stands around every decoder: whatever escapes it is one sentence.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

@@ -37,8 +37,6 @@ Questions around it::
 A sweep runs on the process-wide thread pool or any `concurrent.futures` executor and finds the same bytes on each.
 """
 
-from __future__ import annotations
-
 from engine.sweep.attribution import Attribution, attribute
 from engine.sweep.axis import Axis
 from engine.sweep.goals import FIGURES, Limit, Objective, objectives_of

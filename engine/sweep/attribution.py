@@ -3,8 +3,6 @@
 Exact shares (Shapley values) of the estimates they divide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction

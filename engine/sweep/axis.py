@@ -1,7 +1,5 @@
 """An axis of a space: a setting and the values it takes, read from a list or a range. Exact."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

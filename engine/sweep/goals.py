@@ -1,7 +1,5 @@
 """Goals of a space: figures of a report, the limits that count on them, and what is to be best; read from text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan

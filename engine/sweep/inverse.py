@@ -1,7 +1,5 @@
 """The smallest change that meets a target: over the grid of a space, exact, with the limit that binds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The sweep itself: every design of a space, in chunks on any executor, kept as a front, a cloud, counts and bins."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 An optimiser speaks two words, `ask` and `tell`: pymoo's NSGA-II does.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -3,8 +3,6 @@
 Exact differences of the estimates they compare.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, log

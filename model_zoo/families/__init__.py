@@ -1,7 +1,5 @@
 """Families of networks: each turns its parameters into a graph of ops. A line here and an entry register one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

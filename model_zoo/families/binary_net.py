@@ -1,7 +1,5 @@
 """Fully connected layers with weights and activations of +1 or -1: xor, population count, compare with a threshold."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from model_zoo.families.blocks import Block, forward

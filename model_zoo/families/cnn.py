@@ -1,7 +1,5 @@
 """Convolutional networks on images, listed layer by layer; of detectors the trunk is."""
 
-from __future__ import annotations
-
 from model_zoo.families.blocks import forward
 from model_zoo.families.detection import retinanet, two_stages
 from model_zoo.families.family import Params

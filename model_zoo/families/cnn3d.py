@@ -1,7 +1,5 @@
 """Convolutional networks on clips and volumes: ResNeXt3D, of depthwise 3 x 3 x 3 convolutions, and the 3D U-Net."""
 
-from __future__ import annotations
-
 from model_zoo.families.blocks import forward
 from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor

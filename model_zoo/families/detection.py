@@ -1,7 +1,5 @@
 """Detectors whose trunk and heads a file lists: RetinaNet on a pyramid of feature maps, an FBNet of two stages."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from model_zoo.families.blocks import attributes

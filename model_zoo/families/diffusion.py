@@ -4,8 +4,6 @@ Every step runs the U-Net on a pair, with the words and without (classifier-free
 run once. Residual blocks and attention are those of the public model definition (diffusers).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -3,8 +3,6 @@
 Its second version crosses features in layers of low rank instead (DCN v2, Wang et al. 2021).
 """
 
-from __future__ import annotations
-
 from model_zoo.families.blocks import ROW, Block, bag, forward
 from model_zoo.families.family import Params
 from model_zoo.ops import Dim, Graph

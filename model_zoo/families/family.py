@@ -1,7 +1,5 @@
 """What a family is, and how its parameters are read: every bad value ends in one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

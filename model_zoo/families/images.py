@@ -1,7 +1,5 @@
 """A convolutional network written down layer by layer: tensors with shapes in, ops with exact counts out."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

@@ -17,8 +17,6 @@ operators, and ``#`` in it for how often it was used. A chain is layers from lef
   of what follows.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Multi-layer perceptron: fully connected layers with an activation between them."""
 
-from __future__ import annotations
-
 from model_zoo.families.blocks import Block, forward
 from model_zoo.families.family import Params
 from model_zoo.ops import Graph, dim

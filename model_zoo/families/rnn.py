@@ -5,8 +5,6 @@ reset gate of the GRU scales the recurrent product (the form of cuDNN and of ins
 matrices of a step are one product each. Every stacked layer has operators of its own, so that layers can lie apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """RNN transducer for speech: an encoder of sound that halves its steps, a predictor of letters, and what joins them."""
 
-from __future__ import annotations
-
 from model_zoo.families.blocks import LENGTH, ROW, Block, forward, gather
 from model_zoo.families.family import Params
 from model_zoo.families.rnn import STEPS, Cell, step_of

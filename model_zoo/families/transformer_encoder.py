@@ -1,7 +1,5 @@
 """Transformer encoder, operator by operator as a framework exports it: BERT, XLM-R and the vision transformer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

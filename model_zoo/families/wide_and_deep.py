@@ -1,7 +1,5 @@
 """Wide & Deep recommender: a linear part over hashed categories beside an MLP over their embeddings (Cheng 2016)."""
 
-from __future__ import annotations
-
 from model_zoo.families.blocks import ROW, Block, forward, gather
 from model_zoo.families.family import Params
 from model_zoo.ops import Graph, Op

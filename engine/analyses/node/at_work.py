@@ -3,8 +3,6 @@
 Everything here is `evaluate` or its parts asked again with one thing changed; no figure is made elsewhere. Estimates.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 

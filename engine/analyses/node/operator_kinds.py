@@ -1,7 +1,5 @@
 """Time by kind of operator before and after each optimisation: document 000's Table II for any scenario. Estimates."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ LPDDR behind. `engine.kernels.search.tilings` searches, `engine.devices.card.til
 bytes are exact for the tiling, and the lower bounds are bounds.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ which says how often its operands pass the shared cache and a core's SRAM. A dem
 capacities; `engine.devices.card.points` times and schedules it. Estimates.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.card import tiling

@@ -6,8 +6,6 @@ turn; with them, the longest go first to the card that has least so far, and the
 cores, to such a core (Graham's longest-processing-time rule, twice). Estimates, deterministic.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ Every constant is assumed, within a range its note states; together they let an 
 13 W at the published 30 TOPS, and one full of FP16 at 4 TFLOPS.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

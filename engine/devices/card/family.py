@@ -7,8 +7,6 @@ and of those the largest. Where a network has embedding tables and its parts are
 the others compute. Estimates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

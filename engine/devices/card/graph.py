@@ -13,8 +13,6 @@ Rules, each one read off the operator shares document 000 prints (its Table II; 
 Counts of the operators that were there before do not change, so FLOPs, parameters and lookups are conserved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache

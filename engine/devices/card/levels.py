@@ -1,7 +1,5 @@
 """Which unit or memory level sets the time of each operator on a card, and the bytes that pass each. Estimates."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.card import demand as D

@@ -4,8 +4,6 @@ Lengths are log-normal with the request's mean. A batch is as long as its longes
 length; where sentences of one length class are batched, the batch is as long as that class. Estimates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from statistics import NormalDist

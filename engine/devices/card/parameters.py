@@ -1,7 +1,5 @@
 """For which networks the switches of the many-core inference card can matter, and what its model rests on."""
 
-from __future__ import annotations
-
 from engine.devices.common.host_work import PARSING
 from engine.devices.common.model_file import model_file
 from model_zoo.ops import Graph

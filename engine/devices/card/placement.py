@@ -3,8 +3,6 @@
 Counts of bytes, exact for the network as compiled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

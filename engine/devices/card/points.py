@@ -1,7 +1,5 @@
 """A pass of a card at many designs or one: scheduled together where they are cut up alike. Estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -15,8 +15,6 @@ pieces that always take the core that is free first need no names of cores: thei
 Estimates.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.card import demand as D

@@ -1,7 +1,5 @@
 """What a card gives one stream: seconds a multiply-add, a lane operation, a byte and a start take there. Estimates."""
 
-from __future__ import annotations
-
 from engine.devices.card.placement import card_of, cores_of, levels, line_bytes, wide_format
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one

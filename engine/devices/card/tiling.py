@@ -7,8 +7,6 @@ are output pixels: a block of them is a box, and it reads the windows of all its
 neighbours too. Estimates; exact counts of bytes for the cut that is chosen.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import kernel

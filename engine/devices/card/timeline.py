@@ -1,7 +1,5 @@
 """The card's schedule as bars: the segment that takes longest for a report, every core of a whole pass for a node."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.card import demand as D

@@ -1,7 +1,5 @@
 """Text of a program: lines of words, comments, loops; what is wrong is said with its line and column."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Functions that remember what they found, by what they read: what is priced again and again is worked out once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from functools import wraps
 from types import FunctionType

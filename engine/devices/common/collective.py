@@ -7,8 +7,6 @@ its part with those of other nodes, and shares it out within again; chunks do so
 a single operator, a network's exchanges and a sweep's.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

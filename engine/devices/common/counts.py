@@ -1,7 +1,5 @@
 """Counts of an op at a batch, a pass length and a context, and a device's parts of them, for compiled cost models."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A demand is ``{resource: {unit: count}}`` with the resources of `hardware_specs.schema.Fpga`. Estimates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How many bytes of a network lie on one device: parameters, state and the activations in flight. Exact counts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

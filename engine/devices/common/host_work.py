@@ -3,8 +3,6 @@
 The same work that the CPU family charges its own cores for. Estimates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 A family of such machines names a module that exports ``INSTRUCTIONS: InstructionSet``. Nothing is priced here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass

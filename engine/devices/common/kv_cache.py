@@ -6,8 +6,6 @@ bits, so the network is priced with its state counted in elements of *those* bit
 traffic and for whatever else reads the network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache

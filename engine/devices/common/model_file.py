@@ -1,7 +1,5 @@
 """Constants, switches, rules and assumptions of a family's model, as the `model.yaml` of its room says them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

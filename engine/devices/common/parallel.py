@@ -5,8 +5,6 @@ those of a rank share every operator (tensor parallelism). Routed experts may go
 what devices are left to each. So devices = pipeline stages x attention ranks x tensor ways.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

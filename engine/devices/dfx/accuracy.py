@@ -1,7 +1,5 @@
 """What a format in the core's order costs: a small GPT-2 on simulated cores beside float64."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """What the transformer core tells of itself: slices by tile, what half precision costs it, programs of a decoder."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

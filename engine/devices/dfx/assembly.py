@@ -5,8 +5,6 @@ that an instruction belongs to behind ``@``. Source of the mnemonics: Hong et al
 names what the hardware takes implicitly (gamma, beta, 1 / width, the maximum of the scores).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil

@@ -1,7 +1,5 @@
 """The format of a core's cache of keys and values: the one its matrix unit multiplies, by name."""
 
-from __future__ import annotations
-
 from engine.devices.common.contract import PricedField
 from engine.scenario import ScenarioError
 from engine.scenario.formats import LABELS

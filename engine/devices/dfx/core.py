@@ -4,8 +4,6 @@ Every distinct configuration is run once (`scoreboard`) and remembered; a sweep 
 Source: Hong et al., MICRO 2022.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

@@ -5,8 +5,6 @@ the next, and every beat reads other inputs; the zigzag over d x d lies between.
 Source: Hong et al., MICRO 2022, section V-B, which prints no number for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil

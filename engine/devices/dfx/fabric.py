@@ -5,8 +5,6 @@ within a range. What the printed totals leave at the core's own tile (platform, 
 added as it is, whatever the tile. Estimates; the slices are a derivation. Source: Hong et al., MICRO 2022.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import ceil
 from pathlib import Path

@@ -4,8 +4,6 @@ Every core runs the same program on its share of the heads and columns; a synchr
 arithmetic is one of `arithmetic`; softmax subtracts the maximum first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

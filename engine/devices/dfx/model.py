@@ -1,7 +1,5 @@
 """A small decoder with drawn weights, to run on the functional machine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -6,8 +6,6 @@ result it is issued then (`WAIT`). Where `CHAIN` is set it may start as soon as 
 same kind is out, and ends no sooner than one latency after it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.common.contract import RESOURCES

@@ -6,8 +6,6 @@ multipliers idle in attention. The vector unit keeps its 64 lanes whatever the t
 sections V-B and V-C; DSP counts follow the document's operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from engine.devices.common.instruction_set import SAME

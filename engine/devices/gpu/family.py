@@ -5,8 +5,6 @@ part's generation, or with those that follow from its data sheet and the family'
 of a homogeneous group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

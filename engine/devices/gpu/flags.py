@@ -1,7 +1,5 @@
 """What the GPU's price reads off a phase's graph beside its table: who heads an attention, who rides in a kernel."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

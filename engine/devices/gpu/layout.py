@@ -1,7 +1,5 @@
 """The flat record that the GPU's price takes: where each part begins, and which fields decide more than seconds."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 from itertools import accumulate
 from typing import Any

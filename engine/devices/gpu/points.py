@@ -1,7 +1,5 @@
 """Designs through the GPU's formulas, in blocks that have in common what a menu of tiles depends on. Estimates."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.common.counts import SIZES

@@ -6,8 +6,6 @@ What a network adds: where weights and activations lie between its operators, wh
 Estimates, for one device of a homogeneous group.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.common.counts import SIZES, parts

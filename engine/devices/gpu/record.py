@@ -5,8 +5,6 @@ its kin's kernels and shares; what they wait for and are fed follows, as for any
 family's parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any

@@ -1,7 +1,5 @@
 """What runs a network on a GPU: which kernels it fuses, and what its host takes to launch one."""
 
-from __future__ import annotations
-
 from engine.devices.common.contract import PricedField
 from engine.devices.common.model_file import runtimes
 from model_zoo.ops import Graph

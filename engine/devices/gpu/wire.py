@@ -1,7 +1,5 @@
 """What GPUs exchange over the wire to their peers, as measured collectives of such a wire take it. Estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a narrow format costs a recurrent network: the output's program beside float64."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the soft processor tells of itself: multiply-accumulators, what its formats cost a cell, programs of a step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

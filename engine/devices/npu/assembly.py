@@ -4,8 +4,6 @@
 ``v_rd`` and ends with its last ``v_wr``. Mnemonics are recalled from Fowers et al., ISCA 2018.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

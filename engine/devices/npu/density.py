@@ -9,8 +9,6 @@ blocks of memory or logic the part does not have. Source of the formats and of a
 multipliers: Chung et al., IEEE Micro 2018.
 """
 
-from __future__ import annotations
-
 import math
 
 from engine.devices.common.cached import remembered

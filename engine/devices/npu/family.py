@@ -6,8 +6,6 @@ ahead while the chain of the state is under way, so the two overlap and do not a
 2018; tiling and chains recalled from Fowers et al., ISCA 2018. Estimates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any

@@ -6,8 +6,6 @@ Source of the arithmetic: Chung et al., IEEE Micro 2018; how sums are kept insid
 are the best case.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 Exact counts of bytes.
 """
 
-from __future__ import annotations
-
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Fit, Job
 from engine.devices.common.footprint import footprint

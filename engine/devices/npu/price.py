@@ -1,7 +1,5 @@
 """A pass of a soft vector processor: recurrent cells step by step, other products with what rides behind. Estimates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ instruction. Registers are names; ``a+b`` reads registers side by side as one ve
 image are registers ``x0, x1, ...``; ``zero`` is a register of zeros as long as an input vector.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 

@@ -8,8 +8,6 @@ Sources: Chung et al., IEEE Micro 2018 (units, decoupling); in-order issue and i
 printed rates the depths were fitted on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -7,8 +7,6 @@ Inferences in flight (`streams`) have executors of their own, or each layer has,
 slots, ports of memories and the DRAM with each other and with packets. Estimates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

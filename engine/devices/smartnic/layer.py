@@ -1,7 +1,5 @@
 """An inference on a network processor: its layers one by one, and what it waits for others in flight. Estimates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

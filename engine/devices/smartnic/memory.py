@@ -5,8 +5,6 @@ run. Weights lie in the DRAM-backed memory, whose cache holds what it can, unles
 smallest memory that holds them, those of an island each with its own executors' neurons. Estimates, in cycles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

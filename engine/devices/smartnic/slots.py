@@ -4,8 +4,6 @@ Threads of an engine take turns at its one issue slot. Packets are forwarded by 
 the threads and slots that executors leave. No slot is counted for both. Estimates, in cycles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ constant: who comes meets half of the one that is served. Where passes do not mi
 estimate of means for requests of one length; bursts, percentiles and preemption are the calendar's.
 """
 
-from __future__ import annotations
-
 from engine.kernels.events.passes import pass_seconds, prompt_seconds
 from engine.kernels.jit import kernel
 

@@ -8,8 +8,6 @@ Every function takes single doubles too, alone or beside vectors: so a formula i
 by what it passes whether it is worked out for one point or for eight. Of single doubles a mask is `ALL` or 0.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from itertools import product

@@ -1,7 +1,5 @@
 """Histograms of values whose range is not known beforehand: bins an eighth of an octave wide, read off their bits."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import kernel

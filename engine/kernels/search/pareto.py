@@ -4,8 +4,6 @@ Points are columns: `values[k, i]` is objective k of point i, smaller is better.
 most as large in every objective and smaller in one; equal points do not dominate each other, so duplicates are kept.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import called_by_both, kernel

@@ -1,7 +1,5 @@
 """Which of many priced designs matter: counted, binned, held against limits and against the best known; compiled."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import kernel

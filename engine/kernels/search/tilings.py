@@ -12,8 +12,6 @@ the fewest blocks that fit are worth trying. And of the orders of three loops on
 blocks matters: the one operand it does not index stays, the other two change at each of its steps.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import kernel

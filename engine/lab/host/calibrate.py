@@ -5,8 +5,6 @@ calibrates on published figures: the share of the peak a product reaches, what a
 No network of the zoo is looked at, so comparing the model with networks measured here is a validation.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re

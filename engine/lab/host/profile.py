@@ -1,7 +1,5 @@
 """What this host's operators make of its roofs: a few small ones timed, for the CPU model to price all others by."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import median
 from time import thread_time

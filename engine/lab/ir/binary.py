@@ -13,8 +13,6 @@ never made. With a count and an add to the carry that is five operations for two
 and an add a word are six. More adders before a count gain nothing: one costs as much as counting what it takes in.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ A plain loop re-stores the output row at every lookup and waits for DRAM at each
 the row ``distance`` lookups ahead is prefetched, across bag boundaries. [-]
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A tile of fp16 products summed by a pairwise tree, every result rounded, as IR: the unit of `operators.halftree`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

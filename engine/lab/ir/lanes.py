@@ -4,8 +4,6 @@
 beyond fused multiply-add; it can never widen it past what the host executes.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -20,8 +20,6 @@ The order of additions of an element is k = 0, 1, 2, ... whatever the tile, bloc
 are bit-identical for any number of threads.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

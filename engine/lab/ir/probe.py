@@ -1,7 +1,5 @@
 """What the probe runs, as IR: products that never leave the registers, and reads that do nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

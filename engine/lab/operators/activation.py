@@ -3,8 +3,6 @@
 Loops run over a slice from zero: with no negative index to wrap they vectorise.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -11,8 +11,6 @@ multiply blocks of queries by them, with the tile of every product. A query's su
 or thread it falls in.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

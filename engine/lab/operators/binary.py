@@ -13,8 +13,6 @@ Weights lie in panels of as many neurons as a tile of :mod:`engine.lab.ir.binary
 neuron to a lane, and rows pass over a panel while it stays in the first-level cache.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ that stay in a second-level cache while the product's panels pass. Padding is on
 [FLOP] = 2 * pixels * OC * C * taps.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any

@@ -5,8 +5,6 @@ scale and bias; int4 rows are ``ceil(D/2)`` bytes (low nibble first) followed by
 Source of the workload: seed 000 (sparse lookups dominate, some tables have one lookup by design).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

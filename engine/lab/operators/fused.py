@@ -5,8 +5,6 @@ memory. Depth first (seed 003, SOL) takes a few output rows through all layers w
 same kernels on the same values in the same order, hence give the same bits; only the traffic differs.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import inner, kernel

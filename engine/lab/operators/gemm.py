@@ -13,8 +13,6 @@ Narrow weight formats are in :mod:`engine.lab.operators.halfprec`. Packing follo
 :mod:`engine.lab.ir.microkernel`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any

@@ -9,8 +9,6 @@ With AVX512-BF16 the tile is vdpbf16ps (denormals count as zero there, and each 
 steps); elsewhere the values are widened once, exactly, and run on the FP32 tile at its rate.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.lab.ir.microkernel import HAS_BF16, in_panels

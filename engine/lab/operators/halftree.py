@@ -14,8 +14,6 @@ A value is rounded by conversion to fp16 and back, in registers. Without convers
 ``(x + M) - M`` with ``M = 1.5 * 2**13 * max(2**floor(log2 |x|), 2**-14)`` is exact, overflow is clamped apart.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Layer and folded batch normalisation, float32 over the last axis."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import kernel

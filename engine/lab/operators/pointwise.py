@@ -5,8 +5,6 @@ arithmetic, select and bit operations only, which LLVM turns into vectors. Relat
 and tested over the whole range.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import inner

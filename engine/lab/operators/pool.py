@@ -3,8 +3,6 @@
 Two passes cost ``KH + KW`` reads for each output instead of ``KH * KW``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import inner

@@ -3,8 +3,6 @@
 ``q = saturate(round_half_even(x / scale) + zero)``: ONNX QuantizeLinear, bit for bit.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import kernel

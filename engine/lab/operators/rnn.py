@@ -5,8 +5,6 @@ weight layout are ONNX's LSTM (gate order i, o, f, c) and GRU (z, r, h with ``li
 and Brainwave. [FLOP] = 2 * batch * gates * hidden * (inputs + hidden).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

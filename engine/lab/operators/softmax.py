@@ -1,7 +1,5 @@
 """Softmax and log-sum-exp over the last axis, float32: three passes over a row that stays in cache."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import inner, kernel

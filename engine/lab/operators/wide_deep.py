@@ -5,8 +5,6 @@ The hash is splitmix64's finaliser over ``id + (field + 1) * golden``, reduced t
 of a product.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import inner, kernel

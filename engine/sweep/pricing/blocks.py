@@ -1,7 +1,5 @@
 """A space as blocks of designs that share a structure, and all of them priced. Estimates, as `evaluate`'s are."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Designs whose plans lie alike as flat arrays, which a compiled loop prices by number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

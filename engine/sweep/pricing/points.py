@@ -5,8 +5,6 @@ groups of operators are added up in the order in which `engine.cost.figures.colu
 functions finish it that finish a single scenario.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.cost.figures import money_figures, time_figures

@@ -1,7 +1,5 @@
 """Settings that are numbers: which axes set nothing else, and what each value sets once it is validated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf

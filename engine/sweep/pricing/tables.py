@@ -5,8 +5,6 @@ on such a number (an ``if`` that falls out both ways, a figure that is no arithm
 an axis until each part is decided alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise

@@ -4,8 +4,6 @@ A causal pass is counted as the full square of queries by keys, as papers do; wh
 business. A query at position i of a chunk of w tokens sees i of them; a pass of many is counted as if all saw w.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

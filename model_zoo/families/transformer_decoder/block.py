@@ -1,7 +1,5 @@
 """Writes operators one after the other, so that a layer reads like the network's own code."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from model_zoo.families import blocks

@@ -1,7 +1,5 @@
 """Decoder, from GPT-2 to hybrids of linear attention and hundreds of experts: declared facts in, exact counts out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

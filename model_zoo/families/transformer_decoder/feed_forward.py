@@ -1,7 +1,5 @@
 """What a layer does to each token by itself: one wide product and back, or the few of many experts it is sent to."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from model_zoo.families.blocks import attributes

@@ -5,8 +5,6 @@ product inside each chunk, which is the engine's business. A state lives in 32 b
 counted as two elements a number.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from model_zoo.families.blocks import attributes

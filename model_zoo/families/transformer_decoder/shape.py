@@ -1,7 +1,5 @@
 """What a decoder declares: its sizes, and what each layer is made of."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What stands before a decoder: an encoder of images whose result enters among the tokens, or one it attends to."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from model_zoo.families.blocks import gather

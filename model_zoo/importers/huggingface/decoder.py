@@ -1,7 +1,5 @@
 """A language model's configuration as parameters of the family transformer-decoder, each with the key it came from."""
 
-from __future__ import annotations
-
 import difflib
 from functools import cache
 from pathlib import Path

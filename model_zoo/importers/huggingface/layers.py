@@ -1,7 +1,5 @@
 """Which kind each layer of a configuration is: patterns written as lists, periods, offsets and letters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from model_zoo.importers.huggingface.keys import NAMES, Keys

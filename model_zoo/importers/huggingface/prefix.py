@@ -1,7 +1,5 @@
 """What stands before a decoder: an encoder of images whose tokens it reads, or one that its layers attend to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from model_zoo.importers.huggingface.decoder import Found

@@ -1,7 +1,5 @@
 """Formats of a checkpoint's weights, from what its configuration says of their quantisation."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, NamedTuple
 

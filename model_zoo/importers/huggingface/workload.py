@@ -1,7 +1,5 @@
 """A model configuration as a workload: read, its parameters found, written down as YAML like any other."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Counts as functions of batch and length, from the shapes a file has at two batches and at two lengths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod

@@ -12,8 +12,6 @@ What follows from weights alone is worked out once and costs nothing (runtimes d
 follows from the lengths (shapes, masks, positions). Weights kept outside the file are not needed: only shapes are read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ What parses them is a C++ library that trusts what it reads: a file may keep it 
 the process. Then that process is another one, and the file costs a sentence.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path

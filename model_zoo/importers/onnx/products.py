@@ -1,7 +1,5 @@
 """ONNX operators that multiply matrices, as ops: products, convolutions, Einstein sums, recurrent layers, attention."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod

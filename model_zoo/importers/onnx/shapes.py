@@ -4,8 +4,6 @@ Arithmetic on shapes (what exporters write for a reshape) is carried out on the 
 elements, so that what follows from the lengths is known as it would be at run time.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """A user's ONNX file as a workload like any other: its name, what it holds, and a family with this one graph."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from pathlib import Path
 

@@ -5,8 +5,6 @@ out what no query sees, to the tile. A token's query heads read their cache in b
 flight allow, more blocks a sequence where batch and heads are few, and then join.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.common.counts import in_chunks

@@ -1,7 +1,5 @@
 """Collectives of GPUs as they were measured: constants of a wire's kernels as forms, and many rows of them priced."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

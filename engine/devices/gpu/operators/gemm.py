@@ -5,8 +5,6 @@ Behind them come what doesn't overlap: the start of the kernel, the latency of o
 store of a tile, and the reduction of a split k. Formats with their own scales add a pass that quantises the input.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.gpu.operators import slots as S

@@ -1,7 +1,5 @@
 """Kinds of operators: the columns a row of each needs, and the compiled model that answers many rows of one part."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

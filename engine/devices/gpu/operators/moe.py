@@ -5,8 +5,6 @@ rank of several is the most loaded one, as the others wait for it. Experts fall 
 class's tiles are those of a matrix product that no one splits along k, and weights that are met are read once.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.gpu.operators import slots as S

@@ -1,7 +1,5 @@
 """Rows of operators in, predictions out: sorted by part and format, priced by the compiled models, with bands."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

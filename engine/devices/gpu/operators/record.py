@@ -1,7 +1,5 @@
 """A part and a format as the flat records the compiled operator models take: data sheet times constants."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of operators as text: read with every mistake named in one sentence, written back with the answers beside."""
 
-from __future__ import annotations
-
 import csv
 import io
 import lzma

@@ -1,7 +1,5 @@
 """Names of the slots of the flat arrays the compiled operator models read and write."""
 
-from __future__ import annotations
-
 # a part and its generation: see `record.machine`; the order of `MACHINE` is the order of the slots
 MACHINE = (
     "units", "bandwidth", "l2_bytes", "start", "feed", "store", "l2_share", "dram_share", "step", "stream",

@@ -1,7 +1,5 @@
 """Operators that read and write once: norms, activations, sums, look-ups, quantising, recurrences. Estimates."""
 
-from __future__ import annotations
-
 from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.terms import answer, hit_share
 from engine.kernels.ir.doubles import larger

@@ -3,8 +3,6 @@
 Each takes single doubles and `LANES` of them side by side.
 """
 
-from __future__ import annotations
-
 from engine.devices.gpu.operators import slots as S
 from engine.kernels.ir.doubles import above, alike, at_least, chosen, larger, root
 from engine.kernels.jit import kernel

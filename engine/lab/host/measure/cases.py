@@ -3,8 +3,6 @@
 Weights and inputs are noise (one block of it, repeated), which no kernel here is faster or slower for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -6,8 +6,6 @@ it lies in, and what others leave of it, changes by the second on a shared machi
 it. Measurements beside estimates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,8 +1,6 @@
 """What the app asks a measuring process for: a kernel or a block with what the CPU model expected of it, and a
 network trained here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from engine.lab.host.calibrate import device_of, host

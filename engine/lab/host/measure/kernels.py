@@ -1,7 +1,5 @@
 """The kernels a user may run by name: their shape, the precisions they exist in, and the op the cost model prices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Operators are the library's, which people run; a network of the catalog that is counts without weights is not run.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Cases other than products: convolutions, lookups, recurrent steps, attention, and one-pass operators."""
 
-from __future__ import annotations
-
 from functools import partial
 from math import prod
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """One operator of this host as the CPU model prices it."""
 
-from __future__ import annotations
-
 from engine.devices.common.contract import Job
 from engine.devices.cpu import family
 from hardware_specs.schema import Device

@@ -1,7 +1,5 @@
 """A run in a process of its own: beside a server that is not to wait for it, nor share its faults."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

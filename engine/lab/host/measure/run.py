@@ -4,8 +4,6 @@ Everything here is a **measurement** of this host; the roofline it is held again
 its own CPU time, so that other work on the machine does not count; several threads by the wall clock.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
