@@ -1,6 +1,7 @@
 """Families of networks: each turns its parameters into a graph of ops. A line here and an entry register one."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,6 @@ from entries.files import read_plain
 from model_zoo.families import (
     binary_net,
     cnn,
-    cnn3d,
     diffusion,
     dlrm,
     mlp,
@@ -25,7 +25,7 @@ from model_zoo.schema import WorkloadError
 _BUILD: dict[str, Callable[[Params], Graph]] = {
     "binary-net": binary_net.build,
     "cnn": cnn.build,
-    "cnn3d": cnn3d.build,
+    "cnn3d": partial(cnn.build, unit="clip"),
     "diffusion": diffusion.build,
     "dlrm": dlrm.build,
     "mlp": mlp.build,

@@ -106,7 +106,6 @@ class Net(Block):
         pad: int = 0,
         kind: str = "MaxPool",
         ceil: bool = False,
-        frames: tuple[int, int] = (1, 1),
     ) -> Tensor:
         """Maximum or average over a window; `ceil` rounds the extent up, as Caffe does."""
 
@@ -114,17 +113,10 @@ class Net(Block):
             span = size + 2 * pad - kernel
             return (-(-span // stride) if ceil else span // stride) + 1
 
-        out = Tensor(
-            name,
-            x.channels,
-            extent(x.height),
-            extent(x.width),
-            (x.frames + 2 * (frames[0] // 2) - frames[0]) // frames[1] + 1,
-        )
-        if out.height < 1 or out.width < 1 or out.frames < 1:
+        out = replace(x, name=name, height=extent(x.height), width=extent(x.width))
+        if out.height < 1 or out.width < 1:
             raise WorkloadError(f"layer {name!r}: an input of {x.height} x {x.width} is too small for its window")
-        window = kernel * kernel * frames[0]
-        work, marks = ROW * (out.elements * window), attributes(kernel=kernel, stride=stride)
+        work, marks = ROW * (out.elements * kernel * kernel), attributes(kernel=kernel, stride=stride)
         moved = {"reads": ROW * x.elements, "writes": ROW * out.elements}
         self.op(name, kind, x.name, flops=work, **moved, shard="elements", attributes=marks)
         return out

@@ -1,17 +1,21 @@
 """Convolutional networks whose layers a file lists line by line: branches, residuals and taps in a short notation.
 
 A line is ``[GROUP] N* LABEL/ chain as NAME``, of which all but the chain may be left out, or has ``cat chain | chain``
-or ``add chain | chain`` in place of the chain; ``add!`` has no activation behind the sum. It starts where the line
-before it ended, unless a chain begins with ``NAME:``. ``N*`` repeats it; a label stands before the names of a line's
-operators, and ``#`` in it for how often it was used. A chain is layers from left to right, each a word, before which
-``NAME=`` may stand:
+or ``add chain | chain`` in place of the chain; ``add!`` has no activation behind the sum. ``again chain`` has the
+weights of an earlier line; ``boxes`` takes the best boxes of maps, first those of their scores, then as many of their
+places. A line starts where the line before it ended, unless a chain begins with ``NAME:``. ``N*`` repeats it; a label
+stands before the names of a line's operators, and ``#`` in it for how often it was used. A chain is layers from left to
+right, each a word, before which ``NAME=`` may stand, as before ``add``:
 
 - ``64x3s2`` convolution of 64 filters 3 x 3, stride 2; ``64`` is 1 x 1, ``64x1x7`` 1 high and 7 wide; ``dw3s2`` is
-  depthwise. Behind it ``g8`` means groups, ``v`` no padding, ``~`` no folded normalisation, ``!`` no activation.
+  depthwise, ``9c`` has 9 filters a class. Behind it ``t3`` means 3 frames deep, with its stride in time while there are
+  frames to halve, ``t3-`` with none, ``g8`` groups, ``v`` no padding, ``~`` no folded normalisation, ``!`` no
+  activation; ``tconv64`` is transposed, its stride and kernel 2.
 - ``max3s2`` and ``avg3s1`` pools, padded by half the window; with ``v`` not padded, with ``c`` rounded up as well.
 - ``gap`` mean of all pixels, ``fc1000`` fully connected, ``fc`` to the classes, ``se4`` squeeze and excitation to a
   quarter of the channels, ``sq64`` to 64 of them with a sigmoid at the end,
-  ``norm`` normalisation that can't be folded, ``up2`` pixels repeated, ``shuffle`` channels rearranged, ``half`` one
+  ``norm`` and ``lnorm`` normalisations that can't be folded, ``up2`` pixels repeated, ``like-NAME`` to the extent of a
+  line, ``shuffle`` channels rearranged, ``half`` one
   half of the channels, ``lrn``, ``softmax``, ``nms1917x91`` suppression of 1917 boxes of
   91 classes, ``bits64-64`` binary layers of so many neurons and one to the classes; ``@Swish`` changes the activation
   of what follows.
@@ -19,7 +23,7 @@ operators, and ``#`` in it for how often it was used. A chain is layers from lef
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -29,20 +33,23 @@ from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.schema import WorkloadError
 
-_LINE = re.compile(r"(?:\[(\S+)\] )?(?:(\d{1,2})\* )?(?:(\S+)/ )?(?:(cat|add!?) )?(.*?)(?: as (\w+))?")
-_CONV = re.compile(r"(?:dw(\d+)|(\d+)(?:x(\d+))?(?:x(\d+))?)(?:s(\d+))?(?:g(\d+))?(v?)(~?)(!?)")
+_LINE = re.compile(
+    r"(?:\[(\S+)\] )?(?:(\d{1,2})\* )?(?:(\S+)/ )?(?:(?:(\w+)=)?(cat|add!?|again|boxes) )?(.*?)(?: as (\w+))?"
+)
+_CONV = re.compile(r"(?:dw(\d+)|(\d+)(c?)(?:x(\d+))?(?:x(\d+))?)(?:s(\d+))?(?:t([1-9]\d?)(-?))?(?:g(\d+))?(v?)(~?)(!?)")
 _POOL = re.compile(r"(max|avg)(\d+)(?:s(\d+))?([vc]?)")
 _BOXES = re.compile(r"nms(\d+)x(\d+)")
 _BINARY = re.compile(r"bits(\d+(?:-\d+)*)")
-_SIZED = re.compile(r"(fc|(?:se|sq|up)(?=\d))(\d*)(!?)")
+_SIZED = re.compile(r"(fc|(?:se|sq|up|tconv)(?=\d))(\d*)(!?)")
 
 
 class LayerList:
     """Walks the lines of `layers`; operators without a name of their own are counted."""
 
     def __init__(self, params: Params) -> None:
-        image = params.whole("image", 1, 16384)
-        self.net, self.classes = Net(3, image, image), params.whole("classes", 1, 1_048_576)
+        image, frames = params.whole("image", 1, 16384), params.whole("frames", 1, 4096)
+        self.net = Net(params.whole("channels", 1, 65536), image, image, frames)
+        self.classes, self.proposals = params.whole("classes", 1, 1_048_576), params.whole("proposals", 1, 65536)
         self.activation, self.count = "Relu", 0
         self.named: dict[str, Tensor] = {}
         self.label = self.given = ""
@@ -70,22 +77,33 @@ class LayerList:
         """What a line leaves."""
         match = _LINE.fullmatch(text)
         assert match is not None
-        group, times, label, joined, body, name = match.groups()
+        group, times, label, own, joined, body, name = match.groups()
         self.net.group = group or self.net.group
         for _ in range(int(times or 1)):
             self.count += 1
             self.used[label] += 1
             self.label = (label or "").replace("#", str(self.used[label]))
+            begin = len(self.net.ops)
             ends = [self.chain(part, x) for part in body.split("|")]
             x = ends[0]
             if joined == "cat":
                 x = self.net.concat(f"{self.label}-concat" if label else f"concat{self.count}", ends)
+            elif joined == "again":
+                self.net.ops[begin:] = [replace(op, stored=0.0) for op in self.net.ops[begin:]]
+            elif joined == "boxes":
+                x = self.boxes(ends[: len(ends) // 2], ends[len(ends) // 2 :])
             for at, other in enumerate(ends[1:] if joined in ("add", "add!") else (), 1):
                 act = self.activation if at == len(ends) - 1 and joined == "add" else None
-                x = self.net.add(f"{self.label}-add" if label else f"add{self.count}-{at}", x, other, act)
+                x = self.net.add(own or (f"{self.label}-add" if label else f"add{self.count}-{at}"), x, other, act)
         if name:
             self.named[name] = x
         return x
+
+    def boxes(self, scores: Sequence[Tensor], places: Sequence[Tensor]) -> Tensor:
+        """The best of the boxes that maps of scores and of places say."""
+        sure = self.net.each("score", "Sigmoid", sum(x.elements for x in scores), *(x.name for x in scores))
+        many = sum(x.elements for x in places) // 4
+        return Tensor(self.net.suppress("nms", many, self.proposals, sure, *(x.name for x in places)), 6, many, 1)
 
     def tensor(self, name: str) -> Tensor:
         """What the line of that name left; WorkloadError where there is none."""
@@ -121,12 +139,13 @@ class LayerList:
                 self.name("pool"), x, int(kernel), int(stride or 1), pad=pad, kind=pool, ceil=how == "c"
             )
         if match := _BOXES.fullmatch(word):
-            best = 100
-            name = self.net.suppress(self.name("nms"), int(match[1]), best, x.name, classes=int(match[2]))
-            return Tensor(name, 6, best, 1)
+            name = self.net.suppress(self.name("nms"), int(match[1]), self.proposals, x.name, classes=int(match[2]))
+            return Tensor(name, 6, self.proposals, 1)
         if match := _BINARY.fullmatch(word):
             binary_layers(self.net, (x.elements, *map(int, match[1].split("-")), self.classes), x.name)
             return Tensor(self.net.ops[-1].name, self.classes, 1, 1)
+        if word.startswith("like-"):
+            return self.net.resize(self.name("up"), x, self.tensor(word.removeprefix("like-")))
         if match := _SIZED.fullmatch(word):
             return self._sized(match[1], int(match[2] or self.classes), match[3], x)
         return self._conv(word, x)
@@ -139,21 +158,24 @@ class LayerList:
             return self.net.excite(name, x, max(1, x.channels // size), outer="HardSwish")
         if kind == "sq":
             return self.net.excite(name, x, size, inner=self.activation)
+        if kind == "tconv":
+            return self.net.upconv(name, x, size)
         return self.net.resize(name, x, Tensor("", 0, x.height * size, x.width * size))
 
     def _conv(self, word: str, x: Tensor) -> Tensor:
         match = _CONV.fullmatch(word) or _refuse(word)
-        deep, filters, high, wide, stride, groups, valid, plain, bare = match.groups()
-        side = int(deep or high or 1)
+        deep, filters, each, high, wide, stride, time, lasting, groups, valid, plain, bare = match.groups()
+        side, step = int(deep or high or 1), int(stride or 1)
         return self.net.conv(
             self.name("conv"),
             x,
-            x.channels if deep else int(filters),
+            x.channels if deep else int(filters) * (self.classes if each else 1),
             side if wide is None else (side, int(wide)),
-            int(stride or 1),
+            step,
             pad=0 if valid else None,
             groups=x.channels if deep else int(groups or 1),
             act=None if bare else self.activation,
+            frames=(int(time or 1), step if time and not lasting and x.frames > 1 else 1),
             normalised=not plain,
         )
 
@@ -175,6 +197,7 @@ def _shuffle(net: Net, name: str, x: Tensor) -> Tensor:
 _PLAIN: dict[str, Callable[[Net, str, Tensor], Tensor]] = {
     "gap": lambda net, name, x: net.global_pool(name, x),
     "norm": lambda net, name, x: net.normalise(name, x),
+    "lnorm": lambda net, name, x: net.normalise(name, x, kind="LayerNormalization"),
     "lrn": lambda net, name, x: net.lrn(name, x),
     "softmax": lambda net, name, x: net.softmax(name, x),
     "half": _half,
