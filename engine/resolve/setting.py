@@ -25,6 +25,7 @@ UNREAD = {
     "fpga.used.dsp": _PRINTED,
     "cpu.threads_per_core": "whether `threads_per_core` may be set; each of its threads is priced where it is",
     "power.loaded": "what this part draws follows its work, up to `power.max`",
+    "smartnic.memories.emem.capacity": "what the DRAM behind the cache holds, which is `memory.emem.capacity`",
     "links.switch": "what crosses the switch is bound by its ports, `links.peer` and `links.host`",
     "peak": "a printed peak; that of this family follows from its multipliers and its clock",
 }
