@@ -17,7 +17,7 @@ from entries.schema import InputError
 if TYPE_CHECKING:
     from engine.kernels.events.passes import Times
     from engine.traffic.closed_loop import LoopReport
-    from engine.traffic.engines.calendar import Figures, ServingReport
+    from engine.traffic.engines.calendar import Figures, PriorityReport, ServingReport
     from engine.traffic.engines.pools import Network, Pool
     from engine.traffic.engines.scheduler import Scheduler
     from engine.traffic.plan import Demand, SiteFacts
@@ -60,8 +60,11 @@ def _policy(args: argparse.Namespace) -> Scheduler:
 
 
 def _scheduler(args: argparse.Namespace) -> Scheduler:
-    chances = {} if args.acceptance is None else {"acceptance": _chances(args.acceptance)}
-    return replace(_policy(args), **(_engine(args) | chances))
+    from engine.traffic.engines.priority import parse
+
+    read = {"acceptance": _chances, "priorities": parse}
+    settings = {name: read[name](value) if name in read else value for name, value in _engine(args).items()}
+    return replace(_policy(args), **settings)
 
 
 def _load(args: argparse.Namespace, process: Any) -> Any:
@@ -111,11 +114,12 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         longest = inputs.largest + outputs.largest if file is None else file.longest
         times, scheduler = engine_of(scenario, scheduler, longest, count)
         devices = max(1, sum(priced(scenario)[1].devices_used))
-    limits, cached, rates = _limits(args), None, dict[str, Any]()
+    more = {"priority": getattr(file, "priority", None), "limits": _limits(args), "seed": args.seed}
+    cached, rates = None, dict[str, Any]()
     if file is not None and file.hashes is not None and args.prefix_hit is None:
         cached = file.cached(scheduler.kv_blocks, scheduler.block, scheduler.replicas)[:count]
     if args.pools is None:
-        report = serve(times, scheduler, load, inputs, outputs, count, cached=cached, limits=limits, seed=args.seed)
+        report = serve(times, scheduler, load, inputs, outputs, count, cached=cached, **more)
         rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     else:
         if cached is not None:
@@ -124,7 +128,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         runs: list[tuple[tuple[float, float], str, Any]] = []
         for many, more in _ratios(args.pools):
             pair = (Pool(p.times, replace(p.scheduler, replicas=n)) for p, n in ((first, many), (second, more)))
-            ran = serve_pools(*pair, network, load, inputs, outputs, count, limits=limits, seed=args.seed)
+            ran = serve_pools(*pair, network, load, inputs, outputs, count, **more)
             rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
             runs.append(((rate, -ran.e2e.mean.value), f"{many}:{more}", ran))
         _, ratio, report = max(runs, key=lambda run: run[0])
@@ -303,18 +307,26 @@ def _limits(args: argparse.Namespace) -> dict[str, float]:
 
 
 def _times(report: ServingReport | LoopReport, names: Sequence[str]) -> Iterator[str]:
+    yield from _figures(report, names)
+    if report.goodput_per_s is not None:
+        yield f"{'goodput':16} {report.goodput_per_s:.4g} requests/s within the limits"
+
+
+def _figures(report: ServingReport | LoopReport | PriorityReport, names: Sequence[str]) -> Iterator[str]:
+    """A line of every time that a report has."""
     for name in names:
         figures: Figures | None = getattr(report, name)
         if figures is not None:
             shown = (f"{metric} {amount(value.value, 's')}" for metric, value in vars(figures).items())
             yield f"{name.replace('_', ' '):16} {'  '.join(shown)}"
-    if report.goodput_per_s is not None:
-        yield f"{'goodput':16} {report.goodput_per_s:.4g} requests/s within the limits"
 
 
 def _lines(report: ServingReport) -> Iterator[str]:
     yield report.message
     yield from _times(report, ("ttft", "itl", "tpot", "e2e", "first_wave_ttft", "steady_ttft"))
+    for own in report.classes:
+        yield f"priority {own.priority}, {own.requests:,} requests"
+        yield from _figures(own, ("ttft", "itl", "tpot", "e2e"))
     used = report.peak_kv_blocks / report.kv_blocks
     yield f"{report.passes:,} passes, {report.preemptions:,} preemptions, KV cache {percent(used)} full at its peak"
 

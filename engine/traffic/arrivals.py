@@ -184,10 +184,14 @@ class Diurnal(_Process):
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Recorded arrival instants, replayed; another rate stretches time. Beyond its end it starts again."""
+    """Recorded arrival instants, replayed; another rate stretches time. Beyond its end it starts again.
+
+    ``priority``: number of each request; None where the recording has none.
+    """
 
     instants: NDArray[np.float64]
     qps: float
+    priority: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, instants: Iterable[float] | NDArray[np.float64]) -> Trace:
@@ -204,7 +208,7 @@ class Trace:
 
     def at(self, qps: float) -> Trace:
         """The same trace with time stretched to another mean rate. [1/s]"""
-        return Trace(self.instants * (self.qps / positive("qps", qps)), qps)
+        return replace(self, instants=self.instants * (self.qps / positive("qps", qps)), qps=qps)
 
     def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
         """Arrival instants 0..n-1; the seed has no say. [s]"""

@@ -15,6 +15,7 @@ class Sequence:
     prompt: int
     wanted: int
     cached: int
+    priority: int = 0
     written: int = 0
     made: int = 0
     blocks: int = 0
@@ -54,7 +55,7 @@ class Twin:
     machine: Machine
     rules: Scheduler
     arrive: list[float]
-    lengths: list[tuple[int, int, int]]  # prompt, output, cached
+    lengths: list[tuple[int, ...]]  # prompt, output, cached, priority
     think: list[float]
     clients: int
     places: int | None = None
@@ -99,6 +100,7 @@ class Twin:
         last.blocks = last.written = 0
         if not last.over:
             self.waiting.insert(0, last)
+            self.waiting.sort(key=lambda s: s.priority)
             self.preempted += 1
 
     def prefilling(self):
@@ -123,7 +125,9 @@ class Twin:
             tokens = min(need, left)
             wanted = 0 if one.over else max(0, self.held(one.written + tokens) - one.blocks)
             while wanted > self.free and one in self.running:
-                self.send_back(self.running[-1])
+                last = max(reversed(self.running), key=lambda s: s.priority)  # of equals the latest
+                left += shares.pop(last.number, 0)
+                self.send_back(last)
             if one in self.running:
                 self.free -= wanted
                 one.blocks += wanted
@@ -150,6 +154,7 @@ class Twin:
             idle = not self.running and at >= until
             if at <= until and (self.places is None or len(self.waiting) - idle < self.places):
                 self.waiting.append(one)
+        self.waiting.sort(key=lambda s: s.priority)
         self.coming = [c for c in self.coming if c[0] > until]
 
     def engine(self):

@@ -2,11 +2,12 @@
 
 Every pass has a budget of tokens. Running sequences come first, in the order of their admission: one that decodes takes
 one token (and one for each token guessed ahead), one whose prompt is not in yet the rest of it or what the budget has
-left. Waiting requests follow, first come first served, while there is a seat, budget and cache. A prompt's first token
-comes with the pass that ends its prefill and costs no row of decoding there. The cache is given in blocks, as tokens
-are written; where none is free the latest admitted sequence gives its blocks back, waits first in the queue, and is
-prefilled again with what it had generated (Kwon et al., PagedAttention, SOSP 2023). Whole prompts (not chunked) enter
-where the budget left takes all of them.
+left. Waiting requests follow, the smallest priority number first and first come first served in each, while there is a
+seat, budget and cache. A prompt's first token comes with the pass that ends its prefill and costs no row of decoding
+there. The cache is given in blocks, as tokens are written; where none is free the latest admitted sequence of the
+largest priority number gives its blocks back, waits first of its number, and is prefilled again with what it had
+generated (Kwon et al., PagedAttention, SOSP 2023; priorities as vLLM's policy of that name). Whole prompts (not
+chunked) enter where the budget left takes all of them.
 """
 
 import math
@@ -14,6 +15,29 @@ import math
 from engine.kernels.events import passes as P
 from engine.kernels.events.passes import blocks_of, more_blocks, prompt_seconds
 from engine.kernels.jit import borrows
+
+
+@borrows
+def _queue_last(requests, state, r, i):
+    """Queues request ``i`` behind all of its priority and of those more urgent."""
+    n, queue, priority, at = state.n[r], state.queue[r], requests.priority[r], state.n[r, P.BACK]
+    while at > n[P.FRONT] and priority[queue[at - 1]] > priority[i]:
+        queue[at] = queue[at - 1]
+        at -= 1
+    queue[at] = i
+    n[P.BACK] += 1
+
+
+@borrows
+def _queue_first(requests, state, r, i):
+    """Queues request ``i`` before all of its priority and of those less urgent."""
+    n, queue, priority = state.n[r], state.queue[r], requests.priority[r]
+    n[P.FRONT] -= 1
+    at = n[P.FRONT]
+    while at + 1 < n[P.BACK] and priority[queue[at + 1]] < priority[i]:
+        queue[at] = queue[at + 1]
+        at += 1
+    queue[at] = i
 
 
 @borrows
@@ -27,11 +51,9 @@ def queue_arrivals(requests, state, r, rules, known, seen):
         if rules.places >= 0 and n[P.BACK] - n[P.FRONT] - idle >= rules.places:
             requests.first[r, i] = requests.finish[r, i] = math.nan
             continue
-        state.queue[r, n[P.BACK]] = i
-        n[P.BACK] += 1
+        _queue_last(requests, state, r, i)
     while n[P.THINK_FRONT] < n[P.THINK_BACK] and arrive[state.thinking[r, n[P.THINK_FRONT]]] <= seen:
-        state.queue[r, n[P.BACK]] = state.thinking[r, n[P.THINK_FRONT]]
-        n[P.BACK] += 1
+        _queue_last(requests, state, r, state.thinking[r, n[P.THINK_FRONT]])
         n[P.THINK_FRONT] += 1
 
 
@@ -87,63 +109,70 @@ def _prefills(requests, state, r, rules):
 
 
 @borrows
-def _preempt(state, r, at, wanted):
-    """Sends the latest admitted back to the queue until ``wanted`` blocks are free, ``at`` itself at the last."""
-    n, lost = state.n[r], 0
-    while wanted > n[P.FREE] and n[P.RUNNING] > at:
-        n[P.RUNNING] -= 1
-        j = state.run[r, n[P.RUNNING]]
-        n[P.FREE] += state.blocks[r, j]
-        state.blocks[r, j] = 0
-        state.computed[r, j] = 0
-        if state.over[r, j]:
-            state.over[r, j] = False
-            n[P.UNSEEN] -= 1
-        else:
-            n[P.FRONT] -= 1
-            state.queue[r, n[P.FRONT]] = j
-            lost += 1
-    return lost
+def _victim(requests, state, r):
+    """Place of the latest admitted of the least urgent that run. [-]"""
+    run, priority, at = state.run[r], requests.priority[r], state.n[r, P.RUNNING] - 1
+    for k in range(at - 1, -1, -1):
+        if priority[run[k]] > priority[run[at]]:
+            at = k
+    return at
 
 
 @borrows
-def _goes_on(requests, state, r, rules, times, this, at, only):
-    """Gives the sequence at place ``at`` its tokens of the pass; returns its prompt's attention [s], 0 if it decodes.
+def _preempt(requests, state, r, this, place):
+    """Sends the sequence at a place back to the queue: its blocks are free, and those behind it move up."""
+    n, run, i = state.n[r], state.run[r], state.run[r, place]
+    n[P.RUNNING] -= 1
+    for k in range(place, n[P.RUNNING]):
+        run[k] = run[k + 1]
+        state.share[r, k] = state.share[r, k + 1]
+    n[P.FREE] += state.blocks[r, i]
+    state.blocks[r, i] = 0
+    state.computed[r, i] = 0
+    if state.over[r, i]:
+        state.over[r, i] = False
+        n[P.UNSEEN] -= 1
+    else:
+        _queue_first(requests, state, r, i)
+        this[P.LOST] += 1
 
-    It may be sent back itself where the cache is full: then nobody runs at its place.
+
+@borrows
+def _goes_on(requests, state, r, rules, this, at, only):
+    """Gives the sequence at place ``at`` its tokens of the pass; returns the place of who is next.
+
+    Where the cache is full it may be sent back itself; one that has its tokens already gives them back to the budget.
     """
     n, i = state.n[r], state.run[r, at]
     need = 1 if state.over[r, i] else requests.inputs[r, i] + state.made[r, i] - state.computed[r, i]
     decodes = need == 1 and state.made[r, i] > 0
     state.share[r, at] = 0
     if this[P.LEFT] <= 0 or (only and decodes):
-        return 0.0
+        return at + 1
     tokens = 1 + rules.guesses if decodes else min(need, this[P.LEFT])
     wanted = 0 if state.over[r, i] else more_blocks(state, r, i, state.computed[r, i] + tokens, rules.block)
-    this[P.LOST] += _preempt(state, r, at, wanted)
-    if at >= n[P.RUNNING]:
-        return 0.0
+    while wanted > n[P.FREE]:
+        place = _victim(requests, state, r)
+        this[P.LEFT] += state.share[r, place] if place < at else 0
+        _preempt(requests, state, r, this, place)
+        if place == at:
+            return at
+        at -= place < at
     n[P.FREE] -= wanted
     state.blocks[r, i] += wanted
     state.share[r, at] = tokens
     this[P.LEFT] -= tokens
-    if decodes:
-        this[P.ROWS] += 1
-        this[P.CONTEXT] += requests.inputs[r, i] + state.made[r, i]
-        return 0.0
-    this[P.PREFILL] += tokens
-    this[P.PROMPTS] += tokens == need
-    return prompt_seconds(times, state.computed[r, i], tokens)
+    return at + 1
 
 
 @borrows
-def _enters(requests, state, r, rules, times, this):
-    """Admits the first that waits and gives it tokens, or counts that it waits on; returns its attention [s]."""
+def _enters(requests, state, r, rules, this):
+    """Admits the first that waits and gives it tokens, or counts that it waits on."""
     n, i = state.n[r], state.queue[r, state.n[r, P.FRONT]]
     need = requests.inputs[r, i] + state.made[r, i] - requests.cached[r, i]
     if (need > this[P.LEFT] and not rules.chunked) or not _admits(i, requests, state, r, rules, this[P.LEFT]):
         this[P.WAITS] = 1
-        return 0.0
+        return
     tokens = min(need, this[P.LEFT])
     n[P.FRONT] += 1
     state.computed[r, i] = requests.cached[r, i]
@@ -154,27 +183,39 @@ def _enters(requests, state, r, rules, times, this):
     n[P.RUNNING] += 1
     this[P.LEFT] -= tokens
     this[P.JOINS] += 1
-    if need == 1 and requests.cached[r, i] > 0:  # all but its last token is in the cache: a step of decoding
-        this[P.ROWS] += 1
-        this[P.CONTEXT] += requests.inputs[r, i] + state.made[r, i]
-        return 0.0
-    this[P.PREFILL] += tokens
-    this[P.PROMPTS] += tokens == need
-    return prompt_seconds(times, requests.cached[r, i], tokens)
+
+
+@borrows
+def _counted(requests, state, r, times, this):
+    """Counts in ``this`` what each sequence does in the pass; returns prompts' attention [s]."""
+    attention = 0.0
+    for k in range(state.n[r, P.RUNNING]):
+        i, tokens = state.run[r, k], state.share[r, k]
+        if tokens == 0:
+            continue
+        context, computed = requests.inputs[r, i] + state.made[r, i], state.computed[r, i]
+        need = 1 if state.over[r, i] else context - computed
+        if need == 1 and (state.made[r, i] > 0 or 0 < computed == requests.cached[r, i]):
+            this[P.ROWS] += 1  # it decodes, or all but its last token is in the cache: as a step of decoding
+            this[P.CONTEXT] += context
+        else:
+            this[P.PREFILL] += tokens
+            this[P.PROMPTS] += tokens == need
+            attention += prompt_seconds(times, computed, tokens)
+    return attention
 
 
 @borrows
 def form_pass(requests, state, r, rules, times, this):
     """Decides who runs in the pass and for how many tokens, counted in ``this``; returns prompts' attention [s]."""
-    n, attention = state.n[r], 0.0
+    n = state.n[r]
     for k in range(this.shape[0]):
         this[k] = 0
     this[P.LEFT] = rules.budget
     only = not rules.mixed and _prefills(requests, state, r, rules)
     at = 0
     while at < n[P.RUNNING]:
-        attention += _goes_on(requests, state, r, rules, times, this, at, only)
-        at += 1
+        at = _goes_on(requests, state, r, rules, this, at, only)
     n[P.PREEMPTED] += this[P.LOST]
     this[P.WAITS] = not rules.mixed and not only and n[P.FRONT] < n[P.BACK]
     while (
@@ -183,6 +224,6 @@ def form_pass(requests, state, r, rules, times, this):
         and this[P.LEFT] > 0
         and this[P.LOST] + this[P.WAITS] == 0
     ):
-        attention += _enters(requests, state, r, rules, times, this)
+        _enters(requests, state, r, rules, this)
     n[P.PEAK] = max(n[P.PEAK], rules.blocks - n[P.FREE])
-    return attention
+    return _counted(requests, state, r, times, this)

@@ -235,7 +235,7 @@ def calendar(requests, state, many, clients, rules, times, accept, key, gaps, su
     key : int
         Of the random stream that decides it.
     gaps, sums : (groups, `BINS`)
-        Receive how many gaps between tokens lie in a bin and their sum [s]; request i is of group i * groups // n.
+        Receive how many gaps between tokens lie in a bin and their sum [s], by the groups of `idle_engine`.
     log : (rows, len(`PASS`))
         Receives the first passes.
     """

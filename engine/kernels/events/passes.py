@@ -68,7 +68,7 @@ class Requests(NamedTuple):
     ``arrive`` [s]: of a closed loop given for the first ``clients`` requests, and receives the others': ``think`` [s]
     after a client's answer. ``inputs``, ``outputs``, ``cached``: tokens in and out, and those of the input that are in
     the cache already. ``first``, ``finish``: receive the instants of the first and the last token [s]; nan of those
-    that are turned away.
+    that are turned away. ``priority``: number of its class from 0, the most urgent.
     """
 
     arrive: np.ndarray
@@ -78,6 +78,7 @@ class Requests(NamedTuple):
     think: np.ndarray
     first: np.ndarray
     finish: np.ndarray
+    priority: np.ndarray
 
 
 class State(NamedTuple):
@@ -104,16 +105,18 @@ class State(NamedTuple):
     this: np.ndarray
 
 
-def idle_engine(requests, seats, groups, ranks=1):
-    """The state of an engine before so many requests of each rank; at most ``seats`` run, gaps are counted in groups.
+def idle_engine(priority, seats, groups, classes=1):
+    """The state of an engine before requests of such priorities, (ranks, n), of so many classes; at most ``seats`` run.
 
-    Arrays of (ranks, n).
+    Gaps are counted in groups of each class. Arrays of (ranks, n).
     """
-    at, seats, each = np.arange(requests), min(requests, seats), (ranks, requests)
+    ranks, requests = each = priority.shape
+    seats = min(requests, seats)
     counts = (np.zeros(each, np.int64) for _ in range(3))
-    widths = (requests, requests, seats, seats, groups, COUNTS, PASS_COUNTS)
+    widths = (requests, requests, seats, seats, groups * classes, COUNTS, PASS_COUNTS)
     lines = (np.zeros((ranks, width), np.int64) for width in widths)
-    return State(*counts, np.zeros(each), np.zeros(each, bool), np.tile(at * groups // requests, (ranks, 1)), *lines)
+    group = np.arange(requests) * groups // requests + groups * priority
+    return State(*counts, np.zeros(each), np.zeros(each, bool), group, *lines)
 
 
 @borrows

@@ -7,8 +7,9 @@ interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 from engine.kernels.events.passes import Requests, Times
 from engine.kernels.events.rng import fill_exponential, stream_key
 from engine.scenario.sentences import amount
-from engine.traffic.arrivals import Arrivals
+from engine.traffic.arrivals import Arrivals, Trace
 from engine.traffic.engines.pass_run import PassRun, requests_of, run_passes
+from engine.traffic.engines.priority import MOST, draw
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.estimates import Estimate, student_t
 from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
@@ -80,6 +82,18 @@ class Figures:
         return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
+@dataclass(frozen=True)
+class PriorityReport:
+    """Requests of one ``priority`` number of a run: how many, and their times as a `ServingReport` has them. [s]"""
+
+    priority: int
+    requests: int
+    ttft: Figures
+    itl: Figures | None
+    tpot: Figures | None
+    e2e: Figures
+
+
 @dataclass(frozen=True, eq=False)
 class ServingReport:
     """A serving engine under a load, from the first arrival to the last token. Simulated.
@@ -90,7 +104,8 @@ class ServingReport:
     all others. ``goodput_per_s``: requests a second within the limits asked for. ``prefix_hit``: share of prompt
     tokens found in the cache [-]. ``log``: passes in order, columns `engine.kernels.events.passes.PASS`, the first
     200,000 of each replica. ``identity_s``: of a closed loop clients / rate - (tokens - 1) TPOT - think time, which
-    mean TTFT equals in steady state [s].
+    mean TTFT equals in steady state [s]. ``classes``: the same of each priority, the most urgent first; none where all
+    requests are alike.
     """
 
     requests: int
@@ -117,6 +132,7 @@ class ServingReport:
     arrive: NDArray[np.float64]
     first: NDArray[np.float64]
     finish: NDArray[np.float64]
+    classes: tuple[PriorityReport, ...] = ()
 
     @property
     def output_tokens_per_s_per_user(self) -> float | None:
@@ -125,7 +141,8 @@ class ServingReport:
 
     def as_dict(self) -> dict[str, object]:
         """Plain numbers, text and None; times carry their unit in the key."""
-        return as_plain(self)
+        plain = as_plain(self) | {"classes": [as_plain(each) for each in self.classes]}
+        return {name: value for name, value in plain.items() if name != "classes" or value}
 
 
 def as_plain(report: object) -> dict[str, object]:
@@ -185,6 +202,7 @@ def serve(
     requests: int,
     *,
     cached: NDArray[np.int64] | None = None,
+    priority: NDArray[np.int64] | None = None,
     limits: Mapping[str, float] | None = None,
     seed: int = 0,
 ) -> ServingReport:
@@ -198,6 +216,8 @@ def serve(
         Tokens of each request in and out. [tokens]
     cached
         Tokens of each prompt in the cache already; default ``scheduler.prefix_hit`` of it. [tokens]
+    priority
+        Number of each request; default those of a trace's, else drawn by ``scheduler.priorities``.
     limits
         ``ttft_s``, ``tpot_s``, ``e2e_s``: what goodput counts as in time. [s]
 
@@ -229,16 +249,49 @@ def serve(
         clients = load.begin(arrive, think, seed)
     else:
         arrive[:] = load.times(requests, seed, 0)
-    asked = requests_of(arrive, prompt, made, hit, think)
+    numbers, classes = classes_of(scheduler, load, requests, seed, priority)
+    asked = requests_of(arrive, prompt, made, hit, think, classes)
     groups = min(GROUPS, requests)
-    ran = run_passes(times, scheduler, asked, clients, seed=seed, groups=groups, most=LOG_ROWS)
-    return report_of(load, asked, limits or {}, ran, scheduler.replicas)
+    many = {"groups": groups, "classes": len(numbers), "most": LOG_ROWS}
+    ran = run_passes(times, scheduler, asked, clients, seed=seed, **many)
+    return report_of(load, asked, limits or {}, ran, scheduler.replicas, numbers)
+
+
+def classes_of(
+    scheduler: Scheduler,
+    load: ClosedLoop | Arrivals,
+    requests: int,
+    seed: int,
+    priority: NDArray[np.int64] | None = None,
+) -> tuple[list[int], NDArray[np.int64]]:
+    """Priority numbers of a run, rising, and the place of each request's among them.
+
+    ``priority``: the requests' own; else a trace's, else drawn. TrafficError for too many, or for both.
+    """
+    if priority is None and isinstance(load, Trace):
+        priority = load.priority
+    if priority is None:
+        priority = draw(scheduler.priorities, requests, seed)
+    elif scheduler.priorities:
+        raise TrafficError("priority is given beside a trace that has its own; leave it out")
+    numbers, classes = np.unique(np.resize(priority, requests), return_inverse=True)
+    if numbers.size > MOST:
+        raise TrafficError(f"priority has {numbers.size:,} different numbers; a run takes at most {MOST}")
+    return numbers.tolist(), classes
 
 
 def report_of(
-    load: ClosedLoop | Arrivals, asked: Requests, limits: Mapping[str, float], ran: PassRun, replicas: int
+    load: ClosedLoop | Arrivals,
+    asked: Requests,
+    limits: Mapping[str, float],
+    ran: PassRun,
+    replicas: int,
+    numbers: Sequence[int],
 ) -> ServingReport:
-    """The report of requests that were run under a load by so many engines; ``limits`` [s] as `serve` takes them."""
+    """The report of requests that were run under a load by so many engines; ``limits`` [s] as `serve` takes them.
+
+    ``numbers``: priorities of the requests' classes.
+    """
     closed = isinstance(load, ClosedLoop)
     order = np.argsort(asked.arrive, kind="stable")
     arrive, made = asked.arrive[order], asked.outputs[order]
@@ -249,16 +302,21 @@ def report_of(
     wave = np.arange(len(arrive)) < (load.clients if closed else 0)
     measured = {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": e2e}
     inside = np.all([measured[name] <= most for name, most in limits.items()], axis=0) if limits else None
-    first_token, whole_request = figures(ttft), figures(e2e)
-    assert first_token is not None
-    assert whole_request is not None
+    gaps, sums = (values.reshape(len(numbers), -1, values.shape[1]) for values in (ran.gaps, ran.sums))
+
+    def times_of(rows: NDArray[np.bool_], gaps: NDArray[np.int64], sums: NDArray[np.float64]) -> dict[str, Any]:
+        several = {"ttft": ttft[rows], "tpot": tpot[rows & (made > 1)], "e2e": e2e[rows]}
+        return {name: figures(values) for name, values in several.items()} | {"itl": _gap_figures(gaps, sums)}
+
+    own = asked.priority[order]
+    classes = [
+        PriorityReport(number, int((own == k).sum()), **times_of(own == k, gaps[k], sums[k]))
+        for k, number in enumerate(numbers)
+    ]
     return ServingReport(
         requests=len(arrive),
         duration_s=span,
-        ttft=first_token,
-        itl=_gap_figures(ran.gaps, ran.sums),
-        tpot=figures(tpot[made > 1]),
-        e2e=whole_request,
+        **times_of(np.full(own.shape, True), gaps.sum(axis=0), sums.sum(axis=0)),
         first_wave_ttft=figures(ttft[wave]),
         steady_ttft=figures(ttft[~wave]),
         requests_per_s=rate,
@@ -278,4 +336,5 @@ def report_of(
         arrive=asked.arrive,
         first=asked.first,
         finish=asked.finish,
+        classes=tuple(classes) if len(numbers) > 1 else (),
     )

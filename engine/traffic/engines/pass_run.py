@@ -41,6 +41,7 @@ def run_passes(
     seed: int = 0,
     places: int | None = None,
     groups: int = 1,
+    classes: int = 1,
     most: int = 0,
 ) -> PassRun:
     """Run requests through a serving engine, dealt to its replicas in turn; ``asked`` receives their instants.
@@ -52,13 +53,14 @@ def run_passes(
     places
         Waiting places of all replicas together, split evenly: who finds them taken while the engine works is turned
         away. None: no limit.
-    groups
-        Consecutive batches of requests whose gaps between tokens are counted apart.
+    groups, classes
+        Consecutive batches of requests, and priorities, whose gaps between tokens are counted apart: all of a class
+        first.
     most
         Passes whose log is kept, of each replica.
     """
     count = min(scheduler.replicas, clients or asked.arrive.size)
-    gaps, sums = np.zeros((groups, BINS), np.int64), np.zeros((groups, BINS))
+    gaps, sums = np.zeros((classes * groups, BINS), np.int64), np.zeros((classes * groups, BINS))
     accept = np.array(scheduler.acceptance, float)
     blocks = scheduler.kv_blocks or int((-(-(asked.inputs + asked.outputs) // scheduler.block)).sum())
     logs, totals, busy_s, passes = [], np.zeros(COUNTS, np.int64), 0.0, 0
@@ -68,7 +70,7 @@ def run_passes(
         many, flight = part.arrive.size, len(range(r, clients, count))
         rows = _dealt(part, ranks := min(scheduler.ranks, flight or many))
         key, log = stream_key(seed, _GUESS_STREAM, r), np.empty((most, len(PASS)))
-        state = idle_engine(rows.arrive.shape[1], rules.seats, groups, ranks)
+        state = idle_engine(rows.priority, rules.seats, groups, classes)
         dealt = _counts(many, ranks), _counts(flight, ranks)
         own, kept, busy = calendar(rows, state, *dealt, rules, times, accept, key, gaps, sums, log)
         logs.append(log[:kept])
@@ -133,8 +135,9 @@ def requests_of(
     outputs: NDArray[np.int64],
     cached: NDArray[np.int64] | None = None,
     think: NDArray[np.float64] | None = None,
+    priority: NDArray[np.int64] | None = None,
 ) -> Requests:
     """Requests as the calendar takes them: arrivals and think times [s], tokens; their instants are nan before."""
     n, blank = arrive.size, np.full(arrive.size, np.nan)
-    hit = np.zeros(n, np.int64) if cached is None else cached
-    return Requests(arrive, inputs, outputs, hit, np.zeros(n) if think is None else think, blank, blank.copy())
+    hit, urgent = (np.zeros(n, np.int64) if values is None else values for values in (cached, priority))
+    return Requests(arrive, inputs, outputs, hit, np.zeros(n) if think is None else think, blank, blank.copy(), urgent)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from engine.kernels.events.calendar import gap_bin
 from engine.kernels.events.passes import Requests, Times
 from engine.traffic.arrivals import Arrivals
-from engine.traffic.engines.calendar import GROUPS, LOG_ROWS, ClosedLoop, ServingReport, report_of
+from engine.traffic.engines.calendar import GROUPS, LOG_ROWS, ClosedLoop, ServingReport, classes_of, report_of
 from engine.traffic.engines.pass_run import PassRun, requests_of, run_passes
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
@@ -84,14 +84,15 @@ def serve_pools(
     outputs: Sizes,
     requests: int,
     *,
+    priority: NDArray[np.int64] | None = None,
     limits: Mapping[str, float] | None = None,
     seed: int = 0,
 ) -> ServingReport:
     """Run ``requests`` through both pools to the last token. Same seed, same bits.
 
     A closed loop is run again and again with the arrivals that its answers gave, until they stay: each round settles a
-    wave of its clients. Passes, blocks and preemptions of the report are both pools' together, its log the second's.
-    TrafficError for a request that a pool can never take.
+    wave of its clients. ``priority`` as `serve` has it. Passes, blocks and preemptions of the report are both pools'
+    together, its log the second's. TrafficError for a request that a pool can never take.
     """
     whole("requests", requests, 1, _MOST_REQUESTS)
     whole("seed", seed, 0)
@@ -102,13 +103,15 @@ def serve_pools(
         arrive[clients:] = arrive[:clients].max()
     else:
         arrive[:] = load.times(requests, seed, 0)
+    numbers, classes = classes_of(prefill.scheduler, load, requests, seed, priority)
     for _ in range(_ROUNDS):
-        asked, ran = _through(prefill, decode, network, arrive, prompt, made, seed)
+        asked, ran = _through(prefill, decode, network, arrive, prompt, made, classes, seed)
         again = arrive.copy()
         again[clients:] = np.sort(asked.finish, kind="stable")[: requests - clients] + think[clients:]
         again[clients:] = np.sort(again[clients:])
         if np.array_equal(again, arrive):
-            return report_of(load, asked, limits or {}, ran, prefill.scheduler.replicas + decode.scheduler.replicas)
+            engines = prefill.scheduler.replicas + decode.scheduler.replicas
+            return report_of(load, asked, limits or {}, ran, engines, numbers)
         arrive = again
     raise TrafficError(f"clients is {clients}: {requests} requests did not settle in {_ROUNDS} rounds")
 
@@ -120,15 +123,17 @@ def _through(
     arrive: NDArray[np.float64],
     prompt: NDArray[np.int64],
     made: NDArray[np.int64],
+    classes: NDArray[np.int64],
     seed: int,
 ) -> tuple[Requests, PassRun]:
     """Given arrivals through both pools: the requests with their instants, and what the passes left."""
     rules = prefill.scheduler
     hit = np.minimum(np.floor(rules.prefix_hit * prompt).astype(np.int64), prompt - 1)
     groups, count = min(GROUPS, arrive.size), arrive.size
-    first_pool = requests_of(arrive.copy(), prompt, np.ones(count, np.int64), hit)
-    one = run_passes(prefill.times, rules, first_pool, seed=seed, groups=groups, most=LOG_ROWS)
-    asked = requests_of(arrive, prompt, made)
+    many = {"groups": groups, "classes": int(classes.max()) + 1, "most": LOG_ROWS}
+    first_pool = requests_of(arrive.copy(), prompt, np.ones(count, np.int64), hit, priority=classes)
+    one = run_passes(prefill.times, rules, first_pool, seed=seed, **many)
+    asked = requests_of(arrive, prompt, made, priority=classes)
     asked.first[:] = asked.finish[:] = first_pool.first
     longer = np.flatnonzero(made > 1)
     ports = min(rules.replicas, decode.scheduler.replicas)
@@ -137,11 +142,11 @@ def _through(
     reached += network.latency_s
     order = np.argsort(reached, kind="stable")
     rows = longer[order]
-    second = requests_of(reached[order], prompt[rows] + 1, made[rows] - 1, prompt[rows].copy())
-    two = run_passes(decode.times, decode.scheduler, second, seed=seed, groups=groups, most=LOG_ROWS)
+    second = requests_of(reached[order], prompt[rows] + 1, made[rows] - 1, prompt[rows].copy(), priority=classes[rows])
+    two = run_passes(decode.times, decode.scheduler, second, seed=seed, **many)
     asked.finish[rows] = second.finish
     for row, gap in zip(rows, second.first - asked.first[rows], strict=True):
-        group, at = row * groups // count, gap_bin(gap)
+        group, at = row * groups // count + groups * classes[row], gap_bin(gap)
         two.gaps[group, at] += 1
         two.sums[group, at] += gap
     return asked, PassRun(

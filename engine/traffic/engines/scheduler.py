@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.traffic.engines.priority import Shares, check
 from engine.traffic.service import TrafficError, positive, whole
 
 
@@ -42,6 +43,9 @@ class Scheduler:
     ranks : int
         Attention ranks of an engine: each with all of this for requests of its own, dealt in turn; they step together,
         so that a pass takes what the slowest rank's does. [-]
+    priorities : tuple of (float, int)
+        Share and priority number of each class of requests: the smallest number is admitted first, and preempted last.
+        Empty: all alike. [-]
     replicas : int
         Engines alike, each with a cache of its own; requests are dealt to them in turn, as are the clients. [-]
     """
@@ -60,6 +64,7 @@ class Scheduler:
     host_s: float = 0.0
     sequence_s: float = 0.0
     acceptance: tuple[float, ...] = ()
+    priorities: Shares = ()
     ranks: int = 1
     replicas: int = 1
 
@@ -73,6 +78,7 @@ class Scheduler:
                 raise TrafficError(f"{name} is {getattr(self, name)!r}; it must be a number from 0 to {most:g}")
         if any(not 0.0 <= chance <= 1.0 for chance in self.acceptance):
             raise TrafficError(f"acceptance is {self.acceptance}; it must hold numbers from 0 to 1")
+        check(self.priorities)
         positive("host_s", self.host_s, zero=True)
         positive("sequence_s", self.sequence_s, zero=True)
 

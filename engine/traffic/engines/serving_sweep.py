@@ -30,6 +30,7 @@ from engine.sweep.space import Space, space_of
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import Engine, engine
 from engine.traffic.engines.pass_run import rules_of
+from engine.traffic.engines.priority import parse
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.service import TrafficError
 
@@ -302,7 +303,7 @@ def varied(
             elif name in ("clients", "policy") or name not in LEVERS:
                 raise TrafficError(f"axis {path[:60]}: serving has {', '.join(list(LEVERS)[2:])} here")
             else:
-                rules = replace(rules, **{name: value})
+                rules = _with(rules, {name: value})
         yield settings, own, rules
 
 
@@ -312,4 +313,8 @@ def scheduler_of(choice: Mapping[str, Any]) -> Scheduler:
     clients = choice.get("clients", 1)
     if type(clients) is not int or clients < 1:
         raise TrafficError(f"serving.clients is {brief(clients)}; it must be a whole number from 1")
-    return replace(POLICIES[str(choice.get("policy", "vllm"))], **fields)
+    return _with(POLICIES[str(choice.get("policy", "vllm"))], fields)
+
+
+def _with(rules: Scheduler, levers: Mapping[str, Any]) -> Scheduler:
+    return replace(rules, **{name: parse(value) if name == "priorities" else value for name, value in levers.items()})

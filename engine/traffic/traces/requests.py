@@ -8,7 +8,7 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,7 +26,7 @@ _ROWS_MOST = 5_000_000
 _INPUTS = ("input_length", "ContextTokens", "prompt_len", "input_len", "prompt_tokens", "inputs", "size")
 _OUTPUTS = ("output_length", "GeneratedTokens", "output_len", "completion_tokens", "outputs", "output")
 _TIMES = {"timestamp": 1e-3, "TIMESTAMP": 1.0, "time_s": 1.0, "arrival_s": 1.0}  # seconds of a number there
-_TIME, _IN, _OUT, _HASHES = "time", "inputs", "outputs", "hash_ids"
+_TIME, _IN, _OUT, _HASHES, _PRIORITY = "time", "inputs", "outputs", "hash_ids", "priority"
 _COLUMNS = dict.fromkeys(_TIMES, _TIME) | dict.fromkeys(_INPUTS, _IN) | dict.fromkeys(_OUTPUTS, _OUT)
 
 
@@ -35,13 +35,15 @@ class RequestFile:
     """Requests of a file, in order.
 
     ``instants``: arrivals from the first on [s]; None where the file has none. ``hashes``: of each prompt, a number for
-    each `HASHED` tokens that stands for them and all before them; None where the file has none.
+    each `HASHED` tokens that stands for them and all before them; ``priority``: the number of each; None where the file
+    has none.
     """
 
     instants: NDArray[np.float64] | None
     inputs: Listed
     outputs: Listed
     hashes: Sequence[Sequence[int]] | None
+    priority: NDArray[np.int64] | None = None
 
     @property
     def requests(self) -> int:
@@ -86,44 +88,51 @@ def read_requests(path: Path) -> RequestFile:
 
     Mooncake: ``timestamp`` [ms], ``input_length``, ``output_length``, ``hash_ids``. Azure: ``TIMESTAMP`` (a date and
     time), ``ContextTokens``, ``GeneratedTokens``. A benchmark's: ``prompt_len`` and ``output_len`` or names like these,
-    no times. Other fields are passed over. TrafficError where a line can't be read, times run back, or a length is no
-    whole number from 1 on.
+    no times. Each may have a ``priority``, the smallest number served first. Other fields are passed over. TrafficError
+    where a line can't be read, times run back, or a length is no whole number from 1 on.
     """
-    columns: dict[str, list[Any]] = {_TIME: [], _IN: [], _OUT: [], _HASHES: []}
+    columns: dict[str, list[Any]] = {_TIME: [], _IN: [], _OUT: [], _HASHES: [], _PRIORITY: []}
     for line, row in _read_rows(path):
         _read(columns, line, row)
     count = len(columns[_IN])
     if not count:
         raise TrafficError(f"trace {brief(path.name, 80)} has no requests")
-    for name in (_TIME, _HASHES):
+    for name in (_TIME, _HASHES, _PRIORITY):
         if columns[name] and len(columns[name]) < count:
             raise TrafficError(
                 f"trace {brief(path.name, 80)}: {name} is given for {len(columns[name])} of {count} rows"
             )
     instants = np.array(columns[_TIME]) - columns[_TIME][0] if columns[_TIME] else None
     inputs, outputs = (Listed(np.array(columns[name])) for name in (_IN, _OUT))
-    return RequestFile(instants, inputs, outputs, columns[_HASHES] or None)
+    return RequestFile(instants, inputs, outputs, columns[_HASHES] or None, _numbers(columns))
 
 
 def read_trace(source: str | Path | TextIO) -> tuple[Trace, Listed | None, Listed | None]:
-    """A trace of arrivals: ``time_s`` (increasing) and, if wanted, ``size`` and ``output`` (whole, from 1 on).
+    """A trace of arrivals: ``time_s`` (increasing) and, if wanted, ``size`` and ``output`` (whole, from 1 on), and
+    ``priority`` (whole, from 0 on, the smallest served first).
 
-    Returns the arrivals, the sizes and the output lengths. The first bad cell is named by its line. TrafficError
-    where it can't be read.
+    Returns the arrivals with their priorities, the sizes and the output lengths. The first bad cell is named by its
+    line. TrafficError where it can't be read.
     """
-    columns: dict[str, list[Any]] = {"time_s": [], "size": [], "output": []}
+    columns: dict[str, list[Any]] = {"time_s": [], "size": [], "output": [], _PRIORITY: []}
     for line, row in _read_rows(source):
         if "time_s" not in row or row.keys() - columns.keys():
             shown = brief(list(row), 80)
-            raise TrafficError(f"trace has columns {shown}; time_s is needed, size and output are allowed")
+            raise TrafficError(f"trace has columns {shown}; time_s is needed, size, output and priority are allowed")
         for name, cell in row.items():
-            value = _seconds(line, name, cell) if name == "time_s" else _length(line, name, cell)
+            value = (
+                _seconds(line, name, cell) if name == "time_s" else _length(line, name, cell, int(name != _PRIORITY))
+            )
             _add(columns[name], line, name, value, cell)
     times = columns["time_s"]
     if len(times) < 2:
         raise TrafficError(f"trace has {len(times)} arrivals; time_s is needed of two or more")
     sizes, outputs = (Listed(np.array(columns[name])) if columns[name] else None for name in ("size", "output"))
-    return Trace.of(times), sizes, outputs
+    return replace(Trace.of(times), priority=_numbers(columns)), sizes, outputs
+
+
+def _numbers(columns: dict[str, list[Any]]) -> NDArray[np.int64] | None:
+    return np.array(columns[_PRIORITY]) if columns[_PRIORITY] else None
 
 
 def _read_rows(source: str | Path | TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -198,6 +207,9 @@ def _read(columns: dict[str, list[Any]], line: int, row: dict[str, Any]) -> None
     if _TIME in known:
         name, cell = known[_TIME], row[known[_TIME]]
         _add(columns[_TIME], line, name, _seconds(line, name, cell), cell)
+    if _PRIORITY in row:
+        cell = row[_PRIORITY]
+        columns[_PRIORITY].append(_length(line, _PRIORITY, cell, 0))
     hashes = row.get(_HASHES)
     if hashes is not None:
         if not isinstance(hashes, list) or not all(type(key) is int for key in hashes):
@@ -205,13 +217,14 @@ def _read(columns: dict[str, list[Any]], line: int, row: dict[str, Any]) -> None
         columns[_HASHES].append(hashes)
 
 
-def _length(line: int, name: str, value: Any) -> int:
+def _length(line: int, name: str, value: Any, least: int = 1) -> int:
     try:
         length = float(value)
-        if isinstance(value, bool) or not 1 <= length <= SIZE_MOST or length != int(length):
+        if isinstance(value, bool) or not least <= length <= SIZE_MOST or length != int(length):
             raise ValueError
     except (TypeError, ValueError):
-        raise _broken(line, f"{name} is {brief(value)}; it must be a whole number from 1 to {SIZE_MOST}") from None
+        allowed = f"a whole number from {least} to {SIZE_MOST}"
+        raise _broken(line, f"{name} is {brief(value)}; it must be {allowed}") from None
     return int(length)
 
 

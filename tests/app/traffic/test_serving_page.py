@@ -68,6 +68,7 @@ ASKED = {
     "kv-blocks": ("4000", 4000),
     "block": ("64", 64),
     "prefix-hit": ("30", 30.0),
+    "priority": ("0.2:0,0.8:1", "0.2:0,0.8:1"),
     "think": ("1.5", 1.5),
     "ramp": ("2", 2.0),
     "clients": ("48", 48),
@@ -85,7 +86,7 @@ def test_every_setting_opens_from_an_address_and_moves_an_answer() -> None:
         boxes = [n.value for n in at.number_input if n.key == key]
         assert not boxes or boxes[0] == value, key
         assert at.query_params[key] == text, key
-        if key not in ("block", "chunk"):  # at this load prompts fit the budget, and blocks are not short
+        if key not in ("block", "chunk", "priority"):  # at this load prompts fit the budget, and blocks are not short
             texts = [
                 [(m.label, m.value, m.delta) for m in page.metric] + [page.markdown[2].value] for page in (usual, at)
             ]
@@ -114,6 +115,7 @@ def test_arrivals_and_sizes_of_requests_are_those_of_every_load() -> None:
     [
         ({"kv-blocks": "5"}, "a request of 1,088 tokens needs 68"),
         ({"chunk": "off", "budget": "100"}, "without chunks it must take the longest prompt, 1,024 tokens"),
+        ({"priority": "0.2:x"}, "priority is '0.2:x'; it must be shares and different whole numbers"),
         ({"kv-blocks": "900000000"}, "the devices have room for"),
     ],
 )
@@ -121,6 +123,15 @@ def test_what_the_engine_can_not_serve_is_a_sentence(query, sentence) -> None:
     at = opened("traffic", s=encode(LLAMA), **query)
     assert len(at.warning) == 1
     assert sentence in at.warning[0].value.replace("\\", "")
+
+
+def test_every_priority_has_its_times_in_the_table_and_the_file() -> None:
+    load = served(48, priorities=((0.2, 0), (0.8, 3)), max_seqs=8)
+    point, _ = loads.serving_points(load)
+    frame, _ = tables.latencies(point)
+    assert {"TTFT, priority 0", "Inter-token, priority 3", "End to end, priority 3"} < set(frame["Time"])
+    (row,) = tables.curve_rows(evaluate(LLAMA), load, [point])
+    assert 2 * row["ttft_p50_s_priority_0"] < row["ttft_p50_s_priority_3"]
 
 
 def test_a_plan_for_users_counts_devices() -> None:

@@ -9,6 +9,7 @@ from engine.kernels.events.passes import GIVEN, Times
 from engine.kernels.jit import JIT_ENABLED
 from engine.traffic import Bursty, DecoderServer, Gamma, LogNormal
 from engine.traffic.engines.calendar import ClosedLoop, serve
+from engine.traffic.engines.priority import draw
 from engine.traffic.engines.scheduler import Scheduler, continuous
 from engine.traffic.runs import run_decoder
 from engine.traffic.sizes import Fixed, Listed
@@ -20,6 +21,7 @@ NONE, ONE = np.zeros(1), np.ones(1)
 GIVEN_TIMES = Times(np.array(COEFFICIENTS), ONE, NONE, ONE, NONE, NONE, ONE, NONE, NONE[None])
 N = 400 if JIT_ENABLED else 60
 ENGINE = Scheduler(budget=512, kv_blocks=100_000, block=16, max_seqs=32)
+URGENT = ((0.2, 0), (0.8, 1))
 CASES = {
     "chunks beside decoding": (ENGINE, ClosedLoop(24)),
     "cache too small, the latest preempted": (replace(ENGINE, kv_blocks=120), ClosedLoop(24)),
@@ -35,9 +37,13 @@ CASES = {
     "several passes a decision": (replace(ENGINE, prefill_first=True, steps=4, kv_blocks=150), ClosedLoop(24)),
     "arrivals, several passes a decision": (replace(ENGINE, steps=4), Gamma(5.0, cv=1.5)),
     "arrivals": (replace(ENGINE, kv_blocks=300), Gamma(20.0, cv=1.5)),
+    "priorities": (replace(ENGINE, priorities=((0.3, 2), (0.5, 0), (0.2, 7)), kv_blocks=120), ClosedLoop(24)),
+    "priorities, whole prompts": (replace(ENGINE, priorities=URGENT, chunked=False, max_seqs=6), Gamma(9.0, cv=1.5)),
+    "priorities, a pass ahead": (replace(ENGINE, priorities=URGENT, asynchronous=True, kv_blocks=140), ClosedLoop(24)),
     "arrivals, a pass ahead": (replace(ENGINE, asynchronous=True), Gamma(5.0, cv=1.5)),
 }
 PREEMPTED = {"cache too small, the latest preempted", "a pass ahead", "prefill first", "several passes a decision"}
+PREEMPTED |= {"priorities", "priorities, a pass ahead"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -56,7 +62,7 @@ def test_the_calendar_equals_its_simpy_twin_to_the_bit(name: str) -> None:
         think *= load.think_s
     if clients:
         arrive[clients:] = np.nan
-    lengths = [tuple(map(int, row)) for row in zip(prompt, output, cached)]
+    lengths = [tuple(map(int, row)) for row in zip(prompt, output, cached, draw(rules.priorities, N, 3))]
     twin = Twin(Machine(*COEFFICIENTS), rules, arrive.tolist(), lengths, think.tolist(), clients)
     twin.run()
     np.testing.assert_array_equal(report.arrive, twin.arrive)

@@ -16,6 +16,7 @@ from app.views.traffic.controls import arrivals, milliseconds, nice, number, pai
 from app.views.traffic.serving import texts
 from engine.cost.report import Report
 from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.priority import parse
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.serving import Serving
 
@@ -103,6 +104,14 @@ def _scheduler() -> Scheduler:
         )
         hit = number("Prefix-cache hit rate (%)", 0.0, 0.0, 100.0, "prefix-hit", help=texts.PREFIX_HELP)
         late = switch("Asynchronous scheduling", "async", help=texts.ASYNC_HELP)
+        classes = st.text_input(
+            "Priorities",
+            key="priority",
+            bind="query-params",
+            placeholder="none",
+            max_chars=200,
+            help=texts.PRIORITY_HELP,
+        )
     return replace(
         usual,
         budget=budget or usual.budget,
@@ -112,6 +121,7 @@ def _scheduler() -> Scheduler:
         max_seqs=most or seats,
         prefix_hit=hit / 100,
         asynchronous=late,
+        priorities=parse(classes),
     )
 
 

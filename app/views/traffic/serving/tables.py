@@ -123,6 +123,9 @@ def latencies(point: OperatingPoint) -> tuple[pd.DataFrame, str]:
         "TPOT": report.tpot,
         "End to end": report.e2e,
     }
+    for own in report.classes:
+        several = {"TTFT": own.ttft, "Inter-token": own.itl, "End to end": own.e2e}
+        rows |= {f"{name}, priority {own.priority}": figures for name, figures in several.items()}
     known: dict[str, Figures] = {name: figures for name, figures in rows.items() if figures is not None}
     columns = {m: [fmt.seconds(getattr(figures, m).value) for figures in known.values()] for m in _METRICS}
     frame = pd.DataFrame({"Time": list(known)} | columns)
@@ -149,8 +152,11 @@ def curve_rows(report: Report, load: ServingLoad, points: Sequence[OperatingPoin
         for name, value in point.report.as_dict().items():
             if isinstance(value, dict):
                 row |= {f"{name.removesuffix('_s')}_{metric}_s": seconds for metric, seconds in value.items()}
-            elif name != "message":
+            elif name not in ("message", "classes"):
                 row[name] = value
+        for own in point.report.classes:
+            row |= {f"ttft_{m}_s_priority_{own.priority}": getattr(own.ttft, m).value for m in _METRICS}
+            row |= {f"e2e_{m}_s_priority_{own.priority}": getattr(own.e2e, m).value for m in _METRICS}
         row |= {"output_tokens_per_s_per_device": point.tokens_per_s_per_device, "binds": point.binds}
         row |= {"tokens_per_s_per_user": point.tokens_per_s_per_user}
         row |= {f"share_{name.replace(' ', '_')}": share for name, share in point.shares.items()}
