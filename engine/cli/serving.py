@@ -114,12 +114,12 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         longest = inputs.largest + outputs.largest if file is None else file.longest
         times, scheduler = engine_of(scenario, scheduler, longest, count)
         devices = max(1, sum(priced(scenario)[1].devices_used))
-    more = {"priority": getattr(file, "priority", None), "limits": _limits(args), "seed": args.seed}
+    options = {"priority": getattr(file, "priority", None), "limits": _limits(args), "seed": args.seed}
     cached, rates = None, dict[str, Any]()
     if file is not None and file.hashes is not None and args.prefix_hit is None:
         cached = file.cached(scheduler.kv_blocks, scheduler.block, scheduler.replicas)[:count]
     if args.pools is None:
-        report = serve(times, scheduler, load, inputs, outputs, count, cached=cached, **more)
+        report = serve(times, scheduler, load, inputs, outputs, count, cached=cached, **options)
         rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     else:
         if cached is not None:
@@ -128,7 +128,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         runs: list[tuple[tuple[float, float], str, Any]] = []
         for many, more in _ratios(args.pools):
             pair = (Pool(p.times, replace(p.scheduler, replicas=n)) for p, n in ((first, many), (second, more)))
-            ran = serve_pools(*pair, network, load, inputs, outputs, count, **more)
+            ran = serve_pools(*pair, network, load, inputs, outputs, count, **options)
             rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
             runs.append(((rate, -ran.e2e.mean.value), f"{many}:{more}", ran))
         _, ratio, report = max(runs, key=lambda run: run[0])
@@ -329,6 +329,8 @@ def _lines(report: ServingReport) -> Iterator[str]:
         yield from _figures(own, ("ttft", "itl", "tpot", "e2e"))
     used = report.peak_kv_blocks / report.kv_blocks
     yield f"{report.passes:,} passes, {report.preemptions:,} preemptions, KV cache {percent(used)} full at its peak"
+    if report.swapped_blocks is not None:
+        yield f"{report.swapped_blocks:,} blocks swapped, {report.peak_host_blocks:,} in the host's memory at its peak"
 
 
 def _length(name: str, text: str | None) -> int:

@@ -180,6 +180,11 @@ def token_bytes(scenario: Scenario, longest: int) -> float:
     return sum(each * devices for each, _, devices in _token_fits(scenario, longest))
 
 
+def device_token_bytes(scenario: Scenario, longest: int) -> float:
+    """Bytes of keys and values of a token on the device that keeps most of them. [B]"""
+    return max((each for each, _, _ in _token_fits(scenario, longest)), default=0.0)
+
+
 def cache_tokens(scenario: Scenario, longest: int, share: float = 1.0, catalog: Catalog | None = None) -> int | None:
     """Tokens that fit a replica's memory beside the weights and the activations of the longest prompt. [-]
 

@@ -62,6 +62,9 @@ class Twin:
     first: dict[int, float] = field(default_factory=dict)
     finish: dict[int, float] = field(default_factory=dict)
     preempted: int = 0
+    swapped: int = 0
+    host: int = 0
+    most: int = 0
 
     def run(self) -> None:
         self.env = simpy.Environment()
@@ -88,7 +91,7 @@ class Twin:
 
     def admits(self, one, left):
         if self.rules.reserve == 0.0:
-            return self.held(min(one.context, one.cached + left)) <= self.free
+            return self.held(min(one.context, (one.written or one.cached) + left)) <= self.free
         still = [*self.running, one]
         return self.rules.kv_blocks >= sum(
             self.held(s.context + -int(-(self.rules.reserve * (s.wanted - s.made)) // 1)) for s in still
@@ -97,11 +100,21 @@ class Twin:
     def send_back(self, last):
         self.running.remove(last)
         self.free += last.blocks
-        last.blocks = last.written = 0
+        last.blocks = 0
+        if self.rules.preempt == "swap" and not last.over:
+            self.swap(last, 1)
+        else:
+            last.written = 0
         if not last.over:
             self.waiting.insert(0, last)
             self.waiting.sort(key=lambda s: s.priority)
             self.preempted += 1
+
+    def swap(self, one, way):
+        """Blocks of a sequence between a device and the host's memory, before the next pass."""
+        self.moved += self.held(one.written)
+        self.host += way * self.held(one.written)
+        self.most = max(self.most, self.host)
 
     def prefilling(self):
         rules = self.rules
@@ -110,7 +123,10 @@ class Twin:
         if not self.waiting or len(self.running) == rules.max_seqs:
             return False
         head = self.waiting[0]
-        return (rules.chunked or head.context - head.cached <= rules.budget) and self.admits(head, rules.budget)
+        start = head.written or head.cached
+        if head.made and head.context - start == 1:
+            return False
+        return (rules.chunked or head.context - start <= rules.budget) and self.admits(head, rules.budget)
 
     def form(self):
         """Whose tokens a pass works on, in order."""
@@ -133,16 +149,19 @@ class Twin:
                 one.blocks += wanted
                 left -= tokens
                 shares[one.number] = tokens
-        if rules.prefill_first and not only:
-            return shares
         while self.waiting and len(self.running) < rules.max_seqs and left and lost == self.preempted:
             one = self.waiting[0]
-            need = one.context - one.cached
+            start = one.written or one.cached
+            need = one.context - start
+            if rules.prefill_first and only == (need == 1 and one.made > 0):
+                break
             if (need > left and not rules.chunked) or not self.admits(one, left):
                 break
             tokens = min(need, left)
             self.running.append(self.waiting.pop(0))
-            one.written, one.blocks = one.cached, self.held(one.cached + tokens)
+            if one.written:
+                self.swap(one, -1)
+            one.written, one.blocks = start, self.held(start + tokens)
             self.free -= one.blocks
             left -= tokens
             shares[one.number] = tokens
@@ -171,13 +190,16 @@ class Twin:
             if ahead <= 0 or not self.running:
                 self.let_in(until)
                 ahead = self.rules.steps
+            self.moved = 0
             shares = self.form()
+            self.swapped += self.moved
             work = [one for one in self.running if one.number in shares]
             decodes = [s for s in work if s.over or (s.made and s.context - s.written == 1)]
             prefill = sum(shares[s.number] for s in work if s not in decodes)
             ahead = 0 if prefill else ahead - 1
             began = env.now
-            yield env.timeout(self.machine.seconds(prefill, [s.context for s in decodes]))
+            seconds = self.machine.seconds(prefill, [s.context for s in decodes])
+            yield env.timeout(seconds + self.rules.swap_s * self.moved)
             for one in work:
                 if one.over:
                     self.leave(one)

@@ -6,8 +6,9 @@ left. Waiting requests follow, the smallest priority number first and first come
 seat, budget and cache. A prompt's first token comes with the pass that ends its prefill and costs no row of decoding
 there. The cache is given in blocks, as tokens are written; where none is free the latest admitted sequence of the
 largest priority number gives its blocks back, waits first of its number, and is prefilled again with what it had
-generated (Kwon et al., PagedAttention, SOSP 2023; priorities as vLLM's policy of that name). Whole prompts (not
-chunked) enter where the budget left takes all of them.
+generated (Kwon et al., PagedAttention, SOSP 2023; priorities as vLLM's policy of that name). An engine that swaps
+moves its blocks to the host's memory instead, and back before it runs again. Whole prompts (not chunked) enter where
+the budget left takes all of them.
 """
 
 import math
@@ -80,10 +81,23 @@ def next_arrival(requests, state, r, known):
 
 
 @borrows
+def _written(requests, state, r, i):
+    """Tokens of request ``i`` that need no prefill: in the cache, or in the host's memory. [-]"""
+    return max(state.computed[r, i], requests.cached[r, i])
+
+
+@borrows
+def _decodes(requests, state, r, i):
+    """Whether request ``i`` has but its next token to make."""
+    made = state.made[r, i]
+    return made > 0 and requests.inputs[r, i] + made - _written(requests, state, r, i) == 1
+
+
+@borrows
 def _admits(i, requests, state, r, rules, left):
     """Whether the cache has room for request ``i``: what it prefills now, and the reserve of all that run."""
     inputs, outputs, made = requests.inputs[r], requests.outputs[r], state.made[r]
-    tokens = min(inputs[i] + made[i], requests.cached[r, i] + left)
+    tokens = min(inputs[i] + made[i], _written(requests, state, r, i) + left)
     if rules.reserve <= 0.0:
         return blocks_of(tokens, rules.block) <= state.n[r, P.FREE]
     expected = blocks_of(inputs[i] + made[i] + math.ceil(rules.reserve * (outputs[i] - made[i])), rules.block)
@@ -104,7 +118,9 @@ def _prefills(requests, state, r, rules):
     if n[P.FRONT] == n[P.BACK] or n[P.RUNNING] == state.run.shape[1]:
         return False
     i = state.queue[r, n[P.FRONT]]
-    need = requests.inputs[r, i] + state.made[r, i] - requests.cached[r, i]
+    if _decodes(requests, state, r, i):
+        return False
+    need = requests.inputs[r, i] + state.made[r, i] - _written(requests, state, r, i)
     return (rules.chunked or need <= rules.budget) and _admits(i, requests, state, r, rules, rules.budget)
 
 
@@ -119,7 +135,17 @@ def _victim(requests, state, r):
 
 
 @borrows
-def _preempt(requests, state, r, this, place):
+def _swap(state, r, this, blocks, way):
+    """Moves blocks to the host's memory, or back where ``way`` is -1."""
+    n = state.n[r]
+    n[P.HOST] += way * blocks
+    n[P.HOST_PEAK] = max(n[P.HOST_PEAK], n[P.HOST])
+    n[P.SWAPPED] += blocks
+    this[P.MOVED] += blocks
+
+
+@borrows
+def _preempt(requests, state, r, rules, this, place):
     """Sends the sequence at a place back to the queue: its blocks are free, and those behind it move up."""
     n, run, i = state.n[r], state.run[r], state.run[r, place]
     n[P.RUNNING] -= 1
@@ -128,11 +154,14 @@ def _preempt(requests, state, r, this, place):
         state.share[r, k] = state.share[r, k + 1]
     n[P.FREE] += state.blocks[r, i]
     state.blocks[r, i] = 0
-    state.computed[r, i] = 0
     if state.over[r, i]:
         state.over[r, i] = False
         n[P.UNSEEN] -= 1
     else:
+        if rules.swaps:
+            _swap(state, r, this, blocks_of(state.computed[r, i], rules.block), 1)
+        else:
+            state.computed[r, i] = 0
         _queue_first(requests, state, r, i)
         this[P.LOST] += 1
 
@@ -154,7 +183,7 @@ def _goes_on(requests, state, r, rules, this, at, only):
     while wanted > n[P.FREE]:
         place = _victim(requests, state, r)
         this[P.LEFT] += state.share[r, place] if place < at else 0
-        _preempt(requests, state, r, this, place)
+        _preempt(requests, state, r, rules, this, place)
         if place == at:
             return at
         at -= place < at
@@ -166,17 +195,21 @@ def _goes_on(requests, state, r, rules, this, at, only):
 
 
 @borrows
-def _enters(requests, state, r, rules, this):
+def _enters(requests, state, r, rules, this, only):
     """Admits the first that waits and gives it tokens, or counts that it waits on."""
     n, i = state.n[r], state.queue[r, state.n[r, P.FRONT]]
-    need = requests.inputs[r, i] + state.made[r, i] - requests.cached[r, i]
-    if (need > this[P.LEFT] and not rules.chunked) or not _admits(i, requests, state, r, rules, this[P.LEFT]):
+    written, decodes = _written(requests, state, r, i), _decodes(requests, state, r, i)
+    need = 1 + rules.guesses if decodes else requests.inputs[r, i] + state.made[r, i] - written
+    apart = not rules.mixed and decodes == only  # it decodes in a pass of prefill, or the other way round
+    if apart or (need > this[P.LEFT] and not rules.chunked) or not _admits(i, requests, state, r, rules, this[P.LEFT]):
         this[P.WAITS] = 1
         return
     tokens = min(need, this[P.LEFT])
     n[P.FRONT] += 1
-    state.computed[r, i] = requests.cached[r, i]
-    state.blocks[r, i] = blocks_of(requests.cached[r, i] + tokens, rules.block)
+    if state.computed[r, i] > 0:
+        _swap(state, r, this, blocks_of(written, rules.block), -1)
+    state.computed[r, i] = written
+    state.blocks[r, i] = blocks_of(written + tokens, rules.block)
     n[P.FREE] -= state.blocks[r, i]
     state.run[r, n[P.RUNNING]] = i
     state.share[r, n[P.RUNNING]] = tokens
@@ -217,13 +250,14 @@ def form_pass(requests, state, r, rules, times, this):
     while at < n[P.RUNNING]:
         at = _goes_on(requests, state, r, rules, this, at, only)
     n[P.PREEMPTED] += this[P.LOST]
-    this[P.WAITS] = not rules.mixed and not only and n[P.FRONT] < n[P.BACK]
+    waits = n[P.FRONT] < n[P.BACK] and not _decodes(requests, state, r, state.queue[r, n[P.FRONT]])
+    this[P.WAITS] = not rules.mixed and not only and waits
     while (
         n[P.FRONT] < n[P.BACK]
         and n[P.RUNNING] < state.run.shape[1]
         and this[P.LEFT] > 0
         and this[P.LOST] + this[P.WAITS] == 0
     ):
-        _enters(requests, state, r, rules, this)
+        _enters(requests, state, r, rules, this, only)
     n[P.PEAK] = max(n[P.PEAK], rules.blocks - n[P.FREE])
     return _counted(requests, state, r, times, this)

@@ -182,7 +182,8 @@ def _formed(requests, state, rules, times):
         this = state.this[r]
         attention = form_pass(requests, state, r, rules, times, this)
         mean = this[P.CONTEXT] / max(1, this[P.ROWS])
-        seconds = pass_seconds(times, rules, this[P.PREFILL], this[P.PROMPTS], attention, this[P.ROWS], mean)
+        counts = this[P.PREFILL], this[P.PROMPTS], attention, this[P.ROWS], mean, this[P.MOVED]
+        seconds = pass_seconds(times, rules, *counts)
         longest = max(longest, seconds)
     return longest
 
@@ -214,6 +215,7 @@ def _log(log, at, start, seconds, steps, blocks, counts, parts):
         log[at, 7] += this[P.LOST]
         log[at, 8] += n[P.RUNNING]
         log[at, 9] += n[P.BACK] - n[P.FRONT]
+        log[at, 10] += n[P.HOST]
 
 
 @borrows

@@ -10,18 +10,17 @@ from engine.kernels.jit import borrows
 GIVEN = ("prefill_base", "per_token", "per_token2", "decode_base", "per_sequence", "per_context", "least")
 PASS = (
     *("start_s", "duration_s", "steps", "prefill_tokens", "decode_rows", "blocks", "waiting", "preempted"),
-    *("running", "refused"),
+    *("running", "refused", "host_blocks"),
 )
 """Columns of the log of passes; a row is one pass, or ``steps`` of them between which nobody joined or left.
 ``waiting``: before the pass is formed; ``running``, ``refused``: sequences in the engine, and those that it left out,
-once it is."""
-COUNTS, PASS_COUNTS = 12, 8
+once it is; ``host_blocks``: in the host's memory then."""
+COUNTS, PASS_COUNTS = 15, 9
 # counts of the engine's state
-FRONT, BACK, RUNNING, FREE, UNSEEN, PREEMPTED, PEAK, WAITING, GIVEN_NEXT, THINK_FRONT, THINK_BACK, STARTED = range(
-    COUNTS
-)
+FRONT, BACK, RUNNING, FREE, UNSEEN, PREEMPTED, PEAK, WAITING, GIVEN_NEXT, THINK_FRONT, THINK_BACK, STARTED = range(12)
+HOST, HOST_PEAK, SWAPPED = range(12, COUNTS)  # blocks: in the host's memory, the most of them, all that moved
 # counts of the pass being formed
-PREFILL, PROMPTS, ROWS, CONTEXT, LEFT, LOST, WAITS, JOINS = range(PASS_COUNTS)
+PREFILL, PROMPTS, ROWS, CONTEXT, LEFT, LOST, WAITS, JOINS, MOVED = range(PASS_COUNTS)
 
 
 class Rules(NamedTuple):
@@ -41,6 +40,8 @@ class Rules(NamedTuple):
     guesses: int  # tokens guessed ahead in a pass
     places: int  # of the queue: who finds them taken while the engine works is turned away; below 0: no limit
     steps: int  # passes of decoding between two looks at who has come
+    swaps: bool  # blocks of who is preempted move to the host's memory, and back before it runs again
+    swap_s: float  # a block's seconds between a device and the host
 
 
 class Times(NamedTuple):
@@ -178,11 +179,12 @@ def decode_seconds(times, rows, context):
 
 
 @borrows
-def pass_seconds(times, rules, prefill, prompts, attention, rows, context):
+def pass_seconds(times, rules, prefill, prompts, attention, rows, context, moved=0):
     """Seconds of a pass. An estimate, or as given.
 
     ``prefill`` tokens, of which ``prompts`` prompts end, with ``attention`` seconds of their own; ``rows`` sequences
-    that decode at ``context`` tokens in the mean.
+    that decode at ``context`` tokens in the mean. The pass begins once ``moved`` blocks have crossed the host's link:
+    vLLM up to 0.9 copies them on the stream that its kernels then run on (`Worker.execute_worker`).
     """
     given, n = times.given, float(rows)
     seconds = 0.0
@@ -197,6 +199,7 @@ def pass_seconds(times, rules, prefill, prompts, attention, rows, context):
             seconds += value_at(times.rows, times.decode, n)
     if rows + prompts > 0:
         seconds += value_at(times.rows, times.head, float(rows + prompts))
+    seconds += rules.swap_s * moved
     host = rules.host_s + rules.row_s * (rows + prompts)
     return max(seconds, host) if rules.hides else seconds + host
 

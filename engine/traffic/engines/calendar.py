@@ -34,6 +34,7 @@ _MOST_TOKENS = 20_000_000_000  # tokens of all requests together
 LOG_ROWS = 200_000
 _REQUESTS_PER_CLIENT, _LEAST_REQUESTS, _OPEN_REQUESTS = 12, 64, 2000
 _CLIENTS_MOST = 1_000_000
+_SOMETIMES = ("classes", "swapped_blocks", "peak_host_blocks")  # figures of a report only where the scheduler asks
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ class ServingReport:
     tokens found in the cache [-]. ``log``: passes in order, columns `engine.kernels.events.passes.PASS`, the first
     200,000 of each replica. ``identity_s``: of a closed loop clients / rate - (tokens - 1) TPOT - think time, which
     mean TTFT equals in steady state [s]. ``classes``: the same of each priority, the most urgent first; none where all
-    requests are alike.
+    requests are alike. ``swapped_blocks`` crossed the host's link, ``peak_host_blocks`` were in its memory at once;
+    None where preempted sequences are prefilled again.
     """
 
     requests: int
@@ -133,6 +135,8 @@ class ServingReport:
     first: NDArray[np.float64]
     finish: NDArray[np.float64]
     classes: tuple[PriorityReport, ...] = ()
+    swapped_blocks: int | None = None
+    peak_host_blocks: int | None = None
 
     @property
     def output_tokens_per_s_per_user(self) -> float | None:
@@ -142,7 +146,7 @@ class ServingReport:
     def as_dict(self) -> dict[str, object]:
         """Plain numbers, text and None; times carry their unit in the key."""
         plain = as_plain(self) | {"classes": [as_plain(each) for each in self.classes]}
-        return {name: value for name, value in plain.items() if name != "classes" or value}
+        return {name: value for name, value in plain.items() if name not in _SOMETIMES or value not in ([], None)}
 
 
 def as_plain(report: object) -> dict[str, object]:
@@ -239,6 +243,8 @@ def serve(
             f"kv_blocks is {scheduler.kv_blocks} of {scheduler.block} tokens; a request of {longest:,} tokens needs "
             f"{need}"
         )
+    if scheduler.preempt == "swap" and scheduler.swap_blocks is not None and need > scheduler.swap_blocks:
+        raise TrafficError(f"swap_blocks is {scheduler.swap_blocks}; a request of {longest:,} tokens needs {need}")
     entering = int((prompt - hit).max())
     if not scheduler.chunked and entering > scheduler.budget:
         raise TrafficError(
@@ -337,4 +343,5 @@ def report_of(
         first=asked.first,
         finish=asked.finish,
         classes=tuple(classes) if len(numbers) > 1 else (),
+        **dict(zip(("swapped_blocks", "peak_host_blocks"), ran.swaps)),
     )

@@ -8,9 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.kernels.events.calendar import BINS, calendar
-from engine.kernels.events.passes import COUNTS, PASS, PEAK, PREEMPTED, Requests, Rules, Times, idle_engine
+from engine.kernels.events.passes import (
+    COUNTS,
+    HOST_PEAK,
+    PASS,
+    PEAK,
+    PREEMPTED,
+    SWAPPED,
+    Requests,
+    Rules,
+    Times,
+    idle_engine,
+)
 from engine.kernels.events.rng import stream_key
 from engine.traffic.engines.scheduler import Scheduler
+from engine.traffic.service import TrafficError
 
 _GUESS_STREAM = 6  # of the draws that decide whether a guess is right
 
@@ -19,7 +31,8 @@ _GUESS_STREAM = 6  # of the draws that decide whether a guess is right
 class PassRun:
     """What a calendar leaves beside the requests' instants: passes, preemptions, blocks, gaps in bins.
 
-    Of several replicas together: passes in the order of their starts, peaks of blocks in use added up.
+    Of several replicas together: passes in the order of their starts, peaks of blocks in use added up. ``swaps``:
+    blocks that crossed the host's link, and the most in its memory; empty where none may.
     """
 
     log: NDArray[np.float64]
@@ -30,6 +43,7 @@ class PassRun:
     busy_s: float
     gaps: NDArray[np.int64]
     sums: NDArray[np.float64]
+    swaps: tuple[int, ...] = ()
 
 
 def run_passes(
@@ -58,7 +72,11 @@ def run_passes(
         first.
     most
         Passes whose log is kept, of each replica.
+
+    TrafficError where blocks are swapped without a link, or more than the host's memory takes.
     """
+    if scheduler.preempt == "swap" and scheduler.swap_s <= 0.0:
+        raise TrafficError("preempt is 'swap' without a link to the host; swap_s must be a block's seconds there")
     count = min(scheduler.replicas, clients or asked.arrive.size)
     gaps, sums = np.zeros((classes * groups, BINS), np.int64), np.zeros((classes * groups, BINS))
     accept = np.array(scheduler.acceptance, float)
@@ -75,6 +93,10 @@ def run_passes(
         own, kept, busy = calendar(rows, state, *dealt, rules, times, accept, key, gaps, sums, log)
         logs.append(log[:kept])
         totals += state.n.sum(axis=0)
+        if scheduler.swap_blocks is not None and (full := int(state.n[:, HOST_PEAK].max())) > scheduler.swap_blocks:
+            raise TrafficError(
+                f"swap_blocks is {scheduler.swap_blocks}; preempted sequences have {full} in the host's memory at once"
+            )
         passes += own
         busy_s += busy
         if ranks > 1:
@@ -85,7 +107,8 @@ def run_passes(
     merged = np.concatenate(logs)
     order = np.argsort(merged[:, 0], kind="stable")
     room, lost, peak = count * scheduler.ranks * blocks, int(totals[PREEMPTED]), int(totals[PEAK])
-    return PassRun(merged[order], passes, lost, room, peak, busy_s, gaps, sums)
+    swaps = (int(totals[SWAPPED]), int(totals[HOST_PEAK])) if scheduler.preempt == "swap" else ()
+    return PassRun(merged[order], passes, lost, room, peak, busy_s, gaps, sums, swaps)
 
 
 def rules_of(scheduler: Scheduler, blocks: int, places: int = -1) -> Rules:
@@ -105,6 +128,8 @@ def rules_of(scheduler: Scheduler, blocks: int, places: int = -1) -> Rules:
         guesses=len(scheduler.acceptance),
         places=places,
         steps=scheduler.steps,
+        swaps=scheduler.preempt == "swap",
+        swap_s=float(scheduler.swap_s),
     )
 
 

@@ -19,13 +19,14 @@ from engine.resolve.bind import bind
 from engine.scenario import Scenario
 from engine.traffic.engines.scheduler import Scheduler, continuous
 from engine.traffic.policies import DecoderServer
-from engine.traffic.scenario_load import cache_tokens, checked, is_decoder, ladder, priced
+from engine.traffic.scenario_load import cache_tokens, checked, device_token_bytes, is_decoder, ladder, priced
 from engine.traffic.service import TrafficError
 from entries.files import read_plain
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.ops import Op
 
 _FILE_MOST = 65_536  # bytes of a file of coefficients
+SWAP_SPACE = float(4 << 30)  # bytes of the host's memory for each device, vLLM's --swap-space
 _NONE = np.zeros(1)
 _ONE = np.ones(1)
 _FIELDS = {
@@ -216,8 +217,10 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: 
     """Pass times of a scenario, and its scheduler with its replicas and the blocks that fit beside the weights.
 
     Devices that a request visits one after the other (pipeline stages) are as many replicas, each as slow as the
-    slowest of them would be alone; so are streams. Attention ranks step together.
-    TrafficError where one request of the ``longest`` [tokens] does not fit, or more blocks are given than do.
+    slowest of them would be alone; so are streams. Attention ranks step together. A block of the cache that is swapped
+    crosses the host's link as each device's part of it takes at the usable rate, a lower bound.
+    TrafficError where one request of the ``longest`` [tokens] does not fit, more blocks are given than do, or there is
+    no link to swap over.
     """
     guesses = len(scheduler.acceptance)
     if guesses and guesses != len(acceptance_of(scenario)):
@@ -233,6 +236,8 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: 
     checked(scenario.with_(batch=1))
     engines = plan.replicas * scenario.streams * visited
     scheduler = replace(scheduler, replicas=engines, ranks=scenario.attention_dp or 1)
+    if scheduler.preempt == "swap":
+        scheduler = _swapping(base, scheduler, longest)
     tokens = cache_tokens(base, longest)
     if tokens is not None and scheduler.block > tokens:
         raise TrafficError(f"block is {scheduler.block} tokens; the devices have room for {tokens} tokens of cache")
@@ -244,6 +249,20 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: 
             f"kv_blocks is {scheduler.kv_blocks} of {scheduler.block} tokens; the devices have room for {room}"
         )
     return times, scheduler
+
+
+def _swapping(scenario: Scenario, scheduler: Scheduler, longest: int) -> Scheduler:
+    """The scheduler with the host's link and memory, where they are not given."""
+    bound, each = priced(scenario)[0], device_token_bytes(scenario, longest) * scheduler.block
+    wire = bound.wire("host")
+    if scheduler.swap_s > 0.0 or wire is None:
+        seconds = scheduler.swap_s
+    else:
+        seconds = each / wire.link.usable
+    if seconds <= 0.0:
+        raise TrafficError(f"preempt is 'swap'; {bound.system.name} has no link to a host's memory, so recompute")
+    room = max(1, int(SWAP_SPACE / each)) if each > 0 else None
+    return replace(scheduler, swap_s=seconds, swap_blocks=scheduler.swap_blocks or room)
 
 
 def decoder_of(

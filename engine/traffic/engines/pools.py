@@ -158,4 +158,5 @@ def _through(
         one.busy_s + two.busy_s,
         two.gaps,
         two.sums,
+        tuple(a + b for a, b in zip(one.swaps, two.swaps, strict=True)),
     )

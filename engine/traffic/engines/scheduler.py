@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.scenario.token import brief
 from engine.traffic.engines.priority import Shares, check
 from engine.traffic.service import TrafficError, positive, whole
 
@@ -25,6 +26,11 @@ class Scheduler:
         the latest sequence is preempted where none is left, 1 nobody ever is. [-]
     kv_blocks, block : int or None, int
         Blocks of the cache and tokens of a block; None: as many as the device has room for. [-], [tokens]
+    preempt : str
+        What happens to the blocks of a preempted sequence: ``recompute``, it is prefilled again; ``swap``, they cross
+        the host's link to its memory and return before it runs again, and the pass waits for both.
+    swap_blocks, swap_s : int or None, float
+        Blocks that the host's memory takes, of each rank, None: any number; a block's time on the link. [-], [s]
     max_seqs : int
         Sequences in the engine at once. [-]
     prefix_hit : float
@@ -56,6 +62,9 @@ class Scheduler:
     reserve: float = 0.0
     kv_blocks: int | None = None
     block: int = 16
+    preempt: str = "recompute"
+    swap_blocks: int | None = None
+    swap_s: float = 0.0
     max_seqs: int = 256
     prefix_hit: float = 0.0
     asynchronous: bool = False
@@ -71,16 +80,19 @@ class Scheduler:
     def __post_init__(self) -> None:
         for name in ("budget", "block", "max_seqs", "ranks", "replicas", "steps"):
             whole(name, getattr(self, name))
-        if self.kv_blocks is not None:
-            whole("kv_blocks", self.kv_blocks)
+        for name, value in (("kv_blocks", self.kv_blocks), ("swap_blocks", self.swap_blocks)):
+            if value is not None:
+                whole(name, value)
+        if self.preempt not in ("recompute", "swap"):
+            raise TrafficError(f"preempt is {brief(self.preempt)}; it must be recompute or swap")
         for name, most in (("reserve", 1.0), ("prefix_hit", 1.0)):
             if not 0.0 <= getattr(self, name) <= most:
                 raise TrafficError(f"{name} is {getattr(self, name)!r}; it must be a number from 0 to {most:g}")
         if any(not 0.0 <= chance <= 1.0 for chance in self.acceptance):
             raise TrafficError(f"acceptance is {self.acceptance}; it must hold numbers from 0 to 1")
         check(self.priorities)
-        positive("host_s", self.host_s, zero=True)
-        positive("sequence_s", self.sequence_s, zero=True)
+        for name in ("host_s", "sequence_s", "swap_s"):
+            positive(name, getattr(self, name), zero=True)
 
 
 def continuous(max_batch: int, longest: int) -> Scheduler:

@@ -35,7 +35,9 @@ from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.service import TrafficError
 
 HEAD = "serving."
-LEVERS = {"clients": 0, "policy": "", **{name: value for name, value in vars(Scheduler()).items() if value is not None}}
+_DERIVED = ("preempt", "swap_s")  # of a scenario's own host and block
+_OWN = {name: value for name, value in vars(Scheduler()).items() if value is not None and name not in _DERIVED}
+LEVERS = {"clients": 0, "policy": "", **_OWN}
 """What may follow `serving.` in an axis, and what its values are like: clients of a closed loop, the policy that the
 rest is by default, and fields of `Scheduler`."""
 _POINTS_MOST, _RUNS_MOST = 2_000_000, 400

@@ -68,6 +68,7 @@ ASKED = {
     "kv-blocks": ("4000", 4000),
     "block": ("64", 64),
     "prefix-hit": ("30", 30.0),
+    "preempt": ("swap", "Swap"),
     "priority": ("0.2:0,0.8:1", "0.2:0,0.8:1"),
     "think": ("1.5", 1.5),
     "ramp": ("2", 2.0),
@@ -86,7 +87,12 @@ def test_every_setting_opens_from_an_address_and_moves_an_answer() -> None:
         boxes = [n.value for n in at.number_input if n.key == key]
         assert not boxes or boxes[0] == value, key
         assert at.query_params[key] == text, key
-        if key not in ("block", "chunk", "priority"):  # at this load prompts fit the budget, and blocks are not short
+        if key not in (
+            "block",
+            "chunk",
+            "priority",
+            "preempt",
+        ):  # at this load prompts fit the budget, and blocks are not short
             texts = [
                 [(m.label, m.value, m.delta) for m in page.metric] + [page.markdown[2].value] for page in (usual, at)
             ]

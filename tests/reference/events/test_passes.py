@@ -22,6 +22,7 @@ GIVEN_TIMES = Times(np.array(COEFFICIENTS), ONE, NONE, ONE, NONE, NONE, ONE, NON
 N = 400 if JIT_ENABLED else 60
 ENGINE = Scheduler(budget=512, kv_blocks=100_000, block=16, max_seqs=32)
 URGENT = ((0.2, 0), (0.8, 1))
+SWAP = {"preempt": "swap", "swap_s": 3e-4}
 CASES = {
     "chunks beside decoding": (ENGINE, ClosedLoop(24)),
     "cache too small, the latest preempted": (replace(ENGINE, kv_blocks=120), ClosedLoop(24)),
@@ -40,10 +41,14 @@ CASES = {
     "priorities": (replace(ENGINE, priorities=((0.3, 2), (0.5, 0), (0.2, 7)), kv_blocks=120), ClosedLoop(24)),
     "priorities, whole prompts": (replace(ENGINE, priorities=URGENT, chunked=False, max_seqs=6), Gamma(9.0, cv=1.5)),
     "priorities, a pass ahead": (replace(ENGINE, priorities=URGENT, asynchronous=True, kv_blocks=140), ClosedLoop(24)),
+    "swapped": (replace(ENGINE, **SWAP, kv_blocks=120), ClosedLoop(24)),
+    "swapped, prefill first": (replace(ENGINE, **SWAP, prefill_first=True, kv_blocks=150), ClosedLoop(24)),
+    "swapped, a pass ahead": (replace(ENGINE, **SWAP, asynchronous=True, kv_blocks=140), ClosedLoop(24)),
+    "swapped, priorities": (replace(ENGINE, **SWAP, priorities=URGENT, kv_blocks=120), ClosedLoop(24)),
     "arrivals, a pass ahead": (replace(ENGINE, asynchronous=True), Gamma(5.0, cv=1.5)),
 }
 PREEMPTED = {"cache too small, the latest preempted", "a pass ahead", "prefill first", "several passes a decision"}
-PREEMPTED |= {"priorities", "priorities, a pass ahead"}
+PREEMPTED |= {"priorities", "priorities, a pass ahead", *(name for name in CASES if "swapped" in name)}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -69,6 +74,8 @@ def test_the_calendar_equals_its_simpy_twin_to_the_bit(name: str) -> None:
     np.testing.assert_array_equal(report.first, [twin.first[k] for k in range(N)])
     np.testing.assert_array_equal(report.finish, [twin.finish[k] for k in range(N)])
     assert report.preemptions == twin.preempted
+    assert (twin.free, twin.host) == (rules.kv_blocks, 0)
+    assert (report.swapped_blocks or 0, report.peak_host_blocks or 0) == (twin.swapped, twin.most)
     assert (report.preemptions > 0) == (name in PREEMPTED)
 
 

@@ -22,6 +22,7 @@ from engine.traffic.serving import Serving
 
 LIMITS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "End to end p99"}
 _LOADS = {"closed": "Clients (closed loop)", "open": texts.OPEN}
+_PREEMPTION = {"recompute": "Recompute", "swap": "Swap"}
 _ONOFF = {"on": "On", "off": "Off"}
 _CLIENTS_MOST = _SEQUENCES_MOST = 4096
 _TOKENS_MOST = 1_048_576
@@ -102,6 +103,7 @@ def _scheduler() -> Scheduler:
         blocks = _count(
             "KV blocks", None, 10**9, "kv-blocks", name, placeholder=texts.ALL_BLOCKS, help=texts.BLOCKS_HELP
         )
+        preempt = choose("Preemption", _PREEMPTION, "preempt", help=texts.PREEMPT_HELP)
         hit = number("Prefix-cache hit rate (%)", 0.0, 0.0, 100.0, "prefix-hit", help=texts.PREFIX_HELP)
         late = switch("Asynchronous scheduling", "async", help=texts.ASYNC_HELP)
         classes = st.text_input(
@@ -122,6 +124,7 @@ def _scheduler() -> Scheduler:
         prefix_hit=hit / 100,
         asynchronous=late,
         priorities=parse(classes),
+        preempt=preempt,
     )
 
 
