@@ -177,6 +177,10 @@ class ServingSweep:
                 budget=max(own.budget for own in widest), max_seqs=max(own.max_seqs for own in widest), block=1,
                 acceptance=widest[0].acceptance,
             )  # fmt: skip
+            if scenario.scheme == "single" and scenario.devices > 1:
+                why = f"scheme is 'single': one of {scenario.devices} devices works; replicas or tensor use them all"
+                self._refuse(why, len(choices))
+                return
             whole = engine(scenario, most, {})
         except (ScenarioError, TrafficError, Unsupported) as why:
             self._refuse(why, len(choices))

@@ -90,6 +90,17 @@ def test_a_front_is_of_the_calendar_and_every_point_opens() -> None:
     assert row["requests_per_s"] == pytest.approx(report.requests_per_s)
 
 
+def test_a_scheme_that_leaves_devices_idle_is_no_point_of_so_many() -> None:
+    plain = {name: value for name, value in SPACE["scenario"].items() if name not in ("devices", "scheme")}
+    axes = {"scheme": ["single", "replicas"], "devices": [1, 2], "serving.clients": [8]}
+    swept = serving_sweep({"scenario": plain | {"devices": 1, "workload": "llama3.1-8b"}, "axes": axes})
+    settings = {(row["scheme"], row["devices"]): row["requests_per_s"] for row in swept.rows()}
+    assert {"single", "replicas"} == {scheme for scheme, devices in settings if devices == 1}
+    assert [scheme for scheme, devices in settings if devices == 2] == ["replicas"]
+    assert "scheme is 'single': one of 2 devices works; replicas or tensor use them all" in swept.refused
+    assert settings["replicas", 2] > settings["single", 1]
+
+
 def test_a_wide_sweep_prices_every_point_and_keeps_its_limits() -> None:
     axes = {"serving.clients": list(range(1, 257, 2)), "serving.budget": list(range(1024, 8193, 1024))}
     swept = serving_sweep({**SPACE, "axes": axes, "constraints": ["ttft_s<=0.05"]})
