@@ -67,7 +67,10 @@ class Twin:
     most: int = 0
 
     def run(self) -> None:
-        self.env = simpy.Environment()
+        run_together([self])
+
+    def begin(self, env) -> None:
+        self.env = env
         self.free = self.rules.kv_blocks
         self.coming: list[tuple[float, Sequence]] = []  # arrived, and not seen by the engine yet
         self.waiting: list[Sequence] = []
@@ -76,8 +79,6 @@ class Twin:
         self.rang = self.env.event()
         for number in range(self.next):
             self.env.process(self.arrives(number, self.arrive[number]))
-        self.env.process(self.engine())
-        self.env.run()
 
     def arrives(self, number, at):
         if at > self.env.now:  # else it is seen at this very instant, before the engine looks
@@ -176,45 +177,34 @@ class Twin:
         self.waiting.sort(key=lambda s: s.priority)
         self.coming = [c for c in self.coming if c[0] > until]
 
-    def engine(self):
-        env, began, ahead = self.env, 0.0, 0
-        while True:
-            if not self.waiting and not self.running and not self.coming:
-                self.rang = env.event()
-                yield self.rang
-                began = env.now
-            yield env.timeout(0)  # whoever comes at this very instant
-            until = began if self.rules.asynchronous else env.now
-            if not self.waiting and not self.running:
-                until = env.now
-            if ahead <= 0 or not self.running:
-                self.let_in(until)
-                ahead = self.rules.steps
-            self.moved = 0
-            shares = self.form()
-            self.swapped += self.moved
-            work = [one for one in self.running if one.number in shares]
-            decodes = [s for s in work if s.over or (s.made and s.context - s.written == 1)]
-            prefill = sum(shares[s.number] for s in work if s not in decodes)
-            ahead = 0 if prefill else ahead - 1
-            began = env.now
-            seconds = self.machine.seconds(prefill, [s.context for s in decodes])
-            yield env.timeout(seconds + self.rules.swap_s * self.moved)
-            for one in work:
-                if one.over:
+    def next_pass(self):
+        """Forms a pass: its work, and the seconds that this rank takes for it."""
+        self.moved = 0
+        self.shares = self.form()
+        self.swapped += self.moved
+        self.work = [one for one in self.running if one.number in self.shares]
+        decodes = [s for s in self.work if s.over or (s.made and s.context - s.written == 1)]
+        self.prefill = sum(self.shares[s.number] for s in self.work if s not in decodes)
+        seconds = self.machine.seconds(self.prefill, [s.context for s in decodes])
+        return seconds + self.rules.swap_s * self.moved
+
+    def book(self):
+        """Books the tokens of the pass that ends."""
+        for one in self.work:
+            if one.over:
+                self.leave(one)
+                continue
+            one.written += self.shares[one.number]
+            if one.written < one.context:
+                continue
+            self.first.setdefault(one.number, self.env.now)
+            one.made += 1
+            if one.made == one.wanted:
+                self.finish[one.number] = self.env.now
+                self.ask()
+                one.over = self.rules.asynchronous
+                if not one.over:
                     self.leave(one)
-                    continue
-                one.written += shares[one.number]
-                if one.written < one.context:
-                    continue
-                self.first.setdefault(one.number, env.now)
-                one.made += 1
-                if one.made == one.wanted:
-                    self.finish[one.number] = env.now
-                    self.ask()
-                    one.over = self.rules.asynchronous
-                    if not one.over:
-                        self.leave(one)
 
     def leave(self, one):
         self.running.remove(one)
@@ -226,3 +216,37 @@ class Twin:
             self.arrive[self.next] = self.env.now + self.think[self.next]
             self.env.process(self.arrives(self.next, self.arrive[self.next]))
             self.next += 1
+
+
+def run_together(ranks: list[Twin]) -> None:
+    """Runs ranks of one engine: each forms a pass of its own, and all wait for the slowest."""
+    env = simpy.Environment()
+    for rank in ranks:
+        rank.begin(env)
+    env.process(_engine(env, ranks, ranks[0].rules))
+    env.run()
+
+
+def _engine(env, ranks, rules):
+    began, ahead = 0.0, 0
+    while True:
+        if not any(rank.waiting or rank.running or rank.coming for rank in ranks):
+            rang = env.event()
+            for rank in ranks:
+                rank.rang = rang
+            yield rang
+            began = env.now
+        yield env.timeout(0)  # whoever comes at this very instant
+        until = began if rules.asynchronous else env.now
+        if not any(rank.waiting or rank.running for rank in ranks):
+            until = env.now
+        if ahead <= 0 or not any(rank.running for rank in ranks):
+            for rank in ranks:
+                rank.let_in(until)
+            ahead = rules.steps
+        seconds = [rank.next_pass() for rank in ranks]
+        ahead = 0 if any(rank.prefill for rank in ranks) else ahead - 1
+        began = env.now
+        yield env.timeout(max(seconds))
+        for rank in ranks:
+            rank.book()

@@ -14,7 +14,7 @@ from engine.traffic.engines.scheduler import Scheduler, continuous
 from engine.traffic.runs import run_decoder
 from engine.traffic.sizes import Fixed, Listed
 from tests.each import each
-from tests.reference.naive_passes import Machine, Twin
+from tests.reference.naive_passes import Machine, Twin, run_together
 
 COEFFICIENTS = (12e-3, 1.6e-5, 5e-10, 2.5e-3, 5e-5, 1e-6, 1e-3)
 NONE, ONE = np.zeros(1), np.ones(1)
@@ -45,10 +45,12 @@ CASES = {
     "swapped, prefill first": (replace(ENGINE, **SWAP, prefill_first=True, kv_blocks=150), ClosedLoop(24)),
     "swapped, a pass ahead": (replace(ENGINE, **SWAP, asynchronous=True, kv_blocks=140), ClosedLoop(24)),
     "swapped, priorities": (replace(ENGINE, **SWAP, priorities=URGENT, kv_blocks=120), ClosedLoop(24)),
+    "three ranks": (replace(ENGINE, ranks=3, kv_blocks=60), ClosedLoop(24)),
+    "three ranks, several passes a decision": (replace(ENGINE, ranks=3, steps=4), Gamma(9.0, cv=1.5)),
     "arrivals, a pass ahead": (replace(ENGINE, asynchronous=True), Gamma(5.0, cv=1.5)),
 }
 PREEMPTED = {"cache too small, the latest preempted", "a pass ahead", "prefill first", "several passes a decision"}
-PREEMPTED |= {"priorities", "priorities, a pass ahead", *(name for name in CASES if "swapped" in name)}
+PREEMPTED |= {"three ranks", "priorities", "priorities, a pass ahead", *(name for name in CASES if "swapped" in name)}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -68,14 +70,21 @@ def test_the_calendar_equals_its_simpy_twin_to_the_bit(name: str) -> None:
     if clients:
         arrive[clients:] = np.nan
     lengths = [tuple(map(int, row)) for row in zip(prompt, output, cached, draw(rules.priorities, N, 3))]
-    twin = Twin(Machine(*COEFFICIENTS), rules, arrive.tolist(), lengths, think.tolist(), clients)
-    twin.run()
-    np.testing.assert_array_equal(report.arrive, twin.arrive)
-    np.testing.assert_array_equal(report.first, [twin.first[k] for k in range(N)])
-    np.testing.assert_array_equal(report.finish, [twin.finish[k] for k in range(N)])
-    assert report.preemptions == twin.preempted
-    assert (twin.free, twin.host) == (rules.kv_blocks, 0)
-    assert (report.swapped_blocks or 0, report.peak_host_blocks or 0) == (twin.swapped, twin.most)
+    twins = [
+        Twin(Machine(*COEFFICIENTS), rules, arrive[own].tolist(), lengths[own], think[own].tolist(), many)
+        for own, many in (
+            (slice(r, None, rules.ranks), len(range(r, clients, rules.ranks))) for r in range(rules.ranks)
+        )
+    ]
+    run_together(twins)
+    for r, twin in enumerate(twins):
+        own = slice(r, None, rules.ranks)
+        np.testing.assert_array_equal(report.arrive[own], twin.arrive)
+        np.testing.assert_array_equal(report.first[own], [twin.first[k] for k in range(len(twin.arrive))])
+        np.testing.assert_array_equal(report.finish[own], [twin.finish[k] for k in range(len(twin.arrive))])
+        assert (twin.free, twin.host) == (rules.kv_blocks, 0)
+    sums = [sum(getattr(twin, name) for twin in twins) for name in ("preempted", "swapped", "most")]
+    assert [report.preemptions, report.swapped_blocks or 0, report.peak_host_blocks or 0] == sums
     assert (report.preemptions > 0) == (name in PREEMPTED)
 
 
