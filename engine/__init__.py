@@ -6,8 +6,6 @@
 Names are imported when first asked for, so that ``import engine`` costs nothing.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from types import ModuleType

@@ -5,8 +5,6 @@ a name of its own (DNS rebinding) or under ours; both are refused before Streaml
 machine's address when it meets a foreign origin, sees them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import os

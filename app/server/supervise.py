@@ -3,8 +3,6 @@
 python -m app.server.supervise [options of streamlit run]
 """
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Streamlit collects after every script, with all scripts stopped; that is switched off (`runner.postScriptGC`).
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import threading

@@ -1,7 +1,5 @@
 """The only cache. Everything in it is immutable and found by a scenario's token, a question's arguments or nothing."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Published figures as counters, rows and words. Pure: it reads what `engine.published.validate` returns."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ The token is the version, the baseline's place, and the scenarios' own tokens, e
 Every scenario keeps its own checksum, so a damaged part costs that part and nothing else.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from contextlib import suppress

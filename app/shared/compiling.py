@@ -1,7 +1,5 @@
 """What a page waits for while its formulas are made machine code, which a machine does once."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

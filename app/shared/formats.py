@@ -4,8 +4,6 @@ Three significant digits, an SI prefix that keeps the mantissa in 1..999, one pr
 Unknown is an em dash, never 0. Scientific notation is never used.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Runs on the machine that serves the page, in a process of their own: one at a time, followed, cancelled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

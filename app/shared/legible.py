@@ -3,8 +3,6 @@ what is drawn a moment later. The server writes it into the page's head as well 
 once.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

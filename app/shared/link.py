@@ -6,8 +6,6 @@ and change it through `commit`.
 The address is written in callbacks, or to repair it, and nothing reruns after that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """Inside a machine with an instruction set: its units, its fabric, its tiles, its arithmetic. On Machine."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import streamlit as st

@@ -4,8 +4,6 @@ A page's script takes a fraction of a second and somebody looks at it; a sweep t
 waits are bounded, so that a server that is never idle still finishes its sweeps.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

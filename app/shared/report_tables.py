@@ -1,7 +1,5 @@
 """Reports as tables and files: unit in the header, numbers in the cells, token and versions in every exported row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Specs as rows: every number with its path, its unit as printed, its source and its kind of evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ asymmetric; one scale per tensor, row or channel), binary, IEEE-like small float
 layouts of seed 001's ms-fp8 and ms-fp9), and blocks with a shared exponent.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, Protocol
 

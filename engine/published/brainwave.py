@@ -5,8 +5,6 @@ step less the printed one, so the headline is calibration. Bing's models lack se
 the shape of a CNN, so no figure of theirs is claimed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any

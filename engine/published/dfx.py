@@ -5,8 +5,6 @@ the eager GPU baseline (DFX-006) and one of the TPU (DFX-051). Chosen inside the
 view: issue, first access and reads in flight of the core, and the hop of its ring. Everything else here follows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from functools import cache, partial

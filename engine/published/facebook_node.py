@@ -1,7 +1,5 @@
 """Predictions of the figures in document 000: the six-card node, its models and what each optimisation bought."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """The project's evidence in a sentence and a table: independent timing predictions, and what else is compared."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 What moves it was found by changing everything, which takes minutes: `tests/tools/dependence.py` renews the file.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import cache

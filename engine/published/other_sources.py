@@ -5,8 +5,6 @@ while mending. Each names a scenario and one figure in SI, and in `seen` what wa
 it in view.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

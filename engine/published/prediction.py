@@ -6,8 +6,6 @@ else the module of its document has a function for it in ``VALUES``. A claim wit
 with its `reason`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Predictions of the figures in document 003: AlexNet and an MLP on Xeons, splits, binary layers on a SmartNIC."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache

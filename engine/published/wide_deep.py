@@ -3,8 +3,6 @@
 TensorFlow runs 28 batches of 512 in flight, one per core; MXNet one batch of 1024 over all cores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

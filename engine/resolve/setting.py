@@ -1,7 +1,5 @@
 """Numbers of a system's files that a scenario may set: those that a price, a fit or a page of a machine reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from engine.devices import family

@@ -4,8 +4,6 @@ All take their times from `evaluate`'s schedule: idle, a request takes the scena
 stages carries the scenario's rate. Estimates, as good as the cost model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

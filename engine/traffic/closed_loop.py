@@ -1,7 +1,5 @@
 """A closed loop of clients in front of any system of stations: cards, FPGAs, CPUs, a NIC. Simulated."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The load a system can carry at most, and what gives out there."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

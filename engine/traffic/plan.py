@@ -1,7 +1,5 @@
 """How many nodes a demand needs, what they draw and what a million answers cost. Estimates."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

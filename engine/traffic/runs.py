@@ -1,7 +1,5 @@
 """One seeded run of a system: choose the recursion or the event engine, and measure. Deterministic, any thread."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How a scenario is put to work: arrangement, batching, admission and the sizes of its requests, as one setting."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Simulate a system under load: latency distribution with its confidence interval, or why there is none."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor

@@ -3,8 +3,6 @@
 Each distribution draws sizes, and says the exact share of its draws that is at most a given size.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

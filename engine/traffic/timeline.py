@@ -1,7 +1,5 @@
 """A window of requests on their way through stations or a decoder. Simulated."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

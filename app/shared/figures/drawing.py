@@ -1,7 +1,5 @@
 """What figures are made of: bars in rows, lines, points, words. Plain data for plotly.js; the look is `style.py`'s."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """One figure over two lists of values, as a heat map. Pure: SI in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from app.shared import formats as fmt

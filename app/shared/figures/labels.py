@@ -1,7 +1,5 @@
 """Labels beside points on log axes, placed where they cover nothing. Pure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Figures of a machine with an instruction set: peaks by precision, and a pool's waits. Pure: SI in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

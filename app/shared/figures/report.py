@@ -1,7 +1,5 @@
 """Reports and tables as figures. Pure: SI in, figures out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

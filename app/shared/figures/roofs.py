@@ -1,7 +1,5 @@
 """The roofs of a roofline: what a device computes and what each memory level feeds it, with their names. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 A hue means a resource and nothing else, and every hue is doubled by a word, a shape or a hatch.
 """
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Streamlit alone drops such a value in silence and shows its default.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The address wins over the session, and the session repairs the address; a defaul
 and a page can't take is said in one sentence, above the page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 

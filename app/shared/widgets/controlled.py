@@ -6,8 +6,6 @@ else than its widget changed is drawn by a new widget, with a key of its own. Wh
 for what was drawn there, unless its reader turned it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Pickers of systems and workloads: searchable, grouped by kind, the last used first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any

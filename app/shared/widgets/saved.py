@@ -1,7 +1,5 @@
 """Scenarios to open: presets, and those that a reader keeps in the browser; a server sees their tokens once opened."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import streamlit as st

@@ -4,8 +4,6 @@ Each field stands in the order, with the label, the help and the values of `engi
 the system and the workload offer can be picked; what is missing says why.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

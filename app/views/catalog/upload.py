@@ -1,7 +1,5 @@
 """A network of the reader's own: a model configuration travels in the link, an ONNX file into this machine's folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory

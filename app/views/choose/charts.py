@@ -1,7 +1,5 @@
 """Throughput per device against what one user sees, one curve per system. Pure: SI in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from app.shared import formats as fmt

@@ -1,7 +1,5 @@
 """The sidebar of the page: what is asked, within which limits, of which candidates, at whose prices."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

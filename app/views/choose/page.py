@@ -1,7 +1,5 @@
 """What should I use?"""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from app.shared import cached, comparison, glossary, link, parts

@@ -1,7 +1,5 @@
 """The question of the page, as one token in the address bar (``q``): what is read, and what its controls change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The answer as a table: systems that meet the limits, best first, and those that do not."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 from typing import Any

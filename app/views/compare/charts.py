@@ -1,7 +1,5 @@
 """Scenarios side by side as figures. Pure: SI in, figures out."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Sequence

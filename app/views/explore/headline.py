@@ -1,7 +1,5 @@
 """The headline numbers as plain data: label, band, value, and how they stand against the baseline. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from app.shared import formats as fmt

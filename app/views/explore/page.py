@@ -1,7 +1,5 @@
 """How fast is this system on this model, and what limits it?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """A report as one HTML file that needs nothing else: its numbers, charts, operators and what they rest on."""
 
-from __future__ import annotations
-
 from html import escape
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What do you want to run?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """Blocks of networks run depth first on the machine that serves the page, beside what the model expects of them."""
 
-from __future__ import annotations
-
 import pandas as pd
 import streamlit as st
 

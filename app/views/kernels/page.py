@@ -1,7 +1,5 @@
 """How fast does this run on the host here, and did we predict it?"""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 import pandas as pd

@@ -3,8 +3,6 @@
 Numbers are the catalog's, with the scenario's what-ifs applied, and the report's. Pure.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What is this machine made of, and what of it does the scenario use?"""
 
-from __future__ import annotations
-
 import pandas as pd
 import streamlit as st
 

@@ -1,7 +1,5 @@
 """A node drawn: hosts, switch and cards with what crosses each link. Pure."""
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import dataclass, field
 from itertools import pairwise

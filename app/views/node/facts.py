@@ -3,8 +3,6 @@
 Every number is a report's, or a ratio of two reports' figures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What moves over which wire, and what does each switch buy?"""
 
-from __future__ import annotations
-
 import pandas as pd
 import streamlit as st
 

@@ -1,7 +1,5 @@
 """A pool of accelerators behind the network that CPU servers share: the Node page of such a system."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from app.shared import cached, parts

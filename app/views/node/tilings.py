@@ -1,7 +1,5 @@
 """How a product of the network is cut on a card: a map of two block sizes, the loops in words, bytes beside a bound."""
 
-from __future__ import annotations
-
 import pandas as pd
 import streamlit as st
 

@@ -1,7 +1,5 @@
 """Figures of the Numerics page: error against bits, values before and after, and a network's plan. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Numerics page's words for formats, and its answer in one sentence. Pure."""
 
-from __future__ import annotations
-
 import re
 
 from app.shared import formats as fmt

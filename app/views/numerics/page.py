@@ -1,7 +1,5 @@
 """How few bits still meet my metric?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pandas as pd

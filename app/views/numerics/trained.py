@@ -1,7 +1,5 @@
 """Wide & Deep trained on the machine that serves the page, and what fewer bits cost it."""
 
-from __future__ import annotations
-
 import pandas as pd
 import streamlit as st
 

@@ -1,7 +1,5 @@
 """Figures of the Program page. Pure: cycles in."""
 
-from __future__ import annotations
-
 from app.shared.figures.drawing import Bar, bars, hover, rule
 from app.shared.figures.style import PALETTE, PICK, Figure, rows_axis, span, style
 from engine.analyses.programs import Listing

@@ -1,7 +1,5 @@
 """What does the machine do, instruction by instruction?"""
 
-from __future__ import annotations
-
 import pandas as pd
 import streamlit as st
 

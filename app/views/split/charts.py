@@ -1,7 +1,5 @@
 """Figures of the Split page: the parts of every cut's latency, execution points, forwarding, chains. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from app.shared import formats as fmt

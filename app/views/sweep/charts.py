@@ -1,7 +1,5 @@
 """What a number moves, as a tornado. Pure: SI in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from app.shared import formats as fmt

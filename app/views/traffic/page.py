@@ -1,7 +1,5 @@
 """What load can it carry inside the SLA?"""
 
-from __future__ import annotations
-
 import math
 
 import streamlit as st

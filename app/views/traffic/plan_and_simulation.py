@@ -1,7 +1,5 @@
 """Cards of the Load page, whatever the workload: the plan, and a simulation in the background."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """A long simulation in the background: progress while it runs, cancel at any time, what is done stays. Pure."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Executor, Future

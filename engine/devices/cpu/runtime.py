@@ -1,7 +1,5 @@
 """What runs a network on a CPU: costs of its operators and calls, and which algorithms its library has."""
 
-from __future__ import annotations
-
 from engine.devices.common.contract import PricedField
 from engine.devices.common.model_file import runtimes
 

@@ -1,7 +1,5 @@
 """Adam (Kingma and Ba, 2015) with its usual constants, in one compiled pass over each array."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -6,8 +6,6 @@ counts have a bent one; a network that learns them ranks better than chance, and
 itself is drawn. Reproducible from a seed. Synthetic: nothing measured on it is evidence about the real data set.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

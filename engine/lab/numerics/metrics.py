@@ -3,8 +3,6 @@
 Measurements of the samples given.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.numerics.formats import NumericsError

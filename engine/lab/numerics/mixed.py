@@ -6,8 +6,6 @@
 4. Accept only when the bound also holds on a held-out split; otherwise keep raising.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Dense layers in a chain, ReLU between them: their start, their way forward and their way back, in float32."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

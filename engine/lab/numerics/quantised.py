@@ -5,8 +5,6 @@ was observed beforehand (static) or is that of the batch (dynamic); sums are exa
 float32.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

@@ -4,8 +4,6 @@ for one is a plan for the other.
 It is trained here, on data drawn from a fixed seed. Every product runs on the engine's kernels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache

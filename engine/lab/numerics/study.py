@@ -1,7 +1,5 @@
 """How few bits: the error of every format on a tensor drawn from a named distribution with a fixed seed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

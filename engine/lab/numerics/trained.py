@@ -3,8 +3,6 @@
 Measurements: accuracies on rows held out of training, times of this host at this moment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache

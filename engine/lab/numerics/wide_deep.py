@@ -4,8 +4,6 @@ Forward and backward passes are numpy's matrix products; embeddings, the wide pa
 loops. Layers as in document 002: 26 tables of 1000 x 32, 13 numbers, hidden 1024, 512 and 256, one output.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,8 +7,6 @@ INT8 follows document 002: the first layer's inputs may be negative, so they are
 the product. Tables are stored as first-layer codes, so that a lookup copies bytes; the wide part stays FP32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue

@@ -5,8 +5,6 @@ operator in every format on this host, and searches precisions until the service
 The plan it ends with names operators as the zoo does and so fits a scenario. Times and losses are measurements.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,6 @@ Such a run counts only where it kept its benchmark's limits, and its rate is abo
 within the doubt there is about a part's pass times, they are taken to be what makes them true.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A fitted part as a device of the user's catalog, in the system it was measured in."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from engine.published.measured.fit import FittedPart

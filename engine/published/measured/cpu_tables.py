@@ -1,7 +1,5 @@
 """Published tables of CPUs as they come: networks in two formats by cores, or on boards by threads."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache

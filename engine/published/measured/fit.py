@@ -1,7 +1,5 @@
 """Constants of a part moved to a user's measurements: few, held near the shipped ones, and judged on rows left out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

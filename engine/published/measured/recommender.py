@@ -1,7 +1,5 @@
 """Runs of recommenders, as MLPerf's logs have them: the rate of all queries at once, and times of queries at a rate."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

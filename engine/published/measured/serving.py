@@ -1,7 +1,5 @@
 """Times to the first token and between tokens of a serving engine under a closed load, by its calendar of passes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Columns of a table of measurements: which are a scenario's, which are figures and in what unit, which are neither."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -3,8 +3,6 @@
 Times of passes are estimates, as good as the cost model.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
