@@ -67,12 +67,12 @@ def _complaint(error: Exception) -> str:
 class _Loader(_PARSER):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """The mapping of a node; a key given twice is an error, because the later would win in silence."""
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in node.value:
             name = str(key.value)
-            if name in seen:
+            if name in keys:
                 raise yaml.MarkedYAMLError(problem=f"key {name[:60]!r} is given twice", problem_mark=key.start_mark)
-            seen.add(name)
+            keys.add(name)
         return super().construct_mapping(node, deep)
 
     def construct_number(self, node: yaml.ScalarNode) -> Any:

@@ -164,7 +164,7 @@ class Catalog:
     def with_system(self, system: System, links: tuple[Link, ...] = ()) -> Catalog:
         """The catalog with one more system, and links of its own: what no file describes."""
         more = Catalog(*self.roots, guests=self.guests)
-        more._found = self._found
+        more._scan = self._scan
         more._read = self._read | {("systems", system.id): system} | {("links", link.id): link for link in links}
         said = "".join(spec.model_dump_json() for spec in (system, *links))
         more.digest = hashlib.sha256((self.digest + said).encode()).hexdigest()[:12]
@@ -173,14 +173,14 @@ class Catalog:
     @property
     def problems(self) -> tuple[str, ...]:
         """What a user's folder holds that can't be used, one sentence a file."""
-        return self._found[1]
+        return self._scan[1]
 
     @property
     def _paths(self) -> dict[str, dict[str, Path]]:
-        return self._found[0]
+        return self._scan[0]
 
     @cached_property
-    def _found(self) -> tuple[dict[str, dict[str, Path]], tuple[str, ...]]:
+    def _scan(self) -> tuple[dict[str, dict[str, Path]], tuple[str, ...]]:
         result: dict[str, dict[str, Path]] = {section: {} for section in _SCHEMAS}
         problems: list[str] = []
         for root in (*self.roots, *self.guests):

@@ -87,7 +87,7 @@ class Zoo:
 
     @cached_property
     def _paths(self) -> dict[str, Path]:
-        return self._shipped | {id: guest.path for id, guest in self._found[0].items()}
+        return self._shipped | {id: guest.path for id, guest in self._scan[0].items()}
 
     @cached_property
     def _shipped(self) -> dict[str, Path]:
@@ -100,7 +100,7 @@ class Zoo:
         return result
 
     @cached_property
-    def _found(self) -> tuple[dict[str, _Guest], tuple[str, ...]]:
+    def _scan(self) -> tuple[dict[str, _Guest], tuple[str, ...]]:
         result: dict[str, _Guest] = {}
         problems: list[str] = []
         apart = ImportProcess()
@@ -120,7 +120,7 @@ class Zoo:
     @property
     def problems(self) -> tuple[str, ...]:
         """What a user's folder holds that can't be used, one sentence a file."""
-        return self._found[1]
+        return self._scan[1]
 
     def ids(self) -> tuple[str, ...]:
         """Ids of all workloads, sorted."""
@@ -137,8 +137,8 @@ class Zoo:
             return carried(id)
         if id not in self._paths:
             raise WorkloadError(f"workload {id[:80]!r} is not in the catalog{hint(id, self._paths)}")
-        if id in self._found[0]:
-            return self._found[0][id].workload
+        if id in self._scan[0]:
+            return self._scan[0][id].workload
         if id not in self._read:
             self._read[id] = read_workload(self._paths[id])
         return self._read[id]
@@ -161,12 +161,12 @@ class Zoo:
     def family(self, id: str) -> NetworkFamily:
         """Family of that workload; a network read from ONNX is one of its own, with nothing to adjust."""
         workload = self.workload(id)
-        guest = self._found[0].get(id)
+        guest = self._scan[0].get(id)
         return guest.family if guest else FAMILIES[workload.family]
 
     def is_guest(self, id: str) -> bool:
         """Whether the workload is a user's own."""
-        return id in self._found[0]
+        return id in self._scan[0]
 
     def graph(self, id: str, overrides: Mapping[str, Any] | None = None) -> Graph:
         """The workload lowered to ops, with family parameters overridden where given; cached."""
@@ -182,7 +182,7 @@ class Zoo:
         """Digest of every file's bytes: changes when any number does. [-]"""
         state = hashlib.sha256()
         for id, path in sorted(self._paths.items()):
-            guest = self._found[0].get(id)
+            guest = self._scan[0].get(id)
             state.update(f"{id}\0".encode() + (guest.digest if guest else path.read_bytes()))
         return state.hexdigest()[:12]
 

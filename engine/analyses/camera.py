@@ -190,8 +190,8 @@ class CameraNetwork:
     def scenario(self) -> Scenario:
         """The network on them, cut before its first operator."""
         first = self.tiers[0].precision
-        given = {"system": "camera-tiers", "workload": self.workload, "precision": first, "scheme": "split"}
-        return make(given | {"params": dict(self.params)})
+        fields = {"system": "camera-tiers", "workload": self.workload, "precision": first, "scheme": "split"}
+        return make(fields | {"params": dict(self.params)})
 
     @cached_property
     def bound(self) -> Bound:
@@ -304,8 +304,8 @@ def _tier_loads(network: CameraNetwork, priced: PricedCut) -> list[float]:
     loads = []
     for at, (tier, alone) in enumerate(zip(network.tiers, priced.stage_s, strict=True)):
         count = tier.batch if alone else 1
-        taken = price_cuts(network.bound, network.formats, priced.cuts, count) if count > 1 else priced
-        each = taken.stage_s[at] / count
+        batched = price_cuts(network.bound, network.formats, priced.cuts, count) if count > 1 else priced
+        each = batched.stage_s[at] / count
         loads.append(each * network.passed + (network.filter_s if not at else 0.0))
     return loads
 

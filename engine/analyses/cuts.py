@@ -113,7 +113,7 @@ def _point(priced: PricedCut) -> SplitPoint:
     """A priced cut by its parts."""
     plan, figures, ops = priced.plan, priced.figures, priced.bound.graph.phases[0].ops
     at, *second = priced.cuts
-    first_s, *others = priced.stage_s
+    first_s, *later_s = priced.stage_s
     names = ("cut after", "input to the next")
     between = [number for number, hop in enumerate(plan.hops) if hop.name.startswith(names)]
     hops, link_s = [plan.hops[number] for number in between], sum(figures.hop_s[number] for number in between)
@@ -133,7 +133,7 @@ def _point(priced: PricedCut) -> SplitPoint:
         flight_s=flight,
         transfer_s=link_s - start - flight,
         handover_s=handover,
-        second_s=sum(others) - handover,
+        second_s=sum(later_s) - handover,
         outside_s=sum(figures.hop_s) - link_s,
         crossing_bytes=sum(hop.bytes_per_message for hop in hops),
         energy_j=None if energy is None else energy * figures.units,

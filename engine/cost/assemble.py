@@ -236,8 +236,8 @@ def _figures(design: Design, n: int, runs: Sequence[tuple[int, int]], costs: Seq
     layout = layout_of(design, runs)
     rows = np.zeros((layout.where.rows, n))
     for piece in pieces(design, layout, runs, costs):
-        found, tables = piece.of(design)
-        numbers = arrays_of(found)
+        values, tables = piece.of(design)
+        numbers = arrays_of(values)
         for row, value in zip(piece.rows, numbers, strict=False):
             rows[row] = value if type(value) is float else value.ravel()
         if piece.run is not None:

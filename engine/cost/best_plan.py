@@ -64,9 +64,9 @@ def fewer_devices(bound: Bound, latency_s: float) -> str | None:
             best, count = tried.latency_s, 2**power
     if not count:
         return None
-    them = "One device alone" if count == 1 else f"{count} devices alone"
+    alone = "One device alone" if count == 1 else f"{count} devices alone"
     return (
-        f"{them} would answer in {best / latency_s:.0%} of the time of {s.devices}: what these exchange takes longer "
+        f"{alone} would answer in {best / latency_s:.0%} of the time of {s.devices}: what these exchange takes longer "
         "than sharing the work saves."
     )
 
@@ -98,8 +98,8 @@ def better_streams(bound: Bound, times: Schedule, names: Mapping[str, str]) -> s
     if not count:
         return None
     more, sooner = best.units_per_s / times.units_per_s, best.latency_s / times.latency_s
-    them, now = (f"{n} stream{'s' if n > 1 else ''}" for n in (count, s.streams))
-    offer = f"{them}: {more:.3g}× the throughput at {sooner:.3g}× the latency"
+    proposal, now = (f"{n} stream{'s' if n > 1 else ''}" for n in (count, s.streams))
+    offer = f"{proposal}: {more:.3g}× the throughput at {sooner:.3g}× the latency"
     spent = {name: times.breakdown[name] - seconds for name, seconds in best.breakdown.items()}
     slower = max(spent, key=lambda r: spent[r])
     if sooner > _SOONER:

@@ -85,10 +85,10 @@ def _settings(bound: Bound) -> Iterator[tuple[str, Any, Scenario]]:
     """Path and value of each setting that is not the default, and the scenario with it set back."""
     s, usual = bound.scenario, {switch.name: switch.default for switch in bound.family.switches}
     for field in ("overrides", "params"):
-        given = getattr(s, field)
-        for name in given:
+        settings = getattr(s, field)
+        for name in settings:
             shown = name if field == "overrides" else f"params.{name}"
-            yield shown, given[name], s.with_(**{field: {k: v for k, v in given.items() if k != name}})
+            yield shown, settings[name], s.with_(**{field: {k: v for k, v in settings.items() if k != name}})
     for name, on in s.switches.items():
         if on != usual[name]:
             yield f"switches.{name}", "on" if on else "off", s.with_(switches=s.switches | {name: usual[name]})

@@ -101,7 +101,7 @@ def _other(times: Schedule) -> tuple[Other, ...]:
     return tuple(Other(name, resource, seconds) for (name, resource), seconds in rows.items() if seconds)
 
 
-def _whose(plan: Plan, times: Schedule, stage: Stage, fit: Fit) -> str:
+def _role(plan: Plan, times: Schedule, stage: Stage, fit: Fit) -> str:
     """Which stages need that memory, where there are several."""
     alike = [p.stage.name for p in times.priced if p.stage.device is stage.device and p.fits]
     named = alike if plan.shared and fit.required and fit.role == "offchip" else [stage.name]
@@ -111,7 +111,7 @@ def _whose(plan: Plan, times: Schedule, stage: Stage, fit: Fit) -> str:
 def _memory(plan: Plan, times: Schedule) -> tuple[MemoryRow, ...]:
     return tuple(
         MemoryRow(
-            p.stage.device.name + _whose(plan, times, p.stage, fit),
+            p.stage.device.name + _role(plan, times, p.stage, fit),
             fit.level,
             fit.role,
             fit.need_bytes,

@@ -95,7 +95,7 @@ def _outside(cell: Mapping[str, Any], device: Device, scenario: Scenario, what_i
     return "; ".join(result)
 
 
-def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, far: float) -> ErrorBand:
+def _device_band(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, far: float) -> ErrorBand:
     """Band of one device: the cell's, wider outside of what was measured, by all that what-ifs move."""
     known = _known()
     cell, said = known["cells"].get(cell_name), spoken(cell_name)
@@ -103,8 +103,8 @@ def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, far:
     if cell is None:
         return replace(none, why=f"no independent measurement of {said}")
     tried = next((row for row in known["coverage"] if row["cell"] == cell_name), {"held": 0, "n": 0})
-    rows, told = ("recalled", "sources", "publications", "seen"), {"held": tried["held"], "tested": tried["n"]}
-    none = replace(none, count=cell["rows"], **{name: cell.get(name, 0) for name in rows}, **told)
+    rows, coverage = ("recalled", "sources", "publications", "seen"), {"held": tried["held"], "tested": tried["n"]}
+    none = replace(none, count=cell["rows"], **{name: cell.get(name, 0) for name in rows}, **coverage)
     if cell["log_width"] is None:
         few = f"{cell['sources']} independent source{'s measured' if cell['sources'] != 1 else ' measured'}"
         return replace(none, why=f"only {few} {said}; {LEAST} are needed")
@@ -122,14 +122,14 @@ def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, far:
 def cells() -> list[dict[str, Any]]:
     """Every cell with what is known of it: in words, its band, rows, sources, and rows held when left out. [-]"""
     known = _known()
-    held = {row["cell"]: row for row in known["coverage"]}
+    coverage = {row["cell"]: row for row in known["coverage"]}
     return [
         {
             "cell": name,
             "said": spoken(name),
             "relative": None if cell["log_width"] is None else math.expm1(cell["log_width"]),
-            "held": held.get(name, {"held": 0})["held"],
-            "of": held.get(name, {"n": 0})["n"],
+            "held": coverage.get(name, {"held": 0})["held"],
+            "of": coverage.get(name, {"n": 0})["n"],
             **{key: cell[key] for key in ("rows", "sources", "publications")},
         }
         for name, cell in known["cells"].items()
@@ -160,7 +160,7 @@ def error_band(
         why = f"what-ifs ({paths}) move it more than twofold: nobody measured such a part"
         return ErrorBand(None, "no evidence", 0, cell=cells[0][1], why=why)
     what_ifs, far = (paths, moved) if moved > math.log1p(MATTERS) else ("", 0.0)
-    return widest(_one(cell, device, scenario, what_ifs, far) for device, cell in cells)
+    return widest(_device_band(cell, device, scenario, what_ifs, far) for device, cell in cells)
 
 
 def told(band: ErrorBand) -> str:

@@ -59,8 +59,8 @@ def collectives(job: Job) -> list[Collective]:
         name, size = op.name, op.writes.at(*at) * width
         count = op.layers * op.steps.at(*at)
         if op.shard == "k":
-            after, *others = readers.get(op.name, [op])
-            if after.kind == "ReduceSum" and not others:
+            after, *rest = readers.get(op.name, [op])
+            if after.kind == "ReduceSum" and not rest:
                 if after.name in summed:
                     continue
                 summed.add(after.name)

@@ -64,12 +64,12 @@ def _weigh(total, other, clock, clocked, watts, passes, ways, stage, pass_s, jou
     What all devices that share it draw beside their floor meanwhile goes to ``joules``.
     """
     for p in range(n):
-        one = total[p] + other[p]
+        seconds = total[p] + other[p]
         if clocked:
-            one /= clock[p]
-        stage[p] += one * passes[p]
-        pass_s[p] += one
-        joules[p] += one * watts[p] * passes[p] * ways
+            seconds /= clock[p]
+        stage[p] += seconds * passes[p]
+        pass_s[p] += seconds
+        joules[p] += seconds * watts[p] * passes[p] * ways
 
 
 @kernel

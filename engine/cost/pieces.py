@@ -60,11 +60,11 @@ def together(plan: Plan, fits: Sequence[Sequence[Fit]]) -> list[tuple[Fit, ...]]
     result: list[tuple[Fit, ...]] = []
     first: dict[tuple[str, int, str], tuple[int, int]] = {}  # devices and level -> stage and rank that hold its demand
     for at, (stage, own) in enumerate(zip(plan.stages, fits, strict=True)):
-        kept: list[Fit] = []
+        distinct: list[Fit] = []
         for fit in own:
             key = stage.device.id, stage.place, fit.level
             if not (plan.shared and fit.required and fit.role == "offchip"):
-                kept.append(fit)
+                distinct.append(fit)
             elif key in first:
                 s, i = first[key]
                 known = result[s][i]
@@ -72,9 +72,9 @@ def together(plan: Plan, fits: Sequence[Sequence[Fit]]) -> list[tuple[Fit, ...]]
                 summed = replace(known, need_bytes=both[0], state_bytes=both[1])
                 result[s] = (*result[s][:i], summed, *result[s][i + 1 :])
             else:
-                first[key] = at, len(kept)
-                kept.append(fit)
-        result.append(tuple(kept))
+                first[key] = at, len(distinct)
+                distinct.append(fit)
+        result.append(tuple(distinct))
     return result
 
 

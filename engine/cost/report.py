@@ -316,8 +316,8 @@ class Report:
         """Figures of a decoder beside those of its batch: by its other bases. [s], [1/s], [USD]"""
         names = ("ttft_s", "tpot_s", "latency_s", "throughput_per_s")
         joined = self.continuous
-        found = {f"continuous_{name}": None if joined is None else getattr(joined, name) for name in names}
-        return found | {"usd_per_million_all_tokens": self.usd_per_million_all_tokens}
+        figures = {f"continuous_{name}": None if joined is None else getattr(joined, name) for name in names}
+        return figures | {"usd_per_million_all_tokens": self.usd_per_million_all_tokens}
 
     def interval(self) -> dict[str, float | None]:
         """Ends of the error band around the times and the rate, by name; None where there is none. [s], [1/s]"""

@@ -44,9 +44,9 @@ def _placed(run: PhaseRun, charged: float) -> _Pass:
         rows[at + 1] += [(op.name, RESOURCES[r], s) for r, s in enumerate(seconds) if s > 0.0]
     places = {op.name: at + 1 for at, op in enumerate(ops)}
     for name, resource, seconds in run.cost.other:
-        found = _AFTER.search(name)
+        match = _AFTER.search(name)
         if seconds > 0.0:
-            rows[places.get(found[1], 0) if found else 0].append((name, resource, float(seconds) * charged))
+            rows[places.get(match[1], 0) if match else 0].append((name, resource, float(seconds) * charged))
     parts = [
         [bar for row in rows[a:b] for bar in row] for a, b in ((0, first + 1), (first + 1, last + 1), (last + 1, None))
     ]

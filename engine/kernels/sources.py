@@ -31,17 +31,17 @@ def closure_digest(file: Path) -> str:
 
     What a compiled function was made from is in it: callees and constants reach a module by import alone.
     """
-    seen: dict[str, bytes] = {}
+    visited: dict[str, bytes] = {}
     waiting = [file.resolve()]
     while waiting:
         path = waiting.pop()
         name = module_name(path)
-        if name not in seen:
-            seen[name], imported = _read(path)
+        if name not in visited:
+            visited[name], imported = _read(path)
             waiting.extend(imported)
     digest = hashlib.sha256()
-    for name in sorted(seen):
-        digest.update(name.encode() + b"\0" + seen[name])
+    for name in sorted(visited):
+        digest.update(name.encode() + b"\0" + visited[name])
     return digest.hexdigest()[:16]
 
 

@@ -120,7 +120,7 @@ def _apart(
     if reason := on.supports(host, rest, format):
         raise Unsupported(reason)
     batch = bound.scenario.batch
-    rows, whole = (sum(op.gather_rows.at(batch) * op.layers for op in some) for some in (rest.ops, leaving))
+    rows, whole = (sum(op.gather_rows.at(batch) * op.layers for op in ops) for ops in (rest.ops, leaving))
     text = (
         f"{sum(away.values())} of {sum(op.layers for op in leaving)} tables lie in the host's memory; "
         f"{rows / whole:.0%} of the lookups go there."

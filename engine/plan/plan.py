@@ -208,8 +208,8 @@ _NOTHING = Quantity(value="0 s", basis="assumed", note="its bandwidth is all tha
 
 def _wire(id: str, name: str, summary: str, bandwidth: Quantity) -> Wire:
     """What stands for a wire that no file describes: its bandwidth is all that is counted."""
-    made: dict[str, Any] = {"sources": {}, "payload": None, "per_transfer": None, "latency": _NOTHING}
-    return Wire(Link.model_construct(id=id, name=name, summary=summary, bandwidth=bandwidth, **made), id, 1)
+    fields: dict[str, Any] = {"sources": {}, "payload": None, "per_transfer": None, "latency": _NOTHING}
+    return Wire(Link.model_construct(id=id, name=name, summary=summary, bandwidth=bandwidth, **fields), id, 1)
 
 
 def _host_memory(bound: Bound) -> Wire | None:

@@ -225,10 +225,10 @@ def split_wires(bound: Bound) -> tuple[Wire, ...]:
 
 def _split(bound: Bound) -> Plan:
     """First `split` ops on the first executor; of three, those from `second_split` on on the third."""
-    s, others = bound.scenario, executors(bound)[1:]
+    s, later = bound.scenario, executors(bound)[1:]
     second = len(bound.graph.phases[0].ops) if s.second_split is None else s.second_split
-    formats = s.precision, *(second_format_of(bound, device) for device in others)
-    return split_plan(bound, formats, (s.split, second)[: len(others)])
+    formats = s.precision, *(second_format_of(bound, device) for device in later)
+    return split_plan(bound, formats, (s.split, second)[: len(later)])
 
 
 def split_plan(bound: Bound, formats: Sequence[str], cuts: Sequence[int]) -> Plan:

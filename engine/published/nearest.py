@@ -38,7 +38,7 @@ ROLES = {
     "in view": "in view when constants were chosen",
 }
 """What a figure was used for, in words."""
-_OTHERS = ("scheme", "streams", *(of.path for of in BY_FAMILY), "params", "layers", "split", "second_split")
+_OTHER_FIELDS = ("scheme", "streams", *(of.path for of in BY_FAMILY), "params", "layers", "split", "second_split")
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def distance(scenario: Scenario, evidence: Scenario, whole: bool = True) -> floa
     for name, weight in (("batch", 0.25), ("inputs", 0.25), ("outputs", 0.25), ("devices", 0.5)):
         result += weight * abs(math.log2(max(getattr(scenario, name), 1) / max(getattr(evidence, name), 1)))
     result += 0.5 * (scenario.precision != evidence.precision)
-    result += 0.25 * sum(getattr(scenario, name) != getattr(evidence, name) for name in _OTHERS)
+    result += 0.25 * sum(getattr(scenario, name) != getattr(evidence, name) for name in _OTHER_FIELDS)
     result += 0.25 * (bool(scenario.tile) and scenario.tile != evidence.tile)
     for changed in (scenario.switches, evidence.switches), (scenario.overrides, evidence.overrides):
         keys = {key for settings in changed for key in settings}

@@ -147,5 +147,5 @@ def build(params: Params) -> Graph:
     leaving = hidden * directions * instances if kind != "none" else width
     indices = dim(1, "bs") if params.whole("vocab", 0, 2**31) else ZERO
     entering = indices if indices.coef else dim(inputs, "bs")
-    kept = Sum((dim(state, "b"),))
-    return forward(ops, "sequence", entering, dim(leaving, "b"), LENGTH, state_elements=kept, input_indices=indices)
+    stores = Sum((dim(state, "b"),))
+    return forward(ops, "sequence", entering, dim(leaving, "b"), LENGTH, state_elements=stores, input_indices=indices)

@@ -37,6 +37,6 @@ def build(p: Params) -> Graph:
     block.linear("join-out", joint, letters, "join-relu", steps=rounds)
     block.each("best", "ArgMax", letters, "join-out", written=ROW, steps=rounds)
     layers = (before + after) * hidden + p.whole("predictor_layers", 1, 64) * embed
-    kept, written = Sum((dim(2 * layers, "b"),)), dim(letters_per_step, "bs")
+    stores, written = Sum((dim(2 * layers, "b"),)), dim(letters_per_step, "bs")
     ops, entering = [*ops, *block.ops], dim(p.whole("input", 1, 1_048_576), "bs")
-    return forward(ops, "utterance", entering, written, LENGTH, state_elements=kept, output_indices=written)
+    return forward(ops, "utterance", entering, written, LENGTH, state_elements=stores, output_indices=written)

@@ -310,12 +310,12 @@ def _stay(each, copies, often, space, own, stay):
             order[at] = j
             n += 1
     for j in order[:n]:
-        kept = min(copies[j], np.floor(space / each[j]))
-        held = min(kept * each[j], own)
-        stay[0, j] = kept / copies[j]
-        stay[1, j] = held / (each[j] * copies[j])
-        space -= kept * each[j]
-        own -= held
+        resident = min(copies[j], np.floor(space / each[j]))
+        local = min(resident * each[j], own)
+        stay[0, j] = resident / copies[j]
+        stay[1, j] = local / (each[j] * copies[j])
+        space -= resident * each[j]
+        own -= local
 
 
 @kernel

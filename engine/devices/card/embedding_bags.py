@@ -71,14 +71,14 @@ def divided(op: Op, away: int, switches: Mapping[str, bool], model: Mapping[str,
     if op.kind == "EmbeddingBag":
         lengths = list_lengths(op.layers, op.attribute("lookups"), model["list_spread"], model["single_share"])
         stays, mean = _stays(lengths, away, fewest), float(lengths.mean())
-        share, rest = (float(lengths[some].mean()) / mean if some.any() else 0.0 for some in (~stays, stays))
+        share, rest = (float(lengths[group].mean()) / mean if group.any() else 0.0 for group in (~stays, stays))
 
     def part(tables: int, longer: float, attributes: dict[str, float]) -> Op:
         counts = {name: getattr(op, name) * longer for name in ("flops", "weights", "reads", "gather_rows")}
         return replace(op, layers=tables, attributes=op.attributes + tuple(attributes.items()), **counts)
 
-    told = {"away": float(away), "fewest": float(fewest)}
-    return part(op.layers - away, rest, told) if away < op.layers else None, part(away, share, {})
+    marks = {"away": float(away), "fewest": float(fewest)}
+    return part(op.layers - away, rest, marks) if away < op.layers else None, part(away, share, {})
 
 
 def _shares(graph: Graph, _: Scenario) -> tuple[str, ...]:
@@ -101,23 +101,23 @@ def _by_work(work, falling):
     """Places of tables by their work, most first, of equal ones the first, from an order that is nearly right."""
     order = np.empty(work.shape[0], np.int64)
     for i in range(work.shape[0]):
-        one, at = int(falling[i]), i
+        table, at = int(falling[i]), i
         while at > 0:
             before = order[at - 1]
-            if work[before] > work[one] or (work[before] == work[one] and before < one):
+            if work[before] > work[table] or (work[before] == work[table] and before < table):
                 break
             order[at] = before
             at -= 1
-        order[at] = one
+        order[at] = table
     return order
 
 
 @kernel
-def _least(load, held, most):
+def _least(load, tables, most):
     """The first place of the least of some loads, of those that hold fewer tables than `most`; 0 where none does."""
     best, at = 1e300, 0
     for c in range(load.shape[0]):
-        if held[c] < most and load[c] < best:
+        if tables[c] < most and load[c] < best:
             best, at = load[c], c
     return at
 
@@ -155,15 +155,15 @@ def busiest(lists, known, cards, cores, most, row, bag, single_row, single_kerne
     load, whole = np.zeros((cards, cores)), np.zeros(cards)
     starts = np.zeros((cards, cores))
     rows = np.zeros(cards)
-    held = np.zeros(cards)
+    tables = np.zeros(cards)
     of = np.empty(n, np.int64)
     for at in range(n):
         i = order[at]
-        card = _least(whole, held, most) if known else at % cards
+        card = _least(whole, tables, most) if known else at % cards
         of[i] = card
         whole[card] += work[i] + start
         rows[card] += lengths[i] * items
-        held[card] += 1.0
+        tables[card] += 1.0
     turn = np.zeros(cards, np.int64)
     for at in range(n):
         i = order[at] if known == 2 else at
@@ -196,16 +196,16 @@ def lines_of(row: float, memory: MemoryLevel) -> float:
     return 1.0 + (larger(row, ALIGNED) - ALIGNED) / line_bytes(memory)
 
 
-def hot_share(rows: float, held: float, skew: float) -> float:
-    """Share of lookups that find their row among the `held` most read of a table's `rows`. [-]
+def hot_share(rows: float, cached: float, skew: float) -> float:
+    """Share of lookups that find their row among the `cached` most read of a table's `rows`. [-]
 
     Reads follow Zipf's law, the n-th row as 1 / n^skew, whose sums are taken as integrals. `skew` 0: all alike.
     """
-    held = min(held, rows)
-    if held < 1.0:
+    cached = min(cached, rows)
+    if cached < 1.0:
         return 0.0
 
     def total(upto: float) -> float:
         return 1.0 + (math.log(upto) if skew == 1.0 else (upto ** (1.0 - skew) - 1.0) / (1.0 - skew))
 
-    return total(held) / total(rows)
+    return total(cached) / total(rows)

@@ -69,7 +69,7 @@ from model_zoo.ops import Graph, Op, Phase
 
 _UNITS = {T.CONTRACTION: D.MATRIX, T.LOOKUP: D.LOOKUP, T.MOVEMENT: D.COPY}
 _CONVERTS = frozenset({"QuantizeLinear", "DequantizeLinear", "Cast"})
-_TOLD = 0.1  # share of a pass from which a report says what conversions take
+_CONVERSION_SHARE = 0.1  # share of a pass from which a report says what conversions take
 _NO_WORK = frozenset({"Reshape"})
 _PASSES = {"Softmax": 3, "LayerNormalization": 3, "RMSNormalization": 2, "LRN": 2}
 _ON_HOST = frozenset({"NonMaxSuppression", "Preprocess", "Hash"})
@@ -94,8 +94,8 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
 
 def _unit(op: Op) -> int:
     if op.contraction:
-        one = op.kind == "Conv" and op.n.at() == 1.0 and op.g.coef > 1
-        return D.DEPTHWISE if one else D.MATRIX
+        depthwise = op.kind == "Conv" and op.n.at() == 1.0 and op.g.coef > 1
+        return D.DEPTHWISE if depthwise else D.MATRIX
     if op.kind in _NO_WORK:
         return D.NOTHING
     return _UNITS.get(T.CLASS_OF.get(op.kind, -1), D.LANES)
@@ -219,14 +219,14 @@ def _lookup_fields(job: Job, op: Op) -> list[float]:
     if op.kind != "EmbeddingBag":
         return [row_cycles, 0.0, 0.0, lines, 0.0, 0.0]
     behind = model["nvm_capacity"] if job.switches["nvm-tier"] else 0.0
-    held = -math.ceil(-(far.capacity.si + behind) / (op.stored * element))  # whole tables
-    most = larger(float(np.ceil(op.layers / job.ways)), held)
+    far_tables = -math.ceil(-(far.capacity.si + behind) / (op.stored * element))  # whole tables
+    most = larger(float(np.ceil(op.layers / job.ways)), far_tables)
     tables = beyond(job)[0]
     share = overflow(_lengths(job, op), tables, job.switches["nvm-locality"]) if tables else 0.0
     block = model["nvm_block"]
     beyond_line = math.ceil(op.row_elements * element / block) * block
-    kept = row_room(job) * job.ways / (op.layers * op.row_elements * element)
-    lines = lines * (1.0 - one_by_one(hot_share, op.stored / op.row_elements, kept, model["row_skew"]))
+    cached_rows = row_room(job) * job.ways / (op.layers * op.row_elements * element)
+    lines = lines * (1.0 - one_by_one(hot_share, op.stored / op.row_elements, cached_rows, model["row_skew"]))
     return [row_cycles, most, larger(1.0 * vectors, model["row_cycles"]), lines, share, beyond_line]
 
 
@@ -248,8 +248,8 @@ def record(job: Job) -> list[float]:
     wide = wide_format(device, job.format)
     lanes = card.vector_bits.si / 16
     space = onchip_bytes(device, partition_of(job))
-    kept = on["on-chip-weights"]
-    need = footprint(job, wide=wide, table_bits=table_bits(job)).activations if kept else 0.0
+    on_chip = on["on-chip-weights"]
+    need = footprint(job, wide=wide, table_bits=table_bits(job)).activations if on_chip else 0.0
     return [
         cores_of(job),
         job.ways,
@@ -267,7 +267,7 @@ def record(job: Job) -> list[float]:
         model["matrix_fill"],
         model["piece_elements"],
         core_bytes(device),
-        float(kept),
+        float(on_chip),
         larger(0.0, space - need),
         smaller(larger(0.0, space - need), core_bytes(device) * partition_of(job)),
         float(on["length-aware"]),
@@ -299,11 +299,11 @@ def sides(job: Job) -> np.ndarray:
 
 def utilisation(job: Job) -> float:
     """Share of the cores' time in a pass that is work: not kernel starts, waits or idling. [-]"""
-    one = schedule(job)
-    runs, segment = one.asked[:, D.RUNS], one.asked[:, D.SEGMENT].astype(int)
-    worked = float(((one.piece - one.start) * one.asked[:, D.PIECES] * runs).sum())
+    cores = schedule(job)
+    runs, segment = cores.asked[:, D.RUNS], cores.asked[:, D.SEGMENT].astype(int)
+    worked = float(((cores.piece - cores.start) * cores.asked[:, D.PIECES] * runs).sum())
     ends, times = np.zeros((2, segment.max() + 1))
-    np.maximum.at(ends, segment, one.end)
+    np.maximum.at(ends, segment, cores.end)
     times[segment] = runs
     offered = cores_of(job) * float((ends * times).sum())
     return worked / offered if offered else 0.0
@@ -326,21 +326,21 @@ def _idle(job: Job) -> str:
 
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one card. An estimate."""
-    one = schedule(job)
-    asked, seconds = one.asked, one.seconds
+    cores = schedule(job)
+    asked, seconds = cores.asked, cores.seconds
     runs = asked[:, D.RUNS]
     card = card_of(job.device)
     vector = 2 * card.cores.si * card.vector_bits.si / 8 * card.clock.max.si  # 8-bit multiply-adds in every lane
     wide = wide_format(job.device, job.format)
     roofs = np.array([peak(job.device, job.format), peak(job.device, wide), vector, job.model["host_rate"]])
-    bars, of = bars_of(job, cores_of(job), one)
+    bars, of = bars_of(job, cores_of(job), cores)
     drawn = np.empty(len(asked))
     spend(asked, np.array(record(job)), drawn)
     converting = sum(own for op, own in zip(job.ops, seconds.sum(axis=1).tolist(), strict=True) if op.kind in _CONVERTS)
-    told = [_idle(job)]
-    if converting >= _TOLD * seconds.sum() > 0.0:
+    notes = [_idle(job)]
+    if converting >= _CONVERSION_SHARE * seconds.sum() > 0.0:
         share = converting / seconds.sum()
-        told.append(f"Conversions between {job.format.upper()} and {wide.upper()} take {share:.0%} of a pass.")
+        notes.append(f"Conversions between {job.format.upper()} and {wide.upper()} take {share:.0%} of a pass.")
     return PhaseCost(
         seconds,
         runs * asked[:, D.WORK],
@@ -348,7 +348,7 @@ def price(job: Job) -> PhaseCost:
         runs * (asked[:, D.FAR] + asked[:, D.LINES] * line_bytes(levels(job.device)[0]) + asked[:, D.BEYOND]),
         runs * asked[:, D.NEAR],
         timeline=bars,
-        notes=tuple(filter(None, told)),
+        notes=tuple(filter(None, notes)),
         timeline_of=of,
         levels=level_bytes(job.device, asked),
         limits=limits_of(job.device, asked, np.array(supply(job))),

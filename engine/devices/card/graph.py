@@ -52,8 +52,8 @@ def _moves(op: Op) -> bool:
 
 
 def _with(op: Op, **attributes: float) -> Op:
-    kept = tuple((k, v) for k, v in op.attributes if k not in attributes)
-    return replace(op, attributes=kept + tuple(attributes.items()))
+    rest = tuple((k, v) for k, v in op.attributes if k not in attributes)
+    return replace(op, attributes=rest + tuple(attributes.items()))
 
 
 def _convert(name: str, kind: str, elements: Dim, near: Op, inputs: tuple[str, ...], searched: bool = False) -> Op:
@@ -187,15 +187,15 @@ def _converted(ops: list[Op], ranges: str) -> list[Op]:
     wanted = _takes_low(ops, emits)
     by = {op.name: op for op in ops}
     out: list[Op] = []
-    made: dict[tuple[str, str], str] = {}
+    conversions: dict[tuple[str, str], str] = {}
 
     def insert(source: Op, kind: str, suffix: str) -> str:
         key = (source.name, kind)
-        if key not in made:
-            made[key] = f"{source.name}-{suffix}"
+        if key not in conversions:
+            conversions[key] = f"{source.name}-{suffix}"
             searched = kind == "QuantizeLinear" and ranges == "searched"
-            out.append(_convert(made[key], kind, source.writes, source, (source.name,), searched))
-        return made[key]
+            out.append(_convert(conversions[key], kind, source.writes, source, (source.name,), searched))
+        return conversions[key]
 
     for op in ops:
         low = computes[op.name]
@@ -220,7 +220,7 @@ def _converted(ops: list[Op], ranges: str) -> list[Op]:
         elif not op.inputs and op.kind == "Conv":
             out.append(_convert(f"{op.name}-convert", "Cast", op.reads, op, ()))
             inputs = [out[-1].name]
-        taken = replace(op, inputs=tuple(inputs), quantisable=low if op.contraction else op.quantisable)
+        reader = replace(op, inputs=tuple(inputs), quantisable=low if op.contraction else op.quantisable)
         marks: dict[str, float] = {}
         if low or emits[op.name] == "any":
             operands = sum(emits.get(n, "wide") == "low" for n in op.inputs)
@@ -230,11 +230,11 @@ def _converted(ops: list[Op], ranges: str) -> list[Op]:
             marks[LOW_OUT] = 1.0
         if low or (emits[op.name] == "any" and wanted[op.name] and marks.get(LOW_IN)):
             marks[LOW] = 1.0
-        out.append(_with(taken, **marks) if marks else taken)
+        out.append(_with(reader, **marks) if marks else reader)
     return out
 
 
-def _broadcast(ops: list[Op], share: float, one: bool) -> list[Op]:
+def _broadcast(ops: list[Op], share: float, single: bool) -> list[Op]:
     """Lookup indices of the request's user, sent once and repeated for every item on the card."""
     out: list[Op] = []
     for op in ops:
@@ -244,7 +244,7 @@ def _broadcast(ops: list[Op], share: float, one: bool) -> list[Op]:
             out.append(
                 replace(
                     move(f"{op.name}-broadcast", "Tile", Dim(rows.coef), group=op.group, written=rows)
-                    if one
+                    if single
                     else move(
                         f"{op.name}-broadcast",
                         "Tile",

@@ -9,7 +9,7 @@ import numpy as np
 from engine.devices.card import demand as D
 from engine.devices.card.demand import F
 from engine.devices.card.energy import spend
-from engine.devices.card.schedule import BEGIN, END, FAR, HELD, PIECE, RANK, ROOM, SHARE, START, supply_block
+from engine.devices.card.schedule import BEGIN, END, FAR, PIECE, RANK, ROOM, SHARE, START, WORK, supply_block
 from engine.devices.card.supply import S
 from engine.devices.card.tiling import SIDES
 from engine.devices.common.contract import RESOURCES
@@ -21,12 +21,12 @@ _FEW = 32  # designs up to which what only many need is not compiled
 
 
 @kernel
-def _cut_alike(one, other):
+def _cut_alike(design, other):
     """Whether two demands are of operators in as many pieces, on the same units."""
-    for j in range(one.shape[0]):
-        if one[j, D.PIECES] != other[j, D.PIECES] or (one[j, D.HOST_OPS] > 0.0) != (other[j, D.HOST_OPS] > 0.0):
+    for j in range(design.shape[0]):
+        if design[j, D.PIECES] != other[j, D.PIECES] or (design[j, D.HOST_OPS] > 0.0) != (other[j, D.HOST_OPS] > 0.0):
             return False
-        if (one[j, D.PIXELS] > 0.0) != (other[j, D.PIXELS] > 0.0):
+        if (design[j, D.PIXELS] > 0.0) != (other[j, D.PIXELS] > 0.0):
             return False
     return True
 
@@ -65,9 +65,9 @@ def _add_joules(start, end, count, each, rec, asked, spent, totals):
             totals[6, at] += spent[j]
 
 
-def price_points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, *given: Any) -> None:
+def price_points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, *inputs: Any) -> None:
     """Times of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]"""
-    *tables, _, sizes, (first, fields, values), totals = given
+    *tables, _, sizes, (first, fields, values), totals = inputs
     own, rooms = totals[:, lo:hi].copy(), _rooms(len(tables[0]))
     _fill(tuple(tables), sizes[:, lo:hi].copy(), (first, fields, values[:, lo:hi]), own, rooms, np.zeros((0, 6)))
     totals[:, lo:hi] = own
@@ -149,4 +149,4 @@ def placed(tables: tuple[np.ndarray, ...], sizes: tuple[float, ...], record: Seq
     at = np.array(sizes, dtype=np.float64).reshape(-1, 1)
     _fill(tables, at, records([record]), np.zeros((6, 1)), (asked, sides, room), seconds)
     own = room[:, LANES - 1 :: LANES]
-    return CoreSchedule(asked[0], sides, seconds, *own[[PIECE, FAR, START, RANK, HELD, BEGIN, END]])
+    return CoreSchedule(asked[0], sides, seconds, *own[[PIECE, FAR, START, RANK, WORK, BEGIN, END]])

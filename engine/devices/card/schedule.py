@@ -22,7 +22,7 @@ from engine.devices.card.supply import S
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, loads, smaller, spread, store
 from engine.kernels.jit import kernel
 
-PIECE, FAR, START, WALL, RANK, HELD, SHARE, PART, BEGIN, END, ROOM = range(11)  # rows of the room for a schedule
+PIECE, FAR, START, WALL, RANK, WORK, SHARE, PART, BEGIN, END, ROOM = range(11)  # rows of the room for a schedule
 
 
 @kernel
@@ -116,10 +116,10 @@ def _same_order(low, high, rank, order):
 
 
 @kernel
-def _place(low, high, order, mask, demand, piece, far, first, needs, cores, ranked, marks, held, free, makespan):
+def _place(low, high, order, mask, demand, piece, far, first, needs, cores, ranked, marks, work, free, makespan):
     """Places ops low..high in that order, of the points in the mask; LPDDR serves one op after the other.
 
-    Fills ``marks``, begin and end of each op, ``held`` and ``makespan``. ``free`` is a ring: where cores are ranked,
+    Fills ``marks``, begin and end of each op, ``work`` and ``makespan``. ``free`` is a ring: where cores are ranked,
     their free times in order from ``head`` on; else each core's own.
     """
     zero = spread(0.0)
@@ -174,7 +174,7 @@ def _place(low, high, order, mask, demand, piece, far, first, needs, cores, rank
         longest = larger(longest, end)
         store(marks, 2 * j * LANES, chosen(mask, begin, load(marks, 2 * j * LANES)))
         store(marks, (2 * j + 1) * LANES, chosen(mask, end, load(marks, (2 * j + 1) * LANES)))
-        store(held, j * LANES, chosen(mask, total, load(held, j * LANES)))
+        store(work, j * LANES, chosen(mask, total, load(work, j * LANES)))
     store(makespan, 0, chosen(mask, longest, load(makespan, 0)))
 
 
@@ -201,7 +201,7 @@ def _same_time(low, high, marks, events):
 
 
 @kernel
-def _share(low, high, events, mask, demand, marks, held, makespan, cores, share, lasting, active, part, wall):
+def _share(low, high, events, mask, demand, marks, work, makespan, cores, share, lasting, active, part, wall):
     """Deals the makespan of ops low..high out to them, of the points in the mask: fills ``wall``, which sums to it.
 
     At each moment, one of ``events`` to the next, ops share the time by the cores they hold on average: an op then has
@@ -211,7 +211,7 @@ def _share(low, high, events, mask, demand, marks, held, makespan, cores, share,
     for j in range(low, high):
         begin, end = load(marks, 2 * j * LANES), load(marks, (2 * j + 1) * LANES)
         lasting[j] = above(end, begin)
-        store(share, j * LANES, chosen(lasting[j], load(held, j * LANES) / (end - begin), zero))
+        store(share, j * LANES, chosen(lasting[j], load(work, j * LANES) / (end - begin), zero))
         store(part, j * LANES, zero)
     total = zero
     running = 0
@@ -234,32 +234,32 @@ def _share(low, high, events, mask, demand, marks, held, makespan, cores, share,
         if running == 0:
             continue
         span = load(marks, events[at + 1] * LANES) - load(marks, events[at] * LANES)
-        some = above(span, zero) & mask
-        if some == 0:
+        lanes = above(span, zero) & mask
+        if lanes == 0:
             continue
         busy = zero
         for q in range(running):
             busy = busy + load(share, active[q] * LANES)
-        some &= above(busy, zero)
+        lanes &= above(busy, zero)
         for q in range(running):
             j = active[q]
-            own = span * load(held, j * LANES) / (load(marks, (2 * j + 1) * LANES) - load(marks, 2 * j * LANES)) / busy
-            own = chosen(some & lasting[j], own, zero)
+            own = span * load(work, j * LANES) / (load(marks, (2 * j + 1) * LANES) - load(marks, 2 * j * LANES)) / busy
+            own = chosen(lanes & lasting[j], own, zero)
             store(part, j * LANES, load(part, j * LANES) + own)
             total = total + own
     scale = chosen(above(total, zero), load(makespan, 0) / total, zero)
     missing, spare = zero, zero
     for j in range(low, high):
         own = load(part, j * LANES) * scale
-        least = chosen(lasting[j], load(held, j * LANES) / spread(float(cores)), zero)
+        least = chosen(lasting[j], load(work, j * LANES) / spread(float(cores)), zero)
         missing = missing + larger(least - own, zero)
         spare = spare + larger(own - least, zero)
         store(part, j * LANES, own)
         store(share, j * LANES, least)
-    taken = chosen(above(spare, zero), missing / spare, zero)
+    cut = chosen(above(spare, zero), missing / spare, zero)
     for j in range(low, high):
         own, least = load(part, j * LANES), load(share, j * LANES)
-        own = larger(own, least) - larger(own - least, zero) * taken
+        own = larger(own, least) - larger(own - least, zero) * cut
         store(wall, j * LANES, chosen(mask, own, load(wall, j * LANES)))
 
 
@@ -285,15 +285,15 @@ def _add_up(low, high, demand, rates, piece, far, start, wall, sums):
             port = larger(port, _of(demand, j, D.SRAM) * load(rates, S.sram_s * LANES))
             port = port * _of(demand, j, D.SKEW) / spread(max(_first(demand, j, D.PIECES), 1.0))
             late = above(load(far, at), own)
-            some = above(own, zero) & ~late
+            lanes = above(own, zero) & ~late
             moved = at_least(port, busy)
             beyond = at_least(_outside(demand, rates, j), load(far, at))
             offchip = offchip + chosen(late & beyond, whole, zero)
             onchip = onchip + chosen(late & ~beyond, whole, zero)
-            overhead = overhead + chosen(some, whole * began / own, zero)
+            overhead = overhead + chosen(lanes, whole * began / own, zero)
             worked = whole * busy / own
-            onchip = onchip + chosen(some & moved, worked, zero)
-            compute = compute + chosen(some & ~moved, worked, zero)
+            onchip = onchip + chosen(lanes & moved, worked, zero)
+            compute = compute + chosen(lanes & ~moved, worked, zero)
     store(sums, 0, compute)
     store(sums, LANES, offchip)
     store(sums, 2 * LANES, onchip)
@@ -333,7 +333,7 @@ def supply_block(lo, hi, asked, first, needs, cores, ranked, supply, totals, roo
     n = asked.shape[1]
     demand = np.empty(n * D.DEMANDS * LANES)
     piece, far, start, wall, rank = room[PIECE], room[FAR], room[START], room[WALL], room[RANK]
-    held, share, part, marks = room[HELD], room[SHARE], room[PART], np.empty(2 * n * LANES)
+    work, share, part, marks = room[WORK], room[SHARE], room[PART], np.empty(2 * n * LANES)
     free, makespan = np.empty(cores * LANES), np.empty(LANES)
     rates, sums = np.empty(supply.shape[0] * LANES), np.empty(6 * LANES)
     order, events = np.empty(n, np.int64), np.empty(2 * n, np.int64)
@@ -365,7 +365,7 @@ def supply_block(lo, hi, asked, first, needs, cores, ranked, supply, totals, roo
                     _by_rank(low, high, rank, lane, order)
                     mask = 1 << lane | left & _same_order(low, high, rank, order)
                 _place(
-                    low, high, order, mask, demand, piece, far, first, needs, cores, ranked, marks, held, free, makespan
+                    low, high, order, mask, demand, piece, far, first, needs, cores, ranked, marks, work, free, makespan
                 )
                 left &= ~mask
             left = ALL
@@ -374,7 +374,7 @@ def supply_block(lo, hi, asked, first, needs, cores, ranked, supply, totals, roo
                 _by_time(low, high, marks, lane, events)
                 mask = 1 << lane | left & _same_time(low, high, marks, events)
                 _share(
-                    low, high, events, mask, demand, marks, held, makespan, cores, share, lasting, active, part, wall
+                    low, high, events, mask, demand, marks, work, makespan, cores, share, lasting, active, part, wall
                 )
                 left &= ~mask
             low = high

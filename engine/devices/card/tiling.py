@@ -168,14 +168,14 @@ def arranged(side):
         np.ceil(side[DEPTH] / side[DEEP]),
     )
     groups = side[GROUPS]
-    tiles, held, room = np.empty(3), np.empty((2, 3)), np.empty((2, 1))
+    tiles, resident, room = np.empty(3), np.empty((2, 3)), np.empty((2, 1))
     tiles[0], tiles[1], tiles[2] = high, wide, deep
     halo = halos(side[WINDOWS:], side[ROWS], int(high))
     partial = PARTIAL * side[ROWS] * side[COLUMNS]
     volume, base, work = np.empty((2, 4)), np.empty(3), np.empty(4)
     for level in range(2):
-        held[level, 0], held[level, 1] = side[A] / (groups * high * deep), side[B] / (groups * wide * deep)
-        held[level, 2] = partial / (high * wide)
+        resident[level, 0], resident[level, 1] = side[A] / (groups * high * deep), side[B] / (groups * wide * deep)
+        resident[level, 2] = partial / (high * wide)
         volume[level, 0], volume[level, 1] = side[A], side[B] if level else side[B] * side[COMES]
         volume[level, 2], volume[level, 3] = side[C], groups * partial
         room[level, 0] = side[SPACE] if level else side[SRAM]
@@ -193,16 +193,16 @@ def arranged(side):
     joule, second, masks = np.empty(8), np.empty(8), np.empty(8, np.int64)
     for i in range(8):
         joule[i], second[i], masks[i] = side[FAR_J if i > 3 else NEAR_J], side[FAR_S if i > 3 else CACHE_S], i
-    return tiles, halo, held, where, room, copies, masks, cuts[: max(n, 1)], volume, base, work, joule, second
+    return tiles, halo, resident, where, room, copies, masks, cuts[: max(n, 1)], volume, base, work, joule, second
 
 
 @kernel
 def searched(side):
     """Bytes that pass the cache, and those that pass LPDDR, of the tiling that takes least time. [B], [B]"""
-    tiles, halo, held, where, room, copies, masks, cuts, volume, base, work, joule, second = arranged(side)
+    tiles, halo, resident, where, room, copies, masks, cuts, volume, base, work, joule, second = arranged(side)
     best = np.zeros((1, len(MAPPING)))
     tiling, _ = search(
-        tiles, halo, held, where, room, copies, masks, cuts, volume, base, work, joule, second, 0, best, 0
+        tiles, halo, resident, where, room, copies, masks, cuts, volume, base, work, joule, second, 0, best, 0
     )
     if tiling == 0:  # a core has no room for a tile: the network is said not to fit
         near, again = by_size(side)

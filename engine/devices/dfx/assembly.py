@@ -127,7 +127,7 @@ def disassemble(program: DfxProgram) -> str:
     return "\n".join(_line(instr) for instr in program.instructions) + "\n"
 
 
-_GIVEN = frozenset((isa.NONE, isa.X, isa.KEYS, isa.VALUES))
+_INPUTS = frozenset((isa.NONE, isa.X, isa.KEYS, isa.VALUES))
 
 
 def _result(instr: Instruction, elements: float) -> float | None:
@@ -162,7 +162,7 @@ def checked(program: DfxProgram, tile: tuple[float, float] = (64.0, 16.0)) -> di
 
     [elements] A bound: what its sizes say, on a core of that tile.
     """
-    sizes: dict[int, float | None] = dict.fromkeys(_GIVEN)
+    sizes: dict[int, float | None] = dict.fromkeys(_INPUTS)
     loaded: dict[int, Instruction] = {}
     for line, instr in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):
         _buffered(instr, line, loaded, tile)

@@ -177,7 +177,7 @@ def core_record(
         isa.BYTES: BYTES,
         isa.FILL: d * lanes * BYTES / (words * larger(port, dfx.channels.si * dfx.channel_bits.si / 8)),
         isa.PREFETCH: float(prefetch),
-        isa.KEPT: larger(1.0, larger(model["kept_beats"], d / lanes * (1.0 - exceeds(model["kept_beats"], 0.0)))),
+        isa.KEPT_BEATS: larger(1.0, larger(model["kept_beats"], d / lanes * (1.0 - exceeds(model["kept_beats"], 0.0)))),
         isa.READ: model["register_read"],
         isa.WEIGHT: weight,
         isa.CACHED: cached,

@@ -14,15 +14,15 @@ from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import LayerSizes, program_of
 
 _DEPTH = 2048.0  # words of 18 bit in a block of 36 Kbit, a shape that UltraScale+'s memory guide names
-_KEPT = {"horizontal": 1e6, "vertical": 1.0}
+_BEATS = {"horizontal": 1e6, "vertical": 1.0}
 """Beats that inputs stay for at most: more than any matrix has columns, and one."""
 
 DIRECTION = PricedField(
     needs="matrix products",
-    offers=lambda graph, _: tuple(_KEPT),
+    offers=lambda graph, _: tuple(_BEATS),
     assumption="The load direction changes how often the matrix unit reads its inputs, how many partial sums it keeps "
     "and in which order it adds; weights lie in memory in the order in which they are read, whatever it is.",
-    sets=lambda value: Setting(parameters={"kept_beats": _KEPT[value]}),
+    sets=lambda value: Setting(parameters={"kept_beats": _BEATS[value]}),
 )
 
 

@@ -235,11 +235,11 @@ class _Pass:
                 seconds[rows[op]] += roles[r]
             elif roles[r, _LINKS]:
                 carried = next((before for before in _SENT.get(name, ()) if before in rows), job.ops[-1].name)
-                told = f"ring {name.partition('-')[0]} after {carried}"
-                other.append((told, "links", roles[r, _LINKS]))
+                label = f"ring {name.partition('-')[0]} after {carried}"
+                other.append((label, "links", roles[r, _LINKS]))
                 unknown = smaller(sent if r == isa.HANDOVER else synced, roles[r, _OVERHEAD])  # some hides behind loads
-                other.append((told, "overhead", roles[r, _OVERHEAD] - unknown))
-                other.append((f"{told}, unexplained", "overhead", unknown))
+                other.append((label, "overhead", roles[r, _OVERHEAD] - unknown))
+                other.append((f"{label}, unexplained", "overhead", unknown))
         return as_doubles(seconds), tuple(other)
 
 

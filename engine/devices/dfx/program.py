@@ -67,7 +67,7 @@ BUFFER = 512.0
 
 # record of the core and its network: what the programs are made for
 D, L, VECTOR, ADD, MUL, EXP, COMPARE, ROOT, RECIPROCAL, TABLE, BEAT, WRITE_LATENCY, DDR_RATE, DDR_LATENCY, HOP, \
-    LINK_RATE, ISSUE, ACCESS, SET_UP, CARDS, BYTES, FILL, PREFETCH, KEPT, READ, \
+    LINK_RATE, ISSUE, ACCESS, SET_UP, CARDS, BYTES, FILL, PREFETCH, KEPT_BEATS, READ, \
     WEIGHT, CACHED, PRODUCT, TREE, SCALE, QUANTISE = range(31)  # fmt: skip
 RECORD = QUANTISE + 1
 
@@ -146,7 +146,7 @@ def kept_beats(rec: Sequence[Any], columns: Any) -> Any:
     The zigzag goes over d columns of a tile of d x d before the tile below, the horizontal direction over all columns,
     the vertical one straight to the tile below. So many columns of each lane have partial sums, too.
     """
-    return smaller(rec[KEPT], larger(rec[D] / rec[L], ceil(columns / rec[L])))
+    return smaller(rec[KEPT_BEATS], larger(rec[D] / rec[L], ceil(columns / rec[L])))
 
 
 def partial_sums(rec: Sequence[Any], columns: Any) -> Any:

@@ -15,7 +15,7 @@ those of keys; of experts, how many and how many a token takes; whether every st
 before its first step; alike tables that one call reads; of scores, bytes of an element of a cache in a format of its
 own."""
 COLUMNS = T.COLUMNS + 10
-STREAM, PRODUCT, SCORES, EXPERT, ROUTER, COMBINE, ATTENDED, LAID = map(float, range(8))
+STREAM, PRODUCT, SCORES, EXPERT, ROUTER, COMBINE, ATTENDED, LAYOUT = map(float, range(8))
 """Values of ROLE: read and write once; a matrix product; the head of an attention; a product of experts; what picks
 them, and what adds their results up; what the kernel of an attention or of experts does besides; a layout that
 neighbours write or read in place."""
@@ -81,7 +81,7 @@ def _role(op: Op, by_name: dict[str, Op], readers: dict[str, list[Op]]) -> float
         return ROUTER
     if op.kind == "ReduceSum" and any(by_name[n].attribute("experts") for n in op.inputs if n in by_name):
         return COMBINE
-    return PRODUCT if op.contraction else LAID if op.kind in _LAYOUT else STREAM
+    return PRODUCT if op.contraction else LAYOUT if op.kind in _LAYOUT else STREAM
 
 
 @lru_cache(maxsize=2048)

@@ -206,7 +206,7 @@ def _experts(table, j, q, rec, block, point, gain):
 
 
 @kernel
-def _laid(table, j, q, rec):
+def _layout(table, j, q, rec):
     """Where a product's operands lie: executions, rows, bytes in, read, passing and missed, share of weights held."""
     at, room = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, rec[slots.L2_SHARE] * rec[slots.L2]
     m, runs, again, inside, output = q[M], q[RUNS], q[STEPS], q[READS] * q[ACT], q[WRITES] * q[ACT]
@@ -230,7 +230,7 @@ def _products(table, j, times, q, launches, places, mask, rec, room, search, out
     first, upto, same = places
     used = upto > first + LANES  # else there are too few designs for what many of them have in common
     at, menu = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, menus[j % len(menus)]
-    runs, m, inside, read, every, missed, hit = _laid(table, j, q, rec)
+    runs, m, inside, read, every, missed, hit = _layout(table, j, q, rec)
     flops, count, machine, form = (
         2.0 * q[G] * m * q[N] * q[K],
         counts[j],

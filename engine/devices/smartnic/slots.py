@@ -63,8 +63,8 @@ def threads_of(job: Job) -> EnginePlacement:
     """Where the executors of a job lie."""
     executors = executors_of(job)
     groups = 1.0 if job.switches["pipeline"] else 1.0 * job.streams
-    found = _spread(job.device, executors, executors * groups, job.model, job.switches["whole-islands"])
-    return EnginePlacement(executors, 1.0 * job.streams, *found)
+    placement = _spread(job.device, executors, executors * groups, job.model, job.switches["whole-islands"])
+    return EnginePlacement(executors, 1.0 * job.streams, *placement)
 
 
 def _spread(

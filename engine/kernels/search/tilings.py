@@ -178,7 +178,7 @@ def figures(weights, halo, down, outer, last_outer, inner, last_inner, out):
 
 
 @kernel
-def _noted(cut, mask, outer, last_outer, inner, last_inner, out):
+def _identify(cut, mask, outer, last_outer, inner, last_inner, out):
     """Writes down which tiling it is, behind its figures."""
     out[4], out[5], out[6] = cut[0], cut[1], mask
     for x in range(3):
@@ -228,7 +228,7 @@ def _tried(weights, halo, outer, last_outer, inner, cut, mask, aim, rows, at):
         if here < rows.shape[0] and (at == here or _better(row, rows[0], aim)):
             for i in range(4):
                 rows[here, i] = row[i]
-            _noted(cut, mask, outer, last_outer, inner, last, rows[here])
+            _identify(cut, mask, outer, last_outer, inner, last, rows[here])
             at = here + 1
     return at, tried
 

@@ -181,8 +181,8 @@ def _generate(height: int) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def parts(index: int) -> list[Any]:
                 """Members of a tuple, pointers to bytes."""
-                found = members(context, builder, signature.args[index], args[index])
-                return [builder.bitcast(m, _I8.as_pointer()) if m.type.is_pointer else m for m in found]
+                fields = members(context, builder, signature.args[index], args[index])
+                return [builder.bitcast(m, _I8.as_pointer()) if m.type.is_pointer else m for m in fields]
 
             def beyond(pointer: Any, offset: Any, width: int) -> Any:
                 return builder.gep(pointer, [builder.mul(offset, _I64(width))])

@@ -212,9 +212,9 @@ def _engine(cells: Mapping[str, str], scenario: Scenario) -> BenchmarkRun:
     if run.get("whole_prompt"):
         longest = 2 * scenario.inputs / (1 + run.get("shortest", 1.0))
         scheduler = replace(scheduler, budget=max(scheduler.budget, math.ceil(longest) + scenario.batch))
-    others = {name: run[name] for name in ("memory", "free", "shortest", "streamed", "turnaround_s") if name in run}
+    stated = {name: run[name] for name in ("memory", "free", "shortest", "streamed", "turnaround_s") if name in run}
     name = " ".join(cells[column] for column in ("framework", "version") if cells.get(column))
-    return BenchmarkRun(scheduler, name, **others, **names["frontend"])
+    return BenchmarkRun(scheduler, name, **stated, **names["frontend"])
 
 
 def _is(column: str, cell: str, value: str) -> bool:

@@ -118,11 +118,11 @@ class Blocks:
         """The block with those digits; Structural where they leave a plan's structure open."""
         began = time.perf_counter()
         try:
-            return self._made(digits)
+            return self._block(digits)
         finally:
             self.seconds += time.perf_counter() - began
 
-    def _made(self, digits: tuple[tuple[int, int], ...]) -> DesignBlock:
+    def _block(self, digits: tuple[tuple[int, int], ...]) -> DesignBlock:
         fixed = dict(digits)
         space = self.space.without(self.space.left_out(fixed))
         rest = [i for i in range(len(space.axes)) if i not in fixed]

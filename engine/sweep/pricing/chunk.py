@@ -132,8 +132,8 @@ def thinned(
     at, good = at[:candidates], good[:able]
     front = at[front_mask(values[:k].take(at, axis=1))] if candidates else at
     top = best(wish.top, numbers(good), values[:k].take(good, axis=1))
-    kept = values[:k].take(front, axis=1)
-    return ChunkResult(Counts(n, missed, n, 0, *counts.tolist()), numbers(front), kept, top, bins)
+    front_values = values[:k].take(front, axis=1)
+    return ChunkResult(Counts(n, missed, n, 0, *counts.tolist()), numbers(front), front_values, top, bins)
 
 
 def killers_of(values: np.ndarray) -> np.ndarray:

@@ -53,10 +53,10 @@ def mixed(shape: Shape, layer: Layer, block: Block, source: str) -> str:
 def _convolved(shape: Shape, layer: Layer, block: Block, source: str, *, bias: bool) -> str:
     """A short causal convolution of every channel by itself, and its activation."""
     *_, channels, taps = _sizes(shape, layer)
-    reads, taken = block.rows * channels, dim(channels * taps, "b")
+    reads, inner = block.rows * channels, dim(channels * taps, "b")
     product = {"g": Dim(channels), "m": block.rows, "n": Dim(1), "k": Dim(taps), "flops": reads * (2.0 * taps)}
     stored = float(channels * (taps + bias))
-    own = {"stored": stored, "weights": Dim(stored), "state_reads": taken, "state_writes": taken, "shard": "g"}
+    own = {"stored": stored, "weights": Dim(stored), "state_reads": inner, "state_writes": inner, "shard": "g"}
     marks = attributes(kernel=taps, stride=1, groups=channels, channels=channels)
     block.op("conv", "Conv", source, **product, **own, reads=reads, writes=reads, attributes=marks)
     return block.each("conv-silu", "Silu", channels, "conv", shard="g", parts=Dim(channels))

@@ -10,7 +10,7 @@ from model_zoo.importers.huggingface.keys import NAMES, Keys
 from model_zoo.importers.huggingface.layers import feeds_of, mixers_of, shortest
 from model_zoo.schema import WorkloadError
 
-Found = dict[str, tuple[Any, str]]
+Fields = dict[str, tuple[Any, str]]
 """Parameters: value, and the key that says so."""
 
 _WIDEST = 1_048_576  # elements of a layer
@@ -21,7 +21,7 @@ class _Reader:
 
     def __init__(self, keys: Keys, kind: str) -> None:
         self.keys, self.kind = keys, kind
-        self.fields: Found = {}
+        self.fields: Fields = {}
 
     def put(self, name: str, value: Any, key: str = "") -> None:
         """A parameter's value, and the key that says so: the last one read where none is given."""
@@ -62,7 +62,7 @@ def architecture(kind: str) -> dict[str, Any]:
     return own
 
 
-def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Found, list[str]]:
+def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Fields, list[str]]:
     """Parameters of a decoder and notes on what they leave out; `outside` is the level above, which may say the same.
 
     WorkloadError in one sentence that names the key.
@@ -96,8 +96,8 @@ def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Found, list[str]]:
         reader.put("lm_head", "tied" if tied else "own", keys.last or "tie_word_embeddings")
     notes = _guessing(reader, outside)
     plain = {"mixers": "f"}
-    found = {name: entry for name, entry in reader.fields.items() if entry[0] not in (0, "", None, plain.get(name))}
-    return found, notes
+    fields = {name: entry for name, entry in reader.fields.items() if entry[0] not in (0, "", None, plain.get(name))}
+    return fields, notes
 
 
 def _tied(keys: Keys, outside: Keys, own: dict[str, Any]) -> bool:

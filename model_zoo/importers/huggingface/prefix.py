@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from model_zoo.importers.huggingface.decoder import Found
+from model_zoo.importers.huggingface.decoder import Fields
 from model_zoo.importers.huggingface.keys import Keys
 
 _SIDE = 448  # pixels of an image where the network takes any size and the configuration names none
 
 
-def encoder(keys: Keys, fields: Found) -> None:
+def encoder(keys: Keys, fields: Fields) -> None:
     """Parameters of the encoder of a sequence-to-sequence network, added to what was found."""
     layers = keys.whole("encoder_layers", "num_layers", "num_hidden_layers", low=1, high=4096)
     fields["encoder_layers"] = (layers, keys.last)
@@ -29,7 +29,7 @@ def _side(value: Any, vision: Keys) -> int:
     return value
 
 
-def images(outside: Keys, text: Keys, fields: Found) -> list[str]:
+def images(outside: Keys, text: Keys, fields: Fields) -> list[str]:
     """Parameters of the encoder of images, added to what was found; notes on what is assumed. Nothing without one."""
     vision = outside.under("vision_config", "vision_encoder", "vision_tower_config", "visual")
     if vision is None or not (

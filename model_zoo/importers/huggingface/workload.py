@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from entries.files import read_bytes
 from entries.schema import InputError
 from model_zoo.families import FAMILIES, built
-from model_zoo.importers.huggingface.decoder import Found, architecture, decoder
+from model_zoo.importers.huggingface.decoder import Fields, architecture, decoder
 from model_zoo.importers.huggingface.keys import MAX_BYTES, Keys, config_of
 from model_zoo.importers.huggingface.prefix import encoder, images
 from model_zoo.importers.huggingface.quantisation import checkpoint_format
@@ -110,7 +110,7 @@ def _number(value: Any, key: str) -> Number:
     return Number(value=listed, source="config", where=key[:200])
 
 
-def _workload(fields: Found, id: str, kind: str, file: str, precision: str, notes: list[str]) -> Workload:
+def _workload(fields: Fields, id: str, kind: str, file: str, precision: str, notes: list[str]) -> Workload:
     params = {name: value for name, (value, _) in fields.items()}
     try:
         graph = built(FAMILIES[_FAMILY], params)
@@ -137,7 +137,7 @@ def _workload(fields: Found, id: str, kind: str, file: str, precision: str, note
         raise WorkloadError(complaint(error)) from None
 
 
-def _by_key(sentence: str, fields: Found) -> str:
+def _by_key(sentence: str, fields: Fields) -> str:
     """A family's sentence on a parameter, with the configuration's key in its place."""
     for name, (_, key) in fields.items():
         sentence = sentence.replace(f"parameter {name!r}", f"key {key!r}")

@@ -256,9 +256,9 @@ def _past(inputs: Mapping[str, Axes], batch: int | str) -> frozenset[str]:
     return frozenset(n for n in result if sum(isinstance(a, str) and a != batch for a in inputs[n]) == 1)
 
 
-def _needed(nodes: tuple[Any, ...], given: set[str], outputs: tuple[str, ...]) -> tuple[Any, ...]:
+def _needed(nodes: tuple[Any, ...], inputs: set[str], outputs: tuple[str, ...]) -> tuple[Any, ...]:
     """Nodes that some output needs, after a check that every tensor is made once and before it is read."""
-    available = set(given)
+    available = set(inputs)
     for number, node in enumerate(nodes, 1):
         label = shown(node.name or f"{node.op_type.lower()}{number}")
         for name in node.input:

@@ -33,7 +33,7 @@ _VIEWS = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Uns
 _OPERATORS = read_plain(Path(__file__).with_name("operators.yaml"))
 _KINDS = {name: kind for kind, names in _OPERATORS["alike"].items() for name in names}
 _WHY = _OPERATORS["refused"]
-_LAID = _VIEWS | {"Transpose", "Expand", "Cast"}  # a cache is read as it lies, whatever form a product wants
+_LAYOUT = _VIEWS | {"Transpose", "Expand", "Cast"}  # a cache is read as it lies, whatever form a product wants
 _APPENDS, _LAYS = "appends", "lays out"
 _MOVES = frozenset(
     {"Transpose", "Concat", "Split", "Tile", "Resize", "Pad", "Cast", "QuantizeLinear", "DequantizeLinear"}
@@ -106,7 +106,7 @@ def _of_cache(file: Survey, node: Any) -> str:
         file.kept[out] = out
         return _APPENDS
     rest = [n for n in inputs[1:] if n not in file.constant and n not in file.static]
-    if node.op_type in _LAID and inputs and inputs[0] in file.kept and not rest:
+    if node.op_type in _LAYOUT and inputs and inputs[0] in file.kept and not rest:
         file.kept[out] = file.kept[inputs[0]]
         file.source[out] = file.made_by(inputs[:1])
         return _LAYS

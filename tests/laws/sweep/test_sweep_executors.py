@@ -294,7 +294,7 @@ from tests.laws.sweep.test_sweep_executors import two_batches
 with event.install_recorder("numba:compile") as recorder:
     two_batches()
 names = Counter(e.data["dispatcher"].py_func.__qualname__ for _, e in recorder.buffer if e.is_start)
-print(*(names[name] for name in ("priced", "_products", "_together", "_attended", "_count", "_laid")))
+print(*(names[name] for name in ("priced", "_products", "_together", "_attended", "_count", "_layout")))
 """
 
 

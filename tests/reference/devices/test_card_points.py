@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.devices.card import demand as D
-from engine.devices.card.schedule import BEGIN, END, HELD, ROOM, supply_block
+from engine.devices.card.schedule import BEGIN, END, ROOM, WORK, supply_block
 from engine.devices.card.supply import S
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import JIT_ENABLED, kernel
@@ -104,7 +104,7 @@ def test_each_op_of_one_point_is_placed_and_timed_alike(ranked: bool) -> None:
     time_ops(asked, first, waits, 5, ranked, rates, 0, seconds[0], spans)
     supply_block(0, 1, asked[None], first, waits, 5, ranked, rates, np.zeros((6, 1)), room, seconds[1])
     assert seconds[0].tobytes() == seconds[1].tobytes()
-    assert spans[:, :3].T.tobytes() == room[[BEGIN, END, HELD], LANES - 1 :: LANES].tobytes()
+    assert spans[:, :3].T.tobytes() == room[[BEGIN, END, WORK], LANES - 1 :: LANES].tobytes()
 
 
 @kernel

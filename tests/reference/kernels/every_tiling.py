@@ -9,7 +9,7 @@ from engine.kernels.search.tilings import (
     _advance,
     _better,
     _block,
-    _noted,
+    _identify,
     _outer_fits,
     _part,
     _places,
@@ -44,7 +44,7 @@ def _every_inside(part, halo, near, outer, cut, mask, weights, aim, best, tried)
                 figures(weights, halo, cut[1], outer, high, inner, low, row)
                 if tried == 0 or _better(row, best, aim):
                     best[:4] = row
-                    _noted(cut, mask, outer, high, inner, low, best)
+                    _identify(cut, mask, outer, high, inner, low, best)
                 tried += 1
         more = _advance(part, inner)
     return tried

@@ -77,7 +77,7 @@ PER = ("bus", "per_bus", "per_feed", "per_store", "per_join")  # rows that follo
 _BUS, _PER_BUS, _PER_FEED, _PER_STORE, _PER_JOIN = range(5)
 
 BUSY_S, REST_S, MISSED, LARGEST = range(4)  # what `best_of` answers, a row of `LANES` parts each
-FOUND = 4
+RESULTS = 4
 RATES = 9  # of a part, as `_rates` finds them
 SPAN = STRIDE // LANES  # parts side by side of which `spans` finds the least and the largest rates
 
@@ -258,7 +258,7 @@ def in_question(menu, count, flops, ends, used, guess, ways):
 
 @kernel
 def best_of(menu, count, flops, block, at, machine, form, more, ways, span, guess, fastest):
-    """The fastest way on a menu at the `LANES` parts from a place of ``block`` on; fills ``fastest`` (FOUND * LANES).
+    """The fastest way on a menu at the `LANES` parts from a place of ``block`` on; fills ``fastest`` (RESULTS * LANES).
 
     The menu is one for all of them or has as many lanes, as ``flops`` has. Tried are ``count`` of ``ways``, as
     `in_question` has them, that have the bit ``span``.
@@ -345,7 +345,7 @@ def all_ways():
 def product_rows(lo, hi, m, n, k, layers, machine, form, out):
     """`product_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
     rows, way = len(S.MACHINE) + len(FORMAT), 0
-    block, menu, best = np.empty((rows + len(PER)) * STRIDE), np.empty((MOST, len(MENU))), np.empty(FOUND * LANES)
+    block, menu, best = np.empty((rows + len(PER)) * STRIDE), np.empty((MOST, len(MENU))), np.empty(RESULTS * LANES)
     ways = all_ways()
     for lane in range(LANES):
         for r in range(rows):

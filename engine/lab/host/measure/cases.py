@@ -83,16 +83,16 @@ def product(m: int, k: int, n: int, precision: str, threads: int) -> Case:
     return Case(name, run, check, library, 2.0 * m * k * n, touched, precision)
 
 
-_Made = tuple[str, Callable[[], Any], tuple[float, float, float], float, int]
+_Product = tuple[str, Callable[[], Any], tuple[float, float, float], float, int]
 """Operator, call, bytes of a value read, stored and written, and step and zero point of what is written."""
 
 
-def _fp32(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Made:
+def _fp32(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Product:
     out = np.empty((len(a), w.shape[1]), np.float32)
     return "gemm_f32", partial(gemm_f32, a, pack_f32(w), out=out, threads=threads), (4, 4, 4), 1.0, 0
 
 
-def _int8(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Made:
+def _int8(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Product:
     step_a, step_w = (float(np.float32(np.abs(x).max() / 127)) for x in (a, w))
     step_y = float(np.float32(max(np.abs(exact).max(), 1e-30) / 120))
     codes = quantise(a, step_a, _ZERO, dtype=np.uint8)
@@ -103,12 +103,12 @@ def _int8(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Mad
     return "gemm_u8", run, (1, 1, 1), step_y, _ZERO
 
 
-def _bf16(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Made:
+def _bf16(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Product:
     run = partial(gemm_bf16, rounded_bits(a, "bf16"), pack_bf16(w), threads=threads)
     return "gemm_bf16", run, (2, 2, 4), 1.0, 0
 
 
-_PRODUCTS: dict[str, Callable[[np.ndarray, np.ndarray, int, np.ndarray], _Made]] = {
+_PRODUCTS: dict[str, Callable[[np.ndarray, np.ndarray, int, np.ndarray], _Product]] = {
     "fp32": _fp32,
     "int8": _int8,
     "bf16": _bf16,

@@ -56,7 +56,7 @@ def _products(s: tuple[int, ...]) -> Op:
     return linear("kernel", dim(s[0]), s[1], s[2], group="kernel", bias=False)
 
 
-_ONE = ("fp32",)
+_FP32 = ("fp32",)
 _LIST = (
     NamedKernel(
         "gemm", "Matrix product", ("M", "K", "N"), (512, 1024, 1024), _PRODUCTS,
@@ -69,7 +69,7 @@ _LIST = (
         lambda s: 24.0 * math.prod(s), lambda s: 2.0 * math.prod(s),
     ),
     NamedKernel(
-        "conv", "Convolution", ("side", "channels", "filters", "window"), (56, 64, 64, 3), _ONE,
+        "conv", "Convolution", ("side", "channels", "filters", "window"), (56, 64, 64, 3), _FP32,
         lambda s, p, t: operators.convolve((s[0], s[0]), s[1], s[2], s[3], 1, t),
         _conv_op, lambda s: 8.0 * (s[0] ** 2 * (s[1] + s[2]) * 2 + s[3] ** 2 * s[1] * s[2]),
         lambda s: 2.0 * s[0] ** 2 * s[1] * s[2] * s[3] ** 2,
@@ -82,18 +82,18 @@ _LIST = (
         lambda s: float(s[0] * s[1] * s[3]),
     ),
     NamedKernel(
-        "attention", "Attention on a cache", ("tokens", "length", "heads", "depth"), (1, 1024, 16, 64), _ONE,
+        "attention", "Attention on a cache", ("tokens", "length", "heads", "depth"), (1, 1024, 16, 64), _FP32,
         lambda s, p, t: operators.attend(*s, t), None,
         lambda s: 32.0 * s[2] * s[3] * (s[0] + 2 * s[1]) + 24.0 * s[0] * s[1] * s[2],
         lambda s: 4.0 * math.prod(s),
     ),
     NamedKernel(
-        "lstm", "LSTM step", ("batch", "inputs", "hidden"), (1, 1024, 1024), _ONE,
+        "lstm", "LSTM step", ("batch", "inputs", "hidden"), (1, 1024, 1024), _FP32,
         lambda s, p, t: operators.recurrent("lstm", *s, t), None, lambda s: 64.0 * s[2] * (s[1] + s[2]),
         lambda s: 8.0 * s[0] * s[2] * (s[1] + s[2]),
     ),
     NamedKernel(
-        "gru", "GRU step", ("batch", "inputs", "hidden"), (1, 1024, 1024), _ONE,
+        "gru", "GRU step", ("batch", "inputs", "hidden"), (1, 1024, 1024), _FP32,
         lambda s, p, t: operators.recurrent("gru", *s, t), None, lambda s: 64.0 * s[2] * (s[1] + s[2]),
         lambda s: 6.0 * s[0] * s[2] * (s[1] + s[2]),
     ),
@@ -104,16 +104,16 @@ _LIST = (
         lambda s: 10.0 * s[1] * s[2] + 8.0 * s[0] * (s[1] + s[2]), lambda s: 2.0 * math.prod(s),
     ),
     NamedKernel(
-        "softmax", "Softmax", ("rows", "columns"), (512, 1024), _ONE, lambda s, p, t: operators.soft(*s, t),
+        "softmax", "Softmax", ("rows", "columns"), (512, 1024), _FP32, lambda s, p, t: operators.soft(*s, t),
         _point_op("Softmax"), lambda s: 24.0 * math.prod(s), lambda s: 5.0 * math.prod(s),
     ),
     NamedKernel(
-        "layer-norm", "Layer normalisation", ("rows", "columns"), (512, 1024), _ONE,
+        "layer-norm", "Layer normalisation", ("rows", "columns"), (512, 1024), _FP32,
         lambda s, p, t: operators.normalise(*s, t), _point_op("LayerNormalization"),
         lambda s: 24.0 * math.prod(s), lambda s: 7.0 * math.prod(s),
     ),
     NamedKernel(
-        "gelu", "GELU", ("rows", "columns"), (512, 4096), _ONE,
+        "gelu", "GELU", ("rows", "columns"), (512, 4096), _FP32,
         lambda s, p, t: operators.pointwise("gelu_tanh", math.prod(s), t), _point_op("Gelu"),
         lambda s: 24.0 * math.prod(s), lambda s: 9.0 * math.prod(s),
     ),
@@ -122,7 +122,7 @@ _LIST = (
         lambda s, p, t: operators.quantised(*s, t), None, lambda s: 24.0 * math.prod(s), lambda s: float(math.prod(s)),
     ),
     NamedKernel(
-        "hash", "Feature hashing", ("samples", "fields"), (4096, 26), _ONE,
+        "hash", "Feature hashing", ("samples", "fields"), (4096, 26), _FP32,
         lambda s, p, t: operators.hash_fields(*s, t), None, lambda s: 64.0 * math.prod(s),
         lambda s: float(math.prod(s)),
     ),
