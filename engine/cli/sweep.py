@@ -127,7 +127,7 @@ def _serving(args: argparse.Namespace, data: Any) -> Answer:
     }
     lines = [
         f"{points:,} operating points in {result.seconds:.2f} s, in closed form {document['closed_form_per_s']:,.0f} "
-        f"per second; {document['simulated']} of them run through the calendar of passes",
+        f"per second; {document['simulated']} of them simulated pass by pass",
         *(f"refused {count:,}: {why[:160]}" for why, count in result.refused.items()),
         *("  ".join(f"{k}={v:.5g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()) for row in rows),
     ]
