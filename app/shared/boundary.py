@@ -31,7 +31,7 @@ def _why(error: Exception) -> str:
     """One sentence about an error nobody expected there."""
     _log.error("What escaped to the app's boundary", exc_info=error)
     reason = str(error)[:_LONGEST].rstrip(".") if isinstance(error, _SAID) else ""
-    return f"{reason or f'The app stopped at {type(error).__name__}, which nobody expected'}."
+    return f"{reason or f'The app met an unexpected {type(error).__name__}'}."
 
 
 def _home() -> None:

@@ -20,12 +20,7 @@ from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
-_BINDS = {
-    "fits": "no longer fit in memory",
-    "latency_s": "miss the latency limit",
-    "power_w": "miss the power limit",
-    "capex_usd": "miss the budget",
-}
+_BINDS = glossary.WORDS["binds"]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,8 +25,8 @@ from entries.files import read_plain
 from entries.schema import InputError
 from model_zoo.catalog import default_zoo
 
-WORDS: dict[str, dict[str, str]] = read_plain(Path(__file__).with_name("glossary.yaml"))
-HELP, SCHEMES, BETWEEN = WORDS["help"], WORDS["schemes"], WORDS["between"]
+WORDS: dict[str, dict[str, Any]] = read_plain(Path(__file__).with_name("glossary.yaml"))
+HELP, SCHEMES, BETWEEN, LEVERS = (WORDS[name] for name in ("help", "schemes", "between", "levers"))
 _TINY = {"sample": "smpl"}  # on half of a phone
 _NAMED = re.compile(r"\btexts\.([A-Z][A-Z_0-9]*)")
 
@@ -38,6 +39,28 @@ def texts_of(module: str) -> SimpleNamespace:
     if missing := sorted(names - texts.keys()):
         raise InputError(f"{folder.name}/texts.yaml has no {', '.join(missing)}, which the code beside it names")
     return SimpleNamespace(**texts)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a report: its name there, its label, SI unit, whether more of it is better, and a line of help."""
+
+    name: str
+    label: str
+    unit: str
+    rising: bool = False
+    help: str = ""
+
+    @classmethod
+    def of(cls, name: str, counted: str = "unit", label: str = "") -> Metric:
+        """The figure of a name; of a report that counts a unit, in that unit."""
+        row = WORDS["figures"][name]
+        words = (text.format(unit=counted, u=rate_unit(counted)) for text in (label or row["label"], row["unit"]))
+        return cls(name, *words, row.get("rising", False), HELP.get(row.get("help"), ""))
+
+    def text(self, value: float | None) -> str:
+        """A value of the figure with its unit."""
+        return fmt.usd(value) if self.unit == "$" else fmt.si(value, self.unit)
 
 
 def format_label(name: str) -> str:
@@ -100,7 +123,7 @@ def lengths(workload: str, inputs: int | None = None, outputs: int | None = None
 
 def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
     """A scenario's knobs in words, those every reader needs first, then whatever differs from the pair's default."""
-    parts = [f"{_in_text(field('batch').label)} {scenario.batch:,}"]
+    parts = [f"{in_text(field('batch').label)} {scenario.batch:,}"]
     if scenario.inputs > 1 or scenario.outputs > 1:
         parts.append(f"{scenario.inputs:,} in, {scenario.outputs:,} out")
     parts.append(format_label(scenario.precision))
@@ -108,19 +131,19 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
         formats = " or ".join(sorted({format_label(format) for format in scenario.layers.values()}))
         parts.append(f"{len(scenario.layers)} layer{'s' if len(scenario.layers) > 1 else ''} in {formats}")
     unset = (f for f in FIELDS if f.kind in ("choice", "tile") and f.none is not None and f.column)
-    parts += [f"{_in_text(f.label)} {_shown(f, scenario)}" for f in unset if getattr(scenario, f.path)]
+    parts += [f"{in_text(f.label)} {_shown(f, scenario)}" for f in unset if getattr(scenario, f.path)]
     parts.append(_shown(field("scheme"), scenario))
     if scenario.streams > 1:
-        parts.append(f"{scenario.streams} {_in_text(field('streams').label)}")
+        parts.append(f"{scenario.streams} {in_text(field('streams').label)}")
     if scenario.scheme == "split":
         parts.append(partition(scenario))
     called = default_zoo().family(scenario.workload).adjustable
     parts += [
-        f"{_in_text(called[name][0] if name in called else name)} {fmt.decimal(value)}"
+        f"{in_text(called[name][0] if name in called else name)} {fmt.decimal(value)}"
         for name, value in scenario.params.items()
     ]
     normal = default.switches if default else {}
-    labels = {s.name: _in_text(s.label) for s in named(scenario.with_(overrides={})).family.switches}
+    labels = {s.name: in_text(s.label) for s in named(scenario.with_(overrides={})).family.switches}
     parts += [
         f"{labels.get(name, name)} {'on' if on else 'off'}"
         for name, on in scenario.switches.items()
@@ -144,7 +167,7 @@ def _shown(of: Field, scenario: Scenario) -> str:
     return f"{len(value)}" if of.kind == "map" else value_label(value)
 
 
-def _in_text(label: str) -> str:
+def in_text(label: str) -> str:
     """A label amid a line: `Fused operators` -> `fused operators`, `FP16 features` as it is."""
     return label if label[1:2].isupper() else label[:1].lower() + label[1:]
 
@@ -159,11 +182,11 @@ def changed(was: Scenario, now: Scenario, own: Scenario | None) -> list[str]:
     owned = ("inputs", "outputs", "params") if was.workload != now.workload else ()
     skip = ("devices", "split", "switches", *owned)  # devices are told with the partition, switches below
     fields = [f for f in FIELDS if f.kind not in ("id", "record") and f.path not in skip]
-    pairs = ((_in_text(f.label), _shown(f, was), _shown(f, now)) for f in fields)
+    pairs = ((in_text(f.label), _shown(f, was), _shown(f, now)) for f in fields)
     rows = [f"{name} {new}, not {old}" for name, old, new in pairs if old != new]
     normal = own.switches if own else {}
     lost = [name for name, on in was.switches.items() if name not in now.switches and on != normal.get(name, on)]
-    labels = {s.name: _in_text(s.label) for s in named(was.with_(overrides={})).family.switches}
+    labels = {s.name: in_text(s.label) for s in named(was.with_(overrides={})).family.switches}
     return rows + ([f"without {', '.join(labels.get(name, name) for name in lost)}"] if lost else [])
 
 

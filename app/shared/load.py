@@ -45,30 +45,10 @@ from engine.traffic.engines.operating_points import Carried, Engine, OperatingPo
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.serving import Serving
 
-ARRIVALS = {
-    "poisson": "Independent (Poisson)",
-    "even": "Evenly spaced",
-    "gamma": "Clumped (gamma)",
-    "bursty": "In bursts",
-    "day": "Along a day",
-    "trace": "From a file",
-}
 # Share of a day's mean rate by hour: a night at half load and an evening peak; a shape to plan with, not a measurement.
 DAY = (0.6, 0.5, 0.45, 0.42, 0.45, 0.55, 0.7, 0.9, 1.05, 1.15, 1.2, 1.22,
        1.2, 1.18, 1.15, 1.15, 1.18, 1.25, 1.35, 1.45, 1.5, 1.4, 1.15, 0.85)  # fmt: skip
 _ALONE, _POISSON = Serving(max_batch=1), Poisson(1.0)
-POLICY_NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
-LEVERS = {
-    "clients": ("Clients", "clients"),
-    "policy": ("Scheduler", "policy"),
-    "budget": ("Token budget", "budget"),
-    "max_seqs": ("Max sequences", "max-seqs"),
-    "chunked": ("Chunked prefill", "chunk"),
-    "block": ("Block size (tokens)", "block"),
-    "prefix_hit": ("Prefix-cache hit rate (%)", "prefix-hit"),
-    "asynchronous": ("Asynchronous scheduling", "async"),
-}
-"""Levers of a language model's serving engine: the Load page's label of each, and its parameter of the address."""
 _QUICK = 20_000  # requests of an answer at slider speed
 _QUICK_TOKENS = 3_200  # the same where each request is many iterations of a decoder
 _POINTS = 24  # of a curve

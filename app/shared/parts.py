@@ -38,13 +38,7 @@ _CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals
 _PADDING = 24  # of a table's cell [px]
 _ROW = 33  # of a table: 2.1875 times the root's 15 px, as the browser rounds it [px]
 
-QUESTIONS = {
-    "kernels": "How fast does this run on the host here, and did we predict it?",
-    "numerics": "How few bits still meet my metric?",
-    "published": "Can I trust these numbers?",
-    "catalog": "Where does each number come from?",
-}
-"""Of pages that no scenario matters to: they name what they answer where others name the scenario."""
+QUESTIONS = glossary.WORDS["questions"]
 
 
 def dark() -> bool:

@@ -33,7 +33,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     for name, one in by_document(rows):
         errors = ["-" if e is None else f"{e:.1%}" for e in (one.median, one.p90)]
         lines.append(f"| {name} | {one.count} | {errors[0]} | {errors[1]} | {', '.join(one.missed)} |")
-    lines += ["", "<details><summary>What else is compared, and is no evidence of times</summary>", ""]
+    lines += ["", "<details><summary>Other compared figures, no evidence for predicted times</summary>", ""]
     lines += [f"- {count} {words}: {met} met." for words, count, met in other_kinds(rows)]
     lines += [f"- {sum(row['predicted'] is None for row in rows)} figures are not predicted, each with its reason."]
     return "\n".join([*lines, "", "</details>"])

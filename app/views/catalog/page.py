@@ -20,13 +20,6 @@ from model_zoo.catalog import default_zoo
 from model_zoo.ops import Op
 
 _PROBLEMS = 10  # files of a user that are told one by one
-_SECTIONS = {
-    "systems": "Systems",
-    "devices": "Devices",
-    "links": "Links",
-    "nics": "NICs",
-    "workloads": "Workloads",
-}
 _MOST_NODES = 40
 
 
@@ -53,14 +46,14 @@ def _of(section: str, entry: Any) -> str:
 def pick() -> tuple[str, str | None]:
     """The sidebar and the list: section and the id chosen."""
     with st.sidebar:
-        section = choose("Section", _SECTIONS, "section")
+        section = choose("Section", texts.SECTIONS, "section")
         needle = st.text_input(
             "Search", key="find", bind="query-params", placeholder=texts.SEARCH_PLACEHOLDER, max_chars=60
         )
     entries = {id: _get(section, id) for id in _ids(section)}
     wanted = (needle or "").lower()
     result = _matching(entries, wanted)
-    answer = f"{len(result)} of {len(entries)} {_SECTIONS[section].lower() if section != 'nics' else 'NICs'}"
+    answer = f"{len(result)} of {len(entries)} {texts.SECTIONS[section].lower() if section != 'nics' else 'NICs'}"
     with parts.card("Entries", answer, stretch=False):
         if not result:
             st.caption(texts.NOTHING_MATCHES)

@@ -16,9 +16,6 @@ from engine.choose.presets import QUESTIONS
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
-_PILLS = {"llama-70b": "Llama 70B at 40 tok/s", "dlrm": "DLRM at 100 ms", "resnet-edge": texts.RESNET_AT_EDGE,
-          "gru": "GRU under 1 ms", "gpt2": "GPT-2, one user"}  # fmt: skip
-_DEMANDS = {"": "Full load", "qps": "QPS", "users": "Users"}
 _BITS = {16: "16-bit", 8: "8-bit", 4: "4-bit"}
 _LIMITS = (
     ("latency_s", "p99 latency", texts.P99_HELP),
@@ -33,8 +30,8 @@ def questions(ask: PageQuestion) -> None:
     now = next((id for id, preset in QUESTIONS.items() if preset.question == ask.question), None)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.pills(
-            "Questions", list(_PILLS), format_func=_PILLS.__getitem__, label_visibility="collapsed",
-            **controlled("h.pill", now if now in _PILLS else None, ask.preset),
+            "Questions", list(texts.PILLS), format_func=texts.PILLS.__getitem__, label_visibility="collapsed",
+            **controlled("h.pill", now if now in texts.PILLS else None, ask.preset),
         )  # fmt: skip
         with st.popover("More"), st.container(width=420):
             st.selectbox(
@@ -88,7 +85,7 @@ def _demand(ask: PageQuestion) -> None:
         ask.change(qps=float(value) if name == "qps" else None, users=int(value) if name == "users" else None)
 
     st.segmented_control(
-        "Demand", list(_DEMANDS), format_func=_DEMANDS.__getitem__, required=True, width="stretch",
+        "Demand", list(texts.DEMANDS), format_func=texts.DEMANDS.__getitem__, required=True, width="stretch",
         help=texts.DEMAND_HELP,
         **controlled("h.demand", now, kind),
     )  # fmt: skip

@@ -9,11 +9,12 @@ import streamlit as st
 from app.shared import cached, comparison, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.comparison import LETTERS, MOST, Comparison, Entry
+from app.shared.glossary import Metric
 from app.shared.widgets import pickers
 from app.shared.widgets.choices import choose, pills, say
 from app.shared.widgets.controlled import controlled
 from app.views.compare import charts, tables, texts
-from app.views.compare.tables import METRICS, ComparedMetric, ComparedScenario
+from app.views.compare.tables import METRICS, ComparedScenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 from engine.sweep import attribute
@@ -140,15 +141,14 @@ def side_by_side(columns: list[ComparedScenario], base: ComparedScenario) -> Non
             st.caption(texts.METRICS_CAPTION.format(letter=base.letter))
 
 
-def one_metric(columns: list[ComparedScenario], base: ComparedScenario) -> ComparedMetric:
+def one_metric(columns: list[ComparedScenario], base: ComparedScenario) -> Metric:
     """One metric at a time as bars; the metric."""
     offered = [k for k, m in METRICS.items() if any(tables.value(c, m) is not None for c in columns)]
     with st.container(border=True, height="stretch"):
         title = st.empty()
-        metric = METRICS[pills("Metric", {k: METRICS[k].label for k in offered}, "metric")]
-        of_money = metric.key in tables.MONEY_AND_POWER
-        units = {metric.unit.format(u=glossary.rate_unit(c.report.unit)) for c in columns if c.report}
-        unit = units.pop() if len(units) == 1 else metric.unit.format(u="units")
+        labels = {key: tables.counted(METRICS[key], columns).label for key in offered}
+        metric = tables.counted(METRICS[pills("Metric", labels, "metric")], columns)
+        of_money = metric.name in tables.MONEY_AND_POWER
         bands = [None if of_money or c.report is None else c.report.error_band.relative for c in columns]
         rows = [(c.letter, c.name, tables.value(c, metric), band) for c, band in zip(columns, bands, strict=True)]
         known = [(v, letter) for letter, _, v, _ in rows if v is not None]
@@ -161,7 +161,7 @@ def one_metric(columns: list[ComparedScenario], base: ComparedScenario) -> Compa
             answer = f"{most} has {fmt.times(high / low)} that of {least}"
             answer = texts.ALL_HAVE_SAME if high < 1.005 * low else answer
         title.markdown(f"**{metric.label}** :gray[· {fmt.plain(answer)}]")
-        fig = charts.metric_bars(rows, base.at, metric.label, unit, parts.dark())
+        fig = charts.metric_bars(rows, base.at, metric.label, metric.unit, parts.dark())
         parts.figure(fig, f"{metric.label} of each scenario: {answer}.", "c.metric")
         st.caption(metric.help)
     return metric
@@ -197,18 +197,18 @@ def _pair(columns: list[ComparedScenario], base: ComparedScenario) -> ComparedSc
     return next(c for c in candidates if c.letter == letter)
 
 
-def where_gain(base: ComparedScenario, other: ComparedScenario, metric: ComparedMetric) -> None:
+def where_gain(base: ComparedScenario, other: ComparedScenario, metric: Metric) -> None:
     """The difference of one figure, dealt out to the kinds of change between two scenarios."""
     assert base.report is not None
     assert other.report is not None
     title = f"Why {other.letter} differs from {base.letter}"
-    if base.report.unit != other.report.unit and metric.key not in tables.MONEY_AND_POWER:
+    if base.report.unit != other.report.unit and metric.name not in tables.MONEY_AND_POWER:
         with parts.card(title, texts.DIFFERENT_WORK):
             st.caption(texts.DIFFERENT_WORK_CAPTION)
         return
     with st.skeleton(height=220):
         try:
-            attribution = cached.answer(attribute, base.scenario, other.scenario, metric.figure)
+            attribution = cached.answer(attribute, base.scenario, other.scenario, metric.name)
         except InputError as error:
             with parts.card(title, "not attributed"):
                 st.caption(fmt.plain(str(error)))
@@ -222,9 +222,8 @@ def where_gain(base: ComparedScenario, other: ComparedScenario, metric: Compared
         return
     part = abs(moved[0][1]) / sum(abs(share) for _, share in moved)
     answer = f"{fmt.percent(part)} of what moves {label.lower()}: {moved[0][0].lower()}"
-    unit = metric.unit.format(u=glossary.rate_unit(base.report.unit))
     ends, values = (base.letter, other.letter), (attribution.base, attribution.other)
-    fig = charts.attribution(ends, values, moved, unit, label, metric.rising, parts.dark())
+    fig = charts.attribution(ends, values, moved, metric.unit, label, metric.rising, parts.dark())
     with parts.card(title, answer, fig, "c.attribution"):
         st.caption(texts.DIFFERENCE_CAPTION.format(evaluations=attribution.evaluations))
 

@@ -11,6 +11,7 @@ import pandas as pd
 from app.shared import formats as fmt
 from app.shared import glossary, report_tables
 from app.shared.comparison import LETTERS
+from app.shared.glossary import Metric
 from app.views.compare import texts
 from engine.cost.report import Report
 from engine.scenario import Scenario
@@ -34,45 +35,27 @@ class ComparedScenario:
         return LETTERS[self.at]
 
 
-@dataclass(frozen=True)
-class ComparedMetric:
-    """One row of the table: a figure of a report, and whether more of it is better."""
-
-    key: str
-    label: str
-    unit: str  # {u} stands for what the report counts
-    rising: bool
-    figure: str
-    help: str
-
-    def of(self, report: Report) -> float | None:
-        """The figure; a network that makes no tokens one by one has no time to the first. [SI]"""
-        return None if self.key == "ttft" and report.tpot_s is None else getattr(report, self.figure)
-
-
-_METRICS = (
-    ComparedMetric("latency", "Latency", "s", False, "latency_s", glossary.HELP["latency"]),
-    ComparedMetric("ttft", "TTFT", "s", False, "ttft_s", glossary.HELP["ttft"]),
-    ComparedMetric("tpot", "TPOT", "s", False, "tpot_s", glossary.HELP["tpot"]),
-    ComparedMetric("throughput", "Throughput", "{u}/s", True, "throughput_per_s", glossary.HELP["throughput"]),
-    ComparedMetric("per_watt", "Perf per watt", "{u}/J", True, "throughput_per_w", glossary.HELP["perf_per_watt"]),
-    ComparedMetric("power", "Power", "W", False, "power_w", texts.POWER_HELP),
-    ComparedMetric("capex", "Capital cost", "$", False, "capex_usd", glossary.HELP["capex"]),
-    ComparedMetric("million", "Cost per million", "$", False, "usd_per_million", texts.COST_HELP),
-)
-METRICS = {metric.key: metric for metric in _METRICS}
-MONEY_AND_POWER = ("power", "capex")  # the same quantity whatever work is done
+_FIGURES = {"latency": "latency_s", "ttft": "ttft_s", "tpot": "tpot_s", "throughput": "throughput_per_s",
+            "per_watt": "throughput_per_w", "power": "power_w", "capex": "capex_usd",
+            "million": "usd_per_million"}  # fmt: skip
+METRICS = {key: Metric.of(name) for key, name in _FIGURES.items()}
+"""Rows of the table by their names in the address and in files."""
+MONEY_AND_POWER = ("power_w", "capex_usd")  # the same quantity whatever work is done
 _ASKED = ("system", "workload", "batch", "streams", "inputs", "outputs", "precision", "scheme", "devices")
 HEADLINE = ("latency", "throughput", "per_watt", "capex")
 
 
-def value(column: ComparedScenario, metric: ComparedMetric) -> float | None:
+def value(column: ComparedScenario, metric: Metric) -> float | None:
     """The metric of a column; None where it has no report or the report no such number. [SI]"""
-    return metric.of(column.report) if column.report is not None else None
+    report = column.report
+    untimed = report is None or (metric.name == "ttft_s" and report.tpot_s is None)  # no tokens one by one
+    return None if untimed else getattr(report, metric.name)
 
 
-def _unit(column: ComparedScenario, metric: ComparedMetric) -> str:
-    return metric.unit.format(u=glossary.rate_unit(column.report.unit)) if column.report else metric.unit
+def counted(metric: Metric, columns: Sequence[ComparedScenario]) -> Metric:
+    """The metric in what all columns count, where they count alike."""
+    units = {c.report.unit for c in columns if c.report}
+    return Metric.of(metric.name, units.pop()) if len(units) == 1 else metric
 
 
 def alike(columns: Sequence[ComparedScenario]) -> bool:
@@ -80,20 +63,20 @@ def alike(columns: Sequence[ComparedScenario]) -> bool:
     return len({c.report.unit for c in columns if c.report}) <= 1
 
 
-def delta(column: ComparedScenario, base: ComparedScenario, metric: ComparedMetric) -> tuple[str, str] | None:
+def delta(column: ComparedScenario, base: ComparedScenario, metric: Metric) -> tuple[str, str] | None:
     """A value against the baseline's in words, and the colour that says whether it is better."""
     if column.at == base.at or column.report is None or base.report is None:
         return None
-    if column.report.unit != base.report.unit and metric.key not in MONEY_AND_POWER:
+    if column.report.unit != base.report.unit and metric.name not in MONEY_AND_POWER:
         return None
     return glossary.against(value(column, metric), value(base, metric), metric.rising, metric.unit == "s")
 
 
-def _best(columns: Sequence[ComparedScenario], metric: ComparedMetric) -> ComparedScenario | None:
+def _best(columns: Sequence[ComparedScenario], metric: Metric) -> ComparedScenario | None:
     """The column with the best value; None where they can't be ranked."""
     known = [(value(c, metric), c) for c in columns]
     ranked = [(v, c) for v, c in known if v is not None]
-    if len(ranked) < 2 or (not alike(columns) and metric.key not in MONEY_AND_POWER):
+    if len(ranked) < 2 or (not alike(columns) and metric.name not in MONEY_AND_POWER):
         return None
     best = (max if metric.rising else min)(ranked, key=lambda item: item[0])
     return best[1] if min(v for v, _ in ranked) < max(v for v, _ in ranked) else None
@@ -121,16 +104,16 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
 
     for metric in METRICS.values():
         values = [value(c, metric) for c in columns]
-        if all(v is None for v in values) and not (metric.key == "capex" and any(_unlisted(c) for c in columns)):
+        if all(v is None for v in values) and not (metric.name == "capex_usd" and any(_unlisted(c) for c in columns)):
             continue
-        units = {_unit(c, metric) for c in columns if c.report}
+        units = {counted(metric, [c]).unit for c in columns if c.report}
         best = _best(columns, metric)
         unit = next(iter(units)) if len(units) == 1 else None
         scale = (fmt.dollars(values) if unit == "$" else fmt.scale(values, unit)) if unit else None
-        label = metric.label + (f" ({_headed(unit, scale.unit)})" if unit and scale else "")
+        label = counted(metric, columns).label + (f" ({_headed(unit, scale.unit)})" if unit and scale else "")
         cells = []
         for column, v in zip(columns, values, strict=True):
-            text = scale.text(v) if scale else fmt.si(v, _unit(column, metric))
+            text = scale.text(v) if scale else counted(metric, [column]).text(v)
             if metric.unit == "$" and column.report is not None and _unlisted(column):
                 text = str(column.report.unpriced)
             text = f"**{text}**" if column is best else text
@@ -195,9 +178,8 @@ def _different(running: Sequence[ComparedScenario]) -> str:
     return ""
 
 
-def _figure(column: ComparedScenario, metric: ComparedMetric) -> str:
-    v = value(column, metric)
-    return fmt.plain(fmt.usd(v) if metric.unit == "$" else fmt.si(v, _unit(column, metric)))
+def _figure(column: ComparedScenario, metric: Metric) -> str:
+    return fmt.plain(counted(metric, [column]).text(value(column, metric)))
 
 
 def _listed(items: Sequence[str]) -> str:
@@ -284,10 +266,10 @@ def rows(columns: Sequence[ComparedScenario], base: ComparedScenario, versions: 
             row |= {k: v for k, v in column.report.csv_row().items() if k not in tail}
         else:
             row |= {name: getattr(s, name) for name in _ASKED}
-        for metric in METRICS.values():
+        for key, metric in METRICS.items():
             now, then = value(column, metric), value(base, metric)
             same = column.report and base.report and column.report.unit == base.report.unit
-            ratio = now / then if now is not None and then and (same or metric.key in MONEY_AND_POWER) else None
-            row[f"{metric.key}_over_baseline"] = ratio
+            ratio = now / then if now is not None and then and (same or metric.name in MONEY_AND_POWER) else None
+            row[f"{key}_over_baseline"] = ratio
         rows.append(row | {"reason": column.reason, "note": column.note} | tail)
     return rows

@@ -10,9 +10,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app.shared import cached, parts
+from app.shared import cached, glossary, parts
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
+from app.shared.glossary import Metric
 from app.views.published import texts
 from engine.published.measured.compare import Measured, Row, compared, coverage, groups, read_measured, skipped, spread
 from engine.scenario import ScenarioError
@@ -20,17 +21,12 @@ from entries.schema import InputError
 
 _MAX = 1_000_000  # bytes of a table
 _ROWS = 2000  # of one: a reader's share of a server that others use too
-_WORDS = {
-    "latency_s": "latency", "ttft_s": "TTFT", "tpot_s": "TPOT", "throughput_per_s": "throughput", "power_w": "power",
-    "energy_per_unit_j": "energy per unit", "latency_per_unit_s": "latency per unit",
-}  # fmt: skip
-_HELP = texts.UPLOAD_HELP
 
 
 def section() -> None:
     """The upload, and what it shows."""
     with parts.card("Your measurements", "predicted against measured", stretch=False):
-        file = st.file_uploader("Measurements, CSV", type="csv", key="measured", help=_HELP)
+        file = st.file_uploader("Measurements, CSV", type="csv", key="measured", help=texts.UPLOAD_HELP)
         if file is None:
             st.caption(texts.UPLOAD_EXAMPLE)
             return
@@ -94,6 +90,11 @@ def _shown(measured: Measured) -> None:
         parts.table(_grouped(predicted), tall=None)
 
 
+def _called(name: str) -> str:
+    """A figure within a sentence."""
+    return glossary.in_text(Metric.of(name).label)
+
+
 def _spots(row: Row) -> list[dict[str, Any]]:
     """Points of a row, as the chart of claims takes them."""
     assert row.scenario is not None
@@ -101,7 +102,7 @@ def _spots(row: Row) -> list[dict[str, Any]]:
     return [
         {
             "id": f"row {row.number}, {row.scenario.system}, {row.scenario.workload}",
-            "metric": _WORDS.get(name, name),
+            "metric": _called(name),
             "unit": "1/s" if "per_s" in name else {"w": "W", "j": "J"}.get(name.rpartition("_")[2], "s"),
             "published": row.measured[name],
             "predicted": row.predicted[name],
@@ -129,7 +130,7 @@ def _table(predicted: list[Row]) -> pd.DataFrame:
                     "Workload": row.scenario.workload,
                     "Format": row.scenario.precision,
                     "Batch": row.scenario.batch,
-                    "Figure": _WORDS.get(name, name),
+                    "Figure": _called(name),
                     "Measured": fmt.si(row.measured[name], unit),
                     "Predicted": fmt.si(row.predicted[name], unit),
                     "Error (%)": round(100 * error, 1),
@@ -147,7 +148,7 @@ def _grouped(predicted: list[Row]) -> pd.DataFrame:
             "System": group["system"],
             "Network": group["family"],
             "Format": group["precision"],
-            "Figure": _WORDS.get(group["figure"], group["figure"]),
+            "Figure": _called(group["figure"]),
             "Rows": group["n"],
             "Median (%)": round(100 * group["median"], 1),
             "90% within (%)": round(100 * group["p90"], 1),

@@ -20,13 +20,9 @@ from engine.published import headline, validate
 from engine.published.nearest import TITLES
 from engine.scenario import ScenarioError, decode, encode
 
-_ALL = {"all": "All"}
-_ROLES = _ALL | {"validation": "Validation", "calibration": "Calibration"}
-_STATUS = _ALL | {"met": "Met", "missed": "Missed", "not predicted": "Not predicted"}
 _COLUMNS = ("Claim", "Metric", "Published", "Predicted", "Unit", "Error (%)", "Allowed", "Status", "Role")
 """Of the table: as many as no edge cuts; a row picked says the rest beside the chart, and the files have it."""
 _NUMBER = Path(__file__).parent / "number.md"
-_NONE = texts.NO_CLAIM_MATCHES
 _WORDS = 20  # characters of a value, above which it is a sentence
 
 
@@ -34,9 +30,9 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
     """The sidebar: which claims are listed."""
     with st.sidebar:
         documents = {id: TITLES[id] for id in sorted({row["document"] for row in rows})}
-        chosen = choose("Document", _ALL | documents, "document")
-        role = choose("Role", _ROLES, "role", widget=st.segmented_control, required=True, help=texts.ROLE_HELP)
-        status = choose("Status", _STATUS, "status")
+        chosen = choose("Document", {"all": "All"} | documents, "document")
+        role = choose("Role", texts.ROLES, "role", widget=st.segmented_control, required=True, help=texts.ROLE_HELP)
+        status = choose("Status", texts.STATUS, "status")
         needle = st.text_input(
             "Search", key="claim", bind="query-params", placeholder="metric, system, id", max_chars=60
         )
@@ -80,11 +76,6 @@ def counters(rows: list[claims.Row]) -> None:
             f"{missing} of {len(rows)}",
             texts.WITH_REASON,
         )
-
-
-def sentence(rows: list[claims.Row]) -> None:
-    """The page's answer in words."""
-    st.markdown(headline.sentence(rows))
 
 
 @callback
@@ -135,7 +126,7 @@ def _claim() -> str | None:
 def evidence(rows: list[claims.Row]) -> None:
     """Predicted against published, and the claim picked in the chart or the table."""
     if not rows:
-        st.caption(_NONE)
+        st.caption(texts.NO_CLAIM_MATCHES)
         return
     drawn = claims.drawable(rows)
     far = [row["id"] for row in claims.worst(drawn)]
@@ -165,7 +156,7 @@ def table(rows: list[claims.Row], key: str) -> None:
     frame = claims.frame(rows)
     with st.container():
         if not rows:
-            st.caption(_NONE)
+            st.caption(texts.NO_CLAIM_MATCHES)
             return
 
         def picked() -> None:
@@ -233,7 +224,7 @@ def show() -> None:
         parts.bar(report, "published", files)
     with st.expander(texts.NUMBER, key="open.number"):
         st.markdown(_NUMBER.read_text())
-    sentence(rows)
+    st.markdown(headline.sentence(rows))
     counters(rows)
     evidence(listed)
     bands()

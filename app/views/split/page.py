@@ -26,13 +26,6 @@ from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
-_GOALS: dict[Goal, str] = {
-    "latency": "Least latency",
-    "throughput": texts.MOST_REQUESTS,
-    "energy": "Least energy",
-    "first": texts.LEAST_WORK_FIRST,
-    "second": texts.LEAST_WORK_SECOND,
-}
 _OPEN = ("alexnet-split", "edge-camera", "nic-coprocessor")
 _LIMITS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -57,9 +50,9 @@ def cut(scenario: Scenario) -> None:
         name = parts.pair_names(scenario)[0]
         elsewhere(str(error) if "split" in schemes else texts.NO_SECOND_DEVICE.format(name=name, ways=ways))
         return
-    goals = [g for g in _GOALS if g != "energy" or all(p.energy_j is not None for p in plain)]
+    goals: list[Goal] = [g for g in texts.GOALS if g != "energy" or all(p.energy_j is not None for p in plain)]
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        goal = choose("Best cut for", {g: _GOALS[g] for g in goals}, "goal", width=230)
+        goal = choose("Best cut for", {g: texts.GOALS[g] for g in goals}, "goal", width=230)
         low = switch("First part in INT8", "low", help=texts.INT8_HELP)
     points = plain
     if low or goal == "throughput":

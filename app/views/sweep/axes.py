@@ -15,7 +15,7 @@ import numpy as np
 
 from app.shared import cached, glossary, specs
 from app.shared import formats as fmt
-from app.shared.load import LEVERS, POLICY_NAMES
+from app.shared.glossary import LEVERS
 from app.shared.specs import SpecNumber
 from engine.devices import family
 from engine.resolve.choices import Choices, why_not
@@ -210,7 +210,7 @@ def lever_text(value: Any) -> str:
     """A lever's value as the Load page and its address have it."""
     if isinstance(value, bool):
         return _on_off(value)
-    return f"{100 * value:g}" if isinstance(value, float) else POLICY_NAMES.get(value, str(value))
+    return f"{100 * value:g}" if isinstance(value, float) else glossary.WORDS["policies"].get(value, str(value))
 
 
 def usual_levers(scenario: Scenario) -> dict[str, Values]:

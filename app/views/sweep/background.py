@@ -15,11 +15,11 @@ import numpy as np
 
 from app.shared import cached, jobs, priority
 from app.shared import formats as fmt
+from app.shared.glossary import Metric
 from app.shared.jobs import Job
 from app.views.sweep import axes, texts
 from app.views.sweep.axes import Candidate
 from app.views.sweep.columns import DesignColumns
-from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
@@ -79,7 +79,7 @@ def designs_of(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metri
     return Designs(
         _with_tile(scenario, tiles),
         turned,
-        tuple(Objective(name, 1.0 if metrics[name].less else -1.0) for name in space.objectives),
+        tuple(Objective(name, -1.0 if metrics[name].rising else 1.0) for name in space.objectives),
         tuple(Limit(name, True, value) for name, value in scenario.limits.of_figures.items()),
     )
 

@@ -10,12 +10,11 @@ import streamlit as st
 from app.shared import cached, comparison, jobs, link, parts, priority
 from app.shared import formats as fmt
 from app.shared.comparison import Entry
+from app.shared.glossary import LEVERS, Metric
 from app.shared.jobs import Job
-from app.shared.load import LEVERS
 from app.views.sweep import axes, charts, questions, spaces, texts
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.columns import settings_of
-from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.scenario import Scenario, encode

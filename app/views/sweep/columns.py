@@ -11,8 +11,8 @@ import numpy as np
 from app.shared import formats as fmt
 from app.shared.figures.drawing import hover
 from app.shared.figures.style import log_ticks, span
+from app.shared.glossary import Metric
 from app.views.sweep import objectives, texts
-from app.views.sweep.objectives import Metric
 from engine.sweep import Space as Designs
 from engine.traffic.engines.serving_sweep import HOW
 

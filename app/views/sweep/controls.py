@@ -12,12 +12,12 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import parts
 from app.shared.boundary import callback
+from app.shared.glossary import Metric
 from app.shared.widgets import sidebar as widgets
 from app.shared.widgets.choices import say
 from app.shared.widgets.controlled import controlled
 from app.views.sweep import axes, spaces, texts
 from app.views.sweep.axes import AxisRange, Candidate, Values
-from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.scenario import Scenario
 from engine.sweep.space import EVERY_LIMIT, POWERED
@@ -25,14 +25,6 @@ from engine.traffic.engines.serving_sweep import HEAD
 from engine.traffic.scenario_load import is_decoder
 from hardware_specs.quantity import SpecError
 
-_GROUPS = {
-    "serving": "Serving",
-    "request": "Request",
-    "mapping": "Mapping",
-    "switch": "Optimisation",
-    "hardware": "Hardware",
-    "model": "Model",
-}
 _KINDS = {False: "Designs", True: texts.SERVING}
 _NONE = "none"
 _SEARCH = "v.sweep.search"
@@ -143,7 +135,7 @@ def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str
         free,
         index=None,
         placeholder="Batch, bandwidth, clock …",
-        format_func=lambda p: f"{_GROUPS[candidates[p].group]} · {candidates[p].label}",
+        format_func=lambda p: f"{texts.GROUPS[candidates[p].group]} · {candidates[p].label}",
         **controlled("x.add", None, added),
     )
 
@@ -175,7 +167,7 @@ def _objectives(space: PageSpace, metrics: Mapping[str, Metric], names: list[str
     def worded(name: str) -> str:
         if name == _NONE:
             return _NONE
-        return f"{'least' if known[name].less else 'most'} {known[name].label[:1].lower()}{known[name].label[1:]}"
+        return f"{'most' if known[name].rising else 'least'} {known[name].label[:1].lower()}{known[name].label[1:]}"
 
     for at, label in enumerate(("X axis", "Y axis", "Third objective")):
         rest = [w for i, w in enumerate(wanted) if i != at]

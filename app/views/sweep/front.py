@@ -64,7 +64,7 @@ def _stair(designs: DesignColumns, dark: bool) -> Trace:
     x, y = designs.columns[:2]
     front = slice(len(designs.numbers) - designs.front, None)
     xs, ys = x.place(x.values[front]), y.place(y.values[front])
-    x_sign, y_sign = (1 if c.figure and c.figure.less else -1 for c in (x, y))
+    x_sign, y_sign = (-1 if c.figure and c.figure.rising else 1 for c in (x, y))
     order = np.lexsort((y_sign * ys, x_sign * xs))
     best = np.minimum.accumulate(y_sign * ys[order])
     stair = order[np.r_[True, best[1:] < best[:-1]]]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from app.shared import formats as fmt
 from app.shared import glossary
-from app.views.sweep import texts
+from app.shared.glossary import Metric
 from engine.cost.power_and_price import unpowered
 from engine.cost.report import Report
 from engine.resolve.bind import bind
@@ -16,52 +15,19 @@ from engine.scenario import Scenario
 from engine.scenario.overrides import unstated
 from engine.sweep.space import POWERED
 
-
-@dataclass(frozen=True)
-class Metric:
-    """One figure of a report: its name there, its label, its SI unit, and whether less is better."""
-
-    name: str
-    label: str
-    unit: str
-    less: bool
-
-    def text(self, value: float | None) -> str:
-        """The figure with its unit."""
-        return fmt.usd(value) if self.unit == "$" else fmt.si(value, self.unit)
-
-
-OPERATING = {
-    m.name: m
-    for m in (
-        Metric("output_tokens_per_s_per_user", "Output per user", "tok/s", False),
-        Metric("output_tokens_per_s_per_device", "Output per device", "tok/s", False),
-        Metric("ttft_s", "Mean TTFT", "s", True),
-        Metric("tpot_s", "Mean TPOT", "s", True),
-        Metric("requests_per_s", "Requests", "QPS", False),
-    )
-}
+_MEANS = {"ttft_s": "Mean TTFT", "tpot_s": "Mean TPOT"}
+_SERVING = ("output_tokens_per_s_per_user", "output_tokens_per_s_per_device", *_MEANS, "requests_per_s")
+OPERATING = {name: Metric.of(name, label=_MEANS.get(name, "")) for name in _SERVING}
 """Figures of a serving engine's operating point, the two that its front is of first."""
 
 
 def metrics(report: Report) -> dict[str, Metric]:
     """The figures that are known for designs like this one, those to minimise first."""
-    rate = glossary.rate_unit(report.unit)
-    whole = report.latency_per_unit_s != report.latency_s
-    rows = [
-        Metric("latency_per_unit_s", f"Latency per {report.unit}" if whole else "Latency", "s", True),
-        Metric("latency_s", texts.LATENCY_END_END, "s", True),
-        Metric("ttft_s", texts.TIME_FIRST_TOKEN, "s", True),
-        Metric("tpot_s", texts.TIME_PER_OUTPUT_TOKEN, "s", True),
-        Metric("power_w", "Power", "W", True),
-        Metric("energy_per_unit_j", f"Energy per {report.unit}", "J", True),
-        Metric("capex_usd", "Capital cost", "$", True),
-        Metric("usd_per_million", texts.COST_PER_MILLION.format(unit=report.unit), "$", True),
-        Metric("throughput_per_s", "Throughput", f"{rate}/s", False),
-        Metric("throughput_per_w", "Perf per watt", f"{rate}/J", False),
-        Metric("throughput_per_usd", "Throughput per $", f"{rate}/s/$", False),
-    ]
-    return {m.name: m for m in rows if getattr(report, m.name) is not None and (whole or m.name != "latency_s")}
+    known = [name for name in glossary.WORDS["figures"] if getattr(report, name, None) is not None]
+    if report.latency_per_unit_s != report.latency_s:
+        return {name: Metric.of(name, report.unit) for name in known}
+    labels = {"latency_per_unit_s": Metric.of("latency_s").label}
+    return {name: Metric.of(name, report.unit, labels.get(name, "")) for name in known if name != "latency_s"}
 
 
 def priced(names: Iterable[str], scenario: Scenario, axes: Iterable[str]) -> list[str]:

@@ -10,12 +10,12 @@ import streamlit as st
 from app.shared import boundary, cached, fixes, jobs, link, parts, report_tables
 from app.shared import formats as fmt
 from app.shared.boundary import callback
+from app.shared.glossary import Metric
 from app.shared.widgets.choices import say
 from app.views.sweep import axes, below_front, front, objectives, spaces, tables, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep import controls as space_controls
 from app.views.sweep.background import Outcome, SweptDesign
-from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
@@ -71,12 +71,12 @@ def _clear() -> None:
 
 
 def pareto(outcome: Outcome) -> np.ndarray:
-    """The Pareto front over its cloud, and along all axes; numbers of the designs that are kept."""
-    designs, ranges = outcome.designs, st.session_state.get("sweep_ranges", {})
+    """The Pareto front over its cloud; numbers of the designs inside the box that is drawn, of all where none is."""
+    designs, ranges, noun = outcome.designs, st.session_state.get("sweep_ranges", {}), spaces.noun(outcome.serving)
     x, y = (outcome.metrics[name] for name in outcome.objectives[:2])
-    better = f"{'left' if x.less else 'right'} and {'down' if y.less else 'up'}"
+    better = f"{'right' if x.rising else 'left'} and {'up' if y.rising else 'down'}"
     answer = texts.FRONT_ANSWER.format(
-        count=len(outcome.front), feasible=fmt.count(outcome.result.counts.kept), better=better
+        count=len(outcome.front), feasible=fmt.count(outcome.result.counts.kept), better=better, noun=noun
     )
     inside, dark, phone = designs.within(ranges), parts.dark(), parts.mobile()
     labels = {column.name: column.label for column in designs.columns}
@@ -100,14 +100,23 @@ def pareto(outcome: Outcome) -> np.ndarray:
         alt = texts.FRONT_ALT.format(x=x.label, y=y.label, answer=answer)
         parts.figure(fig, alt, "front", select=callback(lambda: _selected("front")), modes=modes)
         count, on_front = int(inside.sum()), int(inside[len(inside) - designs.front :].sum())
-        caption = texts.INSIDE.format(inside=count, count=len(inside), front=on_front)
+        caption = texts.INSIDE.format(inside=count, count=len(inside), front=on_front, noun=noun)
         if not phone:
-            st.caption(caption if ranges else texts.BRUSH_HELP.format(count=len(inside)))
-        if len(shown := designs.upright()) > 2 and designs.front > 1 and not phone:
-            alt = texts.UPRIGHT_ALT.format(axes=", ".join(column.label for column in shown))
-            fig = front.upright(designs, ranges, picked, dark)
-            parts.figure(fig, alt, "upright", select=callback(lambda: _selected("upright")), modes=modes)
+            st.caption(caption if ranges else texts.BRUSH_HELP.format(count=len(inside), noun=noun))
     return designs.numbers[inside]
+
+
+def upright(outcome: Outcome) -> None:
+    """The Pareto front along all axes at once; a phone has no room for them."""
+    designs, noun = outcome.designs, spaces.noun(outcome.serving)
+    if len(shown := designs.upright()) < 3 or designs.front < 2 or parts.mobile():
+        return
+    modes = "box" if st.session_state.get("sweep.mouse") == texts.BOX else "points"
+    ranges, answer = st.session_state.get("sweep_ranges", {}), texts.UPRIGHT_ANSWER.format(noun=noun)
+    fig = front.upright(designs, ranges, chosen(outcome).number, parts.dark())
+    with parts.card(texts.UPRIGHT, answer):
+        alt = texts.UPRIGHT_ALT.format(axes=", ".join(column.label for column in shown), noun=noun)
+        parts.figure(fig, alt, "upright", select=callback(lambda: _selected("upright")), modes=modes)
 
 
 def card(outcome: Outcome) -> None:
@@ -115,7 +124,8 @@ def card(outcome: Outcome) -> None:
     design = chosen(outcome)
     place = outcome.place(design)
     where = f"{place + 1} of {len(outcome.front)}" if place is not None else texts.NOT_FRONT
-    with parts.card("Selected design", where):
+    noun = spaces.noun(outcome.serving)
+    with parts.card(texts.SELECTED.format(noun=noun.removesuffix("s")), where):
         head = " · ".join(f"**{fmt.plain(outcome.metrics[n].text(design.figures[n]))}**" for n in outcome.objectives)
         st.markdown(head)
         scenario = outcome.space.scenario(design.number)
@@ -135,7 +145,7 @@ def card(outcome: Outcome) -> None:
             page = "explore" if explore else "compare" if beside else "traffic"
             below_front.go(page, scenario, below_front.levers(outcome, design) if load else {})
         if design.alike > 1:
-            st.caption(texts.ALIKE.format(alike=design.alike))
+            st.caption(texts.ALIKE.format(alike=design.alike, noun=noun))
 
 
 def listed(outcome: Outcome, inside: np.ndarray) -> None:
@@ -146,7 +156,7 @@ def listed(outcome: Outcome, inside: np.ndarray) -> None:
     left = texts.SELECT_ONE.format(count=len(shown)) if len(shown) > 1 else "1 row"
     if len(shown) < len(outcome.front):
         left = texts.BRUSHED.format(shown=len(shown), count=len(outcome.front))
-    with parts.card(texts.FRONT, left):
+    with parts.card(texts.FRONT.format(noun=spaces.noun(outcome.serving).capitalize()), left):
         if not shown:
             st.caption(texts.NONE_KEPT)
             return
@@ -172,9 +182,10 @@ def results(outcome: Outcome) -> None:
         inside = pareto(outcome)
     with right:
         card(outcome)
+        if not outcome.serving:
+            below_front.moves(outcome, chosen(outcome))
+    upright(outcome)
     listed(outcome, inside)
-    if not outcome.serving:
-        below_front.moves(outcome, chosen(outcome))
 
 
 def show() -> None:
@@ -220,7 +231,9 @@ def answer(outcome: Outcome, key: str) -> None:
     if outcome.stopped:
         st.info(
             texts.STOPPED.format(
-                done=fmt.of(outcome.result.counts.done, outcome.space.size, ""), why=outcome.why and f": {outcome.why}"
+                done=fmt.of(outcome.result.counts.done, outcome.space.size, ""),
+                why=outcome.why and f": {outcome.why}",
+                noun=spaces.noun(outcome.serving),
             ),
             icon=":material/stop_circle:",
         )

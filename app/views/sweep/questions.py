@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.shared import glossary
+from app.shared.glossary import Metric
 from app.views.sweep import axes, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep.axes import Candidate
 from app.views.sweep.columns import settings_of
-from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from app.views.sweep.tables import over, setting, start_of
 from engine.cost.report import Report
@@ -31,11 +31,7 @@ Ask = Callable[[Callable[[], Any]], Any]
 """What runs a call of the engine that takes as long as a sweep, and gives its answer: a page waits for its turn."""
 
 
-def _now_and_here(ask: Callable[[], Any]) -> Any:
-    return ask()
-
-
-def swings(scenario: Scenario, metric: Metric, ask: Ask = _now_and_here) -> list[tuple[str, float, float]]:
+def swings(scenario: Scenario, metric: Metric, ask: Ask) -> list[tuple[str, float, float]]:
     """(name, change where the number is lowered by `SHARE`, where it is raised), the widest first."""
     candidates = axes.candidates(scenario)
     rows = []
@@ -59,9 +55,7 @@ class SmallestChange:
     sentence: str  # what the nearest design misses, where none meets
 
 
-def smallest_change(
-    report: Report, space: PageSpace, metrics: Mapping[str, Metric], ask: Ask = _now_and_here
-) -> SmallestChange:
+def smallest_change(report: Report, space: PageSpace, metrics: Mapping[str, Metric], ask: Ask) -> SmallestChange:
     """Over the space's grid with the scenario's own values put in: fewest axes changed, then least far. Exact on it.
 
     ScenarioError where the grid is too large or nothing of it runs.

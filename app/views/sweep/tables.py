@@ -9,6 +9,7 @@ import pandas as pd
 
 from app.shared import formats as fmt
 from app.shared import specs
+from app.shared.glossary import Metric
 from app.shared.report_tables import identity
 from app.views.sweep import objectives, spaces, texts
 from app.views.sweep.axes import Candidate
@@ -19,16 +20,7 @@ from engine.scenario import Scenario
 from engine.sweep.result import origin
 from engine.traffic.engines.serving_sweep import HOW
 
-_LIMITS = {
-    "refused": texts.NO_SUCH_COMBINATION,
-    "fits": "memory capacity",
-    "latency_s": "latency",
-    "power_w": "power",
-    "capex_usd": "budget",
-    "ttft_s": "mean TTFT",
-    "tpot_s": "mean TPOT",
-}
-_TOLD = ("power_w", "throughput_per_w", "capex_usd")  # figures of a selected design beside its objectives
+_FIGURES = ("power_w", "throughput_per_w", "capex_usd")  # figures of a selected design beside its objectives
 
 
 def setting(candidate: Candidate, value: Any) -> str:
@@ -96,7 +88,7 @@ def pair(outcome: Outcome, design: SweptDesign, chosen: Report | None) -> list[t
     if chosen is None:
         rows += [(m.label, fmt.UNKNOWN, m.text(design.figures[name])) for name, m in outcome.metrics.items()]
         return [*rows, (texts.FOUND_BY, fmt.UNKNOWN, HOW[design.figures["simulated"] > 0])]
-    for name in dict.fromkeys((*outcome.objectives, *_TOLD)):
+    for name in dict.fromkeys((*outcome.objectives, *_FIGURES)):
         m = outcome.metrics.get(name)
         if m is not None:
             now_text = m.text(getattr(report, name)) if report.fits else fmt.UNKNOWN
@@ -140,8 +132,8 @@ def summary(outcome: Outcome) -> str:
         m = outcome.metrics[name]
         values = [d.figures[name] for d in outcome.front]
         best.append(
-            f"{m.label[:1].lower()}{m.label[1:]} {'from' if m.less else 'up to'} "
-            f"**{fmt.plain(m.text(min(values) if m.less else max(values)))}**"
+            f"{m.label[:1].lower()}{m.label[1:]} {'up to' if m.rising else 'from'} "
+            f"**{fmt.plain(m.text(max(values) if m.rising else min(values)))}**"
         )
     text = texts.RESULT.format(done=tried, rate=rate, share=share, count=len(outcome.front), best=", ".join(best))
     failed = _failed(outcome)
@@ -150,34 +142,29 @@ def summary(outcome: Outcome) -> str:
 
 def _failed(outcome: Outcome) -> str:
     rows = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
-    return ", ".join(f"{_LIMITS.get(name, name)} {fmt.percent(n / outcome.result.counts.done)}" for n, name in rows)
+    return ", ".join(
+        f"{texts.MISSED.get(name, name)} {fmt.percent(n / outcome.result.counts.done)}" for n, name in rows
+    )
 
 
 def unmet(outcome: Outcome) -> str:
     """What to say where no design meets all limits: the closest one and the limit that binds."""
     failed = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
-    text = texts.NO_DESIGN
+    text = texts.NO_DESIGN.format(noun=spaces.noun(outcome.serving))
     limits = {limit.figure: limit.value for limit in outcome.space.limits}
     closest = over(outcome.closest.figures, limits) if outcome.closest is not None else ""
     if closest:
         text += f" Closest: {closest}."
     if failed:
         share = fmt.percent(failed[0][0] / outcome.result.counts.done)
-        text += texts.BINDING_LIMIT.format(failed=_LIMITS.get(failed[0][1], failed[0][1]), share=share)
+        text += texts.BINDING_LIMIT.format(failed=texts.MISSED.get(failed[0][1], failed[0][1]), share=share)
     return text
 
 
 def over(figures: Mapping[str, float], limits: Mapping[str, float]) -> str:
     """Figures that lie above their limits: `21.3 ms (limit 20.0 ms) at 58 W (limit 50 W)`."""
-    units = {"power_w": "W", "capex_usd": "$"}
-    result = []
-    for name, limit in limits.items():
-        value = figures.get(name)
-        if value is not None and value > limit:
-            unit = units.get(name, "s")
-            write = fmt.usd if unit == "$" else lambda v, u=unit: fmt.si(v, u)
-            result.append(f"{write(value)} (limit {write(limit)})")
-    return " at ".join(result)
+    above = ((Metric.of(name), limit) for name, limit in limits.items() if figures.get(name, 0.0) > limit)
+    return " at ".join(f"{m.text(figures[m.name])} (limit {m.text(limit)})" for m, limit in above)
 
 
 def rows(outcome: Outcome) -> list[dict[str, Any]]:

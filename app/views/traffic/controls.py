@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from app.shared import cached
+from app.shared import cached, glossary
 from app.shared import formats as fmt
-from app.shared.load import ARRIVALS, DAY, Load, Site, answer
+from app.shared.load import DAY, Load, Site, answer
 from app.shared.widgets.checked import checked, whole
 from app.shared.widgets.choices import choose
 from app.views.traffic import texts
@@ -26,13 +26,6 @@ N = TypeVar("N", int, float)
 
 _METRICS = ("p99", "p95", "p50", "mean")
 _BATCHES = tuple(2**i for i in range(11))
-_SPREADS = {"fixed": "All alike", "uniform": "Uniform", "lognormal": "Log-normal"}
-_ARRANGED = {
-    "whole": texts.ONE_QUEUE,
-    "stages": texts.QUEUE_EACH_STAGE,
-    "pool": texts.POOL,
-    "packets": texts.NIC,
-}
 _TRACE_MAX = 2_000_000  # bytes of a CSV of arrivals
 _DEMAND_NODES = 10  # nodes' worth of load a plan starts from
 _GENEROUS = 3.0  # times the unloaded latency an agreement starts from
@@ -107,7 +100,7 @@ def _request(report: Report) -> str:
 
 def arrivals() -> dict[str, Any]:
     """When requests come: arrivals at 1 QPS, or the text of a trace."""
-    kind = choose("Arrivals", ARRIVALS, "come")
+    kind = choose("Arrivals", glossary.WORDS["arrivals"], "come")
     if kind == "even":
         return {"arrivals": Deterministic(1.0)}
     if kind == "gamma":
@@ -133,16 +126,16 @@ def arrivals() -> dict[str, Any]:
 def _arrangement(report: Report) -> dict[str, Any]:
     """How many queues the scenario is; what it can't be is left out, with the reason in the help."""
     reasons = cached.answer(arrangements, report.scenario)
-    offered = {name: label for name, label in _ARRANGED.items() if reasons[name] is None}
+    offered = {name: label for name, label in texts.ARRANGED.items() if reasons[name] is None}
     if len(offered) == 1:
         return {}
-    missing = [f"Not here: {_ARRANGED[name].lower()}. {reason}." for name, reason in reasons.items() if reason]
+    missing = [f"Not here: {texts.ARRANGED[name].lower()}. {reason}." for name, reason in reasons.items() if reason]
     name = choose("Queues", offered, "queues", help=" ".join(missing) or None)
     arrangement: dict[str, Any] = {"arrangement": name}
     if name == "pool":
         arrangement["services"] = number(texts.COPIES, 4, 1, 4096, "copies", help=texts.COPIES_HELP)
     elif name == "packets":
-        share = number("Packets looked at (%)", 10.0, 0.001, 100.0, "looked", format="%.3f")
+        share = number("Packets classified (%)", 10.0, 0.001, 100.0, "looked", format="%.3f")
         arrangement["share"] = share / 100
         st.caption(texts.PACKETS_CAPTION)
     return arrangement
@@ -197,20 +190,20 @@ def sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[str
             kinds["lookups"] = (p.label, max(1, round(scenario.params.get("lookups", p.default))))
     if traced:
         kinds.pop("outputs", None)
-    spread = "trace" if traced else choose("Sizes of requests", _SPREADS, "spread")
+    spread = "trace" if traced else choose("Sizes of requests", texts.SPREADS, "spread")
     if spread == "fixed" or not kinds:
         return {}
     names = {name: label for name, (label, _) in kinds.items()}
-    what = choose(texts.SIZES if traced else "They differ in", names, "differ")
+    what = choose(texts.SIZES if traced else "Requests differ in", names, "differ")
     if traced:
         return {"sizes_are": what}
     mean = float(max(2, kinds[what][1]))
-    usual = int(number("Their mean", mean, 1.0, 65_536.0, f"mean-{what}", step=1.0, of=pair(report)))
+    usual = int(number("Mean size", mean, 1.0, 65_536.0, f"mean-{what}", step=1.0, of=pair(report)))
     most = 2 * usual - (spread == "uniform")
     st.caption(f"From 1 to {most:,}.")
     law: Sizes = Uniform(1, max(1, most))
     if spread == "lognormal":
-        law = LogNormal(usual, number("Their variation", 0.5, 0.05, 3.0, "size-cv"), max(2, most))
+        law = LogNormal(usual, number("Variation of sizes", 0.5, 0.05, 3.0, "size-cv"), max(2, most))
     if what == "outputs":
         return {"outputs": law}
     buckets = 1

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 from app.shared import formats as fmt
+from app.shared import glossary
+from app.shared.glossary import Metric
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, Site, demand_of, site_facts
 from app.shared.report_tables import stamped
 from app.views.traffic import texts
@@ -59,11 +61,8 @@ def limits(report: Report) -> list[str]:
     limits = report.scenario.limits.model_dump(exclude_none=True)
     if not limits:
         return []
-    named = {"latency_s": "latency", "ttft_s": "TTFT", "tpot_s": "TPOT", "power_w": "power", "capex_usd": "price"}
-    shown = [
-        f"{named[name]} ≤ {fmt.usd(value) if name == 'capex_usd' else fmt.si(value, 'W' if name == 'power_w' else 's')}"
-        for name, value in limits.items()
-    ]
+    named = ((Metric.of(name), value) for name, value in limits.items())
+    shown = [f"{glossary.in_text(metric.label)} ≤ {metric.text(value)}" for metric, value in named]
     return [texts.LIMITS.format(limits=", ".join(shown)), *report.problems]
 
 

@@ -120,7 +120,7 @@ def test_a_claim_opens_in_explore_and_back_returns(visit):
 def test_a_click_on_a_point_shows_its_claim(visit):
     me = visit("/published")
     me.page.locator(".scatterlayer .point").first.wait_for()
-    shown = me.settled().page.get_by_test_id("stVerticalBlock").filter(has_text="One claim").last
+    shown = me.settled().page.get_by_test_id("stVerticalBlock").filter(has_text="Selected claim").last
     row_picked(me, 2)  # by keys, in the table
     shown.get_by_text("FB-075").first.wait_for()
     me.page.locator(".js-plotly-plot").first.scroll_into_view_if_needed()

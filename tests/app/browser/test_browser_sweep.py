@@ -103,11 +103,11 @@ def test_cancel_stops_it_with_what_was_done_and_others_are_served_meanwhile(visi
     assert cancel.is_visible()  # the sweep was under way all the time
     began = time.monotonic()
     cancel.click()
-    busy.page.get_by_text("Sweep stopped at").wait_for()
+    busy.page.get_by_text("The sweep stopped at").wait_for()
     told(record_property, "cancelled", time.monotonic() - began)
     expect(cancel).to_be_hidden()
     busy.page.wait_for_function(DRAWN)
-    expect(busy.page.locator("body")).to_contain_text("What is below covers those")
+    expect(busy.page.locator("body")).to_contain_text("The results below cover those")
 
 
 def test_the_selected_design_is_whole_at_a_zoom_of_200_percent(visit):
@@ -206,7 +206,7 @@ def test_a_box_in_either_chart_of_the_first_space_keeps_designs_in_both_and_in_t
     kept, whole = (int(n.replace(",", "")) for n in KEPT.search(caption.inner_text()).groups())
     assert whole >= 100_000
     assert 0 < kept < whole
-    expect(me.page.locator("body")).to_contain_text("selected by the brush")
+    expect(me.page.locator("body")).to_contain_text("inside the box")
     me.settled()
     axis = me.page.evaluate(AXIS)
     dragged(me.page, (axis["x"] - 10, axis["top"]), (axis["x"] + 10, axis["bottom"]))

@@ -201,7 +201,7 @@ def test_bars_carry_the_values_and_parts_start_where_others_end():
 
 
 def test_an_attribution_is_drawn_from_one_scenario_to_the_other():
-    attribution = attribute(V100, DFX, METRICS["latency"].figure)
+    attribution = attribute(V100, DFX, METRICS["latency"].name)
     fig = valid(
         charts.attribution(
             ("A", "B"),

@@ -82,7 +82,7 @@ def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
     assert shown.predicted > 0
     assert [m.label.split(" ")[0] for m in at.metric] == ["Time", "Achieved", "Of", "Error"]
     at.selectbox(key="w.kernel").set_value("softmax").run()
-    assert any("measured another choice" in c.value for c in at.caption)
+    assert any("are of another kernel" in c.value for c in at.caption)
     assert [m.value for m in opened().metric] == [m.value for m in at.metric]  # another reader sees the host's last run
 
 

@@ -17,6 +17,7 @@ from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.load import Load, answer
 from app.views.compare.tables import METRICS, ComparedScenario, rows
+from app.views.compare.tables import value as value_of
 from app.views.explore import report_file
 from app.views.explore.headline import cards
 from app.views.explore.report_file import report_html
@@ -69,10 +70,10 @@ def _differ(report: Report) -> Iterator[tuple[str, str]]:
     column = ComparedScenario(0, "", report.scenario, "", (), report)
     (compared,) = rows([column], column, report.versions)
     yield from (("Compare, file", name) for name in FIGURES if compared[name] != getattr(report, name))
-    for metric in METRICS.values():
-        decoder_only = metric.key == "ttft" and report.tpot_s is None
-        if metric.of(report) != (None if decoder_only else getattr(report, metric.figure)):
-            yield "Compare", metric.key
+    for key, metric in METRICS.items():
+        decoder_only = key == "ttft" and report.tpot_s is None
+        if value_of(column, metric) != (None if decoder_only else getattr(report, metric.name)):
+            yield "Compare", key
     shown = {card.label: card.value for card in cards(report, None, False, False)}
     yield from (("Explore", label) for label, text in _cards(report).items() if shown.get(label) != text)
     money_said = dict(money(named(report.scenario), report))

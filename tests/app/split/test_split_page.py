@@ -48,7 +48,7 @@ def test_points_that_cannot_run_a_network_are_named_and_the_others_shown():
     at = opened("split", "nic-coprocessor")
     assert "Edge placement" in said(at)
     assert "answers first" in said(at)
-    assert any("Not whole at the core" in c.value for c in at.caption)
+    assert any("does not run at the core" in c.value for c in at.caption)
 
 
 @pytest.mark.parametrize("id", ["dfx-1.5b", "tonic-fc", "brainwave-gru", "node-dlrm"])

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared import formats as fmt
-from app.shared.load import LEVERS
+from app.shared.glossary import LEVERS
 from app.views.sweep import below_front, objectives, spaces, tables
 from app.views.sweep.spaces import PageSpace
 from engine import default_scenario

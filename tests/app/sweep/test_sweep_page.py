@@ -33,6 +33,12 @@ from tests.app.valid import valid
 MAIN = Path(__file__).parents[3] / "app" / "main.py"
 HOME = PRESETS["dfx-1.5b"].scenario
 GPU = PRESETS["v100-1.5b"].scenario
+
+
+def at_once(ask):
+    return ask()
+
+
 SMALL = PageSpace(
     (
         ("batch", (1, 2, 4, 8)),
@@ -247,7 +253,7 @@ def test_axes_that_are_tied_are_set_side_by_side_and_a_link_keeps_them():
         with pytest.raises(ScenarioError, match="ties an axis"):
             spaces.read(spaces.write(replace(SMALL, ties=ties)))
     limited = GPU.with_(limits={"latency_s": cached.report(encode(GPU)).latency_s * 0.95})
-    change = questions.smallest_change(cached.report(encode(limited)), TIED, metrics)
+    change = questions.smallest_change(cached.report(encode(limited)), TIED, metrics, at_once)
     assert change.met == (not cached.report(encode(change.scenario)).problems)
     assert {"Batch", "HBM bandwidth"} >= {name for name, *_ in change.changes} - {"Precision"}
 
@@ -409,7 +415,7 @@ def test_a_pair_that_cannot_run_says_why():
 
 def test_a_tornado_is_sorted_and_its_signs_are_physical():
     report = cached.report(encode(GPU))
-    rows = questions.swings(GPU, objectives.metrics(report)["latency_per_unit_s"])
+    rows = questions.swings(GPU, objectives.metrics(report)["latency_per_unit_s"], at_once)
     widths = [max(abs(down), abs(up)) for _, down, up in rows]
     assert widths == sorted(widths, reverse=True)
     overhead = next(r for r in rows if "launches" in r[0].lower())
@@ -421,19 +427,19 @@ def test_the_smallest_change_meets_the_limit_and_nothing_smaller_does():
     report = cached.report(encode(limited))
     assert report.problems
     metrics = objectives.metrics(report)
-    change = questions.smallest_change(report, SMALL, metrics)
+    change = questions.smallest_change(report, SMALL, metrics, at_once)
     assert change.met == (not cached.report(encode(change.scenario)).problems)
     devices = PageSpace(
         (("devices", (1, 2, 4)), ("scheme", ("single", "tensor")), ("precision", ("fp32", "fp16"))), SMALL.objectives
     )
-    change = questions.smallest_change(report, devices, metrics)
+    change = questions.smallest_change(report, devices, metrics, at_once)
     assert change.met
     assert 1 <= len(change.changes) <= 3
     assert not cached.report(encode(change.scenario)).problems
     wide = SMALL.with_axis("links.peer.bandwidth", AxisRange("1 GB/s", "1 TB/s", 4000))
     wide = wide.with_axis("devices.0.power.max", AxisRange("100 W", "400 W", 4000))
     with pytest.raises(ScenarioError, match="fewer steps"):
-        questions.smallest_change(report, wide, metrics)
+        questions.smallest_change(report, wide, metrics, at_once)
 
 
 def test_a_space_too_large_to_try_whole_is_searched(monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from app.shared import formats as fmt
 from app.shared import load as loads
 from app.shared.load import Load, ServingLoad
-from app.views.traffic.serving import charts, tables
+from app.views.traffic.serving import charts, tables, texts
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
@@ -53,7 +53,7 @@ def test_it_answers_in_six_numbers_and_names_what_binds() -> None:
     assert len(at.metric) == 6
     point, _ = loads.serving_points(served(64))
     assert shown(at)["Requests"] == fmt.si(point.report.requests_per_s, "QPS")
-    assert said(at, f"**What limits serving** :gray[· {tables.SHARES[point.binds]}, ")
+    assert said(at, f"**What limits serving** :gray[· {texts.SHARES[point.binds]}, ")
     assert said(at, "**At most ")
     assert said(at, "At 64 clients, ")
     assert not at.error
@@ -175,7 +175,7 @@ def test_figures_are_what_plotly_takes_and_hold_the_numbers(dark: bool) -> None:
     assert max(-height for height in passes.data[2].y) == pytest.approx(0.66 * shown["blocks"].max() / 1200)
     crosses = [trace for trace in passes.data if trace.type == "scatter"]
     assert bool(crosses) == (point.report.preemptions > 0)
-    assert sum(valid(charts.binds(point, dark)).data[-1].x) == pytest.approx(100.0)
+    assert sum(valid(charts.binds(point, dark, 180)).data[-1].x) == pytest.approx(100.0)
 
 
 def test_first_wave_and_steady_state_stand_apart() -> None:

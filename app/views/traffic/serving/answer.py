@@ -19,6 +19,7 @@ from app.views.traffic.simulation import ServingSimulation
 from engine.cost.report import Report
 from engine.traffic.engines.operating_points import OperatingPoint, timeline
 
+_CAPTION = 38  # height of a line of it with the gap above [px]
 _REQUESTS = {5_000: "5 k", 20_000: "20 k", 100_000: "100 k"}
 
 
@@ -48,9 +49,10 @@ def passes(point: OperatingPoint) -> None:
 
 
 def binding(point: OperatingPoint) -> None:
-    """What most of the time goes to."""
-    answer = f"{tables.SHARES[point.binds]}, {fmt.percent(point.shares[point.binds])} of the time"
-    parts.chart("What limits serving", answer, charts.binds(point, parts.dark()), "t.binds")
+    """What most of the time goes to, as tall as the table of times beside it."""
+    tall = parts.tall(tables.latencies(point)[0]) + _CAPTION * (point.report.first_wave_ttft is not None)
+    answer = f"{texts.SHARES[point.binds]}, {fmt.percent(point.shares[point.binds])} of the time"
+    parts.chart("What limits serving", answer, charts.binds(point, parts.dark(), tall), "t.binds")
 
 
 def latencies(point: OperatingPoint) -> None:

@@ -27,7 +27,7 @@ from app.shared.figures.style import (
     two_lines,
 )
 from app.shared.load import ServingLoad
-from app.views.traffic.serving import tables
+from app.views.traffic.serving import tables, texts
 from app.views.traffic.serving.controls import LIMITS
 from engine.traffic.engines.calendar import Figures
 from engine.traffic.engines.operating_points import OperatingPoint
@@ -136,10 +136,10 @@ def passes(columns: Mapping[str, NDArray[np.float64]], point: OperatingPoint, da
     return style(data, axis, rows_axis(labels), rows_height(labels, _TALL), dark)
 
 
-def binds(point: OperatingPoint, dark: bool) -> Figure:
-    """Shares of the run's time by what held requests up, the largest first."""
+def binds(point: OperatingPoint, dark: bool, least: int) -> Figure:
+    """Shares of the run's time by what limits it, the largest first; at least so many pixels tall."""
     ordered = sorted(point.shares.items(), key=lambda item: -item[1])
     shown = [
-        Share(tables.SHARES[name], share, f"{fmt.percent(share)} of the time") for name, share in ordered if share > 0
+        Share(texts.SHARES[name], share, f"{fmt.percent(share)} of the time") for name, share in ordered if share > 0
     ]
-    return shares(shown, INK[dark], "Share of time", dark)
+    return shares(shown, INK[dark], "Share of time", dark, least)

@@ -9,7 +9,8 @@ from typing import Any
 import streamlit as st
 
 from app.shared import formats as fmt
-from app.shared.load import POLICY_NAMES, Load, ServingLoad
+from app.shared import glossary
+from app.shared.load import Load, ServingLoad
 from app.shared.widgets.checked import checked, whole
 from app.shared.widgets.choices import choose, switch
 from app.views.traffic.controls import arrivals, milliseconds, nice, number, pair, sizes
@@ -21,9 +22,6 @@ from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.serving import Serving
 
 LIMITS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "End to end p99"}
-_LOADS = {"closed": "Clients (closed loop)", "open": texts.OPEN}
-_PREEMPTION = {"recompute": "Recompute", "swap": "Swap"}
-_ONOFF = {"on": "On", "off": "Off"}
 _CLIENTS_MOST = _SEQUENCES_MOST = 4096
 _TOKENS_MOST = 1_048_576
 _GENEROUS = {"ttft_s": 10.0, "tpot_s": 3.0}  # times the unloaded figure a limit starts from
@@ -73,7 +71,9 @@ def _limits(report: Report) -> tuple[tuple[str, float], ...]:
 def _offered(report: Report) -> dict[str, Any]:
     """Clients of a closed loop, or arrivals at a rate."""
     of = pair(report)
-    kind = choose("Load", _LOADS, "load", "open" if {"qps", "come"} & st.query_params.to_dict().keys() else "closed")
+    kind = choose(
+        "Load", texts.LOADS, "load", "open" if {"qps", "come"} & st.query_params.to_dict().keys() else "closed"
+    )
     if kind == "open":
         usual = nice(0.5 / report.latency_s)
         qps = number(
@@ -92,18 +92,20 @@ def _offered(report: Report) -> dict[str, Any]:
 
 def _scheduler() -> Scheduler:
     """The serving engine's policy, and what of it is set apart."""
-    name = choose("Scheduler", POLICY_NAMES, "policy", help=texts.POLICY_HELP)
+    name = choose("Scheduler", glossary.WORDS["policies"], "policy", help=texts.POLICY_HELP)
     usual, older = POLICIES[name], st.query_params.get("together", "")
     seats = int(older) if older.isdecimal() and 0 < int(older[:5]) <= _SEQUENCES_MOST else usual.max_seqs
     with st.expander("Scheduler settings", key="open.scheduler"):
         budget = _count("Token budget", usual.budget, _TOKENS_MOST, "budget", name, help=texts.BUDGET_HELP)
-        chunk = choose("Chunked prefill", _ONOFF, "chunk", "on" if usual.chunked else "off", help=texts.CHUNK_HELP)
+        chunk = choose(
+            "Chunked prefill", texts.CHUNKED, "chunk", "on" if usual.chunked else "off", help=texts.CHUNK_HELP
+        )
         most = _count("Max sequences", seats, _SEQUENCES_MOST, "max-seqs", name, help=texts.MAX_SEQS_HELP)
         block = _count("Block size (tokens)", usual.block, 65_536, "block", name)
         blocks = _count(
             "KV blocks", None, 10**9, "kv-blocks", name, placeholder=texts.ALL_BLOCKS, help=texts.BLOCKS_HELP
         )
-        preempt = choose("Preemption", _PREEMPTION, "preempt", help=texts.PREEMPT_HELP)
+        preempt = choose("Preemption", texts.PREEMPTION, "preempt", help=texts.PREEMPT_HELP)
         hit = number("Prefix-cache hit rate (%)", 0.0, 0.0, 100.0, "prefix-hit", help=texts.PREFIX_HELP)
         late = switch("Asynchronous scheduling", "async", help=texts.ASYNC_HELP)
         classes = st.text_input(

@@ -16,15 +16,6 @@ from engine.cost.report import Report
 from engine.traffic.engines.calendar import ClosedLoop, Figures
 from engine.traffic.engines.operating_points import Carried, OperatingPoint
 
-SHARES = {
-    "decode": "Decode steps",
-    "prefill": "Prefill",
-    "token budget": "Token budget",
-    "KV cache": "KV cache",
-    "max sequences": "Max sequences",
-    "no requests": "No requests",
-}
-"""What a serving engine's time goes to, as people read it."""
 _METRICS = ("mean", "p50", "p90", "p99")
 
 
