@@ -366,6 +366,7 @@ class System(Record):
     links: tuple[LinkUse, ...] = ()
     nic: Id | None = None
     schemes: tuple[Scheme, ...] = ("single",)
+    coherent: bool = False  # its devices are sockets of one machine: each loads from the others' memory
     clusters: int = Field(default=1, ge=1, le=64)  # groups with peers of their own that its devices can make
     frame: Bytes | None = None  # of a camera before its first device, encoded; answers go back to there
     extra_power: Watts | None = None  # switch, fans, chassis: drawn at any load

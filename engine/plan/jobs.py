@@ -44,6 +44,7 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / p.repeat.o / 2 if p.repeat.o else 0)
         for p in bound.graph.phases
     )
+    wire = stage.wire or (bound.wires[0] if s.numa is not None else None)
     return Job(
         device=stage.device,
         phase=phase,
@@ -60,10 +61,10 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         tile=stage.tile or (s.tile if stage.device.kind == bound.device.kind else ()),  # knobs of the first family
         switches=switches,
         model=on_host(bound, fam, fam.model(stage.device, model)),
-        link=stage.wire.link if stage.wire else None,
-        link_hops=stage.wire.hops if stage.wire else 1,
-        link_direct=stage.wire.direct if stage.wire else False,
-        link_joins=stage.wire.joins if stage.wire else math.inf,
-        link_beyond=stage.wire.beyond if stage.wire else None,
+        link=wire.link if wire else None,
+        link_hops=wire.hops if wire else 1,
+        link_direct=wire.direct if wire else False,
+        link_joins=wire.joins if wire else math.inf,
+        link_beyond=wire.beyond if wire else None,
         engine=engine,
     )

@@ -267,7 +267,7 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
         why = "no unit of it multiplies another format, or widens stored weights on their way to one that does"
         raise ScenarioError(f"precision is {scenario.precision!r}: {device.name} runs {', '.join(formats)}, as {why}")
     if scenario.tile:
-        knobs = fam.knobs_for(device, graph, scenario.threads_per_core or 1)
+        knobs = fam.knobs_for(device, graph, scenario)
         if len(scenario.tile) != len(knobs):
             names = ", ".join(k.name for k in knobs) or "no tiling knob for this network"
             refused = ScenarioError if knobs else NotThereError
@@ -279,8 +279,8 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
     for name in scenario.switches:
         if name not in known:
             raise NotThereError(f"switches.{name}: {device.name} has {', '.join(sorted(known)) or 'no switches'}")
-    _check_own(scenario, fam, device, graph)
-    most = (fam.max_streams(device) if fam.max_streams else 1) * (scenario.threads_per_core or 1)
+    _check_own(scenario, fam, device, system, graph)
+    most = fam.streams(device, scenario)
     if scenario.streams > most:
         why = f", as {fam.in_turn}" if fam.in_turn and most == 1 else ""
         raise ScenarioError(f"streams is {scenario.streams}: {device.name} runs at most {most} at once{why}")
@@ -307,18 +307,20 @@ def _check_cuts(scenario: Scenario, system: System, graph: Graph) -> None:
         raise refused(f"second_split is {scenario.second_split}; {allowed}")
 
 
-def own_values(path: str, fam: DeviceFamily, device: Device, graph: Graph, scenario: Scenario) -> tuple[Any, ...]:
+def own_values(
+    path: str, fam: DeviceFamily, part: tuple[Device, System], graph: Graph, scenario: Scenario
+) -> tuple[Any, ...]:
     """Values of a field that a family prices for a part and a network; none where the scheme does not go with it."""
     priced = fam.fields.get(path)
     if priced is None or (scenario.scheme not in priced.schemes if priced.schemes else scenario.scheme == "split"):
         return ()
-    return () if priced.there and not priced.there(device) else priced.offers(graph, scenario)
+    return () if priced.there and not priced.there(*part) else priced.offers(graph, scenario)
 
 
-def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Graph) -> None:
+def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, system: System, graph: Graph) -> None:
     """Fields that only some families price: each one set has one of its values; ScenarioError says what it may be."""
     for of in BY_FAMILY:
-        value, values = getattr(scenario, of.path), own_values(of.path, fam, device, graph, scenario)
+        value, values = getattr(scenario, of.path), own_values(of.path, fam, (device, system), graph, scenario)
         if value is None or value in values or f"{value}" == of.none:
             continue
         if values:
@@ -330,7 +332,7 @@ def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Gra
             why = f"the scheme is {scenario.scheme!r}, not {' or '.join(fam.fields[of.path].schemes)}"
         elif scenario.scheme == "split":
             why = "the network is cut between two executors"
-        elif (there := fam.fields[of.path].there) and not there(device):
+        elif (there := fam.fields[of.path].there) and not there(device, system):
             why = f"{device.name} has no {fam.fields[of.path].needs}"
         else:
             why = f"the network has no {fam.fields[of.path].needs}"

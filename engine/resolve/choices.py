@@ -198,7 +198,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         formats=offered,
         schemes=schemes,
         device_counts=group.counts or (group.count,),
-        knobs=fam.knobs_for(device, graph, scenario.threads_per_core or 1),
+        knobs=fam.knobs_for(device, graph, scenario),
         switches=fam.switches_for(graph),
         params=tuple(
             Adjustable(name, label, low, high, float(value))
@@ -207,8 +207,8 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         ),
         input_label=kind.input_label,
         output_label=kind.output_label,
-        max_streams=(fam.max_streams(device) if fam.max_streams else 1) * (scenario.threads_per_core or 1),
-        by_family={path: own_values(path, fam, device, graph, scenario) for path in fam.fields},
+        max_streams=fam.streams(device, scenario),
+        by_family={path: own_values(path, fam, (device, entry), graph, scenario) for path in fam.fields},
         cuts=tuple(range(len(graph.phases[0].ops) + 1)) if scenario.scheme == "split" else (),
         second_cuts=second_cuts(scenario, entry, graph),
         graph=graph,

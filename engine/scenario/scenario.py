@@ -119,6 +119,8 @@ class Scenario(ChoiceRecord):
     outputs: int = Field(default=1, ge=1, le=1_048_576)
     params: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")], int | Finite] = Field(default={})
     threads_per_core: Ways | None = None  # 1
+    inter_op_threads: Ways | None = None  # 1
+    numa: Id | None = None  # local
     precision: Id
     kv_format: Id | None = None  # as activations
     runtime: Id | None = None  # as the switches say

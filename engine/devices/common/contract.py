@@ -19,7 +19,7 @@ from engine.devices.common.column import exceeds
 from engine.devices.common.counts import Group, groups_of
 from engine.scenario import Scenario, ScenarioError
 from entries.schema import InputError
-from hardware_specs.schema import Device, Link, NicMemory
+from hardware_specs.schema import Device, Link, NicMemory, System
 from model_zoo.ops import Graph, Op, Phase
 
 RESOURCES: tuple[str, ...] = ("compute", "offchip", "onchip", "links", "host", "overhead")
@@ -124,7 +124,7 @@ class PricedField:
     ----------
     needs : what a network, or a part, must have for it, in words; offers : (graph, scenario) -> values it may take
         there, empty without that.
-    there : whether a part has what it is about; None: any has.
+    there : whether a part of a system has what it is about; None: any has.
     assumption : what the price rests on while it is set.
     lower : (device, graph, precision, value) -> the graph with it, from which everything is priced; None: as it is.
     schemes : partitions it can be set beside; empty: all that one executor runs.
@@ -137,7 +137,7 @@ class PricedField:
     lower: Callable[[Device, Graph, str, Any], Graph] | None = None
     sets: Callable[[str], Setting] | None = None
     schemes: tuple[str, ...] = ()
-    there: Callable[[Device], bool] | None = None
+    there: Callable[[Device, System], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -327,8 +327,9 @@ class Compiled:
         ``sizes`` (4, n) are batch, pass length, context and span of each design; ``record`` is (that of any, places of
         the fields that may vary, their values of each design (k, n)). Bit-equal to the sums of `DeviceFamily.price`.
         Where ``totals`` has a seventh row, a family adds the joules of `PhaseCost.drawn` to it.
-    apart : whether an operator's seconds follow from its own counts and the record alone, for one stream or for as many
-        as share a part; else all of a phase are priced at once.
+    apart : whether an operator's seconds follow from its own counts and the record alone, for one that runs alone or
+        beside others; else all of a phase are priced at once.
+    company : job -> whether its operators run beside others, of other streams or of its own.
     other : job -> `PhaseCost.other` of `DeviceFamily.price`.
     """
 
@@ -336,6 +337,7 @@ class Compiled:
     tables: Callable[[Job], tuple[np.ndarray, ...]]
     points: Callable[..., Any]
     apart: tuple[bool, bool] = (True, True)
+    company: Callable[[Job], bool] = lambda job: job.streams > 1
     other: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
 
 
@@ -483,17 +485,25 @@ class DeviceFamily:
         """Switches that can matter for a network."""
         return tuple(s for s in self.switches if s.applies is None or s.applies(graph))
 
-    def knobs_for(self, device: Device, graph: Graph, each: int = 1) -> tuple[Knob, ...]:
-        """Tiling knobs that can matter for a network, on a device whose cores have so many threads each."""
+    def streams(self, device: Device, scenario: Scenario) -> int:
+        """Batches that may be in flight at once, as many threads as a scenario has for each. [-]"""
+        most = (self.max_streams(device) if self.max_streams else 1) * (scenario.threads_per_core or 1)
+        return max(1, most // (scenario.inter_op_threads or 1))
+
+    def knobs_for(self, device: Device, graph: Graph, scenario: Scenario) -> tuple[Knob, ...]:
+        """Tiling knobs that can matter for a network, beside the threads that a scenario has for each core."""
+        each, operators = scenario.threads_per_core or 1, scenario.inter_op_threads or 1
         knobs = (knob for knob in (self.knobs(device) if self.knobs else ()) if not knob.applies or knob.applies(graph))
         return tuple(
-            replace(knob, values=tuple(range(1, each * knob.values[-1] + 1))) if knob.threads else knob
+            replace(knob, values=tuple(range(1, max(1, each * knob.values[-1] // operators) + 1)))
+            if knob.threads
+            else knob
             for knob in knobs
         )
 
     def groups(self, job: Job) -> tuple[Group, ...]:
         """Groups in which the seconds of a job's operators are added up."""
-        if self.compiled is None or not self.compiled.apart[job.streams > 1]:
+        if self.compiled is None or not self.compiled.apart[self.compiled.company(job)]:
             return (Group((0, 1, 2), job.rows, np.ones(len(job.rows))),)
         return groups_of(self.compiled.tables(job), job.rows)
 

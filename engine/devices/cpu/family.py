@@ -21,11 +21,12 @@ from engine.devices.common.host_work import FEATURE_OVERHEAD, HASH_CYCLES, raw_f
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.common.model_file import model_file
 from engine.devices.cpu import model as M
-from engine.devices.cpu.fields import HYPER_THREADS
-from engine.devices.cpu.flags import flags_of
+from engine.devices.cpu.fields import HYPER_THREADS, INTER_OP, NUMA
+from engine.devices.cpu.flags import flags_of, sources_of
 from engine.devices.cpu.record import (
     cores_of,
     cpu_of,
+    in_company,
     levels_of,
     peak,
     record,
@@ -92,12 +93,13 @@ def place(job: Job) -> tuple[Fit, ...]:
     return tuple(fits)
 
 
-@remembered(lambda job: id(job.phase))
+@remembered(lambda job: (id(job.phase), job.model["inter_op"] > 1.0))
 def tables(job: Job) -> tuple[np.ndarray, np.ndarray]:
     """Counts of the operators of a job's phase, and what its edges say of them. [-]"""
-    return np.array(T.lower(job.phase)), flags_of(
-        job.phase
-    )  # writable, as a part of it is: one compiled version serves both
+    flags = flags_of(job.phase)
+    if job.model["inter_op"] > 1.0:
+        flags = np.concatenate([flags, sources_of(job.phase)], axis=1)
+    return np.array(T.lower(job.phase)), flags  # writable, as a part of it is: one compiled version serves both
 
 
 def _handed_over(job: Job) -> float:
@@ -156,7 +158,7 @@ def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:
     if width is None:
         return {}
     total = out[:, :6].sum(axis=1)
-    time = np.maximum(total, np.finfo(float).tiny)
+    time = np.where(total > 0.0, total, 1.0)
     compute, runtime = out[:, M.COMPUTE], out[:, M.OVERHEAD]
     retiring = job.model["issue_share"] * np.minimum(1.0 - runtime / time, out[:, M.BUSY] / time)
     waiting = 1.0 - retiring - runtime / time
@@ -250,7 +252,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    compiled=Compiled(record, tables, M.price_points, (True, False), _drawn),
+    compiled=Compiled(record, tables, M.price_points, (True, False), in_company, _drawn),
     request=request,
     path=path,
     idles=idles,
@@ -265,6 +267,8 @@ FAMILY = DeviceFamily(
         "kv_format": kv_format(lambda device, format: (bits := BITS[wide_format(device, format)], bits)),
         "runtime": RUNTIME,
         "threads_per_core": HYPER_THREADS,
+        "inter_op_threads": INTER_OP,
+        "numa": NUMA,
     },
     **model_file(__file__, after=(FEATURE_OVERHEAD, HASH_CYCLES)),
 )

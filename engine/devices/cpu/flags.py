@@ -74,6 +74,14 @@ def flags_of(phase: Phase) -> np.ndarray:
     return flags
 
 
+def sources_of(phase: Phase) -> np.ndarray:
+    """Places of the operators that each reads from, shape (n_ops, most of any); -1 where it reads from fewer."""
+    at = {op.name: float(place) for place, op in enumerate(phase.ops)}
+    sources = [[at[name] for name in op.inputs if name in at] for op in phase.ops]
+    most = max(1, *map(len, sources))
+    return np.array([of + [-1.0] * (most - len(of)) for of in sources])
+
+
 def _is_product(op: Op) -> bool:
     """Whether a convolution is a matrix product of its pixels: windows of one pixel, filters that fill panels."""
     if max(_attribute(op, name, 1.0) for name in ("kernel", "kernel_t", "stride", "stride_t", "groups")) > 1.0:

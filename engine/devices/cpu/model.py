@@ -46,6 +46,7 @@ WIDTH = 11
 
 HASH = float(T.CODES["Hash"])
 BLOCK_VECTORS = 4.0  # vectors of columns a register tile holds
+WIDE = len(F)  # columns of flags before the operators that each reads from
 
 
 @kernel
@@ -94,8 +95,37 @@ def _priced(rows, table, flags, size, ways, rec, room, out):
             priced[j] |= at_least(_summed(tried, j, OVERHEAD), best)
             left |= ALL & ~priced[j]
         left &= above(load(threads, 0), 1.0)
-    if above(_of(rec, R.dram_streams), 1.0) != 0:
+    if rec[R.inter_op * LANES] > 1.0:
+        _side_by_side(rows, flags, int(rec[R.inter_op * LANES]), out)
+    if above(_of(rec, R.dram_streams) * _of(rec, R.inter_op), 1.0) != 0:
         _wait_for_others(rows, rec, out)
+
+
+@kernel
+def _side_by_side(rows, flags, executors, out):
+    """Starts each op of ``out`` when what it reads is there and an executor is free, dealt in the graph's order.
+
+    An op keeps the time by which the pass ends later with it: together they take as long as the schedule.
+    """
+    for lane in range(LANES):
+        ends, free, last = np.zeros(flags.shape[0]), np.zeros(executors), 0.0
+        for j in rows:
+            took = 0.0
+            for r in range(OVERHEAD + 1):
+                took += out[(j * WIDTH + r) * LANES + lane]
+            ready = 0.0
+            for i in flags[j, WIDE:]:
+                ready = max(ready, ends[int(i)]) if i >= 0.0 else ready
+            at = np.argmin(free)
+            for other in range(executors):  # that waits least for it, so that what comes next finds one free
+                at = other if free[at] < free[other] <= ready else at
+            start = max(free[at], ready)
+            ends[j] = start + took
+            free[at] = ends[j]
+            if start < last:
+                for r in range(OVERHEAD + 1):
+                    out[(j * WIDTH + r) * LANES + lane] *= max(0.0, ends[j] - last) / max(took, 1e-30)
+            last = max(last, ends[j])
 
 
 @kernel
@@ -108,7 +138,8 @@ def _wait_for_others(rows, rec, out):
     for j in rows:
         total += _summed(out, j, OVERHEAD + 1)
         moved += load(out, (j * WIDTH + MOVED) * LANES)
-    others, least = above(_of(rec, R.dram_streams), 1.0), moved * _of(rec, R.dram_streams) / _of(rec, R.dram)
+    others = above(_of(rec, R.dram_streams) * _of(rec, R.inter_op), 1.0)
+    least = moved * _of(rec, R.dram_streams) / _of(rec, R.dram)
     longer = chosen(others, larger(least - total, 0.0) / larger(moved, 1.0), 0.0)
     for j in rows:
         at = j * WIDTH * LANES

@@ -98,17 +98,23 @@ def _printed(level: MemoryLevel | None, name: str) -> float | None:
 
 
 def threads_of(job: Job) -> float:
-    """Threads of one stream: the tile's first number, at most its share of those of all cores. [-]"""
-    share = larger(1.0, cpu_of(job.device).cores.si * job.model["threads_per_core"] // job.streams)
+    """Threads of an operator: the tile's first number, at most its share of those of all cores. [-]"""
+    threads = cpu_of(job.device).cores.si * job.model["threads_per_core"]
+    share = larger(1.0, threads // (job.streams * job.model["inter_op"]))
     return smaller(share, float(job.tile[0])) if job.tile else share
 
 
 def cores_of(job: Job) -> float:
     """Cores that a stream's threads fill, a part of one where hyper-threads of another stream have the rest. [-]"""
-    threads = threads_of(job)
+    threads = threads_of(job) * job.model["inter_op"]
     if job.model["threads_per_core"] == 1.0:
         return threads
     return smaller(threads, cpu_of(job.device).cores.si / job.streams)
+
+
+def in_company(job: Job) -> bool:
+    """Whether operators run beside others, of their stream or of another one: all of a phase is priced at once."""
+    return _beside_others(job) or bool(job.model["inter_op"] > 1.0)
 
 
 def _beside_others(job: Job) -> bool:
@@ -166,7 +172,13 @@ def stream_clock(job: Job) -> float:
 
 def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
     """What a stream's cores compute in the formats of products and of the rest. [-], [FLOP/s], [FLOP]"""
-    device, model, cpu, cores, clock = job.device, job.model, cpu_of(job.device), cores_of(job), stream_clock(job)
+    device, model, cpu, cores, clock = (
+        job.device,
+        job.model,
+        cpu_of(job.device),
+        cores_of(job) / job.model["inter_op"],
+        stream_clock(job),
+    )
     single, alone = cpu.flop_per_cycle["fp32"], job.format in WEIGHT_ONLY
 
     def share_of_peak(format: str) -> float:
@@ -214,18 +226,23 @@ def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
 def _memory(job: Job) -> dict[str, float]:
     """What caches and DRAM have for a stream. [B], [B/s], [s]"""
     model, cpu, levels = job.model, cpu_of(job.device), levels_of(job.device)
-    cores, clock = cores_of(job), stream_clock(job)
-    reach, sockets = reach_of(cpu, cores)
+    cores, clock = cores_of(job) / model["inter_op"], stream_clock(job)
+    reach, sockets = reach_of(cpu, cores_of(job))
     sharing = larger(1.0, job.streams * reach / sockets)  # streams on the sockets this one uses
     bandwidth, latency = levels.dram.bandwidth, levels.dram.latency
     latency_s = latency.si if latency is not None else model["dram_latency"]
     all_of_it = bandwidth.si * model["dram_efficiency"] if bandwidth is not None else np.inf
     all_of_it *= reach / sockets / (1.0 + (1.0 - 1.0 / reach) * (1.0 / model["remote_share"] - 1.0))
+    away, waited = model["remote_pages"] if job.link is not None else 0.0, latency_s
+    if job.link is not None and away:  # lines of that share of the pages cross the link between sockets
+        latency_s = latency_s + away * job.link.latency.si
+        all_of_it = smaller(all_of_it, job.link.usable / away)
     listed, lines, cold = cpu.core_bandwidth, cpu.misses_in_flight, job.switches["cold"]
     if listed is not None:
         rate = listed.si
     else:  # a core's lines in flight over their latency
-        rate = model["core_bandwidth"] if lines is None else lines.si * LINE / latency_s
+        rate = model["core_bandwidth"] if lines is None else lines.si * LINE / waited
+    rate = rate * (waited / latency_s) if away else rate
     if cold:  # each page first costs a walk and the accesses before the prefetcher follows
         rate = PAGE / (PAGE / rate + model["cold_page_misses"] * model["dram_latency"])
     shared = levels.shared * reach / sockets

@@ -24,14 +24,14 @@ from engine.kernels.jit import kernel
 from model_zoo import table as T
 
 R = places(
-    "threads cores low_peak wide_peak binary_peak vector_rate lanes_rate clock low_gemm low_conv wide_gemm wide_conv "
-    "binary_efficiency short_row thin_input narrow_group lanes low_lanes wide_lanes special_cycles dram shared_rate "
-    "private_rate private shared_share shared weights_total tables_total weight_bytes wide_bytes quantised "
-    "private_latency shared_latency dram_latency misses row_cycles hash_cycles op_overhead op_issue barrier fuse "
-    "fuse_requantise fuse_gathers prune preprocess_apart dead_ops dead_cycles write_allocate window_overhead "
+    "threads cores inter_op low_peak wide_peak binary_peak vector_rate lanes_rate clock low_gemm low_conv wide_gemm "
+    "wide_conv binary_efficiency short_row thin_input narrow_group lanes low_lanes wide_lanes special_cycles dram "
+    "shared_rate private_rate private shared_share shared weights_total tables_total weight_bytes wide_bytes "
+    "quantised private_latency shared_latency dram_latency misses row_cycles hash_cycles op_overhead op_issue barrier "
+    "fuse fuse_requantise fuse_gathers prune preprocess_apart dead_ops dead_cycles write_allocate window_overhead "
     "tile_rows tile_columns lone_vector exposed weight_stream pool_cycles step_overhead requantise_cycles "
-    "unpack_cycles range_cycles width_exponent core_dram dram_streams loose_grouped loose_dense "
-    "fit_threads fork_thread score_cycles class_ops power_cycles winograd winograd_weights winograd_transform reordered"
+    "unpack_cycles range_cycles width_exponent core_dram dram_streams loose_grouped loose_dense fit_threads "
+    "fork_thread score_cycles class_ops power_cycles winograd winograd_weights winograd_transform reordered"
 )
 """Where each number that a CPU supplies lies in a row; a sweep has a row for each design."""
 BY_CORES = (

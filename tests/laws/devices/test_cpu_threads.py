@@ -71,6 +71,64 @@ def test_fitted_threads_leave_siblings_idle_where_they_are_no_use(net, streams):
     assert family.price(hyper("xeon-8280l", net, batch=8, streams=streams)).total_s <= one * (1 + 1e-9)
 
 
+PAIR = "xeon-e5-2650-pair-qpi"
+
+
+def schedule(base, executors: int) -> float:
+    """Makespan of a pass's operators by hand: each on the executor that is idle for the shortest time before it."""
+    cost = family.price(base).seconds.sum(axis=1)
+    ends, free = {}, [0.0] * executors
+    for op, took in zip(base.ops, cost, strict=True):
+        ready = max([ends.get(name, 0.0) for name in op.inputs], default=0.0)
+        chosen = max([time for time in free if time <= ready], default=min(free))
+        free.remove(chosen)
+        ends[op.name] = max(chosen, ready) + took
+        free.append(ends[op.name])
+    return max(ends.values())
+
+
+@each("net, executors", [(net, n) for net in (*NETS, "googlenet") for n in (2, 4)])
+def test_operators_side_by_side_take_as_long_as_their_schedule(net, executors):
+    one = job("xeon-8280l", net, batch=8, tile=(7,))
+    several = replace(one, model=one.model | {"inter_op": float(executors)})
+    took, alone = family.price(several), family.price(one)
+    wall = took.seconds.sum()
+    assert wall <= alone.seconds.sum() * (1 + 1e-9)
+    moved = alone.offchip.sum() / (XEON.memory[0].bandwidth.si * one.model["dram_efficiency"])
+    assert wall == pytest.approx(max(schedule(one, executors), moved), rel=1e-9)
+
+
+def test_a_chain_gains_nothing_from_inter_op_threads_and_branches_do():
+    gain = {}
+    for net in ("mlp-121m", "googlenet", "wide-deep-criteo"):
+        one = job("xeon-8280l", net, batch=64, tile=(7,))
+        several = replace(one, model=one.model | {"inter_op": 2.0})
+        gain[net] = family.price(one).total_s / family.price(several).total_s
+    assert gain["mlp-121m"] == 1.0
+    assert gain["wide-deep-criteo"] > 1.0
+    assert gain["googlenet"] > 1.1
+
+
+@each("net", NETS)
+def test_memory_of_the_other_socket_is_never_faster_and_goes_by_the_link(net):
+    base = default_scenario(PAIR, net, scheme="single")
+    local, interleaved, remote = (evaluate(base.with_(numa=where)) for where in (None, "interleaved", "remote"))
+    assert local.latency_s <= interleaved.latency_s <= remote.latency_s
+    assert evaluate(base.with_(numa="local")).latency_s == local.latency_s
+
+
+def test_weights_on_the_other_socket_stream_at_the_rate_of_the_link_or_of_lines_in_flight():
+    spec, link = default_catalog().device("xeon-e5-2650"), default_catalog().link("qpi-8gt")
+    base = job(spec, "mlp-121m")
+    for wire in (link, link.model_copy(update={"latency": link.latency.model_copy(update={"value": "0 s"})})):
+        away = replace(base, link=wire, model=base.model | {"remote_pages": 1.0})
+        waits = base.model["dram_latency"] / (base.model["dram_latency"] + wire.latency.si)
+        dram = spec.memory[0].bandwidth.si * base.model["dram_efficiency"]
+        rate = min(dram, wire.usable, spec.cpu.cores.si * spec.cpu.core_bandwidth.si * waits)
+        cost = family.price(away)
+        assert cost.offchip.sum() / cost.seconds[:, 1].sum() == pytest.approx(rate, rel=1e-3)
+
+
 def test_one_thread_a_core_is_what_was_before_to_the_bit():
     base = default_scenario("xeon-8280l", "wide-deep-criteo", streams=7)
     assert "threads_per_core" not in base.model_dump_json(exclude_none=True)
@@ -86,6 +144,15 @@ def test_one_thread_a_core_is_what_was_before_to_the_bit():
         ({"streams": 29}, "^streams is 29: Xeon Platinum 8280L runs at most 28 at once$"),
         ({"tile": (57,), "threads_per_core": 2}, "^tile.threads is 57: .* 56 are allowed$"),
         ({"tile": (29,)}, "^tile.threads is 29: .* 28 are allowed$"),
+        ({"inter_op_threads": 2, "streams": 15}, "^streams is 15: Xeon Platinum 8280L runs at most 14 at once$"),
+        ({"inter_op_threads": 2, "tile": (15,)}, "^tile.threads is 15: .* 14 are allowed$"),
+        ({"inter_op_threads": 57}, "^inter_op_threads is 57; allowed: 1, 2, 3, 4, 6, 8$"),
+        (
+            {"inter_op_threads": 2, "threads_per_core": 2},
+            "no core for each of its threads while threads_per_core is set",
+        ),
+        ({"numa": "remote"}, "allowed here: local, as Xeon Platinum 8280L has no second socket that it loads from$"),
+        ({"system": PAIR, "scheme": "single", "numa": "far"}, "^numa is 'far'; allowed: local, interleaved, remote$"),
         ({"threads_per_core": 3}, "^threads_per_core is 3; allowed: 1, 2$"),
         ({"system": "arm-edge", "threads_per_core": 2}, "allowed here: 1, as .* has no hyper-threads$"),
     ],

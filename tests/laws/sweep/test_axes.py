@@ -26,6 +26,8 @@ AXES = {
     "batch": [1, 4],
     "streams": [1, 2],
     "threads_per_core": [1, 2],
+    "inter_op_threads": [1, 2],
+    "numa": ["local", "remote"],
     "precision": ["fp16", "fp32"],
     "kv_format": ["as activations", "fp8"],
     "layers": ("layers.qkv", ["fp32", "bf16"]),
