@@ -15,9 +15,9 @@ from engine.devices.dfx.accuracy import accuracy
 from engine.devices.dfx.arithmetic import accumulate, gelu_table
 from engine.devices.dfx.core import LayerSizes, core_record, program_of, time_program
 from engine.devices.dfx.direction import DIRECTION
+from engine.devices.dfx.family import TILE_SIDES
 from engine.devices.dfx.machine import DfxMachine
 from engine.devices.dfx.model import random_decoder
-from engine.devices.dfx.tiling import CANDIDATES
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import default_catalog
@@ -152,7 +152,7 @@ def test_gelu_table_is_as_close_as_half_precision_allows():
     heads=st.integers(1, 25),
     layers=st.integers(1, 48),
     cards=st.sampled_from([1, 2, 4]),
-    tile=st.sampled_from(CANDIDATES),
+    tile=st.sampled_from([(d, 1024 // d) for d in TILE_SIDES]),
     context=st.integers(1, 1024),
     chaining=st.booleans(),
     row=st.floats(0, 1e-7),
