@@ -27,8 +27,8 @@ hypothesis.settings.register_profile("house", max_examples=examples(100), deadli
 hypothesis.settings.load_profile("house")
 
 TOGETHER = {
-    "accessible": ("app/browser/test_accessible.py",),  # a server and a browser of its own: as long as all other walks
-    "browser": ("app/browser/",),  # one server and one browser
+    "reach": ("app/browser/test_accessible.py", "app/browser/test_reach.py"),  # half of the walks, with a server
+    "browser": ("app/browser/",),  # the other half, with a server and a browser of its own
     "numerics": ("reference/lab/numerics/", "app/numerics/"),  # networks trained for all of them
     "choose": ("laws/choose/", "app/choose/"),  # the questions that the page offers answered
     "published": ("published/", "app/published/"),  # every claim predicted
