@@ -35,8 +35,24 @@ def test_what_ends_by_itself_stays_ended(tmp_path, status):
     assert log.read_text() == "x"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_server_comes_back_after_a_fault_and_ends_when_asked(number):
+def test_an_interrupt_ends_what_is_served():
+    wait = "import time; print(1, flush=True); time.sleep(300)"
+    keep = (
+        "import sys; from app.server import supervise; sys.exit(supervise.supervise([sys.executable, *sys.argv[1:]]))"
+    )
+    with subprocess.Popen([sys.executable, "-c", keep, "-c", wait], cwd=ROOT, stdout=subprocess.PIPE) as keeper:
+        try:
+            assert keeper.stdout is not None
+            keeper.stdout.readline()  # it is served
+            (server,) = psutil.Process(keeper.pid).children()
+            keeper.send_signal(signal.SIGINT)
+            assert keeper.wait(30) == 0
+            assert not server.is_running()
+        finally:
+            keeper.kill()
+
+
+def test_the_server_comes_back_after_a_fault_and_ends_when_asked():
     port = free_port()
     command = [sys.executable, "-m", "app.server.supervise", "--server.port", str(port)]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -49,7 +65,7 @@ def test_the_server_comes_back_after_a_fault_and_ends_when_asked(number):
             answers(port, keeper)
             (again,) = psutil.Process(keeper.pid).children()
             assert again.pid != server.pid
-            keeper.send_signal(number)
+            keeper.send_signal(signal.SIGTERM)
             assert keeper.wait(30) == 0
             assert not again.is_running()
         finally:
