@@ -39,7 +39,7 @@ def show() -> None:
     )
     st.logo(str(HERE / "logo.svg"), size="medium")
     legible()
-    with boundary.bounded(), compiling.said(st.empty()):
+    with boundary.bounded(), compiling.notice(st.empty()):
         _show()
 
 
@@ -95,7 +95,7 @@ def _show() -> None:
     st.set_page_config(page_title=f"{page.title} · Inferscape")
     if parts.mobile():
         _rooms()
-    if rows := link.moved():
+    if rows := link.reset_fields():
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(f":material/swap_horiz: Reset for this network: {fmt.plain(rows)}.", width="content")
             st.button("Undo", on_click=link.undo, key="undo.moved", type="tertiary")

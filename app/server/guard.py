@@ -86,23 +86,23 @@ class Health:
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
         self._lock = threading.Lock()
-        self._told, self._at, self._began = "starting", -_FRESH_S, 0.0
+        self._status, self._at, self._began = "starting", -_FRESH_S, 0.0
 
-    def told(self) -> str:
+    def status(self) -> str:
         """`ok`, or one sentence that says what does not work."""
         if not self._lock.acquire(blocking=False):
             late = time.monotonic() - self._began
-            return self._told if late < _LATE_S else f"one evaluation has taken {late:.0f} s and has not ended"
+            return self._status if late < _LATE_S else f"one evaluation has taken {late:.0f} s and has not ended"
         try:
             self._began = time.monotonic()
             if self._began - self._at >= _FRESH_S:
                 try:
                     self._work()
-                    self._told = "ok"
+                    self._status = "ok"
                 except Exception as error:  # whatever it is, pages meet it too
-                    self._told = f"a scenario can't be evaluated: {type(error).__name__}: {error}"
+                    self._status = f"a scenario can't be evaluated: {type(error).__name__}: {error}"
                 self._at = time.monotonic()
-            return self._told
+            return self._status
         finally:
             self._lock.release()
 
@@ -125,9 +125,9 @@ class Guard:
             await _answer(scope, send, 403, wrong)
             return
         if scope["type"] == "http" and scope["path"].endswith(_HEALTH):
-            told = await asyncio.to_thread(self._health.told)
-            if told != "ok":
-                await _answer(scope, send, 503, told)
+            status = await asyncio.to_thread(self._health.status)
+            if status != "ok":
+                await _answer(scope, send, 503, status)
                 return
 
         async def with_headers(message: MutableMapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 _WORDS = read_plain(Path(__file__).with_name("claims.yaml"))
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A published or predicted value as text: numbers with four digits, ranges with a dash, words as they are."""
     if value is None:
         return fmt.UNKNOWN
@@ -26,9 +26,9 @@ def shown(value: Any) -> str:
     if isinstance(value, dict) and {"min", "max"} <= value.keys():
         return f"{fmt.digits4(value['min'])} – {fmt.digits4(value['max'])}"
     if isinstance(value, dict):
-        return ", ".join(f"{k} {shown(v)}" for k, v in value.items())
+        return ", ".join(f"{k} {value_text(v)}" for k, v in value.items())
     if isinstance(value, list | tuple):
-        return " – ".join(shown(v) for v in value)
+        return " – ".join(value_text(v) for v in value)
     return str(value)
 
 
@@ -66,7 +66,7 @@ def tolerance(value: Any) -> str:
     if isinstance(value, int | float):
         return f"±{value:.0%}"
     if isinstance(value, dict):
-        return shown(value)
+        return value_text(value)
     return str(value).replace("_", " ")
 
 
@@ -98,8 +98,8 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
         {
             "Claim": [row["id"] for row in rows],
             "Metric": [metric(row["metric"]) for row in rows],
-            "Published": [shown(row["published"]) for row in rows],
-            "Predicted": [shown(row["predicted"]) for row in rows],
+            "Published": [value_text(row["published"]) for row in rows],
+            "Predicted": [value_text(row["predicted"]) for row in rows],
             "Unit": [unit(row) for row in rows],
             "Error (%)": [None if row["error"] is None else round(100 * row["error"], 1) + 0.0 for row in rows],
             "Allowed": [tolerance(row["tolerance"]) for row in rows],
@@ -119,9 +119,8 @@ def export(rows: Sequence[Row], versions: dict[str, str]) -> list[dict[str, Any]
     tail = report_tables.versions(versions)
     return [
         {key: row[key] for key in order}
+        | {name: v if isinstance(v := row[name], int | float) else value_text(v) for name in ("published", "predicted")}
         | {
-            "published": row["published"] if isinstance(row["published"], int | float) else shown(row["published"]),
-            "predicted": row["predicted"] if isinstance(row["predicted"], int | float) else shown(row["predicted"]),
             "error_relative": row["error"],
             "tolerance": tolerance(row["tolerance"]),
             "within": row["within"],

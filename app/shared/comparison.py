@@ -130,7 +130,7 @@ def _derived() -> Comparison:
     return Comparison((now,))
 
 
-def shown() -> Comparison:
+def current() -> Comparison:
     """The comparison of this session."""
     result: Comparison | None = st.session_state.get("comparison")
     return result or _derived()
@@ -143,7 +143,7 @@ def sync() -> None:
     """
     ss = st.session_state
     token = st.query_params.get(PARAM, "")
-    if token and token != write(shown()):
+    if token and token != write(current()):
         try:
             ss.comparison, message = read(token)
             if message:
@@ -155,7 +155,7 @@ def sync() -> None:
 
 
 def _mirror() -> None:
-    token = write(shown())
+    token = write(current())
     if st.query_params.get(PARAM) != token:
         st.query_params[PARAM] = token
 
@@ -178,7 +178,7 @@ def _take(comparison: Comparison) -> bool:
 @callback
 def add(*entries: Entry) -> None:
     """Put scenarios beside the others (a callback); the ones that are there already stay where they are."""
-    now = shown()
+    now = current()
     fresh = tuple(e for e in entries if all(e.scenario != old.scenario for old in now.entries))
     room = MOST - len(now.entries)
     if _take(replace(now, entries=now.entries + fresh[:room])) and len(fresh) > room:
@@ -206,7 +206,7 @@ def paste(text: str) -> None:
 @callback
 def remove(at: int) -> None:
     """Take one away (a callback); the last one stays."""
-    now = shown()
+    now = current()
     if len(now.entries) > 1 and at < len(now.entries):
         entries = now.entries[:at] + now.entries[at + 1 :]
         baseline = 0 if at == now.baseline else now.baseline - (at < now.baseline)
@@ -215,12 +215,12 @@ def remove(at: int) -> None:
 
 def rebase(at: int) -> None:
     """Let the deltas refer to another one (a callback)."""
-    _take(replace(shown(), baseline=at))
+    _take(replace(current(), baseline=at))
 
 
 def annotate(at: int, note: str) -> None:
     """Write a note beside one (a callback)."""
-    now = shown()
+    now = current()
     entry = replace(now.entries[at], note=_clean(note))
     _take(replace(now, entries=(*now.entries[:at], entry, *now.entries[at + 1 :])))
 
@@ -228,4 +228,4 @@ def annotate(at: int, note: str) -> None:
 def compare_now() -> None:
     """Take the session's scenario to the Compare page (from a page's body: a callback knows no pages)."""
     add(Entry(link.current()))
-    link.show("compare", query={PARAM: write(shown())})
+    link.show("compare", query={PARAM: write(current())})

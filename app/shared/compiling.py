@@ -21,7 +21,7 @@ def sentence(now: Compilation) -> str:
 
 
 @contextmanager
-def said(slot: DeltaGenerator) -> Iterator[None]:
+def notice(slot: DeltaGenerator) -> Iterator[None]:
     """While what is inside takes longer than a moment and something is compiled, `slot` says what."""
     done = threading.Event()
 

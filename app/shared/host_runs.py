@@ -32,13 +32,13 @@ def measuring(job: tuple[Any, ...], words: Callable[[float], str] = str) -> Job:
     )
 
 
-def followed(
+def follow(
     job: tuple[Any, ...], bar: Any, words: Callable[[float], str], share: Callable[[float], float] = lambda done: done
 ) -> Any:
     """Result of a run, or the sentence that says why there is none."""
     run = measuring(job, words)
     try:
-        jobs.followed(run, bar, share)
+        jobs.follow(run, bar, share)
         return _STOPPED if run.cancelled else run.result()
     except (ScenarioError, MeasureError, KernelError) as error:
         return str(error)
@@ -63,7 +63,7 @@ def one_by_one(
     known = len(wanted) - len(left)
     with jobs.line(key) as bar:
         for at, name in enumerate(left, known):
-            row = followed(
+            row = follow(
                 job(name),
                 bar,
                 lambda _, at=at, name=name: f"{at + 1} of {len(wanted)}: {words(name)}",

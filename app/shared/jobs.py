@@ -164,7 +164,7 @@ class Job:
         """Since its turn came, or until it was over. [s]"""
         return min(self._ended, time.monotonic()) - self._began
 
-    def said(self) -> str:
+    def status(self) -> str:
         """Before its turn, how many are ahead of it; then what is done of it."""
         ahead = self.queue.ahead(self)
         if ahead:
@@ -237,10 +237,10 @@ def line(key: str) -> Iterator[Any]:
     place.empty()
 
 
-def followed(job: Job, bar: Any, share: Callable[[float], float] = lambda done: done) -> None:
+def follow(job: Job, bar: Any, share: Callable[[float], float] = lambda done: done) -> None:
     """Submit a job and draw its progress in `bar` until it is over; raises what it raised."""
     shown = -math.inf
     for done in job:  # a click on anything ends the loop at the next line drawn
         if time.monotonic() - shown > _SHOW_S:
             shown = time.monotonic()
-            bar.progress(min(share(done), 1.0), job.said())
+            bar.progress(min(share(done), 1.0), job.status())

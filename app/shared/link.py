@@ -210,7 +210,7 @@ def _parts(scenario: Scenario) -> list[str]:
     return [group.device for group in default_catalog().system(scenario.system).devices]
 
 
-def moved() -> str | None:
+def reset_fields() -> str | None:
     """What the last change of system or workload changed too, while its scenario stands; said once."""
     scenario, rows = st.session_state.pop("moved", (None, ""))
     return rows if scenario == current() else None

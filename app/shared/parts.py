@@ -202,14 +202,14 @@ def table(
         height="content" if tall is None or len(frame) <= most else tall,
         column_config=first | digits | (columns or {}),
         placeholder=fmt.UNKNOWN,
-        alt=heard(frame),
+        alt=table_alt(frame),
         on_select=select,
         selection_mode="single-row",
         **more,
     )
 
 
-def heard(frame: pd.DataFrame) -> str:
+def table_alt(frame: pd.DataFrame) -> str:
     """What a reader of screens hears of a table."""
     return f"Table of {', '.join(map(str, frame.columns))}"
 
@@ -219,7 +219,7 @@ def metric(label: str, value: str, below: str | None = None, **more: Any) -> Non
     st.metric(label, value, below, border=True, height="stretch", delta_color="off", delta_arrow="off", **more)
 
 
-def refused(problem: object) -> None:
+def refusal(problem: object) -> None:
     """What was asked and is not done, in its one sentence."""
     st.warning(fmt.plain(fmt.sentence(problem)), icon=":material/edit_off:")
 

@@ -148,7 +148,7 @@ def predicted(
     """Predicted against published, both as printed, on log axes: filled is validation, hollow is calibration, grey
     is neither.
 
-    `found` are rows of `validate` whose `published` and `predicted` are positive numbers; those `named` carry their id
+    `claims` are rows of `validate` whose `published` and `predicted` are positive numbers; those `named` carry their id
     where there is room. `width` is the plot area labels are laid out for [px], `title` the horizontal axis's.
     """
     verb = title.split(maxsplit=1)[0].strip(",").lower()

@@ -130,7 +130,7 @@ def parameters(workload: Any) -> list[specs.Row]:
     rows = []
     for name, number in workload.params.items():
         listed = number.value if isinstance(number.value, tuple) else (number.value,)
-        value = ", ".join(claims.shown(v) for v in listed)
+        value = ", ".join(claims.value_text(v) for v in listed)
         rows.append(specs.Row(name, name.replace("_", " "), value, number.basis, specs.where(number)))
     return rows
 

@@ -104,8 +104,8 @@ def not_meeting(rows: list[Row]) -> None:
     if not rows:
         return
     with st.expander(texts.DO_NOT_MEET.format(count=len(rows)), key="open.refused"):
-        frame = tables.refused(rows)
-        st.table(frame, hide_index=True, height="content" if len(rows) <= 8 else 318, alt=parts.heard(frame))
+        frame = tables.missing_limits(rows)
+        st.table(frame, hide_index=True, height="content" if len(rows) <= 8 else 318, alt=parts.table_alt(frame))
 
 
 def what_ifs(answer: Answer) -> None:
@@ -137,7 +137,7 @@ def show() -> None:
         with st.skeleton(height=500):
             answer = cached.answer(choose, question.question.token)
     except ScenarioError as error:
-        parts.refused(error)
+        parts.refusal(error)
         parts.footer(None)
         return
     with right:

@@ -98,7 +98,7 @@ def times(answer: Answer, row: Row) -> list[str]:
     return words
 
 
-def refused(rows: Sequence[Row]) -> pd.DataFrame:
+def missing_limits(rows: Sequence[Row]) -> pd.DataFrame:
     """Systems that do not meet the limits, nearest first."""
     return pd.DataFrame(
         {

@@ -45,7 +45,7 @@ def metric_bars(
 ) -> Figure:
     """One metric, a bar a scenario, with its error band; the baseline is grey with a line down at its value.
 
-    `found` are (letter, name, value [SI], relative half width of the error band) in the order of the comparison.
+    `scenarios` are (letter, name, value [SI], relative half width of the error band) in the order of the comparison.
     """
     scale, axis_unit = _scale([v for _, _, v, _ in scenarios if v is not None], unit)
     shown = []
@@ -67,7 +67,7 @@ def breakdowns(
 ) -> tuple[Figure, bool]:
     """Where each scenario's time goes: a bar a scenario, a part a resource; whether shares are drawn, not times.
 
-    `found` are (letter, name, resource -> time [s]).
+    `scenarios` are (letter, name, resource -> time [s]).
     """
     totals = [sum(parts.values()) for _, _, parts in scenarios]
     shares = max(totals, default=0.0) > _APART * min(totals, default=1.0)

@@ -136,7 +136,7 @@ def side_by_side(columns: list[ComparedScenario], base: ComparedScenario) -> Non
     answer = f"all have {', '.join(common)}" if common and len(columns) > 1 else "nothing in common"
     with parts.card("Side by side", answer if len(columns) > 1 else f"{len(columns)} scenario"):
         frame = tables.frame(columns, base)
-        st.table(frame, border="horizontal", alt=parts.heard(frame))
+        st.table(frame, border="horizontal", alt=parts.table_alt(frame))
         if len(columns) > 1:
             st.caption(texts.METRICS_CAPTION.format(letter=base.letter))
 
@@ -253,7 +253,7 @@ def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
 def show() -> None:
     """The page."""
     comparison.sync()
-    now = comparison.shown()
+    now = comparison.current()
     columns = [column_of(at, entry) for at, entry in enumerate(now.entries)]
     base = columns[now.baseline]
     controls(now, columns)

@@ -58,7 +58,7 @@ def ask() -> None:
                 try:
                     _show_answer(question_of(fields).token)
                 except ScenarioError as error:
-                    parts.refused(error)
+                    parts.refusal(error)
             st.page_link("views/catalog/page.py", label=f":small[{texts.OWN}]", query_params=link.address())
 
 

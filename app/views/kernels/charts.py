@@ -65,7 +65,7 @@ def host_roofline(
     return style(plot.data, x, log_axis(*plot.y, "Performance (FLOP/s)"), 330, dark, notes=plot.notes)
 
 
-def measured(runs: Sequence[FusedRun], dark: bool) -> Figure:
+def speedups(runs: Sequence[FusedRun], dark: bool) -> Figure:
     """Gain of blocks depth first: a filled dot measured, an open diamond predicted, and where neither way is faster."""
     rivals = [
         (word, gains, [hover(run.title, f"{word} {fmt.times(gain)}") for run, gain in zip(runs, gains)])

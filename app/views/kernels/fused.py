@@ -26,7 +26,7 @@ def on_this_host() -> None:
         st.rerun()
     problem = st.session_state.get("fused_problem")
     if problem:
-        parts.refused(problem)
+        parts.refusal(problem)
     with slot:
         if runs:
             _shown(list(runs.values()))
@@ -39,7 +39,7 @@ def _shown(rows: list[FusedRun]) -> None:
     faster = sum(run.gain > 1 for run in rows)
     close = sum(abs(run.gain / run.predicted - 1) <= 0.25 for run in rows)
     answer = texts.MEASURED_ANSWER.format(faster=faster, count=len(rows), close=close)
-    with parts.card(texts.ON_THIS_HOST, answer, charts.measured(rows, parts.dark()), "fused-host"):
+    with parts.card(texts.ON_THIS_HOST, answer, charts.speedups(rows, parts.dark()), "fused-host"):
         frame = pd.DataFrame(
             {
                 "Block": [run.title for run in rows],

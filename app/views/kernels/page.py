@@ -73,7 +73,7 @@ def run(choice: KernelChoice) -> None:
     """Queue the run and follow it; a click elsewhere gives it up."""
     job = (kernel, choice.kernel, choice.shape, choice.precision, choice.threads, _REPEATS, _BOUNDS)
     with jobs.line("k") as bar:
-        outcome = host_runs.followed(job, bar, lambda share: f"{round(share * _REPEATS)} of {_REPEATS} runs")
+        outcome = host_runs.follow(job, bar, lambda share: f"{round(share * _REPEATS)} of {_REPEATS} runs")
     st.session_state.kernel_problem = outcome if isinstance(outcome, str) else None
     if isinstance(outcome, KernelShown):
         st.session_state.kernel_shown = host_runs.last()["kernel"] = outcome
@@ -155,7 +155,7 @@ def _optional(roofline: MeasuredRoofline) -> list[tuple[str, str, str]]:
     return rows
 
 
-def probed(roofline: MeasuredRoofline) -> None:
+def host_probe(roofline: MeasuredRoofline) -> None:
     """What the probe saw."""
     with st.expander(f"Host probe · {roofline.isa}, {roofline.threads} threads", key="open.probe"):
         rows = [
@@ -202,7 +202,7 @@ def show() -> None:
         run(choice)
     problem = st.session_state.get("kernel_problem")
     if problem:
-        parts.refused(problem)
+        parts.refusal(problem)
     shown = _shown()
     if shown is None:
         st.info(
@@ -219,7 +219,7 @@ def show() -> None:
             st.caption(texts.OTHER_CHOICE)
         headline(shown)
         under_roofs(shown)
-        probed(shown.roofline)
+        host_probe(shown.roofline)
     fused.on_this_host()
     parts.footer(report)
 

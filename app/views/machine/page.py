@@ -49,7 +49,7 @@ def _listed(title: str, frame: pd.DataFrame) -> None:
             frame,
             hide_index=True,
             height="content" if len(frame) <= 15 else 420,
-            alt=parts.heard(frame),
+            alt=parts.table_alt(frame),
         )
 
 

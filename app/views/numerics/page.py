@@ -65,7 +65,7 @@ def before_after(name: str, format: str) -> None:
 
 
 @boundary.fragment
-def measured() -> None:
+def measured_plan() -> None:
     """The workflow on kernels: a small network, its own metric, and the plan in a scenario."""
     with parts.open_card(texts.MEASURED, stretch=False) as say:
         left, right = st.columns(2, vertical_alignment="bottom")
@@ -92,10 +92,10 @@ def measured() -> None:
             return
         with st.spinner("Training, timing, searching"):
             outcome = _study(bound)
-        planned(outcome, say)
+        plan_result(outcome, say)
 
 
-def planned(result: WorkflowResult, say: Callable[[str], object]) -> None:
+def plan_result(result: WorkflowResult, say: Callable[[str], object]) -> None:
     """What a measured search ended with, each of its moves, and the way into a scenario."""
     wide = len(result.layers)
     outcome = texts.UNTOUCHED.format(loss=100 * result.untouched_loss)
@@ -142,7 +142,7 @@ def show() -> None:
     best = next((p for p in points(name) if p.sqnr_db >= wanted), None)
     st.markdown(f"{labels.answer(name, wanted, best)}.")
     parts.beside(lambda: curve(name, wanted, stored(name, format).point), lambda: before_after(name, format))
-    measured()
+    measured_plan()
     trained.trained_here()
     st.caption(texts.CAPTION.format(help=field("precision").help))
     parts.footer(report)

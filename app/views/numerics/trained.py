@@ -19,12 +19,12 @@ def _result() -> WideDeepStudy | None:
     if st.button("Train Wide & Deep", icon=":material/model_training:", key="n.wide_deep", help=texts.RUN_HELP):
         with jobs.line("n.wide_deep") as bar:
             job = (wide_deep, _ROWS)
-            outcome = host_runs.followed(job, bar, lambda share: f"Training, judging, timing: {fmt.percent(share)}")
+            outcome = host_runs.follow(job, bar, lambda share: f"Training, judging, timing: {fmt.percent(share)}")
         ss[f"{_SLOT}.problem"] = outcome if isinstance(outcome, str) else None
         if not isinstance(outcome, str):
             ss[_SLOT] = outcome
     if problem := ss.get(f"{_SLOT}.problem"):
-        parts.refused(problem)
+        parts.refusal(problem)
     return ss.get(_SLOT)
 
 

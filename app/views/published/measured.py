@@ -36,7 +36,7 @@ def section() -> None:
             with st.skeleton(height=380):
                 measured = cached.answer(_compared, file.getvalue())
         except InputError as error:
-            parts.refused(error)
+            parts.refusal(error)
             return
         _shown(measured)
 

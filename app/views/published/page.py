@@ -94,14 +94,14 @@ def detail(row: claims.Row) -> None:
     st.markdown(f"**{fmt.plain(row['id'])}** :gray[· {fmt.plain(TITLES[row['document']])}, {fmt.plain(row['where'])}]")
     name = claims.metric(row["metric"])
     st.markdown(f"{fmt.plain(name[:1].upper() + name[1:])}: {fmt.plain(claims.of(row, ', '))}")
-    values = [fmt.plain(f"{claims.shown(row[key])} {unit}".rstrip()) for key in ("published", "predicted")]
+    values = [fmt.plain(f"{claims.value_text(row[key])} {unit}".rstrip()) for key in ("published", "predicted")]
     error = f", {fmt.signed(row['error'])}" if row["error"] is not None else ""
     st.markdown(f"Published **{values[0]}**, predicted **{values[1]}**{error}")
     evidence = ", ".join(text for text in dict.fromkeys((row["kind"], claims.role(row))) if text)
     st.caption(f"Allowed {claims.tolerance(row['tolerance'])}; {evidence}; {claims.status(row)}.")
     if row["naive"]:
         st.caption(
-            texts.NULL_MODEL.format(name=row["naive"]["name"], predicted=claims.shown(row["naive"]["predicted"]))
+            texts.NULL_MODEL.format(name=row["naive"]["name"], predicted=claims.value_text(row["naive"]["predicted"]))
         )
     for text in (row["reason"], row["note"]):
         if text:

@@ -91,7 +91,7 @@ class Outcome:
     key: str
     report: Report  # of the scenario it was asked for
     metrics: Mapping[str, Metric]
-    found: Mapping[str, Candidate]
+    candidates: Mapping[str, Candidate]
     result: SweepResult
     stopped: bool
     why: str = ""  # the server stopped it, not its reader

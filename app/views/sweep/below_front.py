@@ -22,7 +22,7 @@ from engine.traffic.engines.serving_sweep import HEAD
 from entries.schema import InputError
 
 
-def opened(outcome: Outcome, design: SweptDesign) -> Scenario:
+def scenario_of(outcome: Outcome, design: SweptDesign) -> Scenario:
     """The scenario of an operating point: as many sequences in its batch as it has clients, where they fit."""
     scenario, clients = outcome.space.scenario(design.number), levers(outcome, design).get("clients", "1")
     try:
@@ -44,7 +44,7 @@ def go(page: str, scenario: Scenario, query: dict[str, str]) -> None:
     if page != "compare":
         link.show(page, scenario, query)
     comparison.add(Entry(link.current()), Entry(scenario))
-    link.show("compare", query={comparison.PARAM: comparison.write(comparison.shown())})
+    link.show("compare", query={comparison.PARAM: comparison.write(comparison.current())})
 
 
 def _in_turn(ask: Callable[[], Any]) -> Any:
@@ -52,7 +52,7 @@ def _in_turn(ask: Callable[[], Any]) -> Any:
     question = Job(jobs.SWEEPS, lambda _: priority.background().submit(ask).result(), lambda _: "Working it out")
     line = st.empty()
     for _ in question:
-        line.caption(question.said())
+        line.caption(question.status())
     line.empty()
     return question.result()
 
@@ -95,7 +95,7 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
                 st.session_state.sweep_change = (key, questions.smallest_change(report, space, metrics, _in_turn))
             except InputError as error:
                 st.session_state.sweep_change = None
-                parts.refused(error)
+                parts.refusal(error)
         last, smallest = st.session_state.get("sweep_change") or ("", None)
         if smallest is None or last != key:
             return

@@ -10,7 +10,7 @@ from app.shared.figures.style import INK, NEUTRAL, Figure, span, two_lines
 def tornado(swings: Sequence[tuple[str, float, float]], percent: float, metric: str, dark: bool) -> Figure:
     """Change of a metric as each value goes down and up: solid for up, hatched for down.
 
-    `found` are (name, relative change with the value lowered, with it raised); largest first.
+    `swings` are (name, relative change with the value lowered, with it raised); largest first.
     """
     shown = []
     for at, (name, down, up) in enumerate(swings):

@@ -95,7 +95,7 @@ class DesignColumns:
     @classmethod
     def of(cls, outcome: Outcome) -> DesignColumns:
         """Cloud and front of a sweep, each design once."""
-        metrics, candidates = outcome.metrics, outcome.found
+        metrics, candidates = outcome.metrics, outcome.candidates
         behind = ~np.isin(outcome.cloud_numbers, outcome.drawn_numbers)
         numbers = np.concatenate([outcome.cloud_numbers[behind], outcome.drawn_numbers])
         figures = np.concatenate([outcome.cloud_figures[:, behind], outcome.drawn_figures], axis=1)

@@ -38,7 +38,7 @@ def _changed(path: str, values: Values, names: list[str]) -> None:
     except (SpecError, ValueError) as error:
         say(spaces.PARAM, texts.NOTHING_CHANGED.format(why=fmt.sentence(error)))
         return
-    spaces.choose(spaces.shown(names).with_axis(path, values), names)
+    spaces.choose(spaces.current(names).with_axis(path, values), names)
 
 
 def _list(candidate: Candidate, values: tuple[Any, ...], names: list[str]) -> None:
@@ -56,7 +56,7 @@ def _list(candidate: Candidate, values: tuple[Any, ...], names: list[str]) -> No
 
 def _range(candidate: Candidate, span: AxisRange, names: list[str]) -> None:
     def typed(name: str, value: Any) -> None:
-        now = dict(spaces.shown(names).axes).get(candidate.path, span)
+        now = dict(spaces.current(names).axes).get(candidate.path, span)
         fresh = value.strip() if isinstance(value, str) else value or getattr(span, name) if name == "steps" else value
         _changed(candidate.path, replace(now if isinstance(now, AxisRange) else span, **{name: fresh}), names)
 
@@ -84,7 +84,7 @@ def _tie(
         **controlled(
             f"x.tie.{path}",
             other or _NONE,
-            lambda chosen: spaces.choose(spaces.shown(names).tied(path, None if chosen == _NONE else chosen), names),
+            lambda chosen: spaces.choose(spaces.current(names).tied(path, None if chosen == _NONE else chosen), names),
             tuple(partners),
         ),
     )
@@ -118,7 +118,7 @@ def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str
             st.button(
                 "Remove axis",
                 key=f"x.remove.{path}",
-                on_click=callback(lambda path=path: spaces.choose(spaces.shown(names).without(path), names)),
+                on_click=callback(lambda path=path: spaces.choose(spaces.current(names).without(path), names)),
                 disabled=len(space.axes) == 1,
                 width="stretch",
             )
@@ -128,7 +128,7 @@ def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str
 
     def added(path: str | None) -> None:
         if path:
-            spaces.choose(spaces.shown(names).with_axis(path, candidates[path].first), names)
+            spaces.choose(spaces.current(names).with_axis(path, candidates[path].first), names)
 
     st.selectbox(
         "Add an axis",
@@ -157,7 +157,7 @@ def _objectives(space: PageSpace, metrics: Mapping[str, Metric], names: list[str
     wanted = list(space.objectives)
 
     def picked(at: int, value: str) -> None:
-        now = spaces.shown(names)
+        now = spaces.current(names)
         rest = [o for i, o in enumerate(now.objectives) if i != at]
         chosen = rest if value == _NONE else [*rest[:at], value, *rest[at:]]
         metrics = tuple(dict.fromkeys(v for v in chosen if v in known))

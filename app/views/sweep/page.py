@@ -37,7 +37,7 @@ def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: st
         running = sweep_run.RunningSweep(report, space, metrics, key, searched)
         st.session_state.sweep_run = running
         with jobs.line("sweep") as bar, st.skeleton(height=_HEIGHT):
-            jobs.followed(running, bar)
+            jobs.follow(running, bar)
     except InputError as error:
         say(spaces.PARAM, texts.NOTHING_RUN.format(why=fmt.sentence(error)))
 
@@ -140,7 +140,7 @@ def card(outcome: Outcome) -> None:
             load = outcome.serving and st.button("Open in Load", key="sweep.load")
             beside = st.button("Compare", key="sweep.compare")
         if outcome.serving:
-            scenario = below_front.opened(outcome, design)
+            scenario = below_front.scenario_of(outcome, design)
         if explore or beside or load:
             page = "explore" if explore else "compare" if beside else "traffic"
             below_front.go(page, scenario, below_front.levers(outcome, design) if load else {})
@@ -148,7 +148,7 @@ def card(outcome: Outcome) -> None:
             st.caption(texts.ALIKE.format(alike=design.alike, noun=noun))
 
 
-def listed(outcome: Outcome, inside: np.ndarray) -> None:
+def front_table(outcome: Outcome, inside: np.ndarray) -> None:
     """Designs of the front that are kept, as a table; a row selects its design."""
     shown = list(outcome.front)
     if st.session_state.get("sweep_ranges"):
@@ -185,7 +185,7 @@ def results(outcome: Outcome) -> None:
         if not outcome.serving:
             below_front.moves(outcome, chosen(outcome))
     upright(outcome)
-    listed(outcome, inside)
+    front_table(outcome, inside)
 
 
 def show() -> None:
@@ -200,7 +200,7 @@ def show() -> None:
     first = not st.session_state.get("sweep_seen")
     st.session_state.sweep_seen = True
     fine = spaces.sync(names)
-    space = spaces.shown(names)
+    space = spaces.current(names)
     known = objectives.priced(names, scenario, dict(space.axes))
     metrics = objectives.OPERATING if space.serving else {name: metrics[name] for name in known}
     usual = first and fine and space.size <= axes.room(scenario)

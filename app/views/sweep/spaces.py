@@ -179,7 +179,7 @@ def usual_serving(scenario: Scenario) -> PageSpace:
     return PageSpace(tuple(axes.usual_levers(scenario).items()), tuple(objectives.OPERATING)[:2])
 
 
-def shown(names: list[str]) -> PageSpace:
+def current(names: list[str]) -> PageSpace:
     """The space of this session beside its scenario, whose known figures are `names`."""
     scenario = link.current()
     own: PageSpace | None = st.session_state.get("space")
@@ -197,7 +197,7 @@ def sync(names: list[str]) -> bool:
     """
     token = st.query_params.get(PARAM, "")
     wrong = ""
-    if token and token != write(shown(names)):
+    if token and token != write(current(names)):
         try:
             fits, lost = fitting(read(token), link.current(), names)
             wrong = texts.LEFT_OUT.format(lost=", ".join(lost[:4])) if lost else ""
@@ -218,7 +218,7 @@ def _take(space: PageSpace) -> None:
 
 
 def _mirror(names: list[str]) -> None:
-    token = write(shown(names))
+    token = write(current(names))
     if st.query_params.get(PARAM) != token:
         st.query_params[PARAM] = token
 

@@ -43,7 +43,7 @@ def frame(outcome: Outcome, shown: Sequence[SweptDesign]) -> pd.DataFrame:
     if outcome.serving:
         data[texts.FOUND_BY] = [HOW[d.figures["simulated"] > 0] for d in shown]
     for path, values in _settings(outcome, shown):
-        candidate = outcome.found[path]
+        candidate = outcome.candidates[path]
         if len(shown) > 1 and len(set(values)) == 1:
             continue
         if candidate.row is not None:
@@ -67,7 +67,9 @@ def alike(outcome: Outcome, shown: Sequence[SweptDesign]) -> str:
     """Axes on which several designs are one, which take no column: `Precision INT8, Devices 6`; else empty."""
     if len(shown) < 2:
         return ""
-    same = [(outcome.found[path], values[0]) for path, values in _settings(outcome, shown) if len(set(values)) == 1]
+    same = [
+        (outcome.candidates[path], values[0]) for path, values in _settings(outcome, shown) if len(set(values)) == 1
+    ]
     return ", ".join(f"{c.label[:1].upper()}{c.label[1:]} {setting(c, value)}" for c, value in same)
 
 
@@ -76,7 +78,7 @@ def pair(outcome: Outcome, design: SweptDesign, chosen: Report | None) -> list[t
 
     An operating point has no ``chosen`` report.
     """
-    report, groups, rows = outcome.report, outcome.found, []
+    report, groups, rows = outcome.report, outcome.candidates, []
     for path, value in settings_of(outcome.space, design.number).items():
         candidate = groups[path]
         now = candidate.now

@@ -32,7 +32,7 @@ def progress(job: SimulationJob) -> None:
     if not job.running:
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(job.share, text=job.said())
+        st.progress(job.share, text=job.status())
         st.button("Cancel", on_click=job.cancel, key="t.cancel")
 
 

@@ -41,17 +41,17 @@ def test_few_jobs_work_at_once_and_others_wait_in_their_order():
     assert two.began.wait(60)
     three, four, five = Worker(queue), Worker(queue), Worker(queue, "{:.0%}".format)
     assert [queue.ahead(job) for job in (one, two, three, four, five)] == [0, 0, 2, 3, 4]
-    assert five.said() == "Waiting: 4 sweeps ahead of yours"
+    assert five.status() == "Waiting: 4 sweeps ahead of yours"
     assert not three.began.wait(0.3)
     four.cancel()  # its reader has left
-    assert five.said() == "Waiting: 3 sweeps ahead of yours"
+    assert five.status() == "Waiting: 3 sweeps ahead of yours"
     two.finish()
     assert three.began.wait(60)
     assert queue.ahead(five) == 2
     one.finish()
     assert five.began.wait(60)
     assert five.note(1, 4)
-    assert five.said() == "25%"
+    assert five.status() == "25%"
     three.finish()
     five.finish()
     assert not four.began.is_set()
@@ -99,7 +99,7 @@ def test_measurements_would_measure_each_other():
     one, two = Worker(jobs.RUNS), Worker(jobs.RUNS)
     assert one.began.wait(60)
     assert not two.began.wait(0.3)
-    assert two.said() == "Waiting: 1 run ahead of yours"
+    assert two.status() == "Waiting: 1 run ahead of yours"
     one.finish()
     assert two.began.wait(60)
     two.finish()

@@ -215,20 +215,20 @@ def test_health_is_ok_only_where_work_gets_done(monkeypatch):
 def test_health_works_seldom_and_says_when_work_does_not_end(monkeypatch):
     done = []
     health = Health(lambda: done.append(1))
-    assert [health.told() for _ in range(5)] == ["ok"] * 5
+    assert [health.status() for _ in range(5)] == ["ok"] * 5
     assert len(done) == 1
     end = threading.Event()
     stuck = Health(end.wait)
-    thread = threading.Thread(target=stuck.told)
+    thread = threading.Thread(target=stuck.status)
     thread.start()
     while not stuck._began:
         time.sleep(0.01)
-    assert stuck.told() == "starting"
+    assert stuck.status() == "starting"
     monkeypatch.setattr("app.server.guard._LATE_S", 0.0)
-    assert "has not ended" in stuck.told()
+    assert "has not ended" in stuck.status()
     end.set()
     thread.join()
-    assert stuck.told() == "ok"
+    assert stuck.status() == "ok"
 
 
 @pytest.mark.parametrize("lacks", ["temporary folder", "home"])

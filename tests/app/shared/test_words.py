@@ -204,7 +204,7 @@ def test_claims_are_told_apart_and_none_is_dropped():
     assert all(row["engine_version"] == "x" for row in exported)
     for row in rows:
         assert (row["predicted"] is not None) or row["reason"]
-        assert "e+" not in claims.shown(row["published"]) + claims.shown(row["predicted"])
+        assert "e+" not in claims.value_text(row["published"]) + claims.value_text(row["predicted"])
     for row in claims.drawable(rows):
         assert math.isfinite(math.log10(row["published"] * row["predicted"]))
     off = claims.worst(rows)

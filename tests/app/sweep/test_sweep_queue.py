@@ -36,7 +36,7 @@ def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_t
     for loop in loops:
         next(loop)
     before = resident()
-    told = {one.said() for one in running}
+    told = {one.status() for one in running}
     assert "Waiting: 2 sweeps ahead of yours" in told
     deadline = time.monotonic() + 200
     while any(one.outcome is None for one in running) and time.monotonic() < deadline:

@@ -14,7 +14,7 @@ from app.views.traffic import tables as plans
 from app.views.traffic.controls import site
 from app.views.traffic.plan_and_simulation import capacity_card, simulated
 from app.views.traffic.serving import charts, tables, texts
-from app.views.traffic.serving.controls import asked, usual_load
+from app.views.traffic.serving.controls import serving_load, usual_load
 from app.views.traffic.simulation import ServingSimulation
 from engine.cost.report import Report
 from engine.traffic.engines.operating_points import OperatingPoint, timeline
@@ -66,7 +66,7 @@ def latencies(point: OperatingPoint) -> None:
 
 def serving(report: Report, bar: DeltaGenerator) -> None:
     """The page of a language model, below the bar."""
-    load = asked(report)
+    load = serving_load(report)
     with st.skeleton(height=340):
         point, points = cached.answer(serving_points, load)
         most = cached.answer(serving_most, load.at_its_least)

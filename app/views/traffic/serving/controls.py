@@ -138,7 +138,7 @@ def usual_load(report: Report, closed: bool) -> ServingLoad:
     )
 
 
-def asked(report: Report) -> ServingLoad:
+def serving_load(report: Report) -> ServingLoad:
     """Everything the sidebar says about a language model's load."""
     with st.sidebar:
         offered = _offered(report)
