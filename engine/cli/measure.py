@@ -71,6 +71,7 @@ def _trained(args: argparse.Namespace) -> Answer:
         "held_out": study.held_out,
         "base_accuracy": study.base,
         "gain": study.gain(batch),
+        "accuracy_lost": {q.precision: study.lost(i) for i, q in enumerate(study.quality) if i},
         "quality": [asdict(q) for q in study.quality],
         "speed": [
             {

@@ -12,16 +12,34 @@ import numpy as np
 from engine.lab.numerics.criteo import clicks
 from engine.lab.numerics.metrics import auc, log_loss, sqnr_db
 from engine.lab.numerics.wide_deep import WideDeep, prepare, probabilities, train
-from engine.lab.numerics.wide_deep_serving import PUBLISHED, REFINED, Server, serve_fp32, serve_int8
+from engine.lab.numerics.wide_deep_serving import (
+    ON_CODES,
+    PUBLISHED,
+    REFINED,
+    SYMMETRIC,
+    Scheme,
+    Server,
+    serve_fp32,
+    serve_int8,
+)
 from engine.lab.timing import MeasurementCancelled, Progress, Spread, clock_for, sample
 from engine.numerics.formats import NumericsError
 
 MOST_ROWS = 400_000
 _CALIBRATION = 5_000
+
+
+def _int8(scheme: Scheme) -> Callable[[WideDeep, int], Server]:
+    """A server of that scheme, calibrated on so many of the training rows."""
+    return lambda model, rows: serve_int8(model, prepare(clicks(rows), model.top), scheme)
+
+
 _SERVERS: dict[str, Callable[[WideDeep, int], Server]] = {
     "FP32": lambda model, rows: serve_fp32(model),
-    "INT8 as published": lambda model, rows: serve_int8(model, prepare(clicks(rows), model.top), PUBLISHED),
-    "INT8 refined": lambda model, rows: serve_int8(model, prepare(clicks(rows), model.top), REFINED),
+    "INT8 as published": _int8(PUBLISHED),
+    "INT8 symmetric first": _int8(SYMMETRIC),
+    "INT8 calibrated on INT8": _int8(ON_CODES),
+    "INT8 refined": _int8(REFINED),
 }
 
 
@@ -62,10 +80,9 @@ class WideDeepStudy:
     quality: tuple[Quality, ...]
     speed: tuple[Speed, ...]
 
-    @property
-    def accuracy_lost(self) -> float:
-        """Of INT8 as published, against FP32. [fraction of all answers]"""
-        return self.quality[0].accuracy - self.quality[1].accuracy
+    def lost(self, scheme: int) -> float:
+        """Accuracy of FP32 less that of a scheme of INT8; 1 is as published. [fraction of all answers]"""
+        return self.quality[0].accuracy - self.quality[scheme].accuracy
 
     def gain(self, batch: int) -> float:
         """INT8's rate over FP32's at a batch. [-]"""

@@ -3,8 +3,9 @@
 INT8 follows document 002: the first layer's inputs may be negative, so they are quantised asymmetrically,
 ``rint(Q_a (A - min A))`` with ``Q_a = 255 / (max A - min A)``, and the shift folds into its bias,
 ``B' = Q_a Q_w B + Q_a min(A) sum_k W_s8``; inputs of later layers are not negative after their ReLU and take
-``Q_a = 255 / max A`` alone. Weights are ``rint(127 W / max |W|)``. Requantising to the next layer's codes belongs to
-the product. Tables are stored as first-layer codes, so that a lookup copies bytes; the wide part stays FP32.
+``Q_a = 255 / max A`` alone. The other order has a range around zero first. Weights are ``rint(127 W / max |W|)``.
+Requantising to the next layer's codes belongs to the product. Tables are stored as first-layer codes, so that a lookup
+copies bytes; the wide part stays FP32.
 """
 
 from collections.abc import Callable
@@ -28,22 +29,28 @@ _STEP = 4  # 8-bit products take inputs four at a time
 
 @dataclass(frozen=True)
 class Scheme:
-    """How ranges are chosen; the form (asymmetric first, symmetric later) is the same for all.
+    """How ranges are chosen. Inputs that follow a ReLU are zero at least, so both forms are the same codes there.
 
     Attributes
     ----------
     per_channel : a weight scale for each output instead of one for a layer.
     coverage : share of calibration values the input range holds. [%]
+    symmetric : the first inputs take a range around zero, as later ones do; else from their least to their largest.
+    on_codes : ranges are found on the quantised network, as TensorFlow's tools do; else on the one in FP32, as MXNet's.
     equalise : numbers are scaled to the embeddings' range, their rows of the first weights by the inverse: exact in
         FP32, and one step then serves both.
     """
 
     per_channel: bool = False
     coverage: float = 100.0
+    symmetric: bool = False
+    on_codes: bool = False
     equalise: bool = False
 
 
 PUBLISHED = Scheme()
+SYMMETRIC = Scheme(symmetric=True)
+ON_CODES = Scheme(on_codes=True)
 REFINED = Scheme(per_channel=True, coverage=99.99, equalise=True)
 
 
@@ -115,13 +122,24 @@ def serve_fp32(model: WideDeep) -> Server:
     return Server(_buffers(sizes, np.float32), rows, len(model.tables), lambda layer, value: value)
 
 
-def _inputs(model: WideDeep, rows: Prepared, gain: np.ndarray, first: np.ndarray) -> list[np.ndarray]:
-    """Inputs of every deep layer for calibration rows, the first scaled by `gain` and its weights replaced."""
+def _ranges(
+    model: WideDeep, rows: Prepared, gain: np.ndarray, first: np.ndarray, scheme: Scheme
+) -> list[tuple[float, float]]:
+    """Range of the inputs of every deep layer over calibration rows, the first scaled by `gain`."""
     at = np.arange(len(model.tables))[None]
-    inputs = [np.concatenate([model.tables[at, rows.buckets].reshape(len(rows.buckets), -1), rows.numbers], 1) * gain]
-    for i, bias in enumerate(model.biases[:-1]):
-        inputs.append(np.maximum(inputs[-1] @ (first if i == 0 else model.weights[i]) + bias, 0))
-    return inputs
+    x = np.concatenate([model.tables[at, rows.buckets].reshape(len(rows.buckets), -1), rows.numbers], 1) * gain
+    ranges = []
+    for i, bias in enumerate(model.biases):
+        low, high = _range(x, scheme.coverage)
+        most = max(-low, high)
+        ranges.append((0.0, max(high, 1e-6)) if i else (-most, most) if scheme.symmetric else (low, high))
+        weights = first if i == 0 else model.weights[i]
+        if scheme.on_codes:
+            (low, high), (codes, scale) = ranges[-1], _weights(weights, scheme.per_channel)
+            step = (high - low) / 255.0
+            x, weights = np.clip(np.rint((x - low) / step), 0, 255) * step + low, codes / scale
+        x = np.maximum(x @ weights + bias, 0)
+    return ranges
 
 
 def _range(x: np.ndarray, coverage: float) -> tuple[float, float]:
@@ -158,9 +176,8 @@ def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHE
     if scheme.equalise:
         gain[-NUMERIC:] = max(_range(model.tables, scheme.coverage)[1], 1e-6)
     first = np.ascontiguousarray(model.weights[0] / gain[:, None])
-    inputs = _inputs(model, calibration, gain, first)
-    low, high = _range(inputs[0], scheme.coverage)
-    steps = [255.0 / (high - low)] + [255.0 / max(_range(x, scheme.coverage)[1], 1e-6) for x in inputs[1:]]
+    ranges = _ranges(model, calibration, gain, first, scheme)
+    low, steps = ranges[0][0], [255.0 / (high - low) for low, high in ranges]
     layers = []
     for i, (w, b) in enumerate(zip((first, *model.weights[1:-1]), model.biases[:-1], strict=True)):
         codes, scale = _weights(w, scheme.per_channel)

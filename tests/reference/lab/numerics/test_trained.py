@@ -16,7 +16,13 @@ pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="training needs the spee
 def test_wide_deep_is_judged_in_each_precision():
     steps: list[tuple[int, int]] = []
     study = wide_deep_study(8192, (32,), held_out=5000, progress=lambda done, of: steps.append((done, of)))
-    assert [q.precision for q in study.quality] == ["FP32", "INT8 as published", "INT8 refined"]
+    assert [q.precision for q in study.quality] == [
+        "FP32",
+        "INT8 as published",
+        "INT8 symmetric first",
+        "INT8 calibrated on INT8",
+        "INT8 refined",
+    ]
     assert study.quality[0].changed == pytest.approx(0, abs=1e-3)
     assert study.quality[0].auc > 0.6
     for q in study.quality[1:]:
@@ -24,7 +30,9 @@ def test_wide_deep_is_judged_in_each_precision():
         assert abs(q.auc - study.quality[0].auc) < 0.005
         assert len(q.layers_db) == 4  # what each product is given: codes of 8 bits leave errors of 20 to 60 dB
         assert all(20 < db < 60 for db in q.layers_db)
-    assert steps == [(i, 7) for i in range(1, 8)]
+    assert study.quality[1].layers_db[0] > study.quality[2].layers_db[0]  # a range around zero wastes codes
+    assert study.lost(1) == study.quality[0].accuracy - study.quality[1].accuracy
+    assert steps == [(i, 11) for i in range(1, 12)]
     rate = {s.precision: s.rate for s in study.speed}
     assert study.gain(32) == rate["INT8 as published"] / rate["FP32"] > 1
     with pytest.raises(MeasurementCancelled):

@@ -11,13 +11,27 @@ from engine.kernels.jit import JIT_ENABLED
 from engine.lab.numerics.criteo import FIELDS, NUMERIC, VOCABULARY, clicks, normalised
 from engine.lab.numerics.metrics import auc, log_loss
 from engine.lab.numerics.wide_deep import Prepared, WideDeep, prepare, probabilities, train
-from engine.lab.numerics.wide_deep_serving import PUBLISHED, REFINED, Scheme, serve_fp32, serve_int8
+from engine.lab.numerics.wide_deep_serving import (
+    ON_CODES,
+    PUBLISHED,
+    REFINED,
+    SYMMETRIC,
+    Scheme,
+    serve_fp32,
+    serve_int8,
+)
 from engine.lab.ranges import KernelError
 from engine.numerics.formats import NumericsError
 
 pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="training needs the speed of compiled loops")
 HIDDEN = (96, 64, 32)
-SCHEMES = {"published": PUBLISHED, "refined": REFINED, "by channel": Scheme(per_channel=True)}
+SCHEMES = {
+    "published": PUBLISHED,
+    "refined": REFINED,
+    "by channel": Scheme(per_channel=True),
+    "symmetric first": SYMMETRIC,
+    "calibrated on INT8": ON_CODES,
+}
 
 
 @cache
@@ -90,9 +104,14 @@ def twin(model: WideDeep, calibration: Prepared, scheme: Scheme, rows: Prepared)
     first = model.weights[0] / gain[:, None]
     a = joined(calibration) * gain
     low, high = (float(v) for v in reach(a))
+    low, high = (-max(-low, high), max(-low, high)) if scheme.symmetric else (low, high)
     steps = [255.0 / (high - low)]
     for w, b in zip((first, *model.weights[1:-1]), model.biases[:-1], strict=True):
-        a = np.maximum(a @ w + b, 0)
+        zero, unit = low if len(steps) == 1 else 0.0, 127.0 / np.abs(w).max()
+        if scheme.on_codes:
+            a = np.clip(np.rint((a - zero) * steps[-1]), 0, 255) / steps[-1] + zero
+        rounded = np.rint(w * unit) / unit if scheme.on_codes else w
+        a = np.maximum(a @ rounded + b, 0)
         steps.append(255.0 / float(reach(a)[1]))
     codes = np.clip(np.rint(steps[0] * (joined(rows).astype(np.float64) * gain - low)), 0, 255).astype(np.int64)
     for i, (w, b) in enumerate(zip((first, *model.weights[1:]), model.biases, strict=True)):
