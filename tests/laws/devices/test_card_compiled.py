@@ -17,6 +17,7 @@ from engine.devices.common.counts import records
 from engine.kernels.jit import CACHE_DIR, JIT_ENABLED
 from engine.plan.jobs import job_of
 from engine.resolve.bind import bind
+from tests.each import each
 
 _TOLD = """
 from numba.core import event
@@ -47,24 +48,26 @@ def test_one_design_compiles_neither_a_search_nor_what_puts_many_together(tmp_pa
     assert not made & {"points._fill", "points._ask_on", "demand.ask", "demand.tile_by_search", "tilings.search"}
 
 
-@pytest.mark.parametrize("searched", [False, True])
-@pytest.mark.parametrize("pair", [("fb-node", "dlrm-less-complex"), ("fb-card", "resnet50")])
-def test_few_designs_have_the_bits_of_many(pair: tuple[str, str], searched: bool, monkeypatch) -> None:
+@each(
+    ("system", "workload", "searched"),
+    [("fb-node", "dlrm-less-complex", False), ("fb-card", "resnet50", False), ("fb-card", "resnet50", True)],
+)
+def test_few_designs_have_the_bits_of_many(system: str, workload: str, searched: bool, monkeypatch) -> None:
     """A few are priced one by one, many together: batches that differ, and rates that differ at one batch."""
-    bound = bind(default_scenario(*pair, switches={"search-tilings": searched}))
+    bound = bind(default_scenario(system, workload, switches={"search-tilings": searched}))
     stage = make_plan(bound).stages[0]
     fam = family(stage.device.kind)
     job, n = job_of(bound, stage, fam, bound.graph.phases[0]), 40
     sizes = np.array([job.sizes] * n, dtype=np.float64).T.copy()
     sizes[0, :20] = np.arange(1, 21)
-    each = np.array([fam.compiled.record(job)] * n)
-    each[30:, -3] *= np.linspace(1.0, 2.0, 10)
+    rows = np.array([fam.compiled.record(job)] * n)
+    rows[30:, -3] *= np.linspace(1.0, 2.0, 10)
     found = []
     for few in (0, n):
         monkeypatch.setattr(points, "_FEW", few)
         totals = np.zeros((6, n))
         group = fam.groups(job)[0]
-        given = *fam.compiled.tables(job), float(job.ways), sizes, records(each), totals
+        given = *fam.compiled.tables(job), float(job.ways), sizes, records(rows), totals
         fam.compiled.points(0, n, group.rows, group.times, *given)
         found.append(totals)
     assert found[0].tobytes() == found[1].tobytes()
