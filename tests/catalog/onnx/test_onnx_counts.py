@@ -147,17 +147,6 @@ def test_a_gru_resets_before_its_product_unless_it_says_otherwise(after):
     assert graph.macs(2, 7) == 2 * 7 * 18 * 11
 
 
-def test_a_plain_recurrent_layer():
-    weights = {"w": f32(1, 6, 5), "r": f32(1, 6, 6)}
-    data = model(
-        [node("RNN", ["x", "w", "r"], ["y"], hidden_size=6)],
-        [("x", FLOAT, ["T", "batch", 5])],
-        [("y", FLOAT, None)],
-        weights,
-    )
-    assert read_onnx(data).macs(2, 7) == 2 * 7 * 6 * (5 + 6)
-
-
 def test_merged_batch_and_length_and_shapes_worked_out_in_the_file():
     """Exporters flatten tokens, and take head widths by a division of what Shape gave."""
     nodes = [

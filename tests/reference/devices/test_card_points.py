@@ -10,8 +10,8 @@ import pytest
 from engine.devices.card import demand as D
 from engine.devices.card.schedule import BEGIN, END, ROOM, WORK, supply_block
 from engine.devices.card.supply import S
-from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
-from engine.kernels.jit import JIT_ENABLED, kernel
+from engine.kernels.ir.doubles import LANES
+from engine.kernels.jit import JIT_ENABLED
 from tests.reference.devices.card_schedule import time_ops
 from tests.reference.lab.operators.test_gemm_paths import _run
 
@@ -105,30 +105,6 @@ def test_each_op_of_one_point_is_placed_and_timed_alike(ranked: bool) -> None:
     supply_block(0, 1, asked[None], first, waits, 5, ranked, rates, np.zeros((6, 1)), room, seconds[1])
     assert seconds[0].tobytes() == seconds[1].tobytes()
     assert spans[:, :3].T.tobytes() == room[[BEGIN, END, WORK], LANES - 1 :: LANES].tobytes()
-
-
-@kernel
-def _every(a, b, mask, out, answers):
-    """Each operation on eight doubles, once."""
-    x, y = load(a, 1), load(b, 0)
-    for place, found in enumerate((x + y, x - y, x * y, x / y, larger(x, y), smaller(x, y), chosen(mask, x, y))):
-        store(out, place * LANES, found)
-    store(out, 7 * LANES, spread(b[6]))
-    answers[0], answers[1] = above(x, y), at_least(x, y)
-
-
-def test_eight_doubles_are_doubles() -> None:
-    draw = np.random.default_rng(5)
-    a, b, out, answers = draw.normal(size=LANES + 1), draw.normal(size=LANES), np.zeros(8 * LANES), np.zeros(2, int)
-    a[3] = b[2]
-    _every(a, b, 0b10100110, out, answers)
-    x, y = a[1:], b
-    picked = np.where([False, True, True, False, False, True, False, True], x, y)
-    wanted = np.array([x + y, x - y, x * y, x / y, np.maximum(x, y), np.minimum(x, y), picked, np.full(LANES, b[6])])
-    assert out.tobytes() == wanted.tobytes()
-    masks = [[bool(answer >> lane & 1) for lane in range(LANES)] for answer in answers.tolist()]
-    assert masks == [(x > y).tolist(), (x >= y).tolist()]
-    assert answers.max() <= ALL
 
 
 @pytest.mark.skipif(any(os.environ.get(name) for name in ("NUMBA_DISABLE_JIT", "NUMBA_CPU_NAME")), reason="one of them")
