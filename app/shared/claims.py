@@ -85,6 +85,14 @@ def drawable(rows: Sequence[Row]) -> list[Row]:
     return [row | {"role": role(row)} for row in rows if positive(row["published"]) and positive(row["predicted"])]
 
 
+def by_figure(rows: Sequence[Row], titles: dict[str, str]) -> dict[str, list[Row]]:
+    """Two claims or more that a figure, table or section of a document prints in the same unit, by its name."""
+    groups: dict[str, list[Row]] = {}
+    for row in drawable(rows):
+        groups.setdefault(f"{titles[row['document']]}, {row['where']}, {unit(row) or 'ratio'}", []).append(row)
+    return {name: group for name, group in sorted(groups.items()) if len(group) > 1}
+
+
 def status(row: Row) -> str:
     """`met`, `missed` or `not predicted`."""
     if row["predicted"] is None:

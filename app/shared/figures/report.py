@@ -187,6 +187,18 @@ def predicted(
     return style(data, x, y, 380, dark, notes=plot.notes)
 
 
+def printed(labels: Sequence[str], claims: Sequence[dict[str, Any]], unit: str, dark: bool) -> Figure:
+    """What a document prints in a figure or table beside what is predicted, a row for each claim, on a log axis."""
+    values = [row[key] for row in claims for key in ("predicted", "published")]
+    rivals = []
+    for name in ("Predicted", "Published"):
+        own = [row[name.lower()] for row in claims]
+        says = [hover(row["id"], f"{name} {fmt.digits4(value)} {unit}") for row, value in zip(claims, own, strict=True)]
+        rivals.append((name, own, says))
+    names = [two_lines(label, f"{fmt.signed(row['error'])}") for label, row in zip(labels, claims, strict=True)]
+    return against(names, rivals, log_axis(min(values) / 1.5, max(values) * 1.5, unit or "Ratio"), dark)
+
+
 def against(
     labels: Sequence[str],
     rivals: Sequence[tuple[str, Sequence[float], Sequence[str]]],

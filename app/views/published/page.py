@@ -151,6 +151,19 @@ def evidence(rows: list[claims.Row]) -> None:
         table(rest, "v.rest")
 
 
+def figures(rows: list[claims.Row]) -> None:
+    """A figure, table or section of a document: the values it prints, and what is predicted for each."""
+    groups = claims.by_figure(rows, TITLES)
+    if not groups:
+        return
+    with st.expander(texts.FIGURES.format(count=len(groups)), key="open.figures"):
+        name = choose(texts.FIGURE, {name: name for name in groups}, "figure")
+        group = groups[name]
+        labels = [f"{claims.metric(row['metric'])}, {claims.of(row, ', ')}" for row in group]
+        answer = texts.FIGURE_ANSWER.format(inside=sum(bool(row["within"]) for row in group), count=len(group))
+        parts.chart(name, answer, charts.printed(labels, group, claims.unit(group[0]), parts.dark()), "v.figure")
+
+
 def table(rows: list[claims.Row], key: str) -> None:
     """Claims that pass the filters."""
     frame = claims.frame(rows)
@@ -227,6 +240,7 @@ def show() -> None:
     st.markdown(headline.sentence(rows))
     counters(rows)
     evidence(listed)
+    figures(listed)
     bands()
     measured.section()
     parts.footer(report)

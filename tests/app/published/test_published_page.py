@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +11,10 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.shared import claims as words
-from engine.published import claims
+from engine.published import claims, validate
+from engine.published.nearest import TITLES
+
+APP = Path(__file__).parents[3] / "app"
 
 GOOD = """system,workload,precision,batch,latency_ms,ttft_ms
 apple-m4-max,llama3.1-8b,fp16,1,17000,900
@@ -66,3 +71,25 @@ def test_metrics_are_said_in_the_fields_words() -> None:
     said = {words.metric(claim["metric"]) for claim in claims()}
     assert not [text for text in said if "_" in text and "share of time" not in text]
     assert not [text for text in said if set(text.split()) & {"pct", "sls", "ipc", "ops", "fc", "util"}]
+
+
+def test_a_figure_of_a_document_stands_beside_its_predictions_value_by_value() -> None:
+    """Throughputs of Wide & Deep, two formats on two kinds of stream, were a table's rows and points of one scatter."""
+    groups = words.by_figure(validate(), TITLES)
+    name = f"{TITLES['002']}, Fig 6, samples/s"
+    ids = [row["id"] for row in groups[name]]
+    assert len(ids) > 1
+    at = AppTest.from_file(str(APP / "main.py"), default_timeout=240)
+    at.query_params["figure"] = name
+    at.run()
+    at.switch_page(str(APP / "views" / "published" / "page.py")).run()
+    assert not at.exception
+    charts = [json.loads(chart.proto.spec) for chart in at.get("plotly_chart")]
+    drawn = {
+        trace["name"]: list(trace["x"])
+        for chart in charts
+        for trace in chart["data"]
+        if len(trace.get("x", ())) == len(ids)
+    }
+    for which in ("published", "predicted"):
+        assert drawn[which.capitalize()] == pytest.approx([row[which] for row in groups[name]])
