@@ -160,7 +160,7 @@ def test_measured_gains_are_drawn_beside_the_predicted(dark):
         FusedRun("a", "A", Spread((2e-3,)), Spread((1e-3,)), Rates(1e-10, 1e-10), 3e-3, 2e-3),
         FusedRun("b", "B", Spread((1e-3,)), Spread((1e-3,)), Rates(1e-10, 1e-10), 4e-3, 1e-3),
     ]
-    dots = [trace for trace in valid(kernel_charts.measured(runs, dark)).data if trace.mode == "markers"]
+    dots = [trace for trace in valid(kernel_charts.speedups(runs, dark)).data if trace.mode == "markers"]
     assert {(t.name, y): x for t in dots for x, y in zip(t.x, t.y)} == {
         ("measured", 0): 2.0,
         ("predicted", 0): 1.5,

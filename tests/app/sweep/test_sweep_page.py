@@ -154,7 +154,7 @@ def test_an_axis_on_which_the_front_is_one_takes_no_column_but_a_word():
     frame = tables.frame(found, front)
     assert frame.shape == (len(front), 2 + len(SMALL.axes) - len(one))
     said = tables.alike(found, front)
-    assert [path for path in dict(SMALL.axes) if found.found[path].label in said] == one
+    assert [path for path in dict(SMALL.axes) if found.candidates[path].label in said] == one
     assert "precision" in one
     assert tables.alike(found, front[:1]) == ""
 
@@ -195,7 +195,7 @@ def test_the_charts_have_every_design_with_all_that_it_may_be_coloured_by(space)
             if column.name not in settings:
                 assert getattr(report, column.name) == column.values[i]
             elif column.names:
-                assert column.text(column.values[i]) == found.found[column.name].shown(settings[column.name])
+                assert column.text(column.values[i]) == found.candidates[column.name].shown(settings[column.name])
             else:
                 assert column.values[i] == settings[column.name]
 
