@@ -13,6 +13,7 @@ from entries.files import read_plain
 
 Row = dict[str, Any]
 _WORDS = read_plain(Path(__file__).with_name("claims.yaml"))
+_ROWS = 12  # of a chart of claims
 
 
 def value_text(value: Any) -> str:
@@ -86,11 +87,24 @@ def drawable(rows: Sequence[Row]) -> list[Row]:
 
 
 def by_figure(rows: Sequence[Row], titles: dict[str, str]) -> dict[str, list[Row]]:
-    """Two claims or more that a figure, table or section of a document prints in the same unit, by its name."""
+    """Two claims or more that a figure, table or section of a document prints in the same unit, by its name.
+
+    One with more than `_ROWS` is taken apart by workload.
+    """
+    drawn = drawable(rows)
+    names = [f"{titles[row['document']]}, {row['where']}, {unit(row) or 'ratio'}" for row in drawn]
     groups: dict[str, list[Row]] = {}
-    for row in drawable(rows):
-        groups.setdefault(f"{titles[row['document']]}, {row['where']}, {unit(row) or 'ratio'}", []).append(row)
+    for name, row in zip(names, drawn, strict=True):
+        part = f", {row['workload']}" if names.count(name) > _ROWS else ""
+        groups.setdefault(name + part, []).append(row)
     return {name: group for name, group in sorted(groups.items()) if len(group) > 1}
+
+
+def labels(rows: Sequence[Row]) -> list[str]:
+    """What each claim of a figure is about, in the words that differ between them; the metric where none does."""
+    words = [(metric(row["metric"]), *of(row, "\n").split("\n")) for row in rows]
+    common = set.intersection(*map(set, words))
+    return [", ".join(word for word in own if word not in common) or own[0] for own in words]
 
 
 def status(row: Row) -> str:

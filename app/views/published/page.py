@@ -159,9 +159,9 @@ def figures(rows: list[claims.Row]) -> None:
     with st.expander(texts.FIGURES.format(count=len(groups)), key="open.figures"):
         name = choose(texts.FIGURE, {name: name for name in groups}, "figure")
         group = groups[name]
-        labels = [f"{claims.metric(row['metric'])}, {claims.of(row, ', ')}" for row in group]
         answer = texts.FIGURE_ANSWER.format(inside=sum(bool(row["within"]) for row in group), count=len(group))
-        parts.chart(name, answer, charts.printed(labels, group, claims.unit(group[0]), parts.dark()), "v.figure")
+        fig = charts.printed(claims.labels(group), group, claims.unit(group[0]), parts.dark())
+        parts.chart(name, answer, fig, "v.figure")
 
 
 def table(rows: list[claims.Row], key: str) -> None:
