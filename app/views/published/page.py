@@ -156,12 +156,11 @@ def figures(rows: list[claims.Row]) -> None:
     groups = claims.by_figure(rows, TITLES)
     if not groups:
         return
-    with st.expander(texts.FIGURES.format(count=len(groups)), key="open.figures"):
-        name = choose(texts.FIGURE, {name: name for name in groups}, "figure")
-        group = groups[name]
-        answer = texts.FIGURE_ANSWER.format(inside=sum(bool(row["within"]) for row in group), count=len(group))
-        fig = charts.printed(claims.labels(group), group, claims.unit(group[0]), parts.dark())
-        parts.chart(name, answer, fig, "v.figure")
+    name = choose(texts.FIGURES.format(count=len(groups)), {name: name for name in groups}, "figure")
+    group = groups[name]
+    answer = texts.FIGURE_ANSWER.format(inside=sum(bool(row["within"]) for row in group), count=len(group))
+    fig = charts.printed(claims.labels(group), group, claims.unit(group[0]), parts.dark())
+    parts.chart(name, answer, fig, "v.figure")
 
 
 def table(rows: list[claims.Row], key: str) -> None:
