@@ -12,7 +12,7 @@ from engine.lab.probe import Prober, _integer_peak, cache_sizes, compute_peak, p
 from engine.lab.ranges import KernelError
 
 
-def ratio(one, other, pairs=9):
+def ratio(one, other, pairs=25):
     """Ratio of the best of two rates measured in turn: load beside them slows a run down, and hastens none."""
     first, second = zip(*((one(), other()) for _ in range(pairs)), strict=True)
     return max(first) / max(second)
