@@ -71,7 +71,7 @@ def _trained(args: argparse.Namespace) -> Answer:
         "held_out": study.held_out,
         "base_accuracy": study.base,
         "gain": study.gain(batch),
-        "accuracy_lost": {q.precision: study.lost(i) for i, q in enumerate(study.quality) if i},
+        "accuracy_lost": {q.precision: study.lost(q.precision) for q in study.quality[1:]},
         "quality": [asdict(q) for q in study.quality],
         "speed": [
             {

@@ -314,7 +314,7 @@ def own_values(
     priced = fam.fields.get(path)
     if priced is None or (scenario.scheme not in priced.schemes if priced.schemes else scenario.scheme == "split"):
         return ()
-    return () if priced.there and not priced.there(*part) else priced.offers(graph, scenario)
+    return () if priced.available and not priced.available(*part) else priced.offers(graph, scenario)
 
 
 def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, system: System, graph: Graph) -> None:
@@ -332,7 +332,7 @@ def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, system: Sy
             why = f"the scheme is {scenario.scheme!r}, not {' or '.join(fam.fields[of.path].schemes)}"
         elif scenario.scheme == "split":
             why = "the network is cut between two executors"
-        elif (there := fam.fields[of.path].there) and not there(device, system):
+        elif (available := fam.fields[of.path].available) and not available(device, system):
             why = f"{device.name} has no {fam.fields[of.path].needs}"
         else:
             why = f"the network has no {fam.fields[of.path].needs}"

@@ -272,7 +272,8 @@ def room(scenario: Scenario) -> int:
     compiled = family(catalog.device(catalog.system(scenario.system).devices[0].device).kind).compiled
     if compiled is None:
         return DESIGNS_WHOLE
-    return DESIGNS if compiled.apart[scenario.streams > 1] else DESIGNS_AT_ONCE
+    beside = scenario.streams > 1 or scenario.inter_op_threads is not None
+    return DESIGNS if compiled.apart[beside] else DESIGNS_AT_ONCE
 
 
 def usual(scenario: Scenario) -> dict[str, Values]:

@@ -124,7 +124,7 @@ class PricedField:
     ----------
     needs : what a network, or a part, must have for it, in words; offers : (graph, scenario) -> values it may take
         there, empty without that.
-    there : whether a part of a system has what it is about; None: any has.
+    available : whether a part of a system has what it is about; None: any has.
     assumption : what the price rests on while it is set.
     lower : (device, graph, precision, value) -> the graph with it, from which everything is priced; None: as it is.
     schemes : partitions it can be set beside; empty: all that one executor runs.
@@ -137,7 +137,7 @@ class PricedField:
     lower: Callable[[Device, Graph, str, Any], Graph] | None = None
     sets: Callable[[str], Setting] | None = None
     schemes: tuple[str, ...] = ()
-    there: Callable[[Device, System], bool] | None = None
+    available: Callable[[Device, System], bool] | None = None
 
 
 @dataclass(frozen=True)

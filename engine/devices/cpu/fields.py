@@ -7,7 +7,7 @@ from engine.devices.common.contract import PricedField, Setting
 HYPER_THREADS = PricedField(
     needs="hyper-threads",
     offers=lambda graph, scenario: (2,),
-    there=lambda device, system: device.cpu is not None and device.cpu.threads_per_core is not None,
+    available=lambda device, system: device.cpu is not None and device.cpu.threads_per_core is not None,
     assumption="Two threads of a core share its units, its caches and its lines in flight: one computes while the "
     "other waits, at the odds of a queue of two (exact mean-value analysis), and neither gains anything else.",
     sets=lambda value: Setting(parameters={"threads_per_core": float(value)}),
@@ -24,7 +24,7 @@ _AWAY = {"local": 0.0, "interleaved": 0.5, "remote": 1.0}
 NUMA = PricedField(
     needs="second socket that it loads from",
     offers=lambda graph, scenario: tuple(_AWAY)[1:],
-    there=lambda device, system: system.coherent,
+    available=lambda device, system: system.coherent,
     assumption="Pages are interleaved over both sockets, or all lie on the other one, which is as busy: their lines "
     "wait for the link and pass through it, and caches hold them as they hold the socket's own.",
     sets=lambda value: Setting(parameters={"remote_pages": _AWAY[value]}),

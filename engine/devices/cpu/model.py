@@ -46,7 +46,7 @@ WIDTH = 11
 
 HASH = float(T.CODES["Hash"])
 BLOCK_VECTORS = 4.0  # vectors of columns a register tile holds
-WIDE = len(F)  # columns of flags before the operators that each reads from
+SOURCES = len(F)  # column of the flags with which the operators that each reads from begin
 
 
 @kernel
@@ -114,7 +114,7 @@ def _side_by_side(rows, flags, executors, out):
             for r in range(OVERHEAD + 1):
                 took += out[(j * WIDTH + r) * LANES + lane]
             ready = 0.0
-            for i in flags[j, WIDE:]:
+            for i in flags[j, SOURCES:]:
                 ready = max(ready, ends[int(i)]) if i >= 0.0 else ready
             at = np.argmin(free)
             for other in range(executors):  # that waits least for it, so that what comes next finds one free

@@ -80,9 +80,10 @@ class WideDeepStudy:
     quality: tuple[Quality, ...]
     speed: tuple[Speed, ...]
 
-    def lost(self, scheme: int) -> float:
-        """Accuracy of FP32 less that of a scheme of INT8; 1 is as published. [fraction of all answers]"""
-        return self.quality[0].accuracy - self.quality[scheme].accuracy
+    def lost(self, precision: str = "INT8 as published") -> float:
+        """Accuracy of FP32 less that of another precision. [fraction of all answers]"""
+        accuracy = {q.precision: q.accuracy for q in self.quality}
+        return accuracy["FP32"] - accuracy[precision]
 
     def gain(self, batch: int) -> float:
         """INT8's rate over FP32's at a batch. [-]"""

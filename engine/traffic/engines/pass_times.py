@@ -26,7 +26,7 @@ from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.ops import Op
 
 _FILE_MOST = 65_536  # bytes of a file of coefficients
-SWAP_SPACE = float(4 << 30)  # bytes of the host's memory for each device, vLLM's --swap-space
+SWAP_SPACE = float(4 << 30)  # bytes of the host's memory for each device: vLLM's --swap-space up to 0.9, recalled
 _NONE = np.zeros(1)
 _ONE = np.ones(1)
 _FIELDS = {
@@ -255,10 +255,7 @@ def _swapping(scenario: Scenario, scheduler: Scheduler, longest: int) -> Schedul
     """The scheduler with the host's link and memory, where they are not given."""
     bound, each = priced(scenario)[0], device_token_bytes(scenario, longest) * scheduler.block
     wire = bound.wire("host")
-    if scheduler.swap_s > 0.0 or wire is None:
-        seconds = scheduler.swap_s
-    else:
-        seconds = each / wire.link.usable
+    seconds = scheduler.swap_s or (each / wire.link.usable if wire else 0.0)
     if seconds <= 0.0:
         raise TrafficError(f"preempt is 'swap'; {bound.system.name} has no link to a host's memory, so recompute")
     room = max(1, int(SWAP_SPACE / each)) if each > 0 else None

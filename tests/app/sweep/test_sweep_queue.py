@@ -51,10 +51,12 @@ def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_t
 def test_the_first_space_is_as_large_as_its_family_is_fast():
     """Every family with a compiled formula was given the room of those that price operators apart."""
     rooms = {id: axes.room(PRESETS[id].scenario) for id in ("v100-1.5b", "node-dlrm", "cpu-dlrm")}
-    rooms["streams"] = axes.room(PRESETS["cpu-dlrm"].scenario.with_(streams=4))
+    for of in ("streams", "inter_op_threads"):
+        rooms[of] = axes.room(PRESETS["cpu-dlrm"].scenario.with_(**{of: 4}))
     assert rooms == {
         "v100-1.5b": axes.DESIGNS,
         "node-dlrm": axes.DESIGNS_AT_ONCE,
         "cpu-dlrm": axes.DESIGNS,
         "streams": axes.DESIGNS_AT_ONCE,
+        "inter_op_threads": axes.DESIGNS_AT_ONCE,
     }
