@@ -43,7 +43,7 @@ def parse_setting(text: str) -> tuple[str, str]:
     """``"devices.0.npu.tiles=6"`` as path and value; ScenarioError otherwise."""
     path, equals, value = text.partition("=")
     if not equals or not path.strip() or not value.strip():
-        raise ScenarioError(f"setting {text[:60]!r} must be path=value, as batch=8 or devices.0.npu.tiles=6")
+        raise ScenarioError(f"setting {brief(text, 60)} must be path=value, as batch=8 or devices.0.npu.tiles=6")
     return path.strip(), value.strip()
 
 
@@ -104,7 +104,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
         fields[head] = fields[head] | {rest: _number(path, value)}
     else:
         raise ScenarioError(
-            f"{path[:60]!r} is not a setting: use a field ({', '.join(sorted(_PLAIN | _WHOLE))}, tile), params.*, "
+            f"{brief(path, 60)} is not a setting: use a field ({', '.join(sorted(_PLAIN | _WHOLE))}, tile), params.*, "
             "switches.*, layers.*, costs.*, limits.*, or hardware as devices.0.*, host.*, links.*, model.*"
         )
     return make(fields)
@@ -128,7 +128,7 @@ def _tile(value: Any) -> tuple[int, ...]:
         return ()
     parts = text.replace("×", "x").split("x")
     if not all(part.strip().isdecimal() and len(part) < 20 for part in parts):
-        raise ScenarioError(f"tile is {text[:40]!r}: whole numbers joined by x are allowed, as 64x16, or auto")
+        raise ScenarioError(f"tile is {brief(text)}: whole numbers joined by x are allowed, as 64x16, or auto")
     return tuple(int(part) for part in parts)
 
 

@@ -10,7 +10,7 @@ import zlib
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.evaluate import evaluate
@@ -71,6 +71,7 @@ values = st.recursive(
 )
 
 
+@example({chr(0x105BD) * 60: None})
 @given(st.dictionaries(st.sampled_from([*Scenario.model_fields]) | names | st.integers(), values, max_size=3))
 @settings(max_examples=examples(300), deadline=None)
 def test_any_fields_are_a_scenario_or_one_printable_sentence(fields: dict) -> None:
