@@ -13,13 +13,12 @@ from engine.lab.operators import fused
 from engine.lab.operators.activation import activate
 from engine.lab.operators.attention import attention
 from engine.lab.operators.conv import conv, pack_conv
-from engine.lab.operators.halftree import pack_tree, tree_matvec
 from engine.lab.operators.norm import batch_norm, layer_norm
 from engine.lab.operators.quantise import quantise
 from engine.lab.operators.rnn import gru_step, lstm_step, pack_cell
 from engine.lab.operators.softmax import softmax
 from engine.lab.ranges import fresh
-from tests.bench.timing import Call, Row, beside, interleaved, row
+from tests.bench.timing import Call, Row, beside
 from tests.reference.onnx_oracle import TensorProto, channels_first, helper, session
 
 CONVOLUTIONS = (  # channels, extents, window
@@ -154,15 +153,6 @@ def _attention(tokens: int, heads: int = 16, depth: int = 64) -> Case:
     return f"causal attention, {tokens} tokens, {heads} heads of {depth}", flop, "FLOP/s", ours, peers, None
 
 
-def _tree(n: int = 1024) -> Row:
-    """The product tree of d = 64 on one core, weights in the last-level cache."""
-    rng = np.random.default_rng(5)
-    packed = pack_tree(rng.standard_normal((n, n)).astype(np.float16).view(np.uint16))
-    x = rng.standard_normal(n).astype(np.float16).view(np.uint16)
-    rate = n * n / float(np.median(interleaved({"ours": partial(tree_matvec, packed, x, threads=1)}, 31)["ours"]))
-    return row("FP16 product tree, d = 64", rate, "MAC/s", "10 GMAC/s on AVX-512", rate / 1e10, 1.0)
-
-
 def cases() -> Iterator[Case]:
     """Every case, its buffers made when it is its turn."""
     yield from (_convolution(*shape) for shape in CONVOLUTIONS)
@@ -175,4 +165,3 @@ def cases() -> Iterator[Case]:
 def rows() -> Iterator[Row]:
     """Every operator's throughput and its ratio to the best peer present, single thread."""
     yield from (beside(*case, rounds=15) for case in cases())
-    yield _tree()

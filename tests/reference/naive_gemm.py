@@ -12,7 +12,6 @@ __all__ = [
     "real_bound",
     "requantised",
     "s32",
-    "tree",
     "widened",
 ]
 
@@ -60,24 +59,6 @@ def binary_counts(x, w):
 def binary_fc(x, w, threshold):
     """Fired neurons, packed little-endian."""
     return np.packbits(binary_counts(x, w) <= threshold, axis=1, bitorder="little")
-
-
-def tree(w, x, d, sums=1, multiple=128):
-    """FP16 product tree by numpy float16, K padded with zeros to ``multiple``; tiles take turns in ``sums`` totals."""
-    rows, k = w.shape
-    deep = -(-k // multiple) * multiple
-    left, right = np.zeros((rows, deep), np.float16), np.zeros(deep, np.float16)
-    left[:, :k], right[:k] = w, x
-    totals = [np.zeros(rows, np.float16) for _ in range(1 << (sums - 1).bit_length())]
-    with np.errstate(all="ignore"):
-        for turn, first in enumerate(range(0, deep, d)):
-            level = left[:, first : first + d] * right[first : first + d]
-            while level.shape[1] > 1:
-                level = level[:, 0::2] + level[:, 1::2]
-            totals[turn % sums] = totals[turn % sums] + level[:, 0]
-        while len(totals) > 1:
-            totals = [a + b for a, b in zip(totals[0::2], totals[1::2], strict=True)]
-    return totals[0]
 
 
 def attention(q, keys, values, length):
