@@ -1,12 +1,16 @@
 """What devices that share a stage's operators exchange in a pass, and what that takes. Estimates."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.devices import family
 from engine.devices.common.collective import OPS, collective_time, link_form, sent_beyond
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import DeviceFamily, Job
+from engine.devices.common.counts import dealt
+from engine.plan.context import is_prompt
 from engine.plan.plan import ExpertGroup
 from engine.plan.schemes import Stage
 from engine.scenario.formats import activation_bytes
@@ -96,6 +100,45 @@ def _with_experts(ranks: ExpertGroup, job: Job) -> list[Collective]:
     return needed
 
 
+_SUM_BYTES = 4.0  # of a head's sum of exponentials beside its partial result
+
+
+def _among_groups(groups: int, job: Job) -> list[Collective]:
+    """What groups exchange that have a part of every request's tokens each, `job` being attention of one of them.
+
+    Of a prompt, keys and values of all, as they are cached, before a layer attends. Of generated tokens their queries,
+    keys and values go to all groups, and partial results back, an equal part of the tokens to each.
+    """
+    fam, needed = family(job.device.kind), list[Collective]()
+    wide = activation_bytes(fam.exchanged(job.device, job.format))
+    by_name = {op.name: op for op in job.phase.ops}
+    every = groups * math.ceil(job.batch / groups)
+
+    def share(op: Op, elements: Any) -> Any:
+        heads, rows = dealt(op.g.coef, op.m.coef, job.ways) if op.shard == "g" else (1.0, 1.0)
+        return elements * (heads * rows)
+
+    def cached(op: Op, batch: Any, length: Any) -> Any:
+        width = smaller(wide, activation_bytes(job.format)) if op.quantisable else wide
+        return share(op, op.state_writes.at(batch, length)) * width
+
+    if is_prompt(job.phase):
+        for op in (op for op in job.phase.ops if op.state_writes.s):
+            size = cached(op, job.batch, job.length * groups)
+            needed.append(Collective(f"all-gather after {op.name}", "all_gather", op.layers, size, groups))
+        return needed
+    for op in (op for op in job.ops if op.contraction):
+        if op.n.c:
+            size = share(op, op.reads.at(every, job.length)) * wide
+            size += sum(cached(by_name[name], every, job.length) for name in op.inputs if name in by_name)
+            needed.append(Collective(f"all-gather for {op.name}", "all_gather", op.layers, size, groups))
+        elif op.k.c:
+            sums = op.g.at(every) * op.m.at(every, job.length) * _SUM_BYTES
+            size = share(op, op.writes.at(every, job.length) * wide + sums)
+            needed.append(Collective(f"all-to-all after {op.name}", "alltoall", op.layers, size, groups))
+    return needed
+
+
 def _handed_on(stage: Stage, job: Job) -> tuple[float, float]:
     """Seconds of handing a pass's results on to the next pipeline stage, and their bytes. [s], [B]"""
     fam, link = family(job.device.kind), stage.sends
@@ -115,7 +158,11 @@ def exchange(stage: Stage, job: Job) -> tuple[list[tuple[str, str, float]], floa
     fam, other, sent, beyond = family(job.device.kind), [], 0.0, 0.0
     wires = fam.collective
     issue = wires.issue(job) if wires and wires.issue else 0.0
-    needed = _with_experts(stage.experts, job) if stage.experts else collectives(job) if job.ways > 1 else []
+    if stage.attends:
+        needed = _among_groups(stage.context, job)
+        job = replace(job, link_joins=max(1, job.link_joins // job.ways))  # of a node, devices of different groups
+    else:
+        needed = _with_experts(stage.experts, job) if stage.experts else collectives(job) if job.ways > 1 else []
     for each in needed:
         ways = each.devices or job.ways
         form = wires.wired(job, each.kind) if wires and wires.wired else link_form(job)
@@ -140,5 +187,5 @@ def link_joules(job: Job, sent: float) -> float:
 
 def exchanges(stage: Stage, fam: DeviceFamily) -> bool:
     """Whether devices that share a stage's operators exchange results over a wire that their family does not time."""
-    shares = stage.ways > 1 or stage.experts is not None or stage.sends is not None
+    shares = stage.ways > 1 or stage.experts is not None or stage.sends is not None or stage.attends
     return shares and stage.wire is not None and fam.collective is not None

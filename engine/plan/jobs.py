@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from engine.devices.common.column import largest
 from engine.devices.common.contract import DeviceFamily, Job
+from engine.plan.context import group_sizes, is_prompt
 from engine.plan.plan import Stage, compiled_length, on_host
 from engine.resolve.bind import Bound
 from model_zoo.ops import Op, Phase
@@ -44,16 +45,21 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / p.repeat.o / 2 if p.repeat.o else 0)
         for p in bound.graph.phases
     )
+    batch = s.batch if stage.ranks == 1 or stage.experts else math.ceil(s.batch / (stage.ranks // stage.context))
+    sizes = batch, phase.length.at(inputs, s.outputs), phase.context.at(inputs, s.outputs)
+    sizes = *sizes, 1.0 * phase.span(inputs, s.outputs)
+    if stage.context > 1:
+        sizes = group_sizes(stage.context, is_prompt(phase), stage.attends, sizes)
     wire = stage.wire or (bound.wires[0] if s.numa is not None else None)
     return Job(
         device=stage.device,
         phase=phase,
         ops=_part(phase, stage.ops),
         graph=graph,
-        batch=s.batch if stage.ranks == 1 or stage.experts else math.ceil(s.batch / stage.ranks),
-        length=phase.length.at(inputs, s.outputs),
-        context=phase.context.at(inputs, s.outputs),
-        span=1.0 * phase.span(inputs, s.outputs),
+        batch=sizes[0],
+        length=sizes[1],
+        context=sizes[2],
+        span=sizes[3],
         max_context=longest,
         ways=stage.ways,
         streams=s.streams * stage.under_way,

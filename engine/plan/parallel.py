@@ -1,13 +1,16 @@
-"""A decoder shared in several ways at once: pipeline stages, attention ranks, ranks of experts, tensor parallelism.
+"""A decoder shared in several ways at once: pipeline stages, attention ranks, groups of a context, ranks of experts,
+tensor parallelism.
 
-A place is the devices of one pipeline stage. What it runs is one to two stages of a plan, which take turns: all that
-its attention ranks do for requests of their own, and what they share. Exact counts; what they cost is priced elsewhere.
+A place is the devices of one pipeline stage. What it runs is one to three stages of a plan, which take turns: all that
+its attention ranks do for requests of their own, attention apart where groups share a context, and what ranks share.
+Exact counts; what they cost is priced elsewhere.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from engine.plan.context import of_context, of_groups
 from engine.plan.plan import ExpertGroup, Plan, Stage, host_hops, overlaps
 from engine.resolve.bind import Bound, Wire
 from engine.scenario import Scenario
@@ -16,9 +19,9 @@ from hardware_specs.schema import Link
 from model_zoo.ops import Graph, Op, Phase, Sum
 
 
-def shared_otherwise(scenario: Scenario) -> bool:
+def shared_otherwise(s: Scenario) -> bool:
     """Whether devices share a network in another way than every operator between all of them."""
-    set_ways = (scenario.pipeline_parallel, scenario.attention_dp, scenario.expert_parallel)
+    set_ways = (s.pipeline_parallel, s.attention_dp, s.context_parallel, s.expert_parallel)
     return any((ways or 1) > 1 for ways in set_ways)
 
 
@@ -26,29 +29,36 @@ def parallel(bound: Bound, wire: Wire | None) -> Plan:
     """Plan of a scenario that sets how its devices share a decoder, over the wire between them."""
     s = bound.scenario
     places, group, ways = s.pipeline_parallel or 1, stage_devices(s), tensor_ways(s)
-    ranks, experts = s.attention_dp or 1, s.expert_parallel or 1
+    ranks, context, experts = s.attention_dp or 1, s.context_parallel or 1, s.expert_parallel or 1
     stages: list[Stage] = []
     for at in range(places):
         graph = dealt(bound.graph, at, places)
         ops = {op.name: op for op in graph.ops}
         routed = _routed(graph) if experts > 1 else frozenset()
         shared = frozenset(n for n, op in ops.items() if op.group == "feed-forward" and ranks > 1 and experts == 1)
+        attended = frozenset(n for n, op in ops.items() if context > 1 and of_context(op))
+        graph = of_groups(graph, context) if context > 1 else graph
         on = Stage(
             "attention" if places == 1 else f"part {at + 1}",
             bound.device,
             ways,
-            frozenset(ops) - routed - shared,
+            frozenset(ops) - routed - shared - attended,
             s.precision,
             wire,
             graph=graph,
             turns=True,
-            ranks=ranks,
+            ranks=ranks * context,
+            context=context,
             place=at,
             under_way=places,
             sends=_next(wire, (at + 1) * group) if at + 1 < places else None,
         )
+        if attended:
+            attends = replace(on, name=f"{on.name}, keys and values", ops=attended, attends=True, sends=None)
+            stages.append(attends)
+            on = replace(on, graph=_stateless(graph))
         stages.append(on)
-        apart = replace(on, graph=_stateless(graph), ranks=1, sends=None)
+        apart = replace(on, graph=_stateless(graph), ranks=1, context=1, sends=None)
         if shared:
             stages.append(replace(apart, name=f"{on.name}, feed-forward", ways=group, ops=shared))
         if routed:
@@ -56,7 +66,8 @@ def parallel(bound: Bound, wire: Wire | None) -> Plan:
             how = _expert_ranks(graph, routed, s, group)
             own = replace(apart, name=f"{on.name}, experts", ways=group // experts, ops=routed, ranks=experts)
             stages.append(replace(own, graph=share, experts=how))
-    parts = f"TP {ways} x PP {places} x attention DP {ranks}, EP {experts}"
+    among = f" x context {context}" if context > 1 else ""
+    parts = f"TP {ways} x PP {places} x attention DP {ranks}{among}, EP {experts}"
     under_way = f"; {places} batches under way reach the throughput" if places > 1 else ""
     notes = (f"{parts} on {s.devices} devices, {group} of them a pipeline stage{under_way}.",)
     hops, apart_from_host = host_hops(bound, len(stages)), places > 1 or overlaps(bound)
@@ -144,7 +155,8 @@ def _expert_ranks(graph: Graph, routed: frozenset[str], scenario: Scenario, grou
     added = any(op.shard == "k" and op.name in read - routed for op in ops)
     picks = max(op.attribute("top_k") for op in ops if op.name in routed)
     ranks = scenario.expert_parallel or 1
-    return ExpertGroup(ranks, group, scenario.attention_dp or 1, picks, _load(scenario), added)
+    apart = (scenario.attention_dp or 1) * (scenario.context_parallel or 1)
+    return ExpertGroup(ranks, group, apart, picks, _load(scenario), added)
 
 
 @lru_cache(maxsize=512)

@@ -24,7 +24,7 @@ INDEX = 4.0  # bytes of an index of a table's row and of a token's id: INT32
 class ExpertGroup:
     """How tokens come to ranks that hold whole experts of their own, and back.
 
-    `devices` hold them; the tokens lie on `attention` ranks of those, or on every device where there is one such rank.
+    `devices` hold them; the tokens lie on `attention` ranks or groups of those, or on every device where there is one.
     A token picks so many experts; the busiest rank has `load` times the mean. Where others add the results up with
     their own and exchange that (`added`), nothing is left to do.
     """
@@ -56,6 +56,8 @@ class Stage:
     turns: bool = False  # it and the others like it take turns on the same cores, a request after the other
     ranks: int = 1
     experts: ExpertGroup | None = None  # set where ranks have experts of their own; else each has a part of the batch
+    context: int = 1  # groups of a rank's devices that have a part of every request's tokens: of `engine.plan.context`
+    attends: bool = False  # it is attention of such a group
     place: int = 0  # which of the system's devices it lies on, where stages lie on several
     under_way: int = 1  # batches whose state its devices keep
     sends: Link | None = None  # what each of its devices hands a pass's results on over, to the next place

@@ -16,7 +16,13 @@ def partition(scenario: Scenario) -> str:
     if count == 1 or scenario.scheme == "single":
         return ""
     if scenario.scheme == "tensor":
-        dealt = (("PP", scenario.pipeline_parallel), ("DP", scenario.attention_dp), ("EP", scenario.expert_parallel))
+        s = scenario
+        dealt = (
+            ("PP", s.pipeline_parallel),
+            ("DP", s.attention_dp),
+            ("CP", s.context_parallel),
+            ("EP", s.expert_parallel),
+        )
         return " ".join([f"TP{tensor_ways(scenario)}", *(f"{name}{ways}" for name, ways in dealt if (ways or 1) > 1)])
     return f"{count} replicas" if scenario.scheme == "replicas" else f"{scenario.scheme} on {count}"
 
@@ -27,8 +33,8 @@ def stage_devices(scenario: Scenario) -> int:
 
 
 def tensor_ways(scenario: Scenario) -> int:
-    """Devices that share every operator of attention: of an attention rank of a pipeline stage. [-]"""
-    return stage_devices(scenario) // (scenario.attention_dp or 1)
+    """Devices that share every operator of attention: of a group of a context of a rank of a pipeline stage. [-]"""
+    return stage_devices(scenario) // ((scenario.attention_dp or 1) * (scenario.context_parallel or 1))
 
 
 def configuration(scenario: Scenario) -> str:

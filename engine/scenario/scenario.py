@@ -132,6 +132,7 @@ class Scenario(ChoiceRecord):
     devices: int = Field(default=1, ge=1, le=100_000)
     pipeline_parallel: Ways | None = None  # 1
     attention_dp: Ways | None = None  # 1
+    context_parallel: Ways | None = None  # 1
     expert_parallel: Ways | None = None  # 1
     expert_imbalance: Percent | None = None  # none
     redundant_experts: Ways | None = None  # none

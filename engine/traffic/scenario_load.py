@@ -162,7 +162,7 @@ def _token_fits(scenario: Scenario, longest: int, catalog: Catalog | None = None
     longest = max(2, longest)
     short, far = (
         [
-            (fit, part.stage.ways)
+            (fit, part.stage.ways * part.stage.context)
             for part in priced(scenario.with_(inputs=inputs), catalog)[2].priced
             for fit in part.fits
             if fit.required

@@ -202,7 +202,7 @@ def _ways(scenario: Scenario) -> list[Candidate]:
         return []
     wide = scenario.with_(scheme="tensor", devices=max(offered.device_counts))
     of_all = cached.options(encode(wide))
-    fields = (field_of(path) for path in ("pipeline_parallel", "attention_dp", "expert_parallel"))
+    fields = (field_of(path) for path in ("pipeline_parallel", "attention_dp", "context_parallel", "expert_parallel"))
     return [axis for of in fields if (axis := _of_field(of, wide, of_all))]
 
 

@@ -1,8 +1,9 @@
 """Ways to share a decoder that a scenario may set beside tensor parallelism, and which values of each are legal.
 
 Devices make pipeline stages of equal size. The devices of a stage make attention ranks, each with requests of its own;
-those of a rank share every operator (tensor parallelism). Routed experts may go whole to ranks of their own, cut over
-what devices are left to each. So devices = pipeline stages x attention ranks x tensor ways.
+those of a rank make groups, each with a part of every request's tokens (context parallelism); those of a group share
+every operator (tensor parallelism). Routed experts may go whole to ranks of their own, cut over what devices are left
+to each. So devices = pipeline stages x attention ranks x groups of a context x tensor ways.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,12 +28,19 @@ def _divisors(count: int) -> tuple[int, ...]:
 
 def _stages(graph: Graph, scenario: Scenario) -> tuple[int, ...]:
     layers = sum({op.layers for op in graph.phases[0].ops if op.layers > 1})
-    within = scenario.devices // (scenario.attention_dp or 1)
+    within = scenario.devices // ((scenario.attention_dp or 1) * (scenario.context_parallel or 1))
     return tuple(n for n in _divisors(within) if n <= layers and scenario.devices % n == 0) if graph.causal else ()
 
 
 def _ranks(graph: Graph, scenario: Scenario) -> tuple[int, ...]:
-    return _divisors(stage_devices(scenario)) if graph.causal else ()
+    return _divisors(stage_devices(scenario) // (scenario.context_parallel or 1)) if graph.causal else ()
+
+
+def _contexts(graph: Graph, scenario: Scenario) -> tuple[int, ...]:
+    state = graph.state_elements.terms
+    grows = all(term.c for term in state) and all(phase.context.o for phase in graph.phases if phase.repeat.o)
+    dealt = graph.causal and len(state) > 0 and grows
+    return _divisors(stage_devices(scenario) // (scenario.attention_dp or 1)) if dealt else ()
 
 
 def _expert_ranks(graph: Graph, scenario: Scenario) -> tuple[int, ...]:
@@ -61,6 +69,13 @@ PARALLEL: Mapping[str, PricedField] = {
         _ranks,
         "Attention ranks have as many requests each, the fullest a part of one more, and wait for one another; what "
         "they share takes in the tokens of all, which a gather before and a scatter after it exchange.",
+    ),
+    "context_parallel": _field(
+        "device left, or state beside keys and values that grow with the context, which one token passes to the next",
+        _contexts,
+        "Groups of a context have all weights each. Keys and values of a prompt are gathered before attention, not "
+        "hidden behind it; partial results of a token go to the group that has its request, in 16 bits, with the sum "
+        "of exponentials of each head in 32. No measurement at hand checks it.",
     ),
     "expert_parallel": _field(
         "routed experts whose number divides over its devices",

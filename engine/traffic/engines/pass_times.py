@@ -15,6 +15,7 @@ from engine.cost.best_plan import make_plan
 from engine.cost.pieces import PhaseRun
 from engine.devices.common.contract import Unsupported
 from engine.kernels.events.passes import GIVEN, Times
+from engine.plan.context import of_context
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
 from engine.traffic.engines.scheduler import Scheduler, continuous
@@ -65,11 +66,6 @@ def given_times(path: Path) -> Times:
     return Times(np.array([values[name] for name in GIVEN]), _ONE, _NONE, _ONE, _NONE, _NONE, _ONE, _NONE, _NONE[None])
 
 
-def _of_context(op: Op) -> bool:
-    """Whether an operator's work grows with what its sequence holds already: attention's own products."""
-    return any(count.c for count in (op.flops, op.m, op.n, op.k, op.reads, op.writes, op.state_reads))
-
-
 def _of_request(op: Op) -> bool:
     """Whether an operator runs for what is written alone, whatever else the pass reads: the head and its norm."""
     return op.group == "lm-head" or op.name == "final-norm"
@@ -87,9 +83,7 @@ class _Parts(NamedTuple):
     def of(cls, run: PhaseRun) -> _Parts:
         """Of one stage's run."""
         each, ops, n = run.cost.seconds.sum(axis=1), run.job.ops, run.passes
-        groups = (
-            [n * float(t) for op, t in zip(ops, each, strict=True) if of(op)] for of in (_of_context, _of_request)
-        )
+        groups = ([n * float(t) for op, t in zip(ops, each, strict=True) if of(op)] for of in (of_context, _of_request))
         return cls(n, n * run.cost.total_s, *map(sum, groups))
 
 

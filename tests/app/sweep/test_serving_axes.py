@@ -26,6 +26,7 @@ SPACE = PageSpace(
         ("scheme", ("tensor",)),
         ("devices", (1, 2, 4)),
         ("attention_dp", ("1", 4)),
+        ("context_parallel", ("1",)),
     ),
     GOALS,
 )

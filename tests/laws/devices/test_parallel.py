@@ -6,6 +6,8 @@ import itertools
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import default_scenario, evaluate
 from engine.cost.assemble import assemble
@@ -16,7 +18,7 @@ from engine.scenario import Scenario, ScenarioError, decode, encode
 from engine.scenario.configuration import configuration
 from engine.sweep import price, space_of
 from engine.sweep.goals import FIGURES
-from engine.traffic.scenario_load import priced
+from engine.traffic.scenario_load import device_token_bytes, priced
 
 MIXTURE = default_scenario(
     "h200-sxm", "deepseek-r1", devices=8, scheme="tensor", precision="fp8", inputs=512, outputs=17, batch=64
@@ -94,11 +96,84 @@ def test_weights_state_and_work_are_conserved(scenario: Scenario) -> None:
 
 def test_every_arrangement_of_1024_devices_is_priced_and_says_how_they_share() -> None:
     wide = MIXTURE.with_(devices=1024, batch=4096)
-    report = evaluate(wide.with_(pipeline_parallel=4, attention_dp=32, expert_parallel=128))
-    assert "TP 8 x PP 4 x attention DP 32, EP 128 on 1024 devices" in " ".join(a.text for a in report.assumptions)
-    assert configuration(report.scenario) == "1024x, FP8, TP8 PP4 DP32 EP128, batch 4,096"
+    for ways, said, short in (
+        ({"attention_dp": 32}, "TP 8 x PP 4 x attention DP 32, EP 128 on 1024 devices", "TP8 PP4 DP32 EP128"),
+        ({"context_parallel": 32}, "TP 8 x PP 4 x attention DP 1 x context 32, EP 128", "TP8 PP4 CP32 EP128"),
+    ):
+        report = evaluate(wide.with_(pipeline_parallel=4, expert_parallel=128, **ways))
+        assert said in " ".join(a.text for a in report.assumptions)
+        assert configuration(report.scenario) == f"1024x, FP8, {short}, batch 4,096"
     near, far = (evaluate(MIXTURE.with_(devices=n, attention_dp=n, expert_parallel=n)) for n in (8, 16))
     assert far.breakdown["links"] > near.breakdown["links"], "tokens cross between nodes"
+
+
+LONG = DENSE.with_(inputs=131_072, outputs=3, batch=1)
+GROUPS = "context_parallel"
+
+
+@pytest.mark.parametrize("scenario", [MIXTURE, DENSE], ids=["mixture", "dense"])
+def test_one_group_of_a_context_is_none_and_a_sweep_finds_every_number_of_them_to_the_bit(scenario) -> None:
+    alone, one = evaluate(scenario), evaluate(scenario.with_(**{GROUPS: 1}))
+    assert [one.figure(name) for name in FIGURES] == [alone.figure(name) for name in FIGURES]
+    axes = {
+        GROUPS: [1, 2, 8],
+        "attention_dp": [1, 4],
+        "pipeline_parallel": [1, 2],
+        "batch": [1, 12],
+        "inputs": [3, 700],
+    }
+    space = space_of({"scenario": scenario.model_dump(mode="json"), "axes": axes})
+    values, refused, misfits = price(space)
+    assert sum(map(bool, refused)) == 4 * 4, "of 8 devices no more than 8 are dealt out, in four of twelve ways"
+    for number in (n for n in range(space.size) if not refused[n]):
+        report = evaluate(one := space.scenario(number))
+        found = [None if math.isnan(value) else float(value) for value in values[:, number]]
+        assert found == [report.figure(name) for name in FIGURES], encode(one)
+        assert misfits[number] != report.fits
+        assert decode(encode(one)) == one
+
+
+def _attended(scenario: Scenario) -> tuple[float, float, float, float]:
+    """FLOPs of taking in a prompt on all devices, elements of the cache and bytes sent to gather it on one, TTFT."""
+    times = assemble(bound := bind(scenario), make_plan(bound))
+    runs = [(part.stage, run) for part in times.priced for run in part.runs if run.job.phase.name == "prefill"]
+    flops = sum(
+        float(spent) * stage.devices
+        for stage, run in runs
+        for op, spent in zip(run.job.ops, run.cost.flops, strict=True)
+        if op.group != "lm-head"  # one group's work, while the others wait
+    )
+    sent = sum(run.cost.link_bytes for stage, run in runs if stage.attends)
+    state = sum(fit.state_bytes for part in times.priced for fit in part.fits)
+    return flops, state, sent, times.figure("ttft_s") or 0.0
+
+
+@given(st.sampled_from([2, 4, 8, 16, 64]), st.integers(4096, 1_000_000))
+def test_groups_of_a_context_share_its_work_and_its_cache_and_gather_every_key_once(groups: int, inputs: int) -> None:
+    few = LONG.with_(inputs=inputs)
+    many = few.with_(**{"devices": 8 * groups, GROUPS: groups})
+    (flops, state, _, _), (flops_now, state_now, sent, first) = _attended(few), _attended(many)
+    assert flops_now == pytest.approx(flops, rel=1e-6)
+    assert state_now * groups == pytest.approx(state, rel=1e-4)
+    keys = 80 * inputs * 2 * 128 * 2.0  # layers, tokens, a KV head's keys and values, in 16 bits
+    assert sent == pytest.approx(keys * (groups - 1) / groups, rel=1e-9)
+    wire = next(stage for stage in make_plan(bind(many)).stages if stage.attends).wire
+    assert wire is not None
+    assert wire.beyond is not None
+    assert first > sent / wire.beyond.usable, "each device's way to other nodes carries what it gathers"
+
+
+def test_a_long_prompt_falls_with_groups_until_the_wire_and_a_token_of_one_request_does_not() -> None:
+    found = [evaluate(LONG.with_(**{"devices": 8 * n, GROUPS: n})) for n in (1, 2, 4, 8)]
+    first, after = ([r.figure(name) for r in found] for name in ("ttft_s", "tpot_s"))
+    assert all(a > b > a / 2 for a, b in itertools.pairwise(first)), "less than twice as fast"
+    assert after == sorted(after), "each group reads all weights for a token of its own; of others' it only attends"
+    full = LONG.with_(batch=64, inputs=32_768)
+    shared, dealt = evaluate(full), evaluate(full.with_(**{"devices": 64, GROUPS: 8}))
+    assert dealt.figure("tpot_s") < 0.7 * shared.figure("tpot_s"), "the cache is most of what a token reads"
+    assert device_token_bytes(full.with_(**{"devices": 64, GROUPS: 8}), 32_768) == pytest.approx(
+        device_token_bytes(full, 32_768) / 8
+    )
 
 
 def test_more_of_what_helps_is_never_slower_and_more_imbalance_never_faster() -> None:
@@ -131,6 +206,12 @@ def test_stages_overlap_and_an_uneven_rank_is_waited_for() -> None:
         ({"expert_parallel": 8, "pipeline_parallel": 4}, "expert_parallel is 8; allowed: 1, 2"),
         ({"pipeline_parallel": 3}, "pipeline_parallel is 3; allowed: 1, 2, 4, 8"),
         ({"attention_dp": 16}, "attention_dp is 16; allowed: 1, 2, 4, 8"),
+        ({"context_parallel": 3}, "context_parallel is 3; allowed: 1, 2, 4, 8"),
+        ({"context_parallel": 4, "attention_dp": 4}, "attention_dp is 4; allowed: 1, 2"),
+        (
+            {"workload": "qwen3-next-80b-a3b", "context_parallel": 2},
+            "the network has no device left, or state beside keys and values that grow with the context, which",
+        ),
         ({"expert_imbalance": "10%"}, "the network has no ranks of experts of their own"),
         ({"expert_parallel": 8, "redundant_experts": 3}, "redundant_experts is 3; allowed: 0, 8, 16"),
         ({"scheme": "replicas", "attention_dp": 2}, "the scheme is 'replicas', not tensor"),

@@ -38,6 +38,7 @@ AXES = {
     "devices": [1, 2, 4],
     "pipeline_parallel": [1, 2],
     "attention_dp": [1, 2],
+    "context_parallel": [1, 2],
     "expert_parallel": [1, 2],
     "expert_imbalance": ["0%", "20%"],
     "redundant_experts": [0, 8],

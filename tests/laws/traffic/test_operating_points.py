@@ -110,7 +110,13 @@ def test_very_long_answers_are_bounded_work() -> None:
 
 @each(
     "ways",
-    [{"attention_dp": 4}, {"attention_dp": 4, "expert_parallel": 4}, {"pipeline_parallel": 2}, {"expert_parallel": 2}],
+    [
+        {"attention_dp": 4},
+        {"attention_dp": 4, "expert_parallel": 4},
+        {"pipeline_parallel": 2},
+        {"expert_parallel": 2},
+        {"context_parallel": 4, "expert_parallel": 4},
+    ],
 )
 def test_one_client_of_each_rank_is_what_evaluate_says_of_all_together(ways: dict[str, int]) -> None:
     scenario = default_scenario("h200-sxm", "qwen3-30b-a3b", devices=4, inputs=1000, outputs=64).with_(**ways)
