@@ -114,7 +114,7 @@ def choose(question: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
     question = question_of(question)
     catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
     rows, tried = [], 0
-    for candidate in candidates(question, catalog, zoo):
+    for candidate in list(candidates(question, catalog, zoo)):  # all are looked up before the first is priced
         row, count = _row(question, candidate, catalog, zoo)
         rows.append(row)
         tried += count

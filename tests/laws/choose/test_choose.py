@@ -269,8 +269,13 @@ def test_a_what_if_is_told_apart() -> None:
     assert [row.label for row in found.what_ifs] == ["H100 SXM (what-if)"]
     assert found.what_ifs[0].rank is None
     assert all(not row.what_if for row in found.rows)
+
+
+def test_a_what_if_that_names_nothing_is_refused_before_anything_is_priced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.choose.answer.served", lambda *_: pytest.fail("a system was priced"))
+    change = {"system": "h100-sxm", "overrides": {"devices.0.nosuch": 1}}
     with pytest.raises(ScenarioError, match="nosuch"):
-        choose({"workload": "llama3.1-70b", "what_ifs": [{"system": "h100-sxm", "overrides": {"devices.0.nosuch": 1}}]})
+        choose({"workload": "llama3.1-70b", "what_ifs": [change]})
 
 
 def test_the_token_asks_the_same() -> None:
