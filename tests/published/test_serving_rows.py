@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from engine.published.measured.compare import Measured, compared, groups, read_measured, spread
+from engine.published.measured.compare import Measured, groups, spread
 from hardware_specs import default_catalog
 from model_zoo.catalog import default_zoo
+from tests.tools.evidence import measured_of
 
-ROWS = Path(__file__).parents[2] / "engine" / "published" / "claims" / "serving.csv"
 AIMS = {  # by network: median and 90th percentile of |predicted / measured - 1|
     "llama3.1-70b": (0.06, 0.15),
     "qwen3-32b": (0.09, 0.16),
@@ -21,7 +19,7 @@ AIMS = {  # by network: median and 90th percentile of |predicted / measured - 1|
 
 @pytest.fixture(scope="module")
 def measured() -> Measured:
-    return compared(read_measured(ROWS))
+    return measured_of("serving")[0]
 
 
 @pytest.mark.parametrize(("figure", "half", "most"), [("tpot_s", 0.09, 0.30), ("ttft_s", 0.16, 0.75)])

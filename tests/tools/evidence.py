@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from engine.cost.error_bands import cell_of, several
 from engine.evaluate import evaluate
 from engine.published import nearest
 from engine.published.headline import independent
-from engine.published.measured.compare import compared, read_measured
+from engine.published.measured.compare import Measured, compared, read_measured
 from engine.scenario import Scenario, decode, encode
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import default_zoo
@@ -36,12 +37,19 @@ def _residual(
     return Residual(id, cell, publication, device.id, part, error, scenario.batch, whole, recalled, seen)
 
 
+@cache
+def measured_of(name: str) -> tuple[Measured, Catalog]:
+    """A table that is kept here, every row predicted once a process, and the catalog its rows are looked up in."""
+    path = MEASURED[name]
+    root = path.parent
+    catalog = Catalog().with_root(root) if (root / "devices").is_dir() else Catalog()
+    return compared(read_measured(path, catalog=catalog), catalog), catalog
+
+
 def _of_tables() -> Iterator[Residual]:
     """Rows of tables kept here: a publication is who published, with which software."""
-    for name, path in MEASURED.items():
-        root = path.parent
-        catalog = Catalog().with_root(root) if (root / "devices").is_dir() else Catalog()
-        data = compared(read_measured(path, catalog=catalog), catalog)
+    for name in MEASURED:
+        data, catalog = measured_of(name)
         columns = data.table.columns
         for row in data.rows:
             for figure, error in row.errors.items():
@@ -76,9 +84,9 @@ def _words(metric: str) -> str:
     return metric.upper() if metric in ("tpot", "ttft") else metric
 
 
-def _served(name: str, path: Path) -> Iterator[dict[str, Any]]:
+def _served(name: str) -> Iterator[dict[str, Any]]:
     """Figures of a table of measurements, as `engine.published.nearest` records them."""
-    data = compared(read_measured(path))
+    data, _ = measured_of(name)
     columns = data.table.columns
     for row in data.rows:
         said = {column: cells[row.number - 1] for column, cells in columns.items()}
@@ -118,4 +126,4 @@ def figures(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> list
             unit = f"{default_zoo().graph(decode(row['token']).workload).unit}/s"
         of = {"source": f"{source})", "where": where, "role": "in view" if row["seen"] else "recalled", "unit": unit}
         result.append({key: row[key] for key in keys if key != "unit"} | of | {"metric": _words(metric), "whole": True})
-    return [*result, *_served("serving", MEASURED["serving"])]
+    return [*result, *_served("serving")]

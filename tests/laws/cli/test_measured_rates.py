@@ -35,6 +35,15 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture
+def shorter(monkeypatch: pytest.MonkeyPatch):
+    """Runs of a quarter of the requests: what a test asks for shows in them too."""
+    monkeypatch.setattr(arrivals, "_REQUESTS", arrivals._REQUESTS // 4)
+    arrivals._percentiles.cache_clear()
+    yield
+    arrivals._percentiles.cache_clear()
+
+
 def test_rows_are_predicted_at_their_rate_or_say_why_not(table: Path):
     fast, slow, *others = compared(read_measured(table)).rows
     for row in (fast, slow):
@@ -59,6 +68,7 @@ PLACED = (
 )
 
 
+@pytest.mark.usefixtures("shorter")
 def test_networks_are_placed_on_as_many_devices_as_hold_them_and_keep_the_limits(tmp_path: Path):
     path = tmp_path / "placed.csv"
     path.write_text("\n".join((HEADER.replace("n_accel,", "n_accel,nodes,"), *PLACED)) + "\n")
@@ -108,6 +118,7 @@ def test_a_processor_beside_the_accelerators_changes_nothing(table: Path, tmp_pa
     assert hosted.items() > plain.items(), "and the mean time is predicted too"
 
 
+@pytest.mark.usefixtures("shorter")
 def test_an_engine_that_decides_for_several_passes_lets_who_comes_wait(tmp_path: Path):
     path = tmp_path / "engines.csv"
     mi300x = "v5.1,llama2-70b-99,Server,AMD Instinct MI300X 192GB HBM3,8,fp8,vLLM {},900,1900,140,190,80,80"

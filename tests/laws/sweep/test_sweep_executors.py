@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -27,7 +24,6 @@ from engine.devices.common.counts import records
 from engine.devices.gpu import layout
 from engine.devices.gpu.record import record
 from engine.evaluate import evaluate
-from engine.kernels.jit import CACHE_DIR, JIT_ENABLED
 from engine.plan.jobs import job_of
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
@@ -285,35 +281,6 @@ def test_parts_side_by_side_take_the_tiles_that_each_takes_alone(pair: tuple[str
     for at in (0, 1, 63, 127, 128, 200, 255, 256, 299):
         alone = _seconds(job, sizes[:, at : at + 1], each[at : at + 1])
         assert together[:, at].tobytes() == alone.tobytes(), at
-
-
-_COUNTED = """
-from collections import Counter
-from engine.kernels.jit import event
-from tests.laws.sweep.test_sweep_executors import two_batches
-with event.install_recorder("numba:compile") as recorder:
-    two_batches()
-names = Counter(e.data["dispatcher"].py_func.__qualname__ for _, e in recorder.buffer if e.is_start)
-print(*(names[name] for name in ("priced", "_products", "_together", "_attended", "_count", "_layout")))
-"""
-
-
-@pytest.mark.whole
-@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing is compiled")
-def test_a_gpus_price_is_compiled_once_for_sizes_that_are_alike_and_for_others(tmp_path) -> None:
-    """The same code whether designs side by side have one batch or several: a second copy takes ten seconds to make."""
-    own = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "0"}
-    counts = subprocess.run([sys.executable, "-c", _COUNTED], env=own, capture_output=True, text=True, check=True)
-    assert counts.stdout.split() == ["1"] * 6
-
-
-def two_batches() -> None:
-    """Prices designs of two batches side by side on a GPU."""
-    bound = bind(PRESETS["v100-1.5b"].scenario)
-    stage = make_plan(bound).stages[0]
-    job = job_of(bound, stage, family("gpu"), bound.graph.phases[0])
-    turns = [job, replace(job, batch=job.batch + 1)]
-    _seconds(job, np.array([turns[at % 2].sizes for at in range(130)], dtype=np.float64).T)
 
 
 def _seconds(job: Job, sizes: np.ndarray, each: Any = None) -> np.ndarray:
