@@ -1,7 +1,5 @@
 """Which tests share a process where several run them: what is trained, served or evaluated once is needed once."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """A test over all rows of a table at once, with a list of the rows that fail."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable

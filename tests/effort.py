@@ -1,7 +1,5 @@
 """How much of a grid, and how many random examples, a test takes: a fifth in an ordinary run, more in `make soak`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import TypeVar

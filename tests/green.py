@@ -4,8 +4,6 @@ What a test may follow from is its file with all of ours that it imports, wherev
 no Python, and the settings of the run. One that starts processes, opens pages or reads sources follows from everything.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

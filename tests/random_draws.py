@@ -1,7 +1,5 @@
 """Designs drawn at random, which a search is held against."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """docs/MAP.md from the imports: ``python -m tests.architecture.map`` writes it; a test holds it true."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Words that public classes and modules are named with: ``python -m tests.architecture.names`` lists the unknown."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

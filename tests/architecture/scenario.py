@@ -1,7 +1,5 @@
 """docs/SCENARIO.md from the schema and the table of fields: ``python -m tests.architecture.scenario`` writes it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The product's sources, each parsed once for all tests that read them."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

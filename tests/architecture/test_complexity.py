@@ -1,7 +1,5 @@
 """Does the list of functions that are too long or take too much only shrink, and does it list none in vain?"""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

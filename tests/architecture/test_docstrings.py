@@ -1,7 +1,5 @@
 """Do rooms that compute say what each public function gives: units, errors, and what kind of number it is?"""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Does a device family stand in its own room and nowhere else?"""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Does what is installed hold what is offered: pins for every import, a wheel with every file, hashes for every pin?"""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """Does the order of the rooms hold anything: would import-linter name an import, were a room moved?"""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

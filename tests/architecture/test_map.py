@@ -1,7 +1,5 @@
 """Is the map true, and may a stranger walk by it?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

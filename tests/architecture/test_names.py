@@ -1,7 +1,5 @@
 """Is every name that a reader meets first made of plain words, or of words that docs/GLOSSARY.md explains?"""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """Does docs/SCENARIO.md say what a scenario and its token are?"""
 
-from __future__ import annotations
-
 import json
 import zlib
 from base64 import urlsafe_b64decode

@@ -1,7 +1,5 @@
 """The tests themselves: rows of data are one test, and one that runs rows fails with every row that does."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections import Counter

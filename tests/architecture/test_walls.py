@@ -1,7 +1,5 @@
 """Are the walls kept, and would we notice if one fell?"""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -3,8 +3,6 @@
 A row is one sweep from a dict to its front, on one thread and on two; set-up is what `SweepResult.setup_s` says.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

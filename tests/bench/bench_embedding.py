@@ -4,8 +4,6 @@ A ratio is the peer's time over ours, the median over rounds that run both in al
 of the calling thread, since other work may share the machine. Rows without a goal are reported for what they are.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The price of one answer: a warm evaluation, the import, and the first number."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

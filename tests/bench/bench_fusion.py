@@ -4,8 +4,6 @@ The model gets this host as `python -m engine calibrate` writes it and has seen 
 calling thread, medians of interleaved rounds.
 """
 
-from __future__ import annotations
-
 from engine.lab.host.calibrate import device_of, host
 from engine.lab.host.measure.fused import BLOCKS, measure_block
 from tests.bench.timing import Row, row

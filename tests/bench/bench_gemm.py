@@ -7,8 +7,6 @@ Peers: onnxruntime, numpy, and torch (oneDNN, with packed weights where it can) 
 the fastest of them.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import time

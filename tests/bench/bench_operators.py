@@ -1,7 +1,5 @@
 """Operators other than matrix products, one thread, against onnxruntime, numpy or torch: one table of cases."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable, Iterator
 from functools import partial

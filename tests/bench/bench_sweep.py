@@ -1,7 +1,5 @@
 """Sweeps: designs a second with every operator priced on every design, front filters, and memory of 10^7 designs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

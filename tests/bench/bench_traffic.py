@@ -1,7 +1,5 @@
 """How fast queues are simulated, beside SimPy on the same requests. Single-thread rates are per second of CPU time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial

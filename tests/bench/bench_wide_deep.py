@@ -4,8 +4,6 @@ Hash, gather, products, wide part and sigmoid are all timed; peers get ids that 
 calling thread, medians of interleaved rounds.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from statistics import median
 

@@ -9,8 +9,6 @@ runtimes disagree.
 Shapes are halved by a digest of the shape, so that a shape left out is left out on every part.
 """
 
-from __future__ import annotations
-
 import argparse
 import lzma
 import zlib

@@ -3,8 +3,6 @@
 `python -m tests.bench.search_curve`; about five minutes of one core.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -10,8 +10,6 @@ half of the mean. The readers share the machine with the server, so figures are 
 and nowhere else.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

@@ -4,8 +4,6 @@ A ratio is the median over rounds of figures taken next to each other, because a
 are processor seconds of the calling thread unless a clock is given, since other work may share the machine.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

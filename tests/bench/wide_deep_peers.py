@@ -1,7 +1,5 @@
 """The trained Wide & Deep in other libraries, one thread each, on ids that are hashed already."""
 
-from __future__ import annotations
-
 import importlib.util
 import tempfile
 from collections.abc import Callable, Iterator

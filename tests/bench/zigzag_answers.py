@@ -4,8 +4,6 @@
 of ours that it is to price stand in zigzag_orders.json, which `python -m tests.bench.zigzag_table --orders` writes.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from importlib.metadata import version

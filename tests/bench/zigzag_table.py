@@ -4,8 +4,6 @@
 environment of its own, as ZigZag is no requirement of ours. `--orders` writes mappings of ours that it is to price.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """Names that others use: each means one entry, and none is another entry's id."""
 
-from __future__ import annotations
-
 import pytest
 
 from hardware_specs.catalog import default_catalog

@@ -1,7 +1,5 @@
 """Counts that stop growing at a window: the same in Python as in the tables that compiled models read."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Networks that travel in a link: the same network on the other side, and a forged one costs a sentence."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

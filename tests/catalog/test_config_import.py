@@ -1,8 +1,6 @@
 """Model configurations as workloads: the public families load, their cards' figures come out, and bad ones cost a
 sentence that names the key."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

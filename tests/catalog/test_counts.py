@@ -1,7 +1,5 @@
 """Op counts against networks that are really run: naive loops that count every multiply, read and write."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise, product
 

@@ -1,7 +1,5 @@
 """Op counts of networks on images against loops that count every multiply, a published table and a public counter."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

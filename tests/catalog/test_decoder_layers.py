@@ -1,7 +1,5 @@
 """Layers of a decoder by kind: what each counts, keeps and shares, from the mathematics written down here again."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A user's own networks: YAML and ONNX files of their folder are in the zoo, and a bad one costs a sentence."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

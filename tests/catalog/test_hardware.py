@@ -1,7 +1,5 @@
 """Every hardware YAML: well formed, in sane ranges, consistent with itself and with what its sources derive."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hardware files as a user writes them: the template is a device at once, and a bad file is one clear sentence."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hostile files in a user's folders: each costs a sentence, whatever it is, and what is beside it stays."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Adding an accelerator of a known family is one YAML: it appears in every picker and evaluates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A many-core array of one's own is one YAML: cores, array, levels, bandwidths and energies; any network runs on it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

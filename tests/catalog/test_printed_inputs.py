@@ -1,7 +1,5 @@
 """What the five documents print of their hardware, read beside the catalog entry that carries it."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 from hardware_specs import default_catalog, parse

@@ -1,7 +1,5 @@
 """Quantities: what is printed is what is read; a slip in a unit is refused, never guessed."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

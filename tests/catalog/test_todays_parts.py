@@ -1,7 +1,5 @@
 """Parts of today from their data sheets: what must hold between one part and its kin, and who predicts them."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.devices.common.contract import Unsupported

@@ -1,7 +1,5 @@
 """Every workload file: sane, complete, and its published figures re-derived from its parameters."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tokens that were once handed out keep opening, and keep meaning what they meant."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -5,8 +5,6 @@ A million of them, in all decoders, with seconds and outcomes:
     PYTHONPATH=. nice -n 19 .venv/bin/python -m tests.laws.decoders 1000000 [scenario space ...]
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -7,8 +7,6 @@ grids of each family:
     PYTHONPATH=. .venv/bin/python tests/laws/law_grids.py --seed 7 --grids 400 [--family cpu]
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections import Counter, defaultdict

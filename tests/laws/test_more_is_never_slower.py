@@ -5,8 +5,6 @@ name, with the physics behind it or that it is not known yet, and the largest si
 here; anything else fails.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

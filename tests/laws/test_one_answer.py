@@ -3,8 +3,6 @@
 More scenarios than `make test` tries: ``make soak``.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator

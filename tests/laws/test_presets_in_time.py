@@ -1,7 +1,5 @@
 """Every preset is answered, or refused in a sentence, by what each page asks of the engine, in bounded CPU time."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

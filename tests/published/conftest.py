@@ -1,7 +1,5 @@
 """What every claim and every other source comes to: predicted once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

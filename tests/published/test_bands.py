@@ -1,7 +1,5 @@
 """Error bands: what they rest on, that they hold what they say on sources they never saw, and when there is none."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Document 001: its one time, the headline GRU, follows from a recalled step and a hop that its own step gave."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.evaluate import evaluate

@@ -1,7 +1,5 @@
 """Kinds and roles follow from what moves a prediction, and the stored dependence is what changing constants finds."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Document 004: the rates that constants were fitted on or chosen in view of, and what follows from them."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.evaluate import evaluate

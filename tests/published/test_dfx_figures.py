@@ -1,7 +1,5 @@
 """Figures 8 and 15 of the appliance's document: what its panels show, and what of a request no mechanism explains."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """Document 000: every figure is predicted or explained, and what is missed is said."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.published import claims, predictions

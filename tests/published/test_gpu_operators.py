@@ -1,7 +1,5 @@
 """Measured operators that no constant was fitted on: how far off, and whether the bands hold what they say."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The nearest evidence: a recorded figure of the same family, what we predict there, and how far it is."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Results printed elsewhere: they are evidence for error bands, and nothing is fitted on them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

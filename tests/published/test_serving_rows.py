@@ -1,7 +1,5 @@
 """Published serving runs that the bands rest on: how far off first tokens and the time between tokens are."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.published.measured.compare import Measured, groups, spread

@@ -1,7 +1,5 @@
 """Document 003: what was fitted and what is predicted with it."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.evaluate import evaluate

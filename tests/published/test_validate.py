@@ -1,7 +1,5 @@
 """Do we reproduce others' numbers? Every claim is predicted or explained; the headlines hold."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

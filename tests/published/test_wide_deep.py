@@ -1,7 +1,5 @@
 """Document 002: the TensorFlow pair fits two constants, the MXNet pair is predicted with them."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.evaluate import evaluate

@@ -1,7 +1,5 @@
 """Slow twin of the DFX machine's exact arithmetic: what a program computes in float64, written apart from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

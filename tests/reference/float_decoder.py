@@ -1,7 +1,5 @@
 """A decoder in float32 with a summation order of its own: the twin that the DFX machine's tokens are held against."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.dfx.model import EPSILON, Decoder, rotary

@@ -1,7 +1,5 @@
 """Slow twins of the operators: the definition in loops or one line of float64 numpy that anyone can check."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Slow twins of the DFX machine: a layer in numpy float16 as the document describes it, and a list-based scoreboard."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.dfx import program as isa

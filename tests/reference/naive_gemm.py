@@ -1,7 +1,5 @@
 """Slow twins of the matrix products: plain numpy, the definition and nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 
 __all__ = [

@@ -1,7 +1,5 @@
 """Slow twin of the NPU in float64: what a program computes, written apart from `engine.devices.npu.machine`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One ONNX operator run by onnxruntime: the outside oracle."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnxruntime

@@ -6,8 +6,6 @@ regime), where the scale comes from the sources that other publications printed,
 band is the conformal quantile of all scores, each source weighing the same whatever its rows, times its scale.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ Coordinate search over the logarithms of few constants, each within its range. R
 a factor of three as that. Prints what stands in `engine/devices/cpu/runtimes.yaml`, and the errors of rows left out.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

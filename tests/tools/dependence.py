@@ -5,8 +5,6 @@ put back in this process: the time of every operator, every constant of the cost
 of the zoo, and one by one each constant that names the claims it was fitted on, read off or chosen in view of.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import sys

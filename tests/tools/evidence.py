@@ -1,7 +1,5 @@
 """Measured rows of the project that no constant was fitted on, as residuals with the cell and the source of each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path

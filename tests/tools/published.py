@@ -4,8 +4,6 @@ python -m tests.tools.published                # error bands, recorded figures a
 python -m tests.tools.published --dependence   # which constants move which predictions; six minutes
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

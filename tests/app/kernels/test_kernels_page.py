@@ -1,7 +1,5 @@
 """The Kernels page: it opens with a run, a run is shown with its numbers, a refusal is a sentence (AppTest)."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

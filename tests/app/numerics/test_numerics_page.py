@@ -1,7 +1,5 @@
 """The Numerics page and the study behind it: errors fall with bits, plans keep their bound (AppTest)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

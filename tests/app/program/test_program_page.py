@@ -1,7 +1,5 @@
 """The Program page: the shipped program is listed, a user's own is timed, what is wrong is said (AppTest)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

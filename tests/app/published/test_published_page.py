@@ -1,7 +1,5 @@
 """A reader's table on the Published page: predicted against measured, and the command's own sentences for a bad one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """At a cold start a page says what it waits for and for how long by now."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -1,7 +1,5 @@
 """The server writes our style into the head of every page, whatever the browser holds or packs (no browser)."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Jobs of several readers share a server: some work, the others wait and say so, memory stays within its room."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import time

@@ -1,7 +1,5 @@
 """The server as `make run` starts it: whom it answers, whom it asks, and what it says of its health."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

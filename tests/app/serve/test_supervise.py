@@ -1,7 +1,5 @@
 """What dies of a signal is served again, not for ever, and ends when it is asked to."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Beside the pages: garbage is collected where nobody waits, memory stays, and no script runs for ever."""
 
-from __future__ import annotations
-
 import gc
 import re
 import threading

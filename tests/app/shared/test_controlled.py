@@ -1,7 +1,5 @@
 """What an answer says of a control: its value, unless its reader's hand is at it."""
 
-from __future__ import annotations
-
 from streamlit.testing.v1 import AppTest
 
 

@@ -1,7 +1,5 @@
 """What pages, files and rows say of a scenario is what `evaluate` says: every preset and random scenarios, by door."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

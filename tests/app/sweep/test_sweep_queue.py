@@ -1,7 +1,5 @@
 """Sweeps of several readers share a server: some work, the others wait and say so, and memory stays within its room."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from math import prod

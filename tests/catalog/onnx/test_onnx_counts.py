@@ -1,7 +1,5 @@
 """Patterns that exporters write, counted against sums made by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import TensorProto, helper

@@ -1,7 +1,5 @@
 """ONNX files of decoders with a cache, of detectors that suppress boxes, and of recurrent layers of a fixed length."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hostile ONNX files: every one ends in one sentence that names the node, tensor or axis, and none in a crash."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ONNX files read as graphs: the same counts as the built-in families give for the same network."""
 
-from __future__ import annotations
-
 import pytest
 from onnx import checker, load_model_from_string
 

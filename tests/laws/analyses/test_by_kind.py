@@ -1,7 +1,5 @@
 """Time by kind of operator adds up to the request, and an optimisation that is turned over moves what it should."""
 
-from __future__ import annotations
-
 import json
 import math
 

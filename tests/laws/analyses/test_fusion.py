@@ -1,7 +1,5 @@
 """Depth-first execution: nothing is lost or counted twice, tiles fit, traffic falls, who gains is as reported."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Embedding tables over cards and host: nothing lost, what cards can't hold is served, host memory sets the price."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """What a machine with an instruction set shows of itself: units that re-sum, fabric within the part, tiles, formats."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

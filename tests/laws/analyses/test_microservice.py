@@ -1,7 +1,5 @@
 """A pool behind the network: rates that add up, waits that grow, clients that fill it, and the simulation's word."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The node: bytes are conserved on its links, switches move what physics says, requests in flight never collide."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from itertools import pairwise
 

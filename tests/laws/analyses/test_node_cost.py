@@ -1,7 +1,5 @@
 """What a node costs: every part has a price with its range, every price can be set, and work has a cost."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.cost.report import Report

@@ -1,7 +1,5 @@
 """What document 000 reports comes out of the machine: change cores, lanes, memory or cards, and each figure moves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

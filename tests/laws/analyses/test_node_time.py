@@ -1,7 +1,5 @@
 """Requests in flight contend for the links that they share."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.evaluate import evaluate

@@ -1,7 +1,5 @@
 """Padding, host work, and section VIII's what-ifs: each switch moves what it should, and only where it can."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The split search: every point equals the main path, the best equals brute force, parts sum, and it is quick."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.analyses.cuts import best_split, split_points

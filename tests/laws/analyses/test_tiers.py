@@ -1,7 +1,5 @@
 """Tiers behind cameras: the best cut is brute force's, bytes are conserved, every place is `evaluate`'s answer."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What should carry a workload: every row is what `evaluate` finds, limits hold, and the ranking follows the money."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise, product

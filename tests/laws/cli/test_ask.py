@@ -1,7 +1,5 @@
 """``ask``: every analysis is asked by its name in both forms, and by the command of its own that it was."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The headless face: JSON with SI keys, one sentence and exit code 2 for anything wrong."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """``split``, ``camera``, ``forward`` and ``fuse``: they answer in both forms and refuse in one sentence."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Hostile command lines: one sentence on stderr and exit 2; nothing guessed, nothing lost after the work is done."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

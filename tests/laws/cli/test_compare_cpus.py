@@ -1,7 +1,5 @@
 """Published tables of CPUs held against predictions as they come: each format of a line, every part and network."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

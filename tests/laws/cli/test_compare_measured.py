@@ -1,7 +1,5 @@
 """A user's measurements beside predictions: every row answered, nothing lost, a part fitted only where that helps."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Published runs at a stated rate of arrivals: each row predicted or given a reason, slower where more come."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 from pathlib import Path

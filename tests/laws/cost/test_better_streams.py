@@ -1,7 +1,5 @@
 """A report offers the count of streams that answers more, and what it says is what an evaluation finds."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

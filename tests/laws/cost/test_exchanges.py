@@ -1,7 +1,5 @@
 """Devices that share every operator pay for what one has and another needs, in every family and for every network."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine import Unsupported, default_scenario, evaluate, why_not

@@ -1,7 +1,5 @@
 """Power of an FPGA's what-ifs: it follows clock, units and memory, and sweeps say the same."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

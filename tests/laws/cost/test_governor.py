@@ -1,7 +1,5 @@
 """Power follows the work of cards and host, a limit takes clock, and a sweep says what an evaluation says."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """A GPU draws what its operations and bytes take: more with more work, never more than its board may."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine import default_scenario, evaluate

@@ -1,7 +1,5 @@
 """A long wire is not a narrow one: what a message waits on its way keeps nothing else from following it."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine import default_scenario, evaluate

@@ -1,7 +1,5 @@
 """A price is that of a node: devices, switch, links, host; what nobody prices is named beside it."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.choose import choose

@@ -1,7 +1,5 @@
 """A request of many items goes through a recommender in batches: its size and the batch are two settings."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The timeline of a request goes as the request does: messages between stages, tokens, layers and steps in turn."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Breakdown, timeline lanes and operator rows are three views of one latency, for every preset and at random."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The many-core card: physics moves predictions the way it should, cores are never over-committed, nothing is lost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """What a card's price compiles: of one design no more than that design has a use for, and the same bits either way."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every memory level of a card has a price: each binds somewhere, the report says where, and rows are read by line."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

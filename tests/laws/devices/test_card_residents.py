@@ -1,7 +1,5 @@
 """Stages that lie on the same cards fill one memory: what each needs adds up, in a report as in a sweep."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.evaluate import evaluate

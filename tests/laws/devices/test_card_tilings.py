@@ -1,7 +1,5 @@
 """Tilings of a card's products: what is found is legal, no worse than a given one, and above what none goes below."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Physics of the CPU family: never above its roofs, never slower with more of anything, shares that add up."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from itertools import product

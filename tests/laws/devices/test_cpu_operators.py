@@ -1,7 +1,5 @@
 """Operators on a CPU: ragged tiles and what else they lose, bytes between INT8 products, a sample more."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

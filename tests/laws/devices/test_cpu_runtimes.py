@@ -1,7 +1,5 @@
 """Runtimes of a CPU: what threads, operators and calls cost, fewer multiplications, and clocks of few cores."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Threads as people set them on a CPU: what two threads of a core gain from one another, and what they share."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Laws of the DFX core: instruction streams that re-sum, bytes that are exact, time that never improves by accident."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from dataclasses import replace

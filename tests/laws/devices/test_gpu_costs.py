@@ -1,7 +1,5 @@
 """GPUs: what formats cost beside their bytes, what the board's limit allows, what kernels of a network share."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

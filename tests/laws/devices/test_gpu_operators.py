@@ -1,7 +1,5 @@
 """Operators on GPUs: never past the roof, more hardware never slower, more work never faster, bad rows a sentence."""
 
-from __future__ import annotations
-
 import csv
 import json
 import lzma

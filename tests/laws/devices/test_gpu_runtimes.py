@@ -1,7 +1,5 @@
 """GPUs: what runs a network, from a framework that issues operator by operator to a captured graph."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine import ScenarioError, default_scenario, evaluate

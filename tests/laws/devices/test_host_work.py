@@ -1,7 +1,5 @@
 """Work of a host before an accelerator can begin: whose cores do it, and what goes on meanwhile."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.evaluate import evaluate

@@ -1,7 +1,5 @@
 """Laws of the NPU: floors of dependent steps, tiles that quantise, weights that pin or spill."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import math

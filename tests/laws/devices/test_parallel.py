@@ -1,7 +1,5 @@
 """Devices that share a decoder in several ways at once: what is conserved, what is never slower, what is refused."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

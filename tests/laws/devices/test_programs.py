@@ -1,7 +1,5 @@
 """Programs as text: round trips, numbers beside an oracle, hazards, and one sentence for what is wrong."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import random

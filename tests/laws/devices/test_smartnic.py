@@ -1,7 +1,5 @@
 """Physics of the SmartNIC family: chain, executors, memories, and a packet path that shares the engines."""
 
-from __future__ import annotations
-
 import time
 from itertools import pairwise
 

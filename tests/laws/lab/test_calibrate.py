@@ -1,7 +1,5 @@
 """This host as a device: a valid spec of measured figures that evaluates, and a catalog that survives a broken file."""
 
-from __future__ import annotations
-
 import json
 from time import thread_time
 

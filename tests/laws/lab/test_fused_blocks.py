@@ -1,7 +1,5 @@
 """Predicted gain of depth-first blocks: it follows from rates and traffic, and a measured run brings both."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

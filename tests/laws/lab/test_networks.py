@@ -1,7 +1,5 @@
 """A network on this host: its ONNX file run by onnxruntime beside the CPU model's prediction, or why neither."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

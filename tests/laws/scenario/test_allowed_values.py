@@ -1,7 +1,5 @@
 """A refused value is told with those that are allowed, all of them alike and none left out."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.devices.common.contract import Unsupported

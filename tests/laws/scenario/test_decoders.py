@@ -1,7 +1,5 @@
 """Whatever a decoder is given, it answers or refuses in one printable sentence; a million by `tests.laws.decoders`."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.views.sweep import spaces

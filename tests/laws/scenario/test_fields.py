@@ -1,7 +1,5 @@
 """Is the table of fields the only place that says what a knob is called, what it takes and who offers it?"""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields as attributes
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Tokens guessed ahead by a network's own layers, checked in one pass, and what a pass makes of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine import evaluate

@@ -1,7 +1,5 @@
 """A KV cache in a format of its own: half the bits are half the bytes, never slower, more room, and old links stand."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest

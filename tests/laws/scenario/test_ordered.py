@@ -1,7 +1,5 @@
 """Two numbers of a part of which the lesser never exceeds the greater: what is refused, and beside what it is not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 

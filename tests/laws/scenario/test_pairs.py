@@ -1,7 +1,5 @@
 """Physics on every (system, workload) pair: an answer or one sentence, parts that sum, and nothing above a peak."""
 
-from __future__ import annotations
-
 import json
 import math
 from functools import cache

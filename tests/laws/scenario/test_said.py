@@ -1,7 +1,5 @@
 """No setting is dropped in silence: it moves a figure, or is refused, or the report says that it moves none."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Tokens: every field survives, hostile ones end in one sentence, old ones keep opening."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

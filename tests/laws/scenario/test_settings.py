@@ -5,8 +5,6 @@ in any of them stands in `EXEMPT` with the reason, or is no setting (`engine.res
 prints those found. What is exempt is turned in `make soak` alone: there its reason is shown to be needed.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A network cut twice over three executors: a field like others at every door, and one answer with its parts."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

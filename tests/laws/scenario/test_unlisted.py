@@ -1,7 +1,5 @@
 """What no list has a price for has none: hardware that a what-if changes, in every family and in every sweep."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.cost.power_and_price import purchase

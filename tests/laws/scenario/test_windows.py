@@ -1,7 +1,5 @@
 """A request that outgrows a window or ends a chunk while it decodes: what its passes take, pass by pass."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

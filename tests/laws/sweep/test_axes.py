@@ -1,7 +1,5 @@
 """Every field is an axis, left out where a system has none of it; what no design can do is one sentence."""
 
-from __future__ import annotations
-
 import csv
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A search finds the front of a space too large to try whole: with known spaces, against draws, and seed for seed."""
 
-from __future__ import annotations
-
 import csv
 import sys
 

@@ -1,7 +1,5 @@
 """A sweep is `evaluate` many times over: the same bits for every family, executor and chunk size, and physics holds."""
 
-from __future__ import annotations
-
 import csv
 import random
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Designs worked out together have the bits of each by itself; what is no arithmetic takes them apart."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import random

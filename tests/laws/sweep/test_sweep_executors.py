@@ -1,7 +1,5 @@
 """Wherever a sweep runs, it finds the same bytes; it stops when it is told to, also while its tables are made."""
 
-from __future__ import annotations
-
 import csv
 import json
 import time

@@ -1,7 +1,5 @@
 """Sensitivity, attribution and inverse search answer what they claim to."""
 
-from __future__ import annotations
-
 import random
 from itertools import permutations
 from math import fsum, log

@@ -1,7 +1,5 @@
 """Systems that several tests send requests through, and laws of queues with exponential service to hold them to."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Operating points as axes of a sweep: the closed form against the calendar, the front, and every refusal."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

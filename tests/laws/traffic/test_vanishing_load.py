@@ -1,7 +1,5 @@
 """A load that vanishes is the scenario alone: latency, TTFT and TPOT of Load are `evaluate`'s."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

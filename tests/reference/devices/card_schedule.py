@@ -1,7 +1,5 @@
 """The schedule of a card's cores at one point by scans over all operators and cores, as one would write it down."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.card.demand import (

@@ -1,7 +1,5 @@
 """A card's schedule at many points side by side holds the bits of the schedule made point by point."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

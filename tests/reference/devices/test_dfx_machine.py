@@ -1,7 +1,5 @@
 """The DFX machine against its twins: bits of FP16, tokens of float32, cycles of a slow scoreboard."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The NPU's programs against float references, and its closed form against a run chain by chain."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every legal tiling tried one by one: what `engine.kernels.search.tilings.search` is held against."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import kernel

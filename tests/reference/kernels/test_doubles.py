@@ -1,7 +1,5 @@
 """A formula of single doubles and of eight side by side: one source, the same bits, with and without a compiler."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Compiled code on disk: each caller's own, no older than its sources, and made anew where it is damaged."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

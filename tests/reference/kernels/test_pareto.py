@@ -1,7 +1,5 @@
 """The compiled front filter against its definition, and against a filter written another way."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 Of a convolution's input too, whose pixels blocks share: counted as sets of pixels.
 """
 
-from __future__ import annotations
-
 from itertools import permutations, product
 
 import numpy as np

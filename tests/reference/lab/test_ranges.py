@@ -1,7 +1,5 @@
 """How work is spread: every element once, failures to the caller, several callers at a time."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Measured kernels: right results, whole accounts, honest refusals, and nobody kept waiting."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

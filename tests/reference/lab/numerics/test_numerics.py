@@ -1,7 +1,5 @@
 """Number formats, metrics and the precision search against outside implementations and definitions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Gradients of a perceptron against finite differences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Studies of networks trained here: they report what was measured, stop when told, and refuse in one sentence."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.cli.main import main

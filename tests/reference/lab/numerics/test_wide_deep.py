@@ -1,7 +1,5 @@
 """Wide & Deep: the synthetic clicks are what they claim, training learns them, and both servers equal their twins."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

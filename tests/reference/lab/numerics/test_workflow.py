@@ -1,7 +1,5 @@
 """The mixed-precision workflow on kernels: layers equal their definition, plans hold their metric and fit scenarios."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache

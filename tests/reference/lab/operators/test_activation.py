@@ -1,7 +1,5 @@
 """Activations, softmax and norms: stated error bounds over the whole range, and the libraries' own answers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

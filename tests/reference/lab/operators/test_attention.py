@@ -1,7 +1,5 @@
 """Attention on a cache, a token and a prompt, against its float64 definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

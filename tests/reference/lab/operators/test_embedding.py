@@ -1,7 +1,5 @@
 """Embedding bags against their slow twin, in every format, on any shape, thread count and prefetch distance."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

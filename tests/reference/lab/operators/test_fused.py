@@ -1,7 +1,5 @@
 """Fused chains equal their breadth-first twins bit for bit; the Wide & Deep front equals its definition."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

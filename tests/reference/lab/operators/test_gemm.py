@@ -1,7 +1,5 @@
 """Matrix products equal their naive twins over drawn shapes, on every thread count, and onnxruntime's."""
 
-from __future__ import annotations
-
 from unittest import mock
 
 import numpy as np

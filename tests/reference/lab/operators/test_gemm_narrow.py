@@ -1,7 +1,5 @@
 """BF16 products: exact where the arithmetic is, within a stated bound elsewhere."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 from hypothesis import given, settings

@@ -3,8 +3,6 @@
 CI runs this folder on AVX2 and on the portable path.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The host probe: figures that hold together, and refusals in one sentence."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

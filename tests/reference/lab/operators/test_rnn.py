@@ -1,7 +1,5 @@
 """LSTM and GRU steps against the slow twin and onnxruntime."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
