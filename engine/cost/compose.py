@@ -13,7 +13,7 @@ from engine.cost.assemble import Schedule
 from engine.cost.best_plan import better_streams, fewer_devices
 from engine.cost.continuous import Continuous, continuous
 from engine.cost.error_bands import error_band
-from engine.cost.headline import governed_by, limit_of, problems_of, verdict
+from engine.cost.headline import governed_by, limit_of, problems_of, tile_of, verdict
 from engine.cost.layout import METRICS
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
 from engine.cost.timeline import SHOWN, request
@@ -329,11 +329,6 @@ def compose(
     detail = ReportDetail(bound, plan, times, memory, idle)
     bound_by = max(times.breakdown, key=lambda name: times.breakdown[name])
     timeline, timeline_of = _timeline(times)
-    first = next((p for p in times.priced if p.stage.device is bound.device), times.priced[0])
-    knobs = first.family.knobs(first.stage.device) if first.family.knobs else ()
-    tile = first.stage.tile or s.tile
-    if not tile and first.family.tile is not None and first.runs:
-        tile = first.family.tile(first.runs[0].job)
     requests_per_s = times.batches * times.units_per_s / times.units if times.units else 0.0
     figures: dict[str, Any] = {name: times.figure(name) for name in _OF_TIMES}
     return Report(
@@ -354,7 +349,7 @@ def compose(
         timeline=timeline,
         timeline_of=timeline_of,
         rooflines=_rooflines(times),
-        tile=tuple((k.name, v) for k, v in zip(knobs, tile)),
+        tile=tile_of(bound, times),
         devices_used=sum(plan.devices_used),
         error_band=error_band(s, bound.workload.family, graph, [p.stage.device for p in times.priced], bound_by, moved),
         problems=detail.problems,

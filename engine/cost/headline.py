@@ -20,6 +20,24 @@ def governed_by(bound: Bound, times: Schedule) -> str | None:
     return f"{bound.device.name}: the limit of {amount(limit.si, 'W')} leaves {left} to work without pause"
 
 
+def tile_of(bound: Bound, times: Schedule) -> tuple[tuple[str, int], ...]:
+    """Values of the first device's tiling knobs that a request runs with, by name."""
+    first = next((p for p in times.priced if p.stage.device is bound.device), times.priced[0])
+    knobs = first.family.knobs(first.stage.device) if first.family.knobs else ()
+    tile = first.stage.tile or bound.scenario.tile
+    if not first.stage.tile and first.family.tile is not None and first.runs:
+        tile = first.family.tile(first.runs[0].job)
+    return tuple((knob.name, value) for knob, value in zip(knobs, tile))
+
+
+def _clipped(bound: Bound, times: Schedule) -> str:
+    """A sentence for each tiling knob of which a stream has less than it was set to."""
+    s = bound.scenario
+    pairs = [(name, asked, used) for (name, used), asked in zip(tile_of(bound, times), s.tile) if used < asked]
+    share = f"the share of each of {s.streams} streams" if s.streams > 1 else "the most that is left"
+    return "".join(f" tile.{name} is {asked}; used: {used}, {share}." for name, asked, used in pairs)
+
+
 def limit_of(times: Schedule) -> tuple[str, float | None]:
     """What limits a request, in words, and the share of its latency that improving that saves; None: no family tries.
 
@@ -106,7 +124,7 @@ def verdict(bound: Bound, times: Schedule, memory: Sequence[MemoryRow], joined: 
     else:
         saved = percent(saves / 10)
         text = f"**{_headline(bound, times)}**, bound by **{limit}**: 10% less time there cuts latency by {saved}."
-    text += _fit(bound, memory, times.latency_s)
+    text += _fit(bound, memory, times.latency_s) + _clipped(bound, times)
     if joined is not None:
         tokens = f"TTFT {amount(joined.ttft_s, 's')}, TPOT {amount(joined.tpot_s, 's')}"
         text += f" Under continuous batching {tokens}, {amount(joined.latency_s, 's')} end to end."

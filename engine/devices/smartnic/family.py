@@ -43,7 +43,6 @@ from engine.devices.smartnic.memory import (
 )
 from engine.devices.smartnic.memory import nic_of as _nic
 from engine.devices.smartnic.slots import (
-    PACKET,
     PREAMBLE,
     arriving,
     beside,
@@ -225,7 +224,7 @@ FAMILY = DeviceFamily(
     idles=idles,
     activity=activity,
     knobs=knobs,
-    tile=lambda job: (int(executors_of(job)), int(PACKET)),
+    tile=lambda job: (int(executors_of(job)), int(packet_of(job))),
     max_streams=_all_threads,
     packets=PacketPath(
         _all_threads,

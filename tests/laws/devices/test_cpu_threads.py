@@ -70,6 +70,7 @@ def test_fitted_threads_leave_siblings_idle_where_they_are_no_use(net, streams):
 
 
 PAIR = "xeon-e5-2650-pair-qpi"
+PAIRS = PAIR, "xeon-8280l-pair"
 
 
 def schedule(base, executors: int) -> float:
@@ -107,22 +108,25 @@ def test_a_chain_gains_nothing_from_inter_op_threads_and_branches_do():
     assert gain["googlenet"] > 1.1
 
 
-@each("net", NETS)
-def test_memory_of_the_other_socket_is_never_faster_and_goes_by_the_link(net):
-    base = default_scenario(PAIR, net, scheme="single")
+@each("pair, net", [(pair, net) for pair in PAIRS for net in NETS])
+def test_memory_of_the_other_socket_is_never_faster_and_goes_by_the_link(pair, net):
+    base = default_scenario(pair, net, scheme="single")
     local, interleaved, remote = (evaluate(base.with_(numa=where)) for where in (None, "interleaved", "remote"))
     assert local.latency_s <= interleaved.latency_s <= remote.latency_s
     assert evaluate(base.with_(numa="local")).latency_s == local.latency_s
 
 
-def test_weights_on_the_other_socket_stream_at_the_rate_of_the_link_or_of_lines_in_flight():
-    spec, link = default_catalog().device("xeon-e5-2650"), default_catalog().link("qpi-8gt")
+@pytest.mark.parametrize("pair", PAIRS)
+def test_weights_on_the_other_socket_stream_at_the_rate_of_the_link_or_of_lines_in_flight(pair):
+    system = default_catalog().system(pair)
+    spec, link = default_catalog().device(system.devices[0].device), default_catalog().link(system.links[0].link)
     base = job(spec, "mlp-121m")
     for wire in (link, link.model_copy(update={"latency": link.latency.model_copy(update={"value": "0 s"})})):
         away = replace(base, link=wire, model=base.model | {"remote_pages": 1.0})
         waits = base.model["dram_latency"] / (base.model["dram_latency"] + wire.latency.si)
         dram = spec.memory[0].bandwidth.si * base.model["dram_efficiency"]
-        rate = min(dram, wire.usable, spec.cpu.cores.si * spec.cpu.core_bandwidth.si * waits)
+        each_core = spec.cpu.core_bandwidth.si if spec.cpu.core_bandwidth else base.model["core_bandwidth"]
+        rate = min(dram, wire.usable, spec.cpu.cores.si * each_core * waits)
         cost = family.price(away)
         assert cost.offchip.sum() / cost.seconds[:, 1].sum() == pytest.approx(rate, rel=1e-3)
 
@@ -159,3 +163,26 @@ def test_more_threads_than_a_part_has_are_one_sentence(changes, said):
     base = default_scenario(changes.get("system", "xeon-8280l"), "wide-deep-criteo")
     with pytest.raises(ScenarioError, match=said):
         evaluate(base.with_(**changes))
+
+
+@pytest.mark.parametrize(
+    ("system", "net", "changes", "said", "used"),
+    [
+        ("xeon-8280l", "resnet50", {"tile": (28,)}, "tile.threads is 28; used: 7, the share of each of 4 streams.", 7),
+        (
+            "agilio-cx",
+            "binary-mlp-mnist",
+            {"tile": (256, 256), "scheme": "on-path"},
+            "tile.executors is 256; used: 120, the share of each of 4 streams.",
+            120,
+        ),
+    ],
+)
+def test_a_stream_that_gets_fewer_threads_than_its_tile_says_is_told_so(system, net, changes, said, used):
+    """They were clipped to a stream's share in silence, and the report repeated what was asked for."""
+    report = evaluate(default_scenario(system, net, streams=4, **changes))
+    assert said in report.verdict
+    assert report.tile[0][1] == used
+    fits = evaluate(report.scenario.with_(tile=(used, *report.scenario.tile[1:])))
+    assert "tile." not in fits.verdict
+    assert (fits.latency_s, fits.tile) == (report.latency_s, report.tile)
