@@ -339,6 +339,7 @@ class DeviceGroup(Record):
     device: Id
     count: int = Field(ge=1, le=100_000)
     counts: tuple[int, ...] = ()  # counts a user may choose; empty: only `count`
+    tier: Name | None = None  # where it stands in a row of machines
 
 
 class LinkUse(Record):

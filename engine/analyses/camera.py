@@ -6,12 +6,13 @@ The best of all cuts is found from parts that add up, by dynamic programming ove
 machines, links and distances are assumptions of the catalog, as document 003 names the points only.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import floor, inf
-from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -22,11 +23,11 @@ from engine.cost.power_and_price import monthly
 from engine.cost.report import ErrorBand
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
-from engine.plan.schemes import split_wires
+from engine.plan.plan import second_format_of
+from engine.plan.schemes import executors, split_wires
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.formats import BITS
-from engine.scenario.scenario import Costs
 from engine.traffic.arrivals import Poisson
 from engine.traffic.estimates import Estimate
 from engine.traffic.policies import PLAIN, DynamicBatching, Station, TandemQueue
@@ -68,11 +69,41 @@ class Tier:
     metres: float = 0.0
 
 
-TIERS: tuple[Tier, ...] = (
-    Tier("far edge", "arm-edge-cpu", machines=None),
-    Tier("metro edge", "xeon-e5-2650", "metro-1g"),
-    Tier("core", "v100-32gb", "metro-core"),
-)
+def row_of(scenario: Scenario) -> Scenario:
+    """The scenario cut before its first operator, a frame at a time, on its own row of machines.
+
+    Where its system is no row, on the three machines that document 003 names; what was set for its system is left out.
+    """
+    catalog = default_catalog()
+    if catalog.system(scenario.system).topology in ("pair", "chain"):
+        return scenario.with_(scheme="split", split=0, second_split=None, batch=1, streams=1)
+    first = catalog.device(catalog.system("edge-metro-core").devices[0].device)
+    offered = family(first.kind).formats(first)
+    return Scenario(
+        system="edge-metro-core",
+        workload=scenario.workload,
+        precision=scenario.precision if scenario.precision in offered else offered[0],
+        scheme="split",
+        params=scenario.params,
+        costs=scenario.costs,
+    )
+
+
+def tiers_of(scenario: Scenario) -> tuple[Tier, ...]:
+    """The machines and links of `row_of`, in its precision where they have it, frames as many as the scenario's batch.
+
+    Before a camera's frame the first machine is one of each camera; ScenarioError or Unsupported as `bind` has it.
+    """
+    bound = bind(row_of(scenario))
+    devices, batch = executors(bound), scenario.batch
+    places = [group.tier for group in bound.system.devices for _ in range(group.count)]
+    names = [place or f"{nth} machine" for nth, place in zip(("first", "second", "third"), places, strict=False)]
+    each = None if bound.system.frame is not None else 1
+    result = [Tier(names[0], devices[0].id, None, bound.scenario.precision, each, batch)]
+    for name, device, wire in zip(names[1:], devices[1:], split_wires(bound), strict=True):
+        format, crosses = second_format_of(bound, device), wire.format or None
+        result.append(Tier(name, device.id, wire.link.id, format, 1, batch, crosses, wire.compression))
+    return tuple(result)
 
 
 @dataclass(frozen=True)
@@ -80,7 +111,7 @@ class Camera:
     """Streams of frames: how many cameras, frames a second of each, and bytes of a frame after its encoder."""
 
     frames_per_s: float = 5.0
-    frame_bytes: float = 200e3  # a 1080p JPEG of street scenery
+    frame_bytes: float | None = None  # None: the system's own, or an image as the network takes it
     cameras: int = 1
 
 
@@ -129,21 +160,24 @@ def _check(tier: Tier) -> None:
 
 @dataclass(frozen=True)
 class CameraNetwork:
-    """Tiers, the network that runs on them and the cameras before them, checked; ScenarioError in one sentence."""
+    """A scenario's network on a row of machines behind cameras, checked; ScenarioError in one sentence.
 
-    workload: str
+    Attributes
+    ----------
+    scenario : as of `row_of`; all of it counts, what-ifs too, while the machines and links are its own.
+    tiers : those machines and links, or any of the catalog.
+    """
+
+    scenario: Scenario
+    tiers: tuple[Tier, ...]
     camera: Camera = Camera()
-    tiers: tuple[Tier, ...] = TIERS
     cascade: Cascade | None = None
-    params: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    costs: Costs = field(default_factory=Costs)
-    catalog: Catalog = field(default_factory=default_catalog)
 
     def __post_init__(self) -> None:
         if len(self.tiers) not in (2, 3):
             raise ScenarioError(f"tiers are {len(self.tiers)}; allowed: 2 or 3")
         for name, value in (("frames_per_s", self.camera.frames_per_s), ("frame_bytes", self.camera.frame_bytes)):
-            if not 0 < value < inf:
+            if value is not None and not 0 < value < inf:
                 raise ScenarioError(f"{name} is {value:g}; allowed: above 0")
         for tier in self.tiers:
             _check(tier)
@@ -155,14 +189,22 @@ class CameraNetwork:
             raise Unsupported(f"{self.bound.workload.name} takes no image: a camera's frame is no request of it.")
 
     @cached_property
-    def system(self) -> tuple[System, Catalog]:
+    def own(self) -> bool:
+        """Whether machines and links are those of the scenario's system."""
+        here, own = (
+            [(tier.device, tier.link, tier.format, tier.compression, tier.metres) for tier in tiers]
+            for tiers in (self.tiers, tiers_of(self.scenario))
+        )
+        return here == own
+
+    def _system(self) -> tuple[System, Catalog]:
         """The tiers as a system, in a catalog that has it."""
-        links = []
+        links, catalog = [], default_catalog()
         for at, tier in enumerate(self.tiers[1:]):
             if tier.link is None:
                 raise ScenarioError(f"link of the {tier.name} is not set; it wants one from the tier before")
             try:
-                link = self.catalog.link(tier.link)
+                link = catalog.link(tier.link)
             except SpecError as error:
                 raise ScenarioError(str(error)) from None
             latency = link.latency.si + tier.metres * FIBRE_S_PER_M
@@ -181,22 +223,25 @@ class CameraNetwork:
                 LinkUse(link=link.id, role=role, compression=tier.compression, format=tier.format)
                 for link, tier, role in zip(links, self.tiers[1:], ("peer", "backhaul"), strict=False)
             ),
-            frame=Quantity(value=f"{self.camera.frame_bytes!r} B", basis="assumed", note="as the user says"),
+            frame=catalog.system(self.scenario.system).frame,
             schemes=("split",),
         )
-        return system, self.catalog.with_system(system, tuple(links))
-
-    @cached_property
-    def scenario(self) -> Scenario:
-        """The network on them, cut before its first operator."""
-        first = self.tiers[0].precision
-        fields = {"system": "camera-tiers", "workload": self.workload, "precision": first, "scheme": "split"}
-        return make(fields | {"params": dict(self.params)})
+        return system, catalog.with_system(system, tuple(links))
 
     @cached_property
     def bound(self) -> Bound:
-        """The same with everything it names."""
-        return bind(self.scenario, self.system[1])
+        """The network on them, cut before its first operator, with everything it names."""
+        first = self.tiers[0].precision
+        if self.own:
+            bound = bind(self.scenario.with_(precision=first))
+        else:
+            system, catalog = self._system()
+            fields = {"system": system.id, "workload": self.scenario.workload, "precision": first, "scheme": "split"}
+            bound = bind(make(fields | {"params": self.scenario.params}), catalog)
+        if self.camera.frame_bytes is None:
+            return bound
+        frame = Quantity(value=f"{self.camera.frame_bytes!r} B", basis="assumed", note="as the user says")
+        return replace(bound, system=bound.system.model_copy(update={"frame": frame}))
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -209,7 +254,7 @@ class CameraNetwork:
         reasons: dict[str, str] = {}
         for at, tier in enumerate(self.tiers):
             try:
-                device = self.bound.devices[at]
+                device = executors(self.bound)[at]
                 check_format(tier.name, device, tier.precision)
                 reason = family(device.kind).supports(device, self.bound.graph, tier.precision)
             except ScenarioError as error:
@@ -251,7 +296,8 @@ class CameraNetwork:
         """Time of a cascade's small network on a machine of the first tier. [s]"""
         if self.cascade is None:
             return 0.0
-        first = replace(self, workload=self.cascade.workload, cascade=None, params={})
+        small = self.scenario.with_(workload=self.cascade.workload, params={}, layers={}, tile=())
+        first = replace(self, scenario=small, cascade=None)
         cuts = [len(first.bound.graph.phases[0].ops)] * (len(self.tiers) - 1)
         return price_cuts(first.bound, first.formats, cuts).stage_s[0]
 
@@ -313,12 +359,12 @@ def _tier_loads(network: CameraNetwork, priced: PricedCut) -> list[float]:
 def _bill(network: CameraNetwork, loads: Sequence[float], sent: Sequence[float]) -> tuple[float | None, float | None]:
     """What machines that work draw together [W], and what they, their links and their energy cost a month [USD]."""
     camera, machines = network.camera, []
-    for tier, device, load in zip(network.tiers, network.bound.devices, loads, strict=True):
+    for tier, device, load in zip(network.tiers, executors(network.bound), loads, strict=True):
         if load:
             count = camera.cameras if tier.machines is None else tier.machines
             machines.append((device, count, min(1.0, load * camera.cameras * camera.frames_per_s / count)))
     links = [wire.link for wire, size in zip(split_wires(network.bound), sent, strict=True) if size]
-    return monthly(machines, links, network.bound.workload.family, network.costs)
+    return monthly(machines, links, network.bound.workload.family, network.scenario.costs)
 
 
 def p99_s(network: CameraNetwork, place: Placement, requests: int = 20_000, seed: int = 0) -> Estimate | None:

@@ -82,6 +82,7 @@ class SplitPoint:
     rest: int  # operators on the others
     second_at: int | None  # operators before the third executor, where there are three
     after: str  # last operator of the first part; empty where it has none
+    then_after: str  # last operator before the third executor; empty where there is none
     latency_s: float  # end to end
     interval_s: float  # between two requests of a stream when executors and wires work on different ones
     first_s: float
@@ -89,7 +90,8 @@ class SplitPoint:
     flight_s: float  # latency of the wires
     transfer_s: float  # bytes over their usable rate
     handover_s: float  # what arrived, drawn into the caches of who goes on
-    second_s: float  # of the other parts
+    second_s: float  # of the part on the second executor, and on the third
+    third_s: float
     outside_s: float  # input and output of the whole network
     crossing_bytes: float
     energy_j: float | None  # of a request at the full rate; None where a power is not published
@@ -98,10 +100,16 @@ class SplitPoint:
 
     @property
     def place(self) -> str:
-        """Where the cut is, in words."""
-        if not self.at:
-            return "all on the second device" if self.second_at is None else "none on the first device"
-        return f"after {self.after}" if self.rest else "all on the first device"
+        """Where the cuts are, in words."""
+        last = self.at + self.rest
+        count, end = (2, last) if self.second_at is None else (3, self.second_at)
+        sizes = {"first": self.at, "second": end - self.at, "third": last - end}
+        used = [name for name, size in sizes.items() if size]
+        if len(used) == 1:
+            return f"all on the {used[0]} device"
+        cuts = (f"after {name}" for name in dict.fromkeys((self.after, self.then_after)) if name)
+        idle = [f"none on the {name} device" for name in list(sizes)[:count] if name not in used]
+        return ", ".join([", then ".join(cuts), *idle])
 
     @property
     def link_s(self) -> float:
@@ -113,27 +121,31 @@ def _point(priced: PricedCut) -> SplitPoint:
     """A priced cut by its parts."""
     plan, figures, ops = priced.plan, priced.figures, priced.bound.graph.phases[0].ops
     at, *second = priced.cuts
-    first_s, *later_s = priced.stage_s
+    first_s, second_s, third_s = (*priced.stage_s, 0.0)[:3]
     names = ("cut after", "input to the next")
     between = [number for number, hop in enumerate(plan.hops) if hop.name.startswith(names)]
     hops, link_s = [plan.hops[number] for number in between], sum(figures.hop_s[number] for number in between)
     start = sum(hop.messages * hop.wire.link.per_transfer.si for hop in hops if hop.wire.link.per_transfer)
     flight = sum(hop.messages * hop.wire.hops * hop.wire.link.latency.si for hop in hops)
-    handover = sum(s for stage, s in zip(figures.layout.stage_of, figures.other_s, strict=True) if stage)
+    drawn = [0.0, 0.0, 0.0]  # by each executor
+    for stage, seconds in zip(figures.layout.stage_of, figures.other_s, strict=True):
+        drawn[plan.stages[stage].place] += seconds if stage else 0.0
     energy = figures.figure("energy_per_unit_j")
     return SplitPoint(
         at=at,
         rest=len(ops) - at,
         second_at=second[0] if second else None,
         after=ops[at - 1].name if at else "",
+        then_after=ops[second[0] - 1].name if second and 0 < second[0] < len(ops) else "",
         latency_s=figures.latency_s,
         interval_s=figures.interval_s,
         first_s=first_s,
         start_s=start,
         flight_s=flight,
         transfer_s=link_s - start - flight,
-        handover_s=handover,
-        second_s=sum(later_s) - handover,
+        handover_s=sum(drawn),
+        second_s=second_s - drawn[1],
+        third_s=third_s - drawn[2],
         outside_s=sum(figures.hop_s) - link_s,
         crossing_bytes=sum(hop.bytes_per_message for hop in hops),
         energy_j=None if energy is None else energy * figures.units,

@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.command import Answer
-from engine.cli.scenario import changed
-from engine.scenario import ScenarioError
+from engine.cli.scenario import changed, scenario_of
+from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.sentences import amount, percent
 
 if TYPE_CHECKING:
@@ -39,18 +39,20 @@ def split(args: argparse.Namespace) -> Answer:
 
 def camera(args: argparse.Namespace) -> Answer:
     """Where to analyse cameras' frames: whole at a tier, or cut over two or three of them. Estimates."""
-    from engine.analyses.camera import TIERS, Camera, CameraNetwork, Cascade, p99_s
+    from engine.analyses.camera import Camera, CameraNetwork, Cascade, p99_s, row_of, tiers_of
     from engine.cost.error_bands import told
 
     limit = None if args.limit_ms is None else args.limit_ms / 1e3
-    tiers = [_tier(said, args.precision) for said in args.tier or ()]
-    tiers = tiers or [replace(tier, precision=args.precision) for tier in TIERS]
+    scenario = row_of(_on_cameras(args.workload, args.system))
+    own = {} if args.precision is None else {"precision": args.precision}
+    tiers = [_tier(said, {"precision": scenario.precision} | own) for said in args.tier or ()]
+    tiers = tiers or [replace(tier, **own) for tier in tiers_of(scenario)]
     if len(tiers) > 1:
         tiers[1] = replace(tiers[1], metres=tiers[1].metres + 1e3 * args.extra_km)
     network = CameraNetwork(
-        args.workload,
-        Camera(args.frames, 1e3 * args.frame_kb, args.cameras),
+        scenario,
         tuple(tiers),
+        Camera(args.frames, None if args.frame_kb is None else 1e3 * args.frame_kb, args.cameras),
         Cascade(args.filter, args.passed) if args.filter else None,
     )
     places = network.placements(limit, args.goal)
@@ -64,7 +66,14 @@ def camera(args: argparse.Namespace) -> Answer:
     return rows, sentences
 
 
-def _tier(said: str, precision: str) -> Tier:
+def _on_cameras(said: str, system: str | None) -> Scenario:
+    """The scenario that a token, a preset or a file means, or a network in FP32 on a row of machines."""
+    if said[:1].isdigit() or ":" in said or said.endswith((".yaml", ".yml", ".json")):
+        return scenario_of(said, system)
+    return make({"system": system or "edge-metro-core", "workload": said, "scheme": "split", "precision": "fp32"})
+
+
+def _tier(said: str, usual: dict[str, Any]) -> Tier:
     """A tier from ``far edge=arm-edge-cpu,machines=each`` or ``metro=xeon-e5-2650,link=metro-1g,batch=8``."""
     from engine.analyses.camera import Tier
 
@@ -74,7 +83,7 @@ def _tier(said: str, precision: str) -> Tier:
         raise ScenarioError(f"tier is {said[:40]!r}; allowed: NAME=DEVICE,link=LINK and more settings")
     kinds: dict[str, type] = dict.fromkeys(("link", "precision", "format"), str)
     kinds |= {"machines": int, "batch": int, "compression": float, "km": float}
-    values: dict[str, Any] = {"precision": precision}
+    values = dict(usual)
     for setting in settings:
         key, _, value = setting.partition("=")
         if key not in kinds:

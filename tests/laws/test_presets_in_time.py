@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.analyses.camera import CameraNetwork
+from engine.analyses.camera import CameraNetwork, row_of, tiers_of
 from engine.analyses.cuts import split_points
 from engine.analyses.edge import depth_first_of, forwarding, nic_of
 from engine.analyses.machine import machine
@@ -40,7 +40,7 @@ ASKED: dict[str, Callable[[Scenario], Any]] = {
     "Split: fuse": depth_first_of,
     "Split: split": split_points,
     "Split: forwarding": lambda s: forwarding(nic, 8) if (nic := nic_of(s)) else None,
-    "Split: placements": lambda s: CameraNetwork(s.workload).placements(),
+    "Split: placements": lambda s: CameraNetwork(row_of(s), tiers_of(s)).placements(),
     "Sweep: sweep": lambda s: sweep(small(s)),
     "Sweep: sensitivity": lambda s: sensitivity(s, ("latency_s",)),
     "Sweep: inverse": lambda s: inverse(small(s), s),

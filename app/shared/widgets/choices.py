@@ -58,15 +58,20 @@ def sentences() -> list[str]:
     return list(st.session_state.pop(_SAID, {}).values())
 
 
-def choice(label: str, options: Mapping[K, str], key: str, default: K | None = None) -> tuple[K, dict[str, Any]]:
-    """One of ``options`` (id -> label), the first where no default is named, and the arguments of its widget."""
+def choice(
+    label: str, options: Mapping[K, str], key: str, default: K | None = None, of: str = ""
+) -> tuple[K, dict[str, Any]]:
+    """One of ``options`` (id -> label), the first where no default is named, and the arguments of its widget.
+
+    ``of`` is what the default belongs to: with another, a value that was not chosen follows.
+    """
     usual = next(iter(options)) if default is None else default
 
     def read(text: str) -> tuple[K, str | None]:
         result = _named(text, options)
         return (result, None) if result is not None else (usual, stray(label, options, text))
 
-    value, put = remember(key, usual, read)
+    value, put = remember(key, usual, read, of=of)
     shown = options.__getitem__
     return value, {"format_func": shown, **controlled(f"w.{key}", value, put, tuple(options.items()))}
 
@@ -77,10 +82,11 @@ def choose(
     key: str,
     default: K | None = None,
     widget: Callable[..., object] = st.selectbox,
+    of: str = "",
     **more: Any,
 ) -> K:
     """A select box, or another ``widget``, over ``options`` (id -> label)."""
-    value, args = choice(label, options, key, default)
+    value, args = choice(label, options, key, default, of)
     widget(label, list(options), **args, **more)
     return value
 

@@ -16,13 +16,14 @@ _PARTS = (
     ("wire", "link_s", "links", ""),
     ("read into caches", "handover_s", "offchip", ""),
     ("second device", "second_s", "compute", "/"),
+    ("third device", "third_s", "compute", "x"),
     ("in and out", "outside_s", "host", ""),
 )
 _CHAINS = 8
 
 
 def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int = 360) -> Figure:
-    """Latency of every cut as a stack of its parts; the second executor is hatched, the best cut marked."""
+    """Latency of every cut as a stack of its parts; executors are told by hatches, the best cut is marked."""
     scale = fmt.scale([max(p.latency_s for p in points)], "s")
     data = []
     for name, field, resource, shape in _PARTS:

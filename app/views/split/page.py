@@ -14,7 +14,7 @@ from app.shared.widgets import sidebar
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose, switch
 from app.views.split import charts, texts
-from engine.analyses.camera import TIERS, Camera, CameraNetwork, Cascade, Tier, p99_s
+from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, p99_s, row_of, tiers_of
 from engine.analyses.cuts import Goal, SplitPoint, best_split, executor_names, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic, nic_of
 from engine.cost.report import Report
@@ -28,6 +28,7 @@ from model_zoo.catalog import default_zoo
 
 _OPEN = ("alexnet-split", "edge-camera", "nic-coprocessor")
 _LIMITS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+_SPARE = Tier("third machine", "", "metro-core")
 
 
 def elsewhere(reason: str) -> None:
@@ -80,15 +81,17 @@ def cut(scenario: Scenario) -> None:
 def _table(points: tuple[SplitPoint, ...]) -> None:
     with st.expander(f"All {len(points)} cuts", key="open.cuts"):
         scale = fmt.scale([max(p.latency_s for p in points)], "s")
+        third = {f"Third ({scale.unit})": [scale(p.third_s) for p in points]} if any(p.third_s for p in points) else {}
         frame = pd.DataFrame(
             {
-                "After": [p.after if p.at and p.rest else p.place for p in points],
+                "Cut": [p.place for p in points],
                 f"Latency ({scale.unit})": [scale(p.latency_s) for p in points],
                 f"First ({scale.unit})": [scale(p.first_s) for p in points],
                 f"Serialise ({scale.unit})": [scale(p.start_s) for p in points],
                 f"Transfer ({scale.unit})": [scale(p.transfer_s + p.flight_s) for p in points],
                 f"Into caches ({scale.unit})": [scale(p.handover_s) for p in points],
                 f"Second ({scale.unit})": [scale(p.second_s) for p in points],
+                **third,
                 "Transferred (kB)": [fmt.KILOBYTE(p.crossing_bytes) for p in points],
             }
         )
@@ -96,33 +99,39 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
 
 
 def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
-    """The machines behind the cameras, each with its link and format."""
-    catalog, tiers = default_catalog(), []
+    """The machines behind the cameras, each with its link and format: the scenario's own to begin with."""
+    catalog, tiers, own, of = default_catalog(), [], tiers_of(scenario), encode(scenario)
     devices = {id: catalog.device(id).name for id in catalog.ids("devices")}
     links = {id: catalog.link(id).name for id in catalog.ids("links")}
     with st.expander(texts.TIERS, key="open.tiers"):
-        for at, (tier, column) in enumerate(zip(TIERS, st.columns(len(TIERS)), strict=True)):
+        spare = replace(_SPARE, precision=own[0].precision, batch=own[0].batch)
+        for at, (tier, column) in enumerate(zip((*own, spare)[:3], st.columns(3), strict=True)):
             with column:
                 kinds = devices if at < 2 else {"": "none"} | devices
-                device = choose(tier.name.capitalize(), kinds, f"tier{at}", tier.device)
+                device = choose(tier.name[:1].upper() + tier.name[1:], kinds, f"tier{at}", tier.device, of=of)
                 if not device:
                     continue
                 formats = family(catalog.device(device).kind).formats(catalog.device(device))
-                usual = scenario.precision if scenario.precision in formats else formats[0]
+                usual = tier.precision if tier.precision in formats else formats[0]
                 names = {format: glossary.format_label(format) for format in formats}
-                precision = choose("Precision", names, f"format{at}", usual)
-                link = choose("Link to it", links, f"link{at}", tier.link) if tier.link else None
-                most = checked(st.number_input, texts.BATCH, 1, 256, 1, key=f"together{at}", help=texts.BATCH_HELP)
+                precision = choose("Precision", names, f"format{at}", usual, of=of)
+                link = choose("Link to it", links, f"link{at}", tier.link, of=of) if at else None
+                limits = 1, 256, min(tier.batch, 256)
+                key = f"together{at}"
+                most = checked(st.number_input, texts.BATCH, *limits, key=key, of=of, help=texts.BATCH_HELP)
                 tiers.append(replace(tier, device=device, precision=precision, link=link, batch=int(most)))
     return tuple(tiers)
 
 
 def camera(scenario: Scenario) -> None:
-    """Cameras and the tiers behind them: whole networks at each, and cuts over two and three."""
+    """Cameras and the scenario's machines behind them: whole networks at each, and cuts over two and three."""
+    own = row_of(scenario)
+    usual = default_catalog().system(own.system).frame
     first, second, third, fourth = st.columns(4)
     cameras = checked(first.number_input, "Cameras", 1, 10_000, 1, key="cameras", help=texts.CAMERAS_HELP)
     frames = checked(second.number_input, "Frames per second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
-    size = checked(third.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help=texts.FRAME_HELP)
+    limits = 1.0, 20_000.0, fmt.KILOBYTE(usual.si) if usual is not None else None
+    size = checked(third.number_input, "Frame (kB)", *limits, key="frame", of=own.system, help=texts.FRAME_HELP)
     value, args = choice("Latency limit", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
     fourth.select_slider("Latency limit", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
     limit = None if value == "any" else float(value)
@@ -133,12 +142,10 @@ def camera(scenario: Scenario) -> None:
     passed = checked(right.number_input, texts.PASSED, 0.01, 1.0, 0.1, key="passed", disabled=not small)
     try:
         network = CameraNetwork(
-            scenario.workload,
-            Camera(float(frames), fmt.KILOBYTE.si(float(size)), int(cameras)),
+            own,
             _tiers(scenario),
+            Camera(float(frames), None if size is None else fmt.KILOBYTE.si(float(size)), int(cameras)),
             Cascade(small, float(passed)) if small else None,
-            scenario.params,
-            scenario.costs,
         )
         places = network.placements(limit)
     except InputError as error:
@@ -169,8 +176,12 @@ def camera(scenario: Scenario) -> None:
         parts.table(frame)
         for name, reason in network.refusals.items():
             st.caption(fmt.plain(texts.NOT_WHOLE.format(name=name, reason=reason)))
-        st.caption(texts.PLACES_CAPTION)
-        if scenario.overrides or scenario.layers:
+        first = network.tiers[0]
+        machines = texts.SHARED if first.machines else texts.EACH.format(tier=first.name)
+        st.caption(fmt.plain(texts.PLACES_CAPTION.format(machines=machines)))
+        if own.system != scenario.system:
+            st.caption(fmt.plain(texts.NO_ROW.format(name=parts.pair_names(scenario)[0])))
+        elif not network.own and (scenario.overrides or scenario.layers):
             st.caption(texts.WHAT_IFS_CAPTION)
 
 

@@ -5,7 +5,7 @@ import pytest
 from app.shared import formats as fmt
 from app.shared import specs
 from app.views.split import charts
-from engine.analyses.camera import CameraNetwork
+from engine.analyses.camera import CameraNetwork, row_of, tiers_of
 from engine.analyses.cuts import best_split, split_points
 from engine.analyses.edge import depth_first_of, forwarding, nic_of
 from engine.devices.smartnic import family, slots
@@ -48,7 +48,7 @@ def test_points_that_cannot_run_a_network_are_named_and_the_others_shown():
     at = opened("split", "nic-coprocessor")
     assert "Edge placement" in said(at)
     assert "answers first" in said(at)
-    assert any("does not run at the core" in c.value for c in at.caption)
+    assert any("does not run at the second machine" in c.value for c in at.caption)
 
 
 @pytest.mark.parametrize("id", ["dfx-1.5b", "tonic-fc", "brainwave-gru", "node-dlrm"])
@@ -58,14 +58,42 @@ def test_a_network_that_takes_no_image_has_no_camera(id):
     assert not [w for w in at.number_input if "Frame" in w.label]
 
 
-def test_a_camera_asks_what_the_scenario_asks_and_says_which_what_ifs_it_leaves_out():
+def test_cameras_stand_before_the_scenario_s_machines_with_its_what_ifs_until_others_are_chosen():
+    """They stood before the document's machines whatever the scenario said, and left its what-ifs out."""
     clock = next(row for row in specs.overridable(ALEXNET) if row.path.endswith("clock"))
-    asked = ALEXNET.with_(params={"image": 448}, overrides={clock.path: clock.si / 2})
-    here, plain = opened("split", asked), opened("split", "alexnet-split")
+    asked = ALEXNET.with_(overrides={clock.path: clock.si / 2})
+    here = opened("split", asked)
+    text = said(here).replace("\\", "")
+    best = best_split(split_points(asked))
+    assert f"{best.place}: {fmt.seconds(best.latency_s)}" in text
+    assert f"answers first, in {fmt.seconds(best.latency_s)}" in text
+    assert [box.value for box in here.selectbox if box.label.endswith(" machine") and box.value] == ["xeon-e5-2650"] * 2
+    assert not any("What-ifs" in c.value for c in here.caption)
+    here.selectbox(key="w.tier1").set_value("v100-32gb").run()
+    assert not here.exception
     assert any("What-ifs" in c.value for c in here.caption)
-    assert not any("What-ifs" in c.value for c in plain.caption)
-    quick = min(p.latency_s for p in CameraNetwork("alexnet", params={"image": 448}).placements())
-    assert f"answers first, in {fmt.seconds(quick)}" in said(here).replace("\\", "")
+    alone = opened("split", default_scenario("t4", "mobilenet-v1"))
+    assert any("is no row of machines" in c.value for c in alone.caption)
+
+
+def test_a_third_executor_has_its_own_bar_and_column():
+    scenario = default_scenario("edge-metro-core", "mobilenet-v1", scheme="split", precision="fp32")
+    points = split_points(scenario)
+    fig = valid(charts.cuts(points, best_split(points), False))
+    assert [trace.name for trace in fig.data if "device" in trace.name] == [
+        "first device",
+        "second device",
+        "third device",
+    ]
+    for at, point in enumerate(points):
+        assert sum(trace.y[at] for trace in fig.data) == pytest.approx(1e3 * point.latency_s)
+    at = opened("split", scenario)
+    assert any("Third (ms)" in frame.value.columns for frame in at.dataframe)
+    assert [box.value for box in at.selectbox if box.label in ("Far edge", "Metro edge", "Core")] == [
+        "arm-edge-cpu",
+        "xeon-e5-2650",
+        "v100-32gb",
+    ]
 
 
 def test_a_network_processor_shows_its_packets_and_memories():
@@ -100,7 +128,8 @@ def test_figures_hold_the_numbers(dark):
     for at, point in enumerate(points):
         stacked = sum(trace.y[at] for trace in fig.data)
         assert stacked == pytest.approx(1e3 * point.latency_s)
-    found = CameraNetwork("mobilenet-v1").placements(0.01)
+    row = row_of(default_scenario("edge-metro-core", "mobilenet-v1"))
+    found = CameraNetwork(row, tiers_of(row)).placements(0.01)
     places = valid(charts.placements(found, 0.01, dark))
     _, travel = (trace for trace in places.data if trace.type == "bar")
     assert [b + x for b, x in zip(travel.base, travel.x)] == pytest.approx([1e3 * p.latency_s for p in found])

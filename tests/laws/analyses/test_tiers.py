@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.analyses.camera import TIERS, Camera, CameraNetwork, Cascade, Tier, p99_s
+from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, p99_s, row_of, tiers_of
 from engine.analyses.cuts import CutParts, best_split, price_cuts, split_points
 from engine.cost.assemble import wire_time
 from engine.devices.common.contract import Unsupported
@@ -17,15 +17,22 @@ from engine.plan.schemes import split_wires
 from engine.resolve.choices import choices, default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError
-from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 from tests.effort import EFFORT, examples
 
-NEAR, METRO, CORE = TIERS
+SEEN = Camera(frame_bytes=200e3)
+
+
+def on_row(workload, camera=SEEN, tiers=None, *, params=None, system="edge-metro-core", **more):
+    scenario = default_scenario(system, workload, scheme="split", precision="fp32", params=params or {})
+    return CameraNetwork(row_of(scenario), tiers or tiers_of(scenario), camera, **more)
+
+
+TIERS = NEAR, METRO, CORE = on_row("mobilenet-v1").tiers
 
 
 def named(workload, *args, **kwargs):
-    return {p.name: p for p in CameraNetwork(workload, *args, **kwargs).placements()}
+    return {p.name: p for p in on_row(workload, *args, **kwargs).placements()}
 
 
 def _priced(network, cuts):
@@ -53,7 +60,7 @@ FEW = IMAGES if EFFORT >= 5 else IMAGES[:4]
 @pytest.mark.parametrize("workload", FEW)
 def test_the_best_of_three_tiers_is_that_of_every_cut(workload):
     """Dynamic programming against each pair of cuts, every one put together as `evaluate` does."""
-    network = CameraNetwork(workload)
+    network = on_row(workload)
     parts, last = CutParts(network.bound, network.formats), len(network.bound.graph.phases[0].ops)
     every: dict[tuple[int, ...], list[tuple[float, tuple[int, int]]]] = {}
     for cuts in itertools.combinations_with_replacement(range(last + 1), 2):
@@ -81,7 +88,7 @@ def test_parts_add_up_to_any_cut_of_any_network(workload, first, second, format,
     """Skips over both cuts included: a part waits for what it reads itself."""
     more = {"format": format, "compression": compression, "metres": metres}
     tiers = (NEAR, replace(METRO, **more), replace(CORE, **more))
-    network = CameraNetwork(workload, tiers=tiers)
+    network = on_row(workload, tiers=tiers)
     parts, last = CutParts(network.bound, network.formats), len(network.bound.graph.phases[0].ops)
     a, b = sorted((round(first * last), round(second * last)))
     priced = _priced(network, (a, b))
@@ -119,7 +126,7 @@ def test_distance_adds_the_speed_of_light_in_glass():
 @pytest.mark.parametrize("workload", ["gpt2-345m", "bert-base", "dlrm-less-complex", "deepbench-gru-512", "mlp-mnist"])
 def test_what_takes_no_image_is_refused_in_a_sentence(workload):
     with pytest.raises(Unsupported, match="takes no image"):
-        CameraNetwork(workload)
+        CameraNetwork(on_row("mobilenet-v1").scenario.with_(workload=workload), TIERS)
 
 
 def test_a_larger_image_takes_longer_everywhere():
@@ -128,10 +135,10 @@ def test_a_larger_image_takes_longer_everywhere():
 
 
 @pytest.mark.parametrize("workload", ["mobilenet-v1", "resnet50"])
-@pytest.mark.parametrize("camera", [Camera(), Camera(30.0, 20e6), Camera(1.0, 1e3), Camera(100.0, 5e6)])
+@pytest.mark.parametrize("camera", [SEEN, Camera(30.0, 20e6), Camera(1.0, 1e3), Camera(100.0, 5e6)])
 def test_cameras_share_the_uplink_and_larger_frames_serve_no_more(workload, camera):
     """No place serves more cameras than the narrowest link on their way carries."""
-    network = CameraNetwork(workload, camera)
+    network = on_row(workload, camera)
     larger = {
         p.name: p for p in replace(network, camera=replace(camera, frame_bytes=4 * camera.frame_bytes)).placements()
     }
@@ -157,7 +164,7 @@ def test_a_cascade_serves_more_cameras_by_the_share_it_passes():
 
 
 def test_more_cameras_wait_longer_and_draw_more_and_a_batch_carries_more():
-    several = [replace(CameraNetwork("mobilenet-v1"), camera=Camera(cameras=n)) for n in (2, 20, 35, 60)]
+    several = [replace(on_row("mobilenet-v1"), camera=Camera(5.0, 200e3, n)) for n in (2, 20, 35, 60)]
     places = [next(p for p in network.placements() if p.name == "metro edge") for network in several]
     tails = [p99_s(network, place, 4000) for network, place in zip(several, places, strict=True)]
     assert tails[3] is None  # more than it carries
@@ -174,7 +181,7 @@ def test_machines_of_the_catalog_and_a_network_processor_stand_at_a_tier():
     """The document's co-processor: convolutions on the host, the binary tail on the NIC behind it."""
     nic = Tier("nic", "agilio-cx-2x40", "pcie-gen3-x8", precision="binary")
     host = Tier("host", "xeon-e5-1630v3", machines=None)
-    network = CameraNetwork("vgg16-cifar-binary", tiers=(host, nic))
+    network = on_row("vgg16-cifar-binary", tiers=(host, nic))
     found = {p.name: p for p in network.placements()}
     assert set(found) == {"host", "host and nic"}
     assert "runs binary fully connected layers only" in network.refusals["nic"]
@@ -205,12 +212,12 @@ def test_machines_of_the_catalog_and_a_network_processor_stand_at_a_tier():
         ({"tiers": (NEAR, replace(METRO, link="no-link"))}, "link 'no-link' is not in the catalog"),
         ({"tiers": (NEAR, replace(METRO, device="no-part"))}, "device 'no-part' is not in the catalog"),
         ({"tiers": (replace(NEAR, precision="fp4"), METRO)}, "precision is 'fp4'"),
-        ({"workload": "no-such-net"}, "no-such-net"),
+        ({"scenario": on_row("mobilenet-v1").scenario.with_(workload="no-such-net")}, "no-such-net"),
     ],
 )
 def test_bad_input_is_a_sentence(change, said):
     with pytest.raises(ScenarioError, match=said.replace("(", r"\(")) as error:
-        replace(CameraNetwork("mobilenet-v1"), **change).placements()
+        replace(on_row("mobilenet-v1"), **change).placements()
     assert "\n" not in str(error.value)
 
 
@@ -221,7 +228,7 @@ def test_a_link_of_zero_rate_is_a_sentence():
 
 def test_a_format_that_one_tier_lacks_rules_out_that_tier_alone():
     tiers = tuple(replace(tier, precision="int8") for tier in TIERS)
-    network = CameraNetwork("mobilenet-v1", tiers=tiers)
+    network = on_row("mobilenet-v1", tiers=tiers)
     lacking = network.refusals
     assert 0 < len(lacking) < len(TIERS)
     assert all("precision" in reason and "'int8'" in reason for reason in lacking.values())
@@ -249,18 +256,27 @@ def test_every_cut_is_one_answer_at_split_and_at_evaluate(scenario: Scenario) ->
 
 @pytest.mark.parametrize("workload", FEW)
 @pytest.mark.parametrize(
-    ("system", "tier"), [("edge-tiers", METRO), ("edge-core", replace(CORE, link="core-wan"))], ids=["metro", "core"]
+    ("system", "what_ifs"),
+    [
+        ("edge-tiers", {}),
+        ("edge-core", {"links.peer.bandwidth": "2 Gbit/s", "devices.0.cpu.clock": "1 GHz"}),
+        ("xeon-e5-2650-pair-qpi", {}),
+    ],
 )
-def test_cameras_split_and_evaluate_give_one_answer(workload, system, tier):
-    """Whole at either end and the best cut between, frame and answer on their way: the same to the last digit."""
-    scenario = default_scenario(system, workload, scheme="split", precision="fp32")
+def test_cameras_split_and_evaluate_give_one_answer(workload, system, what_ifs):
+    """Whole at either end and the best cut between, frame and answer on their way: the same to the last digit.
+
+    Cameras stand before the scenario's own machines, with its what-ifs; they once stood before the document's.
+    """
+    scenario = default_scenario(system, workload, scheme="split", precision="fp32", overrides=what_ifs)
     try:
         points = {p.at: p for p in split_points(scenario)}
     except Unsupported:
         return
-    network = CameraNetwork(workload, tiers=(NEAR, tier))
+    network = CameraNetwork(row_of(scenario), tiers_of(scenario))
+    assert network.own
     places = network.placements()
-    assert places
+    assert min(p.latency_s for p in places) == pytest.approx(min(p.latency_s for p in points.values()), rel=1e-12)
     for place in places:
         report = evaluate(scenario.with_(split=place.cuts[0]))
         point = points[place.cuts[0]]
@@ -288,15 +304,50 @@ def test_three_executors_are_cut_as_brute_force_over_every_pair_of_cuts_finds(wo
             assert p.error_band == some[p.at, p.second_at].error_band
         best = best_split(points, goal)
         assert measure(some[best.at, best.second_at]) == pytest.approx(min(map(measure, some.values())), rel=1e-9)
-    for place in CameraNetwork(workload).placements():
+    for place in on_row(workload).placements():
         assert place.latency_s == some[place.cuts].latency_s
-    assert min(p.latency_s for p in CameraNetwork(workload).placements()) == min(r.latency_s for r in some.values())
+    assert min(p.latency_s for p in on_row(workload).placements()) == min(r.latency_s for r in some.values())
 
 
 def test_what_is_larger_travels_longer() -> None:
     """401 kB once went to the core in 14.5 ms and 200 kB in 15.0."""
-    wire = split_wires(CameraNetwork("mobilenet-v1").bound)[0]
+    wire = split_wires(on_row("mobilenet-v1").bound)[0]
     sizes = [wire_time(wire, 1e3 * size) for size in (0.256, 200, 401, 602)]
     assert sizes == sorted(sizes)
     assert np.isfinite(sizes).all()
-    assert default_catalog().system("edge-tiers").frame.si == Camera().frame_bytes
+
+
+def test_every_executor_s_time_is_its_own_and_every_cut_is_in_words() -> None:
+    """Of three executors the third one's time was the second's, and a best cut did not say where the third begins."""
+    points = split_points(default_scenario("edge-metro-core", "alexnet", scheme="split", precision="fp32"))
+    for p in points:
+        parts = (p.first_s, p.second_s, p.third_s, p.handover_s, p.link_s, p.outside_s)
+        assert sum(parts) == pytest.approx(p.latency_s, rel=1e-12)
+        assert (p.third_s > 0) == (p.second_at < p.at + p.rest)
+        assert (p.second_s > 0) == (p.second_at > p.at)
+    three = replace(points[0], at=2, rest=8, second_at=5, after="conv1", then_after="pool2")
+    said = {
+        three.place,
+        replace(three, second_at=2, then_after="conv1").place,
+        replace(three, second_at=10, then_after="").place,
+        replace(three, at=0, rest=10, after="").place,
+        replace(three, at=0, rest=10, after="", second_at=0, then_after="").place,
+    }
+    assert said == {
+        "after conv1, then after pool2",
+        "after conv1, none on the second device",
+        "after conv1, none on the third device",
+        "after pool2, none on the first device",
+        "all on the third device",
+    }
+
+
+def test_a_system_that_is_no_row_stands_aside_for_the_document_s_three() -> None:
+    scenario = default_scenario("t4", "mobilenet-v1", batch=8, params={"image": 192})
+    assert row_of(scenario).system == "edge-metro-core"
+    assert row_of(scenario).params == {"image": 192}
+    assert [(tier.name, tier.batch) for tier in tiers_of(scenario)] == [
+        ("far edge", 8),
+        ("metro edge", 8),
+        ("core", 8),
+    ]

@@ -52,6 +52,10 @@ def test_a_camera_is_placed(capsys):
     assert all(row["p99_s"] >= row["latency_s"] * (1 - 1e-9) for row in found)
     assert found[2]["link_bytes"] == [found[2]["uplink_bytes_per_s"] / 5.0]
     assert "has no setting 'speed'" in refused(capsys, "camera", "mobilenet-v1", "--tier", "hut=xeon-e5-2650,speed=1")
+    own = told(capsys, "camera", "preset:edge-camera")
+    best = told(capsys, "split", "preset:edge-camera")["best"]
+    assert min(row["latency_s"] for row in own) == best["latency_s"]
+    assert own == told(capsys, "camera", "mobilenet-v1", "--system", "edge-tiers")
     assert "pass rate is 1.5" in refused(capsys, "camera", "resnet50", "--filter", "mobilenet-v1", "--passed", "1.5")
 
 
