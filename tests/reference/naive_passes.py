@@ -129,10 +129,10 @@ class Twin:
             return False
         return (rules.chunked or head.context - start <= rules.budget) and self.admits(head, rules.budget)
 
-    def form(self):
+    def form(self, entry):
         """Whose tokens a pass works on, in order."""
         rules, left, shares, lost = self.rules, self.rules.budget, {}, self.preempted
-        only = rules.prefill_first and self.prefilling()
+        only = rules.prefill_first and entry and self.prefilling()
         for one in [*self.running]:
             if one not in self.running:
                 continue
@@ -150,7 +150,7 @@ class Twin:
                 one.blocks += wanted
                 left -= tokens
                 shares[one.number] = tokens
-        while self.waiting and len(self.running) < rules.max_seqs and left and lost == self.preempted:
+        while entry and self.waiting and len(self.running) < rules.max_seqs and left and lost == self.preempted:
             one = self.waiting[0]
             start = one.written or one.cached
             need = one.context - start
@@ -177,10 +177,10 @@ class Twin:
         self.waiting.sort(key=lambda s: s.priority)
         self.coming = [c for c in self.coming if c[0] > until]
 
-    def next_pass(self):
+    def next_pass(self, entry):
         """Forms a pass: its work, and the seconds that this rank takes for it."""
         self.moved = 0
-        self.shares = self.form()
+        self.shares = self.form(entry)
         self.swapped += self.moved
         self.work = [one for one in self.running if one.number in self.shares]
         decodes = [s for s in self.work if s.over or (s.made and s.context - s.written == 1)]
@@ -228,7 +228,7 @@ def run_together(ranks: list[Twin]) -> None:
 
 
 def _engine(env, ranks, rules):
-    began, ahead = 0.0, 0
+    began, ahead, wait = 0.0, 0, 0
     while True:
         if not any(rank.waiting or rank.running or rank.coming for rank in ranks):
             rang = env.event()
@@ -244,7 +244,10 @@ def _engine(env, ranks, rules):
             for rank in ranks:
                 rank.let_in(until)
             ahead = rules.steps
-        seconds = [rank.next_pass() for rank in ranks]
+        balanced = len(ranks) > 1 and rules.balance_timeout and all(rank.running for rank in ranks)
+        ready = [rank.prefilling() for rank in ranks]
+        wait = (wait + 1) % rules.balance_timeout if balanced and not all(ready) else 0
+        seconds = [rank.next_pass(not wait) for rank in ranks]
         ahead = 0 if any(rank.prefill for rank in ranks) else ahead - 1
         began = env.now
         yield env.timeout(max(seconds))

@@ -108,8 +108,8 @@ def _admits(i, requests, state, r, rules, left):
 
 
 @borrows
-def _prefills(requests, state, r, rules):
-    """Whether an engine that does not mix has a prompt to take in, of those that run or of the first that waits."""
+def prefills(requests, state, r, rules):
+    """Whether there is a prompt to take in, of those that run or of the first that waits."""
     n = state.n[r]
     for k in range(n[P.RUNNING]):
         i = state.run[r, k]
@@ -239,13 +239,16 @@ def _counted(requests, state, r, times, this):
 
 
 @borrows
-def form_pass(requests, state, r, rules, times, this):
-    """Decides who runs in the pass and for how many tokens, counted in ``this``; returns prompts' attention [s]."""
+def form_pass(requests, state, r, rules, times, this, entry):
+    """Decides who runs in the pass and for how many tokens, counted in ``this``; returns prompts' attention [s].
+
+    ``entry``: whether who waits may enter.
+    """
     n = state.n[r]
     for k in range(this.shape[0]):
         this[k] = 0
     this[P.LEFT] = rules.budget
-    only = not rules.mixed and _prefills(requests, state, r, rules)
+    only = not rules.mixed and entry and prefills(requests, state, r, rules)
     at = 0
     while at < n[P.RUNNING]:
         at = _goes_on(requests, state, r, rules, this, at, only)
@@ -253,7 +256,8 @@ def form_pass(requests, state, r, rules, times, this):
     waits = n[P.FRONT] < n[P.BACK] and not _decodes(requests, state, r, state.queue[r, n[P.FRONT]])
     this[P.WAITS] = not rules.mixed and not only and waits
     while (
-        n[P.FRONT] < n[P.BACK]
+        entry
+        and n[P.FRONT] < n[P.BACK]
         and n[P.RUNNING] < state.run.shape[1]
         and this[P.LEFT] > 0
         and this[P.LOST] + this[P.WAITS] == 0

@@ -8,7 +8,7 @@ added one by one. Ties: ends of passes, then arrivals.
 import math
 
 from engine.kernels.events import passes as P
-from engine.kernels.events.admission import add_thinking, form_pass, next_arrival, queue_arrivals
+from engine.kernels.events.admission import add_thinking, form_pass, next_arrival, prefills, queue_arrivals
 from engine.kernels.events.passes import attention_line, decode_seconds, more_blocks, pass_seconds, value_at
 from engine.kernels.events.rng import uniform
 from engine.kernels.jit import borrows
@@ -175,17 +175,26 @@ def _come(requests, state, many, clients, rules, seen):
 
 
 @borrows
-def _formed(requests, state, rules, times):
-    """Every rank's part of a pass is formed; returns what the slowest takes. [s]"""
-    longest = 0.0
+def _formed(requests, state, rules, times, wait):
+    """Every rank's part of a pass is formed; returns what the slowest takes [s], and passes since prompts last entered.
+
+    Ranks that balance let prompts enter where each has one and after so many passes, or where one has nothing to decode
+    (TensorRT-LLM's ``_balance_adp_requests``).
+    """
+    longest, ready, decoding, ranks = 0.0, 0, 0, state.this.shape[0]
+    if rules.balance_timeout > 0 and ranks > 1:
+        for r in range(ranks):
+            ready += prefills(requests, state, r, rules)
+            decoding += state.n[r, P.RUNNING] > 0
+        wait = 0 if ready == ranks or decoding < ranks or wait + 1 >= rules.balance_timeout else wait + 1
     for r in range(state.this.shape[0]):
         this = state.this[r]
-        attention = form_pass(requests, state, r, rules, times, this)
+        attention = form_pass(requests, state, r, rules, times, this, wait == 0)
         mean = this[P.CONTEXT] / max(1, this[P.ROWS])
         counts = this[P.PREFILL], this[P.PROMPTS], attention, this[P.ROWS], mean, this[P.MOVED]
         seconds = pass_seconds(times, rules, *counts)
         longest = max(longest, seconds)
-    return longest
+    return longest, wait
 
 
 @borrows
@@ -244,7 +253,7 @@ def calendar(requests, state, many, clients, rules, times, accept, key, gaps, su
     for r in range(many.shape[0]):
         state.n[r, P.FREE], state.n[r, P.STARTED] = rules.blocks, _known(many, clients, r)
     n, this = state.n[0], state.this[0]
-    passes, logged, alone, ahead = 0, 0, many.shape[0] == 1, 0
+    passes, logged, alone, ahead, wait = 0, 0, many.shape[0] == 1, 0, 0
     now = began = busy = 0.0
     while True:
         if ahead <= 0 or _total(state.n, P.RUNNING) == 0:
@@ -256,7 +265,8 @@ def calendar(requests, state, many, clients, rules, times, accept, key, gaps, su
                 continue
             ahead = rules.steps
         start = began = now
-        now += _formed(requests, state, rules, times)
+        seconds, wait = _formed(requests, state, rules, times, wait)
+        now += seconds
         count = _steps(requests, state, 0, rules, this) if alone else 1
         if rules.steps > 1:
             count = min(count, ahead)

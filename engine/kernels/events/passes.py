@@ -42,6 +42,7 @@ class Rules(NamedTuple):
     steps: int  # passes of decoding between two looks at who has come
     swaps: bool  # blocks of who is preempted move to the host's memory, and back before it runs again
     swap_s: float  # a block's seconds between a device and the host
+    balance_timeout: int  # passes that ranks with prompts wait for those without; 0: none
 
 
 class Times(NamedTuple):

@@ -207,7 +207,7 @@ def _engine(cells: Mapping[str, str], scenario: Scenario) -> BenchmarkRun:
         hidden=run["hidden"],
         host_s=names["host"]["pass_s"],
         sequence_s=names["host"]["sequence_s"],
-        **({"budget": run["budget"]} if "budget" in run else {}),
+        **{name: run[name] for name in ("budget", "balance_timeout") if name in run},
     )
     if run.get("whole_prompt"):
         longest = 2 * scenario.inputs / (1 + run.get("shortest", 1.0))

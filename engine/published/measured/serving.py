@@ -83,16 +83,18 @@ def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catal
     Simulated, on estimates of the passes: so many clients start at once and send the next request after each answer,
     until all have sent what the ``engine`` says; lengths are those of the scenario in the mean. Means are over
     requests, the first ones of all clients included. Where ranks attend apart the clients are spread evenly and one
-    rank is simulated. A prompt comes as text, which is read before it waits. Tokens sent together arrive with the last
-    of them, and shorten what is left between tokens.
+    rank is simulated, or all of them where they balance prompts. A prompt comes as text, which is read before it waits.
+    Tokens sent together arrive with the last of them, and shorten what is left between tokens.
 
     Unsupported for answers of one token; TrafficError where a request finds no room in the memory.
     """
     if scenario.outputs < 2:
         raise Unsupported("outputs is 1: a request of one token has no time between tokens")
-    clients = math.ceil(concurrency / (scenario.attention_dp or 1))
+    ranks = scenario.attention_dp or 1
+    together = ranks if engine.scheduler.balance_timeout else 1
+    clients = together * math.ceil(concurrency / ranks)
     inputs, outputs = (_lengths(mean, engine.shortest) for mean in (scenario.inputs, scenario.outputs))
-    scheduler = replace(engine.scheduler, acceptance=acceptance_of(scenario, catalog))
+    scheduler = replace(engine.scheduler, acceptance=acceptance_of(scenario, catalog), ranks=together)
     longest = inputs.largest + outputs.largest
     times = shared_tables(scenario, scheduler, longest, clients, catalog)
     room = cache_room(scenario, max(SHARED[2], _power(longest)), engine.memory, catalog)

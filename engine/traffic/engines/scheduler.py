@@ -49,6 +49,9 @@ class Scheduler:
     ranks : int
         Attention ranks of an engine: each with all of this for requests of its own, dealt in turn; they step together,
         so that a pass takes what the slowest rank's does. [-]
+    balance_timeout : int
+        Passes that prompts wait until every rank has one, unless a rank has nothing to decode (TensorRT-LLM's
+        ``attention_dp_config``, of which this is ``timeout_iters``); 0: they do not. [-]
     priorities : tuple of (float, int)
         Share and priority number of each class of requests: the smallest number is admitted first, and preempted last.
         Empty: all alike. [-]
@@ -75,11 +78,13 @@ class Scheduler:
     acceptance: tuple[float, ...] = ()
     priorities: Shares = ()
     ranks: int = 1
+    balance_timeout: int = 0
     replicas: int = 1
 
     def __post_init__(self) -> None:
         for name in ("budget", "block", "max_seqs", "ranks", "replicas", "steps"):
             whole(name, getattr(self, name))
+        whole("balance_timeout", self.balance_timeout, least=0)
         for name, value in (("kv_blocks", self.kv_blocks), ("swap_blocks", self.swap_blocks)):
             if value is not None:
                 whole(name, value)

@@ -137,6 +137,24 @@ def test_ranks_lose_no_request_and_keep_their_blocks(load: str, policy: str) -> 
     assert report.log[-1, 8] <= 3 * 24
 
 
+def test_ranks_that_balance_take_prompts_in_together_or_after_so_many_passes() -> None:
+    def found(timeout: int) -> tuple[ServingReport, set[float]]:
+        rules = Scheduler(budget=320, chunked=False, kv_blocks=4000, ranks=2, balance_timeout=timeout)
+        report = serve(GPU, rules, ClosedLoop(16), Fixed(300), Uniform(100, 300), 160, seed=1)
+        taken = report.log[:1200, 3]  # before the last requests leave a rank with nothing to decode
+        return report, set(taken[taken > 0])
+
+    (free, apart), (one, _), (patient, together), (some, _) = map(found, (0, 1, 10_000, 20))
+    assert one.as_dict() == free.as_dict()
+    assert (apart, together) == ({300.0, 600.0}, {600.0})
+    assert patient.tpot.mean.value < some.tpot.mean.value < free.tpot.mean.value, (
+        "prompts interrupt decoding less often"
+    )
+    assert free.ttft.mean.value < some.ttft.mean.value < patient.ttft.mean.value
+    with pytest.raises(TrafficError, match="balance_timeout is -1; it must be a whole number of at least 0"):
+        Scheduler(balance_timeout=-1)
+
+
 def test_bits_are_equal_on_any_number_of_threads() -> None:
     alone = run(LOADS["clients that think"])
     with ThreadPoolExecutor(4) as pool:

@@ -47,6 +47,11 @@ CASES = {
     "swapped, priorities": (replace(ENGINE, **SWAP, priorities=URGENT, kv_blocks=120), ClosedLoop(24)),
     "three ranks": (replace(ENGINE, ranks=3, kv_blocks=60), ClosedLoop(24)),
     "three ranks, several passes a decision": (replace(ENGINE, ranks=3, steps=4), Gamma(9.0, cv=1.5)),
+    "three ranks that balance": (replace(ENGINE, ranks=3, balance_timeout=7, chunked=False), ClosedLoop(24)),
+    "two ranks that balance, prefill first": (
+        replace(ENGINE, ranks=2, balance_timeout=5, prefill_first=True, asynchronous=True),
+        Gamma(9.0, cv=1.5),
+    ),
     "arrivals, a pass ahead": (replace(ENGINE, asynchronous=True), Gamma(5.0, cv=1.5)),
 }
 PREEMPTED = {"cache too small, the latest preempted", "a pass ahead", "prefill first", "several passes a decision"}

@@ -90,7 +90,7 @@ def _offered(report: Report) -> dict[str, Any]:
     return {"closed": ClosedLoop(clients or 1, think, ramp, exponential=True)}
 
 
-def _scheduler() -> Scheduler:
+def _scheduler(ranks: int) -> Scheduler:
     """The serving engine's policy, and what of it is set apart."""
     name = choose("Scheduler", glossary.WORDS["policies"], "policy", help=texts.POLICY_HELP)
     usual, older = POLICIES[name], st.query_params.get("together", "")
@@ -107,6 +107,9 @@ def _scheduler() -> Scheduler:
         )
         preempt = choose("Preemption", texts.PREEMPTION, "preempt", help=texts.PREEMPT_HELP)
         hit = number("Prefix-cache hit rate (%)", 0.0, 0.0, 100.0, "prefix-hit", help=texts.PREFIX_HELP)
+        wait = 0
+        if ranks > 1:
+            wait = number(texts.BALANCE, 0, 0, 100_000, "balance-timeout", help=texts.BALANCE_HELP)
         late = switch("Asynchronous scheduling", "async", help=texts.ASYNC_HELP)
         classes = st.text_input(
             "Priorities",
@@ -127,6 +130,7 @@ def _scheduler() -> Scheduler:
         asynchronous=late,
         priorities=parse(classes),
         preempt=preempt,
+        balance_timeout=wait,
     )
 
 
@@ -143,7 +147,7 @@ def serving_load(report: Report) -> ServingLoad:
     with st.sidebar:
         offered = _offered(report)
         limits = _limits(report)
-        scheduler = _scheduler()
+        scheduler = _scheduler(report.scenario.attention_dp or 1)
         level = {name: offered.pop(name) for name in ("closed", "qps") if name in offered}
         rules = Serving(max_batch=1, **sizes(report, False, "trace" in offered, "batch"))
         return ServingLoad(Load(report.token, rules, **offered), scheduler, limits, **level)
