@@ -118,7 +118,7 @@ def _sum(a: float | None, b: float | None) -> float | None:
 
 def _largest_batch(bound: Bound, host: Device, limit_s: float) -> Report:
     """The scenario's network on all cores of its host, in the largest batch on each that stays under a limit [s]."""
-    s, most = bound.scenario, family(host.kind).max_streams
+    s = bound.scenario
     own = System(
         schema_version=1,
         id="host-alone",
@@ -134,9 +134,9 @@ def _largest_batch(bound: Bound, host: Device, limit_s: float) -> Report:
         workload=s.workload,
         precision=s.precision,
         params=s.params,
-        streams=most(host) if most else 1,
         costs=s.costs,
     )
+    asked = asked.with_(streams=family(host.kind).max_streams(host, asked))
     for batch in (2**i for i in range(13)):
         report = evaluate(asked.with_(batch=batch), catalog)
         if best is not None and report.latency_s > limit_s:

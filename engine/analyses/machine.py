@@ -163,10 +163,9 @@ def _fit(need: Demand, fabric: Fpga, name: str) -> PartFit:
 def _tiles(token: str) -> TileLatencies | None:
     scenario = decode(token)
     bound, answers = machine_of(scenario)
-    tiles, family_of = answers.tiles, family(bound.device.kind)
-    if tiles is None or family_of.knobs is None:
+    if (tiles := answers.tiles) is None:
         return None
-    knobs = family_of.knobs(bound.device)
+    knobs = family(bound.device.kind).knobs(bound.device, scenario)
     seconds: dict[tuple[int, int], float] = {}
     rows, columns = (knob.values for knob in knobs)
     for tile in itertools.product(rows, columns):

@@ -78,8 +78,7 @@ def _candidate(question: Question, id: str, overrides: Mapping[str, Any], catalo
 def _arrangements(question: Question, base: Scenario, system: System, device: Device, zoo: Zoo) -> Iterator[Scenario]:
     """Fewest devices first."""
     formats = _formats(question, device, zoo)
-    fam = family(device.kind)
-    streams = sorted({1, fam.max_streams(device) if fam.max_streams else 1})
+    streams = sorted({1, family(device.kind).max_streams(device, base)})
     for count, scheme in _layouts(system, base, zoo):
         for format in formats:
             for parallel in streams:

@@ -82,7 +82,7 @@ def better_streams(bound: Bound, times: Schedule, names: Mapping[str, str]) -> s
     Tried are the powers of two, and the shares of the most streams that leave none of a device idle.
     """
     s = bound.scenario
-    most = bound.family.max_streams(bound.device) if bound.family.max_streams else 1
+    most = bound.family.max_streams(bound.device, s)
     counts = {2**power for power in range(most.bit_length())} | {most // share for share in range(1, 7)}
     best: Figures = times
     count = 0

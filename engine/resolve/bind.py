@@ -280,7 +280,7 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
         if name not in known:
             raise NotThereError(f"switches.{name}: {device.name} has {', '.join(sorted(known)) or 'no switches'}")
     _check_own(scenario, fam, device, system, graph)
-    most = fam.streams(device, scenario)
+    most = fam.max_streams(device, scenario)
     if scenario.streams > most:
         why = f", as {fam.in_turn}" if fam.in_turn and most == 1 else ""
         raise ScenarioError(f"streams is {scenario.streams}: {device.name} runs at most {most} at once{why}")

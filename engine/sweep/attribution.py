@@ -15,8 +15,6 @@ from engine.resolve.choices import choices, default_scenario, why_not
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.fields import BY_FAMILY, GROUPS
 from engine.sweep.goals import figure_named
-from hardware_specs.catalog import Catalog
-from model_zoo.catalog import Zoo
 
 _BOTH = "workload and hardware"  # one change where neither system runs the other's workload
 
@@ -37,9 +35,7 @@ class Attribution:
         return self.other - self.base
 
 
-def _between(
-    base: Scenario, other: Scenario, groups: frozenset[str], catalog: Catalog | None, zoo: Zoo | None
-) -> Report:
+def _between(base: Scenario, other: Scenario, groups: frozenset[str]) -> Report:
     """The base with some groups of the other. What the resulting pair does not offer comes from the other scenario,
     then from the base, then from the pair's defaults, so that every mixture is a scenario that can run."""
     groups |= {"workload", "hardware"} if _BOTH in groups else set()
@@ -47,11 +43,11 @@ def _between(
     fields = {field: getattr(s, field) for field, s in source.items()}
     mixed = base.with_(**fields)
     try:
-        return evaluate(mixed, catalog, zoo)
+        return evaluate(mixed)
     except ValueError:
         pass
-    start = default_scenario(mixed.system, mixed.workload, catalog, zoo)
-    offered = choices(start, catalog, zoo)
+    start = default_scenario(mixed.system, mixed.workload)
+    offered = choices(start)
     owners = (mixed, other, base)
 
     def pick(field: str, allowed) -> object:
@@ -79,10 +75,10 @@ def _between(
     for s in (*owners, start):
         if s.scheme in offered.schemes and s.devices in offered.device_counts and s.split <= len(offered.splits):
             changes |= {"scheme": s.scheme, "devices": s.devices, "split": s.split}
-            there = choices(start.with_(scheme=s.scheme, split=s.split), catalog, zoo)
+            there = choices(start.with_(scheme=s.scheme, split=s.split))
             changes["second_split"] = s.second_split if s.second_split in there.second_cuts else None
             break
-    return evaluate(mixed.with_(**changes), catalog, zoo)
+    return evaluate(mixed.with_(**changes))
 
 
 def _exact_shares(shares: Mapping[str, Fraction], difference: float) -> dict[str, float]:
@@ -99,13 +95,7 @@ def _exact_shares(shares: Mapping[str, Fraction], difference: float) -> dict[str
     return exact
 
 
-def attribute(
-    base: Scenario,
-    other: Scenario,
-    figure: str = "latency_s",
-    catalog: Catalog | None = None,
-    zoo: Zoo | None = None,
-) -> Attribution:
+def attribute(base: Scenario, other: Scenario, figure: str = "latency_s") -> Attribution:
     """The difference of a figure between two scenarios, dealt out to the kinds of change between them.
 
     A kind's share is its Shapley value: the mean, over all orders in which the changes could be made, of what the
@@ -117,12 +107,12 @@ def attribute(
     figure_named(figure, "figure")
     groups = [g for g, fields in GROUPS.items() if any(getattr(base, f) != getattr(other, f) for f in fields)]
     apart = ((base.system, other.workload), (other.system, base.workload))
-    if any(why_not(system, workload, catalog, zoo) for system, workload in apart):
+    if any(why_not(system, workload) for system, workload in apart):
         groups = [_BOTH, *(g for g in groups if g not in ("workload", "hardware"))]
     values: dict[frozenset[str], Fraction] = {}
     for size in range(len(groups) + 1):
         for subset in combinations(groups, size):
-            report = _between(base, other, frozenset(subset), catalog, zoo)
+            report = _between(base, other, frozenset(subset))
             value = report.figure(figure)
             if value is None:
                 raise ScenarioError(f"{figure} is not known for {report.system_name}: it can't be attributed")

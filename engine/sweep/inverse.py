@@ -10,8 +10,6 @@ from engine.scenario import Scenario, ScenarioError
 from engine.sweep.axis import Axis
 from engine.sweep.pricing.blocks import price
 from engine.sweep.space import Space
-from hardware_specs.catalog import Catalog
-from model_zoo.catalog import Zoo
 
 POINTS_LIMIT = 20_000_000
 
@@ -63,7 +61,7 @@ def _worst(space: Space, figures: Mapping[str, np.ndarray], unfit: np.ndarray) -
     return stacked.max(axis=0), stacked.argmax(axis=0)
 
 
-def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = None, zoo: Zoo | None = None) -> Inverse:
+def inverse(space: Space, start: Mapping[str, Any]) -> Inverse:
     """The design nearest to the start that keeps every limit of the space.
 
     ScenarioError without a limit, for too large a grid, or where no design runs.
@@ -80,11 +78,10 @@ def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = No
         raise ScenarioError("an inverse search needs at least one limit, as latency_s <= 0.02")
     if space.size > POINTS_LIMIT:
         raise ScenarioError(f"the grid has {space.size} designs: at most {POINTS_LIMIT} are allowed here")
-    space = space.within(catalog, zoo)
     space.priced()
     at = _start(space, start)
     names = list(dict.fromkeys(limit.figure for limit in space.limits)) or ["latency_s"]
-    values, bad, unfit = price(space, names, catalog, zoo)
+    values, bad, unfit = price(space, names)
     if bad.all():
         raise ScenarioError("no design of this grid runs: every one is refused by its system")
     figures = dict(zip(names, values, strict=True))

@@ -22,8 +22,6 @@ from engine.sweep.pricing.blocks import CHUNK, Blocks, DesignBlock
 from engine.sweep.pricing.chunk import ChunkRequest, ChunkResult, best, killers_of, price_chunk
 from engine.sweep.result import Counts, Front, SweepResult
 from engine.sweep.space import Space, space_of
-from hardware_specs.catalog import Catalog
-from model_zoo.catalog import Zoo
 
 CLOUD = 3000
 _AHEAD = 4  # chunks a thread that are handed out: work for while the tables of the next block are made
@@ -133,8 +131,6 @@ def sweep(
     cloud: int = CLOUD,
     bins: bool = True,
     top: int = 10,
-    catalog: Catalog | None = None,
-    zoo: Zoo | None = None,
 ) -> SweepResult:
     """Every design of a space: its front, a sampled cloud, counts and bins.
 
@@ -158,7 +154,7 @@ def sweep(
     result : the same bytes for any executor, chunk size and number of threads. Estimates, as the figures are.
     """
     began = time.perf_counter()
-    space = space_of(space, catalog, zoo)
+    space = space_of(space)
     space.enumerable()
     space.priced()
 
@@ -173,7 +169,7 @@ def sweep(
     if remote and (space.catalog is not None or space.zoo is not None):
         raise ScenarioError("a sweep on other processes reads the shipped catalog and workloads: leave both out")
     counts, token = archive.counts, space.token if remote else ""
-    blocks, halted = Blocks(space, catalog, zoo, beat), False
+    blocks, halted = Blocks(space, beat), False
 
     def tasks() -> Iterator[tuple[Any, ...]]:
         nonlocal halted

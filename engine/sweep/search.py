@@ -22,8 +22,6 @@ from engine.sweep.pricing.structure import Structural
 from engine.sweep.result import Counts, Front, SweepResult
 from engine.sweep.run import CLOUD, SweepCancelled, sweep
 from engine.sweep.space import SIZES, Space, space_of
-from hardware_specs.catalog import Catalog
-from model_zoo.catalog import Zoo
 
 POPULATION = 100
 _IDLE = 10  # generations without a design that is new, after which a population starts afresh
@@ -97,7 +95,7 @@ class Figures:
             if time.monotonic() > self._until:
                 raise TimeoutError  # tables would take longer than what they spare
 
-        self.space, self.blocks, self._until = space, Blocks(space, None, None, patient), inf
+        self.space, self.blocks, self._until = space, Blocks(space, patient), inf
         numeric = set(numeric_axes(space))
         self._fixed = [i for i in range(len(space.axes)) if i not in numeric]
         sizes = [i for i in numeric if space.axes[i].paths & SIZES]
@@ -232,8 +230,6 @@ def search(
     cancelled: Callable[[], bool] | None = None,
     cloud: int = CLOUD,
     top: int = 10,
-    catalog: Catalog | None = None,
-    zoo: Zoo | None = None,
 ) -> SweepResult:
     """The front of a space as far as some evaluations find it: a bound from inside, every design on it real.
 
@@ -261,7 +257,7 @@ def search(
         raise ScenarioError(f"search is {evaluations}: a whole number of at least 1 is allowed")
     if seed < 0:
         raise ScenarioError(f"seed is {seed}: a whole number of at least 0 is allowed")
-    space = space_of(space, catalog, zoo)
+    space = space_of(space)
     space.priced()
     if space.size <= evaluations:
         return sweep(space, progress=progress, cancelled=cancelled, cloud=cloud, top=top)

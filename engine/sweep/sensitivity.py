@@ -16,8 +16,6 @@ from engine.resolve.setting import settable
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
 from engine.sweep.goals import figure_named
-from hardware_specs.catalog import Catalog
-from model_zoo.catalog import Zoo
 
 _COSTS = ("energy_usd_per_kwh", "pue", "years", "utilisation")
 
@@ -50,9 +48,9 @@ def _numbers(bound: Bound) -> dict[str, float]:
     return numbers | {f"costs.{name}": costs[name] for name in _COSTS}
 
 
-def knobs_of(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> dict[str, float]:
+def knobs_of(scenario: Scenario) -> dict[str, float]:
     """Paths of the numbers that may be varied around a scenario, with their values. [SI]"""
-    return {k: v for k, v in _numbers(bind(scenario, catalog, zoo)).items() if v > 0 and isfinite(v)}
+    return {k: v for k, v in _numbers(bind(scenario)).items() if v > 0 and isfinite(v)}
 
 
 def sensitivity(
@@ -60,8 +58,6 @@ def sensitivity(
     figures: Sequence[str] = ("latency_s", "throughput_per_s", "throughput_per_w", "usd_per_million"),
     paths: Sequence[str] | None = None,
     share: float = 0.1,
-    catalog: Catalog | None = None,
-    zoo: Zoo | None = None,
 ) -> dict[str, tuple[Sensitivity, ...]]:
     """A tornado for each figure: numbers multiplied by 1 - share and 1 + share one at a time, widest swing first.
 
@@ -79,7 +75,7 @@ def sensitivity(
         raise ScenarioError(f"share is {share:g}: above 0 and below 1 is allowed")
     for name in figures:
         figure_named(name, "figure")
-    base, known = evaluate(scenario, catalog, zoo), knobs_of(scenario, catalog, zoo)
+    base, known = evaluate(scenario), knobs_of(scenario)
     for path in paths or ():
         if path not in known:
             raise ScenarioError(f"{path[:80]}: not a positive number of this scenario")
@@ -88,7 +84,7 @@ def sensitivity(
         ends: list[Report | None] = []
         for factor in (1 - share, 1 + share):
             try:
-                ends.append(evaluate(apply(scenario, path, known[path] * factor), catalog, zoo))
+                ends.append(evaluate(apply(scenario, path, known[path] * factor)))
             except (ScenarioError, Unsupported):
                 ends.append(None)
         for name in figures:

@@ -106,11 +106,6 @@ class Space:
                     "part; leave it out, or set a price of the device too, as devices.0.price"
                 )
 
-    def within(self, catalog: Catalog | None, zoo: Zoo | None) -> Space:
-        """The same space over those systems and workloads, its own where None."""
-        catalog, zoo = catalog or self.catalog, zoo or self.zoo
-        return self if (catalog, zoo) == (self.catalog, self.zoo) else replace(self, catalog=catalog, zoo=zoo)
-
     @cached_property
     def size(self) -> int:
         """Designs in the space."""
@@ -294,12 +289,12 @@ def _base(basis: Any, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
 
 
 def space_of(source: Any, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Space:
-    """A space from a mapping {scenario, axes, constraints, objectives}, a YAML file's path, a token, or a `Space`.
+    """A space from a mapping {scenario, axes, constraints, objectives}, a YAML path or a token; a `Space` as it is.
 
     `catalog`, `zoo`: of one's own; without them what ships and what lies in the user's folder.
     """
     if isinstance(source, Space):
-        return source.within(catalog, zoo)
+        return source
     with boundary("a space that can't be read: its axes, constraints or objectives are none"):
         if isinstance(source, Path) or (isinstance(source, str) and source.endswith((".yaml", ".yml", ".json"))):
             source = read_plain(Path(source), _JSON_LIMIT)

@@ -9,7 +9,7 @@ import pytest
 from engine.evaluate import evaluate
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import ScenarioError, decode, encode
-from engine.sweep import FIGURES, inverse, sweep, table_rows
+from engine.sweep import FIGURES, inverse, space_of, sweep, table_rows
 from engine.sweep.goals import limits_of
 from hardware_specs import default_catalog
 from hardware_specs.catalog import Catalog
@@ -69,12 +69,12 @@ def test_twice_the_bandwidth_is_faster(catalog: Catalog) -> None:
 def test_a_sweep_over_systems_takes_it(catalog: Catalog) -> None:
     base = default_scenario("a100-sxm-80gb", "gpt2-345m")
     given = {"scenario": base.model_dump(), "axes": {"system": ["acme-one", "a100-sxm-80gb"], "batch": [1, 2]}}
-    result = sweep(given, catalog=catalog)
+    result = sweep(space_of(given, catalog))
     assert result.counts.refused == 0
     assert not np.isnan(result.cloud[FIGURES.index("latency_s")]).any()
     assert [result.space.scenario(n).system for n in (0, 3)] == ["acme-one", "a100-sxm-80gb"]
     space = replace(result.space, limits=limits_of("power_w <= 100")[1])
-    nearest = inverse(space, {"system": "a100-sxm-80gb", "batch": 1}, catalog)
+    nearest = inverse(space, {"system": "a100-sxm-80gb", "batch": 1})
     assert (nearest.met, nearest.scenario.system) == (True, "acme-one")
     assert {row["system"] for row in table_rows(result.space) if row["token"]} == {"acme-one", "a100-sxm-80gb"}
 

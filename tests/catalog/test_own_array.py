@@ -170,7 +170,7 @@ def test_a_catalog_and_a_zoo_of_ones_own_are_swept_as_they_are_evaluated(tmp_pat
         "axes": {"system": ["my-array", "a100-sxm-80gb"], "batch": [1, 2, 4]},
     }
     space = space_of(given, catalog, zoo)
-    result = sweep(given, catalog=catalog, zoo=zoo)
+    result = sweep(space)
     assert (result.counts.done, result.counts.refused) == (6, 0)
     for number in range(6):
         report = evaluate(space.scenario(number), catalog, zoo)

@@ -62,6 +62,7 @@ from engine.devices.common.contract import (
 )
 from engine.devices.common.footprint import footprint
 from engine.devices.common.host_work import parsed_on_host
+from engine.scenario import Scenario
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
 from model_zoo import table as T
@@ -363,13 +364,13 @@ def cores(job: Job) -> tuple[Span, ...]:
     return core_spans(job, first_core(job), cores_of(job), schedule(job), *waits, bool(job.switches["placement"]))
 
 
-def knobs(device: Device) -> tuple[Knob, ...]:
+def knobs(device: Device, scenario: Scenario) -> tuple[Knob, ...]:
     """How many cores look up embeddings while the others compute."""
     counts = tuple(range(1, int(card_of(device).cores.si)))
     return (Knob("sparse-cores", "Cores for lookups or the first net", counts, partitioned),)
 
 
-def max_streams(device: Device) -> int:
+def max_streams(device: Device, scenario: Scenario) -> int:
     """One inference a core. [-]"""
     return int(card_of(device).cores.si)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -90,7 +90,6 @@ class Knob:
     values: tuple[int, ...]
     applies: Callable[[Graph], bool] | None = None
     limits: tuple[int, int] | None = None
-    threads: bool = False  # a number of threads: more where each core has several
 
     def takes(self, value: int) -> bool:
         """Whether it may have that value."""
@@ -419,7 +418,8 @@ class DeviceFamily:
     request : job -> fixed costs a request pays once on a device, as (name, resource, seconds).
     path : (switches, model) -> name and seconds of a request's way to a device and back, which occupies nothing; None:
         none is counted.
-    knobs : device -> tiling knobs, in the order of `Scenario.tile`.
+    knobs : (device, scenario) -> tiling knobs, in the order of `Scenario.tile`.
+    max_streams : (device, scenario) -> batches that may be in flight at once. [-]
     parameters, switches, assumptions : what the model rests on.
     lower : (device, graph, format, switches, model) -> the graph as its compiler runs it; None: as it is.
     padded : switches -> (model, inputs, batch) -> mean length its compiled networks run; None: the request's own.
@@ -454,7 +454,7 @@ class DeviceFamily:
     tile: Callable[[Job], tuple[int, ...]] | None = None
     request: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
     path: Callable[[Mapping[str, bool], Mapping[str, float]], tuple[str, float] | None] | None = None
-    knobs: Callable[[Device], tuple[Knob, ...]] | None = None
+    knobs: Callable[[Device, Scenario], tuple[Knob, ...]] = lambda device, scenario: ()
     switches: tuple[Switch, ...] = field(default=())
     compiled: Compiled | None = None  # None: a sweep prices each distinct job once
     idles: Callable[[Device, Mapping[str, float]], float | None] | None = None  # W drawn at any work; None: all of it
@@ -462,7 +462,7 @@ class DeviceFamily:
     activity: Callable[[Job, float], Sequence[float]] | None = None
     governs: Callable[[Device, Mapping[str, float]], Governor] | None = None
     collective: CollectiveWire | None = None  # how `evaluate` adds them to sharded layers; None: the family times them
-    max_streams: Callable[[Device], int] | None = None
+    max_streams: Callable[[Device, Scenario], int] = lambda device, scenario: 1
     in_turn: str = ""  # why its requests follow one another, a clause; empty: they need not
     streamed_io: str | None = None  # format of inputs and outputs that cross the wire token by token; None: they wait
     lower: Callable[[Device, Graph, str, Mapping[str, bool], Mapping[str, float]], Graph] | None = None
@@ -485,21 +485,9 @@ class DeviceFamily:
         """Switches that can matter for a network."""
         return tuple(s for s in self.switches if s.applies is None or s.applies(graph))
 
-    def streams(self, device: Device, scenario: Scenario) -> int:
-        """Batches that may be in flight at once, as many threads as a scenario has for each. [-]"""
-        most = (self.max_streams(device) if self.max_streams else 1) * (scenario.threads_per_core or 1)
-        return max(1, most // (scenario.inter_op_threads or 1))
-
     def knobs_for(self, device: Device, graph: Graph, scenario: Scenario) -> tuple[Knob, ...]:
-        """Tiling knobs that can matter for a network, beside the threads that a scenario has for each core."""
-        each, operators = scenario.threads_per_core or 1, scenario.inter_op_threads or 1
-        knobs = (knob for knob in (self.knobs(device) if self.knobs else ()) if not knob.applies or knob.applies(graph))
-        return tuple(
-            replace(knob, values=tuple(range(1, max(1, each * knob.values[-1] // operators) + 1)))
-            if knob.threads
-            else knob
-            for knob in knobs
-        )
+        """Tiling knobs that can matter for a network."""
+        return tuple(knob for knob in self.knobs(device, scenario) if not knob.applies or knob.applies(graph))
 
     def groups(self, job: Job) -> tuple[Group, ...]:
         """Groups in which the seconds of a job's operators are added up."""

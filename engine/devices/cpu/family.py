@@ -37,6 +37,7 @@ from engine.devices.cpu.record import (
 )
 from engine.devices.cpu.runtime import RUNTIME
 from engine.devices.cpu.share import LINE
+from engine.scenario import Scenario
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo import table as T
@@ -236,10 +237,15 @@ def path(switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[str,
     return ("through NIC, PCIe and network stack, and back", model["host_path"]) if switches["network"] else None
 
 
-def knobs(device: Device) -> tuple[Knob, ...]:
+def most_threads(device: Device, scenario: Scenario) -> int:
+    """Threads for operators of their own: of all cores, over the operators that a stream runs side by side. [-]"""
+    threads = max(1, int(cpu_of(device).cores.si)) * (scenario.threads_per_core or 1)
+    return max(1, threads // (scenario.inter_op_threads or 1))
+
+
+def knobs(device: Device, scenario: Scenario) -> tuple[Knob, ...]:
     """Threads of a stream."""
-    each = tuple(range(1, max(1, int(cpu_of(device).cores.si)) + 1))
-    return (Knob("threads", "Threads of a stream", each, threads=True),)
+    return (Knob("threads", "Threads of a stream", tuple(range(1, most_threads(device, scenario) + 1))),)
 
 
 FAMILY = DeviceFamily(
@@ -260,7 +266,7 @@ FAMILY = DeviceFamily(
     activity=activity,
     knobs=knobs,
     tile=lambda job: (int(threads_of(job)),),
-    max_streams=lambda device: max(1, int(cpu_of(device).cores.si)),
+    max_streams=most_threads,
     mixed=wide_format,
     collective=CollectiveWire(wide_format),
     fields={

@@ -393,13 +393,7 @@ def _spans(
     )
 
 
-def knobs(device: Device) -> tuple[Knob, ...]:
-    """Tile dimension d and lanes l."""
-    return (
-        Knob("d", "Tile dimension d", TILE_SIDES),
-        Knob("l", "Lanes l", TILE_SIDES),
-    )
-
+_KNOBS = Knob("d", "Tile dimension d", TILE_SIDES), Knob("l", "Lanes l", TILE_SIDES)
 
 FAMILY = DeviceFamily(
     kind="dfx",
@@ -418,7 +412,7 @@ FAMILY = DeviceFamily(
     idles=idles,
     draws=draws,
     activity=activity,
-    knobs=knobs,
+    knobs=lambda device, scenario: _KNOBS,
     fields={"load_direction": DIRECTION, "kv_format": KV_FORMAT},
     **model_file(__file__, after=POWER),
 )

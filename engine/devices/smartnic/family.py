@@ -52,6 +52,7 @@ from engine.devices.smartnic.slots import (
     packet_of,
     threads_of,
 )
+from engine.scenario import Scenario
 from hardware_specs.schema import Device, MemoryLevel
 from model_zoo.ops import Graph
 
@@ -201,7 +202,7 @@ def path(switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[str,
     return ("packet received, parsed and answered on the NIC", model["nic_path"]) if switches["network"] else None
 
 
-def knobs(device: Device) -> tuple[Knob, ...]:
+def knobs(device: Device, scenario: Scenario) -> tuple[Knob, ...]:
     """Executors, and the packet size at which forwarding is reported."""
     sizes = (n for n in (1, 8, 16, 32, 64, 128, 192, 256, 320, 360, 420, 480) if n <= _all_threads(device))
     counts = sorted({*sizes, int(_nic(device).executors.si)})
@@ -225,7 +226,7 @@ FAMILY = DeviceFamily(
     activity=activity,
     knobs=knobs,
     tile=lambda job: (int(executors_of(job)), int(packet_of(job))),
-    max_streams=_all_threads,
+    max_streams=lambda device, scenario: _all_threads(device),
     packets=PacketPath(
         _all_threads,
         lambda device: int(_nic(device).executors.si),

@@ -20,8 +20,6 @@ from engine.sweep.pricing.structure import Beat, Structural, Structure
 from engine.sweep.pricing.tables import tables_of
 from engine.sweep.result import design_row
 from engine.sweep.space import Space
-from hardware_specs.catalog import Catalog
-from model_zoo.catalog import Zoo
 
 TABLE_LIMIT = 1_000_000
 CHUNK = 1 << 14
@@ -89,10 +87,8 @@ class DesignBlock:
 class Blocks:
     """Blocks of a space, made when first asked for. What a value of an axis sets is validated once."""
 
-    def __init__(
-        self, space: Space, catalog: Catalog | None, zoo: Zoo | None, beat: Beat = lambda at, of: None
-    ) -> None:
-        self.space, self.beat = space.within(catalog, zoo), beat
+    def __init__(self, space: Space, beat: Beat = lambda at, of: None) -> None:
+        self.space, self.beat = space, beat
         self.known: dict[Any, Any] = {}
         self.seconds = 0.0  # that making them has taken
 
@@ -140,13 +136,11 @@ class Blocks:
         return DesignBlock(digits, first, size, sentences, tables, strides, tuple(structure.radix[a] for a in order))
 
 
-def price(
-    space: Space, figures: Sequence[str] = FIGURES, catalog: Catalog | None = None, zoo: Zoo | None = None
-) -> Priced:
+def price(space: Space, figures: Sequence[str] = FIGURES) -> Priced:
     """Figures (k, size) of every design by number, NaN where refused, and whether each is refused or does not fit."""
     values = np.full((len(figures), space.size), np.nan)
     bad, unfit = np.ones(space.size, dtype=bool), np.zeros(space.size, dtype=bool)
-    for block in Blocks(space, catalog, zoo).every():
+    for block in Blocks(space).every():
         if not block.tables:
             continue
         for lo in range(0, block.size, CHUNK):
@@ -158,18 +152,17 @@ def price(
     return values, bad, unfit
 
 
-def figures_of(space: Space, number: int, catalog: Catalog | None = None, zoo: Zoo | None = None) -> dict[str, float]:
+def figures_of(space: Space, number: int) -> dict[str, float]:
     """Figures of one design through `evaluate`; NaN where one does not apply. Raises what `evaluate` raises.
 
     SI, units as in the names, as [s].
     """
-    space = space.within(catalog, zoo)
     report = evaluate(space.scenario(number), space.catalog, space.zoo)
     values = {name: report.figure(name) for name in FIGURES}
     return {name: nan if value is None else value for name, value in values.items()} | {"fits": report.fits}
 
 
-def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Iterator[dict[str, Any]]:
+def table_rows(space: Space) -> Iterator[dict[str, Any]]:
     """Every design as a flat row: number, what each axis sets, all figures, whether it fits, its token.
 
     A figure that does not apply is None, a design that is refused has none and no token. At most `TABLE_LIMIT`
@@ -177,7 +170,6 @@ def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = N
     """
     if space.size > TABLE_LIMIT:
         raise ScenarioError(f"the space has {space.size} designs: a full table holds at most {TABLE_LIMIT}")
-    space = space.within(catalog, zoo)
     values, bad, unfit = price(space)
     for number, row in enumerate(values.T.tolist()):
         scenario = None if bad[number] else space.scenario(number)

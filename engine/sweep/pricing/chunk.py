@@ -28,7 +28,7 @@ BlockKey = tuple[str, tuple[tuple[int, int], ...]]
 
 @lru_cache(maxsize=2)
 def _blocks(token: str) -> Blocks:
-    return Blocks(space_of(token), None, None)
+    return Blocks(space_of(token))
 
 
 @lru_cache(maxsize=16)

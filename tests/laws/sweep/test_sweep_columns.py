@@ -156,7 +156,7 @@ def test_what_is_no_arithmetic_alike_for_all_is_refused(work) -> None:
 def test_a_constant_that_the_compiler_does_not_read_parts_no_family() -> None:
     base = {"scenario": {"system": "fb-node", "workload": "dlrm-less-complex"}, "constraints": []}
     blocks = {
-        path: list(Blocks(space_of(base | {"axes": {"batch": [8, 16], path: values}}), None, None).every())
+        path: list(Blocks(space_of(base | {"axes": {"batch": [8, 16], path: values}})).every())
         for path, values in (("model.kernel_start", [1e-6, 2e-6]), ("model.user_share", [0.25, 0.5]))
     }
     assert {path: len(found) for path, found in blocks.items()} == {"model.kernel_start": 1, "model.user_share": 2}
@@ -174,7 +174,7 @@ def test_a_core_is_taken_apart_by_none_of_its_numbers(precision: str) -> None:
             taken, work = [], tables._tabulated
             patch.setattr(tables, "_tabulated", lambda *given, t=taken, w=work: t.append(given) or w(*given))
             scenario = {"system": "dfx-u280", "workload": "gpt2-345m", "precision": precision}
-            list(Blocks(space_of({"scenario": scenario, "axes": axes, "constraints": []}), None, None).every())
+            list(Blocks(space_of({"scenario": scenario, "axes": axes, "constraints": []})).every())
         parts[path] = len(taken)
     assert len(set(parts.values())) == 1, parts  # each piece once
 
@@ -190,7 +190,7 @@ def test_hardware_of_a_measured_gpu_is_not_taken_apart_value_by_value(part: str,
     space = space_of({"scenario": {"system": "h100-sxm", "workload": "llama3.1-8b"}, "axes": axes, "constraints": []})
     wholly = []
     monkeypatch.setattr(tables, "_apart", lambda fam, piece, of, axis, apart: wholly.append(of) or 1 / 0)
-    blocks = list(Blocks(space, None, None).every())
+    blocks = list(Blocks(space).every())
     assert len(blocks) == 1
     assert not wholly
 
@@ -205,7 +205,7 @@ def test_sizes_on_no_gpu_are_taken_apart_value_by_value(monkeypatch) -> None:
     space = space_of({"scenario": {"system": "h100-sxm", "workload": "gpt2-345m"}, "axes": axes, "constraints": []})
     apart, work = set(), tables._apart
     monkeypatch.setattr(tables, "_apart", lambda fam, *given: apart.add(fam.base.system.id) or work(fam, *given))
-    assert len(list(Blocks(space, None, None).every())) == len(systems) > 30
+    assert len(list(Blocks(space).every())) == len(systems) > 30
     assert apart == set()
 
 
@@ -238,7 +238,7 @@ def test_a_fine_axis_of_hardware_is_read_at_its_ends(monkeypatch) -> None:
     monkeypatch.setattr(structure, "read_setting", lambda *given: read.append(given[3]) or work(*given))
     axes = {"devices.0.peak.bf16": {"from": 1e14, "to": 1e15, "steps": 400}}
     space = space_of({"scenario": {"system": "h100-sxm", "workload": "llama3.1-8b"}, "axes": axes, "constraints": []})
-    assert len(list(Blocks(space, None, None).every())) == 1
+    assert len(list(Blocks(space).every())) == 1
     assert read == [1e14, 1e15]
 
 
@@ -248,7 +248,7 @@ def test_lengths_on_dfx_are_taken_apart_for_the_first_token_alone(monkeypatch) -
     space = space_of({"scenario": {"system": "dfx-u280", "workload": "gpt2-1.5b"}, "axes": axes, "constraints": []})
     taken, work = [], tables._tabulated
     monkeypatch.setattr(tables, "_tabulated", lambda *given: taken.append(given) or work(*given))
-    assert len(list(Blocks(space, None, None).every())) == 1
+    assert len(list(Blocks(space).every())) == 1
     assert len(taken) < 100
 
 

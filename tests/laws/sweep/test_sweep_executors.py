@@ -133,7 +133,7 @@ def test_the_command_line_tells_and_writes_a_whole_table(space: Path, tmp_path: 
 @pytest.mark.parametrize("given", [CORES, CARDS], ids=["CPU", "cards with an open tile"])
 def test_what_is_priced_design_by_design_is_evaluate(given) -> None:
     space = space_of(given)
-    block = next(iter(Blocks(space, None, None).every()))
+    block = next(iter(Blocks(space).every()))
     assert all(table.live for table in block.tables)  # not a table of prices
     values, bad, _ = price(space, ["latency_s", "throughput_per_s"])
     for number in range(0, space.size, 23):
@@ -151,7 +151,7 @@ def test_an_open_tile_is_the_one_evaluate_takes() -> None:
     least = pinned.reshape(-1, 4).max(axis=1)
     assert (free[1] >= least).all()  # no pinned tile beats the open one
     assert (free[1] == least).any()
-    (block,) = Blocks(space_of(CARDS), None, None).every()
+    (block,) = Blocks(space_of(CARDS)).every()
     assert [table.options for table in block.tables] == [11]  # every tile in one set of tables
 
 
@@ -214,7 +214,7 @@ def test_a_sweep_of_milliseconds_is_dealt_to_several_threads() -> None:
 
 
 def test_a_chunk_of_a_costly_price_is_short() -> None:
-    block = next(iter(Blocks(space_of(CARDS), None, None).every()))
+    block = next(iter(Blocks(space_of(CARDS)).every()))
     start = time.thread_time()
     block.fill(0, min(block.size, block.chunk), ["latency_s"])
     assert time.thread_time() - start < 2.0  # what Cancel waits for at most, compilation included
