@@ -17,10 +17,10 @@ import numpy as np
 from engine.kernels import jit
 from engine.kernels.jit import JIT_ENABLED, kernel
 from engine.lab.ir.binary import OPERATIONS_PER_WORD
-from engine.lab.ir.microkernel import HAS_BF16, HAS_COUNT, MR, NC, VL, aligned
+from engine.lab.ir.microkernel import HAS_BF16, HAS_COUNT, MR, NC, VL
 from engine.lab.ir.probe import CHAINS, STORED, compute_ir, read_ir
 from engine.lab.operators.gemm import gemm_s32, pack_s8
-from engine.lab.ranges import require
+from engine.lab.ranges import fresh, require
 from engine.lab.timing import sample
 
 _ROUNDS = 5
@@ -65,24 +65,12 @@ class MeasuredRoofline:
 
 
 _ABLE = {
-    "f32": JIT_ENABLED,
-    "u8s8": JIT_ENABLED and jit.isa() == "avx512vnni",
+    "f32": True,
+    "u8s8": jit.isa() == "avx512vnni",
     "bf16": HAS_BF16,
     "xnor": HAS_COUNT,
 }
-_burn: Any = compute_ir() if JIT_ENABLED else None
-_read_near: Any
-_read_far: Any
-if JIT_ENABLED:
-    _read_near, _read_far = read_ir(0), read_ir(4096)
-else:
-
-    def _read_near(data: Any, first: int, last: int) -> Any:
-        """Exclusive-or of whole groups of eight vectors."""
-        group = 8 * VL
-        return np.bitwise_xor.reduce(data[first : first + (last - first) // group * group], initial=np.int32(0))
-
-    _read_far = _read_near
+_burn, _read_near, _read_far = compute_ir(), read_ir(0), read_ir(4096)
 
 
 @kernel
@@ -198,7 +186,7 @@ def stream_read(
     ``data`` is a buffer of int32 to read, made anew when left out: touching fresh pages costs more than reading them.
     """
     if data is None:
-        data = aligned(max(size // 4, 64 * VL), np.int32)
+        data = fresh((max(size // 4, 64 * VL),), np.int32)
         data[:] = 1
     group = 8 * VL
     grain = -(-data.size // threads // group) * group
@@ -217,7 +205,7 @@ def stream_read(
 
 def _integer_peak(rounds: int) -> float:
     """Peak of exact u8 x s8 products: in registers with VNNI, else of the tile on first-level data. [OP/s]"""
-    if jit.isa() == "avx512vnni" and JIT_ENABLED:
+    if jit.isa() == "avx512vnni":
         return compute_peak("u8s8", rounds=rounds)
     k, tiles = 64, 64
     a, b = np.ones((MR * tiles, k), np.uint8), pack_s8(np.ones((k, NC), np.int8))
@@ -235,7 +223,7 @@ class Prober:
         require(JIT_ENABLED, "the probe needs compiled code; NUMBA_DISABLE_JIT is set")
         self.caches = cache_sizes()
         lines, threads = 8 * self.caches.l3 // _LINE, jit.pool_size()
-        self.words = aligned(lines * _LINE // 4, np.int32)
+        self.words = fresh((lines * _LINE // 4,), np.int32, zero=True)
         # the first touch of the pages takes as long as a process's first compiled call: both at once
         filled = [jit.pool().submit(part.fill, 1.0) for part in np.array_split(self.words.view(np.float32), threads)]
         compute_peak("f32", 0.0, 1)

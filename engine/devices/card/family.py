@@ -32,7 +32,6 @@ from engine.devices.card.placement import (
     card_of,
     core_bytes,
     cores_of,
-    first_core,
     formats,
     levels,
     line_bytes,
@@ -47,7 +46,7 @@ from engine.devices.card.placement import (
 from engine.devices.card.points import CoreSchedule, placed, price_points
 from engine.devices.card.supply import S, supply
 from engine.devices.card.tiling import AXES, AXIS
-from engine.devices.card.timeline import bars_of, core_spans
+from engine.devices.card.timeline import bars_of
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
 from engine.devices.common.contract import (
@@ -57,7 +56,6 @@ from engine.devices.common.contract import (
     Job,
     Knob,
     PhaseCost,
-    Span,
     TableMemory,
 )
 from engine.devices.common.footprint import footprint
@@ -358,12 +356,6 @@ def price(job: Job) -> PhaseCost:
     )
 
 
-def cores(job: Job) -> tuple[Span, ...]:
-    """Bars of every core in one pass, from its start on; a core's bars follow each other."""
-    waits = _lowered(job)[2:]
-    return core_spans(job, first_core(job), cores_of(job), schedule(job), *waits, bool(job.switches["placement"]))
-
-
 def knobs(device: Device, scenario: Scenario) -> tuple[Knob, ...]:
     """How many cores look up embeddings while the others compute."""
     counts = tuple(range(1, int(card_of(device).cores.si)))
@@ -394,7 +386,6 @@ FAMILY = DeviceFamily(
     lower=lower,
     padded=padded,
     unit_of=unit_of,
-    cores=cores,
     mixed=wide_format,
     collective=CollectiveWire(wide_format),
     fields={"host_tables": HOST_TABLES},

@@ -95,14 +95,6 @@ def cores_of(job: Job) -> int:
     return larger(1, partition_of(job) // job.streams)
 
 
-def first_core(job: Job) -> int:
-    """The first of the cores a job may use. [-]"""
-    cores = int(card_of(job.device).cores.si)
-    bags = any(op.kind == "EmbeddingBag" for op in job.ops)
-    later = cores_of(job) * job.streams < cores and not bags and (_net(job) != 1)
-    return cores - cores_of(job) * job.streams if later else 0
-
-
 def _net(job: Job) -> int:
     """Which of two nets around host work a job is: 1, 2, or 0 where there are not two."""
     inside = [j for j, op in enumerate(job.phase.ops) if op.kind == "NonMaxSuppression"]

@@ -9,7 +9,7 @@ import numpy as np
 from engine.devices.card import demand as D
 from engine.devices.card.demand import F
 from engine.devices.card.energy import spend
-from engine.devices.card.schedule import BEGIN, END, FAR, PIECE, RANK, ROOM, SHARE, START, WORK, supply_block
+from engine.devices.card.schedule import BEGIN, END, PIECE, ROOM, SHARE, START, WORK, supply_block
 from engine.devices.card.supply import S
 from engine.devices.card.tiling import SIDES
 from engine.devices.common.contract import RESOURCES
@@ -126,18 +126,15 @@ class CoreSchedule:
     asked : `engine.devices.card.demand`, for one execution. [FLOP], [B] and counts
     sides : what a search of tilings reads of each product.
     seconds : (n_ops, 6) by resource, executions multiplied in. [s]
-    piece, far, start : of a piece on its core, of the operator on the slowest shared memory, of a piece's starts. [s]
+    piece, start : of a piece on its core, and of its starts. [s]
     begin, end, held : from the start of the operator's segment; core-seconds. [s]
-    rank : longest path to the end, where operators are placed by it. [s]
     """
 
     asked: np.ndarray
     sides: np.ndarray
     seconds: np.ndarray
     piece: np.ndarray
-    far: np.ndarray
     start: np.ndarray
-    rank: np.ndarray
     held: np.ndarray
     begin: np.ndarray
     end: np.ndarray
@@ -149,4 +146,4 @@ def placed(tables: tuple[np.ndarray, ...], sizes: tuple[float, ...], record: Seq
     at = np.array(sizes, dtype=np.float64).reshape(-1, 1)
     _fill(tables, at, records([record]), np.zeros((6, 1)), (asked, sides, room), seconds)
     own = room[:, LANES - 1 :: LANES]
-    return CoreSchedule(asked[0], sides, seconds, *own[[PIECE, FAR, START, RANK, WORK, BEGIN, END]])
+    return CoreSchedule(asked[0], sides, seconds, *own[[PIECE, START, WORK, BEGIN, END]])

@@ -302,14 +302,9 @@ class Fit:
     rest: str = ""  # level from which a pass streams what does not fit
 
     @property
-    def lacks(self) -> float:
-        """1.0 where the level does not hold what must lie there, else 0.0. [-]"""
-        return exceeds(self.need_bytes, self.capacity_bytes) if self.required else 0.0
-
-    @property
     def fits(self) -> bool:
         """Whether the level holds what must lie there."""
-        return self.lacks == 0.0
+        return not self.required or exceeds(self.need_bytes, self.capacity_bytes) == 0.0
 
 
 @dataclass(frozen=True)
@@ -424,7 +419,6 @@ class DeviceFamily:
     lower : (device, graph, format, switches, model) -> the graph as its compiler runs it; None: as it is.
     padded : switches -> (model, inputs, batch) -> mean length its compiled networks run; None: the request's own.
     unit_of : (op, switches) -> "device", or the unit beside it that runs an op: "host", "decoder".
-    cores : job -> bars of every core in one pass, from the pass's start on.
     mixed : (device, format) -> the wider format in which single operators may stay; None: one format for all.
     rules : what was read off published figures without being a number.
     sharded : whether several of its devices divide every matrix unless a scenario says otherwise.
@@ -469,7 +463,6 @@ class DeviceFamily:
     pins: Callable[[Device, str], tuple[float, float]] | None = None  # on-chip room [B], stored bits of a weight
     padded: Callable[[Mapping[str, bool]], Callable[[Mapping[str, float], float, float], float] | None] | None = None
     unit_of: Callable[[Op, Mapping[str, bool]], str] | None = None
-    cores: Callable[[Job], tuple[Span, ...]] | None = None
     mixed: Callable[[Device, str], str] | None = None
     helps: Callable[[Job], tuple[tuple[str, float], ...]] | None = None
     rules: tuple[Rule, ...] = ()

@@ -15,10 +15,9 @@ and an add a word are six. More adders before a count gain nothing: one costs as
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, isa, types
+from engine.kernels.jit import cgutils, intrinsic, isa, types
 from engine.lab.ir.microkernel import HAS_COUNT, INT_KIND, VL, declared, load, multiply_add, splat
 
 VECTORS = 2 if HAS_COUNT or VL == 4 else 1
@@ -136,22 +135,6 @@ def _generate(height: int) -> Any:
     return generated
 
 
-def _interpreted(height: int) -> Any:
-    """The intrinsic in plain Python over the same panels, for when nothing is compiled."""
-
-    def tile_in_python(x, row, w, w_off, fetch, out, col):
-        pairs = x.shape[1]
-        rows = x[row : row + height].view(np.uint32).reshape(height, pairs, 1, 2, 1).copy()
-        weights = w[w_off : w_off + 2 * pairs * ACROSS].view(np.uint32).reshape(pairs, VECTORS, 2, VL).copy()
-        for entwined in (rows, weights):
-            entwined[..., 1, :] ^= entwined[..., 0, :]
-        total = np.bitwise_count(rows ^ weights).sum((1, 3), dtype=np.int32).reshape(height, ACROSS)
-        place = out[row : row + height, col : col + total.shape[1]]
-        place[:] = total[:, : place.shape[1]]
-
-    return tile_in_python
-
-
 def tile(height: int) -> Any:
     """The tile of ``height`` rows, :data:`TALL` or 1, to be called from a compiled range kernel.
 
@@ -161,12 +144,12 @@ def tile(height: int) -> Any:
     At every pair the tile also asks for weights from byte ``fetch`` of ``w`` on, as many as it reads where it is one
     row high, a line otherwise.
     """
-    return (_generate if JIT_ENABLED else _interpreted)(height)
+    return _generate(height)
 
 
 @intrinsic
-def _pair_now(typingctx: Any, rows: Any, at: Any) -> Any:
-    """IR: eight bytes from ``at``, aligned or not."""
+def _pair_of(typingctx: Any, rows: Any, at: Any) -> Any:
+    """IR of :data:`pair_at`."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -175,9 +158,5 @@ def _pair_now(typingctx: Any, rows: Any, at: Any) -> Any:
     return types.int64(rows, types.intp), codegen
 
 
-def _pair_python(rows: Any, at: int) -> Any:
-    return rows.reshape(-1)[at : at + 8].copy().view(np.int64)[0]
-
-
-pair_at: Any = _pair_now if JIT_ENABLED else _pair_python
+pair_at: Any = _pair_of
 """``pair_at(rows, at)``: the eight bytes from byte ``at`` of a byte array as one int64, aligned or not."""

@@ -7,10 +7,9 @@ the row ``distance`` lookups ahead is prefetched, across bag boundaries. [-]
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, types
+from engine.kernels.jit import cgutils, intrinsic, types
 from engine.lab.ir.lanes import half_vector
 from engine.lab.ir.microkernel import declared, load, splat
 
@@ -21,20 +20,6 @@ _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.
 _BYTES_PER_COLUMN = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0, "int4": 0.5}
 _ROW_TAIL_BYTES = {"fp32": 0, "fp16": 0, "int8": 8, "int4": 4}
 """Bytes of scale and bias behind each row: two fp32 (int8) or two fp16 (int4)."""
-
-
-def decode_block(fmt: str, row: np.ndarray, column: int, count: int) -> tuple[np.ndarray, Any, Any]:
-    """Stored values of ``count`` columns of one row as float32, with the row's scale and bias: the Python path."""
-    if fmt == "fp32":
-        return row[column : column + count], np.float32(1), np.float32(0)
-    if fmt == "fp16":
-        return row[column : column + count].view(np.float16).astype(np.float32), np.float32(1), np.float32(0)
-    if fmt == "int8":
-        scale, bias = row[-8:].copy().view(np.float32)
-        return row[column : column + count].astype(np.float32), scale, bias
-    scale, bias = row[-4:].copy().view(np.float16).astype(np.float32)
-    bytes_ = row[column // 2 : (column + count) // 2]
-    return np.stack([bytes_ & 15, bytes_ >> 4], axis=1).reshape(-1).astype(np.float32), scale, bias
 
 
 def _request(builder: Any, data: Any, block: Any, row_bytes: Any, size: int, quantised: bool) -> None:
@@ -157,26 +142,12 @@ def bag_block(fmt: str, width: int, vectors: int) -> tuple[Callable[..., None], 
     prefetching row ``indices[t + distance]`` (none where ``distance`` is 0). An index outside the table sets
     ``bad[0]`` and reads row 0 instead.
     """
-    columns = width * vectors * (2 if fmt == "int4" else 1)
-    if JIT_ENABLED:
 
-        def typed(typingctx, table, indices, first, last, total, distance, column, out, slot, bad):
-            def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                return _emit(fmt, width, vectors, context, builder, signature.args, args)
+    def typed(typingctx, table, indices, first, last, total, distance, column, out, slot, bad):
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return _emit(fmt, width, vectors, context, builder, signature.args, args)
 
-            whole = types.intp
-            return types.void(table, indices, whole, whole, whole, whole, whole, out, whole, bad), codegen
+        whole = types.intp
+        return types.void(table, indices, whole, whole, whole, whole, whole, out, whole, bad), codegen
 
-        return intrinsic(typed), columns
-
-    def block(table, indices, first, last, total, distance, column, out, slot, bad):
-        result, shift = np.zeros(columns, np.float32), np.float32(0)
-        for t in range(first, last):
-            inside = 0 <= indices[t] < len(table)
-            bad[0] |= not inside
-            values, scale, bias = decode_block(fmt, table[indices[t] if inside else 0], column, columns)
-            result += values * scale
-            shift += bias
-        out.reshape(-1)[slot : slot + columns] = result + shift
-
-    return block, columns
+    return intrinsic(typed), width * vectors * (2 if fmt == "int4" else 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, host_features, intrinsic, isa, types
+from engine.kernels.jit import host_features, intrinsic, isa, types
 
 HALF = ir.HalfType()
 _BYTE = ir.IntType(8)
@@ -69,9 +69,5 @@ def _hint(typingctx: Any, array: Any, offset: Any) -> Any:
     return types.void(array, types.intp), codegen
 
 
-def _no_hint(array: Any, offset: Any) -> None:
-    """Nothing to hint without a compiler."""
-
-
-prefetch: Any = _hint if JIT_ENABLED else _no_hint
+prefetch: Any = _hint
 """``prefetch(array, offset)`` asks for the cache line at flat ``offset`` [elements] of ``array``: never a fault."""

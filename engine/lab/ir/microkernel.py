@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numpy.lib.stride_tricks import as_strided
 
-from engine.kernels.jit import JIT_ENABLED, cgutils, host_features, intrinsic, isa, types
+from engine.kernels.jit import cgutils, host_features, intrinsic, isa, types
 from engine.lab.ir.lanes import lanes
+from engine.lab.ranges import fresh
 
 VL = lanes()
 MR = 6
@@ -36,9 +36,9 @@ NV = 4 if VL == 16 else 2  # 6x4 accumulators of 32 registers, 6x2 of 16
 NC = NV * VL
 GROUP = {"u8s8": 4, "s16": 2, "f32": 1, "bf16": 2}
 INT_KIND = "u8s8" if isa() == "avx512vnni" else "s16"
-_NEWEST = host_features() if isa() == "avx512vnni" and JIT_ENABLED else frozenset()
+_NEWEST = host_features() if isa() == "avx512vnni" else frozenset()
 HAS_BF16 = "avx512bf16" in _NEWEST
-"""Whether bf16 pairs are multiplied by one instruction; interpreted code widens them."""
+"""Whether bf16 pairs are multiplied by one instruction."""
 HAS_COUNT = "avx512vpopcntdq" in _NEWEST
 """Whether the bits of a vector's lanes are counted by one instruction."""
 
@@ -56,13 +56,6 @@ def panels(n: int) -> int:
     return -(-n // NC)
 
 
-def aligned(count: int, dtype: type) -> np.ndarray:
-    """``count`` zeros that start on a cache line, so that no vector of packed weights straddles two."""
-    raw = np.zeros(count * np.dtype(dtype).itemsize + 64, np.uint8)
-    skip = -raw.ctypes.data % 64
-    return raw[skip : raw.size - 64 + skip].view(dtype)
-
-
 def in_panels(b: np.ndarray, kind: str, dtype: type) -> np.ndarray:
     """Weights [K, N] as the flat column panels of ``kind``, elements of ``dtype``."""
     k, n = b.shape
@@ -74,7 +67,7 @@ def in_panels(b: np.ndarray, kind: str, dtype: type) -> np.ndarray:
     if kind == "u8s8" and rest and k > group:  # the last word of a row starts at K - 4
         full[-group:] = 0
         full[-rest:, :n] = b[-rest:]
-    out = aligned(full.size, dtype)
+    out = fresh((full.size,), dtype)
     out[:] = full.reshape(words, group, across, NC).transpose(2, 0, 3, 1).reshape(-1)
     return out
 
@@ -283,37 +276,6 @@ def _generate(height: int) -> Any:
     return generated
 
 
-def _interpreted(height: int) -> Any:
-    """The same tile in plain Python over the same panels, for when nothing is compiled."""
-
-    def tile_in_python(left, right, start, clamp, target, edge, resume):
-        (a, a_off, lda), (b, b_off, k), (init, scale, col) = left, right, start
-        (zero, low, high), (c, c_off, ldc), (rows, cols) = clamp, target, edge
-        kind = _KIND[a.dtype.name]
-        group = GROUP[kind]
-        words = -(-k // group)
-        rows, cols = min(rows, height), min(cols, NC)
-        tall = as_strided(a.reshape(-1)[a_off:], (rows, k), (lda * a.itemsize, a.itemsize))
-        across = b.reshape(-1)[b_off * 4 // b.itemsize :][: words * NC * group].reshape(words, NC, group)
-        tile = as_strided(c.reshape(-1)[c_off:], (rows, cols), (ldc * c.itemsize, c.itemsize))
-        total = np.repeat(init[None, col : col + NC], rows, 0)
-        if resume:
-            total[:, :cols] = tile
-        with np.errstate(invalid="ignore", over="ignore"):  # silent, as compiled code is
-            for word in range(words):
-                at = min(word * group, k - group)
-                for g in range(group):
-                    total = total + tall[:, at + g, None].astype(total.dtype) * across[word, :, g].astype(total.dtype)
-        if c.dtype == np.uint8:
-            value = np.clip(total.astype(np.float32) * scale[col : col + NC], low - zero, high - zero)
-            total = (np.rint(value) + zero).astype(np.uint8)
-        elif kind == "f32":
-            total = np.where(total < low, np.float32(low), total)
-        tile[:] = total[:, :cols]
-
-    return tile_in_python
-
-
 def tile(height: int) -> Any:
     """The tile of ``height`` rows, :data:`MR` or :data:`EDGE`, to be called from a compiled range kernel.
 
@@ -326,4 +288,4 @@ def tile(height: int) -> Any:
     ``c_off``, ``ldc`` and ``cols`` count elements of ``c``; only the first ``rows`` x ``cols`` are written, and the
     tall tile is only given whole heights.
     """
-    return (_generate if JIT_ENABLED else _interpreted)(height)
+    return _generate(height)

@@ -19,9 +19,9 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 from engine.lab.ir.binary import ACROSS, LINE, TALL, VECTORS, pair_at, tile
-from engine.lab.ir.microkernel import VL, aligned
+from engine.lab.ir.microkernel import VL
 from engine.lab.operators.gemm import row_blocks
-from engine.lab.ranges import over_range, require, whole
+from engine.lab.ranges import fresh, over_range, require, whole
 
 _AHEAD = 4096  # bytes that a single row asks for in advance: its panels stream from the last level
 _FINEST = 16  # parts of a thread's share: what one waits for the other at the end
@@ -86,7 +86,7 @@ def pack_binary(w: np.ndarray) -> BinaryWeights:
     across, pairs = -(-neurons // ACROSS), -(-size // 8)
     full = np.zeros((across * ACROSS, pairs), np.int64)
     _entwined(w, full)
-    words = aligned(2 * full.size, np.int32)
+    words = fresh((2 * full.size,), np.int32)
     lanes = full.view(np.int32).reshape(across, VECTORS, VL, pairs, 2)
     words.reshape(across, pairs, VECTORS, 2, VL)[:] = lanes.transpose(0, 3, 1, 4, 2)
     return BinaryWeights(size * 8, neurons, words)

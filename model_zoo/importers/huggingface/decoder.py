@@ -13,7 +13,7 @@ from model_zoo.schema import WorkloadError
 Fields = dict[str, tuple[Any, str]]
 """Parameters: value, and the key that says so."""
 
-_WIDEST = 1_048_576  # elements of a layer
+WIDEST = 1_048_576  # elements of a layer
 
 
 class _Reader:
@@ -73,7 +73,7 @@ def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Fields, list[str]]:
         if name not in ("tied", "encoder", "mixers"):
             reader.put(name, value, "model_type")
     layers = reader.take("layers", *(reversed(NAMES["layers"]) if "encoder" in own else NAMES["layers"]), high=4096)
-    reader.take("hidden", *NAMES["width"], high=_WIDEST)
+    reader.take("hidden", *NAMES["width"], high=WIDEST)
     reader.take("vocab", "vocab_size", "padded_vocab_size", high=2**31)
     _attention(reader)
     _position(reader)
@@ -228,11 +228,11 @@ def _feed_forward(reader: _Reader, layers: int, own: dict[str, Any]) -> None:
     experts_keys = config or keys
     experts = experts_keys.whole(*NAMES["experts"], default=0, low=0, high=65536)
     experts, said_experts = (experts if experts > 1 else 0), experts_keys.last
-    dense = 0 if kind in _BARE else keys.whole(*NAMES["ffn"], default=0, low=1, high=_WIDEST)
+    dense = 0 if kind in _BARE else keys.whole(*NAMES["ffn"], default=0, low=1, high=WIDEST)
     dense_key = keys.last
     if not experts:
         if not dense and config is not None:
-            dense = config.whole("ffn_hidden_size", default=0, low=1, high=_WIDEST)
+            dense = config.whole("ffn_hidden_size", default=0, low=1, high=WIDEST)
         if kind == "mpt":
             dense = keys.whole("expansion_ratio", default=4, low=1, high=64) * reader.value("hidden")
         reader.put("ffn", dense, dense_key)
@@ -243,23 +243,23 @@ def _feed_forward(reader: _Reader, layers: int, own: dict[str, Any]) -> None:
     if top > experts:
         raise WorkloadError(f"key {experts_keys.last!r} is {top}; between 1 and the {experts} experts are allowed")
     reader.put("top_k", top, experts_keys.last)
-    width = experts_keys.whole(*NAMES["expert_ffn"], "ffn_hidden_size", default=0, low=1, high=_WIDEST)
+    width = experts_keys.whole(*NAMES["expert_ffn"], "ffn_hidden_size", default=0, low=1, high=WIDEST)
     reader.put("ffn", width or dense, experts_keys.last if width else dense_key)
     feeds, first, where = feeds_of(keys, layers, kind, experts)
     reader.put("feeds", "" if set(feeds) == {"e"} else shortest(feeds, layers), where)
     reader.put("dense_layers", first, where)
     if first or "d" in feeds:
         names = "intermediate_size_mlp", "dense_intermediate_size", "prefix_dense_intermediate_size"
-        reader.put("dense_ffn", keys.whole(*names, default=dense, high=_WIDEST), keys.last or dense_key)
+        reader.put("dense_ffn", keys.whole(*names, default=dense, high=WIDEST), keys.last or dense_key)
     _shared(reader, width or dense)
-    reader.take("expert_width", "moe_latent_size", default=0, high=_WIDEST)
+    reader.take("expert_width", "moe_latent_size", default=0, high=WIDEST)
 
 
 def _shared(reader: _Reader, width: int) -> None:
     """Width of the experts that every token passes."""
     keys, kind = reader.keys, reader.kind
     names = "shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size"
-    wide = keys.whole(*names, default=0, high=_WIDEST)
+    wide = keys.whole(*names, default=0, high=WIDEST)
     key = keys.last
     count = keys.raw("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
     count = count[0] if isinstance(count, list) and count else count
@@ -299,7 +299,7 @@ def _blocks(reader: _Reader, layers: int) -> None:
         mixers += "n" if skip else "f"
         kv_heads.append(max(1, heads // group))
         wide = 2 * feed.number("ffn_mult", default=0.0, low=0, high=1024) * width / 3
-        wide = feed.whole("intermediate_size", default=-(-int(wide) // 256) * 256, high=_WIDEST)
+        wide = feed.whole("intermediate_size", default=-(-int(wide) // 256) * 256, high=WIDEST)
         ffn.append(0 if feed.flag("no_op") else wide)
     for name, value in (("mixers", shortest(mixers, layers)), ("kv_heads", kv_heads), ("ffn", ffn)):
         reader.put(name, value, "block_configs")

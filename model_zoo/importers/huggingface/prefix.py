@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from model_zoo.importers.huggingface.decoder import Fields
-from model_zoo.importers.huggingface.keys import Keys
+from model_zoo.importers.huggingface.decoder import WIDEST, Fields
+from model_zoo.importers.huggingface.keys import NAMES, Keys
 
 _SIDE = 448  # pixels of an image where the network takes any size and the configuration names none
 
@@ -13,7 +13,7 @@ def encoder(keys: Keys, fields: Fields) -> None:
     layers = keys.whole("encoder_layers", "num_layers", "num_hidden_layers", low=1, high=4096)
     fields["encoder_layers"] = (layers, keys.last)
     for name, key in (("encoder_heads", "encoder_attention_heads"), ("encoder_ffn", "encoder_ffn_dim")):
-        if value := keys.whole(key, default=0, low=1, high=1_048_576):
+        if value := keys.whole(key, default=0, low=1, high=WIDEST):
             fields[name] = (value, key)
     if mels := keys.whole("num_mel_bins", default=0, low=1, high=65536):
         fields["encoder_channels"] = (mels, "num_mel_bins")
@@ -32,29 +32,19 @@ def _side(value: Any, vision: Keys) -> int:
 def images(outside: Keys, text: Keys, fields: Fields) -> list[str]:
     """Parameters of the encoder of images, added to what was found; notes on what is assumed. Nothing without one."""
     vision = outside.under("vision_config", "vision_encoder", "vision_tower_config", "visual")
-    if vision is None or not (
-        layers := vision.whole(
-            "num_hidden_layers", "depth", "layers", "vt_num_hidden_layers", "n_layers", default=0, high=4096
-        )
-    ):
+    names = NAMES["vision"]
+    if vision is None or not (layers := vision.whole(*names["layers"], default=0, high=4096)):
         return []
-    hidden = vision.whole(
-        "hidden_size", "embed_dim", "width", "vt_hidden_size", "d_model", default=1024, low=1, high=1_048_576
-    )
+    hidden = vision.whole(*names["width"], default=1024, low=1, high=WIDEST)
     outer = 0
     if "embed_dim" in vision and "hidden_size" in vision:  # Qwen2-VL: hidden_size is the decoder's
-        hidden, outer = (
-            vision.whole("embed_dim", low=1, high=1_048_576),
-            vision.whole("hidden_size", low=1, high=1_048_576),
-        )
-    vision.whole("out_hidden_size", default=outer, high=1_048_576)
-    heads = vision.whole(
-        "num_attention_heads", "num_heads", "heads", "vt_num_attention_heads", default=16, low=1, high=65536
-    )
+        hidden, outer = (vision.whole(name, low=1, high=WIDEST) for name in ("embed_dim", "hidden_size"))
+    vision.whole("out_hidden_size", default=outer, high=WIDEST)
+    heads = vision.whole(*names["heads"], default=16, low=1, high=65536)
     if hidden % heads:
         raise vision.refuse(heads, f"it must divide the {hidden} of the vision tower's width")
     ratio = vision.number("mlp_ratio", default=4.0, low=0.01, high=64)
-    ffn = vision.whole("intermediate_size", "vt_intermediate_size", default=int(ratio * hidden), low=1, high=1_048_576)
+    ffn = vision.whole(*names["ffn"], default=int(ratio * hidden), low=1, high=WIDEST)
     patch = _side(vision.raw("patch_size", "spatial_patch_size") or 14, vision)
     size = vision.raw("image_size")
     size = outside.raw("force_image_size") if outside.data.get("force_image_size") else size
@@ -74,7 +64,8 @@ def images(outside: Keys, text: Keys, fields: Fields) -> list[str]:
     pooled = outside.whole("mm_tokens_per_image", default=0, low=1, high=2**24)
     tokens = pooled or -(-patches // each)
     entering = hidden if pooled else hidden * each
-    middle = outer or vision.whole("projector_output_dim", default=0, high=1_048_576) or fields["hidden"][0]
+    middle = outer or vision.whole("projector_output_dim", default=0, high=WIDEST) or fields["hidden"][0]
+    middle = entering if merge and not outer and "out_hidden_size" in vision else middle
     two = not pooled and outside.text("model_type") != "paligemma"
     where = vision.prefix.rstrip(".")
     for name, value in (
@@ -85,12 +76,7 @@ def images(outside: Keys, text: Keys, fields: Fields) -> list[str]:
         ("tower_gated", "yes" if vision.text("hidden_act", default="gelu") == "silu" else "no"),
         ("tower_patch", 3 * patch * patch * frames),
         ("tower_patches", patches),
-        (
-            "projector",
-            [entering, entering if merge and not outer and "out_hidden_size" in vision else middle]
-            if two
-            else [entering],
-        ),
+        ("projector", [entering, middle] if two else [entering]),
         ("image_tokens", tokens),
     ):
         fields[name] = (value, where)

@@ -11,31 +11,14 @@ from entries.files import read_bytes
 from entries.schema import InputError
 from model_zoo.families import FAMILIES, built
 from model_zoo.importers.huggingface.decoder import Fields, architecture, decoder
-from model_zoo.importers.huggingface.keys import MAX_BYTES, Keys, config_of
+from model_zoo.importers.huggingface.keys import MAX_BYTES, NAMES, Keys, config_of
 from model_zoo.importers.huggingface.prefix import encoder, images
 from model_zoo.importers.huggingface.quantisation import checkpoint_format
 from model_zoo.schema import Number, Request, Source, Workload, WorkloadError, complaint
 
 _FAMILY = "transformer-decoder"
-_UNDER = ("text_config", "language_config", "llm_config", "thinker_config", "language_model")
 _BESIDE = "hf_quant_config.json"
-_COUNTS = re.compile(
-    r"(?:num|n|size|dim|layers?|heads?|experts?|rank|width|top_?k|window|chunk|period|interval|freq|mult|ratio|sparse)"
-)
-_HARMLESS = re.compile(
-    r"token|vocab|dropout|droprate|dropped|_drop|eps|epsilon|theta|rope|rotary|mrope|scal|init|max_|min_|seq_length|"
-    r"position|cache|version|dtype|coef|loss|aux|router_|routed|z_loss|jitter|bos|eos|pad|return|output_|id2label|"
-    r"label2id|auto_map|architectures|pretrain|torchscript|length|beam|temperature|top_p|top_k$|penalty|num_labels|"
-    r"num_return|n_group|n_groups|topk_group|topk_method|norm_topk|scoring|ep_size|tp_size|pipeline|grad|flash|attn_impl|"
-    r"softcap|logit|multiplier|query_pre_attn|limit|swiglu|bias|act|norm|causal|prefix|problem|summary|task_specific|"
-    r"chat|image_|video|vision|audio|mm_|projector|unk|sep|cls|dt_|time_step|time_|chunk_size|use_mamba|fp32|fused|"
-    r"residual_in|rescale|train|mtp|nextn|hidden_act|is_|layer_group|alpha|beta|gamma|kernels|mamba_ssm|transformers|"
-    r"partial|interleave|block_size|sliding_window|layer_types|relative|classifier|crop|spk|suppress|median|mask|apply|"
-    r"begin|forced|scale|tie|ffn_dim|num_hidden|reason|quant|index|deterministic|upcast|reorder|rmsnorm|multi_query|"
-    r"gated|post_layer|mrope|head_dim|attn_pdrop|resid|embd|kv_cache|num_memory|keys_to|model_max|num_logits|shared|"
-    r"n_special|use_cla|decoder_|encoder_|d_kv|num_buckets|_name|unsloth|remove_|sub_configs|expand|deepstack|tensor|"
-    r"use_embedding_sharing|mla_use_nope|intermediate_size_mlp|vit|gate$|router|qk|mup|slope|clip|dense_|dim_model_base|attn_temperature|floor|orig"
-)
+_COUNTS, _HARMLESS = (re.compile("|".join(NAMES[kind])) for kind in ("counting", "harmless"))
 
 
 def read_config_file(path: Path, id: str | None = None) -> Workload:
@@ -72,7 +55,7 @@ def read_config(
     """
     outside = Keys(data)
     kind = outside.text("model_type")
-    inner = outside.under(*_UNDER)
+    inner = outside.under(*NAMES["inner"])
     if inner is not None and (deeper := inner.under("text_config")) is not None:
         inner = deeper
     keys = inner if inner is not None and inner.data else outside

@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kernels.jit import JIT_ENABLED
 from engine.lab.operators.attention import attention
 from engine.lab.ranges import KernelError
 from tests.effort import examples
 from tests.reference import naive_gemm as naive
 
-EXAMPLES = settings(max_examples=examples(25) if JIT_ENABLED else 4, deadline=None)
+EXAMPLES = settings(max_examples=examples(25), deadline=None)
 
 
 def check(tokens, past, shared, group, depth, seed=0):

@@ -1,16 +1,10 @@
 """Fused chains equal their breadth-first twins bit for bit; the Wide & Deep front equals its definition."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kernels.jit import JIT_ENABLED
 from engine.lab.operators import fused
 from engine.lab.operators.conv import conv, pack_conv
 from engine.lab.operators.norm import batch_norm
@@ -18,10 +12,6 @@ from engine.lab.operators.wide_deep import NO_GAIN, gather_range, hash_ids
 from engine.lab.ranges import KernelError, over_range
 from tests.effort import examples
 from tests.reference import naive
-
-HERE = Path(__file__).parent
-FILES = ("embedding", "conv", "activation", "rnn", "quantise", "fused", "attention")
-"""Files whose operators emit their own vectors: only these differ between instruction sets."""
 
 
 def _max(values):
@@ -120,20 +110,3 @@ def test_bad_input_is_one_sentence():
     packed = pack_conv(np.ones((2, 3, 3, 3), np.float32))
     with pytest.raises(KernelError, match="x has 2 channels; the weights take 3"):
         fused.conv_relu_pool_depth_first(np.zeros((1, 5, 5, 2), np.float32), packed, 2, 2)
-
-
-@pytest.mark.skipif(not JIT_ENABLED or "INFERSCAPE_ISA" in os.environ, reason="already on another path")
-def test_every_operator_interpreted():
-    """The fixed-shape tests in a fresh process without a compiler; CI runs all of them on narrower vectors."""
-    files = [str(HERE / f"test_{name}.py") for name in FILES]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-k", "fixed", "-p", "no:xdist", *files],
-        cwd=HERE.parents[3],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert "passed" in done.stdout

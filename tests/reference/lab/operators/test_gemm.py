@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from engine.kernels.jit import JIT_ENABLED
 from engine.lab.operators import gemm
 from engine.lab.operators.binary import binary_counts, binary_fc, pack_binary
 from engine.lab.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
@@ -19,8 +18,8 @@ from engine.lab.ranges import KernelError
 from tests.effort import examples
 from tests.reference import naive_gemm as naive
 
-EXAMPLES = settings(max_examples=examples(25) if JIT_ENABLED else 5, deadline=None, derandomize=True)
-SIZES = st.one_of(st.sampled_from([0, 1, 5, 6, 7, 63, 64, 65]), st.integers(0, 140 if JIT_ENABLED else 20))
+EXAMPLES = settings(max_examples=examples(25), deadline=None, derandomize=True)
+SIZES = st.one_of(st.sampled_from([0, 1, 5, 6, 7, 63, 64, 65]), st.integers(0, 140))
 SEEDS = st.integers(0, 2**31)
 
 

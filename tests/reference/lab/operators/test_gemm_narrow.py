@@ -5,13 +5,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kernels.jit import JIT_ENABLED
 from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
 from tests.effort import examples
 from tests.reference import naive_gemm as naive
 
-EXAMPLES = settings(max_examples=examples(20) if JIT_ENABLED else 5, deadline=None, derandomize=True)
-SIZES = st.integers(0, 100 if JIT_ENABLED else 20)
+EXAMPLES = settings(max_examples=examples(20), deadline=None, derandomize=True)
+SIZES = st.integers(0, 100)
 SEEDS = st.integers(0, 2**31)
 
 

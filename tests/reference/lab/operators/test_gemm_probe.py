@@ -5,9 +5,8 @@ import dataclasses
 import pytest
 
 from engine.kernels import jit
-from engine.lab.ir.microkernel import aligned
 from engine.lab.probe import Prober, _integer_peak, cache_sizes, compute_peak, probe
-from engine.lab.ranges import KernelError
+from engine.lab.ranges import KernelError, fresh
 
 
 def ratio(one, other, pairs=25):
@@ -53,7 +52,7 @@ def test_an_unknown_peak_is_refused():
 
 @pytest.mark.parametrize("count", [0, 1, 17, 4096])
 def test_packed_storage_starts_on_a_cache_line(count):
-    array = aligned(count, "float32")
+    array = fresh((count,), "float32", zero=True)
     assert array.shape == (count,)
     assert array.ctypes.data % 64 == 0 or count == 0
     assert not array.any()
