@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from app.shared import formats as fmt
 from engine.resolve.bind import Bound, bind, named, own_model
-from engine.resolve.setting import settable
+from engine.resolve.setting import label, settable
 from engine.scenario import Scenario
 from entries.schema import Evidence
 from hardware_specs.catalog import numbers
@@ -72,19 +72,14 @@ def at_present(scenario: Scenario, path: str) -> float:
 
 
 def _rows(bound: Bound) -> list[SpecNumber]:
-    names = {f"devices.{at}": f"{device.name}: " for at, device in enumerate(bound.devices) if len(bound.devices) > 1}
-    rows = []
-    for part, path, quantity in settable(bound):
-        label = names.get(part, "") if part.startswith("devices.") else f"{part.removeprefix('links.')}: "
-        label = label.replace(":", " link:") if part.startswith("links.") else label
-        rows.append(_row(f"{part}.{path}", label + _label(path), quantity))
+    paths = ((f"{part}.{path}", quantity) for part, path, quantity in settable(bound))
+    rows = [_row(path, label(bound, path), quantity) for path, quantity in paths]
     values = own_model(bound.device, bound.model)
     for p in bound.family.parameters:
         unit = "" if p.unit == "1" else p.unit
         text = _amount(values[p.name], unit, fmt.digits4)
-        rows.append(
-            SpecNumber(f"model.{p.name}", f"model: {_label(p.name)}", text, p.basis, p.note, values[p.name], unit)
-        )
+        path = f"model.{p.name}"
+        rows.append(SpecNumber(path, label(bound, path), text, p.basis, p.note, values[p.name], unit))
     return rows
 
 

@@ -13,7 +13,7 @@ from engine.cost.best_plan import make_plan
 from engine.cost.layout import METRICS, RATE
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import Bound, bind
-from engine.resolve.setting import without_reader
+from engine.resolve.setting import label, without_reader
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.fields import BY_FAMILY
 from hardware_specs.catalog import Catalog
@@ -69,15 +69,16 @@ def without_effect(bound: Bound, times: Figures, catalog: Catalog | None = None,
             plain = figures_of(other, make_plan(other))
         except (ScenarioError, Unsupported):
             continue  # it does not run without
+        said = f"{label(bound, path)} = {f'{value:g}' if isinstance(value, float) else value}"
         changed = {name for name in names if times.figure(name) != plain.figure(name)}
         if changed and path.removeprefix("system.") == "host.cpu.cores" and changed.isdisjoint(_PACE):
             busy = times.drawn("host_s") * times.requests_per_s
             enough = f"of its cores, and {math.ceil(busy)} would be enough; no time or rate moves"
-            sentences.append(f"Only power follows {path} = {value}: this rate is work for {busy:.2g} {enough}.")
+            sentences.append(f"Only power follows {said}: this rate is work for {busy:.2g} {enough}.")
         if not changed:
             why = without_reader(bound, path)
             same = f"is the same without it{f', as this is {why}' if why else ''}"
-            sentences.append(f"No effect here: {path} = {value}; every time, rate, power and price {same}.")
+            sentences.append(f"No effect here: {said}; every time, rate, power and price {same}.")
     return sentences
 
 

@@ -1,4 +1,4 @@
-"""Numbers of a system's files that a scenario may set: those that a price, a fit or a page of a machine reads."""
+"""Settings by path: numbers of a system's files that a scenario may set, what nothing reads, what each is called."""
 
 from collections.abc import Iterator
 
@@ -6,6 +6,7 @@ from engine.devices import family
 from engine.devices.common.cached import remembered
 from engine.resolve.bind import Bound
 from engine.resolve.spec_path import set_path
+from engine.scenario.fields import field
 from hardware_specs.catalog import numbers
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
@@ -75,3 +76,18 @@ def without_reader(bound: Bound, path: str) -> str | None:
     if head == "links":
         return UNREAD["links.switch"] if _behind_ports(bound, at) else None
     return unread(bound.host, rest) if head == "host" and bound.host is not None else None
+
+
+def label(bound: Bound, path: str) -> str:
+    """What a setting at a path is called: `memory hbm bandwidth`, `peer link: latency`, `model: array depth`."""
+    head, _, rest = path.removeprefix("system.").partition(".")
+    if not rest:
+        return field(head).label
+    if head == "switches":
+        return next((switch.label for switch in bound.family.switches if switch.name == rest), rest)
+    if head in ("devices", "links"):
+        at, _, rest = rest.partition(".")
+        head = f"{at} link" if head == "links" else bound.devices[int(at)].name if len(bound.devices) > 1 else ""
+    part = {"params": "network", "layers": "format of layer"}.get(head, head)
+    words = rest if head == "layers" else rest.replace("_", " ").replace(".", " ")
+    return f"{part}: {words}" if part else words

@@ -136,6 +136,6 @@ def test_cores_of_a_host_move_the_rate_or_are_said_to_be_more_than_it_needs(work
     for cores in (1, 6, 64):
         report = evaluate(apply_all(base, [f"host.cpu.cores={cores}"]))
         same = (report.latency_s, report.throughput_per_s) == (usual.latency_s, usual.throughput_per_s)
-        assert same == any(text.startswith("Only power follows host.cpu.cores") for text in report.without_effect)
+        assert same == any(text.startswith("Only power follows host: cpu cores = ") for text in report.without_effect)
         slow = evaluate(apply_all(base, [f"host.cpu.cores={cores}", "host.cpu.clock=0.5 GHz"]))
         assert slow.latency_s > report.latency_s

@@ -7,6 +7,7 @@ import pytest
 from app.shared.specs import overridable
 from engine import default_scenario, evaluate
 from engine.analyses.edge import depth_first_of
+from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import choices
 from engine.scenario import Scenario, ScenarioError, decode, encode
@@ -42,7 +43,7 @@ def test_a_what_if_moves_a_figure_or_is_said_to_move_none(system: str, workload:
         figures = own_figures(turned, row.path)
         if figures is None:
             continue
-        told = [text for text in evaluate(turned).without_effect if text.startswith(f"No effect here: {row.path} ")]
+        told = [text for text in evaluate(turned).without_effect if text.startswith(f"No effect here: {row.label} = ")]
         assert bool(told) == (figures == own_figures(scenario, row.path)), row.path
         said += len(told)
     assert said < len(rows)
@@ -50,10 +51,17 @@ def test_a_what_if_moves_a_figure_or_is_said_to_move_none(system: str, workload:
 
 def test_what_has_no_effect_stands_in_the_report_and_in_plain_data() -> None:
     report = evaluate(apply_all(default_scenario("xeon-8280l", "resnet50"), ["switches.fuse-gathers=false"]))
-    assert [text.split(" = ")[0] for text in report.without_effect] == ["No effect here: switches.fuse-gathers"]
+    assert [text.split(" = ")[0] for text in report.without_effect] == ["No effect here: Fused lookups"]
     assert {a.text for a in report.assumptions} >= set(report.without_effect)
     assert report.to_dict()["without_effect"] == list(report.without_effect)
     assert not evaluate(default_scenario("xeon-8280l", "resnet50")).without_effect
+
+
+def test_a_setting_without_effect_is_called_by_its_label() -> None:
+    usual = family("card").model(default_catalog().device("m2-card"))["array_depth"]
+    base = default_scenario("fb-card", "resnet50")
+    told = evaluate(base.with_(overrides={"model.array_depth": usual})).without_effect
+    assert [text.partition(";")[0] for text in told] == [f"No effect here: model: array depth = {usual:g}"]
 
 
 @each("system", default_catalog().ids("systems"))

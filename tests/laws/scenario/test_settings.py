@@ -29,7 +29,7 @@ from engine.devices.common.contract import Unsupported
 from engine.devices.common.parallel import PARALLEL
 from engine.resolve.bind import Bound, bind
 from engine.resolve.choices import choices, why_not
-from engine.resolve.setting import UNREAD, settable
+from engine.resolve.setting import UNREAD, label, settable
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
 from hardware_specs import default_catalog
@@ -287,7 +287,7 @@ def test_what_nothing_reads_is_not_shown_and_its_what_if_says_why() -> None:
                 value = dict(numbers(device))[path].si
                 told = evaluate(apply(scenario, f"devices.0.{path}", value / 2)).without_effect
                 assert len(told) == 1
-                assert f"devices.0.{path}" in told[0]
+                assert label(bind(scenario), f"devices.0.{path}") in told[0]
                 assert UNREAD.get(path, UNREAD.get(path.split(".")[0])) in told[0]
 
 
