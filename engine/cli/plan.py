@@ -1,6 +1,7 @@
 """``python -m engine plan``: the mixed-precision workflow on kernels, and the scenario its plan makes."""
 
 import argparse
+from dataclasses import asdict
 
 from engine.cli.command import Answer
 from engine.scenario import encode
@@ -17,17 +18,6 @@ def plan(args: argparse.Namespace) -> Answer:
     workflow = study(args.study, BOUND if args.bound is None else args.bound, args.wide, args.repeats)
     planned = in_scenario(workflow, default_scenario("fb-node", WORKLOAD))
     report = evaluate(planned)
-    steps = [
-        {
-            "operator": step.operator,
-            "precision": step.precision,
-            "own_error": step.own_error,
-            "tuning_loss": step.tuning_loss,
-            "held_out_loss": step.held_out_loss,
-            "time_s": step.time,
-        }
-        for step in workflow.plan.steps
-    ]
     data = {
         "study": args.study,
         "metric": METRIC,
@@ -36,7 +26,7 @@ def plan(args: argparse.Namespace) -> Answer:
         "untouched_loss": workflow.untouched_loss,
         "precision": dict(workflow.plan.precision),
         "reference_time_s": workflow.plan.reference_time,
-        "steps": steps,
+        "steps": [asdict(step) for step in workflow.plan.steps],
         "workload": WORKLOAD,
         "latency_s": report.latency_s,
         **report.error_band.beside({"latency_s": report.latency_s}),

@@ -72,18 +72,16 @@ def _peak(id: str) -> float:
     return family("npu").peak(_device(id)[0], FORMAT)
 
 
+def _word_bytes() -> float:
+    """What all blocks of memory give a cycle, 40 bits each. [B]"""
+    fabric = _device(PRE)[0].fpga
+    assert fabric is not None
+    assert fabric.m20k is not None
+    return fabric.m20k.si * 40 / 8
+
+
 def _memory_bytes() -> float:
-    device, _ = _device(PRE)
-    assert device.fpga is not None
-    assert device.fpga.m20k is not None
-    return device.fpga.m20k.si * 512 * 40 / 8
-
-
-def _memory_rate(clock: float) -> float:
-    device, _ = _device(PRE)
-    assert device.fpga is not None
-    assert device.fpga.m20k is not None
-    return device.fpga.m20k.si * 40 / 8 * clock
+    return _word_bytes() * 512
 
 
 def _tens_of_millions() -> bool:
@@ -124,7 +122,7 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "BW-008": _network_is_small,
     "BW-010": lambda rate: 1e12 * rate / _device(PRE)[1].clock.si,
     "BW-013": lambda: _memory_bytes() / 1e6,
-    "BW-014": lambda: _memory_rate(600e6) / 1e12,
+    "BW-014": lambda: _word_bytes() * 600e6 / 1e12,
     "BW-015": _tens_of_millions,
     "BW-020": lambda: _peak(PRODUCTION) / 1e12,
     "BW-026": _sizes,

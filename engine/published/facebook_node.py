@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from engine.analyses.node.at_work import on_links
@@ -15,6 +16,7 @@ from engine.evaluate import evaluate
 from engine.resolve.bind import Bound, bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
+from entries.files import read_plain
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 from model_zoo.ops import Op
@@ -205,39 +207,7 @@ def _resident_gain() -> float:
 
 # --- shares of Table II ----------------------------------------------------------------------------------------------
 
-_CNN = {
-    "Conv": "ChannelwiseQuantizedConv",
-    "Cast": "ConvertTo",
-    "QuantizeLinear": "Quantize",
-    "Add": "Add",
-    "GlobalAveragePool": "AdaptiveAvgPool",
-    "Tile": "Tile",
-    "Mul": "Mul",
-    "RoiAlign": "ROIAlign",
-}
-_LABELS: dict[str, dict[str, str]] = {
-    MORE: {
-        "Gemm": "FC",
-        "EmbeddingBag": "SLS",
-        "MatMul": "BatchMatMul",
-        "Transpose": "Transpose",
-        "QuantizeLinear": "Quantize",
-        "DequantizeLinear": "Dequantize",
-    },
-    RESNEXT: {k: v for k, v in _CNN.items() if k not in ("Tile", "Mul")},
-    REGNET: {k: v for k, v in _CNN.items() if k not in ("Cast", "QuantizeLinear")},
-    FBNET: {k: v for k, v in _CNN.items() if k not in ("GlobalAveragePool", "Tile", "Mul")},
-    RESNEXT3D: {"Conv": "Convolution", "Gemm": "MatMul", "Add": "Add", "Transpose": "Transpose", "MaxPool": "MaxPool"},
-    XLMR: {
-        "Gemm": "MatMul",
-        "MatMul": "MatMul",
-        "Add": "Add",
-        "Concat": "Concat",
-        "Transpose": "Transpose",
-        "Gelu": "Gelu",
-        "Softmax": "Softmax",
-    },
-}
+_LABELS: dict[str, dict[str, str]] = read_plain(Path(__file__).with_name("operator-labels.yaml"))
 
 
 @cache

@@ -154,20 +154,11 @@ def _latency_ratio() -> float:
     return ((_nic_us(2048) / _core_us(2048)) * (_nic_us(16384) / _core_us(16384))) ** 0.5
 
 
-def _power(scenario: Scenario) -> float:
-    """Watts of the whole machine."""
-    result = evaluate(scenario).power_w
-    assert result is not None, scenario.system
-    return result
-
-
-def _nic_power() -> float:
-    """Watts above the idle machine."""
-    return _power(TONIC) - IDLE_W
-
-
-def _cpu_power() -> float:
-    return _power(BNN_EXEC) - IDLE_W
+def _above_idle(scenario: Scenario) -> float:
+    """Watts of the whole machine above those that it draws idle."""
+    power = evaluate(scenario).power_w
+    assert power is not None, scenario.system
+    return power - IDLE_W
 
 
 def _forwarded(packet: int) -> float:
@@ -225,9 +216,9 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "5G-045": _latency_ratio,
     "5G-051": lambda nic, cpu: nic / cpu,
     "5G-052": lambda: min(_forwarded(size) for size in (512, 1024, 1518)),
-    "5G-056": lambda rate: rate / _cpu_power(),
-    "5G-057": _nic_power,
-    "5G-059": lambda rate: rate / _nic_power(),
+    "5G-056": lambda rate: rate / _above_idle(BNN_EXEC),
+    "5G-057": lambda: _above_idle(TONIC),
+    "5G-059": lambda rate: rate / _above_idle(TONIC),
     "5G-060": lambda nic, cpu: nic / cpu,
     "5G-061": lambda: _binary_weights(4096) / 8e6,
     "5G-062": lambda ratio: 100 * ratio,

@@ -116,7 +116,7 @@ def plan_result(result: WorkflowResult, say: Callable[[str], object]) -> None:
             "Loss, held out (%)": [
                 None if s.held_out_loss is None else 100 * s.held_out_loss for s in result.plan.steps
             ],
-            "Layers' time (ms)": [fmt.MILLISECOND(s.time) for s in result.plan.steps],
+            "Layers' time (ms)": [fmt.MILLISECOND(s.time_s) for s in result.plan.steps],
         }
     )
     parts.table(rows)

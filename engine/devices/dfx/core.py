@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,22 +30,11 @@ from engine.devices.dfx import program as isa
 from engine.devices.dfx.program import LayerSizes
 from engine.devices.dfx.scoreboard import N_UNITS, book, book_many
 from engine.scenario.formats import BITS
+from entries.files import load_yaml
 from hardware_specs.schema import Device, Dfx, Link, MemoryLevel
 
 BYTES = 2.0
-DEPTHS: dict[str, float] = {
-    "fp-add": 11,
-    "fp-mul": 6,
-    "fp-exp": 4,
-    "fp-recip": 16,
-    "fp-rsqrt": 16,
-    "compare": 1,
-    "gelu-table": 17,
-    "int8-mul": 4,
-    "int8-add": 1,
-    "hbm-write": 40,
-    "ddr-read": 40,
-}
+DEPTHS: dict[str, float] = load_yaml(Path(__file__).with_name("depths.yaml").read_bytes())
 """Operator latencies a core may name, with those of the U280 core for one that leaves them out. [cycle]"""
 
 STORED: dict[str, tuple[float, float]] = {

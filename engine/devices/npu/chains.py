@@ -18,25 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from engine.devices.common.column import larger, one_by_one
 from entries.files import load_yaml
 
-DEPTHS: dict[str, float] = {
-    "dispatch": 8,
-    "vrf-read": 10,
-    "vrf-write": 10,
-    "mvu-convert": 40,
-    "mvu-distribute": 200,
-    "mvu-dot-level": 15,
-    "mvu-reduce-hop": 19,
-    "mvu-bypass": 4,
-    "mfu-crossbar": 8,
-    "mfu-add": 8,
-    "mfu-mul": 8,
-    "mfu-activation": 12,
-    "sequence-start": 400,
-}
+TABLES: dict[str, Any] = load_yaml(Path(__file__).with_name("tables.yaml").read_bytes())
+DEPTHS: dict[str, float] = TABLES["depths"]
 """Pipeline depths an NPU instance may name, with those of the Stratix 10 instance for one that leaves them out. [cycle]
 
 Assumed: along a GRU step of width 1024 they add up to 631 cycles, recalled from Fowers et al., ISCA 2018.

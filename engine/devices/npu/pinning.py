@@ -6,29 +6,14 @@ Exact counts of bytes.
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Fit, Job
 from engine.devices.common.footprint import footprint
+from engine.devices.npu.chains import TABLES
 from engine.devices.npu.density import densities
 from hardware_specs.schema import Device, MemoryLevel, Npu
 
 EXPONENT = 5.0  # bits of a shared exponent
 _MANTISSA = {f"ms-fp{bits + 6}": bits for bits in (2, 3, 4, 5)}
 
-HOST_KINDS = frozenset(
-    (
-        "Gather",
-        "EmbeddingBag",
-        "Softmax",
-        "LayerNormalization",
-        "RMSNormalization",
-        "LRN",
-        "TopK",
-        "ArgMax",
-        "RotaryEmbedding",
-        "RoiAlign",
-        "NonMaxSuppression",
-        "Hash",
-        "Preprocess",
-    )
-)
+HOST_KINDS = frozenset(TABLES["host"])
 """Operators without an instruction: reductions across a vector, lookups, and data-dependent ones."""
 
 

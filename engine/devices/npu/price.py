@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.devices.common.column import exceeds, larger, largest, numbers, one_by_one, smaller
 from engine.devices.common.contract import Job, Span
-from engine.devices.npu.chains import CELLS, Passes, cut, floor_cycles, pass_cycles
+from engine.devices.npu.chains import CELLS, TABLES, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.density import resized
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.pinning import HOST_KINDS, levels, npu_of, spills, stored_bits
@@ -20,15 +20,7 @@ _COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
 _CELLS = {(1, 1): "rnn", (3, 1): "gru", (3, 2): "gru-reset-first", (4, 1): "lstm"}
 """Program of a recurrent cell, by its gates and by how many products they take."""
 
-_STEPS: dict[str, tuple[str, ...]] = {
-    "Add": ("add",),
-    "Mul": ("mul",),
-    "Div": ("mul",),
-    "BatchNormalization": ("mul", "add"),
-    "Silu": ("sigmoid", "mul"),
-    "Swish": ("sigmoid", "mul"),
-    "HardSwish": ("sigmoid", "mul"),
-} | dict.fromkeys(("Relu", "Gelu", "Sigmoid", "Tanh", "Sign", "Clip"), ("relu",))
+_STEPS: dict[str, list[str]] = TABLES["steps"]
 """Vector instructions of an operator, any activation standing for all; moving data needs none."""
 _POOLS = frozenset(("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMax"))
 

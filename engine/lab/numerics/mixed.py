@@ -25,8 +25,8 @@ class Step:
     tuning_loss: float
     held_out_loss: float | None
     """Loss on the held-out split, measured only when the tuning split met the bound."""
-    time: float
-    """Sum of the operators' times. [s]"""
+    time_s: float
+    """Sum of the operators' times."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class MixedPlan:
     @property
     def time(self) -> float:
         """Sum of the operators' times under the plan. [s]"""
-        return self.steps[-1].time
+        return self.steps[-1].time_s
 
     @property
     def speedup(self) -> float:

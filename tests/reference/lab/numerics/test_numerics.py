@@ -285,7 +285,7 @@ def test_search_meets_its_bound_on_held_out_data(bound):
     assert loss(plan.precision, "held_out") <= bound
     assert plan.steps[-1].held_out_loss == loss(plan.precision, "held_out")
     assert plan.time == sum(times[name][rung] for name, rung in plan.precision.items())
-    assert [s.time for s in plan.steps] == sorted(s.time for s in plan.steps)
+    assert [s.time_s for s in plan.steps] == sorted(s.time_s for s in plan.steps)
     assert plan.speedup >= 1
 
 
