@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import lzma
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,10 +163,7 @@ def _fitted(args: argparse.Namespace, predicted: list[Any], catalog: Any) -> tup
             "error_left_out": part.left_out,
             "gain_left_out": part.gain,
             "gain_standard_error": part.doubt,
-            "moved": [
-                {"name": m.name, "unit": m.unit, "before": m.before, "after": m.after, "basis": m.basis}
-                for m in part.moved
-            ],
+            "moved": [asdict(moved) for moved in part.moved],
         }
         lines += ["", f"fit of {device.name} to {part.rows} rows of {system}:"]
         lines += [

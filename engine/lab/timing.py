@@ -41,10 +41,6 @@ class Spread:
         """Shortest sample. [s]"""
         return min(self.samples)
 
-    def scaled(self, factor: float) -> Spread:
-        """Every sample times a factor."""
-        return Spread(tuple(s * factor for s in self.samples))
-
 
 def clock_for(threads: int) -> Clock:
     """CPU time of the calling thread for one thread, so that others on the machine do not count; else wall time."""

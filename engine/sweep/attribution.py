@@ -29,11 +29,6 @@ class Attribution:
     shares: Mapping[str, float]  # of each group that differs, in the figure's unit
     evaluations: int
 
-    @property
-    def difference(self) -> float:
-        """other - base. In the figure's unit, as [s]."""
-        return self.other - self.base
-
 
 def _between(base: Scenario, other: Scenario, groups: frozenset[str]) -> Report:
     """The base with some groups of the other. What the resulting pair does not offer comes from the other scenario,

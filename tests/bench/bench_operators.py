@@ -113,7 +113,14 @@ def _cell(kind: str, hidden: int = 1024) -> Case:
     ours: Callable[..., object] = lstm_step if kind == "lstm" else gru_step
     state = (x, h, c) if kind == "lstm" else (x, h)
     run, theirs = partial(ours, *state, packed, threads=1), partial(peer.run, None, feeds)
-    return f"{kind} step, {hidden} units, batch 1", packed.nbytes, "B/s", run, {"onnxruntime": theirs}, None
+    return (
+        f"{kind} step, {hidden} units, batch 1",
+        sum(p.words.nbytes for p in packed.products),
+        "B/s",
+        run,
+        {"onnxruntime": theirs},
+        None,
+    )
 
 
 def _depth_first() -> Iterator[Case]:

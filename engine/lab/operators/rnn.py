@@ -31,11 +31,6 @@ class PackedCell:
     products: tuple[Packed, ...]
     biases: tuple[np.ndarray, ...]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the packed weights. [B]"""
-        return sum(packed.words.nbytes for packed in self.products)
-
 
 def pack_cell(kind: Literal["lstm", "gru"], w: np.ndarray, r: np.ndarray, bias: np.ndarray | None = None) -> PackedCell:
     """Pack ONNX weights ``w`` ``[gates * hidden, inputs]``, ``r`` ``[gates * hidden, hidden]`` and ``bias``.

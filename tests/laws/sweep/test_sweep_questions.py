@@ -72,7 +72,7 @@ def test_attribution_counts_layers_kept_wide_as_precision() -> None:
     attribution = attribute(base, other)
     assert (attribution.base, attribution.other) == (evaluate(base).latency_s, evaluate(other).latency_s)
     assert attribution.other > attribution.base
-    assert attribution.shares == {"precision": attribution.difference}
+    assert attribution.shares == {"precision": attribution.other - attribution.base}
     elsewhere = default_scenario("a100-sxm-80gb", "resnet50")
     assert attribute(other, elsewhere).base == attribution.other
     assert attribute(elsewhere, other).other == attribution.other

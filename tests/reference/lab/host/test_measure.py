@@ -62,7 +62,6 @@ def test_a_run_reports_its_samples_and_rates():
 def test_quartiles_are_those_of_the_samples():
     spread = Spread((4.0, 1.0, 3.0, 2.0, 5.0))
     assert (spread.median, spread.quartiles, spread.best) == (3.0, (2.0, 4.0), 1.0)
-    assert spread.scaled(2.0).median == 6.0
 
 
 def test_sampling_stops_at_its_time_but_not_before_three():
