@@ -26,9 +26,9 @@ def accuracy(
         w[f"U{gate}"] = rng.normal(0, hidden**-0.5, (hidden, hidden)).astype(np.float32)
         w[f"b{gate}"] = rng.normal(0, 0.1, hidden).astype(np.float32)
     xs = rng.normal(0, 1, (steps, width)).astype(np.float32)
-    vectors = {f"x{t}": x for t, x in enumerate(xs)} | {f"0.0.{k}": v for k, v in w.items() if k[0] == "b"}
-    vectors |= {f"0.0.{state}": np.zeros(hidden, np.float32) for state in ("h@", "c@")}
-    matrices = {f"0.0.{k}": v for k, v in w.items() if k[0] != "b"}
+    vectors = {f"x{t}": x for t, x in enumerate(xs)} | {k: v for k, v in w.items() if k[0] == "b"}
+    vectors |= {state: np.zeros(hidden, np.float32) for state in ("h@", "c@")}
+    matrices = {k: v for k, v in w.items() if k[0] != "b"}
     own, exact = (
         Processor(form, matrices, vectors).run(recurrent(cell, steps)) for form in (arithmetic(format, native), None)
     )

@@ -42,39 +42,20 @@ def mlp(layers: int, activation: str = "relu") -> tuple[Instruction, ...]:
     return tuple(chains)
 
 
-def _renamed(chain: InstructionChain, names: dict[str, str], prefix: str) -> InstructionChain:
-    """The chain with registers renamed; weights and biases get the prefix."""
-
-    def name(register: str) -> str:
-        if not register:
-            return register
-        base = names.get(register, register)
-        return base if base != register else prefix + register
-
-    ops = tuple(VectorOp(v.op, name(v.operand), name(v.tap)) for v in chain.ops)
-    return InstructionChain(name(chain.source), ops, name(chain.target), prefix + chain.matrix if chain.matrix else "")
-
-
-def recurrent(cell: str, steps: int, layers: int = 1, directions: int = 1) -> tuple[Instruction, ...]:
-    """Stacked GRU or LSTM over ``x0..``, one direction or both; outputs ``y0..``, of both directions side by side.
-
-    Registers and weights of layer i and direction j carry the prefix ``i.j.``; states start as ``h@`` and ``c@``.
-    """
+def recurrent(cell: str, steps: int) -> tuple[Instruction, ...]:
+    """A recurrent cell over ``x0..``: states start as ``h@`` and ``c@``, those of the steps are ``y0..``, ``c0..``."""
     program: list[Instruction] = []
-    inputs = [f"x{t}" for t in range(steps)]
-    for layer in range(layers):
-        outputs: list[list[str]] = []
-        for direction in range(directions):
-            prefix = f"{layer}.{direction}."
-            order = range(steps) if direction == 0 else range(steps - 1, -1, -1)
-            before = {"h@": f"{prefix}h@", "c@": f"{prefix}c@"}
-            for t in order:
-                now = {"x": inputs[t], "h": f"{prefix}h{t}", "c": f"{prefix}c{t}"}
-                program += [_renamed(chain, before | now, prefix) for chain in CELLS[cell]]
-                before = {"h@": now["h"], "c@": now["c"]}
-            outputs.append([f"{prefix}h{t}" for t in range(steps)])
-        inputs = ["+".join(names) for names in zip(*outputs, strict=True)]
-    program += [InstructionChain(source, (), f"y{t}") for t, source in enumerate(inputs)]
+    before: dict[str, str] = {}
+    for t in range(steps):
+        names = before | {"x": f"x{t}", "h": f"y{t}", "c": f"c{t}"}
+
+        def name(register: str, names: dict[str, str] = names) -> str:
+            return names.get(register, register)
+
+        for chain in CELLS[cell]:
+            ops = tuple(v.renamed(name) for v in chain.ops)
+            program.append(InstructionChain(name(chain.source), ops, name(chain.target), chain.matrix))
+        before = {"h@": f"y{t}", "c@": f"c{t}"}
     return tuple(program)
 
 

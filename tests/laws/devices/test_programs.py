@@ -39,7 +39,7 @@ SHIPPED = {
         for name, table in (("any", CELLS), ("order", CELLS_IN_ORDER))
         for cell, cells in table.items()
     },
-    **{f"sequence of {cell}": recurrent(cell, 3, 2, 2) for cell in CELLS},
+    **{f"sequence of {cell}": recurrent(cell, 3) for cell in CELLS},
     "mlp": mlp(3),
     "convolution": convolution((4, 5), (3, 3)),
     "attention": attention(4),
