@@ -311,7 +311,6 @@ class Link(Record):
     latency: SecondsOrZero  # one message, one way, one hop
     per_transfer: SecondsOrZero | None = None  # host cost of starting a transfer
     hops: Count | None = None  # switches on the way, where that is a matter of placement; None: as the system says
-    duplex: bool = True
     power: Watts | None = None
     price: Usd | None = None
 

@@ -34,12 +34,6 @@ def _known() -> dict[str, Any]:
     return json.loads(FILE.read_text())
 
 
-def keep(bands: dict[str, Any]) -> None:
-    """Write what is read here, as `engine.published.conformal.bands` found it. [-]"""
-    FILE.write_text(json.dumps(bands, indent=1) + "\n")
-    _known.cache_clear()
-
-
 def several(scenario: Scenario) -> bool:
     """Whether devices work on one request together."""
     return scenario.scheme not in ("single", "replicas") and scenario.devices > 1

@@ -26,7 +26,7 @@ class Account:
 
     `limit_w` is drawn at most by all but the host, `idle_w` of it whatever the work: the same where no family's power
     follows its work. `host` is what a counted host draws at least and at most, and its cores, else zeros. [W], [-]
-    `governor` holds for the `governed` devices in use, which may draw `cap_w` together.
+    `governor` holds for devices in use that may draw `cap_w` together.
     """
 
     limit_w: float | None
@@ -35,7 +35,6 @@ class Account:
     notes: tuple[tuple[str, str], ...]  # (text, basis)
     host: tuple[float, float, float] = (0.0, 0.0, 0.0)
     governor: Governor = NO_GOVERNOR
-    governed: int = 0
     cap_w: float = 0.0
     floor_w: float = 0.0  # of it, what they draw at any work
     price_contains: tuple[str, ...] = ()  # parts that the price pays for; empty without one
@@ -79,7 +78,7 @@ def account(bound: Bound, plan: Plan) -> Account:
     notes: list[tuple[str, str]] = []
     extra = bound.system.extra_power
     power = idle = extra.si if extra is not None else 0.0
-    governor, governed, cap, least = NO_GOVERNOR, 0, 0.0, 0.0
+    governor, cap, least = NO_GOVERNOR, 0.0, 0.0
     for device, count in zip(bound.devices, plan.devices_used, strict=False):
         watts, floor, why, basis = _busy(bound, device)
         notes.append((why, basis))
@@ -90,7 +89,7 @@ def account(bound: Bound, plan: Plan) -> Account:
         governs = family(device.kind).governs
         if governs is not None and watts is not None and floor is not None and count:
             governor = governs(device, own_model(device, bound.model))
-            governed, cap, least = governed + count, cap + count * watts, least + count * floor
+            cap, least = cap + count * watts, least + count * floor
     host = (0.0, 0.0, 0.0)
     if counts_host(bound):
         most, floor, why, basis = _host(bound)
@@ -110,7 +109,7 @@ def account(bound: Bound, plan: Plan) -> Account:
             notes.append((f"{text}: {_few(paths)}", "assumed"))
     price, bought, contains, lacks = purchase(bound, plan)
     parts = tuple(contains), tuple(lacks)
-    return Account(power, idle, price, (*notes, *bought), host, governor, governed, cap, least, *parts)
+    return Account(power, idle, price, (*notes, *bought), host, governor, cap, least, *parts)
 
 
 def counts_host(bound: Bound) -> bool:

@@ -141,12 +141,6 @@ def _recorded() -> dict[str, list[tuple[dict[str, Any], Scenario]]]:
     return result
 
 
-def keep(rows: list[dict[str, Any]]) -> None:
-    """Write what is read here: rows with the fields of `NearestEvidence` but for `distance`, and `whole`."""
-    FILE.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
-    _recorded.cache_clear()
-
-
 def nearest(scenario: Scenario) -> NearestEvidence | None:
     """The figure of the same device family that lies closest; None where nothing of that family is printed.
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.cost.error_bands import keep
+from engine.cost import error_bands
 from engine.published import nearest, predictions, validate
 from engine.published.headline import by_document, other_kinds, sentence
 from engine.published.kinds import DEPENDENCE
@@ -51,8 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         DEPENDENCE.write_text(json.dumps(dependence(predictions()[0]), indent=1) + "\n")
         return
     rows, elsewhere = validate(), compare()
-    keep(bands(residuals(rows, elsewhere)))
-    nearest.keep(figures(rows, elsewhere))
+    error_bands.FILE.write_text(json.dumps(bands(residuals(rows, elsewhere)), indent=1) + "\n")
+    error_bands._known.cache_clear()
+    nearest.FILE.write_text("[\n" + ",\n".join(map(json.dumps, figures(rows, elsewhere))) + "\n]\n")
     README.write_text(into(README.read_text(), rows))
 
 
