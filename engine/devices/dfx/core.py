@@ -28,7 +28,7 @@ from engine.devices.common.column import (
 from engine.devices.common.contract import RESOURCES
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.program import LayerSizes
-from engine.devices.dfx.scoreboard import N_UNITS, book, book_many
+from engine.devices.dfx.scoreboard import book, book_many
 from engine.scenario.formats import BITS
 from entries.files import load_yaml
 from hardware_specs.schema import Device, Dfx, Link, MemoryLevel
@@ -69,7 +69,6 @@ class Timed:
     by_role: np.ndarray  # (roles, 6) by resource
     hbm: np.ndarray  # (roles,) bytes
     sent: float
-    busy: np.ndarray  # (units,) cycles occupied
     code: np.ndarray
     start: np.ndarray
     valid: np.ndarray
@@ -187,10 +186,10 @@ def run_code(code: np.ndarray, chaining: bool, record: Sequence[float]) -> Timed
 def _summarise(code: np.ndarray, chaining: bool, fill: float) -> Timed:
     """Run a program and book its cycles; `fill` is the share of the memory port that a beat uses."""
     start, valid, push = np.zeros(len(code)), np.zeros(len(code)), np.zeros(len(code))
-    busy, roles = np.zeros(N_UNITS), np.zeros((len(isa.ROLES), len(RESOURCES)))
-    cycles = book(code, chaining, fill, start, valid, push, busy, roles)
+    roles = np.zeros((len(isa.ROLES), len(RESOURCES)))
+    cycles = book(code, chaining, fill, start, valid, push, roles)
     hbm = np.bincount(code[:, isa.ROLE].astype(int), code[:, isa.HBM], len(isa.ROLES))
-    return Timed(cycles, roles, hbm, float(code[:, isa.SENT].sum()), busy, code, start, valid)
+    return Timed(cycles, roles, hbm, float(code[:, isa.SENT].sum()), code, start, valid)
 
 
 def _program(part: str, record: Sequence[Any], layer: LayerSizes, context: Any) -> np.ndarray:

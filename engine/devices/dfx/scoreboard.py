@@ -39,7 +39,7 @@ def _free_of(code, i, writer, reader, read_until, valid):
 
 
 @kernel
-def run(code, count, chaining, start, valid, push, busy):
+def run(code, count, chaining, start, valid, push):
     """Run ``count`` instructions; returns the cycle at which the last result is valid. [cycle]
 
     Parameters
@@ -49,14 +49,11 @@ def run(code, count, chaining, start, valid, push, busy):
     start, valid, push : (n,) outputs
         Start of the occupancy, cycle the result is valid, and by how much the instruction moved the end of the
         program: these add up to the total. [cycle]
-    busy : (N_UNITS,) output
-        Cycles each unit was occupied; the rest of the total is stall. [cycle]
     """
     free = np.zeros(N_UNITS)
     writer = np.full(_REGISTERS, -1)
     reader = np.full(_REGISTERS, -1)  # the last one on another unit than the register's next writer may be
     read_until = np.zeros(_REGISTERS)
-    busy[:] = 0.0
     frontier = 0.0
     for i in range(count):
         unit, target = int(code[i, isa.UNIT]), int(code[i, isa.DST])
@@ -75,7 +72,6 @@ def run(code, count, chaining, start, valid, push, busy):
         begin = max(free[unit], ready)
         start[i] = begin
         free[unit] = begin + code[i, isa.OCCUPY]
-        busy[unit] += code[i, isa.OCCUPY]
         valid[i] = max(begin + code[i, isa.OCCUPY], floor) + code[i, isa.LATENCY]
         for column in (isa.SRC1, isa.SRC2):
             source = int(code[i, column])
@@ -89,13 +85,13 @@ def run(code, count, chaining, start, valid, push, busy):
 
 
 @kernel
-def book(code, chaining, fill, start, valid, push, busy, roles):
+def book(code, chaining, fill, start, valid, push, roles):
     """`run` a program and book its cycles in ``roles`` (roles, resources); returns all cycles. [cycle]
 
     ``fill`` is the share of the memory port that a beat uses. A tile narrower than the port, or a memory faster than
     a beat: the matrix unit is what the stream waits for.
     """
-    cycles = run(code, code.shape[0], chaining, start, valid, push, busy)
+    cycles = run(code, code.shape[0], chaining, start, valid, push)
     roles[:] = 0.0
     for i in range(code.shape[0]):
         role, unit, ahead = int(code[i, isa.ROLE]), int(code[i, isa.UNIT]), push[i]
@@ -119,12 +115,11 @@ def book_many(code, rows, columns, which, values, fills, chaining, out):
     each core; ``fills`` is the fill of each.
     """
     n = code.shape[0]
-    start, valid, push, busy = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(N_UNITS)
-    roles = np.zeros(out.shape[:2])
+    start, valid, push, roles = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(out.shape[:2])
     for p in range(out.shape[2]):
         for v in range(rows.shape[0]):
             code[rows[v], columns[v]] = values[which[v], p]
-        book(code, chaining, fills[p], start, valid, push, busy, roles)
+        book(code, chaining, fills[p], start, valid, push, roles)
         for role in range(out.shape[0]):
             for r in range(out.shape[1]):
                 out[role, r, p] = roles[role, r]

@@ -24,7 +24,7 @@ class EnginePlacement:
 
     Attributes
     ----------
-    executors, streams : executors that an inference is divided over, and inferences in flight. [-]
+    executors : that an inference is divided over. [-]
     engines, islands : that any executor lies on. [-]
     each, own : executors of the fullest engine, and those of one inference among them. [-]
     packets : share of the slots of an engine with executors that its other threads are sure of. [-]
@@ -33,7 +33,6 @@ class EnginePlacement:
     """
 
     executors: float
-    streams: float
     engines: float
     islands: float
     each: float
@@ -64,7 +63,7 @@ def threads_of(job: Job) -> EnginePlacement:
     executors = executors_of(job)
     groups = 1.0 if job.switches["pipeline"] else 1.0 * job.streams
     placement = _spread(job.device, executors, executors * groups, job.model, job.switches["whole-islands"])
-    return EnginePlacement(executors, 1.0 * job.streams, *placement)
+    return EnginePlacement(executors, *placement)
 
 
 def _spread(
@@ -158,9 +157,9 @@ def packet_of(job: Job) -> float:
 def infers(device: Device, executors: float, model: Mapping[str, float]) -> EnginePlacement:
     """Where so many executors [-] of one inference lie; none of an idle NIC."""
     if executors > 0:
-        return EnginePlacement(executors, 1.0, *_spread(device, executors, executors, model))
+        return EnginePlacement(executors, *_spread(device, executors, executors, model))
     nic = nic_of(device)
-    return EnginePlacement(0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, nic.engines.si * nic.clock.si, islands_of(device))
+    return EnginePlacement(0.0, 0.0, 0.0, 0.0, 0.0, 1.0, nic.engines.si * nic.clock.si, islands_of(device))
 
 
 def beside(

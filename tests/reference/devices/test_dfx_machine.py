@@ -163,9 +163,8 @@ def test_priced_cycles_are_those_of_the_instruction_run(heads, layers, cards, ti
     layer = LayerSizes(64.0 * heads, heads, 64.0, 256.0 * heads, layers, 50257.0)
     for part in ("layer", "head", "token"):
         timed = time_program(part, record, layer, float(context), chaining)
-        cycles, busy = naive_dfx.run(timed.code, len(timed.code), chaining)
+        cycles, _ = naive_dfx.run(timed.code, len(timed.code), chaining)
         assert timed.cycles == pytest.approx(cycles, rel=1e-12)
-        assert timed.busy.tolist() == pytest.approx(list(busy.values()), rel=1e-12)
 
 
 def test_a_pass_is_its_programs():

@@ -37,7 +37,6 @@ class FusedBlock:
     `conv` holds filters, kernel, stride and padding of a convolution before the ReLU, or is empty.
     """
 
-    network: str
     title: str
     batch: int
     side: int
@@ -49,21 +48,15 @@ class FusedBlock:
 
 
 BLOCKS: dict[str, FusedBlock] = {
-    "alexnet-conv1": FusedBlock("alexnet", "AlexNet conv1, ReLU, pool1", 1, 227, 3, (96, 11, 4, 0), False, 3, 2),
-    "vgg16-conv2": FusedBlock("vgg16", "VGG16 conv1-2, ReLU, pool1", 1, 224, 64, (64, 3, 1, 1), False, 2, 2),
-    "resnet152-conv1": FusedBlock(
-        "resnet152", "ResNet-152 conv1, ReLU, max pool", 1, 224, 3, (64, 7, 2, 3), False, 3, 2
-    ),
-    "densenet161-conv0": FusedBlock(
-        "densenet161", "DenseNet-161 conv0, ReLU, pool0", 1, 224, 3, (96, 7, 2, 3), False, 3, 2
-    ),
-    "vgg16-pool1": FusedBlock("vgg16", "VGG16 ReLU, pool1", 1, 224, 64, (), False, 2, 2),
-    "resnet152-pool": FusedBlock("resnet152", "ResNet-152 norm, ReLU, max pool", 1, 112, 64, (), True, 3, 2),
-    "densenet161-pool0": FusedBlock("densenet161", "DenseNet-161 norm, ReLU, pool0", 1, 112, 96, (), True, 3, 2),
-    "densenet161-pool0-8": FusedBlock(
-        "densenet161", "DenseNet-161 norm, ReLU, pool0, batch 8", 8, 112, 96, (), True, 3, 2
-    ),
-    "alexnet-pool5": FusedBlock("alexnet", "AlexNet ReLU, pool5, batch 64", 64, 13, 256, (), False, 3, 2),
+    "alexnet-conv1": FusedBlock("AlexNet conv1, ReLU, pool1", 1, 227, 3, (96, 11, 4, 0), False, 3, 2),
+    "vgg16-conv2": FusedBlock("VGG16 conv1-2, ReLU, pool1", 1, 224, 64, (64, 3, 1, 1), False, 2, 2),
+    "resnet152-conv1": FusedBlock("ResNet-152 conv1, ReLU, max pool", 1, 224, 3, (64, 7, 2, 3), False, 3, 2),
+    "densenet161-conv0": FusedBlock("DenseNet-161 conv0, ReLU, pool0", 1, 224, 3, (96, 7, 2, 3), False, 3, 2),
+    "vgg16-pool1": FusedBlock("VGG16 ReLU, pool1", 1, 224, 64, (), False, 2, 2),
+    "resnet152-pool": FusedBlock("ResNet-152 norm, ReLU, max pool", 1, 112, 64, (), True, 3, 2),
+    "densenet161-pool0": FusedBlock("DenseNet-161 norm, ReLU, pool0", 1, 112, 96, (), True, 3, 2),
+    "densenet161-pool0-8": FusedBlock("DenseNet-161 norm, ReLU, pool0, batch 8", 8, 112, 96, (), True, 3, 2),
+    "alexnet-pool5": FusedBlock("AlexNet ReLU, pool5, batch 64", 64, 13, 256, (), False, 3, 2),
 }
 """Blocks by name. Those of AlexNet are of its variant without local response normalisation."""
 
