@@ -24,15 +24,6 @@ def sqnr_db(exact: np.ndarray, approximate: np.ndarray) -> float:
     return float(10 * np.log10(signal / noise)) if signal > 0 else float("-inf")
 
 
-def cosine(exact: np.ndarray, approximate: np.ndarray) -> float:
-    """Cosine of the angle between the flattened tensors; 1 for two zero tensors. [-]"""
-    a, b = _pair(exact, approximate)
-    size = float(np.linalg.norm(a) * np.linalg.norm(b))
-    if size == 0:
-        return 1.0 if np.array_equal(a, b) else 0.0
-    return float((a * b).sum() / size)
-
-
 def max_abs(exact: np.ndarray, approximate: np.ndarray) -> float:
     """Largest absolute difference. In the unit of the values; [-] for a network's."""
     a, b = _pair(exact, approximate)

@@ -43,11 +43,6 @@ class MixedPlan:
         """Sum of the operators' times under the plan. [s]"""
         return self.steps[-1].time_s
 
-    @property
-    def speedup(self) -> float:
-        """Reference time over planned time. [-]"""
-        return self.reference_time / self.time if self.time > 0 else 1.0
-
 
 def search(
     times: Mapping[str, Mapping[str, float]],

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.lab.numerics.metrics import cosine, max_abs, sqnr_db
+from engine.lab.numerics.metrics import max_abs, sqnr_db
 from engine.numerics.formats import FORMATS, Format, Integer, NumericsError, SharedExponent
 
 TENSORS: dict[str, str] = {
@@ -26,7 +26,6 @@ class FormatLoss:
     family: str
     bits: float
     sqnr_db: float
-    cosine: float
     largest: float  # absolute error
 
 
@@ -79,7 +78,7 @@ def _candidates() -> dict[str, tuple[str, Format]]:
 def _point(label: str, family: str, format: Format, x: np.ndarray) -> FormatLoss:
     after = format.apply(x)
     bits = format.storage_bits(x.shape) / x.size
-    return FormatLoss(label, family, bits, sqnr_db(x, after), cosine(x, after), max_abs(x, after))
+    return FormatLoss(label, family, bits, sqnr_db(x, after), max_abs(x, after))
 
 
 @lru_cache(maxsize=16)

@@ -218,8 +218,6 @@ def test_tensor_metrics():
     a = np.float32([3, 4])
     assert metrics.sqnr_db(a, a) == np.inf
     assert metrics.sqnr_db(a, a * np.float32(0.9)) == pytest.approx(20, abs=1e-4)
-    assert metrics.cosine(a, 2 * a) == pytest.approx(1)
-    assert metrics.cosine(a, np.float32([-4, 3])) == 0
     assert metrics.max_abs(a, a + 1) == 1
 
 
@@ -269,7 +267,8 @@ def plan_for(bound, share=1.0):
     }
 
     def loss(plan, split):
-        return 1 - metrics.cosine(net.run(data[split]), net.run(data[split], plan))
+        a, b = (net.run(data[split], *own).ravel().astype(np.float64) for own in ((), (plan,)))
+        return float(1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
     ladder = ("int4", "int8", "fp16", "fp32")
     result = search(
@@ -286,7 +285,7 @@ def test_search_meets_its_bound_on_held_out_data(bound):
     assert plan.steps[-1].held_out_loss == loss(plan.precision, "held_out")
     assert plan.time == sum(times[name][rung] for name, rung in plan.precision.items())
     assert [s.time_s for s in plan.steps] == sorted(s.time_s for s in plan.steps)
-    assert plan.speedup >= 1
+    assert plan.reference_time >= plan.time
 
 
 def test_search_raises_the_layer_that_hurts_first():
