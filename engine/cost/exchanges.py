@@ -123,10 +123,8 @@ def _among_groups(groups: int, job: Job) -> list[Collective]:
         return share(op, op.state_writes.at(batch, length)) * width
 
     if is_prompt(job.phase):
-        for op in (op for op in job.phase.ops if op.state_writes.s):
-            size = cached(op, job.batch, job.length * groups)
-            needed.append(Collective(f"all-gather after {op.name}", "all_gather", op.layers, size, groups))
-        return needed
+        kept = ((op, cached(op, job.batch, job.length * groups)) for op in job.phase.ops if op.state_writes.s)
+        return [Collective(f"all-gather after {op.name}", "all_gather", op.layers, size, groups) for op, size in kept]
     for op in (op for op in job.ops if op.contraction):
         if op.n.c:
             size = share(op, op.reads.at(every, job.length)) * wide
@@ -160,7 +158,7 @@ def exchange(stage: Stage, job: Job) -> tuple[list[tuple[str, str, float]], floa
     issue = wires.issue(job) if wires and wires.issue else 0.0
     if stage.attends:
         needed = _among_groups(stage.context, job)
-        job = replace(job, link_joins=max(1, job.link_joins // job.ways))  # of a node, devices of different groups
+        job = replace(job, link_joins=max(1.0, job.link_joins / job.ways))  # of a node, devices of different groups
     else:
         needed = _with_experts(stage.experts, job) if stage.experts else collectives(job) if job.ways > 1 else []
     for each in needed:

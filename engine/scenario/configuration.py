@@ -3,6 +3,8 @@
 from engine.scenario.formats import LABELS
 from engine.scenario.scenario import Scenario
 
+_WAYS = {"PP": "pipeline_parallel", "DP": "attention_dp", "CP": "context_parallel", "EP": "expert_parallel"}
+
 
 def partition(scenario: Scenario) -> str:
     """How the network lies on the devices: `TP8`, `6 replicas`, `tables on 6`, `pinned on 4`, `cut at 23`, `on path`;
@@ -16,14 +18,10 @@ def partition(scenario: Scenario) -> str:
     if count == 1 or scenario.scheme == "single":
         return ""
     if scenario.scheme == "tensor":
-        s = scenario
-        dealt = (
-            ("PP", s.pipeline_parallel),
-            ("DP", s.attention_dp),
-            ("CP", s.context_parallel),
-            ("EP", s.expert_parallel),
+        ways = {name: getattr(scenario, path) or 1 for name, path in _WAYS.items()}
+        return " ".join(
+            [f"TP{tensor_ways(scenario)}", *(f"{name}{count}" for name, count in ways.items() if count > 1)]
         )
-        return " ".join([f"TP{tensor_ways(scenario)}", *(f"{name}{ways}" for name, ways in dealt if (ways or 1) > 1)])
     return f"{count} replicas" if scenario.scheme == "replicas" else f"{scenario.scheme} on {count}"
 
 

@@ -161,6 +161,17 @@ def test_groups_of_a_context_share_its_work_and_its_cache_and_gather_every_key_o
     assert first > sent / wire.beyond.usable, "each device's way to other nodes carries what it gathers"
 
 
+def test_groups_of_one_node_send_nothing_beyond_it() -> None:
+    far = {}
+    for system, devices in (("mi300x", 8), ("h100-sxm", 8), ("h100-sxm", 16)):
+        scenario = default_scenario(system, "llama3.1-70b", devices=devices, scheme="tensor", inputs=4096, outputs=9)
+        bound = bind(scenario.with_(**{GROUPS: devices // 4}))
+        runs = [run for part in assemble(bound, make_plan(bound)).priced for run in part.runs if part.stage.attends]
+        far[system, devices] = sum(run.cost.beyond_bytes for run in runs) / sum(run.cost.link_bytes for run in runs)
+    assert far["mi300x", 8] == far["h100-sxm", 8] == 0.0
+    assert 0.2 < far["h100-sxm", 16] < 0.5, "of four groups, two lie on each node"
+
+
 def test_a_long_prompt_falls_with_groups_until_the_wire_and_a_token_of_one_request_does_not() -> None:
     found = [evaluate(LONG.with_(**{"devices": 8 * n, GROUPS: n})) for n in (1, 2, 4, 8)]
     first, after = ([r.figure(name) for r in found] for name in ("ttft_s", "tpot_s"))
