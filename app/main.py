@@ -6,10 +6,11 @@ from urllib.parse import urlsplit
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from app.shared import boundary, cached, compiling, link, parts
+from app.shared import boundary, cached, compiling, fixes, link, parts
 from app.shared import formats as fmt
 from app.shared.legible import legible
 from app.shared.widgets.choices import sentences
+from engine.devices.common.contract import Unsupported
 from engine.scenario import encode
 
 HERE = Path(__file__).parent
@@ -89,7 +90,6 @@ def _rooms() -> None:
 def _show() -> None:
     link.sync()
     page = st.navigation(_pages(), position="top")
-    link.arrive()
     if page.title != _DOOR:
         link.mirror()
     st.set_page_config(page_title=f"{page.title} · Inferscape")
@@ -104,6 +104,10 @@ def _show() -> None:
     slot = st.container()
     try:
         page.run()
+        parts.footer()
+    except Unsupported as reason:
+        fixes.unsupported(page.url_path or PAGES[0], reason)
+        parts.footer()
     finally:
         for text in sentences():
             slot.warning(fmt.plain(text), icon=":material/edit_off:")

@@ -1,6 +1,7 @@
 """The server: the pages of ``main.py`` behind the guard, and the upkeep beside them. `streamlit run app/serve.py`."""
 
 import faulthandler
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -8,7 +9,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 from app.server.guard import Guard, Health, PageStyle
-from app.server.upkeep import Upkeep
+from app.server.upkeep import upkeep
 from app.shared import link
 from app.shared.legible import early
 from engine.evaluate import evaluate
@@ -18,12 +19,12 @@ from engine.evaluate import evaluate
 async def alive(_: st.App) -> AsyncIterator[None]:
     """Upkeep as long as the server lives; where it dies of a signal, what every thread did is written down."""
     faulthandler.enable()
-    upkeep = Upkeep()
-    upkeep.start()
+    stop = threading.Event()
+    threading.Thread(target=upkeep, args=(stop,), name="upkeep", daemon=True).start()
     try:
         yield
     finally:
-        upkeep.stop()
+        stop.set()
 
 
 app = st.App(

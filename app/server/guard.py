@@ -33,6 +33,7 @@ HEADERS = {
     "blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'",
 }
 """Sent with every answer: a page loads nothing from elsewhere and is shown inside no other site."""
+_ROWS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 _HEALTH = "/_stcore/health"
 _FRESH_S = 5.0  # that an answer about health holds
 _LATE_S = 30.0  # after which work that should take milliseconds counts as stuck
@@ -133,10 +134,7 @@ class Guard:
         async def with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 there = {key.lower() for key, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *((k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in there),
-                ]
+                message["headers"] = [*message["headers"], *(row for row in _ROWS if row[0] not in there)]
             await send(message)
 
         await self._app(scope, receive, with_headers)
@@ -149,8 +147,7 @@ async def _answer(scope: Scope, send: Send, status: int, text: str) -> None:
         return
     body = text.encode()
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
-    headers += [(k.encode(), v.encode()) for k, v in HEADERS.items()]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers + _ROWS})
     await send({"type": "http.response.body", "body": body})
 
 

@@ -76,24 +76,9 @@ class Collector:
             self._seen, self._due = self._young(), None
 
 
-class Upkeep:
-    """Both, looking ten times a second from a thread of their own."""
-
-    def __init__(self) -> None:
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="upkeep", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End, within a moment."""
-        self._stop.set()
-        self._thread.join(1.0)
-
-    def _work(self) -> None:
-        tasks = (Watchdog(), Collector())
-        while not self._stop.wait(_LOOK_S):
-            for task in tasks:
-                task.look()
+def upkeep(stop: threading.Event) -> None:
+    """Both, looking ten times a second until told to stop."""
+    tasks = (Watchdog(), Collector())
+    while not stop.wait(_LOOK_S):
+        for task in tasks:
+            task.look()

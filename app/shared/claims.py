@@ -142,13 +142,8 @@ def export(rows: Sequence[Row], versions: dict[str, str]) -> list[dict[str, Any]
     return [
         {key: row[key] for key in order}
         | {name: v if isinstance(v := row[name], int | float) else value_text(v) for name in ("published", "predicted")}
-        | {
-            "error_relative": row["error"],
-            "tolerance": tolerance(row["tolerance"]),
-            "within": row["within"],
-            "reason": row["reason"],
-            "note": row["note"],
-        }
+        | {"error_relative": row["error"], "tolerance": tolerance(row["tolerance"])}
+        | {key: row[key] for key in ("within", "reason", "note")}
         | tail
         for row in rows
     ]

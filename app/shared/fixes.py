@@ -111,7 +111,7 @@ def neighbours(scenario: Scenario) -> list[tuple[str, str]]:
 
 
 def unsupported(page: str, reason: Unsupported) -> None:
-    """A whole page of a pair that can't run: why, the nearest that can, and the way back."""
+    """The rest of a page of a pair that can't run: why, the nearest that can, and the way back."""
     scenario = link.current()
     parts.bar(None, page)
     st.info(fmt.plain(str(reason)), icon=":material/info:")
@@ -121,4 +121,3 @@ def unsupported(page: str, reason: Unsupported) -> None:
             st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
         if st.session_state.before:
             st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
-    parts.footer(None)

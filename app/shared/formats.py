@@ -4,16 +4,16 @@ Three significant digits, an SI prefix that keeps the mantissa in 1..999, one pr
 Unknown is an em dash, never 0. Scientific notation is never used.
 """
 
-import csv
-import io
 import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import quote
+
+import pandas as pd
 
 UNKNOWN = "—"
 MINUS = "−"
@@ -54,8 +54,8 @@ WATT = Scale(1.0, "W")
 DOLLAR = Scale(1.0, "$")
 
 
-def _unknown(value: float | None) -> bool:
-    return value is None or not math.isfinite(value)
+def _known(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)
 
 
 def _round3(value: float) -> float:
@@ -64,7 +64,7 @@ def _round3(value: float) -> float:
 
 def digits3(value: float) -> str:
     """Three significant digits, trailing zeros kept, thousands with a comma: 2.00, 13.8, 920, 1,340."""
-    if _unknown(value):
+    if not _known(value):
         return UNKNOWN
     if value == 0:
         return "0"
@@ -78,7 +78,7 @@ def digits4(value: float) -> str:
 
     Below a ten-thousandth, digits behind that many zeros are counted by nobody: `<0.0001`.
     """
-    if _unknown(value):
+    if not _known(value):
         return UNKNOWN
     size = abs(value)
     if 0 < size < 1e-4:
@@ -88,7 +88,7 @@ def digits4(value: float) -> str:
 
 def decimal(value: float) -> str:
     """A number as it is typed: six significant digits, thousands with a comma, all zeros of a small one; 0.000001."""
-    if value == 0 or _unknown(value):
+    if value == 0 or not _known(value):
         return digits3(value)
     return ("-" if value < 0 else "") + _trimmed(float(f"{abs(value):.6g}"), 6)
 
@@ -100,29 +100,21 @@ def _trimmed(size: float, digits: int) -> str:
 
 
 def cells(values: Iterable[float | None]) -> str:
-    """Format of a table's column of numbers: three digits of the largest, more where the smallest would be lost."""
-    powers, whole = _powers(values)
-    least = powers[0] if powers else 0
-    return _decimals(max(2 - powers[-1], 1 - least if least < 0 else 0), powers, whole) if powers else "localized"
+    """Format of a table's column of numbers: three digits of the largest, more where the smallest would be lost.
 
-
-def _powers(values: Iterable[float | None]) -> tuple[list[int], bool]:
-    """Powers of ten of what is known and not zero, ascending; whether "localized" prints them well (289.782 it does
-    not round).
+    Three digits of each number where the largest would have more than four behind the point; a number below a
+    millionth the browser would then write scientifically: it is rounded away. "localized" rounds nothing: 289.782.
     """
-    sizes = sorted(abs(v) for v in values if v is not None and math.isfinite(v) and v)
-    whole = bool(sizes) and (sizes[-1] >= 1e4 or all(size == round(size) for size in sizes))
-    return [math.floor(math.log10(_round3(size))) for size in sizes], whole
-
-
-def _decimals(wanted: int, powers: Sequence[int], whole: bool) -> str:
-    """So many decimals for all, or three digits of each number where the largest would have more than four.
-
-    A number below a millionth the browser would then write scientifically: it is rounded away.
-    """
-    if wanted > 0 and powers[-1] + wanted > 3:
-        return "%.3g" if powers[0] >= -6 else f"%.{max(0, 2 - powers[-1])}f"
-    return f"%.{max(0, wanted)}f" if wanted > 0 or not whole else "localized"
+    sizes = sorted(abs(v) for v in values if _known(v) and v)
+    if not sizes:
+        return "localized"
+    least, most = (math.floor(math.log10(_round3(size))) for size in (sizes[0], sizes[-1]))
+    decimals = max(2 - most, 1 - least if least < 0 else 0)
+    if decimals <= 0:
+        return "localized" if sizes[-1] >= 1e4 or all(size == round(size) for size in sizes) else "%.0f"
+    if most + decimals > 3:
+        return "%.3g" if least >= -6 else f"%.{max(0, 2 - most)}f"
+    return f"%.{decimals}f"
 
 
 def _exponent(value: float, unit: str) -> int:
@@ -154,7 +146,7 @@ def _joined(exponent: int, unit: str) -> str:
 
 def scale(values: Iterable[float | None], unit: str) -> Scale:
     """The prefix that suits the largest of some SI values."""
-    known = [abs(v) for v in values if v is not None and math.isfinite(v)]
+    known = [abs(v) for v in values if _known(v)]
     exponent = _exponent(max(known, default=0.0), unit)
     return Scale(10.0**-exponent, _joined(exponent, unit))
 
@@ -162,13 +154,13 @@ def scale(values: Iterable[float | None], unit: str) -> Scale:
 def dollars(values: Iterable[float | None]) -> Scale:
     """The prefix that suits some sums of money: nobody counts millionths of a dollar."""
     known = list(values)
-    few = all(v is None or not math.isfinite(v) or abs(v) < 1 for v in known)
+    few = all(not _known(v) or abs(v) < 1 for v in known)
     return Scale(1.0, "") if few else scale(known, "")
 
 
 def si(value: float | None, unit: str = "") -> str:
     """`13.8 ms`, `920 GB/s`, `72.7 tok/s`: value, space, prefixed unit. Unknown is an em dash."""
-    if value is None or not math.isfinite(value):
+    if not _known(value):
         return UNKNOWN
     scaled = scale([value], unit)
     return f"{scaled.text(value)} {scaled.unit}".rstrip()
@@ -181,7 +173,7 @@ def seconds(value: float | None) -> str:
 
 def percent(ratio: float | None) -> str:
     """`54%`; a share that is there but below 1% is `<1%`."""
-    if ratio is None or not math.isfinite(ratio):
+    if not _known(ratio):
         return UNKNOWN
     if 0 < abs(ratio) < 0.01:
         return "<1%"
@@ -190,7 +182,7 @@ def percent(ratio: float | None) -> str:
 
 def times(ratio: float | None) -> str:
     """`3.48×`; ratios below 0.01 as `1/120`."""
-    if ratio is None or not math.isfinite(ratio) or ratio < 0:
+    if not _known(ratio) or ratio < 0:
         return UNKNOWN
     if 0 < ratio < 0.01:
         return f"1/{count(1 / ratio)}"
@@ -199,7 +191,7 @@ def times(ratio: float | None) -> str:
 
 def count(value: float | None) -> str:
     """`9,024` exactly below 10,000, then `1.05 M`; a count that is not whole keeps three digits."""
-    if value is None or not math.isfinite(value):
+    if not _known(value):
         return UNKNOWN
     if abs(value) < 10_000 and float(value).is_integer():
         return f"{int(value):,}".replace("-", MINUS)
@@ -213,7 +205,7 @@ def parameters(value: float) -> str:
 
 def usd(value: float | None) -> str:
     """`$31.1 k`, `$0.120`."""
-    if value is None or not math.isfinite(value):
+    if not _known(value):
         return UNKNOWN
     if value == 0:
         return "$0"
@@ -228,7 +220,7 @@ def work(format: str) -> str:
 
 def band(relative: float | None) -> str:
     """`±5%`, or `unvalidated` where nothing published was compared."""
-    if relative is None or not math.isfinite(relative):
+    if not _known(relative):
         return "unvalidated"
     return "±<1%" if relative < 0.01 else f"±{percent(relative)}"
 
@@ -259,7 +251,7 @@ def compared(value: float | None, baseline: float | None, more: str, less: str) 
 
 def signed(relative: float | None) -> str:
     """A signed error: `+3.2%`, `−11%`."""
-    if relative is None or not math.isfinite(relative):
+    if not _known(relative):
         return UNKNOWN
     shown = relative * 100
     digits = f"{abs(shown):,.1f}" if abs(shown) < 10 else f"{abs(shown):,.0f}"
@@ -294,10 +286,8 @@ def sentence(text: object) -> str:
 def prose(text: str) -> str:
     """A text of somebody's notes without the marks of a program: `38.7e9` as 38.7 × 10⁹, `fb_node` as fb node."""
 
-    def power(match: re.Match[str]) -> str:
-        return f"{match[1]} × 10{str(int(match[2])).translate(_RAISED)}"
-
-    return re.sub(r"\b(\d[\d.]*)e([+-]?\d+)\b", power, text).replace("_", " ")
+    power = r"\b(\d[\d.]*)e([+-]?\d+)\b"
+    return re.sub(power, lambda m: f"{m[1]} × 10{str(int(m[2])).translate(_RAISED)}", text).replace("_", " ")
 
 
 def linked(text: str, address: str | None) -> str:
@@ -320,13 +310,8 @@ def _safe(cell: Any) -> Any:
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """CSV of some rows; columns in the order they first appear, cells safe to open in a spreadsheet."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([_safe(c) for c in columns])
-    for row in rows:
-        writer.writerow(["" if row.get(c) is None else _safe(row[c]) for c in columns])
-    return out.getvalue()
+    table = pd.DataFrame([{_safe(k): _safe(v) for k, v in row.items()} for row in rows], dtype=object)
+    return table.to_csv(index=False, lineterminator="\n")
 
 
 def file_text(kind: str, content: Any) -> str:

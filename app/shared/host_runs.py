@@ -44,32 +44,3 @@ def follow(
         return str(error)
     except MeasurementCancelled:
         return _STOPPED
-
-
-def one_by_one(
-    key: str,
-    wanted: list[str],
-    runs: dict[str, Any],
-    job: Callable[[str], tuple[Any, ...]],
-    words: Callable[[str], str],
-) -> str | None:
-    """Measure one after another, each in its own turn, so that other readers' runs come between.
-
-    Fills ``runs`` by name, begins anew where it holds all; returns the sentence that ended it, if one did.
-    """
-    left = [name for name in wanted if name not in runs] or wanted
-    if left == wanted:
-        runs.clear()
-    known = len(wanted) - len(left)
-    with jobs.line(key) as bar:
-        for at, name in enumerate(left, known):
-            row = follow(
-                job(name),
-                bar,
-                lambda _, at=at, name=name: f"{at + 1} of {len(wanted)}: {words(name)}",
-                lambda done, at=at: (at + done) / len(wanted),
-            )
-            if isinstance(row, str):
-                return row
-            runs[name] = row
-    return None

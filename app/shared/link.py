@@ -240,18 +240,6 @@ def show(page: str, scenario: Scenario | None = None, query: Mapping[str, str] |
     st.switch_page(f"views/{page}/page.py", query_params=address() | dict(query or {}))
 
 
-def go(page: str) -> None:
-    """Show another page when this run gets to its navigation (a callback): before that, no page is known."""
-    st.session_state.going = f"views/{page}/page.py"
-
-
-def arrive() -> None:
-    """Follow what `go` asked for; called once, after navigation."""
-    target = st.session_state.pop("going", None)
-    if target:
-        st.switch_page(target, query_params=address())
-
-
 @callback
 def undo() -> None:
     """Back to the scenario before the last change, and from there to the one before (a callback)."""
@@ -262,16 +250,9 @@ def undo() -> None:
 
 
 @callback
-def pin_scenario(scenario: Scenario) -> None:
-    """Make any scenario the baseline (a callback)."""
-    st.session_state.baseline = encode(scenario)
-    mirror()
-
-
-@callback
-def unpin() -> None:
-    """Go back to the baseline the preset brings (a callback)."""
-    st.session_state.baseline = ""
+def pin_scenario(scenario: Scenario | None = None) -> None:
+    """Make any scenario the baseline, or go back to the one that the preset brings (a callback)."""
+    st.session_state.baseline = encode(scenario) if scenario else ""
     mirror()
 
 

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.scenario import Scenario, decode
+from engine.scenario.scenario import Costs
 from engine.traffic import (
     Arrivals,
     Capacity,
     DecoderServer,
     Demand,
     Headline,
-    Law,
     Listed,
     LoadReport,
     Poisson,
@@ -176,10 +176,6 @@ def requests_of(system: TandemQueue | DecoderServer) -> int:
     return _QUICK_TOKENS if isinstance(system, DecoderServer) else _QUICK
 
 
-def _law_figure(law: Law, sla: Sla) -> float:
-    return law.mean if sla.metric == "mean" else law.quantile(float(sla.metric[1:]) / 100)
-
-
 def point_of(report: LoadReport, sla: Sla) -> LoadPoint:
     """A simulated load as a point of the curve."""
     figure, low, high = (sla.figure(report, side) for side in ("value", "low", "high"))
@@ -196,8 +192,11 @@ def answer(load: Load, sla: Sla) -> Answer:
     loads = np.linspace(_LOWEST, _HIGHEST, _POINTS) * min(top.qps, top.breaks_qps)
     laws = [(qps, law) for qps in loads.tolist() if (law := instant(system, load.at(qps))) is not None]
     if laws:
+        share = None if sla.metric == "mean" else float(sla.metric[1:]) / 100
+        figures = [law.mean if share is None else law.quantile(share) for _, law in laws]
         curve = tuple(
-            LoadPoint(qps, _law_figure(law, sla), None, None, law.quantile(0.5), _use(top, qps)) for qps, law in laws
+            LoadPoint(qps, figure, None, None, law.quantile(0.5), _use(top, qps))
+            for (qps, law), figure in zip(laws, figures, strict=True)
         )
         return Answer(top, best, curve, laws[0][1].name, 0)
     reports = latency_curve(
@@ -270,22 +269,16 @@ class Site:
     node_usd: float | None
     idle_w: float | None
 
-    def at(self, peak_qps: float) -> Site:
-        """The same site with another peak. [1/s]"""
-        return replace(self, peak_qps=peak_qps)
+    @property
+    def demand(self) -> Demand:
+        """A day of that peak and mean. Power is linear in load, so only those two count: a hundredth of the day at the
+        peak, the rest level."""
+        rest = self.peak_qps * max(0.0, self.mean_share * _STEPS - 1) / (_STEPS - 1)
+        return Demand((self.peak_qps, *[rest] * (_STEPS - 1)))
 
-
-def demand_of(site: Site, batch: int = 1) -> Demand:
-    """A day of that peak and mean, in requests of so many inferences. Power is linear in load, so only those two count:
-    a hundredth of the day at the peak, the rest level."""
-    rest = site.peak_qps * max(0.0, site.mean_share * _STEPS - 1) / (_STEPS - 1)
-    return Demand(tuple(batch * qps for qps in (site.peak_qps, *[rest] * (_STEPS - 1))))
-
-
-def site_facts(scenario: Scenario, site: Site) -> SiteFacts:
-    """The site of a plan, with the scenario's own costs."""
-    costs = scenario.costs
-    return SiteFacts(site.slots, site.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
+    def facts(self, costs: Costs) -> SiteFacts:
+        """The site with a scenario's own costs."""
+        return SiteFacts(self.slots, self.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
 
 
 def log_edges(low: float, high: float) -> NDArray[np.float64]:

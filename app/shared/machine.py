@@ -8,7 +8,6 @@ from app.shared import cached, link, parts
 from app.shared import formats as fmt
 from app.shared.figures import machine as machine_charts
 from app.shared.figures.heat import heat
-from app.shared.figures.machine import PeakOfPart
 from app.shared.figures.report import Share, shares
 from app.shared.figures.style import PALETTE
 from engine.analyses.machine import MachineReport, generations
@@ -25,7 +24,6 @@ def precisions(device: Device) -> None:
     by_logic = generations(device)
     if not by_logic:
         return
-    listed = [PeakOfPart(g.name, [(d.format, d.flops_per_s) for d in g.densities], g.printed) for g in by_logic]
     first = by_logic[0]
     low, high = first.densities[0], first.densities[-1]
     answer = (
@@ -33,7 +31,7 @@ def precisions(device: Device) -> None:
     )
     answer += " would fit (star: the instance)"
     parts.chart(
-        "Peak against precision", answer, machine_charts.peaks(listed, parts.dark()), "precisions", stretch=False
+        "Peak against precision", answer, machine_charts.peaks(by_logic, parts.dark()), "precisions", stretch=False
     )
 
 

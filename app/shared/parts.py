@@ -22,6 +22,7 @@ from engine.cost.error_bands import told
 from engine.cost.report import ErrorBand, Report
 from engine.devices.common.contract import Unsupported
 from engine.published.nearest import nearest
+from engine.resolve.bind import engine_version
 from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, Scenario, decode, encode
 from engine.scenario.configuration import configuration
@@ -154,28 +155,27 @@ def _badges(scenario: Scenario, report: Report | None, unvalidated: bool) -> str
     return " ".join(parts)
 
 
-def evidence(band: ErrorBand) -> None:
+def evidence(band: ErrorBand, badge: str = "") -> None:
     """How wide an error band is and from what, or why there is none: one quiet line."""
-    st.caption(fmt.plain(f"Error band: {told(band)}."))
+    st.caption(badge + fmt.plain(f"Error band: {told(band)}."))
 
 
 def trust(report: Report) -> None:
     """How far a report can be trusted: its error band, or that it is unvalidated, and the nearest evidence with the way
     to it.
     """
-    band, evidence = report.error_band, nearest(report.scenario)
+    near = nearest(report.scenario)
     with st.container(gap=None, key="trust"):
-        badge = "" if band.relative is not None else ":orange-badge[unvalidated] "
-        st.caption(badge + fmt.plain(f"Error band: {told(band)}."))
-        if evidence is None:
+        evidence(report.error_band, "" if report.error_band.relative is not None else ":orange-badge[unvalidated] ")
+        if near is None:
             return
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption(fmt.plain(f"Nearest evidence: {evidence.sentence}."), width="content")
-            if evidence.distance:
-                args = (decode(evidence.token),)
+            st.caption(fmt.plain(f"Nearest evidence: {near.sentence}."), width="content")
+            if near.distance:
+                args = (decode(near.token),)
                 st.button("Open it", on_click=link.open_scenario, args=args, type="tertiary", key="nearest")
             else:
-                query = link.address() | {"claim": evidence.id}
+                query = link.address() | {"claim": near.id}
                 st.page_link("views/published/page.py", label=":small[See it]", query_params=query)
 
 
@@ -291,7 +291,7 @@ def bar(report: Report | None, page: str, files: Files | None = None) -> None:
             st.button(
                 "Pinned" if pinned else "Pin" if phone else "Pin as baseline",
                 icon=_icon("keep"),
-                on_click=link.unpin if pinned else partial(link.pin_scenario, link.current()),
+                on_click=partial(link.pin_scenario, None if pinned else link.current()),
                 disabled=report is None,
                 key="pin",
                 help=glossary.HELP["baseline"],
@@ -312,7 +312,7 @@ def _named(report: Report | None, page: str) -> None:
     st.markdown(f":gray[{fmt.plain(shown + more)}] {_badges(scenario, report, page != 'explore')}")
     against = baseline_report()
     if against and st.session_state.baseline:
-        st.button(f"vs {against[0]} · Unpin", on_click=link.unpin, type="tertiary", key="unpin")
+        st.button(f"vs {against[0]} · Unpin", on_click=link.pin_scenario, type="tertiary", key="unpin")
 
 
 def toolbars(own_files: bool) -> None:
@@ -375,10 +375,14 @@ def exports(offered: Files, names: Sequence[str]) -> None:
             )
 
 
-def footer(report: Report | None) -> None:
+def versions() -> dict[str, str]:
+    """Of the engine and of the catalogs, as every report has them."""
+    return {"engine": engine_version(), "catalog": default_catalog().digest, "zoo": default_zoo().digest}
+
+
+def footer() -> None:
     """Versions, and the way to the evidence."""
-    versions = report.versions if report is not None else cached.report(encode(link.home())).versions
-    text = " · ".join(f"{name} {value}" for name, value in versions.items())
+    text = " · ".join(f"{name} {value}" for name, value in versions().items())
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption(text, width="content")
         st.page_link("views/published/page.py", label=":small[How these numbers are made]", query_params=link.address())

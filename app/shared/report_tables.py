@@ -16,6 +16,7 @@ from engine.scenario import Scenario, encode
 
 Files = Mapping[str, tuple[str, Callable[[], Any]]]
 """What can be saved: by a label that ends with the kind of file, its stem's first part and what makes its content."""
+_SAME = ("kind", "group", "phase", "device", "count", "time_s", "share", "bound")  # columns named as of an operator
 _FASTER = glossary.WORDS["faster"]
 
 
@@ -65,23 +66,10 @@ def stamped(report: Report, rows: Iterable[dict[str, Any]]) -> list[dict[str, An
 def operator_rows(report: Report) -> list[dict[str, Any]]:
     """A row for each operator and for each time that belongs to none, SI units in the keys."""
     rows: list[dict[str, Any]] = [
-        {
-            "operator": op.name,
-            "kind": op.kind,
-            "group": op.group,
-            "phase": op.phase,
-            "device": op.device,
-            "count": op.count,
-            "time_s": op.time_s,
-            "share": op.share,
-            "bound": op.bound,
-            "work_flop": op.flops,
-            "offchip_b": op.offchip_bytes,
-            "onchip_b": op.onchip_bytes,
-            "intensity_flop_per_b": op.intensity,
-            "peak_flop_per_s": op.peak_flops_per_s,
-            "peak_used": op.peak_used,
-        }
+        {"operator": op.name}
+        | {name: getattr(op, name) for name in _SAME}
+        | {"work_flop": op.flops, "offchip_b": op.offchip_bytes, "onchip_b": op.onchip_bytes}
+        | {"intensity_flop_per_b": op.intensity, "peak_flop_per_s": op.peak_flops_per_s, "peak_used": op.peak_used}
         | {f"{name}_s": value for name, value in op.resources.items()}
         | op.counters
         for op in report.ops

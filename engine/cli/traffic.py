@@ -207,19 +207,21 @@ def _offer(offer: Offer) -> dict[str, Any]:
 def _plan(offer: Offer) -> list[str]:
     from engine.cost.error_bands import told
     from engine.evaluate import evaluate
+    from engine.traffic.scenario_load import answer_unit
 
-    plan = offer.plan
+    plan, report = offer.plan, evaluate(offer.scenario)
     assert plan is not None
+    unit = answer_unit(report)
     lines = [
         plan.message,
-        f"error band of service times: {told(evaluate(offer.scenario).error_band)}",
+        f"error band of service times: {told(report.error_band)}",
         f"power       {amount(plan.mean_w, 'W')} over the day, {amount(plan.peak_w, 'W')} at the peak",
-        f"perf/W      {plan.inferences_per_joule:,.4g} inferences/J at this load, idle power and PUE included",
+        f"perf/W      {plan.inferences_per_joule:,.4g} {unit}s/J at this load, idle power and PUE included",
     ]
     if plan.capex_usd is not None and plan.usd_per_million is not None:
         lines += [
             f"capex       ${plan.capex_usd:,.0f}",
             f"energy      ${plan.energy_usd_per_year:,.0f} per year",
-            f"a million   ${plan.usd_per_million:,.4g} for 10^6 inferences",
+            f"a million   ${plan.usd_per_million:,.4g} for 10^6 {unit}s",
         ]
     return [*lines, *offer.notes]

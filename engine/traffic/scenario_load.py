@@ -61,6 +61,11 @@ def inferences_of(scenario: Scenario, request: str = "batch") -> int:
     return max(scenario.batch, scenario.inputs if priced(scenario)[0].graph.items else 1)
 
 
+def answer_unit(report: Report) -> str:
+    """What a plan counts money and energy by: a decoder's request, else the unit of the report."""
+    return "request" if is_decoder(report.scenario) else report.unit
+
+
 def ladder(most: int, least: int = 1, factor: int = 2) -> list[int]:
     """``least``, ``factor`` times as many, ... and ``most``. [-]"""
     steps = [least]

@@ -1,38 +1,29 @@
 """Figures of a machine with an instruction set: peaks by precision, and a pool's waits. Pure: SI in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from app.shared import formats as fmt
 from app.shared.figures.drawing import hover, line, points, rule
 from app.shared.figures.style import INK, NEUTRAL, PICK, Figure, names_axis, span, style
+from engine.analyses.machine import Generation
 from engine.scenario.formats import LABELS
 
 
-@dataclass(frozen=True)
-class PeakOfPart:
-    """Peaks of one part by format, as (format, FLOP/s), and the instance's own format and peak."""
-
-    name: str
-    rates: Sequence[tuple[str, float]]
-    printed: tuple[str, float] | None
-
-
-def peaks(parts: Sequence[PeakOfPart], dark: bool) -> Figure:
+def peaks(parts: Sequence[Generation], dark: bool) -> Figure:
     """Peak against precision: a line a part, told apart by marker and name; a star where its instance stands."""
-    formats = [name for name, _ in parts[0].rates]
-    most = max(rate for part in parts for _, rate in part.rates)
+    formats = [density.format for density in parts[0].densities]
+    most = max(density.flops_per_s for part in parts for density in part.densities)
     scale = fmt.scale([most], "FLOP/s")
     looks = (("circle", "solid"), ("square", "dash"), ("diamond", "dot"))
     data = []
     for part, (symbol, dash) in zip(parts, looks):
-        says = [hover(part.name, f"{name}: {fmt.si(rate, 'FLOP/s')} would fit") for name, rate in part.rates]
-        ys = [scale(rate) for _, rate in part.rates]
+        says = [hover(part.name, f"{d.format}: {fmt.si(d.flops_per_s, 'FLOP/s')} would fit") for d in part.densities]
+        ys = [scale(d.flops_per_s) for d in part.densities]
         drawn = line(range(len(formats)), ys, INK[dark], says, width=1.6, dash=dash, size=8, symbol=symbol)
         text = {"text": [""] * (len(ys) - 1) + [part.name], "textposition": "top left", "cliponaxis": False}
         data.append(drawn | text | {"mode": "lines+markers+text"})
-        if part.printed and part.printed[0] in formats:
-            name, rate = part.printed
+        name, rate = part.printed
+        if name in formats:
             tip = hover(f"{part.name}, its instance", f"{name}: {fmt.si(rate, 'FLOP/s')}")
             data.append(points([formats.index(name)], [scale(rate)], NEUTRAL, tip, symbol="star", size=13))
     x = names_axis([LABELS.get(name, name.upper()) for name in formats], 0.4)

@@ -71,17 +71,6 @@ def points(report: Report) -> list[RooflinePoint]:
     return [p for p in each if p]
 
 
-def _unit(report: Report) -> str:
-    """What is counted: floating-point operations, or operations where the format has no point."""
-    return "OP" if report.roofline.format.startswith(("int", "binary")) else "FLOP"
-
-
-def _roofs(plot: Plot, report: Report) -> None:
-    roof = report.roofline
-    levels = [Level(level_name(name), rate, role == "offchip") for name, role, rate in roof.levels if rate > 0]
-    draw_roofs(plot, roof.peak_flops_per_s, f"{LABELS.get(roof.format, roof.format)} peak", levels, _unit(report))
-
-
 def _place(p: RooflinePoint, unit: str) -> str:
     """What a point's intensity is taken against."""
     at = fmt.si(p.intensity, f"{unit}/B")
@@ -122,15 +111,16 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
     the baseline.
     A bound (the roofs) beside an estimate (the points).
     """
-    drawn, unit = points(report), _unit(report)
+    roof = report.roofline
+    drawn, unit, peak = points(report), fmt.work(roof.format), roof.peak_flops_per_s
     hollow = points(baseline) if baseline else []
-    peak = report.roofline.peak_flops_per_s
-    xs = [p.intensity for p in drawn + hollow] + [peak / level[2] for level in report.roofline.levels if level[2] > 0]
+    xs = [p.intensity for p in drawn + hollow] + [peak / level[2] for level in roof.levels if level[2] > 0]
     ys = [p.rate for p in drawn + hollow] + [peak]
     plot = Plot((min(xs, default=0.1) / 8, max(xs, default=100.0) * 6), (min(ys) / 3, max(ys) * 4), width, 220.0)
     for p in drawn:
         plot.mark(p.intensity, p.rate)
-    _roofs(plot, report)
+    levels = [Level(level_name(name), rate, role == "offchip") for name, role, rate in roof.levels if rate > 0]
+    draw_roofs(plot, peak, f"{LABELS.get(roof.format, roof.format)} peak", levels, unit)
     if hollow:
         says = [hover(p.op.name, "baseline", fmt.si(p.rate, f"{unit}/s")) for p in hollow]
         open_ = [f"{MARKERS[p.op.bound]}-open" for p in hollow]

@@ -4,7 +4,9 @@ The address wins over the session, and the session repairs the address; a defaul
 and a page can't take is said in one sentence, above the page.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -13,6 +15,7 @@ from app.shared import formats as fmt
 from app.shared.widgets.controlled import controlled
 
 _KEPT = "kept."  # in the session: the choice outlives its widget, which a switch of pages ends
+_EMPTY = "none"
 _SAID = "said"  # sentences of this run about the address and edits
 
 T = TypeVar("T")
@@ -24,27 +27,27 @@ def remember(
 ) -> tuple[T, Callable[[T], None]]:
     """A value of the address, and what sets it (in a callback).
 
-    ``read`` makes it of text: the value, and what is wrong with the text, if anything. The session keeps it for what
-    it was set ``of``.
+    ``read`` makes it of text: the value, and what is wrong with the text, if anything. What nobody chose follows the
+    default. A choice is ``of`` something: with another, the default comes back, unless the address says otherwise than
+    the session.
     """
-    ss, text, kept = st.session_state, st.query_params.get(key), f"{_KEPT}{key}{of}"
+    ss, kept, shown = st.session_state, f"{_KEPT}{key}", st.query_params.get(key)
 
-    def mirror(value: T) -> None:
+    def put(value: T) -> None:
+        ss[kept] = value, of, value != default
         if value == default:
             st.query_params.pop(key, None)
         else:
             st.query_params[key] = write(value)
 
-    def put(value: T) -> None:
-        ss[kept] = value
-        mirror(value)
-
-    value, wrong = read(text if text is not None else write(ss.get(kept, default)))
+    last, owner, chosen = ss.get(kept, (default, of, False))
+    text = None if owner != of and shown == write(last) else shown
+    value, wrong = read(write(last if chosen and owner == of else default) if text is None else text)
     if text is not None and wrong:
         say(key, wrong)
-    if text != (None if value == default else write(value)):
-        mirror(value)
-    ss[kept] = value
+    ss[kept] = value, of, value != default
+    if shown != (None if value == default else write(value)):
+        put(value)
     return value, put
 
 
@@ -58,24 +61,6 @@ def sentences() -> list[str]:
     return list(st.session_state.pop(_SAID, {}).values())
 
 
-def choice(
-    label: str, options: Mapping[K, str], key: str, default: K | None = None, of: str = ""
-) -> tuple[K, dict[str, Any]]:
-    """One of ``options`` (id -> label), the first where no default is named, and the arguments of its widget.
-
-    ``of`` is what the default belongs to: with another, a value that was not chosen follows.
-    """
-    usual = next(iter(options)) if default is None else default
-
-    def read(text: str) -> tuple[K, str | None]:
-        result = _named(text, options)
-        return (result, None) if result is not None else (usual, stray(label, options, text))
-
-    value, put = remember(key, usual, read, of=of)
-    shown = options.__getitem__
-    return value, {"format_func": shown, **controlled(f"w.{key}", value, put, tuple(options.items()))}
-
-
 def choose(
     label: str,
     options: Mapping[K, str],
@@ -85,10 +70,76 @@ def choose(
     of: str = "",
     **more: Any,
 ) -> K:
-    """A select box, or another ``widget``, over ``options`` (id -> label)."""
-    value, args = choice(label, options, key, default, of)
-    widget(label, list(options), **args, **more)
+    """A select box, or another ``widget``, over ``options`` (id -> label), the first where no default is named."""
+    usual = next(iter(options)) if default is None else default
+
+    def read(text: str) -> tuple[K, str | None]:
+        result = _named(text, options)
+        return (result, None) if result is not None else (usual, stray(label, options, text))
+
+    value, put = remember(key, usual, read, of=of)
+    args = controlled(f"w.{key}", value, put, tuple(options.items()))
+    widget(label, list(options), format_func=options.__getitem__, **args, **more)
     return value
+
+
+def numbered(label: str, options: Iterable[int], key: str, usual: int | None = None, **more: Any) -> int:
+    """A slider over whole numbers."""
+    names = {str(option): f"{option:,}" for option in options}
+    return int(choose(label, names, key, None if usual is None else str(usual), st.select_slider, **more))
+
+
+def number(
+    label: str,
+    low: float,
+    high: float,
+    usual: float | None,
+    key: str,
+    *,
+    of: str = "",
+    empty: bool = False,
+    widget: Callable[..., object] = st.number_input,
+    **more: Any,
+) -> Any:
+    """A number from low to high, a whole one where they are; None where it is left empty, which it may be by default
+    or where ``empty`` says so.
+    """
+    optional, cast = empty or usual is None, int if isinstance(low, int) else float
+
+    def read(text: str) -> tuple[float | None, str | None]:
+        if optional and text == _EMPTY:
+            return None, None
+        wrong = _outside(label[:1].upper() + label[1:], text, low, high)
+        return (usual, wrong) if wrong else (cast(text), None)
+
+    def write(value: float | None) -> str:
+        return _EMPTY if value is None else str(value).removesuffix(".0")
+
+    value, put = remember(key, usual, read, write, of)
+    limits = {"min_value": low, "max_value": None if math.isinf(high) else high}
+    digits = {} if cast is int else {"format": _digits(value)}
+    args = controlled(f"w.{key}", value, lambda typed: put(usual if typed is None and not optional else typed))
+    widget(label, **limits, **digits, **args, **({"value": None} if optional else {}), **more)
+    return value
+
+
+def _digits(value: float | None) -> str:
+    """The format in which a number input shows all of a value, without a power of ten or trailing zeros."""
+    places = -int(Decimal(f"{value or 0.0:.9g}").normalize().as_tuple().exponent)
+    return f"%.{min(max(places, 0), 9)}f"
+
+
+def _outside(name: str, text: str, low: float, high: float) -> str | None:
+    """What is wrong with a text that should be a number from ``low`` to ``high``, a whole one where they are."""
+    whole = isinstance(low, int)
+    ends = [f"{Decimal(f'{limit:.15g}'):,f}" for limit in (low, high) if math.isfinite(limit)]
+    allowed = " to ".join(ends) if len(ends) > 1 else f"{ends[0]} or more"
+    try:
+        value = int(text) if whole else float(text)
+        wrong = None if low <= value <= high and math.isfinite(value) else "is out of range"
+    except ValueError:
+        wrong = "is no whole number" if whole else "is no number"
+    return wrong and f"{name} {text[:40]!r} of this link {wrong}; {allowed} is allowed"
 
 
 def pills(label: str, options: Mapping[K, str], key: str) -> K:

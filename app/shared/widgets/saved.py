@@ -27,11 +27,6 @@ def _opened() -> None:
         say("saved", error)
 
 
-def _saved(name: str) -> None:
-    """A button that keeps the session's scenario under a name, and what was kept before, to open or to remove."""
-    _COMPONENT(key=_KEY, data={"token": st.session_state.token, "name": name}, on_opened_change=_opened)
-
-
 def presets() -> None:
     """One pill a document, and all presets under More."""
     heads = [p.id for p in PRESETS.values() if p.headline]
@@ -68,4 +63,5 @@ def presets() -> None:
                     key="reset",
                     width="stretch",
                 )
-            _saved(f"{parts.short_name(link.current())}, {parts.pair_names(link.current())[1]}")
+            name = f"{parts.short_name(link.current())}, {parts.pair_names(link.current())[1]}"
+            _COMPONENT(key=_KEY, data={"token": st.session_state.token, "name": name}, on_opened_change=_opened)

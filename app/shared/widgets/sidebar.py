@@ -61,30 +61,22 @@ def _pair(scenario: Scenario, offered: Choices) -> None:
 
 def _shape(scenario: Scenario, offered: Choices) -> None:
     """What is asked: lengths as the network calls them, then its sizes, two in a row where both are short."""
-    cells: list[tuple[str, float, Callable[[], None]]] = []
+    cells: list[tuple[str, float, dict[str, Any]]] = []
     for of in (f for f in FIELDS if f.called):
         if label := getattr(offered, of.called):
             now = getattr(scenario, of.path)
-            cells.append((label, now, lambda of=of, label=label, now=now: _number(of, label, now)))
-    for p in offered.params:
-        cells.append((p.label, scenario.params.get(p.name, p.default), lambda p=p: _param(p, scenario)))
+            args = controlled(f"w.{of.path}", now, _commit(of))
+            cells.append((_label(of, label), now, {"min_value": 1, "max_value": 1_048_576, "step": 1} | args))
+    cells += [_param(p, scenario) for p in offered.params]
     for at in range(0, len(cells), 2):
         pair = cells[at : at + 2]
-        if len(pair) == 2 and all(len(label) <= 16 and now < 10**_NUMBER for label, now, _ in pair):
-            for column, (_, _, draw) in zip(st.columns(2), pair, strict=True):
-                with column:
-                    draw()
-        else:
-            for _, _, draw in pair:
-                draw()
+        beside = len(pair) == 2 and all(len(label) <= 16 and now < 10**_NUMBER for label, now, _ in pair)
+        for place, (label, _, args) in zip(st.columns(2) if beside else [st] * 2, pair):
+            place.number_input(label, **args)
 
 
-def _number(of: Field, label: str, value: int) -> None:
-    args = controlled(f"w.{of.path}", value, _commit(of))
-    st.number_input(_label(of, label), min_value=1, max_value=1_048_576, step=1, **args)
-
-
-def _param(p: Any, scenario: Scenario) -> None:
+def _param(p: Any, scenario: Scenario) -> tuple[str, float, dict[str, Any]]:
+    """A size of the network: its label, its value, and the arguments of its widget."""
     whole = float(p.default).is_integer() and float(p.low).is_integer()
     cast: Callable[[float], float] = int if whole else float
     value = cast(scenario.params.get(p.name, p.default))
@@ -94,22 +86,9 @@ def _param(p: Any, scenario: Scenario) -> None:
             rest = {k: v for k, v in link.current().params.items() if k != p.name}
             link.commit(params=rest if number == cast(p.default) else rest | {p.name: number})
 
-    low, high = cast(min(p.low, value)), cast(max(p.high, value))
-    args = controlled(f"w.params.{p.name}", value, commit)
-    st.number_input(_label(field("params"), p.label), low, high, step=cast(1) if whole else None, **args)
-
-
-def _slider(of: Field, values: tuple[int, ...], now: int) -> None:
-    options = sorted({*values, now})
-    if len(options) == 1:
-        return
-    st.select_slider(
-        _label(of),
-        options,
-        help=of.help,
-        format_func=lambda v: f"{v:,}",
-        **controlled(f"w.{of.path}", now, _commit(of), tuple(options)),
-    )
+    limits = {"min_value": cast(min(p.low, value)), "max_value": cast(max(p.high, value))}
+    args = limits | {"step": cast(1) if whole else None} | controlled(f"w.params.{p.name}", value, commit)
+    return _label(field("params"), p.label), value, args
 
 
 def _choice(of: Field, options: tuple[str, ...], now: str, missing: list[str]) -> None:
@@ -137,7 +116,10 @@ def _offered(of: Field, scenario: Scenario, offered: Choices) -> None:
     if not values:
         return
     if of.kind == "count":
-        _slider(of, values, now)
+        options = sorted({*values, now})
+        args = controlled(f"w.{of.path}", now, _commit(of), tuple(options))
+        if len(options) > 1:
+            st.select_slider(_label(of), options, help=of.help, format_func="{:,}".format, **args)
         return
     reasons = getattr(offered, f"missing_{of.offered}", {})
     _choice(of, values, now, list(dict.fromkeys(reason for name, reason in reasons.items() if name in _USUAL)))

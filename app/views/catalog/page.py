@@ -213,7 +213,8 @@ def detail(section: str, id: str) -> None:
         if section in ("systems", "workloads") or (section == "devices" and id in default_catalog().ids("systems")):
             pair = ([id], [link.current().workload, *default_zoo().ids()])
             pair = (systems(), [id]) if section == "workloads" else pair
-            st.button("Open in Explore", type="primary", on_click=open_entry, args=pair, key="open.entry")
+            if st.button("Open in Explore", type="primary", key="open.entry"):
+                open_entry(*pair)
         if section == "systems":
             members(entry)
         if section == "workloads":
@@ -258,7 +259,6 @@ def show() -> None:
     with right:
         if id:
             detail(section, id)
-    parts.footer(report)
 
 
 show()

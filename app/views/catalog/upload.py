@@ -8,9 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app.shared import formats as fmt
-from app.shared import link
-from app.shared.boundary import callback
-from app.shared.widgets.choices import say
+from app.shared import link, parts
 from app.views.catalog import texts
 from engine.resolve.choices import default_scenario, why_not
 from engine.scenario.files import beside
@@ -33,16 +31,13 @@ def _local() -> bool:
     return st.get_option("server.address") in _LOCAL
 
 
-@callback
 def open_entry(systems: Iterable[str], workloads: Iterable[str]) -> None:
-    """Open in Explore the first system with the first workload that go together (a callback)."""
+    """Open in Explore the first system with the first workload that go together."""
     pairs = ((system, load) for load in workloads for system in systems if why_not(system, load) is None)
     pair = next(pairs, None)
     if pair is None:
-        say("entry", texts.NO_SYSTEM)
-        return
-    link.open_scenario(default_scenario(*pair))
-    link.go("explore")
+        return parts.refusal(texts.NO_SYSTEM)
+    link.show("explore", default_scenario(*pair))
 
 
 def systems() -> list[str]:
@@ -133,4 +128,5 @@ def own_network() -> None:
         st.markdown(f"**{fmt.plain(name)}**: {fmt.parameters(graph.parameters)} parameters{kv}.")
         for note in notes:
             st.caption(fmt.plain(note))
-        st.button(texts.OPEN_EXPLORE, type="primary", on_click=open_entry, args=(systems(), [id]), key="open.own")
+        if st.button(texts.OPEN_EXPLORE, type="primary", key="open.own"):
+            open_entry(systems(), [id])

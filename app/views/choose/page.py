@@ -138,7 +138,6 @@ def show() -> None:
             answer = cached.answer(choose, question.question.token)
     except ScenarioError as error:
         parts.refusal(error)
-        parts.footer(None)
         return
     with right:
         _tools(question, answer)
@@ -160,7 +159,6 @@ def show() -> None:
             seconds=fmt.seconds(answer.seconds),
         )
     )
-    parts.footer(None)
 
 
 show()

@@ -258,8 +258,7 @@ def show() -> None:
     base = columns[now.baseline]
     controls(now, columns)
     report = parts.report_now()
-    versions = cached.report(encode(link.home())).versions
-    rows = partial(tables.rows, columns, base, versions)
+    rows = partial(tables.rows, columns, base, parts.versions())
     parts.bar(report, "compare", {"Comparison, CSV": ("compare", rows), "Comparison, JSON": ("compare", rows)})
     st.markdown(tables.verdict(columns, base))
     for column in columns:
@@ -281,7 +280,6 @@ def show() -> None:
         if other is not None:
             where_gain(base, other, metric)
             by_operator(base, other)
-    parts.footer(report)
 
 
 show()

@@ -15,7 +15,6 @@ from app.views.explore import headline as cards
 from app.views.explore import texts
 from app.views.explore.report_file import figures, report_html
 from engine.cost.report import OpRow, Report
-from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import field
 from entries.schema import InputError
@@ -176,17 +175,13 @@ def show() -> None:
     scenario = link.current()
     sidebar.scenario_controls(scenario)
     presets()
-    try:
-        report = cached.report(encode(scenario))
-    except Unsupported as reason:
-        return fixes.unsupported("explore", reason)
+    report = cached.report(encode(scenario))
     parts.bar(report, "explore", _files(report))
     if report.problems:
         violated(report)
     if not report.fits:
         what_fits(report)
         st.caption(texts.DOES_NOT_FIT)
-        parts.footer(report)
         return
     if not report.problems:
         st.markdown(report.verdict)
@@ -211,7 +206,6 @@ def show() -> None:
         turn_one_knob()
     operators(report)
     assumptions(report)
-    parts.footer(report)
 
 
 show()

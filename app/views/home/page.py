@@ -20,11 +20,6 @@ _TODAY = ("llama-70b", "dlrm", "resnet-edge", "gru")
 _WORKLOAD = "home.workload"
 
 
-def _show_answer(token: str) -> None:
-    """Show the answer to a question."""
-    link.show("choose", query={"q": token})
-
-
 def _lengths(workload: str) -> dict[str, Any]:
     """Lengths of a request, as its network calls them."""
     fields = {}
@@ -56,7 +51,7 @@ def ask() -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             if st.button(texts.FIND, type="primary", key="home.find"):
                 try:
-                    _show_answer(question_of(fields).token)
+                    link.show("choose", query={"q": question_of(fields).token})
                 except ScenarioError as error:
                     parts.refusal(error)
             st.page_link("views/catalog/page.py", label=f":small[{texts.OWN}]", query_params=link.address())
@@ -67,7 +62,7 @@ def today() -> None:
     st.markdown(f"**{texts.TODAY}**")
     for id in _TODAY:
         if st.button(QUESTIONS[id].title, width="stretch", key=f"home.{id}"):
-            _show_answer(QUESTIONS[id].question.token)
+            link.show("choose", query={"q": QUESTIONS[id].question.token})
 
 
 def papers() -> None:
@@ -87,7 +82,6 @@ def show() -> None:
     st.markdown(texts.PURPOSE)
     ask()
     parts.beside(today, papers)
-    parts.footer(None)
 
 
 show()

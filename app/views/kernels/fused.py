@@ -1,10 +1,12 @@
 """Blocks of networks run depth first on the machine that serves the page, beside what the model expects of them."""
 
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
 from app.shared import formats as fmt
-from app.shared import host_runs, parts
+from app.shared import host_runs, jobs, parts
 from app.views.kernels import charts, texts
 from engine.lab.host.measure import Bounds
 from engine.lab.host.measure.fused import BLOCKS, FusedRun
@@ -15,24 +17,29 @@ _BOUNDS = Bounds(bytes=2e8, seconds=0.6)  # of each block: buffers, and time spe
 
 def on_this_host() -> None:
     """A card with every block: nothing runs before the button, and runs wait for their turn."""
-    runs: dict[str, FusedRun] = st.session_state.get("fused_rows", {})
     slot = st.container()
-    label = texts.RUN_HOST if len(runs) in (0, len(BLOCKS)) else "Go on"
-    if st.button(label, icon=":material/timer:", key="k.fused", help=texts.RUN_HELP):
-        rows = st.session_state.setdefault("fused_rows", {})
-        st.session_state.fused_problem = host_runs.one_by_one(
-            "k.fused", list(BLOCKS), rows, lambda name: (block, name, _BOUNDS), lambda name: BLOCKS[name].title
-        )
-        st.rerun()
-    problem = st.session_state.get("fused_problem")
-    if problem:
-        parts.refusal(problem)
+    if st.button(texts.RUN_HOST, icon=":material/timer:", key="k.fused", help=texts.RUN_HELP):
+        st.session_state.fused_rows = rows = []
+        with jobs.line("k.fused") as bar:
+            for name in BLOCKS:  # each in its own turn, so that other readers' runs come between
+                row = _measured(name, len(rows), bar)
+                if isinstance(row, str):
+                    parts.refusal(row)
+                    break
+                rows.append(row)
+    runs: list[FusedRun] = st.session_state.get("fused_rows", [])
     with slot:
         if runs:
-            _shown(list(runs.values()))
+            _shown(runs)
         else:
             with parts.card(texts.ON_THIS_HOST, texts.BLOCKS_NOT_MEASURED.format(count=len(BLOCKS))):
                 st.caption(texts.BLOCKS_NOT_MEASURED_CAPTION)
+
+
+def _measured(name: str, at: int, bar: Any) -> FusedRun | str:
+    """A block's run, after `at` others; the sentence that says why there is none."""
+    words = f"{at + 1} of {len(BLOCKS)}: {BLOCKS[name].title}"
+    return host_runs.follow((block, name, _BOUNDS), bar, lambda _: words, lambda done: (at + done) / len(BLOCKS))
 
 
 def _shown(rows: list[FusedRun]) -> None:

@@ -9,8 +9,7 @@ from app.shared import formats as fmt
 from app.shared import glossary, host_runs, jobs, parts
 from app.shared.figures.roofs import Level
 from app.shared.report_tables import Files
-from app.shared.widgets.checked import checked
-from app.shared.widgets.choices import choose
+from app.shared.widgets.choices import choose, number, numbered
 from app.views.kernels import charts as kernel_charts
 from app.views.kernels import fused, texts
 from app.views.kernels.charts import KernelPoint
@@ -49,23 +48,14 @@ def controls() -> KernelChoice:
         for at, (label, usual) in enumerate(zip(entry.labels, entry.default, strict=True)):
             most = 100_000_000 if label == "rows" else 65536
             with columns[at % 2]:
-                value = checked(
-                    st.number_input, _LABELS.get(label, label.capitalize()), 1, most, usual, key=f"{name}-{label}"
-                )
-            shape.append(int(value if value is not None else usual))
+                shape.append(number(_LABELS.get(label, label.capitalize()), 1, most, usual, f"{name}-{label}"))
         precision = entry.precisions[0]
         if len(entry.precisions) > 1:
             formats = {precision: glossary.format_label(precision) for precision in entry.precisions}
             precision = choose(field("precision").label, formats, f"{name}-in", help=field("precision").help)
         threads = 1
         if jit.pool_size() > 1:
-            threads = checked(
-                st.select_slider,
-                "Threads",
-                list(range(1, jit.pool_size() + 1)),
-                key="threads",
-                help=texts.THREADS_HELP,
-            )
+            threads = numbered("Threads", range(1, jit.pool_size() + 1), "threads", help=texts.THREADS_HELP)
     return KernelChoice(name, tuple(shape), precision, threads)
 
 
@@ -145,22 +135,13 @@ def under_roofs(shown: KernelShown) -> None:
     parts.chart(texts.ROOFLINE, answer, fig, "kernel-roofline")
 
 
-def _optional(roofline: MeasuredRoofline) -> list[tuple[str, str, str]]:
-    """Peaks of formats that only some processors multiply."""
-    rows = []
-    if roofline.bf16 is not None:
-        rows.append(("BF16 peak", fmt.si(roofline.bf16, "FLOP/s"), texts.PRODUCTS_16_BIT))
-    if roofline.binary is not None:
-        rows.append(("Binary peak", fmt.si(roofline.binary, "OP/s"), texts.DIFFERING_BITS))
-    return rows
-
-
 def host_probe(roofline: MeasuredRoofline) -> None:
     """What the probe saw."""
     with st.expander(f"Host probe · {roofline.isa}, {roofline.threads} threads", key="open.probe"):
         rows = [
             ("FP32 peak", fmt.si(roofline.fp32, "FLOP/s"), texts.PRODUCTS),
-            *_optional(roofline),
+            ("BF16 peak", fmt.si(roofline.bf16, "FLOP/s"), texts.PRODUCTS_16_BIT),
+            ("Binary peak", fmt.si(roofline.binary, "OP/s"), texts.DIFFERING_BITS),
             ("INT8 peak", fmt.si(roofline.int8, "OP/s"), texts.PRODUCTS_8_BIT),
             ("L1", fmt.si(roofline.l1, "B/s"), fmt.si(roofline.caches.l1, "B")),
             ("L2", fmt.si(roofline.l2, "B/s"), fmt.si(roofline.caches.l2, "B")),
@@ -172,7 +153,8 @@ def host_probe(roofline: MeasuredRoofline) -> None:
             ("Kernel call", fmt.seconds(roofline.launch), texts.EMPTY_KERNEL),
             ("Call, all threads", fmt.seconds(roofline.dispatch), texts.EMPTY_POOL),
         ]
-        parts.table(pd.DataFrame(rows, columns=["Figure", "Measured", "Of what"]), tall=None)
+        known = [row for row in rows if row[1] != fmt.UNKNOWN]  # not every processor multiplies every format
+        parts.table(pd.DataFrame(known, columns=["Figure", "Measured", "Of what"]), tall=None)
         st.caption(texts.CALIBRATE_CAPTION)
 
 
@@ -221,7 +203,6 @@ def show() -> None:
         under_roofs(shown)
         host_probe(shown.roofline)
     fused.on_this_host()
-    parts.footer(report)
 
 
 show()

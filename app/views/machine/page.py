@@ -75,7 +75,6 @@ def show() -> None:
         bound = named(scenario)
     except ScenarioError as error:
         st.info(fmt.plain(fmt.sentence(error)), icon=":material/info:")
-        parts.footer(report)
         return
     st.markdown(facts.sentence(bound))
     _cost(bound, report)
@@ -86,7 +85,6 @@ def show() -> None:
         _listed(title, frame)
     if report is not None and report.fits and bound.family.instructions is not None:
         inside.inside()
-    parts.footer(report)
 
 
 show()

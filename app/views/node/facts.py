@@ -43,11 +43,6 @@ def not_a_node(scenario: Scenario) -> str | None:
     return texts.NO_NODE.format(name=bound.system.name, topology=bound.system.topology)
 
 
-def shared(scenario: Scenario) -> bool:
-    """Whether the system's devices stand on a network, where many clients may call them."""
-    return bind(scenario).system.topology == "network"
-
-
 def topology(report: Report) -> Topology:
     """The parts of the node and the links between them."""
     bound = bind(report.scenario)
@@ -114,11 +109,6 @@ def gain_words(together: float | None, rows: list[Gain]) -> str:
     text = f"all together {fmt.times(together)}"
     best = rows[0]
     return f"{text}, {best.label.lower()} {fmt.times(best.beside)}" if (best.beside or 0.0) > 1.005 else text
-
-
-def cores(scenario: Scenario) -> int:
-    """Cores of one device. [-]"""
-    return round(bind(scenario).device.cores)
 
 
 def core_split(scenario: Scenario) -> tuple[list[tuple[int, Report]], int | None]:

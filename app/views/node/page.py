@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from app.shared import boundary, cached, fixes, glossary, link, parts
+from app.shared import boundary, cached, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
 from app.shared.widgets import sidebar
@@ -13,7 +13,7 @@ from app.views.node import facts, pool, texts
 from app.views.node.tilings import tilings
 from engine.analyses.node import operator_kinds
 from engine.cost.report import Report
-from engine.devices.common.contract import Unsupported
+from engine.resolve.bind import bind
 from engine.scenario import Scenario, encode
 
 
@@ -68,8 +68,9 @@ def split(scenario: Scenario) -> None:
     if len(points) < 2:
         return
     best = max(range(len(points)), key=lambda i: points[i][1].throughput_per_s)
+    cores = round(bind(scenario).device.cores)
     first = "lookups" if scenario.scheme == "tables" else "the first net"
-    answer = texts.CORE_SPLIT_ANSWER.format(best=points[best][0], cores=facts.cores(scenario), operator=first)
+    answer = texts.CORE_SPLIT_ANSWER.format(best=points[best][0], cores=cores, operator=first)
     if now is not None and now != best:
         gain = points[best][1].throughput_per_s / points[now][1].throughput_per_s
         answer += f", {fmt.times(gain)} the present throughput"
@@ -110,16 +111,12 @@ def show() -> None:
     if reason:
         report = parts.report_now()
         parts.bar(report, "node")
-        if report is not None and report.fits and facts.shared(scenario):
+        if report is not None and report.fits and bind(scenario).system.topology == "network":
             pool.pool(report)
         else:
             parts.elsewhere(reason, ("node-dlrm",), "node")
-        parts.footer(report)
         return
-    try:
-        report = cached.report(encode(scenario))
-    except Unsupported as why:
-        return fixes.unsupported("node", why)
+    report = cached.report(encode(scenario))
     parts.bar(report, "node")
     for text in report.problems:
         st.error(fmt.plain(text), icon=":material/block:")
@@ -130,7 +127,6 @@ def show() -> None:
     drawn_power(report)
     by_kind(scenario)
     tilings(scenario)
-    parts.footer(report)
 
 
 show()

@@ -1,11 +1,13 @@
 """A pool of accelerators behind the network that CPU servers share: the Node page of such a system."""
 
+from typing import Any
+
 import streamlit as st
 
 from app.shared import cached, parts
 from app.shared import formats as fmt
 from app.shared.figures import machine
-from app.shared.widgets.checked import checked
+from app.shared.widgets.choices import number
 from app.views.node import texts
 from engine.analyses.microservice import Client, Microservice, microservice, waits
 from engine.cost.report import Report
@@ -34,27 +36,20 @@ def pool(report: Report) -> None:
     own = report.scenario.devices if report.scenario.scheme != "replicas" else 1
     with parts.card("Hardware microservice", texts.POOL, stretch=False):
         first, second, third, fourth = st.columns(4)
-        devices = checked(first.number_input, texts.DEVICES, own, 100_000, max(8, own), key="pool.devices")
-        clients = checked(second.number_input, "Clients", 1, 1_000_000, 4, key="pool.clients")
-        cores = checked(third.number_input, texts.CORES, 1, 1024, 16, key="pool.cores")
-        spent = checked(
-            fourth.number_input,
-            texts.CORE_TIME,
-            0.001,
-            100_000.0,
-            50.0,
-            key="pool.ms",
-            help=texts.CORE_TIME_HELP,
-        )
-        scenario, client = report.scenario, Client(int(cores), fmt.MILLISECOND.si(float(spent)))
-        service = cached.answer(microservice, scenario, int(devices), int(clients), client)
+        devices = number(texts.DEVICES, own, 100_000, max(8, own), "pool.devices", widget=first.number_input)
+        clients = number("Clients", 1, 1_000_000, 4, "pool.clients", widget=second.number_input)
+        cores = number(texts.CORES, 1, 1024, 16, "pool.cores", widget=third.number_input)
+        more: dict[str, Any] = {"widget": fourth.number_input, "help": texts.CORE_TIME_HELP}
+        spent = number(texts.CORE_TIME, 0.001, 100_000.0, 50.0, "pool.ms", **more)
+        scenario, client = report.scenario, Client(cores, fmt.MILLISECOND.si(spent))
+        service = cached.answer(microservice, scenario, devices, clients, client)
         _figures(service)
         st.caption(
             texts.POOL_CAPTION.format(
                 message=fmt.plain(service.message), shared_above=fmt.seconds(service.shared_above_s)
             )
         )
-        curve = cached.answer(waits, scenario, int(devices), client)
+        curve = cached.answer(waits, scenario, devices, client)
         if len(curve) > 1:
-            fig = machine.waits(curve, int(clients), parts.dark())
+            fig = machine.waits(curve, clients, parts.dark())
             parts.figure(fig, texts.POOL_ALT.format(message=service.message), "pool")

@@ -1,14 +1,14 @@
 """How few bits still meet my metric?"""
 
 from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from app.shared import boundary, link, parts
+from app.shared import boundary, cached, link, parts
 from app.shared import formats as fmt
-from app.shared.widgets.checked import checked
-from app.shared.widgets.choices import choose
+from app.shared.widgets.choices import choose, number
 from app.views.numerics import charts, labels, texts, trained
 from engine.lab.numerics.study import TENSORS, FormatLoss, points, stored
 from engine.lab.numerics.workflow import BOUND, METRIC, WORKLOAD, WorkflowResult, in_scenario, study
@@ -18,29 +18,15 @@ from entries.schema import InputError
 from model_zoo.catalog import default_zoo
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _study(bound: float) -> WorkflowResult:
-    """A mixed-precision plan searched on kernels: seconds of this host's time, once."""
-    return study(bound=bound)
-
-
 def controls() -> tuple[str, float, str]:
     """The sidebar: tensor, wanted ratio, format looked at."""
     with st.sidebar:
         name = choose("Layer", TENSORS, "layer", help=texts.LAYER_HELP)
-        wanted = checked(
-            st.slider,
-            "Target SQNR (dB)",
-            5,
-            60,
-            30,
-            5,
-            key="wanted",
-            help=texts.TARGET_HELP,
-        )
+        more: dict[str, Any] = {"widget": st.slider, "step": 5, "help": texts.TARGET_HELP}
+        wanted = number("Target SQNR (dB)", 5, 60, 30, "wanted", **more)
         formats = {p.format: labels.called(p.format) for p in points(name)}
         format = choose("Format", formats, "format", "int8 by row", help=texts.FORMAT_HELP)
-    return name, float(wanted), format
+    return name, wanted, format
 
 
 def curve(name: str, wanted: float, chosen: FormatLoss) -> None:
@@ -91,7 +77,7 @@ def measured_plan() -> None:
             say("not run yet")
             return
         with st.spinner("Training, timing, searching"):
-            outcome = _study(bound)
+            outcome = cached.answer(study, bound=bound)
         plan_result(outcome, say)
 
 
@@ -145,7 +131,6 @@ def show() -> None:
     measured_plan()
     trained.trained_here()
     st.caption(texts.CAPTION.format(help=field("precision").help))
-    parts.footer(report)
 
 
 show()

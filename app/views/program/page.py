@@ -136,7 +136,6 @@ def show() -> None:
         own = _own_text(scenario)
     except InputError as why:
         parts.elsewhere(fmt.sentence(why), _PRESETS, "program")
-        parts.footer(report)
         return
     left, right = st.columns((2, 3), gap="small")
     with left:
@@ -153,7 +152,6 @@ def show() -> None:
             registers(scenario, text, row)
     if listing is not None and listing.rows:
         rows(listing)
-    parts.footer(report)
 
 
 show()

@@ -11,14 +11,13 @@ import streamlit as st
 
 from app.shared import cached, claims, link, parts
 from app.shared import formats as fmt
-from app.shared.boundary import callback
 from app.shared.figures import report as charts
-from app.shared.widgets.choices import choose, say
+from app.shared.widgets.choices import choose
 from app.views.published import measured, texts
 from engine.cost import error_bands
 from engine.published import headline, validate
 from engine.published.nearest import TITLES
-from engine.scenario import ScenarioError, decode, encode
+from engine.scenario import decode
 
 _COLUMNS = ("Claim", "Metric", "Published", "Predicted", "Unit", "Error (%)", "Allowed", "Status", "Role")
 """Of the table: as many as no edge cuts; a row picked says the rest beside the chart, and the files have it."""
@@ -78,16 +77,6 @@ def counters(rows: list[claims.Row]) -> None:
         )
 
 
-@callback
-def _open(token: str) -> None:
-    try:
-        link.open_scenario(decode(token))
-    except ScenarioError as error:
-        say("claim", error)
-        return
-    link.go("explore")
-
-
 def detail(row: claims.Row) -> None:
     """One claim in full."""
     unit = claims.unit(row)
@@ -106,8 +95,8 @@ def detail(row: claims.Row) -> None:
     for text in (row["reason"], row["note"]):
         if text:
             st.markdown(fmt.plain(text))
-    if row["token"]:
-        st.button("Open as scenario", type="primary", on_click=_open, args=(row["token"],), key="open.claim")
+    if row["token"] and st.button("Open as scenario", type="primary", key="open.claim"):
+        link.show("explore", decode(row["token"]))
 
 
 def _pointed() -> None:
@@ -229,9 +218,8 @@ def show() -> None:
         rows = cached.answer(validate)
     listed = filters(rows)
     report = parts.report_now()
-    versions = cached.report(encode(link.home())).versions
     with slot:
-        exported = partial(claims.export, rows, versions)
+        exported = partial(claims.export, rows, parts.versions())
         files = {"Claims, CSV": ("published", exported), "Claims, JSON": ("published", exported)}
         parts.bar(report, "published", files)
     with st.expander(texts.NUMBER, key="open.number"):
@@ -242,7 +230,6 @@ def show() -> None:
     figures(listed)
     bands()
     measured.section()
-    parts.footer(report)
 
 
 show()

@@ -11,8 +11,7 @@ import streamlit as st
 from app.shared import cached, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets import sidebar
-from app.shared.widgets.checked import checked
-from app.shared.widgets.choices import choice, choose, switch
+from app.shared.widgets.choices import choose, number, switch
 from app.views.split import charts, texts
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, p99_s, row_of, tiers_of
 from engine.analyses.cuts import Goal, SplitPoint, best_split, executor_names, split_points
@@ -100,7 +99,7 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
 
 def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
     """The machines behind the cameras, each with its link and format: the scenario's own to begin with."""
-    catalog, tiers, own, of = default_catalog(), [], tiers_of(scenario), encode(scenario)
+    catalog, tiers, own = default_catalog(), [], tiers_of(scenario)
     devices = {id: catalog.device(id).name for id in catalog.ids("devices")}
     links = {id: catalog.link(id).name for id in catalog.ids("links")}
     with st.expander(texts.TIERS, key="open.tiers"):
@@ -108,18 +107,16 @@ def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
         for at, (tier, column) in enumerate(zip((*own, spare)[:3], st.columns(3), strict=True)):
             with column:
                 kinds = devices if at < 2 else {"": "none"} | devices
-                device = choose(tier.name[:1].upper() + tier.name[1:], kinds, f"tier{at}", tier.device, of=of)
+                device = choose(tier.name[:1].upper() + tier.name[1:], kinds, f"tier{at}", tier.device)
                 if not device:
                     continue
                 formats = family(catalog.device(device).kind).formats(catalog.device(device))
                 usual = tier.precision if tier.precision in formats else formats[0]
                 names = {format: glossary.format_label(format) for format in formats}
-                precision = choose("Precision", names, f"format{at}", usual, of=of)
-                link = choose("Link to it", links, f"link{at}", tier.link, of=of) if at else None
-                limits = 1, 256, min(tier.batch, 256)
-                key = f"together{at}"
-                most = checked(st.number_input, texts.BATCH, *limits, key=key, of=of, help=texts.BATCH_HELP)
-                tiers.append(replace(tier, device=device, precision=precision, link=link, batch=int(most)))
+                precision = choose("Precision", names, f"format{at}", usual)
+                link = choose("Link to it", links, f"link{at}", tier.link) if at else None
+                most = number(texts.BATCH, 1, 256, min(tier.batch, 256), f"together{at}", help=texts.BATCH_HELP)
+                tiers.append(replace(tier, device=device, precision=precision, link=link, batch=most))
     return tuple(tiers)
 
 
@@ -128,24 +125,28 @@ def camera(scenario: Scenario) -> None:
     own = row_of(scenario)
     usual = default_catalog().system(own.system).frame
     first, second, third, fourth = st.columns(4)
-    cameras = checked(first.number_input, "Cameras", 1, 10_000, 1, key="cameras", help=texts.CAMERAS_HELP)
-    frames = checked(second.number_input, "Frames per second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
-    limits = 1.0, 20_000.0, fmt.KILOBYTE(usual.si) if usual is not None else None
-    size = checked(third.number_input, "Frame (kB)", *limits, key="frame", of=own.system, help=texts.FRAME_HELP)
-    value, args = choice("Latency limit", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
-    fourth.select_slider("Latency limit", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
+    with first:
+        cameras = number("Cameras", 1, 10_000, 1, "cameras", help=texts.CAMERAS_HELP)
+    with second:
+        frames = number("Frames per second", 0.1, 120.0, 5.0, "frames", help="Of one camera.")
+    with third:
+        of_one = None if usual is None else fmt.KILOBYTE(usual.si)
+        size = number("Frame (kB)", 1.0, 20_000.0, of_one, "frame", help=texts.FRAME_HELP)
+    limits = {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}
+    value = choose("Latency limit", limits, "answer", widget=fourth.select_slider)
     limit = None if value == "any" else float(value)
     zoo, left, right = default_zoo(), *st.columns(2)
     images = {"": "none"} | {id: zoo.workload(id).name for id in zoo.ids() if zoo.graph(id).seen}
     with left:
         small = choose(texts.FILTER, images, "filter", "", help=texts.FILTER_HELP)
-    passed = checked(right.number_input, texts.PASSED, 0.01, 1.0, 0.1, key="passed", disabled=not small)
+    with right:
+        passed = number(texts.PASSED, 0.01, 1.0, 0.1, "passed", disabled=not small)
     try:
         network = CameraNetwork(
             own,
             _tiers(scenario),
-            Camera(float(frames), None if size is None else fmt.KILOBYTE.si(float(size)), int(cameras)),
-            Cascade(small, float(passed)) if small else None,
+            Camera(frames, None if size is None else fmt.KILOBYTE.si(size), cameras),
+            Cascade(small, passed) if small else None,
         )
         places = network.placements(limit)
     except InputError as error:
@@ -154,7 +155,7 @@ def camera(scenario: Scenario) -> None:
         return
     able = [p for p in places if p.meets_limit and (p.cameras is None or p.cameras >= cameras)]
     quick = min(able, key=lambda p: p.latency_s, default=None)
-    answer = texts.NO_PLACE.format(cameras=fmt.count(int(cameras)))
+    answer = texts.NO_PLACE.format(cameras=fmt.count(cameras))
     if quick is not None:
         most = max(able, key=lambda p: p.cameras or math.inf)
         answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=most.name)
@@ -282,7 +283,6 @@ def show() -> None:
         packets(scenario, report)
         together(scenario)
         depth_first(scenario, report)
-    parts.footer(report)
 
 
 show()

@@ -18,7 +18,7 @@ from app.shared.widgets.choices import say
 from app.shared.widgets.controlled import controlled
 from app.views.sweep import axes, spaces, texts
 from app.views.sweep.axes import AxisRange, Candidate, Values
-from app.views.sweep.spaces import PageSpace
+from app.views.sweep.spaces import PageSpace, SpaceChoice
 from engine.scenario import Scenario
 from engine.sweep.space import EVERY_LIMIT, POWERED
 from engine.traffic.engines.serving_sweep import HEAD
@@ -30,7 +30,7 @@ _NONE = "none"
 _SEARCH = "v.sweep.search"
 
 
-def _changed(path: str, values: Values, names: list[str]) -> None:
+def _changed(path: str, values: Values, ask: SpaceChoice) -> None:
     """Set one axis of the space, or keep the old one and say why (from a callback)."""
     try:
         if not axes.values_of(values):
@@ -38,12 +38,12 @@ def _changed(path: str, values: Values, names: list[str]) -> None:
     except (SpecError, ValueError) as error:
         say(spaces.PARAM, texts.NOTHING_CHANGED.format(why=fmt.sentence(error)))
         return
-    spaces.choose(spaces.current(names).with_axis(path, values), names)
+    ask.choose(ask.space.with_axis(path, values))
 
 
-def _list(candidate: Candidate, values: tuple[Any, ...], names: list[str]) -> None:
+def _list(candidate: Candidate, values: tuple[Any, ...], ask: SpaceChoice) -> None:
     def picked(chosen: list[Any]) -> None:
-        _changed(candidate.path, tuple(v for v in candidate.options if v in chosen), names)
+        _changed(candidate.path, tuple(v for v in candidate.options if v in chosen), ask)
 
     st.multiselect(
         "Values",
@@ -54,11 +54,11 @@ def _list(candidate: Candidate, values: tuple[Any, ...], names: list[str]) -> No
     )
 
 
-def _range(candidate: Candidate, span: AxisRange, names: list[str]) -> None:
+def _range(candidate: Candidate, span: AxisRange, ask: SpaceChoice) -> None:
     def typed(name: str, value: Any) -> None:
-        now = dict(spaces.current(names).axes).get(candidate.path, span)
+        now = dict(ask.space.axes).get(candidate.path, span)
         fresh = value.strip() if isinstance(value, str) else value or getattr(span, name) if name == "steps" else value
-        _changed(candidate.path, replace(now if isinstance(now, AxisRange) else span, **{name: fresh}), names)
+        _changed(candidate.path, replace(now if isinstance(now, AxisRange) else span, **{name: fresh}), ask)
 
     def end(name: str) -> dict[str, Any]:
         return controlled(f"x.{candidate.path}.{name}", getattr(span, name), partial(typed, name))
@@ -73,7 +73,7 @@ def _range(candidate: Candidate, span: AxisRange, names: list[str]) -> None:
 
 
 def _tie(
-    path: str, other: str | None, partners: list[str], candidates: Mapping[str, Candidate], names: list[str]
+    path: str, other: str | None, partners: list[str], candidates: Mapping[str, Candidate], ask: SpaceChoice
 ) -> None:
     st.selectbox(
         "Set together with",
@@ -84,24 +84,25 @@ def _tie(
         **controlled(
             f"x.tie.{path}",
             other or _NONE,
-            lambda chosen: spaces.choose(spaces.current(names).tied(path, None if chosen == _NONE else chosen), names),
+            lambda chosen: ask.choose(ask.space.tied(path, None if chosen == _NONE else chosen)),
             tuple(partners),
         ),
     )
 
 
-def _kind(scenario: Scenario, space: PageSpace, names: list[str]) -> None:
+def _kind(ask: SpaceChoice) -> None:
     """Whether designs are swept or operating points of a language model's serving engine."""
 
     def picked(serving: bool) -> None:
-        spaces.choose(spaces.usual_serving(scenario) if serving else spaces.usual(scenario, names), names)
+        ask.choose(spaces.usual_serving(ask.scenario) if serving else ask.usual)
 
-    if is_decoder(scenario):
-        args = controlled("x.kind", space.serving, picked)
+    if is_decoder(ask.scenario):
+        args = controlled("x.kind", ask.space.serving, picked)
         st.segmented_control(texts.KIND, _KINDS, format_func=_KINDS.__getitem__, required=True, width="stretch", **args)
 
 
-def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str]) -> None:
+def _axes(candidates: Mapping[str, Candidate], ask: SpaceChoice) -> None:
+    space = ask.space
     st.markdown(f"**Axes** :gray[· {fmt.count(space.size)} {spaces.noun(space.serving)}]")
     for path, values in space.axes:
         candidate = candidates[path]
@@ -110,15 +111,15 @@ def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str
         title = f"{fmt.plain(candidate.label)} :gray[{fmt.plain(axes.axis_words(candidate, values) + tied)}]"
         with st.expander(title, key=f"open.x.{path}"):
             if isinstance(values, AxisRange):
-                _range(candidate, values, names)
+                _range(candidate, values, ask)
             else:
-                _list(candidate, values, names)
+                _list(candidate, values, ask)
             alike = [p for p, _ in space.axes if p != path and _lever(p) == _lever(path)]
-            _tie(path, partners[0] if partners else None, alike, candidates, names)
+            _tie(path, partners[0] if partners else None, alike, candidates, ask)
             st.button(
                 "Remove axis",
                 key=f"x.remove.{path}",
-                on_click=callback(lambda path=path: spaces.choose(spaces.current(names).without(path), names)),
+                on_click=callback(lambda path=path: ask.choose(ask.space.without(path))),
                 disabled=len(space.axes) == 1,
                 width="stretch",
             )
@@ -128,7 +129,7 @@ def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str
 
     def added(path: str | None) -> None:
         if path:
-            spaces.choose(spaces.current(names).with_axis(path, candidates[path].first), names)
+            ask.choose(ask.space.with_axis(path, candidates[path].first))
 
     st.selectbox(
         "Add an axis",
@@ -151,18 +152,16 @@ def _constraints(scenario: Scenario, serving: bool) -> None:
     widgets.limits_inputs(scenario, "x", {"ttft_s": "Mean TTFT ≤", "tpot_s": "Mean TPOT ≤"} if serving else labels)
 
 
-def _objectives(space: PageSpace, metrics: Mapping[str, Metric], names: list[str]) -> None:
+def _objectives(known: Mapping[str, Metric], ask: SpaceChoice, names: list[str]) -> None:
     st.markdown("**Objectives**")
-    known = dict(metrics)
-    wanted = list(space.objectives)
+    wanted = list(ask.space.objectives)
 
     def picked(at: int, value: str) -> None:
-        now = spaces.current(names)
-        rest = [o for i, o in enumerate(now.objectives) if i != at]
+        rest = [o for i, o in enumerate(ask.space.objectives) if i != at]
         chosen = rest if value == _NONE else [*rest[:at], value, *rest[at:]]
         metrics = tuple(dict.fromkeys(v for v in chosen if v in known))
         if len(metrics) >= 2:
-            spaces.choose(replace(now, objectives=metrics), names)
+            ask.choose(replace(ask.space, objectives=metrics))
 
     def worded(name: str) -> str:
         if name == _NONE:
@@ -199,10 +198,9 @@ def action(space: PageSpace) -> str:
     return f"{verb} {fmt.count(space.size)} {spaces.noun(space.serving)}"
 
 
-def controls(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metric], names: list[str]) -> bool:
+def controls(ask: SpaceChoice, metrics: Mapping[str, Metric], names: list[str]) -> bool:
     """The sidebar; returns whether Run was pressed. `names` are the figures of the scenario itself."""
-    candidates = axes.candidates(scenario)
-    size = space.size
+    scenario, space, size = ask.scenario, ask.space, ask.space.size
     with st.sidebar:
         run = st.button(
             action(space),
@@ -220,12 +218,12 @@ def controls(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metric]
                 help=texts.SEARCH_HELP.format(most=fmt.count(EVERY_LIMIT)),
                 persist_state="session",
             )
-        _kind(scenario, space, names)
-        _axes(space, candidates, names)
+        _kind(ask)
+        _axes(axes.candidates(scenario), ask)
         _constraints(scenario, space.serving)
         if space.serving:
             st.caption(texts.SERVING_OBJECTIVES)
         else:
-            _objectives(space, metrics, names)
-        st.button(texts.USUAL_AXES, key="x.reset", on_click=spaces.reset, args=(names,), width="stretch")
+            _objectives(metrics, ask, names)
+        st.button(texts.USUAL_AXES, key="x.reset", on_click=ask.choose, args=(ask.usual,), width="stretch")
     return run

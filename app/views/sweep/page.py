@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import streamlit as st
 
-from app.shared import boundary, cached, fixes, jobs, link, parts, report_tables
+from app.shared import boundary, cached, jobs, link, parts, report_tables
 from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.glossary import Metric
@@ -18,16 +18,10 @@ from app.views.sweep import controls as space_controls
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
-from engine.devices.common.contract import Unsupported
 from engine.scenario import encode
 from entries.schema import InputError
 
 _HEIGHT = 500  # px of the front, and of what stands in its place
-
-
-def _want() -> None:
-    """Ask for a run (a callback)."""
-    st.session_state.sweep_wanted = True
 
 
 def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str) -> None:
@@ -191,21 +185,18 @@ def results(outcome: Outcome) -> None:
 def show() -> None:
     """The page."""
     scenario = link.current()
-    try:
-        report = cached.report(encode(scenario))
-    except Unsupported as reason:
-        return fixes.unsupported("sweep", reason)
+    report = cached.report(encode(scenario))
     metrics = objectives.metrics(report)
     names = list(metrics)
     first = not st.session_state.get("sweep_seen")
     st.session_state.sweep_seen = True
-    fine = spaces.sync(names)
-    space = spaces.current(names)
+    ask = spaces.SpaceChoice(scenario, names)
+    space = ask.space
     known = objectives.priced(names, scenario, dict(space.axes))
     metrics = objectives.OPERATING if space.serving else {name: metrics[name] for name in known}
-    usual = first and fine and space.size <= axes.room(scenario)
+    usual = first and not ask.wrong and space.size <= axes.room(scenario)
     key = f"{spaces.write(space)} {st.session_state.token}"
-    wanted = space_controls.controls(scenario, space, metrics, names) or st.session_state.pop("sweep_wanted", usual)
+    wanted = space_controls.controls(ask, metrics, names) or st.session_state.pop("sweep_wanted", usual)
     outcome = last_outcome()
     parts.bar(report, "sweep")
     if wanted:
@@ -220,7 +211,6 @@ def show() -> None:
         answer(outcome, key)
     if not space.serving:
         below_front.change(report, space, metrics)
-    parts.footer(report)
 
 
 def answer(outcome: Outcome, key: str) -> None:
@@ -249,7 +239,9 @@ def empty(space: PageSpace) -> None:
     named = ", ".join(candidates[path].label for path, _ in space.axes)
     ready = texts.READY.format(size=fmt.count(space.size), noun=spaces.noun(space.serving))
     st.markdown(texts.READY_ALONG.format(ready=ready, axes=fmt.plain(named)))
-    st.button(space_controls.action(space), key="sweep.run", on_click=_want, icon=":material/play_arrow:")
+    if st.button(space_controls.action(space), key="sweep.run", icon=":material/play_arrow:"):
+        st.session_state.sweep_wanted = True
+        st.rerun()
 
 
 show()

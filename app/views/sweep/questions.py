@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.shared import glossary
+from app.shared import glossary, specs
 from app.shared.glossary import Metric
 from app.views.sweep import axes, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep.axes import Candidate
 from app.views.sweep.columns import settings_of
 from app.views.sweep.spaces import PageSpace
-from app.views.sweep.tables import over, setting, start_of
+from app.views.sweep.tables import over, setting
 from engine.cost.report import Report
 from engine.scenario import Scenario, ScenarioError
 from engine.sweep import Axis, inverse, sensitivity
@@ -91,7 +91,7 @@ def smallest_change(report: Report, space: PageSpace, metrics: Mapping[str, Metr
 def _now(base: Scenario, candidate: Candidate) -> Any:
     """The value an axis has in the scenario that a space turns about."""
     if candidate.row is not None:
-        return start_of(base, candidate.row)
+        return specs.at_present(base, candidate.path)
     if candidate.path.startswith("tile."):
         return base.tile[int(candidate.path.removeprefix("tile."))]
     return candidate.now

@@ -6,21 +6,17 @@ parameters, and a space opened beside another scenario keeps the axes that exist
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Any
 
-import streamlit as st
-
 from app.shared import formats as fmt
-from app.shared import link
-from app.shared.widgets.choices import say
+from app.shared.widgets.choices import remember
 from app.views.sweep import axes, objectives, texts
 from app.views.sweep.axes import AxisRange, Values
 from engine.scenario import Scenario, ScenarioError
-from engine.scenario.token import boundary, deflated, pack, unpack
+from engine.scenario.token import boundary, token_of, unpack
 from engine.traffic.engines.serving_sweep import HEAD
 from hardware_specs.quantity import SpecError
 
@@ -28,8 +24,6 @@ PARAM = "x"
 VERSION = 1
 LIMIT = 4096  # characters
 _JSON_LIMIT = 64 * 1024  # bytes after inflating
-_AXES_MAX = 16
-_VALUES_MAX = axes.MOST_STEPS
 
 
 @dataclass(frozen=True)
@@ -87,8 +81,7 @@ def write(space: PageSpace) -> str:
         for path, v in space.axes
     ]
     data = {"axes": plain, "objectives": list(space.objectives)} | ({"ties": space.ties} if space.ties else {})
-    text = json.dumps(data, separators=(",", ":")).encode()
-    return f"{VERSION}z" + pack(text, deflated(text))
+    return token_of(f"{VERSION}z", data, "space", LIMIT)
 
 
 def read(token: str) -> PageSpace:
@@ -106,33 +99,25 @@ def read(token: str) -> PageSpace:
 
 def _space(plain: Any) -> PageSpace:
     """Space of plain fields; ValueError, TypeError or KeyError where they are not one."""
-    rows = [(str(path), _values(v)) for path, v in plain["axes"]]
-    if len(rows) > _AXES_MAX or len(dict(rows)) < len(rows):
-        raise ScenarioError(texts.SPACE_AXES.format(count=len(rows), most=_AXES_MAX))
-    objectives = tuple(str(name) for name in plain["objectives"])
-    if not 1 <= len(objectives) <= 3:
-        raise ScenarioError(texts.SPACE_OBJECTIVES.format(count=len(objectives)))
+    rows = {str(path): _values(v) for path, v in plain["axes"]}
     ties = tuple(tuple(str(path) for path in tie) for tie in plain.get("ties", ()))
     tied = [path for tie in ties for path in tie]
-    if len(set(tied)) < len(tied) or not set(tied) <= set(dict(rows)) or any(len(tie) < 2 for tie in ties):
+    if len(set(tied)) < len(tied) or not set(tied) <= set(rows) or any(len(tie) < 2 for tie in ties):
         raise ScenarioError(texts.SPACE_TIES)
-    return PageSpace(tuple(rows), objectives, ties)
+    return PageSpace(tuple(rows.items()), tuple(map(str, plain["objectives"])), ties)
 
 
 def _values(plain: Any) -> Values:
     if isinstance(plain, dict):
         span = AxisRange(str(plain["from"]), str(plain["to"]), int(plain["steps"]), bool(plain["log"]))
-        if not 1 <= span.steps <= _VALUES_MAX:
-            raise ScenarioError(texts.SPACE_STEPS.format(steps=span.steps, most=_VALUES_MAX))
+        if not 1 <= span.steps <= axes.MOST_STEPS:
+            raise ScenarioError(texts.SPACE_STEPS.format(steps=span.steps, most=axes.MOST_STEPS))
         try:
             axes.values_of(span)
         except SpecError as error:
             raise ScenarioError(str(error)) from None
         return span
-    values = tuple(plain)
-    if not 1 <= len(values) <= _VALUES_MAX or not all(isinstance(v, bool | int | float | str) for v in values):
-        raise ScenarioError(texts.SPACE_VALUES.format(most=_VALUES_MAX))
-    return values
+    return tuple(plain)
 
 
 def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[PageSpace, list[str]]:
@@ -153,7 +138,7 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
             else:
                 lost.append(path)
     known = list(objectives.OPERATING) if space.serving else objectives.priced(names, scenario, dict(fits))
-    chosen = tuple(o for o in space.objectives if o in known)
+    chosen = tuple(dict.fromkeys(o for o in space.objectives if o in known))[:3]
     ties = tuple(tie for tie in space.ties if not set(tie) & set(lost))
     return PageSpace(tuple(fits), chosen if len(chosen) >= 2 else _usual_objectives(known, dict(fits)), ties), lost
 
@@ -179,57 +164,25 @@ def usual_serving(scenario: Scenario) -> PageSpace:
     return PageSpace(tuple(axes.usual_levers(scenario).items()), tuple(objectives.OPERATING)[:2])
 
 
-def current(names: list[str]) -> PageSpace:
-    """The space of this session beside its scenario, whose known figures are `names`."""
-    scenario = link.current()
-    own: PageSpace | None = st.session_state.get("space")
-    pair = (scenario.system, scenario.workload)
-    if own is None or st.session_state.get("space_pair") != pair:
-        return usual(scenario, names)
-    space, _ = fitting(own, scenario, names)
-    return space if space.axes else usual(scenario, names)
+class SpaceChoice:
+    """The space that the page asks for now, and how a control changes it (in callbacks)."""
 
+    def __init__(self, scenario: Scenario, names: list[str]) -> None:
+        """What the address holds beside a scenario whose known figures are `names`; what is wrong with it is said."""
+        self.scenario, self.usual, self.wrong = scenario, usual(scenario, names), ""
 
-def sync(names: list[str]) -> bool:
-    """Once a run of the page: the address wins over the session, the session repairs the address.
+        def read_here(token: str) -> tuple[PageSpace, str | None]:
+            try:
+                fits, lost = fitting(read(token), scenario, names)
+            except ScenarioError as error:
+                self.wrong = texts.SHOWING.format(why=fmt.sentence(error))
+                return self.usual, self.wrong
+            self.wrong = texts.LEFT_OUT.format(lost=", ".join(lost[:4])) if lost else ""
+            return fits if fits.axes else self.usual, self.wrong or None
 
-    False where the address held something that can't be read or does not exist here, which is said.
-    """
-    token = st.query_params.get(PARAM, "")
-    wrong = ""
-    if token and token != write(current(names)):
-        try:
-            fits, lost = fitting(read(token), link.current(), names)
-            wrong = texts.LEFT_OUT.format(lost=", ".join(lost[:4])) if lost else ""
-            _take(fits)
-        except ScenarioError as error:
-            whose = "your" if st.session_state.get("space") else "the usual"
-            wrong = texts.SHOWING.format(why=fmt.sentence(error), whose=whose)
-    if wrong:
-        say(PARAM, wrong)
-    _mirror(names)
-    return not wrong
+        self.space, self._put = remember(PARAM, self.usual, read_here, write, f"{scenario.system}/{scenario.workload}")
 
-
-def _take(space: PageSpace) -> None:
-    scenario = link.current()
-    st.session_state.space = space
-    st.session_state.space_pair = (scenario.system, scenario.workload)
-
-
-def _mirror(names: list[str]) -> None:
-    token = write(current(names))
-    if st.query_params.get(PARAM) != token:
-        st.query_params[PARAM] = token
-
-
-def choose(space: PageSpace, names: list[str]) -> None:
-    """Make a space the session's (a callback)."""
-    _take(space)
-    _mirror(names)
-
-
-def reset(names: list[str]) -> None:
-    """Back to the first space of the scenario (a callback)."""
-    st.session_state.space = None
-    _mirror(names)
+    def choose(self, space: PageSpace) -> None:
+        """Make a space the session's."""
+        self.space = space
+        self._put(space)

@@ -16,7 +16,6 @@ from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.columns import settings_along, settings_of
 from engine.cost.report import RESOURCE_NAMES, Report
-from engine.scenario import Scenario
 from engine.sweep.result import origin
 from engine.traffic.engines.serving_sweep import HOW
 
@@ -83,7 +82,7 @@ def pair(outcome: Outcome, design: SweptDesign, chosen: Report | None) -> list[t
         candidate = groups[path]
         now = candidate.now
         if candidate.row is not None:
-            shown = setting(candidate, start_of(report.scenario, candidate.row))
+            shown = setting(candidate, specs.at_present(report.scenario, path))
         else:
             shown = "auto" if now is None else candidate.shown(now)
         rows.append((candidate.label[:1].upper() + candidate.label[1:], shown, setting(candidate, value)))
@@ -107,11 +106,6 @@ def _limit(report: Report) -> str:
     largest = RESOURCE_NAMES[report.bound]
     share = f" {fmt.percent(report.breakdown[report.bound] / report.latency_s)}" if report.limited_by == largest else ""
     return report.limited_by + share
-
-
-def start_of(scenario: Scenario, row: specs.SpecNumber) -> float:
-    """The value a ranged axis has in a scenario: the what-if's, else the catalog's. [SI]"""
-    return specs.at_present(scenario, row.path) if row.path in scenario.overrides else row.si
 
 
 def summary(outcome: Outcome) -> str:

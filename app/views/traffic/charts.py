@@ -1,12 +1,14 @@
 """A system under load as figures. Pure: SI in, figures out."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from app.shared import formats as fmt
-from app.shared.figures.drawing import Bar, Trace, area, bars, hover, line, note, points, ring, rule
+from app.shared.figures.drawing import Bar, Trace, area, bars, hover, line, note, rule
 from app.shared.figures.report import Share, shares
 from app.shared.figures.style import (
     CLOUD,
@@ -17,79 +19,83 @@ from app.shared.figures.style import (
     SHADE,
     Figure,
     log_axis,
-    rows_height,
+    log_ticks,
     span,
     style,
-    two_lines,
 )
 from app.shared.load import LoadDetail, LoadPoint
 from app.views.traffic import texts
-from engine.traffic import RequestTimeline
+from engine.traffic import RequestTimeline, Sla
 
-_STEEP = 8.0  # a curve that rises more is drawn on a log axis
 _OVER = 3.0  # times the agreement to which a curve is drawn
+_TALL = 360  # height of a figure along the load [px]
 
 
-def _now(x: float, y: float, left: bool) -> Trace:
-    """The word at the top of the line that marks the load."""
-    return note(x, y, "now", "right top" if left else "left top", (-4 if left else 4, 0))
+@dataclass(frozen=True)
+class LoadTimes:
+    """A time along the load, as (load, seconds) by rising load, and its look."""
+
+    name: str
+    values: Sequence[tuple[float, float]]
+    colour: str
+    dash: str = "solid"
+    symbol: str = "circle"
 
 
-def curve(
-    loads: Sequence[LoadPoint],
-    name: str,
-    sla_s: float,
-    limit_qps: float,
-    capacity_qps: float,
-    now: tuple[float, float | None],
+def along(
+    curves: Sequence[LoadTimes],
+    sure: Sequence[tuple[float, float, float]],
+    limits: Sequence[tuple[str, float]],
+    marks: Sequence[tuple[str, float]],
+    across: dict[str, Any],
+    load: Callable[[float], str],
     dark: bool,
+    most: float = math.inf,
 ) -> Figure:
-    """Latency along the load: the agreement's figure with its interval, the median, the agreement, capacity, and now.
+    """Times along the load, with limits as rules across and marked loads as rules up, the last one the load at hand.
 
     Parameters
     ----------
-    loads : by rising load; `low` and `high` may be infinite or None.
-    now : load [1/s] and its figure [s], None where there is no steady state.
+    sure : the 99% interval of the first curve, as (load, low, high); ends may be infinite. [s]
+    limits, marks : (name, seconds) and (name, load).
+    across : the load's axis, whose unit all loads are in; `load` says one in words.
+    most : what is drawn at most. [s]
     """
+    known = [s for curve in curves for _, s in curve.values if s <= most] + [s for _, s in limits]
+    y, log, (left, right) = fmt.scale([max(known)], "s"), "type" in across, across["range"]
+    low, high = y(min(known)) / 1.5, y(max(known)) * 1.5
+    data = area(
+        [at for at, *_ in sure], [max(y(a), low) for _, a, _ in sure], [min(y(b), high) for *_, b in sure], SHADE
+    )
+    for curve in curves:
+        says = [hover(curve.name, f"{fmt.seconds(s)} at {load(at)}") for at, s in curve.values]
+        look: Trace = {"width": 2.0 if curve.dash == "solid" else 1.2, "dash": curve.dash, "symbol": curve.symbol}
+        xs, ys = [at for at, _ in curve.values], [y(s) for _, s in curve.values]
+        data.append(line(xs, ys, curve.colour, says, size=4, name=curve.name, **look))
+    notes = []
+    for name, seconds in limits:
+        data.append(rule([10**left, 10**right] if log else [left, right], [y(seconds)] * 2, NEUTRAL))
+        notes.append(note(right, math.log10(y(seconds)), name, "right bottom"))
+    for name, at in marks:
+        data.append(rule([at, at], [low, high], PICK[dark] if name == marks[-1][0] else NEUTRAL))
+        notes.append(note(math.log10(at) if log else at, math.log10(high), name, "left top", (4, 0)))
+    return style(data, across, log_axis(low, high, f"Time ({y.unit})"), _TALL, dark, notes=notes, legend=True)
+
+
+def curve(loads: Sequence[LoadPoint], sla: Sla, inside: float, capacity: float, now: float, dark: bool) -> Figure:
+    """The agreement's figure and the median along the load, the most inside the agreement, capacity, and now. [1/s]"""
+    x = fmt.scale([capacity], "QPS")
     finite = [(p, p.figure) for p in loads if p.figure is not None and math.isfinite(p.figure)]
-    low = min([p.p50 or figure or sla_s for p, figure in finite] + [sla_s])
-    high = max([sla_s * 1.3, *(figure for _, figure in finite if figure <= _OVER * sla_s)])
-    x, y, log = fmt.scale([capacity_qps], "QPS"), fmt.scale([high], "s"), high > _STEEP * low
-    right = x(capacity_qps) * 1.12
-    bottom, top = (y(low) / 1.6, y(high) * 1.25) if log else (0.0, y(high) * 1.08)
-
-    def height(value: float) -> float:
-        return math.log10(value) if log else value
-
-    def drawn(word: str, values: Sequence[tuple[float, float]], colour: str, width: float, size: int = 0) -> Trace:
-        says = [hover(word, f"{fmt.seconds(s)} at {fmt.si(q, 'QPS')}") for q, s in values]
-        return line([x(q) for q, _ in values], [y(s) for _, s in values], colour, says, width=width, size=size)
-
-    banded = [(x(p.qps), p.low, p.high) for p, _ in finite if p.low is not None and p.high is not None]
-    lows, highs = [y(max(a, low / 2)) for _, a, _ in banded], [y(min(b, 10 * high)) for *_, b in banded]
-    data = area([at for at, *_ in banded], lows, highs, SHADE) if banded else []
-    data.append(drawn("p50", [(p.qps, p.p50) for p, _ in finite if p.p50 is not None], NEUTRAL, 1.4))
-    data.append(drawn(name, [(p.qps, figure) for p, figure in finite], INK[dark], 2, 4))
-    data.append(rule([0, right], [y(sla_s)] * 2, NEUTRAL))
-    data.append(rule([x(capacity_qps)] * 2, [bottom, top], NEUTRAL))
-    foot = height(bottom * 1.1 if log else top * 0.04)
-    notes = [
-        note(0, height(y(sla_s)), f"limit {fmt.seconds(sla_s)}", "left bottom"),
-        note(x(capacity_qps), foot, "capacity", "left bottom", textangle=-90),
+    sure = [(x(p.qps), p.low, p.high) for p, _ in finite if p.low is not None and p.high is not None]
+    curves = [
+        LoadTimes(sla.metric, [(x(p.qps), figure) for p, figure in finite], INK[dark]),
+        LoadTimes("p50", [(x(p.qps), p.p50) for p, _ in finite if p.p50 is not None], NEUTRAL, "dot"),
+        LoadTimes(texts.INSIDE, [(x(inside), sla.seconds)] if inside > 0 else [], INK[dark], "solid", "diamond"),
     ]
-    if limit_qps > 0:
-        says = texts.LIMIT_HOVER.format(limit_qps=fmt.si(limit_qps, "QPS"))
-        data.append(points([x(limit_qps)], [y(sla_s)], INK[dark], says, symbol="diamond", size=10))
-    at, figure = now
-    if figure is not None and bottom <= y(figure) <= top:
-        data.append(ring(x(at), y(figure), dark))
-        notes.append(note(x(at), height(y(figure)), "now", shift=(0, 17)))
-    elif x(at) <= right:
-        data.append(rule([x(at)] * 2, [bottom, top], PICK[dark]))
-        notes.append(_now(x(at), height(top), left=True))
-    title = f"{name} and p50, grey ({y.unit})"
-    up = log_axis(bottom, top, title) if log else span(title, bottom, top, grid=True, nticks=6)
-    return style(data, span(f"Load ({x.unit})", 0, right, grid=True), up, 340, dark, notes=notes)
+    across = span(f"Load ({x.unit})", 0, 1.22 * x(capacity), grid=True)
+    limits, marks = [(f"limit {fmt.seconds(sla.seconds)}", sla.seconds)], [("capacity", x(capacity)), ("now", x(now))]
+    most = _OVER * sla.seconds
+    return along(curves, sure, limits, marks, across, lambda at: fmt.si(x.si(at), "QPS"), dark, most)
 
 
 def distribution(spot: LoadDetail, sla_s: float, sla_name: str, dark: bool, height: int = 300) -> Figure:
@@ -114,20 +120,12 @@ def distribution(spot: LoadDetail, sla_s: float, sla_name: str, dark: bool, heig
         data.append(rule([at, at], [0, 1.08 * tall], PICK[dark] if missed else NEUTRAL, dash=dash))
         corner, shift = ("right middle", 6) if at > low + 0.6 * (high - low) else ("left middle", -6)
         notes.append(note(at, tall * (1.15 + 0.1 * level), f"{name} {fmt.seconds(value)}", corner, (shift, 0)))
-    ticks, text = _time_ticks(low, high)
-    x = span("Latency (log)", low - width, high + width, tickvals=ticks, ticktext=text)
+    scale = fmt.scale([10**high], "s")
+    ticks, text = log_ticks(scale(10**low), scale(10**high))
+    at = [math.log10(scale.si(tick)) for tick in ticks]
+    x = span(f"Latency ({scale.unit}), log", low - width, high + width, tickvals=at, ticktext=text)
     y = span("Share of requests (%)", 0, tall * 1.42, grid=True, nticks=5)
     return style(data, x, y, height, dark, notes=notes)
-
-
-def _time_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
-    """Ticks over log10 seconds, in words: 100 µs, 1 ms, 10 ms."""
-    steps = (1, 2, 5) if high - low < 1.8 else (1,)
-    powers = range(math.floor(low), math.ceil(high) + 1)
-    values = [m * 10.0**p for p in powers for m in steps if low <= math.log10(m * 10.0**p) <= high]
-    while len(values) > 7:
-        values = values[::2]
-    return [math.log10(v) for v in values], [fmt.seconds(v).replace(".00 ", " ").replace(".0 ", " ") for v in values]
 
 
 def use(busy: dict[str, float], dark: bool, least: int = 140, over: bool = False) -> Figure:
@@ -137,12 +135,7 @@ def use(busy: dict[str, float], dark: bool, least: int = 140, over: bool = False
         Share(_upper(name), share, f"{fmt.percent(share)} busy", hue=PICK[dark] if over and share >= 1.0 else None)
         for name, share in sorted(busy.items(), key=lambda item: -item[1])
     ]
-    return shares(drawn, INK[dark], texts.SHARE_TIME_BUSY, dark, use_height(busy, least))
-
-
-def use_height(busy: dict[str, float], least: int = 140) -> int:
-    """Pixels that `use` takes for its rows."""
-    return rows_height([two_lines(name, fmt.percent(share)) for name, share in busy.items()], least)
+    return shares(drawn, INK[dark], texts.SHARE_TIME_BUSY, dark, least)
 
 
 def _upper(name: str) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar
+from typing import Any
 
 import streamlit as st
 
 from app.shared import cached, glossary
 from app.shared import formats as fmt
 from app.shared.load import DAY, Load, Site, answer
-from app.shared.widgets.checked import checked, whole
-from app.shared.widgets.choices import choose
+from app.shared.widgets.choices import choose, number, numbered
 from app.views.traffic import texts
 from engine.cost.report import Report
 from engine.resolve.bind import bind
@@ -21,8 +20,6 @@ from engine.traffic.plan import DOMAINS
 from engine.traffic.scenario_load import inferences_of
 from engine.traffic.serving import Serving
 from engine.traffic.sizes import Sizes
-
-N = TypeVar("N", int, float)
 
 _METRICS = ("p99", "p95", "p50", "mean")
 _BATCHES = tuple(2**i for i in range(11))
@@ -37,26 +34,11 @@ def nice(value: float) -> float:
     return next(m * power for m in (1, 2, 5, 10) if m * power >= value * (1 - 1e-9))
 
 
-def number(label: str, value: N, low: N, high: N, key: str, **more: Any) -> N:
-    """A number of the address within limits; a whole one where they are whole."""
-    return checked(st.number_input, label, min_value=low, max_value=high, value=value, key=key, **more)
-
-
-def milliseconds(
-    label: str, key: str, usual: float | None, report: Report, place: Any = st, **more: Any
-) -> float | None:
+def milliseconds(label: str, key: str, usual: float | None, report: Report, **more: Any) -> float | None:
     """A time typed in ms, set for this network on this system; None where it is empty. [s]"""
     shown = None if usual is None else float(f"{fmt.MILLISECOND(usual):.6g}")
-    value = checked(
-        place.number_input,
-        f"{label} ({fmt.MILLISECOND.unit})",
-        min_value=1e-6,
-        value=shown,
-        key=key,
-        of=f"{pair(report)}/{shown}",
-        format=whole(key, shown or 0.0),
-        **more,
-    )
+    unit, of = fmt.MILLISECOND.unit, f"{pair(report)}/{shown}"
+    value = number(f"{label} ({unit})", 1e-6, math.inf, shown, key, of=of, **more)
     return None if value is None else fmt.MILLISECOND.si(value)
 
 
@@ -81,9 +63,9 @@ def _usual(report: Report) -> Sla:
 def _agreement(report: Report) -> Sla:
     """The figure that is promised."""
     first, second = st.columns(2)
-    metric = checked(first.selectbox, "SLA", _METRICS, key="sla-of", help=texts.SLA_HELP)
+    metric = choose("SLA", {name: name for name in _METRICS}, "sla-of", widget=first.selectbox, help=texts.SLA_HELP)
     usual = _usual(report).seconds
-    return Sla(milliseconds("Limit", "sla", usual, report, second) or usual, metric)
+    return Sla(milliseconds("Limit", "sla", usual, report, widget=second.number_input) or usual, metric)
 
 
 def _request(report: Report) -> str:
@@ -104,13 +86,13 @@ def arrivals() -> dict[str, Any]:
     if kind == "even":
         return {"arrivals": Deterministic(1.0)}
     if kind == "gamma":
-        return {"arrivals": Gamma(1.0, number(texts.VARIATION, 2.0, 0.1, 20.0, "gap-cv", help=texts.VARIATION_HELP))}
+        return {"arrivals": Gamma(1.0, number(texts.VARIATION, 0.1, 20.0, 2.0, "gap-cv", help=texts.VARIATION_HELP))}
     if kind == "bursty":
-        peak = number(texts.BURST_RATE, 4.0, 1.1, 100.0, "peak")
-        share = number(texts.BURST_SHARE, 10.0, 0.1, 90.0, "burst-share") / 100
-        return {"arrivals": Bursty(1.0, peak, share, number(texts.BURST_LENGTH, 1.0, 0.001, 3600.0, "burst"))}
+        peak = number(texts.BURST_RATE, 1.1, 100.0, 4.0, "peak")
+        share = number(texts.BURST_SHARE, 0.1, 90.0, 10.0, "burst-share") / 100
+        return {"arrivals": Bursty(1.0, peak, share, number(texts.BURST_LENGTH, 0.001, 3600.0, 1.0, "burst"))}
     if kind == "day":
-        day_s = number(texts.DAY_LENGTH, 60.0, 1.0, 86_400.0, "day", help=texts.DAY_LENGTH_HELP)
+        day_s = number(texts.DAY_LENGTH, 1.0, 86_400.0, 60.0, "day", help=texts.DAY_LENGTH_HELP)
         return {"arrivals": Diurnal(1.0, DAY, day_s)}
     if kind == "trace":
         file = st.file_uploader("Arrivals, CSV", type="csv", key="trace", help=texts.ARRIVALS_CSV_HELP)
@@ -133,9 +115,9 @@ def _arrangement(report: Report) -> dict[str, Any]:
     name = choose("Queues", offered, "queues", help=" ".join(missing) or None)
     arrangement: dict[str, Any] = {"arrangement": name}
     if name == "pool":
-        arrangement["services"] = number(texts.COPIES, 4, 1, 4096, "copies", help=texts.COPIES_HELP)
+        arrangement["services"] = number(texts.COPIES, 1, 4096, 4, "copies", help=texts.COPIES_HELP)
     elif name == "packets":
-        share = number("Packets classified (%)", 10.0, 0.001, 100.0, "looked", format="%.3f")
+        share = number("Packets classified (%)", 0.001, 100.0, 10.0, "looked")
         arrangement["share"] = share / 100
         st.caption(texts.PACKETS_CAPTION)
     return arrangement
@@ -146,32 +128,18 @@ def _batching(report: Report, packets: bool, request: str) -> dict[str, Any]:
     batching: dict[str, Any] = {"request": request}
     usual = report.scenario.batch if request == "item" else 1
     if not packets:
-        batching["max_batch"] = checked(
-            st.select_slider,
-            "Max batch size",
-            sorted({*_BATCHES, usual}),
-            value=usual,
-            key="together",
-            of=f"{pair(report)}/{usual}",
-            help=texts.MAX_BATCH_SIZE_HELP,
+        sizes, of = sorted({*_BATCHES, usual}), f"{pair(report)}/{usual}"
+        batching["max_batch"] = numbered(
+            "Max batch size", sizes, "together", usual, of=of, help=texts.MAX_BATCH_SIZE_HELP
         )
         if batching["max_batch"] > 1:
             usual = float(f"{fmt.MILLISECOND(report.latency_s / 2):.2g}")
-            wait = number(texts.LONGEST_WAIT, usual, 0.0, 1e6, "wait", format="%.3f", of=pair(report))
+            wait = number(texts.LONGEST_WAIT, 0.0, 1e6, usual, "wait", of=pair(report))
             batching["timeout_s"] = wait / fmt.MILLISECOND.factor
-    places = checked(
-        st.number_input,
-        "Queue limit",
-        min_value=0,
-        max_value=1_000_000,
-        value=None,
-        key="places",
-        placeholder="no limit",
-        help=texts.QUEUE_LIMIT_HELP,
-        of=pair(report),
-    )
+    more: dict[str, Any] = {"placeholder": "no limit", "help": texts.QUEUE_LIMIT_HELP}
+    places = number("Queue limit", 0, 1_000_000, None, "places", of=pair(report), **more)
     most = batching.get("max_batch", 1)  # a batch has room to come together
-    return batching | {"places": None if places is None else max(int(places), most if most > 1 else 0)}
+    return batching | {"places": None if places is None else max(places, most if most > 1 else 0)}
 
 
 def sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[str, Any]:
@@ -197,18 +165,18 @@ def sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[str
     what = choose(texts.SIZES if traced else "Requests differ in", names, "differ")
     if traced:
         return {"sizes_are": what}
-    mean = float(max(2, kinds[what][1]))
-    usual = int(number("Mean size", mean, 1.0, 65_536.0, f"mean-{what}", step=1.0, of=pair(report)))
+    mean = max(2, kinds[what][1])
+    usual = number("Mean size", 1, 65_536, mean, f"mean-{what}", of=pair(report))
     most = 2 * usual - (spread == "uniform")
     st.caption(f"From 1 to {most:,}.")
     law: Sizes = Uniform(1, max(1, most))
     if spread == "lognormal":
-        law = LogNormal(usual, number("Variation of sizes", 0.5, 0.05, 3.0, "size-cv"), max(2, most))
+        law = LogNormal(usual, number("Variation of sizes", 0.05, 3.0, 0.5, "size-cv"), max(2, most))
     if what == "outputs":
         return {"outputs": law}
     buckets = 1
     if batched and not decoder:
-        buckets = checked(st.select_slider, "Size buckets", (1, 2, 4), key="buckets", help=texts.SIZE_BUCKETS_HELP)
+        buckets = numbered("Size buckets", (1, 2, 4), "buckets", help=texts.SIZE_BUCKETS_HELP)
     return {"sizes": law, "sizes_are": what, "buckets": buckets}
 
 
@@ -226,20 +194,6 @@ def load_and_sla(report: Report) -> tuple[Load, Sla]:
         return Load(report.token, Serving(**rules), **come), sla
 
 
-def _optional(label: str, key: str, placeholder: str, of: str, high: float = 1e12) -> float | None:
-    return checked(
-        st.number_input,
-        label,
-        min_value=0.0,
-        max_value=high,
-        value=None,
-        key=key,
-        format=whole(key),
-        placeholder=placeholder,
-        of=of,
-    )
-
-
 def demanded(report: Report) -> float:
     """The load that the page opens with. [1/s]"""
     opened = cached.answer(answer, Load(report.token), _usual(report))
@@ -250,13 +204,14 @@ def site(report: Report, each: float, label: str = texts.DEMAND, key: str = "dem
     """The demand, and where its nodes stand; the demand starts from some nodes' worth of what ``each`` carries."""
     usual, of = nice(_DEMAND_NODES * each), pair(report)
     with st.sidebar, st.expander("Demand and site", key="open.site"):
-        demand = _optional(label, key, fmt.count(usual) if usual >= 1 else fmt.digits3(usual), of)
-        mean = number(texts.MEAN_OVER_PEAK, 60.0, 1.0, 100.0, "mean-load")
-        headroom = number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
-        survives = checked(st.selectbox, "Failures tolerated (one)", DOMAINS, index=2, key="survives")
-        slots = number("Nodes per rack", 20, 1, 1000, "slots")
-        rack_w = number(texts.RACK_POWER, 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
+        opened = fmt.count(usual) if usual >= 1 else fmt.digits3(usual)
+        demand = number(label, 0.0, 1e12, None, key, of=of, placeholder=opened)
+        mean = number(texts.MEAN_OVER_PEAK, 1.0, 100.0, 60.0, "mean-load")
+        headroom = number("Headroom (%)", 0.0, 400.0, 20.0, "headroom")
+        survives = choose("Failures tolerated (one)", {name: name for name in DOMAINS}, "survives", DOMAINS[2])
+        slots = number("Nodes per rack", 1, 1000, 20, "slots")
+        rack_w = number(texts.RACK_POWER, 1.0, 1e7, 15_000.0, "rack-w")
         listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else str(report.unpriced)
-        price = _optional(texts.NODE_PRICE, "node-usd", listed, of)
-        idle = _optional(texts.IDLE_POWER, "idle-w", texts.IDLE_POWER_PLACEHOLDER, of, 1e7)
+        price = number(texts.NODE_PRICE, 0.0, 1e12, None, "node-usd", of=of, placeholder=listed)
+        idle = number(texts.IDLE_POWER, 0.0, 1e7, None, "idle-w", of=of, placeholder=texts.IDLE_POWER_PLACEHOLDER)
         return Site(demand or usual, mean / 100, headroom / 100, survives, slots, rack_w, price, idle)

@@ -5,7 +5,7 @@ import math
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.shared import cached, fixes, link, parts
+from app.shared import cached, link, parts
 from app.shared import formats as fmt
 from app.shared import load as loads
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_of
@@ -17,7 +17,6 @@ from app.views.traffic.plan_and_simulation import capacity_card, simulated
 from app.views.traffic.serving.answer import serving
 from app.views.traffic.simulation import Simulation
 from engine.cost.report import Report
-from engine.devices.common.contract import Unsupported
 from engine.scenario import encode
 from engine.traffic import Sla
 from engine.traffic.scenario_load import is_decoder
@@ -26,7 +25,7 @@ from entries.schema import InputError
 _REQUESTS = {50_000: "50 k", 200_000: "200 k", 1_000_000: "1 M"}
 _SHORT = 230  # least height of the figures of use [px]
 _ALWAYS = 0.995  # of the time: told as 100%
-_TALL = (380, 300)  # height of the figure beside the curve, on a wide window and on a phone [px]
+_TALL = (400, 300)  # height of the figure beside the curve, on a wide window and on a phone [px]
 
 
 def _read(text: str) -> tuple[float, str | None]:
@@ -58,10 +57,9 @@ def rate(answer: Answer) -> float:
     )
 
 
-def along_the_load(answer: Answer, points: list[LoadPoint], sla: Sla, qps: float, spot: LoadDetail, how: str) -> None:
+def along_the_load(answer: Answer, points: list[LoadPoint], sla: Sla, qps: float, how: str) -> None:
     """Latency along the load."""
-    now = (qps, spot.figures.get(sla.metric))
-    fig = charts.curve(points, sla.metric, sla.seconds, answer.headline.qps, answer.capacity.qps, now, parts.dark())
+    fig = charts.curve(points, sla, answer.headline.qps, answer.capacity.qps, qps, parts.dark())
     with parts.card(f"{sla.metric} along the load", tables.knee(points, sla), fig, "t.curve"):
         st.caption(how)
 
@@ -105,16 +103,13 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     """The page below the bar, for a load that can be simulated."""
     with st.skeleton(height=340):
         answer = cached.answer(loads.answer, load, sla)
-    exports = {
-        "Curve, CSV": ("traffic", lambda: tables.curve_rows(report, load, sla, points)),
-        "Capacity, CSV": ("traffic-capacity", lambda: tables.plan_rows(report, sla, frame)),
-        "Everything, JSON": (
-            "traffic",
-            lambda: tables.everything(report, load, sla, qps, headline, spot, points, frame),
-        ),
-    }
-    with bar:  # before what its files hold is known: they are made when they are asked for
-        parts.bar(report, "traffic", exports)
+    files = tables.files(
+        lambda: tables.here(report, load, sla, qps, headline, spot),
+        lambda: tables.curve_rows(report, load, sla, points),
+        lambda: tables.plan_rows(report, sla, frame),
+    )
+    with bar:
+        parts.bar(report, "traffic", files)
     where = site(report, demanded(report))
     frame, nodes, notes = tables.plans(report, answer.headline, where, load.rules.request)
     qps = rate(answer)
@@ -141,26 +136,22 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     shown = Answer(answer.capacity, headline, answer.curve, answer.kind, answer.requests)
     with chart:
         parts.beside(
-            lambda: along_the_load(shown, points, sla, qps, spot, origin),
+            lambda: along_the_load(shown, points, sla, qps, origin),
             lambda: spread(spot, sla),
         )
     capacity_card(frame, nodes, notes, fmt.si(where.peak_qps, "QPS"), texts.NODES_CAPTION)
     if spot.shares.size:
-        parts.beside(lambda: busy(spot, charts.use_height(spot.use, _SHORT)), lambda: window(load, qps))
+        parts.beside(lambda: busy(spot, _SHORT), lambda: window(load, qps))
 
 
 def show() -> None:
     """The page."""
-    try:
-        report = cached.report(encode(link.current()))
-    except Unsupported as reason:
-        return fixes.unsupported("traffic", reason)
+    report = cached.report(encode(link.current()))
     if not report.fits:
         parts.bar(report, "traffic")
         for problem in report.problems:
             st.error(fmt.plain(problem), icon=":material/block:")
         st.caption(texts.DOES_NOT_FIT)
-        parts.footer(report)
         return
     slot = st.container()
     try:
@@ -173,7 +164,6 @@ def show() -> None:
         with slot:
             parts.bar(report, "traffic")
         st.warning(fmt.plain(texts.CHANGE_IN_SIDEBAR.format(error=str(error).rstrip("."))), icon=":material/edit_off:")
-    parts.footer(report)
 
 
 show()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,15 @@ import pandas as pd
 from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.glossary import Metric
-from app.shared.load import Answer, Load, LoadDetail, LoadPoint, Site, demand_of, site_facts
-from app.shared.report_tables import stamped
+from app.shared.load import Answer, Load, LoadDetail, LoadPoint, Site
+from app.shared.report_tables import Files, stamped
 from app.views.traffic import texts
 from app.views.traffic.simulation import Simulation, SimulationJob
 from engine.cost.report import Report
 from engine.traffic import Capacity, CapacityPlan, Headline, RequestTimeline, Sla, TrafficError, capacity_plan
 from engine.traffic.engines.operating_points import Carried
 from engine.traffic.plan import DOMAINS
-from engine.traffic.scenario_load import inferences_of, node_facts, token_prices
+from engine.traffic.scenario_load import answer_unit, inferences_of, node_facts, token_prices
 
 
 def _promise(sla: Sla) -> str:
@@ -171,41 +171,34 @@ def window_key(window: RequestTimeline) -> str:
     return f"Grey: waiting; {texts.ON_LINK if window.wires else ''}{legend}."
 
 
-def columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
+def columns(plans: Sequence[CapacityPlan], counted: str) -> dict[str, list[Any]]:
     """Machines, power and money of plans as columns, one prefix a column; None where there is no figure."""
-
-    def scaled(values: list[float | None], unit: str, label: str) -> tuple[str, list[float | None]]:
-        known = [value for value in values if value is not None]
-        scaled = fmt.scale(known or [1.0], unit)
-        named = label.format(scaled.unit).replace(" )", ")").replace(" ()", "")
-        return named, [None if v is None else scaled(v) for v in values]
-
-    def column(name: str) -> list[Any]:
-        return [None if p is None else getattr(p, name) for p in plans]
-
-    return dict(
-        [
-            ("Nodes", column("nodes")),
-            ("Racks", column("racks")),
-            scaled(column("peak_w"), "W", "Peak ({})"),
-            scaled(column("mean_w"), "W", "Mean ({})"),
-            scaled(column("capex_usd"), "", "Capex ($ {})"),
-            ("$ / M inferences", column("usd_per_million")),
-            scaled(column("energy_j_per_inference"), "J", "Energy ({}/inference)"),
-            scaled(column("inferences_per_joule"), "", "Inferences/J ({})"),
-            ("Busy (%)", [None if p is None else 100 * p.peak_use for p in plans]),
-        ]
-    )
+    table: dict[str, list[Any]] = {}
+    for label, name, unit in (
+        ("Nodes", "nodes", None),
+        ("Racks", "racks", None),
+        ("Peak ({})", "peak_w", "W"),
+        ("Mean ({})", "mean_w", "W"),
+        ("Capex ($ {})", "capex_usd", ""),
+        (f"$ / M {counted}s", "usd_per_million", None),
+        (f"Energy ({{}}/{counted})", "energy_j_per_inference", "J"),
+        (f"{counted.capitalize()}s/J ({{}})", "inferences_per_joule", ""),
+    ):
+        values = [getattr(plan, name) for plan in plans]
+        scale = fmt.Scale(1.0, "") if unit is None else fmt.scale(values, unit)
+        named = label.format(scale.unit).replace(" )", ")").replace(" ()", "")
+        table[named] = values if unit is None else [None if v is None else scale(v) for v in values]
+    return table | {"Busy (%)": [100 * plan.peak_use for plan in plans]}
 
 
-def plan_said(plan: CapacityPlan, devices: int = 1) -> str:
+def plan_said(plan: CapacityPlan, devices: int, counted: str) -> str:
     """A plan in a few numbers, of nodes with so many devices each."""
     plural = ["s" if n > 1 else "" for n in (plan.nodes, plan.racks)]
     text = f"{plan.nodes * devices:,} devices in " if devices > 1 else ""
     text += f"{plan.nodes:,} node{plural[0]} in {plan.racks:,} rack{plural[1]}, {fmt.si(plan.peak_w, 'W')}"
     if plan.capex_usd is None or plan.usd_per_million is None:
         return text
-    return f"{text}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} per million inferences"
+    return f"{text}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} per million {counted}s"
 
 
 def plans(
@@ -214,7 +207,7 @@ def plans(
     """Plans for each failure domain, the chosen one first: table, sentence, assumptions."""
     try:
         node, notes = node_facts(report.scenario, headline, site.idle_w, site.node_usd, request)
-        facts, demand = site_facts(report.scenario, site), demand_of(site)
+        facts, demand = site.facts(report.scenario.costs), site.demand
         order = [site.survives, *(d for d in DOMAINS if d != site.survives)]
         every = {d: capacity_plan(demand, node, facts, headroom=site.headroom, survives=d) for d in order}
     except TrafficError as error:
@@ -224,14 +217,15 @@ def plans(
         same.setdefault(plan.nodes, []).append(domain)
     tolerated = [" or ".join("none" if d == "none" else f"one {d}" for d in domains) for domains in same.values()]
     plans = [every[domains[0]] for domains in same.values()]
+    counted = answer_unit(report)
     point = headline.point if isinstance(headline, Carried) else None
     prices = token_prices(plans[0], report.scenario, point.running) if point is not None else {}
     if prices:
         together, read, written = map(fmt.usd, prices.values())
         notes = (texts.TOKEN_PRICES.format(together=together, read=read, written=written), *notes)
     return (
-        pd.DataFrame({"Failures tolerated": tolerated} | columns(plans)),
-        plan_said(plans[0], node.cards),
+        pd.DataFrame({"Failures tolerated": tolerated} | columns(plans, counted)),
+        plan_said(plans[0], node.cards, counted),
         list(notes),
     )
 
@@ -264,26 +258,20 @@ def plan_rows(report: Report, sla: Sla | str, frame: pd.DataFrame | None) -> lis
     return stamped(report, [promise | row for row in rows])
 
 
-def everything(
-    report: Report,
-    load: Load,
-    sla: Sla,
-    qps: float,
-    headline: Headline,
-    spot: LoadDetail,
-    points: Sequence[LoadPoint],
-    frame: pd.DataFrame | None,
-) -> dict[str, Any]:
-    """Settings and results as plain data."""
-    carried = {k: v for k, v in vars(headline).items() if k != "report"}
-    here = {"qps": qps, "stable": not spot.message, "kind": spot.kind, "dropped": spot.dropped, "use": spot.use}
-    here |= {f"{name}_s": value for name, value in spot.figures.items()}
-    here |= {"bin_edges_s": spot.edges.tolist(), "bin_shares": spot.shares.tolist()}
-    whole = {
-        "settings": _settings(load, sla),
-        "carried": carried,
-        "here": here,
-        "curve": curve_rows(report, load, sla, points),
-        "capacity": plan_rows(report, sla, frame),
+def here(report: Report, load: Load, sla: Sla, qps: float, headline: Headline, spot: LoadDetail) -> dict[str, Any]:
+    """Settings, what is carried inside the agreement, and the load at hand as plain data."""
+    row = {"qps": qps, "stable": not spot.message, "kind": spot.kind, "dropped": spot.dropped, "use": spot.use}
+    row |= {f"{name}_s": value for name, value in spot.figures.items()}
+    row |= {"bin_edges_s": spot.edges.tolist(), "bin_shares": spot.shares.tolist()}
+    row |= {"carried": {name: value for name, value in vars(headline).items() if name != "report"}}
+    return stamped(report, [row | _settings(load, sla)])[0]
+
+
+def files(here: Callable[[], Any], curve: Callable[[], Any], capacity: Callable[[], Any]) -> Files:
+    """What of a load can be saved; it is made when it is asked for."""
+    every = {"here": here, "curve": curve, "capacity": capacity}
+    return {
+        "Curve, CSV": ("traffic", curve),
+        "Capacity, CSV": ("traffic-capacity", capacity),
+        "Everything, JSON": ("traffic", lambda: {name: make() for name, make in every.items()}),
     }
-    return stamped(report, [whole])[0]

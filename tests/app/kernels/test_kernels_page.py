@@ -45,7 +45,7 @@ def test_every_kernel_can_be_picked_with_its_own_shape():
     for name, entry in KERNELS.items():
         at.selectbox(key="w.kernel").set_value(name).run()
         assert not at.exception, name
-        assert [at.number_input(key=f"{name}-{label}").value for label in entry.labels] == list(entry.default)
+        assert [at.number_input(key=f"w.{name}-{label}").value for label in entry.labels] == list(entry.default)
 
 
 def test_a_shape_beyond_the_share_of_a_reader_is_one_sentence():
@@ -54,7 +54,7 @@ def test_a_shape_beyond_the_share_of_a_reader_is_one_sentence():
     if not JIT_ENABLED:
         pytest.skip("the probe needs compiled code")
     for label in "MKN":
-        at.number_input(key=f"gemm-{label}").set_value(65536)
+        at.number_input(key=f"w.gemm-{label}").set_value(65536)
     at.button(key="k.run").click().run(timeout=800)
     assert not at.exception
     assert len(at.warning) == 1
@@ -70,7 +70,7 @@ def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
     at = opened()
     assert [m.value for m in at.metric] == [m.value for m in first.metric], "what this host measured last"
     for label in "MKN":
-        at.number_input(key=f"gemm-{label}").set_value(256)
+        at.number_input(key=f"w.gemm-{label}").set_value(256)
     at.button(key="k.run").click().run(timeout=800)
     assert not at.exception, [e.message for e in at.exception]
     assert not at.warning

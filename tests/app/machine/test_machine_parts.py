@@ -6,10 +6,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared.figures import machine as machine_charts
-from app.shared.figures.machine import PeakOfPart
 from app.shared.figures.report import Share, shares
 from app.shared.formats import si
 from app.views.machine import facts
+from engine.analyses.machine import Generation
+from engine.devices.common.instruction_set import Density
 from engine.evaluate import evaluate
 from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
@@ -84,9 +85,8 @@ def test_the_catalog_shows_peak_against_precision():
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_figures_are_valid_and_tell_parts_apart_without_colour(dark):
-    parts = [
-        PeakOfPart(name, [("int8", 1e12), ("ms-fp8", k * 1e13)], ("ms-fp8", 9e12)) for k, name in ((9, "A"), (4, "B"))
-    ]
+    held = [(Density("int8", 1, 1, 1e12), Density("ms-fp8", 1, 1, k * 1e13)) for k in (9, 4)]
+    parts = [Generation(name, densities, ("ms-fp8", 9e12)) for name, densities in zip("AB", held, strict=True)]
     fig = valid(machine_charts.peaks(parts, dark))
     lines = [t for t in fig.data if t.mode.startswith("lines")]
     assert len({t.marker.symbol for t in lines}) == len({t.line.dash for t in lines}) == 2

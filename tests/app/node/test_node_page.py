@@ -9,7 +9,7 @@ from app.views.node.tilings import tiled_product
 from engine.analyses.node.tilings import products
 from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
-from tests.app.pages import alive, opened, said
+from tests.app.pages import alive, key_of, opened, said
 from tests.app.valid import valid
 
 NODE = PRESETS["node-dlrm"].scenario
@@ -93,10 +93,10 @@ def test_a_system_on_the_network_shows_its_pool_and_the_clients_it_takes():
     figures = {m.label: m.value for m in at.metric}
     assert set(figures) == {"Pool, requests/s", "One client, requests/s", "Clients per instance", "Request to answer"}
     before = float(figures["Clients per instance"])
-    at.number_input(key="pool.ms").set_value(100.0).run()
+    at.number_input(key=key_of(at, "w.pool.ms")).set_value(100.0).run()
     after = float({m.label: m.value for m in alive(at).metric}["Clients per instance"])
     assert after == pytest.approx(2 * before, rel=0.01)
-    at.number_input(key="pool.clients").set_value(500).run()
+    at.number_input(key=key_of(at, "w.pool.clients")).set_value(500).run()
     assert "queue grows without bound" in " ".join(m.delta for m in alive(at).metric)
 
 

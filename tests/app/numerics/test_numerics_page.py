@@ -10,7 +10,7 @@ from app.views.numerics.labels import called
 from engine.lab.numerics.study import TENSORS, points, stored, tensor
 from engine.lab.numerics.trained import _SERVERS, Quality
 from engine.numerics.formats import NumericsError
-from tests.app.pages import opened
+from tests.app.pages import key_of, opened
 from tests.app.valid import valid
 
 VIEW = str(Path(__file__).parents[3] / "app" / "views" / "numerics" / "page.py")
@@ -21,7 +21,7 @@ def test_the_page_answers_at_once_and_follows_its_controls():
     at = opened("numerics")
     said = [m.value for m in at.markdown]
     assert any(m.startswith("**INT6 (per-row scale)** reaches 30 dB SQNR at **6.06 bits** per weight") for m in said)
-    at.slider(key="wanted").set_value(50).run()
+    at.slider(key=key_of(at, "w.wanted")).set_value(50).run()
     assert not at.exception
     best = next(p for p in points("normal") if p.sqnr_db >= 50)
     assert any(called(best.format) in m.value and "50 dB" in m.value for m in at.markdown)

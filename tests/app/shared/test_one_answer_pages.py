@@ -29,7 +29,7 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
 from engine.traffic import Demand, Sla, capacity_plan
 from engine.traffic.plan import SiteFacts
-from engine.traffic.scenario_load import inferences_of, is_decoder, node_facts
+from engine.traffic.scenario_load import answer_unit, inferences_of, is_decoder, node_facts
 from engine.traffic.serving import Serving
 from tests.each import each
 from tests.effort import EFFORT, examples
@@ -126,9 +126,10 @@ def test_load_names_the_power_energy_and_money_of_evaluate() -> None:
             assert report.usd_per_million is None
         else:
             assert plan.usd_per_million == pytest.approx(report.usd_per_million * each_holds), id
-        columns = tables.columns([plan])
+        unit = answer_unit(report)
+        columns = tables.columns([plan], unit)
         assert columns["Nodes"] == [1]
-        assert columns["$ / M inferences"] == [plan.usd_per_million]
+        assert columns[f"$ / M {unit}s"] == [plan.usd_per_million]
         for name, value, unit in (("Mean", plan.mean_w, "W"), ("Energy", plan.energy_j_per_inference, "J")):
             scale = fmt.scale([value], unit)
             (column,) = (values for label, values in columns.items() if label.startswith(f"{name} ({scale.unit}"))

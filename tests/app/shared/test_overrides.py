@@ -68,9 +68,6 @@ def test_every_overridable_number_is_an_axis_that_holds_its_own_value(system):
         assert math.isclose(low * high, row.si**2, rel_tol=1e-2), row.path
         for value in (low, high):
             assert tables.setting(candidate, value) not in ("", "0", "—")
-        for value in (row.si, row.printed):
-            changed = scenario.with_(overrides={row.path: value})
-            assert math.isclose(tables.start_of(changed, row), row.si, rel_tol=6e-3), row.path
 
 
 @pytest.mark.parametrize("kind", FAMILIES)

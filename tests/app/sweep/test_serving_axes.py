@@ -15,7 +15,7 @@ from engine import default_scenario
 from engine.scenario import ScenarioError, decode
 from engine.traffic.engines.serving_sweep import HOW
 from tests.app.pages import key_of
-from tests.app.sweep.test_sweep_page import alive, opened, outcome, said
+from tests.app.sweep.test_sweep_page import alive, asked, opened, outcome, said
 
 LLAMA = default_scenario("h100-sxm", "llama3.1-8b").with_(inputs=512, outputs=64)
 GOALS = tuple(objectives.OPERATING)[:2]
@@ -92,9 +92,9 @@ def test_the_switch_above_the_axes_leads_to_an_engine_and_back() -> None:
     kind = next(group for group in at.sidebar.button_group if group.key.startswith("x.kind"))
     alive(kind.set_value(True).run())
     assert at.button(key="x.run").label.endswith(" operating points")
-    assert "serving.clients" in dict(at.session_state["space"].axes)
+    assert "serving.clients" in dict(asked(at).axes)
     at.selectbox(key=key_of(at, "x.add")).set_value("serving.prefix_hit").run()
-    assert dict(alive(at).session_state["space"].axes)["serving.prefix_hit"] == (0.0, 0.25, 0.5, 0.75, 0.9)
+    assert dict(asked(alive(at)).axes)["serving.prefix_hit"] == (0.0, 0.25, 0.5, 0.75, 0.9)
     at.number_input(key=key_of(at, "x.limits.ttft_s")).set_value(500.0).run()
     assert alive(at).session_state["scenario"].limits.ttft_s == 0.5
     kind = next(group for group in at.sidebar.button_group if group.key.startswith("x.kind"))

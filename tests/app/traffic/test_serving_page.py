@@ -17,7 +17,7 @@ from engine.scenario import encode
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import timeline
 from engine.traffic.engines.scheduler import POLICIES
-from tests.app.pages import alive, opened
+from tests.app.pages import alive, key_of, opened
 from tests.app.traffic.test_traffic_page import said
 from tests.app.valid import valid
 from tests.each import each
@@ -56,6 +56,7 @@ def test_it_answers_in_six_numbers_and_names_what_binds() -> None:
     assert said(at, f"**What limits serving** :gray[· {texts.SHARES[point.binds]}, ")
     assert said(at, "**At most ")
     assert said(at, "At 64 clients, ")
+    assert said(at, texts.PASSES_CAPTION)  # the figure beside it has a caption too: no blank stands under this one
     assert not at.error
     assert not at.warning
 
@@ -84,7 +85,7 @@ def test_every_setting_opens_from_an_address_and_moves_an_answer() -> None:
     for key, (text, value) in ASKED.items():
         at = opened("traffic", s=encode(LLAMA), **({"clients": "64"} | {key: text}))
         assert not at.warning, (key, at.warning[0].value)
-        boxes = [n.value for n in at.number_input if n.key == key]
+        boxes = [n.value for n in at.number_input if n.key == f"w.{key}"]
         assert not boxes or boxes[0] == value, key
         assert at.query_params[key] == text, key
         if key not in (
@@ -111,11 +112,22 @@ def test_attention_ranks_may_balance_their_prompts() -> None:
 def test_an_older_link_opens_with_its_rate_its_batch_and_its_promise() -> None:
     at = opened("traffic", s=encode(LLAMA), qps="3", together="8", sla="700", **{"sla-time": "ttft", "sla-of": "p99"})
     assert at.selectbox(key="w.load").value == "open"
-    values = {n.key: n.value for n in at.number_input}
+    values = {n.key.removeprefix("w."): n.value for n in at.number_input if n.key}
     assert values["qps"] == 3.0
     assert values["max-seqs"] == 8
     assert values["ttft"] == 700.0
     assert said(at, "At 3.00 requests/s")
+
+
+def test_a_limit_that_is_emptied_is_none_here_and_in_the_link() -> None:
+    at = opened("traffic", s=encode(LLAMA))
+    at.number_input(key=key_of(at, "w.ttft")).set_value(None).run()
+    assert alive(at).query_params["ttft"] == "none"
+    again = opened("traffic", s=encode(LLAMA), ttft="none")
+    for page in at, again:
+        assert page.number_input(key=key_of(page, "w.ttft")).value is None
+        assert not said(page, "TTFT p99 ≤")
+        assert not page.warning
 
 
 def test_arrivals_and_sizes_of_requests_are_those_of_every_load() -> None:

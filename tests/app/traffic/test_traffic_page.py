@@ -201,13 +201,13 @@ def test_a_plan_grows_with_what_it_survives_and_says_what_it_lacks():
     assert "W when idle: that part of its power follows no work" in notes[0]
     thrifty, _, none = tables.plans(report, best, replace(SITE, peak_qps=10 * best.qps, idle_w=10.0))
     assert not none
-    (made,) = (name for name in frame if name.startswith("Inferences/J"))
+    (made,) = (name for name in frame if name.startswith("Requests/J"))
     assert made in thrifty
     assert thrifty[made].max() > frame[made].max()
     poor = evaluate(GRU)
     few, said, notes = tables.plans(poor, loads.answer(Load(poor.token), Sla(5e-3)).headline, SITE)
     assert few["Nodes"].min() >= 1
-    assert few["$ / M inferences"].isna().all()
+    assert few["$ / M sequences"].isna().all()
     assert "$" not in said
     assert "No price is published" in notes[0]
     none, _, why = tables.plans(poor, loads.answer(Load(poor.token), Sla(1e-6)).headline, SITE)
@@ -217,13 +217,13 @@ def test_a_plan_grows_with_what_it_survives_and_says_what_it_lacks():
 
 @pytest.mark.parametrize("each", [1.19e-5, 0.0042, 0.5, 3.0, 4.2e7])
 def test_no_column_of_a_plan_counts_zeros(each):
-    """0.0000119 inferences/J is 11.9 µ of them."""
+    """0.0000119 sequences/J is 11.9 µ of them."""
     best = loads.answer(Load(encode(GRU)), Sla(5e-3)).headline
     node, _ = node_facts(GRU, best)
-    plan = capacity_plan(loads.demand_of(SITE), node, loads.site_facts(GRU, SITE))
-    columns = tables.columns([replace(plan, inferences_per_joule=each, energy_j_per_inference=1 / each)])
+    plan = capacity_plan(SITE.demand, node, SITE.facts(GRU.costs))
+    columns = tables.columns([replace(plan, inferences_per_joule=each, energy_j_per_inference=1 / each)], "sequence")
     for name, values in columns.items():
-        if name.startswith(("Inferences/J", "Energy")):
+        if name.startswith(("Sequences/J", "Energy")):
             assert 1e-3 <= values[0] < 1000, name  # a count has no m for a thousandth
 
 
@@ -251,16 +251,14 @@ def test_files_hold_units_token_and_versions(gru):
     assert float(rows[3]["figure_s"]) == found.curve[3].figure
     assert all(r["engine_version"] and r["catalog_version"] for r in rows)
     spot = loads.point(load, sla, found.curve[3].qps, found.capacity)
-    whole = tables.everything(report, load, sla, found.curve[3].qps, found.headline, spot, found.curve, None)
-    assert json.loads(json.dumps(whole, allow_nan=False))["here"]["p99_s"] == spot.figures["p99"]
+    here = tables.here(report, load, sla, found.curve[3].qps, found.headline, spot)
+    assert json.loads(json.dumps(here, allow_nan=False))["p99_s"] == spot.figures["p99"]
 
 
 def test_figures_hold_the_numbers(gru):
     load, sla, found = gru
     spot = loads.point(load, sla, 0.5 * found.capacity.qps, found.capacity)
-    fig = valid(
-        charts.curve(found.curve, "p99", sla.seconds, found.headline.qps, found.capacity.qps, (1.0, None), False)
-    )
+    fig = valid(charts.curve(found.curve, sla, found.headline.qps, found.capacity.qps, 1.0, False))
     drawn = next(t for t in fig.data if t.mode == "lines+markers")
     assert drawn.y[5] == pytest.approx(1e3 * found.curve[5].figure)
     fig = valid(charts.distribution(spot, sla.seconds, "p99", True))
@@ -317,13 +315,13 @@ def test_settings_react_and_come_from_an_address():
     at = opened("traffic", s=encode(GRU))
     at.selectbox(key="w.come").set_value("gamma").run()
     assert at.query_params["come"] == "gamma"  # the id, which a new wording of the label leaves alone
-    at.select_slider(key="together").set_value(4).run()
+    at.select_slider(key=key_of(at, "w.together")).set_value("4").run()
     assert said(alive(at), "Quick simulation")
     again = opened("traffic", s=encode(GRU), come="gamma", together="4")
     assert again.selectbox(key="w.come").value == "gamma"
-    assert again.select_slider(key="together").value == 4
+    assert again.select_slider(key=key_of(again, "w.together")).value == "4"
     assert [m.value for m in again.markdown] == [m.value for m in at.markdown]
-    at.number_input(key="sla").set_value(0.1).run()
+    at.number_input(key=key_of(at, "w.sla")).set_value(0.1).run()
     assert said(alive(at), "No load keeps")
 
 
@@ -374,7 +372,7 @@ def test_a_bad_address_changes_nothing():
         spread="%00",
     )
     assert said(at, "Closed form M/D/1")
-    assert at.select_slider(key="together").value == 1
+    assert at.select_slider(key=key_of(at, "w.together")).value == "1"
 
 
 def test_a_simulation_runs_on_the_button():
@@ -415,7 +413,7 @@ def test_the_demand_and_what_a_request_holds_are_named():
     at = opened("traffic", s=encode(PRESETS["v100-1.5b"].scenario.with_(batch=8)), load="open", demand="50")
     assert said(at, "**Nodes for 50.0 requests/s at the peak**")
     assert not said(at, "requests of 8 sequences each")  # a decoder's request is one
-    assert at.number_input(key="demand").value == 50.0
+    assert at.number_input(key=key_of(at, "w.demand")).value == 50.0
     images = opened("traffic", s=encode(default_scenario("fb-card", "resnet50", batch=8)))
     assert said(images, "requests of 8 images each")
 
@@ -428,29 +426,30 @@ LLAMA = default_scenario("h100-sxm", "llama3.1-70b", devices=8).with_(precision=
 @pytest.mark.parametrize("scenario", [LLAMA, LLAMA.with_(batch=48), PRESETS["dfx-345m"].scenario])
 def test_a_decoder_opens_with_as_many_clients_as_its_scenario_has_sequences(scenario):
     at = opened("traffic", s=encode(scenario))
-    assert at.number_input(key="clients").value == scenario.batch
+    assert at.number_input(key=key_of(at, "w.clients")).value == scenario.batch
     assert "clients" not in at.query_params
 
 
 def test_batching_makes_a_million_tokens_cheap():
     at = opened("traffic", s=encode(LLAMA.with_(batch=64)), ttft="100000", tpot="100000")
-    usual = float(at.dataframe[0].value["$ / M inferences"].iloc[0])
-    at.number_input(key="max-seqs").set_value(1).run()
-    assert usual < float(alive(at).dataframe[0].value["$ / M inferences"].iloc[0]) / 10
+    usual = float(at.dataframe[0].value["$ / M requests"].iloc[0])
+    at.number_input(key=key_of(at, "w.max-seqs")).set_value(1).run()
+    assert usual < float(alive(at).dataframe[0].value["$ / M requests"].iloc[0]) / 10
 
 
 def test_limits_of_a_scenario_are_the_promise_and_are_said():
     limited = LLAMA.with_(batch=8, limits={"tpot_s": 0.025, "power_w": 9_000.0})
     at = opened("traffic", s=encode(limited))
-    assert at.number_input(key="tpot").value == 25.0
+    assert at.number_input(key=key_of(at, "w.tpot")).value == 25.0
     assert said(at, fmt.plain("Limits of the scenario: TPOT ≤ 25.0 ms, power ≤ 9.00 kW"))
 
 
 def test_a_request_is_a_batch_or_one_item_of_it():
     scenario = encode(default_scenario("fb-card", "resnet50", batch=8))
-    assert opened("traffic", s=scenario).select_slider(key="together").value == 1
+    at = opened("traffic", s=scenario)
+    assert at.select_slider(key=key_of(at, "w.together")).value == "1"
     at = opened("traffic", s=scenario, asks="item")
-    assert at.select_slider(key="together").value == 8
+    assert at.select_slider(key=key_of(at, "w.together")).value == "8"
     assert not said(at, "requests of 8 images each")
 
 
@@ -459,7 +458,7 @@ def test_a_way_of_serving_leaves_the_demand_alone(key):
     at = opened("traffic", s=encode(LLAMA))
     before = next(m.value for m in at.markdown if "at the peak**" in m.value)
     for value in {"max-seqs": (1, 512), "ttft": (4e3, 6e4), "budget": (1024, 16384)}[key]:
-        at.number_input(key=key).set_value(value).run()
+        at.number_input(key=key_of(at, f"w.{key}")).set_value(value).run()
         after = next(m.value for m in alive(at).markdown if "at the peak**" in m.value)
         assert after.split("**")[1] == before.split("**")[1]
 
@@ -469,12 +468,12 @@ def test_a_way_of_serving_leaves_the_demand_alone(key):
 
 def test_a_promise_and_a_batch_stay_with_their_network():
     at = opened("traffic", s=encode(PRESETS["dfx-1.5b"].scenario))
-    at.number_input(key="ttft").set_value(10_000.0).run()
-    at.number_input(key="users").set_value(77.0).run()
-    at.number_input(key="clients").set_value(64).run()
+    at.number_input(key=key_of(at, "w.ttft")).set_value(10_000.0).run()
+    at.number_input(key=key_of(at, "w.users")).set_value(77.0).run()
+    at.number_input(key=key_of(at, "w.clients")).set_value(64).run()
     alive(at.switch_page("views/explore/page.py").run())
     alive(at.switch_page("views/traffic/page.py").run())
-    assert at.number_input(key="ttft").value == 10_000.0  # a change of pages loses nothing
+    assert at.number_input(key=key_of(at, "w.ttft")).value == 10_000.0  # a change of pages loses nothing
     alive(at.switch_page("views/explore/page.py").run())
     node = PRESETS["node-dlrm"].scenario
     at.query_params["s"] = encode(node)
@@ -482,11 +481,12 @@ def test_a_promise_and_a_batch_stay_with_their_network():
     alive(at.switch_page("views/traffic/page.py").run())
     fresh = opened("traffic", s=encode(node))
     for key in ("sla", "demand"):
-        assert at.number_input(key=key).value == fresh.number_input(key=key).value
+        ours, theirs = (page.number_input(key=key_of(page, f"w.{key}")).value for page in (at, fresh))
+        assert ours == theirs
         assert key not in at.query_params
-    assert at.select_slider(key="together").value == 1
+    assert at.select_slider(key=key_of(at, "w.together")).value == "1"
     asked = opened("traffic", s=encode(node), sla="7")
-    assert asked.number_input(key="sla").value == 7.0
+    assert asked.number_input(key=key_of(asked, "w.sla")).value == 7.0
 
 
 def test_a_batch_is_not_carried_to_another_network():
@@ -510,7 +510,8 @@ def test_a_number_no_widget_takes_is_one_sentence_and_leaves_the_link(page):
     at.run()
     at.query_params["s"] = encode(GRU)
     alive(at.switch_page(f"views/{page}/page.py").run())
-    keys = [n.key for n in at.number_input if n.key and not n.key.startswith(("w.", "t."))]
+    named = (n.key.removeprefix("w.") for n in at.number_input if n.key)
+    keys = [name for name in named if f"kept.{name}" in at.session_state]
     assert keys or page in ("split", "numerics")
     for value in _HOSTILE:
         for key in keys:

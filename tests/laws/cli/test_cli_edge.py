@@ -113,6 +113,17 @@ def test_a_band_or_words_stand_beside_every_prediction(capsys, command):
     assert "error band" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("of", "counted"), [(LLAMA, "request"), (("--system", "fb-card", "--workload", "resnet50"), "image")]
+)
+def test_a_plan_names_what_its_money_and_energy_are_counted_by(capsys, of, counted):
+    assert main(["capacity", *of, "--demand", "1", "--sla", "p95=60s", "--requests", "2000", "--node-usd", "5000"]) == 0
+    said = capsys.readouterr().out
+    assert f"for 10^6 {counted}s" in said
+    assert f" {counted}s/J at this load" in said
+    assert "inferences" not in said
+
+
 def test_a_band_stands_beside_every_cut_and_every_camera(capsys):
     assert main(["split", "--system", "edge-tiers", "--workload", "alexnet", "--json"]) == 0
     assert all(p.keys() >= {"latency_low_s", "latency_high_s"} for p in json.loads(capsys.readouterr().out)["points"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -45,7 +46,8 @@ def passes(point: OperatingPoint) -> None:
     """The passes of the run in time."""
     report = point.report
     answer = f"{report.passes:,} passes in {fmt.seconds(report.duration_s)}, {report.preemptions:,} preemptions"
-    parts.chart("Timeline of passes", answer, charts.passes(timeline(report), point, parts.dark()), "t.passes")
+    with parts.card("Timeline of passes", answer, charts.passes(timeline(report), point, parts.dark()), "t.passes"):
+        st.caption(texts.PASSES_CAPTION)
 
 
 def binding(point: OperatingPoint) -> None:
@@ -70,23 +72,18 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     with st.skeleton(height=340):
         point, points = cached.answer(serving_points, load)
         most = cached.answer(serving_most, load.at_its_least)
-    files = {
-        "here": lambda: tables.curve_rows(report, load, [point])[0],
-        "curve": lambda: tables.curve_rows(report, load, points),
-        "capacity": lambda: plans.plan_rows(report, tables.limits(load), frame),
-    }
-    exports = {
-        "Curve, CSV": ("traffic", files["curve"]),
-        "Capacity, CSV": ("traffic-capacity", files["capacity"]),
-        "Everything, JSON": ("traffic", lambda: {name: make() for name, make in files.items()}),
-    }
+    files = plans.files(
+        lambda: tables.curve_rows(report, load, [point])[0],
+        lambda: tables.curve_rows(report, load, points),
+        lambda: plans.plan_rows(report, tables.limits(load), frame),
+    )
     with bar:
-        parts.bar(report, "traffic", exports)
+        parts.bar(report, "traffic", files)
     words = (texts.USERS, "users") if load.closed else ()
     opened = cached.answer(serving_most, usual_load(report, bool(load.closed)))
     where = site(report, opened.level or opened.capacity_qps, *words)
     demand = most.demand_qps(where.peak_qps) if load.closed else where.peak_qps
-    frame, nodes, notes = plans.plans(report, most, where.at(demand))
+    frame, nodes, notes = plans.plans(report, most, replace(where, peak_qps=demand))
     st.markdown(f"{tables.verdict(load, most)} {tables.here(load, point)}")
     for sentence in plans.limits(report):
         st.caption(fmt.plain(sentence))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.shared import formats as fmt
-from app.shared.figures.drawing import Trace, area, hover, line, note, points, rule
+from app.shared.figures.drawing import Trace, hover, points
 from app.shared.figures.report import Share, shares
 from app.shared.figures.style import (
     CLOUD,
     INK,
-    NEUTRAL,
     PALETTE,
     PICK,
-    SHADE,
     Figure,
     log_axis,
     rows_axis,
@@ -27,12 +26,13 @@ from app.shared.figures.style import (
     two_lines,
 )
 from app.shared.load import ServingLoad
+from app.views.traffic.charts import LoadTimes
+from app.views.traffic.charts import along as along_load
 from app.views.traffic.serving import tables, texts
 from app.views.traffic.serving.controls import LIMITS
-from engine.traffic.engines.calendar import Figures
 from engine.traffic.engines.operating_points import OperatingPoint
 
-_TALL = 360  # height of the two large figures [px]
+_TALL = 360  # height of the timeline [px]
 _LANE = 0.66  # of a row, the height of its largest value
 
 
@@ -40,54 +40,21 @@ def along(shown: Sequence[OperatingPoint], now: OperatingPoint, load: ServingLoa
     """TTFT and inter-token latency along the load, p99 and p50, with the limits and the load at hand.
 
     The shade is the interval of TTFT p99."""
-    ink, quiet = INK[dark], PALETTE["compute"][dark]
-    looks = (("ttft", "p99", "TTFT", ink, 2.0), ("ttft", "p50", "TTFT", ink, 1.2))
-    looks += (("itl", "p99", "Inter-token", quiet, 2.0), ("itl", "p50", "Inter-token", quiet, 1.2))
-    every = {(time, metric): _values(shown, time, metric) for time, metric, *_ in looks}
-    known = [seconds for values in every.values() for _, seconds in values] + [most for _, most in load.limits]
-    y = fmt.scale([max(known)], "s")
-    low, high = y(min(known)) / 1.5, y(max(known)) * 1.5
+    curves = []
+    for time, name, colour, symbol in (
+        ("ttft", "TTFT", INK[dark], "circle"),
+        ("itl", "Inter-token", PALETTE["compute"][dark], "diamond"),
+    ):
+        known = [(p.level, figures) for p in shown if (figures := getattr(p.report, time)) is not None]
+        for metric, dash in (("p99", "solid"), ("p50", "dot")):
+            values = [(level, getattr(figures, metric).value) for level, figures in known]
+            curves.append(LoadTimes(f"{name} {metric}", values, colour, dash, symbol))
     levels = [p.level for p in shown] + [now.level]
     left, right = min(levels) / 1.15, max(levels) * 1.15
     across = log_axis(left, right, "Clients") if load.closed else span("Load (requests/s)", 0, right, nticks=8)
-    end, at_now = (math.log10(right), math.log10(now.level)) if load.closed else (right, now.level)
-    sure = [(p.level, ends) for p in shown if math.isfinite((ends := p.report.ttft.p99).low)]
-    bottoms, tops = [max(y(e.low), low) for _, e in sure], [min(y(e.high), high) for _, e in sure]
-    data = area([at for at, _ in sure], bottoms, tops, SHADE)
-    data += [rule([now.level] * 2, [low, high], PICK[dark])]
-    for time, metric, name, colour, width in looks:
-        values = every[time, metric]
-        says = [hover(f"{name} {metric}", f"{fmt.seconds(s)} at {tables.level(load, at)}") for at, s in values]
-        solid = "solid" if metric == "p99" else "dot"
-        data.append(
-            line(
-                [at for at, _ in values],
-                [y(s) for _, s in values],
-                colour,
-                says,
-                width=width,
-                dash=solid,
-                size=4,
-                name=f"{name} {metric}",
-                symbol="circle" if time == "ttft" else "diamond",
-            )
-        )
-    notes = [note(at_now, math.log10(high), "now", "left top", (4, 0))]
-    for name, most in load.limits:
-        data.append(rule([left if load.closed else 0.0, right], [y(most)] * 2, NEUTRAL))
-        notes.append(note(end, math.log10(y(most)), f"limit of {LIMITS[name]}", "right bottom"))
-    up = log_axis(low, high, f"Time ({y.unit})")
-    return style(data, across, up, _TALL, dark, notes=notes, legend=True)
-
-
-def _values(shown: Sequence[OperatingPoint], time: str, metric: str) -> list[tuple[float, float]]:
-    """Loads and a figure of theirs, where they have it. [s]"""
-    result = []
-    for point in shown:
-        figures: Figures | None = getattr(point.report, time)
-        if figures is not None:
-            result.append((point.level, getattr(figures, metric).value))
-    return result
+    sure = [(p.level, ends.low, ends.high) for p in shown if math.isfinite((ends := p.report.ttft.p99).low)]
+    limits = [(f"limit of {LIMITS[name]}", most) for name, most in load.limits]
+    return along_load(curves, sure, limits, [("now", now.level)], across, partial(tables.level, load), dark)
 
 
 def passes(columns: Mapping[str, NDArray[np.float64]], point: OperatingPoint, dark: bool) -> Figure:

@@ -11,9 +11,8 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.load import Load, ServingLoad
-from app.shared.widgets.checked import checked, whole
-from app.shared.widgets.choices import choose, switch
-from app.views.traffic.controls import arrivals, milliseconds, nice, number, pair, sizes
+from app.shared.widgets.choices import choose, number, switch
+from app.views.traffic.controls import arrivals, milliseconds, nice, pair, sizes
 from app.views.traffic.serving import texts
 from engine.cost.report import Report
 from engine.traffic.engines.calendar import ClosedLoop
@@ -27,12 +26,9 @@ _TOKENS_MOST = 1_048_576
 _GENEROUS = {"ttft_s": 10.0, "tpot_s": 3.0}  # times the unloaded figure a limit starts from
 
 
-def _count(label: str, value: int | None, most: int, key: str, of: str, **more: Any) -> int | None:
-    """A whole number from 1."""
-    result = checked(
-        st.number_input, label, min_value=1, max_value=most, value=value, step=1, key=key, of=f"{of}/{value}", **more
-    )
-    return None if result is None else int(result)
+def _count(label: str, value: int | None, most: int, key: str, of: str, **more: Any) -> Any:
+    """A whole number from 1, None where none is set."""
+    return number(label, 1, most, value, key, of=f"{of}/{value}", **more)
 
 
 def _usual_limits(report: Report) -> dict[str, float]:
@@ -61,8 +57,8 @@ def _limits(report: Report) -> tuple[tuple[str, float], ...]:
     """What goodput counts as in time. [s]"""
     limits, opened = [], _usual_limits(report) | _promised()
     for (name, label), place in zip(LIMITS.items(), (*st.columns(2), st), strict=True):
-        key, more = name.removesuffix("_s"), {"placeholder": "no limit", "help": texts.LIMIT_HELP}
-        seconds = milliseconds(label, key, opened.get(name), report, place, **more)
+        more: dict[str, Any] = {"placeholder": "no limit", "help": texts.LIMIT_HELP, "widget": place.number_input}
+        seconds = milliseconds(label, name.removesuffix("_s"), opened.get(name), report, empty=True, **more)
         if seconds is not None:
             limits.append((name, seconds))
     return tuple(limits)
@@ -76,18 +72,16 @@ def _offered(report: Report) -> dict[str, Any]:
     )
     if kind == "open":
         usual = nice(0.5 / report.latency_s)
-        qps = number(
-            texts.OPEN, usual, min(1e-9, usual), 1e9, "qps", of=of, format=whole("qps", usual), help=texts.RATE_HELP
-        )
+        qps = number(texts.OPEN, min(1e-9, usual), 1e9, usual, "qps", of=of, help=texts.RATE_HELP)
         return {"qps": qps} | arrivals()
     usual = min(report.scenario.batch, _CLIENTS_MOST)
     clients = _count("Clients", usual, _CLIENTS_MOST, "clients", of, help=texts.CLIENTS_HELP)
     first, second = st.columns(2)
     with first:
-        think = number("Think time (s)", 0.0, 0.0, 86_400.0, "think", help=texts.THINK_HELP)
+        think = number("Think time (s)", 0.0, 86_400.0, 0.0, "think", help=texts.THINK_HELP)
     with second:
-        ramp = number("Ramp (s)", 0.0, 0.0, 86_400.0, "ramp", help=texts.RAMP_HELP)
-    return {"closed": ClosedLoop(clients or 1, think, ramp, exponential=True)}
+        ramp = number("Ramp (s)", 0.0, 86_400.0, 0.0, "ramp", help=texts.RAMP_HELP)
+    return {"closed": ClosedLoop(clients, think, ramp, exponential=True)}
 
 
 def _scheduler(ranks: int) -> Scheduler:
@@ -106,10 +100,10 @@ def _scheduler(ranks: int) -> Scheduler:
             "KV blocks", None, 10**9, "kv-blocks", name, placeholder=texts.ALL_BLOCKS, help=texts.BLOCKS_HELP
         )
         preempt = choose("Preemption", texts.PREEMPTION, "preempt", help=texts.PREEMPT_HELP)
-        hit = number("Prefix-cache hit rate (%)", 0.0, 0.0, 100.0, "prefix-hit", help=texts.PREFIX_HELP)
+        hit = number("Prefix-cache hit rate (%)", 0.0, 100.0, 0.0, "prefix-hit", help=texts.PREFIX_HELP)
         wait = 0
         if ranks > 1:
-            wait = number(texts.BALANCE, 0, 0, 100_000, "balance-timeout", help=texts.BALANCE_HELP)
+            wait = number(texts.BALANCE, 0, 100_000, 0, "balance-timeout", help=texts.BALANCE_HELP)
         late = switch("Asynchronous scheduling", "async", help=texts.ASYNC_HELP)
         classes = st.text_input(
             "Priorities",
@@ -121,11 +115,11 @@ def _scheduler(ranks: int) -> Scheduler:
         )
     return replace(
         usual,
-        budget=budget or usual.budget,
+        budget=budget,
         chunked=chunk == "on",
         kv_blocks=blocks,
-        block=block or usual.block,
-        max_seqs=most or seats,
+        block=block,
+        max_seqs=most,
         prefix_hit=hit / 100,
         asynchronous=late,
         priorities=parse(classes),
