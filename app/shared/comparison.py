@@ -225,7 +225,7 @@ def annotate(at: int, note: str) -> None:
     _take(replace(now, entries=(*now.entries[:at], entry, *now.entries[at + 1 :])))
 
 
-def compare_now() -> None:
-    """Take the session's scenario to the Compare page (from a page's body: a callback knows no pages)."""
-    add(Entry(link.current()))
+def compare_now(*others: Scenario) -> None:
+    """Take the session's scenario and others to the Compare page (from a page's body: a callback knows no pages)."""
+    add(Entry(link.current()), *map(Entry, others))
     link.show("compare", query={PARAM: write(current())})

@@ -18,7 +18,7 @@ import pandas as pd
 UNKNOWN = "—"
 MINUS = "−"
 _PREFIXES = {-15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
-_WHOLE = ("B", "FLOP", "FLOP/B", "OP", "OP/B")  # units that are never divided further: 0.25 B, not 250 mB
+_WHOLE = ("B", "FLOP", "FLOP/B", "OP", "OP/B", "$")  # units that are never divided further: 0.25 B, not 250 mB
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FORMULA = ("=", "+", "-", "@")
 _ADDRESS = re.compile(r"/(?=/)/|www\\?\.|@(?=\w)\w", re.IGNORECASE)
@@ -141,6 +141,8 @@ def counted(unit: str) -> bool:
 def _joined(exponent: int, unit: str) -> str:
     """Unit with its prefix; words (tok/s, samples/s) keep the prefix with the number: `1.21 M samples/s`."""
     prefix = _PREFIXES[exponent]
+    if unit == "$":
+        return f"$ {prefix}".rstrip()
     return f"{prefix} {unit}".strip() if counted(unit) else f"{prefix}{unit}"
 
 
@@ -149,13 +151,6 @@ def scale(values: Iterable[float | None], unit: str) -> Scale:
     known = [abs(v) for v in values if _known(v)]
     exponent = _exponent(max(known, default=0.0), unit)
     return Scale(10.0**-exponent, _joined(exponent, unit))
-
-
-def dollars(values: Iterable[float | None]) -> Scale:
-    """The prefix that suits some sums of money: nobody counts millionths of a dollar."""
-    known = list(values)
-    few = all(not _known(v) or abs(v) < 1 for v in known)
-    return Scale(1.0, "") if few else scale(known, "")
 
 
 def si(value: float | None, unit: str = "") -> str:

@@ -34,12 +34,6 @@ def _name(letter: str, name: str, number: str) -> str:
     return "<br>".join((*lines, f"<b>{number}</b>"))
 
 
-def _scale(values: Sequence[float], unit: str) -> tuple[fmt.Scale, str]:
-    """The prefix that suits some values, and their unit as it is shown."""
-    scale = fmt.dollars(values) if unit == "$" else fmt.scale(values, unit)
-    return scale, f"$ {scale.unit}".strip() if unit == "$" else scale.unit
-
-
 def metric_bars(
     scenarios: Sequence[tuple[str, str, float | None, float | None]], base: int, label: str, unit: str, dark: bool
 ) -> Figure:
@@ -47,18 +41,18 @@ def metric_bars(
 
     `scenarios` are (letter, name, value [SI], relative half width of the error band) in the order of the comparison.
     """
-    scale, axis_unit = _scale([v for _, _, v, _ in scenarios if v is not None], unit)
+    scale = fmt.scale([v for _, _, v, _ in scenarios], unit)
     shown = []
     for at, (letter, name, v, band) in enumerate(scenarios):
         if v is not None:
             ends = None if band is None else (scale(v) * band / (1 + band), scale(v) * band)
-            says = hover(f"{letter} · {name}", f"{scale.text(v)} {axis_unit} {fmt.band(band)}")
+            says = hover(f"{letter} · {name}", f"{scale.text(v)} {scale.unit} {fmt.band(band)}")
             shown.append(Bar(at, scale(v), NEUTRAL if at == base else INK[dark], says, band=ends))
     levels = [bar.length for bar in shown if bar.row == base]
     more = [rule(levels * 2, [-0.5, len(scenarios) - 0.5], NEUTRAL)] if levels else []
     widest = max((bar.length + (bar.band[1] if bar.band else 0.0) for bar in shown), default=0.0)
     labels = [_name(letter, name, scale.text(v)) for letter, name, v, _ in scenarios]
-    x = span(f"{label} ({axis_unit})", 0, widest * 1.05 or 1, grid=True)
+    x = span(f"{label} ({scale.unit})", 0, widest * 1.05 or 1, grid=True)
     return rows(labels, shown, x, dark, least_rows=2, more=more)
 
 
@@ -135,18 +129,18 @@ def attribution(
     reach = [values[0]]
     for _, share in shares:
         reach.append(reach[-1] + share)
-    scale, shown_unit = _scale(reach, unit)
+    scale = fmt.scale(reach, unit)
     totals = [f"{end}  <b>{scale.text(value)}</b>" for end, value in zip(ends, values)]
     labels = [totals[0]]
     shown = [Bar(0, scale(values[0]), NEUTRAL, hover(*ends[:1], scale.text(values[0])))]
     for at, ((name, share), start) in enumerate(zip(shares, reach), 1):
         better, change = (share > 0) == rising, f"{'+' if share > 0 else ''}{scale.text(share)}"
         labels.append(two_lines(name, change))
-        says = hover(name, f"{change} {shown_unit}, {'better' if better else 'worse'}")
+        says = hover(name, f"{change} {scale.unit}, {'better' if better else 'worse'}")
         shown.append(Bar(at, scale(share), INK[dark], says, scale(start), hatch="" if better else "/"))
     labels.append(totals[1])
     shown.append(Bar(len(shown), scale(values[1]), NEUTRAL, hover(*ends[1:], scale.text(values[1]))))
     low, high = min(0.0, *map(scale, reach)), max(map(scale, reach))
     pad = 0.04 * (high - low or 1.0)
-    x = span(f"{title} ({shown_unit})", low - pad if low < 0 else 0, high + pad, grid=True)
+    x = span(f"{title} ({scale.unit})", low - pad if low < 0 else 0, high + pad, grid=True)
     return rows(labels, shown, x, dark)

@@ -9,6 +9,7 @@ import streamlit as st
 from app.shared import cached, comparison, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.comparison import LETTERS, MOST, Comparison, Entry
+from app.shared.figures.style import Figure
 from app.shared.glossary import Metric
 from app.shared.widgets import pickers
 from app.shared.widgets.choices import choose, pills, say
@@ -197,35 +198,32 @@ def _pair(columns: list[ComparedScenario], base: ComparedScenario) -> ComparedSc
     return next(c for c in candidates if c.letter == letter)
 
 
-def where_gain(base: ComparedScenario, other: ComparedScenario, metric: Metric) -> None:
-    """The difference of one figure, dealt out to the kinds of change between two scenarios."""
-    assert base.report is not None
-    assert other.report is not None
-    title = f"Why {other.letter} differs from {base.letter}"
-    if base.report.unit != other.report.unit and metric.name not in tables.MONEY_AND_POWER:
-        with parts.card(title, texts.DIFFERENT_WORK):
-            st.caption(texts.DIFFERENT_WORK_CAPTION)
-        return
-    with st.skeleton(height=220):
-        try:
-            attribution = cached.answer(attribute, base.scenario, other.scenario, metric.name)
-        except InputError as error:
-            with parts.card(title, "not attributed"):
-                st.caption(fmt.plain(str(error)))
-            return
+def _attributed(base: ComparedScenario, other: ComparedScenario, metric: Metric) -> tuple[str, str, Figure | None]:
+    """How much of a difference each kind of change makes: the answer, a caption, and the figure where there is one."""
+    if not tables.alike([base, other]) and metric.name not in tables.MONEY_AND_POWER:
+        return texts.DIFFERENT_WORK, texts.DIFFERENT_WORK_CAPTION, None
+    try:
+        attribution = cached.answer(attribute, base.scenario, other.scenario, metric.name)
+    except InputError as error:
+        return "not attributed", fmt.plain(str(error)), None
     shares = sorted(attribution.shares.items(), key=lambda item: -abs(item[1]))
     moved = [(name.capitalize(), share) for name, share in shares if share]
     label = metric.label
     if not moved:
-        with parts.card(title, f"no difference in {label.lower()}"):
-            st.caption(texts.NOTHING_MOVES)
-        return
+        return f"no difference in {label.lower()}", texts.NOTHING_MOVES, None
     part = abs(moved[0][1]) / sum(abs(share) for _, share in moved)
     answer = f"{fmt.percent(part)} of what moves {label.lower()}: {moved[0][0].lower()}"
     ends, values = (base.letter, other.letter), (attribution.base, attribution.other)
     fig = charts.attribution(ends, values, moved, metric.unit, label, metric.rising, parts.dark())
-    with parts.card(title, answer, fig, "c.attribution"):
-        st.caption(texts.DIFFERENCE_CAPTION.format(evaluations=attribution.evaluations))
+    return answer, texts.DIFFERENCE_CAPTION.format(evaluations=attribution.evaluations), fig
+
+
+def where_gain(base: ComparedScenario, other: ComparedScenario, metric: Metric) -> None:
+    """The difference of one figure, dealt out to the kinds of change between two scenarios."""
+    with st.skeleton(height=220):
+        answer, caption, fig = _attributed(base, other, metric)
+    with parts.card(f"Why {other.letter} differs from {base.letter}", answer, fig, "c.attribution"):
+        st.caption(caption)
 
 
 def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:

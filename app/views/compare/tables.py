@@ -109,8 +109,8 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
         units = {counted(metric, [c]).unit for c in columns if c.report}
         best = _best(columns, metric)
         unit = next(iter(units)) if len(units) == 1 else None
-        scale = (fmt.dollars(values) if unit == "$" else fmt.scale(values, unit)) if unit else None
-        label = counted(metric, columns).label + (f" ({_headed(unit, scale.unit)})" if unit and scale else "")
+        scale = fmt.scale(values, unit) if unit else None
+        label = counted(metric, columns).label + (f" ({scale.unit})".replace("$", "\\$") if scale else "")
         cells = []
         for column, v in zip(columns, values, strict=True):
             text = scale.text(v) if scale else counted(metric, [column]).text(v)
@@ -132,10 +132,6 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
 
 def _unlisted(column: ComparedScenario) -> bool:
     return column.report is not None and column.report.unlisted and column.report.capex_usd is None
-
-
-def _headed(unit: str, scaled: str) -> str:
-    return scaled if unit != "$" else f"\\${' ' + scaled if scaled else ''}"
 
 
 def _named(column: ComparedScenario) -> str:

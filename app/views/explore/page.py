@@ -32,12 +32,10 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
     key = "cards-against" if base and not phone else "cards"
     with st.container(key=key), st.grid(3 if len(shown) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
         for card in shown:
-            delta: dict[str, Any] = (
-                {"delta": card.delta, "delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
-            )
             crowded = phone and len(card.label + card.note) > _CROWDED  # there the label needs the icon's place
             help = None if crowded else card.help
-            st.metric(card.named, card.value, border=True, height="stretch", help=help, **delta)
+            look: dict[str, Any] = {"delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
+            st.metric(card.named, card.value, card.delta, border=True, height="stretch", help=help, **look)
     if name:
         st.caption(fmt.plain(f"Against {name}."))
     parts.trust(report)

@@ -9,7 +9,6 @@ import streamlit as st
 
 from app.shared import cached, comparison, jobs, link, parts, priority
 from app.shared import formats as fmt
-from app.shared.comparison import Entry
 from app.shared.glossary import LEVERS, Metric
 from app.shared.jobs import Job
 from app.views.sweep import axes, charts, questions, spaces, texts
@@ -43,8 +42,7 @@ def go(page: str, scenario: Scenario, query: dict[str, str]) -> None:
     """Take a design to Explore or Load, or beside the current scenario on Compare."""
     if page != "compare":
         link.show(page, scenario, query)
-    comparison.add(Entry(link.current()), Entry(scenario))
-    link.show("compare", query={comparison.PARAM: comparison.write(comparison.current())})
+    comparison.compare_now(scenario)
 
 
 def _in_turn(ask: Callable[[], Any]) -> Any:

@@ -179,7 +179,7 @@ def columns(plans: Sequence[CapacityPlan], counted: str) -> dict[str, list[Any]]
         ("Racks", "racks", None),
         ("Peak ({})", "peak_w", "W"),
         ("Mean ({})", "mean_w", "W"),
-        ("Capex ($ {})", "capex_usd", ""),
+        ("Capex ({})", "capex_usd", "$"),
         (f"$ / M {counted}s", "usd_per_million", None),
         (f"Energy ({{}}/{counted})", "energy_j_per_inference", "J"),
         (f"{counted.capitalize()}s/J ({{}})", "inferences_per_joule", ""),
