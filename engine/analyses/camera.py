@@ -202,7 +202,7 @@ class CameraNetwork:
         links, catalog = [], default_catalog()
         for at, tier in enumerate(self.tiers[1:]):
             if tier.link is None:
-                raise ScenarioError(f"link of the {tier.name} is not set; it wants one from the tier before")
+                raise ScenarioError(f"link of the {tier.name} is not set; a link from the tier before it is needed")
             try:
                 link = catalog.link(tier.link)
             except SpecError as error:

@@ -100,7 +100,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     if file is not None:
         process, inputs, outputs = _traced(args, file, process), file.inputs, file.outputs
     elif args.speed is not None:
-        raise ScenarioError(f"speed is {args.speed:g} without a trace whose requests it would hasten")
+        raise ScenarioError(f"speed is {args.speed:g} without a trace; it multiplies the arrival rate of a trace")
     scheduler, load, count, devices = _scheduler(args), _load(args, process), args.requests, 1
     if count is None:
         count = usual_requests(args.clients or 0) if file is None else file.requests
@@ -147,7 +147,7 @@ def _pools(
     from engine.traffic.scenario_load import token_bytes
 
     if scenario is None and args.prefill_set:
-        raise ScenarioError(f"prefill-set is {brief(args.prefill_set[0])} beside given passes: both pools have those")
+        raise ScenarioError(f"prefill-set is {brief(args.prefill_set[0])} beside given passes: both pools take those")
     first, each = (times, scheduler), args.token_bytes
     if scenario is not None:
         first = engine_of(apply_all(scenario, args.prefill_set), _scheduler(args), longest, count)
@@ -165,7 +165,7 @@ def _ratios(text: str) -> list[tuple[int, int]]:
     if first != "auto":
         return [(int(first), int(second))]
     if not 2 <= int(second) <= _AUTO_MOST:
-        raise ScenarioError(f"pools is {brief(text)}; 2 to {_AUTO_MOST} engines can be dealt to two pools")
+        raise ScenarioError(f"pools is {brief(text)}; 2 to {_AUTO_MOST} engines can be shared out between two pools")
     return [(many, int(second) - many) for many in range(1, int(second))]
 
 
@@ -287,7 +287,7 @@ def _arrangement(
         by = float(row["devices"]) if plan.usd_per_year is None else plan.usd_per_year
         options.append((by, row | {"usd_per_year": plan.usd_per_year}, (own, carried, plan, notes)))
     if not options:
-        raise ScenarioError(f"nothing of what may vary carries the demand: {failed[0]['problem']}")
+        raise ScenarioError(f"no combination of --vary carries the demand: {failed[0]['problem']}")
     options.sort(key=lambda option: option[0])
     return options[0][2], [row for _, row, _ in options] + failed
 

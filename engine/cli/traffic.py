@@ -97,7 +97,7 @@ def simulate(args: argparse.Namespace) -> Answer:
     """Latencies under a load, of queues or of a serving engine. Simulated, on estimates of times."""
     if serves(args):
         if args.passes is not None and (args.scenario or args.system or args.workload):
-            raise ScenarioError(f"passes is {args.passes.name} beside a scenario: give one of the two")
+            raise ScenarioError(f"passes is {args.passes.name} beside a scenario: give either, not both")
         process, sizes, outputs = (None, None, None) if args.qps is None else _arrivals(args.arrivals, args.qps)
         laws = _law("sizes", args.sizes) or sizes, _law("output-sizes", args.output_sizes) or outputs
         scenario = changed(args) if args.passes is None else None

@@ -167,7 +167,7 @@ def sweep(
     archive = _Archive(space, bins, top, cloud)
     remote = executor is not None and not isinstance(executor, ThreadPoolExecutor)
     if remote and (space.catalog is not None or space.zoo is not None):
-        raise ScenarioError("a sweep on other processes reads the shipped catalog and workloads: leave both out")
+        raise ScenarioError("a sweep on other processes reads what ships: leave out your own catalog and workloads")
     counts, token = archive.counts, space.token if remote else ""
     blocks, halted = Blocks(space, beat), False
 

@@ -114,7 +114,7 @@ class Service:
         if latency.shape != hold.shape:
             raise TrafficError(f"latency_s has shape {latency.shape}, hold_s {hold.shape}; they must be equal")
         if ((hold == 0) != (latency == 0)).any():
-            raise TrafficError("latency_s and hold_s are not 0 for the same sizes; who passes by takes no time at all")
+            raise TrafficError("latency_s and hold_s are not 0 for the same sizes; a size takes both or neither")
         sizes = tuple(int(s) for s in self.sizes)
         if len(sizes) != hold.shape[1] or any(b <= a for a, b in itertools.pairwise(sizes)):
             raise TrafficError(f"sizes is {sizes}; it must hold {hold.shape[1]} increasing numbers, one per column")

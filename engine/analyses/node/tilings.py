@@ -273,7 +273,7 @@ def pinned(side: np.ndarray, block: tuple[int, ...], cores: tuple[int, int], sta
             )
         inner[x] = math.ceil(part[x] / min(part[x], math.ceil(block[x] / unit)))
     if stays not in ("", "a", "b", "c"):
-        raise ScenarioError(f"what stays is {stays!r}: a, b or c is allowed")
+        raise ScenarioError(f"stays is {stays!r}: a, b or c is allowed")
     _, halo, onchip, where, room, copies, *_ = problem
     more, open_k = read(halo, cores[1] * inner[0]), bool(inner[2] > 1)
     if not fits(np.ceil(part / inner), inner, more, open_k, onchip[0], where[0].copy(), room[0], copies[0]):

@@ -82,7 +82,7 @@ def test_the_command_serves_pools_and_refuses_in_a_sentence(capsys, tmp_path) ->
         rates[data["pools"]] = max(data["requests_per_s"], rates.get(data["pools"], 0.0))
     assert data["requests_per_s"] == max(rates.values())
     assert main([*given, "--pools", "auto:1"]) == 2
-    assert "2 to 64 engines can be dealt to two pools" in capsys.readouterr().err
+    assert "2 to 64 engines can be shared out between two pools" in capsys.readouterr().err
     assert main([*given, "--pools", "2"]) == 2
     assert "pools is '2'; write engines that prefill" in capsys.readouterr().err
     with pytest.raises(TrafficError, match="port_b_per_s is 0"):

@@ -98,7 +98,7 @@ def test_bad_input_is_one_sentence_that_names_the_field(field: str) -> None:
         ("", "time_s is needed"),
         ("when\n1\n2\n", "time_s is needed"),
         ("time_s,colour\n1,2\n", "allowed"),
-        ("time_s\n1\n", "time_s is needed of two or more"),
+        ("time_s\n1\n", "two or more are needed"),
         ('"time_s\n1\n2\n', "line 1"),
         ("time_s\n1\nsoon\n", "line 3: time_s is 'soon'"),
         ("time_s\n2\n1\n", "line 3"),
