@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from engine.choose.question import LOAD, Question
-from engine.cost.assemble import Figures, Schedule, assemble
+from engine.cost.assemble import Figures, assemble, figures_where_it_fits
 from engine.cost.best_plan import make_plan
 from engine.cost.continuous import Continuous, continuous, first_alone
 from engine.devices.common.contract import Unsupported
+from engine.plan.plan import Plan
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, level_name
@@ -103,12 +104,12 @@ def served(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> I
         try:
             bound = bind(scenario, catalog, zoo)
             plan = make_plan(bound)
-            times = assemble(bound, plan)
+            times = figures_where_it_fits(bound, plan)
+            if times is None:
+                yield _unfit(bound, plan)
+                return
         except (ScenarioError, Unsupported) as error:
             yield Refusal(scenario, "runs", str(error))
-            return
-        if (unfit := _unfit(scenario, times)) is not None:
-            yield unfit
             return
         if alone is None:
             alone = times if batch == 1 else first_alone(bound)
@@ -132,19 +133,17 @@ def units_of(bound: Bound) -> float:
     return float(s.inputs) if bound.graph.items else bound.graph.units_per_request.at(s.inputs, s.outputs)
 
 
-def _unfit(scenario: Scenario, times: Schedule) -> Refusal | None:
-    """The first memory that is short, in a few words."""
-    short = [(p, fit) for p in times.priced for fit in p.fits if not fit.fits]
-    if not short:
-        return None
-    _, fit = max(short, key=lambda item: item[1].need_bytes / item[1].capacity_bytes)
+def _unfit(bound: Bound, plan: Plan) -> Refusal:
+    """The memory that lacks most of its room, in a few words."""
+    fits = [fit for stage in assemble(bound, plan).priced for fit in stage.fits if not fit.fits]
+    fit = max(fits, key=lambda fit: fit.need_bytes / fit.capacity_bytes)
     need, room = amount(fit.need_bytes, "B"), amount(fit.capacity_bytes, "B")
     sentence = f"{fit.holds} need {need} per device of {room} {level_name(fit.level)}"
-    return Refusal(scenario, "fits", sentence, fit.need_bytes / fit.capacity_bytes)
+    return Refusal(bound.scenario, "fits", sentence, fit.need_bytes / fit.capacity_bytes)
 
 
 def _loaded(
-    question: Question, bound: Bound, times: Schedule, joined: Continuous | None, devices: int
+    question: Question, bound: Bound, times: Figures, joined: Continuous | None, devices: int
 ) -> Served | Refusal:
     """Times and rates at this batch, before a demand; a refusal where a limit is missed."""
     scenario, share, full = bound.scenario, 1.0, times.units_per_s
@@ -175,7 +174,7 @@ def _loaded(
             return Refusal(scenario, "limit", "no load leaves room to wait inside the latency limit", 1.0)
     return Served(
         scenario, times.latency_s, times.figure("ttft_s"), times.figure("tpot_s"), times.units_per_s,
-        times.figure("power_w"), times.account.price_usd, times.figure("usd_per_million"), latency, joined,
+        times.figure("power_w"), times.figure("capex_usd"), times.figure("usd_per_million"), latency, joined,
         share * full, full, devices,
     )  # fmt: skip
 
