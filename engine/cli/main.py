@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli import edge, machine, measure, node, traffic
+from engine.cli.bench import bench
 from engine.cli.choose import choose
 from engine.cli.command import Answer, Parser, add_commands
 from engine.cli.compare_measured import compare_measured
@@ -136,6 +137,7 @@ _ANSWERS = {
     "compare-measured": compare_measured,
     "plan": plan,
     "validate": _validate,
+    "bench": bench,
 }
 _ANALYSES = {
     "machine": machine.machine,

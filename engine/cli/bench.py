@@ -1,46 +1,30 @@
-"""Ratios measured side by side in one run: gathers the rows of every ``tests/bench/bench_*.py``.
-
-python -m tests.bench --only gemm              # of files whose name holds that
-python -m tests.bench --markdown BENCHMARKS.md # all, written there too
-"""
+"""Ratios measured side by side in one run: gathers the rows of every ``tests/bench/bench_*.py``."""
 
 import argparse
 import importlib.util
-import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-os.environ.pop("OPENBLAS_CORETYPE", None)  # before numpy loads: it may cap a rival below the host's instruction set
-
+from engine.cli.command import Answer
 from engine.kernels.jit import host_features, pool_size
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
-from entries.schema import InputError
 
-FOLDER = Path(__file__).resolve().parent
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "bench"
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Measures and prints a table; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--only", help="benchmark files whose name holds this")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the table there")
-    args = parser.parse_args(argv)
-    try:
-        if args.markdown is not None:
-            writable(args.markdown, True)
-        table = markdown(collect(args.only))
-        if args.markdown is not None:
-            with beside(args.markdown) as fresh:
-                fresh.write_text(table)
-    except InputError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.write(table)
-    return 0
+def bench(args: argparse.Namespace) -> Answer:
+    """Rows of the benchmarks, and the same as a table. Measurements."""
+    if args.markdown:
+        writable(Path(args.markdown), True)
+    rows = collect(args.only)
+    if args.markdown:
+        with beside(Path(args.markdown)) as fresh:
+            fresh.write_text(markdown(rows))
+    return rows, markdown(rows).splitlines()
 
 
 def collect(only: str | None = None) -> list[dict[str, Any]]:
@@ -101,7 +85,3 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         met = {True: "yes", False: "**no**", None: "-"}[row["met"]]
         lines.append(f"| {row['name']} | {value} | {row['against']} | {ratio} | {goal} | {met} |")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    sys.exit(main())
