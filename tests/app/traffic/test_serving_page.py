@@ -104,9 +104,9 @@ def test_attention_ranks_may_balance_their_prompts() -> None:
     ranks = LLAMA.with_(devices=2, scheme="tensor", attention_dp=2)
     uneven = {"clients": "64", "spread": "lognormal", "differ": "outputs"}
     pages = [opened("traffic", s=encode(ranks), **uneven, **{"balance-timeout": n}) for n in ("0", "40")]
-    assert [[n.value for n in at.number_input if n.key == "balance-timeout"] for at in pages] == [[0], [40]]
+    assert [[n.value for n in at.number_input if n.key == "w.balance-timeout"] for at in pages] == [[0], [40]]
     assert shown(pages[0])["TTFT p50"] != shown(pages[1])["TTFT p50"]
-    assert not [n for n in opened("traffic", s=encode(LLAMA)).number_input if n.key == "balance-timeout"]
+    assert not [n for n in opened("traffic", s=encode(LLAMA)).number_input if n.key == "w.balance-timeout"]
 
 
 def test_an_older_link_opens_with_its_rate_its_batch_and_its_promise() -> None:
