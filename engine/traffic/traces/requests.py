@@ -126,7 +126,7 @@ def read_trace(source: str | Path | TextIO) -> tuple[Trace, Listed | None, Liste
             _add(columns[name], line, name, value, cell)
     times = columns["time_s"]
     if len(times) < 2:
-        raise TrafficError(f"trace has {len(times)} arrivals; two or more are needed")
+        raise TrafficError(f"trace has {len(times)} arrivals in time_s; two or more are needed")
     sizes, outputs = (Listed(np.array(columns[name])) if columns[name] else None for name in ("size", "output"))
     return replace(Trace.of(times), priority=_numbers(columns)), sizes, outputs
 

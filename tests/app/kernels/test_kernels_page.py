@@ -147,7 +147,7 @@ def test_blocks_run_on_this_host_are_shown_beside_their_prediction(monkeypatch):
     assert not at.exception, [e.message for e in at.exception]
     assert not at.warning
     frame = next(d.value for d in at.dataframe if "Gain, measured" in d.value)
-    run = at.session_state["fused_rows"]["resnet152-pool"]
+    [run] = at.session_state["fused_rows"]
     assert list(frame["Gain, measured"]) == [run.gain]
     assert list(frame["Gain, predicted"]) == [run.predicted]
 

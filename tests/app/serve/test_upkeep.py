@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.server.upkeep import Collector, Watchdog
-from app.shared import boundary, link
+from app.shared import boundary, parts
 from engine.evaluate import evaluate
 from engine.kernels import allowance
 from engine.kernels.jit import inner, run_chunks
@@ -60,7 +60,7 @@ def apart(work: Callable[[], None]) -> list[BaseException]:
 def test_a_page_that_never_ends_is_ended_with_a_sentence(monkeypatch):
     at = AppTest.from_file(str(MAIN), default_timeout=240).run()
     assert not at.error
-    monkeypatch.setattr(link, "arrive", lambda: computes(60))
+    monkeypatch.setattr(parts, "footer", lambda: computes(60))
     monkeypatch.setattr(boundary, "allowance", lambda: allowance.allowance(1.0))
     began = time.monotonic()
     at.run(timeout=240)

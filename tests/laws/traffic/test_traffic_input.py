@@ -63,7 +63,7 @@ BAD = {
     "requests": lambda: simulate(single(TWO), Poisson(1.0), requests=3),
     "requests is 1000000000000": lambda: simulate(single(TWO), Poisson(1.0), requests=10**12),
     "every launch": lambda: Service(np.array([[0.0, 1.0], [1.0, 1.0]]), sizes=(1, 2)),
-    "passes by": lambda: Service(np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]]), sizes=(1, 2)),
+    "a size takes both or neither": lambda: Service(np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]]), sizes=(1, 2)),
     "sla": lambda: Sla.parse("p99=20 parsecs"),
     "metric": lambda: Sla.parse("p98=20ms"),
     "time": lambda: max_qps(single(TWO), Sla.parse("ttft:p99=20ms"), Poisson(1.0)),
@@ -95,7 +95,7 @@ def test_bad_input_is_one_sentence_that_names_the_field(field: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "time_s is needed"),
+        ("", "in time_s; two or more are needed"),
         ("when\n1\n2\n", "time_s is needed"),
         ("time_s,colour\n1,2\n", "allowed"),
         ("time_s\n1\n", "two or more are needed"),
@@ -112,7 +112,7 @@ def test_bad_input_is_one_sentence_that_names_the_field(field: str) -> None:
         ('time_s\n1\n"2', "line 3"),
         ("time_s,size\n1,2\n2,1e300\n", "line 3: size is '1e300'"),
         ("time_s,time_s\n1,2\n", "line 1: a column is there twice"),
-        ("x" * 100_000, "time_s is needed"),
+        ("x" * 100_000, "in time_s; two or more are needed"),
         ("time_s\n1\n" + "9" * 400 + "\n", "line 3"),
         ("time_s\n1\n=HYPERLINK(1)\n", "line 3: time_s is '=HYPER"),
     ],
