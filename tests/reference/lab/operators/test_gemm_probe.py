@@ -36,8 +36,8 @@ def test_what_is_nearer_or_narrower_is_faster():
     integers = ratio(lambda: _integer_peak(1), lambda: compute_peak("f32", rounds=1))
     if jit.isa() == "avx512vnni":  # four products a lane in one instruction
         assert 2 < integers < 4.5
-    else:  # two a lane in a product of pairs, and an addition, maybe on the same port; of data in the first level
-        assert 0.5 < integers < 2.1
+    else:  # two a lane in a product of pairs, and an addition, maybe on the same port: a half, of which a tile whose
+        assert 0.4 < integers < 2.1  # data are loaded reaches four fifths at least; floats are never loaded
 
 
 def test_cache_sizes_grow_outwards():
