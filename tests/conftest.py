@@ -136,7 +136,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 SLOW = Path(__file__).with_name("slow-tests.txt")
-"""Tests of more than 0.7 s of CPU time in the rooms of `make check`, which leaves them out, and files of such tests."""
+"""Tests of more than 0.3 s of CPU time in the rooms of `make check`, which leaves them out, and files of such tests."""
 SLOWEST = Path(__file__).parents[1] / "build" / "slowest-tests.txt"
 """Written by a run of several processes: seconds of the files of tests and of single tests, the slowest first."""
 _SECONDS: dict[str, float] = defaultdict(float)
