@@ -22,6 +22,8 @@ from engine.sweep.pricing.blocks import CHUNK, Blocks, DesignBlock
 from engine.sweep.pricing.chunk import ChunkRequest, ChunkResult, best, killers_of, price_chunk
 from engine.sweep.result import Counts, Front, SweepResult
 from engine.sweep.space import Space, space_of
+from hardware_specs.catalog import Catalog
+from model_zoo.catalog import Zoo
 
 CLOUD = 3000
 _AHEAD = 4  # chunks a thread that are handed out: work for while the tables of the next block are made
@@ -131,6 +133,8 @@ def sweep(
     cloud: int = CLOUD,
     bins: bool = True,
     top: int = 10,
+    catalog: Catalog | None = None,
+    zoo: Zoo | None = None,
 ) -> SweepResult:
     """Every design of a space: its front, a sampled cloud, counts and bins.
 
@@ -138,7 +142,7 @@ def sweep(
 
     Parameters
     ----------
-    space : what `space_of` reads.
+    space, catalog, zoo : what `space_of` reads.
     executor : where chunks run; the process-wide thread pool when left out. One of other processes (anything that is
         not a ThreadPoolExecutor) makes the tables there again and needs the shipped catalog and workloads.
     chunk : designs of a chunk, at most `CHUNK`; changes no result.
@@ -154,7 +158,7 @@ def sweep(
     result : the same bytes for any executor, chunk size and number of threads. Estimates, as the figures are.
     """
     began = time.perf_counter()
-    space = space_of(space)
+    space = space_of(space, catalog, zoo)
     space.enumerable()
     space.priced()
 

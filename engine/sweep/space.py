@@ -289,12 +289,12 @@ def _base(basis: Any, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
 
 
 def space_of(source: Any, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Space:
-    """A space from a mapping {scenario, axes, constraints, objectives}, a YAML path or a token; a `Space` as it is.
+    """A space from a mapping {scenario, axes, constraints, objectives}, a YAML path, a token or a `Space`.
 
-    `catalog`, `zoo`: of one's own; without them what ships and what lies in the user's folder.
+    `catalog`, `zoo`: of one's own; without them a `Space`'s, else what ships and what lies in the user's folder.
     """
     if isinstance(source, Space):
-        return source
+        return replace(source, catalog=catalog or source.catalog, zoo=zoo or source.zoo) if catalog or zoo else source
     with boundary("a space that can't be read: its axes, constraints or objectives are none"):
         if isinstance(source, Path) or (isinstance(source, str) and source.endswith((".yaml", ".yml", ".json"))):
             source = read_plain(Path(source), _JSON_LIMIT)

@@ -172,6 +172,10 @@ def test_a_catalog_and_a_zoo_of_ones_own_are_swept_as_they_are_evaluated(tmp_pat
     space = space_of(given, catalog, zoo)
     result = sweep(space)
     assert (result.counts.done, result.counts.refused) == (6, 0)
+    named = sweep(given, catalog=catalog, zoo=zoo)
+    assert named.front.values.tobytes() == result.front.values.tobytes()
+    plain = space_of({"scenario": "preset:dfx-1.5b", "axes": {"batch": [1]}})
+    assert space_of(plain, catalog).catalog is catalog, "a space takes a catalog that it is given"
     for number in range(6):
         report = evaluate(space.scenario(number), catalog, zoo)
         assert figures_of(space, number)["latency_s"] == report.latency_s
