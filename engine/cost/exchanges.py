@@ -100,7 +100,7 @@ def _with_experts(ranks: ExpertGroup, job: Job) -> list[Collective]:
     return needed
 
 
-_SUM_BYTES = 4.0  # of a head's sum of exponentials beside its partial result
+_SUM_BYTES = 4.0  # of a head's sum of exponentials beside its partial result: FP32, in which kernels add them up
 
 
 def _among_groups(groups: int, job: Job) -> list[Collective]:
@@ -123,8 +123,8 @@ def _among_groups(groups: int, job: Job) -> list[Collective]:
         return share(op, op.state_writes.at(batch, length)) * width
 
     if is_prompt(job.phase):
-        kept = ((op, cached(op, job.batch, job.length * groups)) for op in job.phase.ops if op.state_writes.s)
-        return [Collective(f"all-gather after {op.name}", "all_gather", op.layers, size, groups) for op, size in kept]
+        states = ((op, cached(op, job.batch, job.length * groups)) for op in job.phase.ops if op.state_writes.s)
+        return [Collective(f"all-gather after {op.name}", "all_gather", op.layers, size, groups) for op, size in states]
     for op in (op for op in job.ops if op.contraction):
         if op.n.c:
             size = share(op, op.reads.at(every, job.length)) * wide

@@ -14,7 +14,7 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared.widgets.controlled import controlled
 
-_KEPT = "kept."  # in the session: the choice outlives its widget, which a switch of pages ends
+_CHOICE = "kept."  # in the session: the choice outlives its widget, which a switch of pages ends
 _EMPTY = "none"
 _SAID = "said"  # sentences of this run about the address and edits
 
@@ -31,21 +31,21 @@ def remember(
     default. A choice is ``of`` something: with another, the default comes back, unless the address says otherwise than
     the session.
     """
-    ss, kept, shown = st.session_state, f"{_KEPT}{key}", st.query_params.get(key)
+    ss, slot, shown = st.session_state, f"{_CHOICE}{key}", st.query_params.get(key)
 
     def put(value: T) -> None:
-        ss[kept] = value, of, value != default
+        ss[slot] = value, of, value != default
         if value == default:
             st.query_params.pop(key, None)
         else:
             st.query_params[key] = write(value)
 
-    last, owner, chosen = ss.get(kept, (default, of, False))
+    last, owner, chosen = ss.get(slot, (default, of, False))
     text = None if owner != of and shown == write(last) else shown
     value, wrong = read(write(last if chosen and owner == of else default) if text is None else text)
     if text is not None and wrong:
         say(key, wrong)
-    ss[kept] = value, of, value != default
+    ss[slot] = value, of, value != default
     if shown != (None if value == default else write(value)):
         put(value)
     return value, put

@@ -25,10 +25,7 @@ from entries.files import load_yaml
 
 TABLES: dict[str, Any] = load_yaml(Path(__file__).with_name("tables.yaml").read_bytes())
 DEPTHS: dict[str, float] = TABLES["depths"]
-"""Pipeline depths an NPU instance may name, with those of the Stratix 10 instance for one that leaves them out. [cycle]
-
-Assumed: along a GRU step of width 1024 they add up to 631 cycles, recalled from Fowers et al., ISCA 2018.
-"""
+"""Pipeline depths that an NPU instance may name, and those of the Stratix 10 for one that has none. [cycle]"""
 
 _UNIT_OF = {"add": "add", "sub": "add", "rsub": "add", "mul": "mul"} | dict.fromkeys(
     ("sigmoid", "tanh", "relu"), "activation"
