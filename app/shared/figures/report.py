@@ -63,7 +63,8 @@ def fits(levels: Sequence[MemoryRow], dark: bool) -> Figure:
     shown, labels = [], []
     for at, row in enumerate(levels):
         used, amount = 100 * row.need_bytes / row.capacity_bytes, fmt.of(row.need_bytes, row.capacity_bytes)
-        name = level_name(row.level) + (f", {row.device[alike:].strip(' ()')}" if len(devices) > 1 else "")
+        own = row.device[alike:].strip(" ()") if alike else row.device
+        name = level_name(row.level) + (f", {own}" if len(devices) > 1 else "")
         labels.append(two_lines(name, amount))
         streams = " (a cache: the rest streams through)" if not row.required and used > 100 else ""
         size, says = min(used, 100.0) if row.fits else used, hover(name, f"{amount}{streams}", row.holds)

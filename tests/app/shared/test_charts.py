@@ -1,6 +1,7 @@
 """Figures of a made-up report: what each shows, in both themes, valid for Plotly, and never by colour alone."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -145,6 +146,12 @@ def test_levels_of_several_devices_say_which():
     assert [t.split("<")[0] for t in valid(charts.fits(rows, False)).layout.yaxis.ticktext] == [
         "HBM, sparse",
         "HBM, dense",
+    ]
+    rows = [replace(rows[0], device=name) for name in ("ARM CPU (part 1)", "Xeon (part 2)")]
+    labels = valid(charts.fits(rows, False)).layout.yaxis.ticktext
+    assert [label.replace("<br>", " ").split(" <")[0] for label in labels] == [
+        "HBM, ARM CPU (part 1)",
+        "HBM, Xeon (part 2)",
     ]
 
 
