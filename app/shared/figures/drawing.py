@@ -114,7 +114,7 @@ def rows(
     if tracked:
         whole = {"type": "bar", "orientation": "h", "y": list(range(len(labels))), "x": [100.0] * len(labels)}
         track = [whole | {"width": BAR_WIDTH, "marker": {"color": TRACK[dark]}, "hoverinfo": "skip"}]
-    tall = height or rows_height(labels, least) + (_LEGEND if look.get("legend") else 0)
+    tall = height or rows_height(labels, least, least_rows) + (_LEGEND if look.get("legend") else 0)
     return style([*track, *bars(shown, dark), *more], x, rows_axis(labels, least_rows), tall, dark, **look)
 
 

@@ -164,9 +164,9 @@ def row_height(labels: Sequence[str]) -> int:
     return 20 + 15 * max((label.count("<br>") + 1 for label in labels), default=1)
 
 
-def rows_height(labels: Sequence[str], least: int = 220) -> int:
-    """Height of a figure of rows, at least so high. [px]"""
-    return max(least, 56 + row_height(labels) * len(labels))
+def rows_height(labels: Sequence[str], least: int = 220, least_rows: int = 1) -> int:
+    """Height of a figure of rows, at least so high, whose axis has room for so many. [px]"""
+    return max(least, 56 + row_height(labels) * max(len(labels), least_rows))
 
 
 def log_ticks(low: float, high: float) -> tuple[list[float], list[str]]:

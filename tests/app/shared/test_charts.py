@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from app.shared import glossary
+from app.shared.figures import drawing, roofline, style
 from app.shared.figures import report as charts
-from app.shared.figures import roofline, style
 from engine.cost.report import LinkRow, MemoryRow, OpRow, Roofline
 from engine.devices.common.contract import RESOURCES, Span
 from engine.scenario import sentences
@@ -153,6 +153,15 @@ def test_levels_of_several_devices_say_which():
         "HBM, ARM CPU (part 1)",
         "HBM, Xeon (part 2)",
     ]
+
+
+def test_few_rows_leave_each_label_its_lines():
+    """An axis has room for three rows at least, which the height of two did not have."""
+    label, says = "<br>".join("four"), ["", ""]
+    rivals = [("Predicted", [1.0, 2.0], says), ("Published", [1.0, 2.0], says)]
+    layout = valid(charts.against([label, label], rivals, style.log_axis(0.5, 3.0, "s"), False)).layout
+    around, (last, first) = 56 + drawing._LEGEND, layout.yaxis.range
+    assert (layout.height - around) / (last - first) >= 15 * 4
 
 
 @pytest.mark.parametrize("dark", [False, True])
