@@ -6,12 +6,9 @@ the shape of a CNN, so no figure of theirs is claimed.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 from engine.cost.assemble import assemble
-from engine.cost.report import Report
-from engine.devices import family
 from engine.devices.npu.pinning import stored_bits
 from engine.evaluate import evaluate
 from engine.plan.schemes import open_plan
@@ -19,17 +16,6 @@ from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
 from hardware_specs.catalog import default_catalog
-from hardware_specs.schema import Device, Npu
-from model_zoo.catalog import default_zoo
-
-PRE = "stratix-10-280-brainwave-pre"
-PRODUCTION = "stratix-10-280-brainwave"
-FORMAT = "ms-fp8"
-
-
-def gru() -> Scenario:
-    """The headline: a GRU of 3200 inputs and 2400 hidden units, 480 steps, on pre-production silicon."""
-    return default_scenario("brainwave-s10-pre", "gru-3200x2400", devices=1, scheme="single")
 
 
 def bing(workload: str, steps: int = 50, system: str = "brainwave-a10", devices: int = 1) -> Scenario:
@@ -38,55 +24,17 @@ def bing(workload: str, steps: int = 50, system: str = "brainwave-a10", devices:
     return default_scenario(system, workload, devices=devices, scheme=scheme, inputs=steps)
 
 
-@cache
-def headline() -> Report:
-    """Evaluation of the headline."""
-    return evaluate(gru())
-
-
-def _operations(workload: str) -> float:
-    """Operations of one request of a workload, a multiply-add counted as two. [FLOP]"""
-    zoo = default_zoo()
-    request = zoo.workload(workload).request
-    return 2 * zoo.graph(workload).macs(1, request.inputs, request.outputs)
-
-
-def effective() -> float:
-    """Operations a second of the headline. [FLOP/s]"""
-    return _operations("gru-3200x2400") / headline().latency_s
-
-
 def utilisation(scenario: Scenario) -> float:
     """Share of the dense peak that a request reaches end to end. [-]"""
     report = evaluate(scenario)
     return sum(op.flops for op in report.ops) / report.latency_s / report.roofline.peak_flops_per_s
 
 
-def _device(id: str) -> tuple[Device, Npu]:
-    device = default_catalog().device(id)
-    assert device.npu is not None
-    return device, device.npu
-
-
-def _peak(id: str) -> float:
-    return family("npu").peak(_device(id)[0], FORMAT)
-
-
-def _word_bytes() -> float:
-    """What all blocks of memory give a cycle, 40 bits each. [B]"""
-    fabric = _device(PRE)[0].fpga
-    assert fabric is not None
-    assert fabric.m20k is not None
-    return fabric.m20k.si * 40 / 8
-
-
-def _memory_bytes() -> float:
-    return _word_bytes() * 512
-
-
 def _tens_of_millions() -> bool:
-    device, _ = _device(PRE)
-    weights = _memory_bytes() * 8 / stored_bits(device, FORMAT)
+    device = default_catalog().device("stratix-10-280-brainwave-pre")
+    assert device.fpga is not None
+    assert device.fpga.m20k is not None
+    weights = device.fpga.m20k.si * 512 * 40 / stored_bits(device, "ms-fp8")
     return 1e7 <= weights < 1e8
 
 
@@ -102,36 +50,12 @@ def _network_is_small() -> bool:
 
 
 def _best_utilisation() -> float:
-    return max(utilisation(s) for s in (gru(), bing("tp1-lstm"), bing("deepscan", 200)))
-
-
-def _sizes() -> float:
-    zoo = default_zoo()
-    return zoo.graph("tp1-lstm").parameters / zoo.graph("tp1-gru-cpu").parameters
-
-
-def _per_watt() -> float:
-    device, _ = _device(PRODUCTION)
-    assert device.power.max is not None
-    return _peak(PRODUCTION) / device.power.max.si
+    gru = default_scenario("brainwave-s10-pre", "gru-3200x2400")
+    return max(utilisation(s) for s in (gru, bing("tp1-lstm"), bing("deepscan", 200)))
 
 
 VALUES: Mapping[str, Callable[..., Any]] = {
-    "BW-001": lambda: effective() / 1e12,
     "BW-006": _best_utilisation,
     "BW-008": _network_is_small,
-    "BW-010": lambda rate: 1e12 * rate / _device(PRE)[1].clock.si,
-    "BW-013": lambda: _memory_bytes() / 1e6,
-    "BW-014": lambda: _word_bytes() * 600e6 / 1e12,
     "BW-015": _tens_of_millions,
-    "BW-020": lambda: _peak(PRODUCTION) / 1e12,
-    "BW-026": _sizes,
-    "BW-036": lambda: _peak(PRE) / 1e12,
-    "BW-037": lambda: _operations("gru-3200x2400"),
-    "BW-038": lambda rate: 1e-9 * _operations("gru-3200x2400") / rate,
-    "BW-039": lambda rate: 1e12 * rate / _peak(PRE),
-    "BW-040": lambda: _operations("gru-3200x2400") / _operations("resnet50-v1"),
-    "BW-041": lambda: _operations("gru-3200x2400") / _operations("alexnet"),
-    "BW-043": lambda: _device(PRODUCTION)[1].clock.si / _device(PRE)[1].clock.si - 1,
-    "BW-045": lambda: _per_watt() / 1e9,
 }

@@ -18,7 +18,6 @@ from engine.devices import family
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import LayerSizes, core_record, time_program, vector_lanes
 from engine.devices.dfx.family import TILE_SIDES
-from engine.devices.dfx.family import peak as core_peak
 from engine.devices.dfx.tiling import dsp_slices
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
@@ -34,40 +33,25 @@ SIZES: tuple[tuple[str, int], ...] = (("345m", 1), ("774m", 2), ("1.5b", 4))
 """Models with the number of cards, and of GPUs, the document runs them on."""
 
 _EAGER = {"graph": False, "fuse": False}
+_RUNS: dict[str, dict[str, Any]] = {
+    "dfx": {"system": "dfx-u280", "scheme": "tensor"},
+    "v100": {"system": "v100-appliance", "scheme": "tensor", "precision": "fp16", "switches": _EAGER},
+    "tpu": {"system": "tpu-v3", "switches": _EAGER},
+}
+"""How the document runs a model: on a ring of cards, on GPUs as Megatron-LM does (operator by operator), on one TPU."""
 NORM = "layer-norm+residual"
 FULL_CONTEXT = 1024.0
 
 
-def dfx(model: str, cards: int, inputs: int = 64, outputs: int = 64) -> Scenario:
-    """GPT-2 on a ring of DFX cards."""
-    return default_scenario("dfx-u280", f"gpt2-{model}", scheme="tensor", devices=cards, inputs=inputs, outputs=outputs)
-
-
-def v100(model: str, cards: int, inputs: int = 64, outputs: int = 64) -> Scenario:
-    """GPT-2 on V100s as Megatron-LM runs it: operators issued one by one."""
-    return default_scenario(
-        "v100-appliance",
-        f"gpt2-{model}",
-        scheme="tensor",
-        devices=cards,
-        inputs=inputs,
-        outputs=outputs,
-        precision="fp16",
-        switches=_EAGER,
-    )
-
-
-def tpu(inputs: int = 64, outputs: int = 64) -> Scenario:
-    """GPT-2 345M on one TPU."""
-    return default_scenario("tpu-v3", "gpt2-345m", inputs=inputs, outputs=outputs, switches=_EAGER)
+def bar(on: str, model: str, devices: int, inputs: int = 64, outputs: int = 64) -> Scenario:
+    """GPT-2 as one bar of a figure has it; ``on`` is dfx, v100 or tpu."""
+    return default_scenario(workload=f"gpt2-{model}", devices=devices, inputs=inputs, outputs=outputs, **_RUNS[on])
 
 
 @cache
-def report(scenario_of: str, model: str, cards: int, inputs: int = 64, outputs: int = 64) -> Report:
-    """Evaluation of one bar; `scenario_of` is dfx, v100 or tpu."""
-    if scenario_of == "tpu":
-        return evaluate(tpu(inputs, outputs))
-    return evaluate((dfx if scenario_of == "dfx" else v100)(model, cards, inputs, outputs))
+def report(on: str, model: str, devices: int, inputs: int = 64, outputs: int = 64) -> Report:
+    """Evaluation of one bar."""
+    return evaluate(bar(on, model, devices, inputs, outputs))
 
 
 def latency(on: str, model: str, cards: int, inputs: int = 64, outputs: int = 64) -> float:
@@ -89,20 +73,6 @@ def speedup(model: str, cards: int) -> float:
 def throughput_ratio() -> float:
     """Mean over the grid of the ratio of output tokens a second, 1.5B on four cards. [-]"""
     return fmean(rate("dfx", "1.5b", 4, i, o) / rate("v100", "1.5b", 4, i, o) for i, o in GRID)
-
-
-def power(on: str) -> float:
-    """Power of four accelerators. [W]"""
-    power_w = report(on, "1.5b", 4).power_w
-    assert power_w is not None, "both appliances publish their power"
-    return power_w
-
-
-def capex(on: str) -> float:
-    """Price of four accelerators. [USD]"""
-    capex_usd = report(on, "1.5b", 4).capex_usd
-    assert capex_usd is not None
-    return capex_usd
 
 
 def _share(on: str, model: str, cards: int, groups: tuple[str, ...]) -> float:
@@ -199,18 +169,8 @@ def _dsp_share() -> float:
     return 100 * sum(_slices().values()) / device.fpga.dsp.si
 
 
-def _dma() -> float:
-    _, core = _core()
-    return core.channels.si * core.channel_bits.si / 8 * core.clock.si
-
-
 def _cache_per_token() -> float:
     return default_zoo().graph("gpt2-1.5b").state_elements.at(1, 1, 1) * 2
-
-
-def _macs() -> float:
-    _, core = _core()
-    return core.d.si * core.l.si
 
 
 def _summarization_rate(on: str, generation: float) -> float:
@@ -220,22 +180,15 @@ def _summarization_rate(on: str, generation: float) -> float:
 
 VALUES: Mapping[str, Callable[..., Any]] = {
     "DFX-001": lambda: speedup("1.5b", 4),
-    "DFX-002": lambda ratio: ratio * power("v100") / power("dfx"),
-    "DFX-003": lambda fpgas, gpus: fpgas / gpus,
     "DFX-004": throughput_ratio,
-    "DFX-005": lambda: latency("v100", "1.5b", 4, 32, 256) / latency("dfx", "1.5b", 4, 32, 256),
     "DFX-006": lambda: speedup("345m", 1),
     "DFX-007": lambda: speedup("774m", 2),
-    "DFX-008": lambda rate: 1e3 / rate,
     "DFX-009": lambda: 1e3 * (latency("v100", "1.5b", 4, 128, 64) - latency("v100", "1.5b", 4, 32, 64)) / 96,
     "DFX-010": lambda: _share("v100", "1.5b", 4, (NORM,)),
-    "DFX-019": lambda: _dma() / 1e9,
     "DFX-020": _best_tile,
     "DFX-022": lambda: sorted(map(list, _fastest())),
     "DFX-023": lambda: _cache_per_token() / 1e6,
     "DFX-024": lambda: _slices()["matrix function unit"],
-    "DFX-025": _macs,
-    "DFX-026": lambda: core_peak(_core()[0], "fp16") / 1e9,
     "DFX-029": lambda: 100 * 2 / 66,
     "DFX-037": _dsp_share,
     "DFX-042": lambda: _share("dfx", "1.5b", 4, ("self-attention", "feed-forward")),
@@ -247,7 +200,5 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "DFX-051": lambda: generation_rate("tpu") / 1e9,
     "DFX-052": lambda rate: rate * work() / 1e9,
     "DFX-056": lambda four, single: math.sqrt(four / single),
-    "DFX-063": lambda rate: 1e6 * rate / capex("v100"),
-    "DFX-064": lambda rate: 1e6 * rate / capex("dfx"),
     "DFX-065": lambda gpus, fpgas: gpus - fpgas,
 }

@@ -16,6 +16,7 @@ from engine.evaluate import evaluate
 from engine.resolve.bind import Bound, bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
+from engine.scenario.formats import BITS
 from entries.files import read_plain
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -97,20 +98,10 @@ def _intensity(workload: str, batch: float) -> float:
     return _flops(workload, batch) / (_weights(workload) + _activations(workload, batch))
 
 
-def _gains(workload: str, over: str) -> tuple[float, float]:
-    """FLOPs and parameters of one network over another's. [-]"""
+def _mean_gain(workload: str, over: str) -> float:
+    """FLOPs of one network over another's, parameters likewise, and the mean of both. [-]"""
     zoo = default_zoo()
-    return (
-        _flops(workload) / _flops(over),
-        zoo.graph(workload).parameters / zoo.graph(over).parameters,
-    )
-
-
-def _dense_input_ratio() -> float:
-    """Bytes of the dense features in FP16 over those in FP32. [-]"""
-    from engine.scenario.formats import BITS
-
-    return BITS["fp16"] / BITS["fp32"]
+    return (_flops(workload) / _flops(over) + zoo.graph(workload).parameters / zoo.graph(over).parameters) / 2
 
 
 # --- times: switches thrown one at a time ----------------------------------------------------------------------------
@@ -120,26 +111,9 @@ def _xlmr() -> Scenario:
     return _card(XLMR, inputs=TOKENS)
 
 
-def _resnext() -> Scenario:
-    return _card(RESNEXT)
-
-
-def _regnet() -> Scenario:
-    return _card(REGNET)
-
-
 def without(scenario: Scenario, *switches: str) -> Scenario:
     """The scenario with those switches off."""
     return scenario.with_(switches={**scenario.switches, **dict.fromkeys(switches, False)})
-
-
-def slower(scenario: Scenario, *switches: str) -> float:
-    """How many times longer a request takes with those switches off. [-]"""
-    return evaluate(without(scenario, *switches)).latency_s / evaluate(scenario).latency_s
-
-
-def _latency_ms(scenario: Scenario) -> float:
-    return 1e3 * evaluate(scenario).latency_s
 
 
 def _times(scenario: Scenario) -> tuple[Bound, Schedule]:
@@ -177,16 +151,6 @@ def _balanced_gain() -> float:
     """Latency the lookup partition loses by knowing expected lengths, same cores. [%]"""
     fixed = _node().with_(tile=(sparse_cores(_node()),))
     return 100 * (1 - lookup_s(fixed) / lookup_s(without(fixed, "length-aware")))
-
-
-def _placement_gain() -> float:
-    """Time of a request that explicit placement saves, over what is left. [%]"""
-    return 100 * (slower(_node(), "placement") - 1)
-
-
-def _batch_gain() -> float:
-    """Images a second at batch 4 over batch 1. [-]"""
-    return evaluate(_card(RESNEXT, batch=4)).throughput_per_s / evaluate(_resnext()).throughput_per_s
 
 
 def resident_bytes(scenario: Scenario) -> float:
@@ -247,31 +211,18 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "FB-008": _cards_memory,
     "FB-009": _power,
     "FB-010": lambda: tuple(p / _power() for p in _peak("int8")),
-    "FB-013": lambda: _gains(MORE, LESS)[0],
-    "FB-014": lambda: _gains(MORE, LESS)[1],
-    "FB-015": lambda: sum(_gains(REGNET, RESNEXT)) / 2,
+    "FB-015": lambda: _mean_gain(REGNET, RESNEXT),
     "FB-020": lambda: _intensity(LESS, 48),
     "FB-025": lambda: _intensity(MORE, 48),
     "FB-030": lambda: _flops(RESNEXT) / _weights(RESNEXT),
     "FB-035": lambda: _flops(REGNET) / _weights(REGNET),
-    "FB-048": lambda: _flops(XLMR, 1, TOKENS) / 1e9,
     "FB-051": lambda: tuple(_flops(XLMR, 1, n) / _weights(XLMR) / 2 for n in (20, 70)),
-    "FB-055": lambda: evaluate(_card(REGNET)).memory[0].need_bytes / 1e9,
-    "FB-056": lambda: 2 * default_zoo().graph(XLMR).parameters / 1e9,
     "FB-065": lambda: _cards_memory() + _host_memory(),
-    "FB-070": _dense_input_ratio,
+    "FB-070": lambda: BITS["fp16"] / BITS["fp32"],
     "FB-071": lambda: sparse_cores(_node()) / 12,
     "FB-072": lambda: dense_utilisation(_node()),
-    "FB-073": lambda: slower(_xlmr(), "split-ops"),
-    "FB-074": _placement_gain,
-    "FB-075": _batch_gain,
-    "FB-077": lambda percent: percent / 100,
-    "FB-078": lambda: slower(_regnet(), "large-pools"),
     "FB-079": _balanced_gain,
     "FB-080": lambda: saved_on_pcie(_node(), True),
-    "FB-085": lambda: _latency_ms(_card(XLMR, inputs=70)),
-    "FB-086": lambda: _latency_ms(_xlmr()) / _latency_ms(_card(XLMR, inputs=TOKENS, precision="int8")),
-    "FB-087": lambda percent: percent / 100,
     "FB-088": _resident_gain,
     **_table(90, MORE, "FC", "SLS", "BatchMatMul", "Transpose", "Quantize", "Dequantize"),
     "FB-095": lambda: shares(MORE)["Dequantize"],

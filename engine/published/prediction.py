@@ -1,19 +1,32 @@
 """How one published figure is predicted.
 
 A claim's entry says under `prediction` which scenario a reader may open, the device family and what a reader must know.
-Where the prediction is a figure of that scenario's report, it names the `figure` and a `scale` to the printed unit;
-else the module of its document has a function for it in ``VALUES``. A claim without a prediction stays in the list
-with its `reason`.
+Where the prediction is a figure of that scenario's report, it names the `figure`. Where it is a `product` of numbers
+`over` others, it lists them; a number is
+
+- the id of a claim, whose prediction it is;
+- ``{figure: latency_s, with: {batch: 4}}``: a figure of the scenario's report with those fields changed, or of another
+  `scenario` that it names;
+- ``{network: resnet50, count: operations, inputs: 1}``: of one request, a multiply-add counted as two, or `parameters`;
+- ``{device: alveo-u280-dfx, number: dfx.clock}``: a number of a device's file, or its `peak` in a format.
+
+A `scale` turns the result into the printed unit; a ratio that is printed as a gain has `less: 1` taken off before.
+What is none of this is a function in ``VALUES`` of the module of its document. A claim without a prediction stays in
+the list with its `reason`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from math import prod
 from typing import Any
 
+from engine.devices import family
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
+from hardware_specs import default_catalog
+from model_zoo.catalog import default_zoo
 
 
 @dataclass(frozen=True)
@@ -44,17 +57,53 @@ def prediction_of(
 ) -> Prediction:
     """The prediction that an entry describes, its value and its scenario computed where a function is given."""
     opened = scenario or (partial(default_scenario, **entry["scenario"]) if "scenario" in entry else None)
+    of = entry.get("of", ())
     if value is None:
-        assert opened is not None
-        value = partial(_figure, opened, entry["figure"], entry.get("scale", 1.0))
+        below = entry.get("over", ())
+        above = [{"figure": entry["figure"]}] if "figure" in entry else entry.get("product", ())
+        of = [number for number in (*above, *below) if isinstance(number, str)]
+        value = partial(_ratio, above, below, opened, entry.get("less", 0.0), entry.get("scale", 1.0), of)
     naive = (entry["naive"]["name"], entry["naive"]["value"]) if "naive" in entry else None
-    return Prediction(value, opened, entry.get("family"), entry.get("note", ""), tuple(entry.get("of", ())), naive)
+    return Prediction(value, opened, entry.get("family"), entry.get("note", ""), tuple(of), naive)
 
 
-def _figure(scenario: Callable[[], Scenario], name: str, scale: float) -> float:
-    figure = evaluate(scenario()).figure(name)
-    assert figure is not None, name
-    return figure * scale
+def _ratio(
+    above: Sequence[Any],
+    below: Sequence[Any],
+    opened: Callable[[], Scenario] | None,
+    less: float,
+    scale: float,
+    of: Sequence[str],
+    *predictions: Any,
+) -> float:
+    """A product of numbers over others, with the predictions of the claims among them."""
+    known = dict(zip(of, predictions, strict=True))
+    top, bottom = (
+        prod(known[each] if isinstance(each, str) else _number(opened, **each) for each in numbers)
+        for numbers in (above, below)
+    )
+    return scale * (top / bottom - less)
+
+
+def _number(opened: Any, **of: Any) -> float:
+    """A number as an entry names it, in SI: a figure of a report, a count of a network or a fact of a device."""
+    if "network" in of:
+        graph, request = default_zoo().graph(of["network"]), default_zoo().workload(of["network"]).request
+        if of["count"] == "parameters":
+            return graph.parameters
+        return 2 * graph.macs(1, of.get("inputs", request.inputs), request.outputs)
+    if "device" in of:
+        device = default_catalog().device(of["device"])
+        return family(device.kind).peak(device, of["peak"]) if "peak" in of else _at(device, of["number"]).si
+    scenario = default_scenario(**of["scenario"]) if "scenario" in of else opened()
+    changes = dict(of.get("with", {}))
+    switches = {**scenario.switches, **changes.pop("switches", {})}
+    return _at(evaluate(scenario.with_(switches=switches, **changes)), of["figure"])
+
+
+def _at(thing: Any, path: str) -> Any:
+    """What lies at a path of attributes and places in a list."""
+    return reduce(lambda at, name: at[int(name)] if name.isdigit() else getattr(at, name), path.split("."), thing)
 
 
 def predicted(predictions: Mapping[str, Prediction], id: str) -> Any:

@@ -8,8 +8,6 @@ from typing import Any
 
 from model_zoo.catalog import default_zoo
 
-SAMPLES = 2e6  # of the evaluation set
-
 
 def model_bytes(precision: str) -> float:
     """Size of the stored model: products in the precision, tables and the wide part in FP32. [MB]"""
@@ -21,16 +19,7 @@ def model_bytes(precision: str) -> float:
     return size / 1e6
 
 
-def _speedup(fp32: float, int8: float) -> float:
-    """INT8 over FP32. [-]"""
-    return int8 / fp32
-
-
 VALUES: Mapping[str, Callable[..., Any]] = {
-    "WD-008": _speedup,
-    "WD-014": _speedup,
-    "WD-015": _speedup,
-    "WD-017": lambda rate: SAMPLES / rate,
     "WD-021": lambda: model_bytes("fp32"),
     "WD-022": lambda: model_bytes("int8"),
 }

@@ -4,7 +4,7 @@ import pytest
 
 from engine.evaluate import evaluate
 from engine.published import calibrated, claims, predictions
-from engine.published.dfx import NORM, _wins, dfx, generation_rate, latency, rate, tiles
+from engine.published.dfx import NORM, _wins, bar, generation_rate, latency, rate, tiles
 from engine.published.kinds import known
 from engine.published.prediction import predicted
 from engine.scenario.overrides import apply_all
@@ -50,11 +50,11 @@ def test_the_cores_constants_name_the_four_rates_they_were_chosen_in_view_of_and
 
 def test_a_small_part_of_a_request_is_fitted_and_a_lone_card_has_no_such_part():
     for model, cards, most in (("345m", 1, 0.0), ("345m", 2, 0.13), ("1.5b", 4, 0.13)):
-        without = apply_all(dfx(model, cards), ["model.unexplained=0"])
-        share = 1 - evaluate(without).latency_s / evaluate(dfx(model, cards)).latency_s
+        without = apply_all(bar("dfx", model, cards), ["model.unexplained=0"])
+        share = 1 - evaluate(without).latency_s / evaluate(bar("dfx", model, cards)).latency_s
         assert 0 <= share <= most
         assert (share == 0) == (cards == 1)
-        report = evaluate(dfx(model, cards))
+        report = evaluate(bar("dfx", model, cards))
         told = sum(row.time_s for row in report.other if row.name.endswith(", unexplained")) / report.latency_s
         assert told == pytest.approx(share, rel=0.02)
 

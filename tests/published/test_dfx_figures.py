@@ -6,7 +6,7 @@ import pytest
 
 from engine.devices.dfx.fabric import fabric
 from engine.evaluate import evaluate
-from engine.published.dfx import dfx, report, tiles
+from engine.published.dfx import bar, report, tiles
 from engine.scenario.overrides import apply_all
 from hardware_specs.catalog import default_catalog
 
@@ -18,7 +18,7 @@ def test_one_share_is_fitted_of_every_model_on_every_number_of_cards_and_it_is_s
         share = sum(row.time_s for row in own.other if row.name.endswith("unexplained")) / own.latency_s
         assert (share == 0) == (cards == 1)
         assert cards == 1 or 0.05 < share < 0.2
-        without = evaluate(apply_all(dfx(model, cards), ["model.unexplained=0"])).latency_s
+        without = evaluate(apply_all(bar("dfx", model, cards), ["model.unexplained=0"])).latency_s
         assert 1 - without / own.latency_s == pytest.approx(share, rel=0.02, abs=1e-12)
 
 

@@ -19,7 +19,7 @@ from engine.devices.card.supply import S
 from engine.evaluate import evaluate
 from engine.kernels.ir.doubles import LANES as LANES_AT_ONCE
 from engine.plan.jobs import job_of
-from engine.published.facebook_node import lookup_s, slower, without
+from engine.published.facebook_node import lookup_s, without
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
@@ -35,6 +35,11 @@ CORES, LANES, LPDDR = "devices.0.card.cores", "devices.0.card.vector_bits", "dev
 
 def on_card(workload: str, **changes) -> Scenario:
     return default_scenario("fb-card", workload, **changes)
+
+
+def slower(scenario: Scenario, switch: str) -> float:
+    """How many times longer a request takes with a switch off. [-]"""
+    return evaluate(without(scenario, switch)).latency_s / evaluate(scenario).latency_s
 
 
 @cache
