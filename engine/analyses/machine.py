@@ -112,14 +112,14 @@ def parts(scenario: Scenario) -> tuple[LatencyPart, ...]:
 
 def demand(scenario: Scenario) -> Demand:
     """What the scenario's machine takes of a fabric, by resource and unit. [-] An estimate, DSP slices counted."""
-    bound, answers = machine_of(scenario)
-    return answers.demand(bound)
+    job, answers = machine_of(scenario)
+    return answers.demand(job)
 
 
 def uses(scenario: Scenario) -> tuple[Use, ...]:
     """Fabric the scenario's machine takes beside the part's. [-] An estimate."""
-    bound, answers = machine_of(scenario)
-    return answers.uses(bound)
+    job, answers = machine_of(scenario)
+    return answers.uses(job)
 
 
 @dataclass(frozen=True)
@@ -162,10 +162,10 @@ def _fit(need: Demand, fabric: Fpga, name: str) -> PartFit:
 @lru_cache(maxsize=64)
 def _tiles(token: str) -> TileLatencies | None:
     scenario = decode(token)
-    bound, answers = machine_of(scenario)
+    job, answers = machine_of(scenario)
     if (tiles := answers.tiles) is None:
         return None
-    knobs = family(bound.device.kind).knobs(bound.device, scenario)
+    knobs = family(job.device.kind).knobs(job.device, scenario)
     seconds: dict[tuple[int, int], float] = {}
     rows, columns = (knob.values for knob in knobs)
     for tile in itertools.product(rows, columns):
@@ -173,9 +173,9 @@ def _tiles(token: str) -> TileLatencies | None:
             seconds[tile] = evaluate(scenario.with_(tile=tile)).latency_s
         except Unsupported:
             continue  # more slices than the part has
-    best, slices = tiles.best(bound.device, scenario.precision, seconds)
+    best, slices = tiles.best(job.device, scenario.precision, seconds)
     table = tuple(tuple(seconds.get((r, c)) for c in columns) for r in rows)
-    return TileLatencies(tuple(k.name for k in knobs), rows, columns, table, best, slices, tiles.own(bound))
+    return TileLatencies(tuple(k.name for k in knobs), rows, columns, table, best, slices, tiles.own(job))
 
 
 def tile_map(scenario: Scenario) -> TileLatencies | None:
@@ -185,8 +185,8 @@ def tile_map(scenario: Scenario) -> TileLatencies | None:
 
 def errors(scenario: Scenario) -> tuple[Error, ...]:
     """A small drawn network run in the machine's arithmetic."""
-    bound, answers = machine_of(scenario)
-    return answers.errors(bound)
+    job, answers = machine_of(scenario)
+    return answers.errors(job)
 
 
 def densities(device: Device) -> tuple[Density, ...]:

@@ -4,17 +4,23 @@ A program is text in its machine's mnemonics. Times are those of the families' o
 functional machines beside a float64 run of the same instructions on drawn inputs.
 """
 
+from dataclasses import replace
+
 from engine.devices import instructions_of
 from engine.devices.common.assembly import ProgramError
-from engine.devices.common.instruction_set import BoundMachine, InstructionSet, Listing, Values
+from engine.devices.common.contract import Job
+from engine.devices.common.instruction_set import InstructionSet, Listing, Values
 from engine.plan.jobs import job_of
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
 
 
-def machine_of(scenario: Scenario) -> tuple[BoundMachine, InstructionSet]:
-    """The scenario as its family is asked, and what it answers; ScenarioError where its machine runs no programs."""
+def machine_of(scenario: Scenario) -> tuple[Job, InstructionSet]:
+    """The job of a scenario's machine, with its wire to peers it may not ask, and what the machine answers.
+
+    ScenarioError where it runs no programs.
+    """
     bound = bind(scenario)
     answers = instructions_of(bound.device.kind)
     if answers is None:
@@ -23,8 +29,7 @@ def machine_of(scenario: Scenario) -> tuple[BoundMachine, InstructionSet]:
         )
     job = job_of(bound, open_plan(bound).stages[0], bound.family, bound.graph.phases[0])
     wire = bound.wire("peer")
-    link, hops = (wire.link, wire.hops) if wire else (None, 1)
-    return BoundMachine(scenario, bound.device, bound.graph, link, hops, job.model, job.ways), answers
+    return (replace(job, link=wire.link, link_hops=wire.hops) if wire else job), answers
 
 
 def mnemonics(scenario: Scenario) -> tuple[str, ...]:

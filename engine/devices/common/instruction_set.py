@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from engine.devices.common.contract import Job
 from engine.devices.common.fabric import Demand
-from engine.scenario import Scenario
-from hardware_specs.schema import Device, Link
-from model_zoo.ops import Graph
+from hardware_specs.schema import Device
 
 PARTS = ("layer", "head", "token", "layer-send", "head-send")
 """Programs of a decoder that can be shown, as the last of a card of a pipeline too; other machines have one, of a step
@@ -103,19 +102,6 @@ class Density:
     flops_per_s: float
 
 
-@dataclass(frozen=True)
-class BoundMachine:
-    """A scenario with its device, its network, the wire to its peers, and the family's parameters as it sets them."""
-
-    scenario: Scenario
-    device: Device
-    graph: Graph
-    link: Link | None
-    hops: float
-    model: Mapping[str, float]
-    cards: int = 1  # that share its operators
-
-
 SAME = 0.002
 """Relative difference in the time of a request below which a tile's slices decide: what whole cycles of instructions
 make."""
@@ -128,34 +114,34 @@ class TileChoice:
     `best` of a device, a format and those costs answers the tile and the slices of the fabric that it takes. [-]
     """
 
-    own: Callable[[BoundMachine], tuple[int, int]]
+    own: Callable[[Job], tuple[int, int]]
     best: Callable[[Device, str, Mapping[tuple[int, int], float]], tuple[tuple[int, int], float]]
 
 
 @dataclass(frozen=True)
 class InstructionSet:
-    """What a family's machines answer of themselves.
+    """What a family's machines answer of themselves, each asked by the job that it is given of a network's first phase.
 
     Attributes
     ----------
     mnemonics : those of its programs.
-    shipped : (machine, part) -> text of the program that the price rests on: a part of a decoder, a step, a network.
-    listing : (machine, text) -> a program timed. An estimate; ProgramError names the line and column of what is wrong.
-    values : (machine, text, seed, most) -> registers after so many instructions on drawn numbers. A measurement.
-    demand : machine -> fabric that it takes, by resource and unit. [-] An estimate.
-    uses : machine -> the same beside what the part has, with units of its own. [-]
-    errors : machine -> a small drawn network run in the machine's arithmetic. [-]
+    shipped : (job, part) -> text of the program that the price rests on: a part of a decoder, a step, a network.
+    listing : (job, text) -> a program timed. An estimate; ProgramError names the line and column of what is wrong.
+    values : (job, text, seed, most) -> registers after so many instructions on drawn numbers. A measurement.
+    demand : job -> fabric that it takes, by resource and unit. [-] An estimate.
+    uses : job -> the same beside what the part has, with units of its own. [-]
+    errors : job -> a small drawn network run in the machine's arithmetic. [-]
     tiles : the choice of a tile; None: there is none.
     densities : device -> for each format how many multiply-accumulators the part holds; None: it is not known.
     """
 
     mnemonics: tuple[str, ...]
-    shipped: Callable[[BoundMachine, str], str]
-    listing: Callable[[BoundMachine, str], Listing]
-    values: Callable[[BoundMachine, str, int, int | None], tuple[Values, ...]]
-    demand: Callable[[BoundMachine], Demand]
-    uses: Callable[[BoundMachine], tuple[Use, ...]]
-    errors: Callable[[BoundMachine], tuple[Error, ...]]
+    shipped: Callable[[Job, str], str]
+    listing: Callable[[Job, str], Listing]
+    values: Callable[[Job, str, int, int | None], tuple[Values, ...]]
+    demand: Callable[[Job], Demand]
+    uses: Callable[[Job], tuple[Use, ...]]
+    errors: Callable[[Job], tuple[Error, ...]]
     tiles: TileChoice | None = None
     densities: Callable[[Device], tuple[Density, ...]] | None = None
 

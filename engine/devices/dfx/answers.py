@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.common.contract import Unsupported
+from engine.devices.common.contract import Job, Unsupported
 from engine.devices.common.fabric import LABELS, Demand
 from engine.devices.common.instruction_set import (
     PARTS,
-    BoundMachine,
     Error,
     InstructionSet,
     Listing,
@@ -22,18 +21,20 @@ from engine.devices.common.instruction_set import (
 from engine.devices.dfx import assembly
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.accuracy import accuracy
-from engine.devices.dfx.core import LayerSizes, core_of, core_record, program_of, run_code, vector_lanes
+from engine.devices.dfx.core import core_of, core_record, run_code, vector_lanes
+from engine.devices.dfx.decoder import program_of
 from engine.devices.dfx.fabric import counted_share, fabric
-from engine.devices.dfx.family import supports
+from engine.devices.dfx.family import record_of, supports
 from engine.devices.dfx.machine import DfxMachine
 from engine.devices.dfx.model import Decoder, random_decoder
+from engine.devices.dfx.program import LayerSizes
 from engine.devices.dfx.tiling import chosen, dsp_slices
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device
 
 
-def _own(machine: BoundMachine) -> tuple[int, int]:
-    core, tile = core_of(machine.device), machine.scenario.tile
+def _own(job: Job) -> tuple[int, int]:
+    core, tile = core_of(job.device), job.tile
     return (tile[0], tile[1]) if tile else (round(core.d.si), round(core.l.si))
 
 
@@ -45,15 +46,15 @@ def _best(device: Device, format: str, costs: Mapping[tuple[int, int], float]) -
     return best, slices[best]
 
 
-def _demand(machine: BoundMachine) -> Demand:
-    return fabric(machine.device, _own(machine), machine.scenario.precision)
+def _demand(job: Job) -> Demand:
+    return fabric(job.device, _own(job), job.format)
 
 
-def _uses(machine: BoundMachine) -> tuple[Use, ...]:
+def _uses(job: Job) -> tuple[Use, ...]:
     """Of DSP slices also each unit's."""
     rows = []
-    for resource, units in _demand(machine).items():
-        there = getattr(machine.device.fpga, resource, None)
+    for resource, units in _demand(job).items():
+        there = getattr(job.device.fpga, resource, None)
         most, label = there.si if there is not None else None, LABELS[resource].removesuffix(" slices")
         counted = counted_share(units)
         basis = "derived" if counted == 1.0 else f"{100 * counted:.0f}% counted, the rest as printed"
@@ -64,38 +65,29 @@ def _uses(machine: BoundMachine) -> tuple[Use, ...]:
     return tuple(rows)
 
 
-def _errors(machine: BoundMachine) -> tuple[Error, ...]:
+def _errors(job: Job) -> tuple[Error, ...]:
     """A GPT-2 of two layers on the core's cards."""
-    result = accuracy(_record(machine), machine.scenario.precision)
+    result = accuracy(record_of(job), job.format)
     note = f"{result.agreed} of {len(result.tokens)} tokens are those of float64; "
     note += f"each leads the next likely one by {result.lead:.1%} or more"
     return (Error("Logits of a 2-layer GPT-2", result.deviation, note),)
 
 
-def _record(machine: BoundMachine) -> tuple[float, ...]:
-    s = machine.scenario
-    ahead = s.switches.get("prefetch", False)
-    wire = machine.link, machine.hops, machine.cards
-    return core_record(machine.device, *wire, s.tile, machine.model, ahead, s.precision)
-
-
-def _shipped(machine: BoundMachine, part: str) -> str:
+def _shipped(job: Job, part: str) -> str:
     if part not in PARTS:
         raise ScenarioError(f"part is {part!r}; allowed: {', '.join(PARTS)}")
-    reason = supports(machine.device, machine.graph, machine.scenario.precision)
+    reason = supports(job.device, job.graph, job.format)
     if reason:
         raise Unsupported(reason)
-    layer = LayerSizes.of(machine.graph.phases[0])
-    program = program_of(part, _record(machine), layer, float(machine.scenario.inputs))
+    program = program_of(part, record_of(job), LayerSizes.of(job.phase), float(job.context))
     return assembly.disassemble(assembly.DfxProgram(tuple(program)))
 
 
-def _listing(machine: BoundMachine, text: str) -> Listing:
-    s = machine.scenario
+def _listing(job: Job, text: str) -> Listing:
     program = assembly.assemble(text)
-    assembly.checked(program, _own(machine))
-    record = _record(machine)
-    timed = run_code(isa.encode(program.instructions, record), s.switches.get("chaining", True), record)
+    assembly.checked(program, _own(job))
+    record = record_of(job)
+    timed = run_code(isa.encode(program.instructions, record), job.switches["chaining"], record[isa.FILL])
     rows, bars = [], []
     for i, instr in enumerate(program.instructions):
         unit, start, valid = isa.UNITS[int(timed.code[i, isa.UNIT])], float(timed.start[i]), float(timed.valid[i])
@@ -106,7 +98,7 @@ def _listing(machine: BoundMachine, text: str) -> Listing:
         writes = (isa.REGISTERS[instr.dst],) if instr.dst else ()
         words = assembly.disassemble(assembly.DfxProgram((instr,))).strip()
         rows.append(Row(i, program.lines[i], words, unit, start, start + busy, valid, reads, writes, last, hazard))
-    return Listing(text, timed.cycles, core_of(machine.device).clock.si, tuple(rows), tuple(bars))
+    return Listing(text, timed.cycles, core_of(job.device).clock.si, tuple(rows), tuple(bars))
 
 
 def _waited(program: Sequence[isa.Instruction], timed: Any, i: int) -> tuple[int | None, str]:
@@ -127,16 +119,15 @@ def _waited(program: Sequence[isa.Instruction], timed: Any, i: int) -> tuple[int
     return last, hazard
 
 
-def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
+def _values(job: Job, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
     program = assembly.assemble(text)
-    assembly.checked(program, _own(machine))
-    s = machine.scenario
-    cards = machine.cards if any(instr.op == isa.SYNC for instr in program.instructions) else 1
+    assembly.checked(program, _own(job))
+    cards = job.ways if any(instr.op == isa.SYNC for instr in program.instructions) else 1
     width, context = _sizes(program)
     if width % 64 or width > 2048:
         raise ScenarioError(f"the width is {width:,}: a multiple of 64 up to 2,048 runs on numbers here")
     model = _drawn(program, width, context, cards, seed)
-    record = core_record(machine.device, None, 1, cards, s.tile, machine.model, format=s.precision)
+    record = core_record(job.device, None, 1, cards, job.tile, job.model, format=job.format)
     rng = np.random.default_rng(seed)
     x = rng.normal(0, 1, width).astype(np.float16)
     stores = sum(instr.op == isa.STORE_KEY for instr in program.instructions)
@@ -145,8 +136,7 @@ def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tu
     shown = program.instructions[:most]
     try:
         got, wanted = (
-            DfxMachine(model, record, s.precision, exact).run(shown, {isa.X: x}, keys, values)
-            for exact in (False, True)
+            DfxMachine(model, record, job.format, exact).run(shown, {isa.X: x}, keys, values) for exact in (False, True)
         )
     except (KeyError, ValueError, IndexError) as error:
         raise ScenarioError(f"the program does not run on {width:,} elements and {context:,} tokens: {error}") from None

@@ -11,14 +11,8 @@ from math import ceil
 
 from engine.devices.common.assembly import Line, ProgramError, Word, lines_of, unknown, whole
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.program import Instruction
+from engine.devices.dfx.program import MNEMONICS, Instruction
 
-MNEMONICS: tuple[str, ...] = (
-    "load.token", "load.position", "store.token", "add", "sub", "mul", "mul.s", "load.gamma", "load.beta", "exp",
-    "accum", "mul.width", "recip_sqrt", "recip", "Conv1D", "Conv1D.gelu", "MaskedMM", "MM", "MM.argmax", "store.key",
-    "store.value", "sync", "sync.argmax", "sub.max", "load.weights", "load.cos", "load.sin", "rotate", "mul.head",
-    "Conv1D.silu", "send",
-)  # fmt: skip
 _TWO = frozenset((isa.ADD_OP, isa.SUB_SCALAR, isa.MUL_OP, isa.MUL_SCALAR, isa.MUL_HEAD, isa.MASKED_MM, isa.MM))
 _WEIGHTS = tuple(
     isa.ROLES[r]

@@ -5,7 +5,7 @@ Source: Hong et al., MICRO 2022.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,8 +25,9 @@ from engine.devices.common.column import (
     smaller,
     together,
 )
-from engine.devices.common.contract import RESOURCES
+from engine.devices.common.contract import RESOURCES, PricedField
 from engine.devices.dfx import program as isa
+from engine.devices.dfx.decoder import program_of
 from engine.devices.dfx.program import LayerSizes
 from engine.devices.dfx.scoreboard import book, book_many
 from engine.scenario.formats import BITS
@@ -49,6 +50,13 @@ INT8: a column of weights, a vector on its way into a product, and a token's key
 an FP32 scale each; products and their sums are integers, all else is FP16. Neither is in the document: assumed, and
 measured by nobody.
 """
+
+KV_FORMAT = PricedField(
+    needs="KV cache",
+    offers=lambda graph, s: ("int8" if s.precision == "int8" else "fp16",) if graph.state_elements.c else (),
+    assumption="The cache is in the format that the matrix unit multiplies, which is what it is in by itself.",
+)
+"""Keys and values go to the multipliers as weights do, which a core widens from no other format."""
 
 PORT, BANDWIDTH, LATENCY, ROWS = (
     "the core's port to its memory",
@@ -178,39 +186,16 @@ def core_record(
     return tuple(1.0 * values[i] for i in range(isa.RECORD))
 
 
-def run_code(code: np.ndarray, chaining: bool, record: Sequence[float]) -> Timed:
-    """Run any program on the core of a record and book its cycles. [cycle] An estimate."""
-    return _summarise(code, chaining, record[isa.FILL])
+def run_code(code: np.ndarray, chaining: bool, fill: float) -> Timed:
+    """Run any program and book its cycles; `fill` is the share of the memory port that a beat uses. [cycle]
 
-
-def _summarise(code: np.ndarray, chaining: bool, fill: float) -> Timed:
-    """Run a program and book its cycles; `fill` is the share of the memory port that a beat uses."""
+    An estimate.
+    """
     start, valid, push = np.zeros(len(code)), np.zeros(len(code)), np.zeros(len(code))
     roles = np.zeros((len(isa.ROLES), len(RESOURCES)))
     cycles = book(code, chaining, fill, start, valid, push, roles)
     hbm = np.bincount(code[:, isa.ROLE].astype(int), code[:, isa.HBM], len(isa.ROLES))
     return Timed(cycles, roles, hbm, float(code[:, isa.SENT].sum()), code, start, valid)
-
-
-def _program(part: str, record: Sequence[Any], layer: LayerSizes, context: Any) -> np.ndarray:
-    """Code of one layer, of the LM head or of the embedding of one token."""
-    return isa.encode(program_of(part, record, layer, context), record)
-
-
-def program_of(part: str, record: Sequence[Any], layer: LayerSizes, context: Any) -> list[isa.Instruction]:
-    """Instructions of one `layer`, of the LM `head` or of the embedding of one `token` on one core of a record.
-
-    `layer-send` hands its vector to the card with the next layers, `head-send` the token to the one with the first. The
-    context in [tokens].
-    """
-    of, _, sends = part.partition("-")
-    if of == "layer":
-        program = isa.layer_program(record, layer, context)
-        return isa.sent(program, isa.X, layer.width) if sends else program
-    if of == "head":
-        program = isa.head_program(record[isa.CARDS], layer)
-        return isa.sent(program, isa.NEXT, 1.0) if sends else program
-    return isa.token_program(layer)
 
 
 @lru_cache(maxsize=4096)
@@ -219,7 +204,7 @@ def time_program(part: str, record: tuple[float, ...], layer: LayerSizes, contex
 
     [cycle]; the context in [tokens].
     """
-    return _summarise(_program(part, record, layer, context), chaining, record[isa.FILL])
+    return run_code(isa.encode(program_of(part, record, layer, context), record), chaining, record[isa.FILL])
 
 
 def role_cycles(part: str, record: tuple[Any, ...], layer: LayerSizes, context: Any, chaining: bool) -> np.ndarray:
@@ -236,10 +221,10 @@ def role_cycles(part: str, record: tuple[Any, ...], layer: LayerSizes, context: 
             which = which.reshape(context.values.shape)
             spread = [Column(value.values[which]) if isinstance(value, Column) else value for value in varying.flat]
             return columns_as(varying, spread)
-    code, fill = _program(part, record, layer, context), record[isa.FILL]
+    code, fill = isa.encode(program_of(part, record, layer, context), record), record[isa.FILL]
     varying = [at for at in np.ndindex(code.shape) if at[1] in _TIMING and isinstance(code[at], Column)]
     if not varying and not isinstance(fill, Column):
-        return _summarise(code.astype(np.float64), chaining, fill).by_role
+        return run_code(code.astype(np.float64), chaining, fill).by_role
     columns = {id(code[at]): code[at] for at in varying}  # instructions of one kind share theirs
     fills, *values = together(fill, *columns.values())
     which = {number: i for i, number in enumerate(columns)}

@@ -11,7 +11,8 @@ from math import ceil
 
 from engine.devices.common.contract import PricedField, Setting
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.core import LayerSizes, program_of
+from engine.devices.dfx.decoder import program_of
+from engine.devices.dfx.program import LayerSizes
 
 _DEPTH = 2048.0  # words of 18 bit in a block of 36 Kbit, a shape that UltraScale+'s memory guide names
 _BEATS = {"horizontal": 1e6, "vertical": 1.0}

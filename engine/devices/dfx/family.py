@@ -30,13 +30,12 @@ from engine.devices.common.contract import (
 from engine.devices.common.fabric import POWER, idle_power, scaled_power, shortage, what_if_ratio
 from engine.devices.common.model_file import model_file
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.cache import KV_FORMAT
 from engine.devices.dfx.core import (
     BYTES,
     DEPTHS,
+    KV_FORMAT,
     LATENCY,
     STORED,
-    LayerSizes,
     Timed,
     core_of,
     core_record,
@@ -47,6 +46,7 @@ from engine.devices.dfx.core import (
 )
 from engine.devices.dfx.direction import DIRECTION, blocks, costs
 from engine.devices.dfx.fabric import fabric
+from engine.devices.dfx.program import LayerSizes
 from engine.devices.dfx.scoreboard import N_UNITS
 from engine.scenario.formats import LABELS
 from engine.scenario.sentences import level_name
@@ -167,6 +167,12 @@ def _sums(job: Job) -> list[Fit]:
     return [Fit("bram", "onchip", need, left * BLOCK, "partial sums of the widest product")]
 
 
+def record_of(job: Job) -> tuple[float, ...]:
+    """`core_record` of a job's core. [cycle], [elements/cycle], [B/cycle]"""
+    wire = job.link, job.link_hops, job.ways
+    return core_record(job.device, *wire, job.tile, job.model, job.switches["prefetch"], job.format)
+
+
 @dataclass(frozen=True)
 class _Pass:
     """One pass of a job: how often which program runs, on which core."""
@@ -191,9 +197,6 @@ class _Pass:
                 f"and {job.device.name} reads one for every token."
             )
         layer, chaining = LayerSizes.of(job.phase), job.switches["chaining"]
-        prefetch = job.switches["prefetch"]
-        wire = job.link, job.link_hops, job.ways
-        record = core_record(job.device, *wire, job.tile, job.model, prefetch, job.format)
         tokens = job.batch * job.length
         names = {op.name for op in job.ops}
         first, last = "token-embedding" in names, float("lm-head" in names)
@@ -205,7 +208,7 @@ class _Pass:
             ("head" + back, 0.0, heads_run) if last else ("layer-send", mean, tokens),
             *((("token", 0.0, tokens),) if first else ()),
         )
-        return _Pass(record, layer, mean, heads_run, parts, chaining)
+        return _Pass(record_of(job), layer, mean, heads_run, parts, chaining)
 
     @cached_property
     def sizes(self) -> LayerSizes:

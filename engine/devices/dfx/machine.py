@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.arithmetic import CoreArithmetic, FloatArithmetic
+from engine.devices.dfx.decoder import program_of
 from engine.devices.dfx.model import EPSILON, Decoder, columns, rotary, shards
 from engine.devices.dfx.program import Instruction
 
@@ -86,12 +87,12 @@ class DfxMachine:
         """One token through embedding, layers and LM head; returns the likeliest next one."""
         self._token, self._position = token, position
         sizes = self.model.sizes
-        self._run(isa.token_program(sizes))
-        program = isa.layer_program(self.record, sizes, float(position + 1))
+        self._run(program_of("token", self.record, sizes, 0.0))
+        program = program_of("layer", self.record, sizes, float(position + 1))
         for layer in range(len(self.model.layers)):
             self._layer = layer
             self._run(program)
-        self._run(isa.head_program(self.cards, sizes))
+        self._run(program_of("head", self.record, sizes, 0.0))
         self.logits = np.concatenate([core.vector[isa.NEXT][2:] for core in self.cores]).astype(self.arithmetic.dtype)
         best = self.cores[0].vector
         return int(best[isa.BEST][0] if self.cards > 1 else best[isa.NEXT][1])

@@ -1,13 +1,11 @@
-"""A decoder as DFX instructions: one layer, the embedding and the LM head of one token on one of N cores.
+"""Instructions of the DFX core and what each takes: units, registers, cycles.
 
-Source: Hong et al., MICRO 2022, algorithm 1 and sections IV to V. A program is a list of `Instruction`: what is done to
-which registers, over how many rows and columns. The functional machine executes it; `encode` makes rows of a flat array
-of it for one core, which the scoreboard times, finding what waits for what from their registers.
+Source: Hong et al., MICRO 2022, sections IV to V. A program is a list of `Instruction`: what is done to which
+registers, over how many rows and columns. The functional machine executes it; `encode` makes rows of a flat array of it
+for one core, which the scoreboard times, finding what waits for what from their registers.
 Matrix instructions are priced by the beats their tiles take from HBM; d x l FP16 weights are one beat, with 8-bit ones
 about as many more come. A load of weights fills a buffer of the DMA while the core waits for something else; the
 product that names it streams only the rest.
-GPT-2 is the document's network; RMS norm, rotary positions, shared key heads and a gated feed-forward are the same
-vector instructions in another order, with a table of SiLU where GELU's is, and a bypass that turns halves of heads.
 """
 
 from __future__ import annotations
@@ -40,13 +38,19 @@ ROLES: tuple[str, ...] = (
     ROTARY, GATE, UP, GATED, DOWN, HANDOVER,
 ) = range(len(ROLES))  # fmt: skip
 
-# what instructions do, by the order of their mnemonics in `engine.devices.dfx.assembly`
+# what instructions do
+MNEMONICS: tuple[str, ...] = (
+    "load.token", "load.position", "store.token", "add", "sub", "mul", "mul.s", "load.gamma", "load.beta", "exp",
+    "accum", "mul.width", "recip_sqrt", "recip", "Conv1D", "Conv1D.gelu", "MaskedMM", "MM", "MM.argmax", "store.key",
+    "store.value", "sync", "sync.argmax", "sub.max", "load.weights", "load.cos", "load.sin", "rotate", "mul.head",
+    "Conv1D.silu", "send",
+)  # fmt: skip
 (
     LOAD_TOKEN, LOAD_POSITION, STORE_TOKEN, ADD_OP, SUB_SCALAR, MUL_OP, MUL_SCALAR, LOAD_GAMMA, LOAD_BETA,
     EXP_OP, ACCUMULATE, DIVIDE_BY_WIDTH, INVERSE_DEVIATION, RECIPROCAL_OP, CONV1D, CONV1D_GELU, MASKED_MM,
     MM, MM_ARGMAX, STORE_KEY, STORE_VALUE, SYNC, SYNC_ARGMAX, SUB_MAXIMUM,
-    LOAD_WEIGHTS, LOAD_COSINE, LOAD_SINE, ROTATE, MUL_HEAD, CONV1D_SILU, SEND, OPS,
-) = range(32)  # fmt: skip
+    LOAD_WEIGHTS, LOAD_COSINE, LOAD_SINE, ROTATE, MUL_HEAD, CONV1D_SILU, SEND,
+) = range(len(MNEMONICS))  # fmt: skip
 
 REGISTERS: tuple[str, ...] = (
     "-", "x", "position", "sum", "mean", "centred", "squares", "deviation", "scaled", "normed", "v", "k", "q",
@@ -273,155 +277,3 @@ def _timing(rec: Sequence[Any], i: Instruction, loaded: Any) -> tuple[Any, ...]:
     elif i.op in _ROUTED:
         unit, wait, sent = ROUTER, rec[ISSUE] + rec[SET_UP], _hops(rec, i) * i.columns * rec[BYTES]
     return unit, occupy, _latency(rec, i), wait, unit == VPU and i.op not in SCALAR, hbm, beats, sent
-
-
-def _norm(layer: LayerSizes, role: int, source: int) -> list[Instruction]:
-    """LayerNorm as vector instructions: mean, deviation, reciprocal root, scale and shift; RMS norm has no mean."""
-    width = layer.width
-    gamma, beta = (Instruction(op, dst, NONE, role, width) for op, dst in ((LOAD_GAMMA, GAMMA), (LOAD_BETA, BETA)))
-    mean = [
-        Instruction(ACCUMULATE, SUM, source, role, width),
-        gamma,
-        beta,
-        Instruction(DIVIDE_BY_WIDTH, MEAN, SUM, role, 1.0),
-        Instruction(SUB_SCALAR, CENTRED, source, role, width, MEAN),
-    ]
-    middle = source if layer.gated else CENTRED
-    deviation = [
-        Instruction(MUL_OP, SQUARES, middle, role, width, middle),
-        Instruction(ACCUMULATE, SUM, SQUARES, role, width),
-        *([gamma] if layer.gated else []),
-        Instruction(INVERSE_DEVIATION, DEVIATION, SUM, role, 1.0),
-        Instruction(MUL_SCALAR, SCALED, middle, role, width, DEVIATION),
-    ]
-    if layer.gated:
-        return [*deviation, Instruction(MUL_OP, NORMED, SCALED, role, width, GAMMA)]
-    scale = Instruction(MUL_OP, SCALED, SCALED, role, width, GAMMA)
-    return [*mean, *deviation, scale, Instruction(ADD_OP, NORMED, SCALED, role, width, BETA)]
-
-
-def _rotary(layer: LayerSizes, source: int, elements: float) -> list[Instruction]:
-    """Every head times the cosines of its position, plus itself with halves swapped and one negated times the sines."""
-    return [
-        Instruction(ROTATE, TURNED, source, ROTARY, elements, rows=layer.head),
-        Instruction(MUL_HEAD, source, source, ROTARY, elements, COSINE),
-        Instruction(MUL_HEAD, TURNED, TURNED, ROTARY, elements, SINE),
-        Instruction(ADD_OP, source, source, ROTARY, elements, TURNED),
-    ]
-
-
-def _softmax(context: Any, head: int) -> list[Instruction]:
-    """Softmax of a head's scores; the maximum comes with them."""
-    score, power, arg = SCORE + head % 2, POWERS + head % 2, float(head)
-    return [
-        Instruction(SUB_MAXIMUM, power, score, SOFTMAX, context, arg=arg),
-        Instruction(EXP_OP, power, power, SOFTMAX, context),
-        Instruction(ACCUMULATE, SUM, power, SOFTMAX, context),
-        Instruction(RECIPROCAL_OP, SHARE, SUM, SOFTMAX, 1.0),
-        Instruction(MUL_SCALAR, power, power, SOFTMAX, context, SHARE),
-    ]
-
-
-def _ahead(
-    rec: Sequence[Any], buffer: int, role: int, rows: float, columns: float, waited: list[Instruction]
-) -> list[Instruction]:
-    """A load of as many first columns of those weights as come in while others are waited for, where the core does so.
-
-    Half the DMA's buffer holds no more; a load that takes longer than the wait would hold up its product.
-    """
-    if not rec[PREFETCH] or not waited:
-        return []
-    code = encode(waited, rec)
-    cycles = sum(row[LATENCY] + (row[WAIT] if row[UNIT] == ROUTER else 0.0) for row in code if row[UNIT] != DDR)
-    fit = one_by_one(
-        lambda d, lanes, beat, size, wide, wait: min(
-            columns, min(BUFFER, wait / beat) * (wide / size) // ceil(rows / d) * lanes
-        ),
-        *(rec[at] for at in (D, L, BEAT, WEIGHT, BYTES)),
-        cycles,
-    )
-    return [Instruction(LOAD_WEIGHTS, buffer, NONE, role, fit, rows=rows, arg=float(role))] if fit else []
-
-
-def layer_program(rec: Sequence[Any], layer: LayerSizes, context: Any) -> list[Instruction]:
-    """One decoder layer of one token on the fullest card of a record; a lone card has nobody to wait for.
-
-    Value comes first so that its transposition hides behind Key and Query. Heads run one after the other, as algorithm
-    1 has them. With prefetch, weights come in while a synchronisation or a norm is waited for. The context in [tokens].
-    """
-    cards, width, head, ffn = rec[CARDS], layer.width, layer.head, layer.ffn
-    heads, key_heads = layer.on(cards)
-    local, key, part, part_ffn = heads * head, key_heads * head, ceil(width / cards), ceil(ffn / cards)
-    first, last, nonlinear = (GATE, DOWN, CONV1D_SILU) if layer.gated else (FC1, FC2, CONV1D_GELU)
-
-    def product(op: int, dst: int, src: int, role: int, rows: float, columns: float, tile: int = NONE) -> Instruction:
-        ready = tile if rec[PREFETCH] and any(i.dst == tile and i.arg == role for i in program) else NONE
-        return Instruction(op, dst, src, role, columns, ready, rows, float(role))
-
-    def whole(src: int, role: int, columns: float) -> tuple[list[Instruction], int]:
-        """Where all of the vector is: gathered from the other cards, if there are any."""
-        if cards <= 1:
-            return [], src
-        return [Instruction(SYNC, GATHERED, src, role, columns)], GATHERED
-
-    program = _norm(layer, NORM1, X)
-    program = _ahead(rec, TILE, VALUE, width, key, program) + program
-    turns = [Instruction(op, to, NONE, ROTARY, head) for op, to in ((LOAD_COSINE, COSINE), (LOAD_SINE, SINE))]
-    program += turns if layer.gated else []
-    program += [
-        product(CONV1D, V, NORMED, VALUE, width, key, TILE),
-        Instruction(STORE_VALUE, VALUES, V, KV_APPEND, key),
-        product(CONV1D, K, NORMED, KEY, width, key),
-        *(_rotary(layer, K, key) if layer.gated else []),
-        Instruction(STORE_KEY, KEYS, K, KV_APPEND, key),
-        product(CONV1D, Q, NORMED, QUERY, width, local),
-        *(_rotary(layer, Q, local) if layer.gated else []),
-    ]
-    for h in range(int(heads)):
-        program.append(Instruction(MASKED_MM, SCORE + h % 2, Q, SCORES, context, KEYS, head, float(h)))
-        program += _softmax(context, h)
-        program.append(Instruction(MM, MIXED, POWERS + h % 2, CONTEXT, head, VALUES, context, float(h)))
-    joined, at = whole(MIXED, SYNC_ATTENTION, local)
-    program += [*_ahead(rec, TILE1, ATTENTION_OUT, layer.heads * head, part, joined), *joined]
-    program.append(product(CONV1D, PROJECTED, at, ATTENTION_OUT, layer.heads * head, part, TILE1))
-    joined, at = whole(PROJECTED, SYNC_PROJECTION, part)
-    joined += [Instruction(ADD_OP, MIDDLE, at, RESIDUAL1, width, X), *_norm(layer, NORM2, MIDDLE)]
-    program += [*_ahead(rec, TILE, first, width, part_ffn, joined), *joined]
-    program.append(product(nonlinear, WIDE, NORMED, first, width, part_ffn, TILE))
-    if layer.gated:
-        program.append(product(CONV1D, UPPER, NORMED, UP, width, part_ffn))
-        program.append(Instruction(MUL_OP, WIDE, WIDE, GATED, part_ffn, UPPER))
-    joined, at = whole(WIDE, SYNC_FC1, part_ffn)
-    program += [*_ahead(rec, TILE1, last, ffn, part, joined), *joined]
-    program.append(product(CONV1D, PROJECTED, at, last, ffn, part, TILE1))
-    joined, at = whole(PROJECTED, SYNC_FC2, part)
-    return [*program, *joined, Instruction(ADD_OP, X, at, RESIDUAL2, width, MIDDLE)]
-
-
-def token_program(layer: LayerSizes) -> list[Instruction]:
-    """Embedding of one token: a row of WTE and, of learned positions, one of WPE from DDR, added."""
-    token = Instruction(LOAD_TOKEN, X, NONE, EMBEDDING, layer.width)
-    if layer.gated:
-        return [token]
-    return [
-        token,
-        Instruction(LOAD_POSITION, POSITION, NONE, EMBEDDING, layer.width),
-        Instruction(ADD_OP, X, X, EMBEDDING, layer.width, POSITION),
-    ]
-
-
-def sent(program: list[Instruction], source: int, columns: float) -> list[Instruction]:
-    """A program after which a card of a pipeline sends what it made to the next one. [elements]"""
-    return [*program, Instruction(SEND, NONE, source, HANDOVER, columns)]
-
-
-def head_program(cards: float, layer: LayerSizes) -> list[Instruction]:
-    """Final norm, logits of this card's share of the vocabulary, their maximum, the token back to DDR. [elements]"""
-    best = [Instruction(SYNC_ARGMAX, BEST, NEXT, ARGMAX, 1.0)] if cards > 1 else []
-    share = ceil(layer.vocab / cards)
-    return [
-        *_norm(layer, FINAL_NORM, X),
-        Instruction(MM_ARGMAX, NEXT, NORMED, LM_HEAD, share, rows=layer.width, arg=float(LM_HEAD)),
-        *best,
-        Instruction(STORE_TOKEN, NONE, BEST if best else NEXT, ARGMAX, 0.5),
-    ]

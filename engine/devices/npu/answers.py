@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from engine.devices.common.contract import Job
 from engine.devices.common.fabric import LABELS, Demand
 from engine.devices.common.instruction_set import (
-    BoundMachine,
     Error,
     InstructionSet,
     Listing,
@@ -31,30 +31,30 @@ from engine.scenario import ScenarioError
 from model_zoo.ops import Op, recurrence
 
 
-def _demand(machine: BoundMachine) -> Demand:
-    return fabric(resized(machine.device, machine.scenario.precision), machine.scenario.precision)
+def _demand(job: Job) -> Demand:
+    return fabric(resized(job.device, job.format), job.format)
 
 
-def _uses(machine: BoundMachine) -> tuple[Use, ...]:
-    device, format = machine.device, machine.scenario.precision
+def _uses(job: Job) -> tuple[Use, ...]:
+    device, format = job.device, job.format
     npu, density = npu_of(resized(device, format)), next((d for d in densities(device) if d.format == format), None)
     units = npu.native_dim.si * npu.lanes.si * npu.tiles.si
     basis = "fitted to the 80,000 units printed for a Stratix 10 280"
     rows = [Use(f"multiply-accumulators, {format}", units, density.hard + density.soft if density else None, basis)]
-    for resource, used in _demand(machine).items():
+    for resource, used in _demand(job).items():
         there = getattr(device.fpga, resource, None)
         most = there.si if there is not None else None
         rows.append(Use(LABELS[resource].removesuffix(" slices"), sum(used.values()), most, "derived"))
     return tuple(rows)
 
 
-def _errors(machine: BoundMachine) -> tuple[Error, ...]:
+def _errors(job: Job) -> tuple[Error, ...]:
     """A recurrent cell of 16 steps, in each format of the device."""
-    npu = npu_of(machine.device)
-    cell = next((k for k in ("lstm", "gru") if k in machine.scenario.workload), "gru")
+    npu, cells = npu_of(job.device), {cell_of(job.ops[i : i + recurrence(job.ops, i)]) for i in range(len(job.ops))}
+    cell = "lstm" if "lstm" in cells else "gru"
     native = round((npu.block or npu.native_dim).si)
     rows = []
-    for format in formats(machine.device):
+    for format in formats(job.device):
         for block, label in ((0, "an exponent a value"), (native, f"an exponent for {native} values")):
             if block and not format.startswith("ms-fp"):
                 continue
@@ -63,13 +63,12 @@ def _errors(machine: BoundMachine) -> tuple[Error, ...]:
     return tuple(rows)
 
 
-def _program(machine: BoundMachine) -> assembly.NpuProgram:
+def _program(job: Job) -> assembly.NpuProgram:
     """One step of the first recurrent cell, else the network's products with what rides behind them."""
-    ops, s = machine.graph.phases[0].ops, machine.scenario
+    ops, here = job.phase.ops, (1, float(job.length), float(job.context))
     at = next((i for i in range(len(ops)) if recurrence(ops, i)), None)
     if at is not None:
-        return _cell_program(ops[at : at + recurrence(ops, at)], Engine.of(machine.device).in_order)
-    here = (1, float(s.inputs), float(s.inputs))
+        return _cell_program(ops[at : at + recurrence(ops, at)], Engine.of(job.device).in_order)
     instructions: list[Any] = []
     vectors: dict[str, int] = {}
     matrices: dict[str, tuple[int, int]] = {}
@@ -111,9 +110,9 @@ _STEPS = 4  # tokens, and places a side, of the programs that no scenario gives 
 _PARTS = ("attention", "convolution", "mlp")
 
 
-def _built(machine: BoundMachine, part: str) -> assembly.NpuProgram:
+def _built(job: Job, part: str) -> assembly.NpuProgram:
     """Attention of a few tokens, a 3 x 3 convolution or a perceptron, as wide as the instance's native vector."""
-    width, side = round(Engine.of(machine.device).native), _STEPS
+    width, side = round(Engine.of(job.device).native), _STEPS
     x = {f"x{t}": width for t in range(side * side if part == "convolution" else side)}
     if part == "attention":
         return assembly.NpuProgram(
@@ -126,13 +125,13 @@ def _built(machine: BoundMachine, part: str) -> assembly.NpuProgram:
     return assembly.NpuProgram(mlp(3), vectors, {f"W{i}": (width, width) for i in (1, 2, 3)})
 
 
-def _shipped(machine: BoundMachine, part: str) -> str:
-    return assembly.disassemble(_built(machine, part) if part in _PARTS else _program(machine))
+def _shipped(job: Job, part: str) -> str:
+    return assembly.disassemble(_built(job, part) if part in _PARTS else _program(job))
 
 
-def _register_lengths(machine: BoundMachine, program: assembly.NpuProgram) -> dict[str, int]:
+def _register_lengths(job: Job, program: assembly.NpuProgram) -> dict[str, int]:
     """Lengths of all registers, the instance's register files and queue checked. [elements]"""
-    npu = npu_of(machine.device)
+    npu = npu_of(job.device)
     most, queue = (limit.si if limit else None for limit in (npu.vector_elements, npu.queue))
     limits = {"most": most, "queue": queue}
     return assembly.checked(program, **{name: value for name, value in limits.items() if value is not None})
@@ -151,10 +150,10 @@ def _line(instr: Instruction) -> tuple[str, str, tuple[str, ...], tuple[str, ...
     return text, UNITS[0] if instr.matrix else UNITS[1], reads, (*(v.tap for v in instr.ops if v.tap), instr.target)
 
 
-def _listing(machine: BoundMachine, text: str) -> Listing:
-    program, engine = assembly.assemble(text), Engine.of(machine.device, machine.scenario.precision)
-    _register_lengths(machine, program)
-    visit = machine.model["host_visit"] * engine.clock
+def _listing(job: Job, text: str) -> Listing:
+    program, engine = assembly.assemble(text), Engine.of(job.device, job.format)
+    _register_lengths(job, program)
+    visit = job.model["host_visit"] * engine.clock
     timed = time_chains(program.instructions, engine, program.vectors, program.matrices, visit)
     bars = tuple((bar.unit, bar.chain, bar.start, bar.duration) for bar in timed.bars)
     rows = []
@@ -170,20 +169,20 @@ def _listing(machine: BoundMachine, text: str) -> Listing:
     return Listing(text, timed.cycles, engine.clock, tuple(rows), bars)
 
 
-def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
+def _values(job: Job, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
     program = assembly.assemble(text)
-    _register_lengths(machine, program)
+    _register_lengths(job, program)
     rng = np.random.default_rng(seed)
     if sum(n * k for n, k in program.matrices.values()) > 50_000_000:
         raise ScenarioError("the matrices have over 50,000,000 weights: a smaller network runs on numbers here")
     matrices = {name: rng.normal(0, k**-0.5, (n, k)).astype(np.float32) for name, (n, k) in program.matrices.items()}
     vectors = {name: rng.normal(0, 1, n).astype(np.float32) for name, n in program.vectors.items()}
-    npu = npu_of(machine.device)
-    native = round((npu.block or npu.native_dim).si) if machine.scenario.precision.startswith("ms-fp") else 0
+    npu = npu_of(job.device)
+    native = round((npu.block or npu.native_dim).si) if job.format.startswith("ms-fp") else 0
     with np.errstate(all="ignore"):
         got, wanted = (
             Processor(format, matrices, vectors).run(program.instructions[:most])
-            for format in (arithmetic(machine.scenario.precision, native), None)
+            for format in (arithmetic(job.format, native), None)
         )
     return tuple(register(name, vectors.get(name), got[name], wanted[name]) for name in got)
 

@@ -14,9 +14,11 @@ from engine.devices.common.assembly import ProgramError
 from engine.devices.common.instruction_set import PARTS
 from engine.devices.dfx import assembly as dfx_text
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.core import LayerSizes, core_record, program_of
+from engine.devices.dfx.core import core_record
+from engine.devices.dfx.decoder import program_of
 from engine.devices.dfx.machine import DfxMachine
 from engine.devices.dfx.model import random_decoder
+from engine.devices.dfx.program import LayerSizes
 from engine.devices.npu import assembly as npu_text
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER
 from engine.devices.npu.machine import Processor, arithmetic
