@@ -3,6 +3,9 @@
 import argparse
 from typing import Any
 
+import engine.choose
+from engine.choose import question_of
+from engine.choose.presets import QUESTIONS, question
 from engine.choose.question import READABLE, read_fields, read_number
 from engine.cli.command import Answer
 from engine.scenario import ScenarioError
@@ -34,9 +37,6 @@ def _what_ifs(texts: list[str]) -> list[dict[str, Any]]:
 
 
 def _question(args: argparse.Namespace) -> Any:
-    from engine.choose import question_of
-    from engine.choose.presets import QUESTIONS, question
-
     target = args.workload
     if target is None:
         raise ScenarioError(f"a workload is needed, or one of preset:{', preset:'.join(QUESTIONS)}")
@@ -59,8 +59,6 @@ def _question(args: argparse.Namespace) -> Any:
 
 def choose(args: argparse.Namespace) -> Answer:
     """Every system tried, ranked by money, with its price and throughput against the winner."""
-    import engine.choose
-
     answer = engine.choose.choose(_question(args))
     lines = [answer.sentence, ""]
     for row in (*answer.rows, *answer.what_ifs):

@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -78,12 +78,14 @@ def add_arguments(parser: argparse.ArgumentParser, entry: Mapping[str, Any]) -> 
     parser.add_argument("--json", action="store_true", help="machine-readable, SI units in the keys")
 
 
-def add_commands(group: Any, section: str, answers: Mapping[str, Callable[..., Any]], listed: bool = True) -> None:
-    """A parser for each command of a section, with what answers it; without ``listed`` no help names it."""
+def add_commands(group: Any, section: str, listed: bool = True) -> None:
+    """A parser for each command of a section, with the function that answers it, by its module of this package; without
+    ``listed`` no help names it.
+    """
     for name, entry in TABLE[section].items():
         shown: dict[str, Any] = {"help": entry["help"]} if listed else {}
         if "epilog" in entry:
             shown |= {"epilog": entry["epilog"], "formatter_class": argparse.RawDescriptionHelpFormatter}
         parser = group.add_parser(name, description=entry["help"], **shown)
         add_arguments(parser, entry)
-        parser.set_defaults(answer=answers[name], spelled=entry.get("spelled", section == "analyses"))
+        parser.set_defaults(answer=entry["answer"], spelled=entry.get("spelled", section == "analyses"))

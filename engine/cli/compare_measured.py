@@ -1,33 +1,38 @@
 """``python -m engine compare-measured``: a table of measurements beside our predictions, and a part fitted to it."""
 
-from __future__ import annotations
-
 import argparse
 import lzma
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.cli.command import TABLE, Answer, Parser, add_arguments
 from engine.cli.op import op
 from engine.cli.output import lines_of
+from engine.published.measured.calibration import files_of, write_fit
+from engine.published.measured.compare import (
+    Row,
+    compared,
+    coverage,
+    groups,
+    read_measured,
+    skipped,
+    spread,
+    write_back,
+)
+from engine.published.measured.cpu_tables import parts_of
+from engine.published.measured.fit import enough, fit
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
-
-if TYPE_CHECKING:
-    from engine.published.measured.compare import Row
+from hardware_specs.catalog import default_catalog, user_root
 
 _HEADER = 65536  # bytes
 
 
 def compare_measured(args: argparse.Namespace) -> Answer:
     """Every row's error, what groups of them show, and with --fit what moved."""
-    from engine.published.measured.compare import compared, coverage, groups, read_measured, skipped, spread, write_back
-    from engine.published.measured.cpu_tables import parts_of
-    from hardware_specs.catalog import default_catalog
-
     if _operators(args.file):
         return _as_op(args)
     if args.out is not None:
@@ -92,8 +97,6 @@ def compare_measured(args: argparse.Namespace) -> Answer:
 
 def _summary(rows: Sequence[Row], inside: Mapping[str, int]) -> Iterator[str]:
     """How far off each figure is over all rows, what the bands held, and what a row under load is."""
-    from engine.published.measured.compare import spread
-
     for name in sorted({name for row in rows for name in row.errors}):
         of = spread([row.errors[name] for row in rows if name in row.errors])
         yield f"all {name}: half within {percent(of['median'])}, 90% within {percent(of['p90'])}"
@@ -107,8 +110,6 @@ def _summary(rows: Sequence[Row], inside: Mapping[str, int]) -> Iterator[str]:
 
 def _spread(part: Mapping[str, Any]) -> dict[str, Any]:
     """A group of runs on a part with the sizes of its errors."""
-    from engine.published.measured.compare import spread
-
     return {name: value for name, value in part.items() if name != "errors"} | spread(part["errors"])
 
 
@@ -142,10 +143,6 @@ def _as_op(args: argparse.Namespace) -> Answer:
 
 def _fitted(args: argparse.Namespace, predicted: list[Any], catalog: Any) -> tuple[list[dict[str, Any]], list[str]]:
     """Every part with enough rows fitted, and written where that helps on rows left out."""
-    from engine.published.measured.calibration import files_of, write_fit
-    from engine.published.measured.fit import enough, fit
-    from hardware_specs.catalog import user_root
-
     parts = enough(predicted, catalog)
     for system, device, _ in parts:
         for path in files_of(system, device.id, user_root()):

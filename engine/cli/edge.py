@@ -1,25 +1,24 @@
 """``ask split | camera | forward | fuse``: cuts, execution points, packets beside inference, chains."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, p99_s, row_of, tiers_of
+from engine.analyses.cuts import best_split, split_points
+from engine.analyses.edge import depth_first_of, forwarding, host_and_nic
 from engine.cli.command import Answer
 from engine.cli.scenario import changed, scenario_of
+from engine.cost.error_bands import told
+from engine.devices import family
+from engine.evaluate import evaluate
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.sentences import amount, percent
-
-if TYPE_CHECKING:
-    from engine.analyses.camera import Tier
+from hardware_specs.catalog import default_catalog
 
 
 def split(args: argparse.Namespace) -> Answer:
     """Every cut of a network between two or three executors, and the best. Estimates."""
-    from engine.analyses.cuts import best_split, split_points
-    from engine.cost.error_bands import told
-
     scenario = changed(args).with_(scheme="split", second_split=None)
     points = split_points(scenario, args.first_precision, args.goal)
     best = best_split(points, args.goal)
@@ -39,9 +38,6 @@ def split(args: argparse.Namespace) -> Answer:
 
 def camera(args: argparse.Namespace) -> Answer:
     """Where to analyse cameras' frames: whole at a tier, or cut over two or three of them. Estimates."""
-    from engine.analyses.camera import Camera, CameraNetwork, Cascade, p99_s, row_of, tiers_of
-    from engine.cost.error_bands import told
-
     limit = None if args.limit_ms is None else args.limit_ms / 1e3
     scenario = row_of(_on_cameras(args.workload, args.system))
     own = {} if args.precision is None else {"precision": args.precision}
@@ -75,8 +71,6 @@ def _on_cameras(said: str, system: str | None) -> Scenario:
 
 def _tier(said: str, usual: dict[str, Any]) -> Tier:
     """A tier from ``far edge=arm-edge-cpu,machines=each`` or ``metro=xeon-e5-2650,link=metro-1g,batch=8``."""
-    from engine.analyses.camera import Tier
-
     name, _, rest = said.partition("=")
     device, *settings = rest.split(",")
     if not name or not device:
@@ -99,10 +93,6 @@ def _tier(said: str, usual: dict[str, Any]) -> Tier:
 
 def forward(args: argparse.Namespace) -> Answer:
     """Packets that a SmartNIC passes on while it infers. A bound."""
-    from engine.analyses.edge import forwarding
-    from engine.devices import family
-    from hardware_specs.catalog import default_catalog
-
     device = default_catalog().device(args.device)
     wanted = args.executors
     if wanted is None:
@@ -121,8 +111,6 @@ def forward(args: argparse.Namespace) -> Answer:
 
 def host(args: argparse.Namespace) -> Answer:
     """A host and its network processor at once: rate, watts above idle and at the wall, money. Estimates."""
-    from engine.analyses.edge import host_and_nic
-
     shares = host_and_nic(changed(args), args.limit_ms / 1e3)
     first, _, both = shares
     sentences = [f"together {both.throughput_per_s / first.throughput_per_s - 1:.1%} more than the host alone"]
@@ -133,10 +121,6 @@ def host(args: argparse.Namespace) -> Answer:
 
 def fuse(args: argparse.Namespace) -> Answer:
     """A network breadth first and depth first: time, traffic, tiles. Estimates."""
-    from engine.analyses.edge import depth_first_of
-    from engine.cost.error_bands import told
-    from engine.evaluate import evaluate
-
     scenario = changed(args)
     comparison, band = depth_first_of(scenario), evaluate(scenario).error_band
     times = {"breadth_s": comparison.breadth_s, "depth_s": comparison.depth_s}

@@ -4,8 +4,13 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
+from engine.analyses.machine import machine as describe
+from engine.analyses.microservice import Client
+from engine.analyses.microservice import microservice as serve
+from engine.analyses.programs import execute, listing, shipped
 from engine.cli.command import Answer
 from engine.cli.scenario import changed
+from engine.devices.common.instruction_set import SAME
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 from entries.files import read_bytes
@@ -16,9 +21,6 @@ _LIMIT = 4_000_000  # bytes of a program's file
 
 def machine(args: argparse.Namespace) -> Answer:
     """Units, fabric, tiles and arithmetic. Sizes are exact, times estimates."""
-    from engine.analyses.machine import machine as describe
-    from engine.devices.common.instruction_set import SAME
-
     described = describe(changed(args))
     sentences = [f"units over {described.timeline_of}"] if described.units else []
     if described.tiles:
@@ -32,9 +34,6 @@ def machine(args: argparse.Namespace) -> Answer:
 
 def microservice(args: argparse.Namespace) -> Answer:
     """A pool behind the network: its rate and its clients. An estimate."""
-    from engine.analyses.microservice import Client
-    from engine.analyses.microservice import microservice as serve
-
     limit = None if args.p95_ms is None else args.p95_ms * 1e-3
     client = Client(args.client_cores, args.client_ms * 1e-3)
     service = serve(changed(args), args.pool, args.clients, client, limit)
@@ -43,8 +42,6 @@ def microservice(args: argparse.Namespace) -> Answer:
 
 
 def _text(args: argparse.Namespace, scenario: Scenario) -> str:
-    from engine.analyses.programs import shipped
-
     if args.file is None:
         return shipped(scenario, args.part)
     try:
@@ -56,8 +53,6 @@ def _text(args: argparse.Namespace, scenario: Scenario) -> str:
 
 def program(args: argparse.Namespace) -> Answer:
     """A program, shipped or a user's own: listed, run on numbers, timed, or its hazards."""
-    from engine.analyses.programs import execute, listing
-
     scenario = changed(args)
     text = _text(args, scenario)
     if args.what == "run":

@@ -1,4 +1,6 @@
-"""``python -m engine measure | calibrate``: kernels and networks on this host, and the host as a device."""
+"""``python -m engine measure | calibrate | plan``: kernels and networks on this host, the host as a device, and the
+mixed-precision workflow on its kernels.
+"""
 
 import argparse
 import sys
@@ -7,24 +9,24 @@ from statistics import median
 from typing import Any
 
 from engine.cli.command import Answer
+from engine.cost.error_bands import told
+from engine.evaluate import evaluate
+from engine.lab.host import calibrate as this_host
+from engine.lab.host import measure as runs_here
+from engine.lab.host.measure.network import files, measure_workload
+from engine.lab.numerics import workflow
+from engine.lab.numerics.trained import wide_deep_study
+from engine.resolve.choices import default_scenario
+from engine.scenario import encode
 from engine.scenario.sentences import amount, percent
+from model_zoo.catalog import own_folder
 
 _STUDY = "wide-deep", "Wide & Deep trained on synthetic clicks, FP32 against INT8"
 
 
 def measure(args: argparse.Namespace) -> Answer:
     """A kernel, a study or networks on this host. Measurements."""
-    from engine.lab.host.measure import (
-        KERNELS,
-        Bounds,
-        MeasureError,
-        host_roofline,
-        kernel_named,
-        measure_kernel,
-        shape_of,
-    )
-
-    bounds = Bounds(bytes=args.memory_gb * 1e9, seconds=args.seconds)
+    bounds = runs_here.Bounds(bytes=args.memory_gb * 1e9, seconds=args.seconds)
     if args.zoo:
         return _zoo(args, bounds)
     if args.workload:
@@ -34,23 +36,27 @@ def measure(args: argparse.Namespace) -> Answer:
     if args.kernel == "list":
         rows = [
             {"kernel": k.name, "name": k.title, "shape": "x".join(k.labels), "precisions": list(k.precisions)}
-            for k in KERNELS.values()
+            for k in runs_here.KERNELS.values()
         ]
         return rows, [f"{_STUDY[0]}: {_STUDY[1]}"]
     if args.batch is not None:
-        raise MeasureError(f"batch is {args.batch} beside a kernel, which has a --shape; only networks have a batch")
+        raise runs_here.MeasureError(
+            f"batch is {args.batch} beside a kernel, which has a --shape; only networks have a batch"
+        )
     if not args.kernel:
-        raise MeasureError(f"kernel is missing: name one of {', '.join(KERNELS)}, or give --workload")
-    entry = kernel_named(args.kernel)
-    shape = shape_of(entry, args.shape)
-    measured = measure_kernel(
+        raise runs_here.MeasureError(
+            f"kernel is missing: name one of {', '.join(runs_here.KERNELS)}, or give --workload"
+        )
+    entry = runs_here.kernel_named(args.kernel)
+    shape = runs_here.shape_of(entry, args.shape)
+    measured = runs_here.measure_kernel(
         entry.name,
         shape,
         args.precision or entry.precisions[0],
         args.threads,
         repeats=args.repeats,
         bounds=bounds,
-        roofline=host_roofline(),
+        roofline=runs_here.host_roofline(),
     )
     data = measured.to_dict()
     sentences = [f"{entry.title}, {' x '.join(map(str, shape))}; error of the signal, against float64"]
@@ -62,8 +68,6 @@ def measure(args: argparse.Namespace) -> Answer:
 
 
 def _trained(args: argparse.Namespace) -> Answer:
-    from engine.lab.numerics.trained import wide_deep_study
-
     study = wide_deep_study(batches=(args.batch if args.batch is not None else 512,), threads=args.threads)
     (batch,) = {speed.batch for speed in study.speed}
     data = {
@@ -88,8 +92,6 @@ def _trained(args: argparse.Namespace) -> Answer:
 
 
 def _network(args: argparse.Namespace, bounds: Any) -> Answer:
-    from engine.lab.host.measure.network import measure_workload
-
     run = measure_workload(
         args.workload, args.precision or "fp32", args.batch, args.threads, repeats=args.repeats, bounds=bounds
     )
@@ -98,14 +100,9 @@ def _network(args: argparse.Namespace, bounds: Any) -> Answer:
 
 def _zoo(args: argparse.Namespace, bounds: Any) -> Answer:
     """Every network of the user's folder, measured beside its prediction from a probe of this host."""
-    from engine.lab.host.calibrate import device_of, host
-    from engine.lab.host.measure import MeasureError
-    from engine.lab.host.measure.network import files, measure_workload
-    from model_zoo.catalog import own_folder
-
     wanted = list(files())
     if not wanted:
-        raise MeasureError(
+        raise runs_here.MeasureError(
             f"--zoo runs the ONNX files in {own_folder()}, and there are none; networks of the catalog are counts "
             "without weights"
         )
@@ -121,10 +118,10 @@ def _zoo(args: argparse.Namespace, bounds: Any) -> Answer:
                     args.threads,
                     repeats=args.repeats,
                     bounds=bounds,
-                    device=lambda: device_of(*host()),
+                    device=lambda: this_host.device_of(*this_host.host()),
                 )
             )
-        except MeasureError as error:
+        except runs_here.MeasureError as error:
             reasons[id] = str(error)
     sys.stderr.write("\n")
     errors = [abs(run.error) for run in runs if run.error is not None]
@@ -137,9 +134,7 @@ def _zoo(args: argparse.Namespace, bounds: Any) -> Answer:
 
 def calibrate(args: argparse.Namespace) -> Answer:
     """This host probed and written as a device. Measurements."""
-    from engine.lab.host import calibrate as host
-
-    device, path, roofline, profile = host.calibrate(args.out)
+    device, path, roofline, profile = this_host.calibrate(args.out)
     data: dict[str, Any] = {"device": device.id, "file": str(path), "spec": device.model_dump(mode="json")}
     bf16 = f", {amount(roofline.bf16, 'FLOP/s')} BF16" if roofline.bf16 is not None else ""
     lines = [
@@ -154,3 +149,31 @@ def calibrate(args: argparse.Namespace) -> Answer:
         f"it is now a system: python -m engine evaluate --system {device.id} --workload resnet50",
     ]
     return data, lines
+
+
+def plan(args: argparse.Namespace) -> Answer:
+    """A precision for every layer, and the scenario that makes. Measurements, but for its price."""
+    found = workflow.study(args.study, workflow.BOUND if args.bound is None else args.bound, args.wide, args.repeats)
+    planned = workflow.in_scenario(found, default_scenario("fb-node", workflow.WORKLOAD))
+    report = evaluate(planned)
+    data = {
+        "study": args.study,
+        "metric": workflow.METRIC,
+        "bound": found.bound,
+        "met": found.met,
+        "untouched_loss": found.untouched_loss,
+        "precision": dict(found.plan.precision),
+        "reference_time_s": found.plan.reference_time,
+        "steps": [asdict(step) for step in found.plan.steps],
+        "workload": workflow.WORKLOAD,
+        "latency_s": report.latency_s,
+        **report.error_band.beside({"latency_s": report.latency_s}),
+        "token": encode(planned),
+    }
+    sentences = [
+        f"{workflow.TITLE}: {workflow.METRIC} at most {100 * found.bound:g}%",
+        f"{'met' if found.met else 'not met'}; on data no step has seen: {100 * found.untouched_loss:.4g}%",
+        f"{report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
+        f"error band: {told(report.error_band)}",
+    ]
+    return data, sentences

@@ -2,6 +2,8 @@
 
 import argparse
 
+from engine.analyses.node.operator_kinds import by_kind
+from engine.analyses.node.tilings import pinned, products, tiled
 from engine.cli.command import Answer
 from engine.cli.scenario import changed
 from engine.scenario import ScenarioError
@@ -10,8 +12,6 @@ from engine.scenario.sentences import amount, percent
 
 def kinds(args: argparse.Namespace) -> Answer:
     """Time by kind of operator, before and after each optimisation. An estimate. [s]"""
-    from engine.analyses.node.operator_kinds import by_kind
-
     first, *rest = by_kind(changed(args))
     sentences = [f"{amount(first.latency_s, 's')} per request, by kind of operator"]
     sentences += [
@@ -38,8 +38,6 @@ def _sides(text: str, name: str, many: int) -> tuple[int, ...]:
 
 def tile(args: argparse.Namespace) -> Answer:
     """Every tiling of every product on a card, or the price of one. Counts are exact, times estimates."""
-    from engine.analyses.node.tilings import pinned, products, tiled
-
     named = products(changed(args))
     if args.op:
         names = [op.name for _, op, _ in named]

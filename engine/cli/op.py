@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 
 from engine.cli.command import Answer
+from engine.devices.gpu.operators.kinds import expert_kernel
+from engine.devices.gpu.operators.predict import named_part, predict
+from engine.devices.gpu.operators.rows import RowsError, checked, kind_named, read_rows, write_rows
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
 
@@ -17,10 +20,6 @@ def op(args: argparse.Namespace) -> Answer:
 
 
 def _operator(args: argparse.Namespace) -> Answer:
-    from engine.devices.gpu.operators.kinds import expert_kernel
-    from engine.devices.gpu.operators.predict import named_part, predict
-    from engine.devices.gpu.operators.rows import RowsError, checked, kind_named
-
     if args.operator is None or args.device is None or args.shape is None:
         raise RowsError("an operator, --device and --shape are needed, or a table with --from")
     if args.kind is not None or args.out is not None:
@@ -72,9 +71,6 @@ def _known(seconds: float) -> float | None:
 
 
 def _table(args: argparse.Namespace) -> Answer:
-    from engine.devices.gpu.operators.predict import predict
-    from engine.devices.gpu.operators.rows import RowsError, checked, kind_named, read_rows, write_rows
-
     for name, value in (("an operator", args.operator), ("--shape", args.shape), ("--precision", args.precision)):
         if value is not None:
             raise RowsError(f"{name} is {value[:60]!r} beside --from, whose rows say it: give one of the two")

@@ -1,28 +1,32 @@
 """``python -m engine simulate`` of a serving engine: closed loops or arrivals through a calendar of passes."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.cli.command import Answer
+from engine.kernels.events.passes import Times
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.overrides import apply_all, parse_setting
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import boundary, brief
+from engine.traffic.closed_loop import LoopReport, closed_loop
+from engine.traffic.engines.calendar import ClosedLoop, Figures, PriorityReport, ServingReport, serve, usual_requests
+from engine.traffic.engines.operating_points import engine
+from engine.traffic.engines.pass_times import engine_of, given_times
+from engine.traffic.engines.pools import Network, Pool, serve_pools
+from engine.traffic.engines.priority import parse
+from engine.traffic.engines.scheduler import POLICIES, Scheduler
+from engine.traffic.engines.serving_sweep import varied
+from engine.traffic.plan import Demand, SiteFacts, capacity_plan
+from engine.traffic.policies import DecoderServer
+from engine.traffic.scenario_load import node_facts, priced, token_bytes, token_prices
+from engine.traffic.serving import Serving
+from engine.traffic.sizes import Fixed
+from engine.traffic.sla import agreed
+from engine.traffic.traces.requests import RequestFile, read_requests
 from entries.schema import InputError
-
-if TYPE_CHECKING:
-    from engine.kernels.events.passes import Times
-    from engine.traffic.closed_loop import LoopReport
-    from engine.traffic.engines.calendar import Figures, PriorityReport, ServingReport
-    from engine.traffic.engines.pools import Network, Pool
-    from engine.traffic.engines.scheduler import Scheduler
-    from engine.traffic.plan import Demand, SiteFacts
-    from engine.traffic.serving import Serving
-    from engine.traffic.traces.requests import RequestFile
 
 _AUTO_MOST = 64  # engines that are dealt to two pools in every way
 
@@ -36,8 +40,6 @@ def serves(args: argparse.Namespace) -> bool:
 
 def _engine(args: argparse.Namespace) -> dict[str, Any]:
     """Fields of a scheduler that the arguments set."""
-    from engine.traffic.engines.scheduler import Scheduler
-
     return {f.name: value for f in fields(Scheduler) if (value := getattr(args, f.name, None)) is not None}
 
 
@@ -51,8 +53,6 @@ def _chances(text: str) -> tuple[float, ...]:
 
 
 def _policy(args: argparse.Namespace) -> Scheduler:
-    from engine.traffic.engines.scheduler import POLICIES
-
     policy = args.policy or "vllm"
     if policy not in POLICIES:
         raise ScenarioError(f"policy is {brief(policy)}; it must be one of {', '.join(POLICIES)}")
@@ -60,8 +60,6 @@ def _policy(args: argparse.Namespace) -> Scheduler:
 
 
 def _scheduler(args: argparse.Namespace) -> Scheduler:
-    from engine.traffic.engines.priority import parse
-
     read = {"acceptance": _chances, "priorities": parse}
     settings = {name: read[name](value) if name in read else value for name, value in _engine(args).items()}
     return replace(_policy(args), **settings)
@@ -69,8 +67,6 @@ def _scheduler(args: argparse.Namespace) -> Scheduler:
 
 def _load(args: argparse.Namespace, process: Any) -> Any:
     """The closed loop or the arrivals that the arguments mean."""
-    from engine.traffic.engines.calendar import ClosedLoop
-
     if args.think_law not in ("fixed", "exponential"):
         raise ScenarioError(f"think-law is {brief(args.think_law)}; it must be fixed or exponential")
     if args.clients is None:
@@ -88,13 +84,6 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     ``scenario``: None where the pass times are given. ``arrivals``: of an open load, with sizes and outputs of its
     requests where it names them.
     """
-    from engine.traffic.engines.calendar import serve, usual_requests
-    from engine.traffic.engines.pass_times import engine_of, given_times
-    from engine.traffic.engines.pools import Pool, serve_pools
-    from engine.traffic.scenario_load import priced
-    from engine.traffic.sizes import Fixed
-    from engine.traffic.traces.requests import read_requests
-
     process, inputs, outputs = arrivals
     file = None if args.trace is None else read_requests(args.trace)
     if file is not None:
@@ -142,10 +131,6 @@ def _pools(
     args: argparse.Namespace, scenario: Scenario | None, times: Times, scheduler: Scheduler, longest: int, count: int
 ) -> tuple[Pool, Pool, Network]:
     """The pools and the network that the arguments mean: the first as the scenario with what is set for it."""
-    from engine.traffic.engines.pass_times import engine_of
-    from engine.traffic.engines.pools import Network, Pool
-    from engine.traffic.scenario_load import token_bytes
-
     if scenario is None and args.prefill_set:
         raise ScenarioError(f"prefill-set is {brief(args.prefill_set[0])} beside given passes: both pools take those")
     first, each = (times, scheduler), args.token_bytes
@@ -187,10 +172,6 @@ def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving
 
     ScenarioError for what only a serving engine of a language model has.
     """
-    from engine.traffic.closed_loop import closed_loop
-    from engine.traffic.engines.calendar import usual_requests
-    from engine.traffic.policies import DecoderServer
-
     for name, value in (_engine(args) | ({} if args.policy is None else {"policy": args.policy})).items():
         raise ScenarioError(
             f"{name} is {brief(value)}: {scenario.workload} makes no tokens one by one, so no engine of language "
@@ -213,9 +194,6 @@ def capacity_together(
 
     ScenarioError for options of the one-limit search that this one has not.
     """
-    from engine.traffic.scenario_load import token_prices
-    from engine.traffic.sla import agreed
-
     for name, usual in (("arrangement", "whole"), ("buckets", 1), ("places", None), ("request", "batch")):
         if getattr(args, name) != usual:
             raise ScenarioError(f"{name} is {getattr(args, name)} beside limits of a serving engine; leave it out")
@@ -266,11 +244,6 @@ def _arrangement(
 
     Best first: by money where all have a price, else by devices. ScenarioError where none can carry it.
     """
-    from engine.traffic.engines.operating_points import engine
-    from engine.traffic.engines.serving_sweep import varied
-    from engine.traffic.plan import capacity_plan
-    from engine.traffic.scenario_load import node_facts
-
     options: list[tuple[float, dict[str, Any], Any]] = []
     failed: list[dict[str, Any]] = []
     for settings, own, rules in varied(scenario, scheduler, _varied(args.vary)):

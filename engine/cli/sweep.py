@@ -11,11 +11,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import engine.sweep
 from engine.cli.command import Answer
 from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.token import brief
+from engine.sweep import objectives_of, search, space_of, table_rows, write_rows
+from engine.traffic.engines.serving_sweep import has_serving_axes, serving_sweep
 from entries.files import read_plain
 
 _SPACE_MOST = 1 << 20  # bytes of a file
@@ -45,10 +48,6 @@ def _executor(kind: str) -> Iterator[Executor | None]:
 
 def sweep(args: argparse.Namespace) -> Answer:
     """Every design of a space, or those that a search tries: the front, and what was refused."""
-    import engine.sweep
-    from engine.sweep import objectives_of, search, space_of, table_rows, write_rows
-    from engine.traffic.engines.serving_sweep import has_serving_axes
-
     for path in filter(None, (args.out, args.table, args.top_out)):
         if Path(path).suffix not in (".csv", ".parquet"):
             raise ScenarioError(f"{Path(path).name[:60]}: .csv and .parquet can be written")
@@ -105,9 +104,6 @@ def sweep(args: argparse.Namespace) -> Answer:
 
 def _serving(args: argparse.Namespace, data: Any) -> Answer:
     """Operating points of a serving engine: the front of tokens a second of a device and of a user."""
-    from engine.sweep import write_rows
-    from engine.traffic.engines.serving_sweep import serving_sweep
-
     for name in ("search", "pareto", "top_out"):
         if getattr(args, name) is not None:
             raise ScenarioError(f"{name} is {brief(getattr(args, name))} beside axes of serving; leave it out")

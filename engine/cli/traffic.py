@@ -1,23 +1,22 @@
 """``python -m engine simulate | capacity``: a scenario under load, from the command line."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engine import traffic
 from engine.cli.command import Answer
 from engine.cli.scenario import changed, scenario_of
 from engine.cli.serving import capacity_together, serves, simulate_loop, simulate_serving
+from engine.cost.error_bands import told
+from engine.evaluate import evaluate
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import boundary, brief
-
-if TYPE_CHECKING:  # imported where used: a command line that lists systems should not wait for the event engine
-    from engine.traffic import Arrivals, SiteFacts, Sizes
-    from engine.traffic.serving import Offer, Serving
+from engine.traffic.scenario_load import answer_unit, inferences_of, is_decoder
+from engine.traffic.serving import Offer, Serving, compare
 
 _ARRIVALS = (
     "poisson, deterministic, gamma:CV, bursty:PEAK:SHARE:SECONDS, diurnal:PERIOD_S:RATE,RATE,... or trace:FILE.csv"
@@ -26,10 +25,8 @@ _LAWS = "fixed:N, uniform:LOW:HIGH, lognormal:MEAN:CV:MOST or mixed:SIZE=WEIGHT,
 _REQUESTS = 200_000
 
 
-def _loaded(args: argparse.Namespace, qps: float) -> tuple[Serving, Arrivals]:
+def _loaded(args: argparse.Namespace, qps: float) -> tuple[Serving, traffic.Arrivals]:
     """How requests are served and when they come; a trace's own sizes count where none are given."""
-    from engine.traffic.serving import Serving
-
     arrivals, sizes, outputs = _arrivals(args.arrivals, qps)
     laws = {
         "sizes": _law("sizes", args.sizes) or sizes,
@@ -49,45 +46,41 @@ def _parsed(field: str, text: str, allowed: str, make: Callable[[str, str], Any]
         return parsed
 
 
-def _law(field: str, text: str | None) -> Sizes | None:
-    from engine.traffic import Fixed, LogNormal, Mixed, Uniform
-
-    def make(kind: str, rest: str) -> Sizes | None:
+def _law(field: str, text: str | None) -> traffic.Sizes | None:
+    def make(kind: str, rest: str) -> traffic.Sizes | None:
         parts = rest.split(":")
         if kind == "fixed":
-            return Fixed(int(rest))
+            return traffic.Fixed(int(rest))
         if kind == "uniform":
             low, high = (int(part) for part in parts)
-            return Uniform(low, high)
+            return traffic.Uniform(low, high)
         if kind == "lognormal":
             mean, cv, most = parts
-            return LogNormal(float(mean), float(cv), int(most))
+            return traffic.LogNormal(float(mean), float(cv), int(most))
         if kind == "mixed":
             pairs = [part.split("=") for part in rest.split(",")]
-            return Mixed(tuple(int(size) for size, _ in pairs), tuple(float(weight) for _, weight in pairs))
+            return traffic.Mixed(tuple(int(size) for size, _ in pairs), tuple(float(weight) for _, weight in pairs))
         return None
 
     return None if text is None else _parsed(field, text, _LAWS, make)
 
 
-def _arrivals(text: str, qps: float) -> tuple[Arrivals, Sizes | None, Sizes | None]:
-    from engine.traffic import Bursty, Deterministic, Diurnal, Gamma, Poisson, read_trace
-
-    def make(kind: str, rest: str) -> tuple[Arrivals, Sizes | None, Sizes | None] | None:
+def _arrivals(text: str, qps: float) -> tuple[traffic.Arrivals, traffic.Sizes | None, traffic.Sizes | None]:
+    def make(kind: str, rest: str) -> tuple[traffic.Arrivals, traffic.Sizes | None, traffic.Sizes | None] | None:
         if kind == "trace" and rest:
-            trace, sizes, outputs = read_trace(rest)
+            trace, sizes, outputs = traffic.read_trace(rest)
             return trace.at(qps), sizes, outputs
-        arrivals: Arrivals | None = None
+        arrivals: traffic.Arrivals | None = None
         if kind in ("poisson", "deterministic") and not rest:
-            arrivals = Poisson(qps) if kind == "poisson" else Deterministic(qps)
+            arrivals = traffic.Poisson(qps) if kind == "poisson" else traffic.Deterministic(qps)
         elif kind == "gamma":
-            arrivals = Gamma(qps, float(rest))
+            arrivals = traffic.Gamma(qps, float(rest))
         elif kind == "bursty":
             peak, share, seconds = (float(part) for part in rest.split(":"))
-            arrivals = Bursty(qps, peak, share, seconds)
+            arrivals = traffic.Bursty(qps, peak, share, seconds)
         elif kind == "diurnal":
             period, rates = rest.split(":")
-            arrivals = Diurnal(qps, tuple(float(rate) for rate in rates.split(",")), float(period))
+            arrivals = traffic.Diurnal(qps, tuple(float(rate) for rate in rates.split(",")), float(period))
         return None if arrivals is None else (arrivals, None, None)
 
     return _parsed("arrivals", text, _ARRIVALS, make)
@@ -101,7 +94,7 @@ def simulate(args: argparse.Namespace) -> Answer:
         process, sizes, outputs = (None, None, None) if args.qps is None else _arrivals(args.arrivals, args.qps)
         laws = _law("sizes", args.sizes) or sizes, _law("output-sizes", args.output_sizes) or outputs
         scenario = changed(args) if args.passes is None else None
-        if scenario is not None and args.clients is not None and process is None and not _is_decoder(scenario):
+        if scenario is not None and args.clients is not None and process is None and not is_decoder(scenario):
             return simulate_loop(args, scenario, _loaded(args, 1.0)[0])
         return simulate_serving(args, scenario, (process, *laws))
     if args.qps is None:
@@ -109,20 +102,10 @@ def simulate(args: argparse.Namespace) -> Answer:
     return _simulate_open(args, changed(args))
 
 
-def _is_decoder(scenario: Scenario) -> bool:
-    from engine.traffic.scenario_load import is_decoder
-
-    return is_decoder(scenario)
-
-
 def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> Answer:
-    import engine.traffic
-    from engine.cost.error_bands import told
-    from engine.evaluate import evaluate
-
     serving, arrivals = _loaded(args, args.qps)
     system, sizes, outputs = serving.of(scenario)
-    report = engine.traffic.simulate(
+    report = traffic.simulate(
         system,
         arrivals,
         sizes=sizes,
@@ -145,17 +128,13 @@ def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> Answer:
 
 def capacity(args: argparse.Namespace) -> Answer:
     """The most that keeps a promise, and what a demand needs. Estimates."""
-    from engine.traffic import Demand, Sla
-    from engine.traffic.scenario_load import inferences_of
-    from engine.traffic.serving import compare
-
     scenario = changed(args)
     with boundary(f"demand is {brief(args.demand, 60)}; it must be numbers separated by commas"):
-        demand = Demand(tuple(float(part) for part in args.demand.split(",")))
+        demand = traffic.Demand(tuple(float(part) for part in args.demand.split(",")))
     serving, arrivals = _loaded(args, demand.peak)
     if "," in args.sla or args.policy is not None:
         return capacity_together(args, scenario, serving, arrivals, demand, _site(args, scenario))
-    sla = Sla.parse(args.sla)
+    sla = traffic.Sla.parse(args.sla)
     if sla.time == "latency":
         serving = replace(serving, stream=False)
     scenarios = {"this": scenario} | {target: scenario_of(target) for target in args.against}
@@ -163,7 +142,7 @@ def capacity(args: argparse.Namespace) -> Answer:
         scenarios,
         serving,
         sla,
-        Demand(tuple(q * inferences_of(scenario, args.request) for q in demand.qps)),
+        traffic.Demand(tuple(q * inferences_of(scenario, args.request) for q in demand.qps)),
         arrivals,
         site=_site(args, scenario),
         headroom=args.headroom,
@@ -185,17 +164,13 @@ def capacity(args: argparse.Namespace) -> Answer:
     return _offer(first) | document, lines
 
 
-def _site(args: argparse.Namespace, scenario: Scenario) -> SiteFacts:
-    from engine.traffic import SiteFacts
-
+def _site(args: argparse.Namespace, scenario: Scenario) -> traffic.SiteFacts:
     costs = scenario.costs
-    return SiteFacts(args.rack_slots, args.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
+    return traffic.SiteFacts(args.rack_slots, args.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
 
 
 def _offer(offer: Offer) -> dict[str, Any]:
     """A system's part of the answer as plain data."""
-    from engine.evaluate import evaluate
-
     carried = None if offer.headline is None else {k: v for k, v in vars(offer.headline).items() if k != "report"}
     plan = None if offer.plan is None else offer.plan.as_dict()
     band = evaluate(offer.scenario).error_band
@@ -205,10 +180,6 @@ def _offer(offer: Offer) -> dict[str, Any]:
 
 
 def _plan(offer: Offer) -> list[str]:
-    from engine.cost.error_bands import told
-    from engine.evaluate import evaluate
-    from engine.traffic.scenario_load import answer_unit
-
     plan, report = offer.plan, evaluate(offer.scenario)
     assert plan is not None
     unit = answer_unit(report)
