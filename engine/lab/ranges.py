@@ -34,6 +34,22 @@ def whole(name: str, array: np.ndarray, dtype: Any, ndim: int) -> np.ndarray:
     raise KernelError(f"{name} must be C-contiguous")
 
 
+def real(x: np.ndarray) -> np.ndarray:
+    """``x`` if it is C-contiguous float32 with at least one axis, else a refusal."""
+    require(isinstance(x, np.ndarray) and x.ndim >= 1, "x must be a numpy array with at least one axis")
+    return whole("x", x, np.float32, x.ndim)
+
+
+def output(out: np.ndarray | None, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """``out`` checked, or a new array."""
+    if out is None:
+        return np.empty(shape, dtype)
+    whole("out", out, dtype, len(shape))
+    if out.shape != shape:
+        require(False, f"out has shape {out.shape}; allowed: {shape}")
+    return out
+
+
 def fresh(shape: tuple[int, ...], dtype: Any = np.float32, *, zero: bool = False) -> np.ndarray:
     """An array whose data starts on a cache line, so that rows of whole vectors never straddle two."""
     kind = np.dtype(dtype)

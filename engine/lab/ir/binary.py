@@ -18,7 +18,8 @@ from typing import Any
 from llvmlite import ir
 
 from engine.kernels.jit import cgutils, intrinsic, isa, types
-from engine.lab.ir.microkernel import HAS_COUNT, INT_KIND, VL, declared, load, multiply_add, splat
+from engine.lab.ir.lanes import ask_for, declared
+from engine.lab.ir.microkernel import HAS_COUNT, INT_KIND, VL, load, multiply_add, splat
 
 VECTORS = 2 if HAS_COUNT or VL == 4 else 1
 ACROSS = VECTORS * VL
@@ -67,7 +68,15 @@ def _counted(builder: Any, total: Any, value: Any) -> Any:
     return builder.add(total, builder.and_(words, ir.Constant(value.type, [0xFF] * VL)))
 
 
-def _generate(height: int) -> Any:
+def tile(height: int) -> Any:
+    """The tile of ``height`` rows, :data:`TALL` or 1, to be called from a compiled range kernel.
+
+    ``tile(x, row, w, w_off, fetch, out, col)``: differing bits of rows ``row:row + height`` of ``x``, int64 [M, pairs
+    of words], and the panel ``[pair][vector][2][VL]`` at word ``w_off`` of ``w``, both entwined, into int32 ``out``
+    [M, N] from column ``col`` on; what is beyond ``out`` is not written.
+    At every pair the tile also asks for weights from byte ``fetch`` of ``w`` on, as many as it reads where it is one
+    row high, a line otherwise.
+    """
     vector = ir.VectorType(_I32, VL)
     zero, row_bytes_out = ir.Constant(vector, None), 4 * ACROSS
     cells = [(r, j) for r in range(height) for j in range(VECTORS)]
@@ -92,12 +101,11 @@ def _generate(height: int) -> Any:
             for cell in cells:
                 builder.store(zero, count[cell])
                 builder.store(zero, ones[cell])
-            hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
             with cgutils.for_range(builder, pairs) as loop:
                 pair = loop.index
                 for line in range(lines):
                     at = builder.add(builder.mul(pair, _I64(lines * LINE)), _I64(line * LINE))
-                    builder.call(hint, [builder.gep(fetch_at, [at]), _I32(0), _I32(3), _I32(1)])
+                    ask_for(builder, builder.gep(fetch_at, [at]))
                 at = builder.gep(w_at, [builder.mul(pair, _I64(8 * ACROSS))])
                 w = [[load(builder, at, _I64(4 * VL * (2 * j + i)), vector) for i in (0, 1)] for j in range(VECTORS)]
                 offset = builder.mul(pair, _I64(8))
@@ -133,30 +141,3 @@ def _generate(height: int) -> Any:
         return types.void(x, n, w, n, n, out, n), codegen
 
     return generated
-
-
-def tile(height: int) -> Any:
-    """The tile of ``height`` rows, :data:`TALL` or 1, to be called from a compiled range kernel.
-
-    ``tile(x, row, w, w_off, fetch, out, col)``: differing bits of rows ``row:row + height`` of ``x``, int64 [M, pairs
-    of words], and the panel ``[pair][vector][2][VL]`` at word ``w_off`` of ``w``, both entwined, into int32 ``out``
-    [M, N] from column ``col`` on; what is beyond ``out`` is not written.
-    At every pair the tile also asks for weights from byte ``fetch`` of ``w`` on, as many as it reads where it is one
-    row high, a line otherwise.
-    """
-    return _generate(height)
-
-
-@intrinsic
-def _pair_of(typingctx: Any, rows: Any, at: Any) -> Any:
-    """IR of :data:`pair_at`."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        return load(builder, builder.bitcast(data, _I8.as_pointer()), args[1], _I64)
-
-    return types.int64(rows, types.intp), codegen
-
-
-pair_at: Any = _pair_of
-"""``pair_at(rows, at)``: the eight bytes from byte ``at`` of a byte array as one int64, aligned or not."""

@@ -10,13 +10,15 @@ from typing import Any
 from llvmlite import ir
 
 from engine.kernels.jit import cgutils, intrinsic, types
-from engine.lab.ir.lanes import half_vector
-from engine.lab.ir.microkernel import declared, load, splat
+from engine.lab.ir.lanes import ask_for, half_vector
+from engine.lab.ir.microkernel import load, splat
 
 LINE_BYTES = 64
 IDS_AHEAD = 64
 """Lookups from the row that is requested to the ids that are: eight lines, so that they are there when it is named."""
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
+_FORMATS = {"float32": "fp32", "uint16": "fp16", "uint8": "int8", "int8": "int4"}
+"""Format of a table by the type of its stored elements."""
 _BYTES_PER_COLUMN = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0, "int4": 0.5}
 _ROW_TAIL_BYTES = {"fp32": 0, "fp16": 0, "int8": 8, "int4": 4}
 """Bytes of scale and bias behind each row: two fp32 (int8) or two fp16 (int4)."""
@@ -24,19 +26,14 @@ _ROW_TAIL_BYTES = {"fp32": 0, "fp16": 0, "int8": 8, "int4": 4}
 
 def _request(builder: Any, data: Any, block: Any, row_bytes: Any, size: int, quantised: bool) -> None:
     """Prefetch ``size`` bytes of a row from ``block`` on, and where scale and bias end the row their line with it."""
-    hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
-
-    def request(pointer: Any, byte: Any) -> None:
-        builder.call(hint, [builder.gep(pointer, [byte]), _I32(0), _I32(3), _I32(1)])
-
     for byte in range(0, size, LINE_BYTES):
-        request(block, _I64(byte))
+        ask_for(builder, builder.gep(block, [_I64(byte)]))
     if quantised:
-        request(data, builder.sub(row_bytes, _I64(1)))
+        ask_for(builder, builder.gep(data, [builder.sub(row_bytes, _I64(1))]))
         return
     lines = builder.or_(builder.ptrtoint(block, _I64), row_bytes)
     with builder.if_then(builder.icmp_unsigned("!=", builder.and_(lines, _I64(LINE_BYTES - 1)), _I64(0))):
-        request(block, _I64(size - 1))  # it begins inside a line, so it reaches into one more
+        ask_for(builder, builder.gep(block, [_I64(size - 1)]))  # it begins inside a line, so it reaches into one more
 
 
 def _scale_and_bias(fmt: str, builder: Any, row: Any, stride: Any) -> tuple[Any, Any]:
@@ -104,8 +101,7 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, kinds:
             ahead = builder.add(t, distance)
             offset = builder.mul(named(ahead), stride)
             coming = builder.gep(ids, [builder.shl(builder.add(ahead, _I64(IDS_AHEAD)), _I64(3))])
-            hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
-            builder.call(hint, [coming, _I32(0), _I32(3), _I32(1)])  # a new list of ids is no warmer than the rows
+            ask_for(builder, coming)  # a new list of ids is no warmer than the rows
             row, block = (builder.gep(pointer, [offset]) for pointer in (data, block_of_zero))
             _request(builder, row, block, stride, vectors * vector_bytes, quantised)
         wanted = named(t)
@@ -134,20 +130,23 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, kinds:
     return context.get_dummy_value()
 
 
-def bag_block(fmt: str, width: int, vectors: int) -> tuple[Callable[..., None], int]:
-    """Kernel summing one column block of one bag, and how many columns that block has.
+def bag_block(width: int, vectors: int) -> Callable[..., None]:
+    """Kernel summing one block of ``width * vectors`` columns of one bag, of an int4 table an even number of them.
 
     ``f(table, indices, first, last, total, distance, column, out, slot, bad)`` writes
     ``out.flat[slot:slot + columns] = sum_t row(indices[t])[column:column + columns]`` for ``t`` in ``[first, last)``,
     prefetching row ``indices[t + distance]`` (none where ``distance`` is 0). An index outside the table sets
-    ``bad[0]`` and reads row 0 instead.
+    ``bad[0]`` and reads row 0 instead. The type of what ``table`` stores tells its format: see `_FORMATS`.
     """
 
     def typed(typingctx, table, indices, first, last, total, distance, column, out, slot, bad):
+        fmt = _FORMATS[str(table.dtype)]
+        stored = max(1, vectors // 2) if fmt == "int4" else vectors  # of which each makes two of columns
+
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return _emit(fmt, width, vectors, context, builder, signature.args, args)
+            return _emit(fmt, width, stored, context, builder, signature.args, args)
 
         whole = types.intp
         return types.void(table, indices, whole, whole, whole, whole, whole, out, whole, bad), codegen
 
-    return intrinsic(typed), width * vectors * (2 if fmt == "int4" else 1)
+    return intrinsic(typed)

@@ -1,4 +1,4 @@
-"""Vector width of the target, and two things numba has no name for: prefetch and fp16 vectors.
+"""Vector width of the target, and things numba has no name for: functions of LLVM, prefetch and fp16 vectors.
 
 ``INFERSCAPE_ISA`` narrows the vector width (``avx2``: 8 floats, ``portable``: 4) without changing any result
 beyond fused multiply-add; it can never widen it past what the host executes.
@@ -21,6 +21,18 @@ _LANES_OF = {"avx512vnni": 16, "avx512": 16, "avx2": 8, "portable": 4}
 def lanes() -> int:
     """FP32 lanes of one vector register of the target: 16 (AVX-512), 8 (AVX2) or 4. [-]"""
     return _LANES_OF[isa()]
+
+
+def declared(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
+    """The function ``name`` of the module under construction, declared on first use."""
+    module = builder.module
+    return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, arguments), name)
+
+
+def ask_for(builder: Any, pointer: Any, locality: int = 3) -> None:
+    """IR: asks for the cache line at a pointer to bytes: never a fault."""
+    hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_BYTE.as_pointer(), _I32, _I32, _I32])
+    builder.call(hint, [pointer, _I32(0), _I32(locality), _I32(1)])
 
 
 @cache
@@ -59,11 +71,7 @@ def _hint(typingctx: Any, array: Any, offset: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        pointer = builder.bitcast(builder.gep(data, [args[1]]), _BYTE.as_pointer())
-        hint = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _I32, _I32, _I32])
-        name = "llvm.prefetch.p0"
-        function = builder.module.globals.get(name) or ir.Function(builder.module, hint, name)
-        builder.call(function, [pointer, _I32(0), _I32(3), _I32(1)])
+        ask_for(builder, builder.bitcast(builder.gep(data, [args[1]]), _BYTE.as_pointer()))
         return context.get_dummy_value()
 
     return types.void(array, types.intp), codegen

@@ -26,7 +26,7 @@ import numpy as np
 from llvmlite import ir
 
 from engine.kernels.jit import cgutils, host_features, intrinsic, isa, types
-from engine.lab.ir.lanes import lanes
+from engine.lab.ir.lanes import ask_for, declared, lanes
 from engine.lab.ranges import fresh
 
 VL = lanes()
@@ -70,12 +70,6 @@ def in_panels(b: np.ndarray, kind: str, dtype: type) -> np.ndarray:
     out = fresh((full.size,), dtype)
     out[:] = full.reshape(words, group, across, NC).transpose(2, 0, 3, 1).reshape(-1)
     return out
-
-
-def declared(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
-    """The function ``name`` of the module under construction, declared on first use."""
-    module = builder.module
-    return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, arguments), name)
 
 
 def multiply_add(builder: Any, kind: str, acc: Any, a: Any, b: Any) -> Any:
@@ -158,7 +152,19 @@ def _requantised(builder: Any, acc: Any, scale: Any, zero: Any, low: Any, high: 
     return builder.trunc(builder.add(builder.bitcast(shifted, acc.type), base), ir.VectorType(_I8, VL))
 
 
-def _generate(height: int) -> Any:
+def tile(height: int) -> Any:
+    """The tile of ``height`` rows, :data:`MR` or :data:`EDGE`, to be called from a compiled range kernel.
+
+    ``tile((a, a_off, lda), (b, b_off, k), (init, scale, col), (zero, low, high), (c, c_off, ldc), (rows, cols),
+    resume)``: rows of
+    ``k`` elements from ``a_off``, ``lda`` apart, against the panel at word ``b_off``; s16 takes whole words of K, u8s8
+    at least one. ``init[col:]`` starts the sums or, where ``resume``, what ``c`` holds (32-bit sums). The type of
+    ``c`` picks the epilogue: uint8 of integer sums stores ``clamp(rint(sum * scale[col:]) + zero, low, high)``,
+    anything else the sums (real ones at least ``low``).
+    ``c_off``, ``ldc`` and ``cols`` count elements of ``c``; only the first ``rows`` x ``cols`` are written, and the
+    tall tile is only given whole heights.
+    """
+
     @intrinsic
     def generated(
         typingctx: Any, left: Any, right: Any, start: Any, clamp: Any, target: Any, edge: Any, resume: Any
@@ -227,9 +233,8 @@ def _generate(height: int) -> Any:
                 """All sums by one word of K; ``word_of_a(r)`` is row r's."""
                 b_step = builder.gep(cols_at, [builder.mul(index, _I64(4 * NC))])
                 if height != MR:
-                    hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
                     for line in range(0, 4 * NC, _LINE):
-                        builder.call(hint, [builder.gep(b_step, [_I64(_AHEAD + line)]), _I32(0), _I32(3), _I32(1)])
+                        ask_for(builder, builder.gep(b_step, [_I64(_AHEAD + line)]))
                 bs = [load(builder, b_step, _I64(4 * VL * j), ir.VectorType(word, VL)) for j in range(NV)]
                 for r in range(height):
                     lanes = splat(builder, word_of_a(r), VL)
@@ -274,18 +279,3 @@ def _generate(height: int) -> Any:
         return types.void(left, right, start, clamp, target, edge, types.boolean), codegen
 
     return generated
-
-
-def tile(height: int) -> Any:
-    """The tile of ``height`` rows, :data:`MR` or :data:`EDGE`, to be called from a compiled range kernel.
-
-    ``tile((a, a_off, lda), (b, b_off, k), (init, scale, col), (zero, low, high), (c, c_off, ldc), (rows, cols),
-    resume)``: rows of
-    ``k`` elements from ``a_off``, ``lda`` apart, against the panel at word ``b_off``; s16 takes whole words of K, u8s8
-    at least one. ``init[col:]`` starts the sums or, where ``resume``, what ``c`` holds (32-bit sums). The type of
-    ``c`` picks the epilogue: uint8 of integer sums stores ``clamp(rint(sum * scale[col:]) + zero, low, high)``,
-    anything else the sums (real ones at least ``low``).
-    ``c_off``, ``ldc`` and ``cols`` count elements of ``c``; only the first ``rows`` x ``cols`` are written, and the
-    tall tile is only given whole heights.
-    """
-    return _generate(height)

@@ -6,15 +6,14 @@ import numpy as np
 from llvmlite import ir
 
 from engine.kernels.jit import cgutils, intrinsic, types
-from engine.lab.ir.microkernel import VL, declared, load, multiply_add
+from engine.lab.ir.lanes import ask_for, declared
+from engine.lab.ir.microkernel import VL, load, multiply_add
 
 CHAINS = 24 if VL == 16 else 12
 """Independent sums: latency times throughput of the widest machines, within the registers."""
 _LINE = 64
 _VECTOR_BYTES = 4 * VL
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-
-
 STORED = {"f32": np.float32, "u8s8": np.uint8, "bf16": np.uint16, "xnor": np.uint32}
 """Type of the data that products of a kind are burnt on."""
 
@@ -77,11 +76,9 @@ def read_ir(ahead: int) -> Any:
                 builder.store(ir.Constant(vector, None), place)
             with cgutils.for_range(builder, count) as loop:
                 at = builder.gep(base, [builder.mul(loop.index, _I64(4 * group))])
-                hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
                 for i, place in enumerate(sums):
                     if ahead and i * _VECTOR_BYTES % _LINE == 0:
-                        line = builder.gep(at, [_I64(i * _VECTOR_BYTES + ahead)])
-                        builder.call(hint, [line, _I32(0), _I32(2), _I32(1)])
+                        ask_for(builder, builder.gep(at, [_I64(i * _VECTOR_BYTES + ahead)]), 2)
                     value = load(builder, at, _I64(i * _VECTOR_BYTES), vector)
                     builder.store(builder.xor(builder.load(place), value), place)
             total = builder.load(sums[0])

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.kernels.events.rng import mix
+from engine.kernels.jit import body_of
 from engine.numerics.formats import NumericsError
 
 NUMERIC, FIELDS = 13, 26
@@ -45,10 +47,7 @@ class Clicks:
 def _mixed(value: np.ndarray, salt: int) -> np.ndarray:
     """64 well-mixed bits of every value (splitmix64's finaliser)."""
     with np.errstate(over="ignore"):
-        z = value.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15) % 2**64)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+        return body_of(mix)(value.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15) % 2**64))
 
 
 def _effect(rank: np.ndarray, salt: int) -> np.ndarray:

@@ -55,25 +55,6 @@ def prepare(rows: Clicks, top: np.ndarray) -> Prepared:
 
 
 @kernel
-def _gather(picked, tables, x):
-    width = tables.shape[2]
-    for b in range(picked.shape[0]):
-        for f in range(picked.shape[1]):
-            source = tables[f, picked[b, f]]
-            for c in range(width):
-                x[b, f * width + c] = source[c]
-
-
-@kernel
-def _wide_sum(picked, wide, out):
-    for b in range(picked.shape[0]):
-        total = np.float32(0)
-        for f in range(picked.shape[1]):
-            total += wide[f, picked[b, f]]
-        out[b] = total
-
-
-@kernel
 def _adagrad(picked, gradient, slope, tables, sums, wide, wide_sums, rate):
     """Adagrad on the rows that a batch looked up, sample by sample."""
     width = tables.shape[2]
@@ -90,13 +71,9 @@ def _adagrad(picked, gradient, slope, tables, sums, wide, wide_sums, rate):
 
 def _forward(model: WideDeep, picked: np.ndarray, numbers: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     """Inputs of every deep layer, and the summed logit of both parts."""
-    deep = np.empty((len(picked), FIELDS * model.tables.shape[2] + NUMERIC), np.float32)
-    _gather(picked, model.tables, deep)
-    deep[:, -NUMERIC:] = numbers
-    logit = np.empty(len(picked), np.float32)
-    _wide_sum(picked, model.wide, logit)
-    logit += numbers @ model.wide_numeric
-    inputs = [deep]
+    looked_up = model.tables[np.arange(FIELDS), picked].reshape(len(picked), -1)
+    logit = sum(model.wide[np.arange(FIELDS), picked].T) + numbers @ model.wide_numeric
+    inputs = [np.concatenate([looked_up, numbers], axis=1)]
     for weight, bias in zip(model.weights[:-1], model.biases[:-1], strict=True):
         inputs.append(np.maximum(inputs[-1] @ weight + bias, 0))
     return inputs, logit + (inputs[-1] @ model.weights[-1])[:, 0] + model.biases[-1][0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 from engine.lab.operators.pointwise import gelu_tanh32, sigmoid32, tanh32
-from engine.lab.ranges import KernelError, over_range, require
+from engine.lab.ranges import KernelError, output, over_range, real
 
 GRAIN = 16384
 """Fewest elements worth a thread of their own. [elements]"""
@@ -63,15 +63,9 @@ def activate(
     x: np.ndarray, name: Activation, *, out: np.ndarray | None = None, threads: int | None = None
 ) -> np.ndarray:
     """``name`` of every element of ``x`` (float32, C-contiguous, any shape); ``out`` may be ``x``."""
-    require(
-        isinstance(x, np.ndarray) and x.dtype == np.float32 and x.flags.c_contiguous, "x must be C-contiguous float32"
-    )
+    result = output(out, real(x).shape, np.float32)
     if name not in _RANGE:
         raise KernelError(f"name is {name!r}; allowed: {', '.join(_RANGE)}")
-    result = np.empty_like(x) if out is None else out
-    fits = result.shape == x.shape and result.dtype == np.float32 and result.flags.c_contiguous
-    if not fits:
-        require(False, f"out must be C-contiguous float32 of shape {x.shape}")
     flat, to = x.reshape(-1), result.reshape(-1)
     over_range(_RANGE[name], x.size, flat, to, threads=threads, grain=GRAIN, step=STEP)
     return result

@@ -18,10 +18,10 @@ import numpy as np
 from engine.kernels.jit import inner, kernel
 from engine.lab.ir.lanes import prefetch
 from engine.lab.ir.microkernel import MR, NC
-from engine.lab.operators.gemm import output, panel_rows
+from engine.lab.operators.gemm import panel_rows
 from engine.lab.operators.pointwise import exp32
 from engine.lab.operators.softmax import row_max, row_sum
-from engine.lab.ranges import fresh, over_range, require, whole
+from engine.lab.ranges import fresh, output, over_range, require, whole
 
 PREFILL = 16
 """Fewest tokens worth laying the cache out for. [tokens]"""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.lab.ir.binary import ACROSS, LINE, TALL, VECTORS, pair_at, tile
+from engine.lab.ir.binary import ACROSS, LINE, TALL, VECTORS, tile
 from engine.lab.ir.microkernel import VL
 from engine.lab.operators.gemm import row_blocks
 from engine.lab.ranges import fresh, over_range, require, whole
@@ -40,20 +40,11 @@ class BinaryWeights:
     words: np.ndarray
 
 
-@kernel
-def _entwined(rows, out):
-    """Rows of bytes as pairs of 32-bit words ``(v1, v1 ^ v2)``, one pair to an int64 of ``out``, zero padded."""
-    count, size = rows.shape
-    whole_pairs = size // 8
-    for r in range(count):
-        for p in range(whole_pairs):
-            value = pair_at(rows, r * size + 8 * p)
-            out[r, p] = value ^ value << np.int64(32)
-        if whole_pairs < out.shape[1]:
-            value = np.int64(0)
-            for byte in range(8 * whole_pairs, size):
-                value |= np.int64(rows[r, byte]) << np.int64(8 * (byte - 8 * whole_pairs))
-            out[r, whole_pairs] = value ^ value << np.int64(32)
+def _entwined(rows: np.ndarray, count: int) -> np.ndarray:
+    """Rows of bytes as pairs of 32-bit words ``(v1, v1 ^ v2)``, a pair to an int64, zero padded to ``count`` rows."""
+    pairs = np.zeros((count, -(-rows.shape[1] // 8)), np.int64)
+    pairs.view(np.uint8)[: len(rows), : rows.shape[1]] = rows
+    return pairs ^ pairs << 32
 
 
 @kernel
@@ -84,8 +75,7 @@ def pack_binary(w: np.ndarray) -> BinaryWeights:
     whole("w", w, np.uint8, 2)
     neurons, size = w.shape
     across, pairs = -(-neurons // ACROSS), -(-size // 8)
-    full = np.zeros((across * ACROSS, pairs), np.int64)
-    _entwined(w, full)
+    full = _entwined(w, across * ACROSS)
     words = fresh((2 * full.size,), np.int32)
     lanes = full.view(np.int32).reshape(across, VECTORS, VL, pairs, 2)
     words.reshape(across, pairs, VECTORS, 2, VL)[:] = lanes.transpose(0, 3, 1, 4, 2)
@@ -102,9 +92,7 @@ def binary_counts(x: np.ndarray, packed: BinaryWeights, threads: int | None = No
     out = np.empty((rows, packed.n), np.int32)
     if out.size:
         blocks = row_blocks(rows, 8 * pairs, across, threads)
-        entwined = np.empty((rows, pairs), np.int64)
-        _entwined(x, entwined)
-        arguments = (entwined, packed.words, out, blocks, across)
+        arguments = (_entwined(x, rows), packed.words, out, blocks, across)
         over_range(_range, blocks * across, *arguments, threads=threads, finest=_FINEST)
     return out
 

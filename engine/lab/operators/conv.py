@@ -17,12 +17,11 @@ from engine.lab.operators.gemm import (
     DEPTH,
     ROW_BLOCK_BYTES,
     Packed,
-    output,
     pack_f32,
     padded,
     product_range,
 )
-from engine.lab.ranges import over_range, require, whole
+from engine.lab.ranges import output, over_range, require, whole
 
 RELU, LINEAR = np.float32(0), np.float32(-np.inf)
 _NO_ZERO, _NO_TOP = np.int32(0), np.float32(0)

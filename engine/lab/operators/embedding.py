@@ -5,16 +5,15 @@ scale and bias; int4 rows are ``ceil(D/2)`` bytes (low nibble first) followed by
 Source of the workload: seed 000 (sparse lookups dominate, some tables have one lookup by design).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from engine.kernels.jit import inner, kernel
+from engine.kernels.jit import kernel
 from engine.lab.ir.embedding_bag import bag_block
 from engine.lab.ir.lanes import lanes
-from engine.lab.ranges import over_range, require, whole
+from engine.lab.ranges import output, over_range, require, whole
 
 RowFormat = Literal["fp32", "fp16", "int8", "int4"]
 PREFETCH_BYTES, LEAST_DISTANCE, MOST_DISTANCE = 12288, 16, 128
@@ -93,68 +92,37 @@ def pack_rows(values: np.ndarray, fmt: RowFormat, *, threads: int | None = None)
     return RowTable(fmt, width, np.concatenate([nibbles, half.view(np.uint8)], axis=1))
 
 
-def _bag(fmt: str) -> Callable[..., None]:
-    """The range kernel of one format: 4 vectors of columns at a time, then one, then one element (int4: two)."""
-    block_wide, columns_wide = bag_block(fmt, lanes(), 4 if fmt != "int4" else 2)
-    block_narrow, columns_narrow = bag_block(fmt, lanes(), 1)
-    block_last, columns_last = bag_block(fmt, 1, 1)
+_LANES = lanes()
+_wide, _narrow, _last = bag_block(_LANES, 4), bag_block(_LANES, 1), bag_block(1, 1)
 
-    def bag(lo, hi, table, indices, offsets, distance, out, bad):
-        spill = np.empty(columns_last, np.float32)
-        total, width, single = indices.size, out.shape[1], offsets.size == 0
-        if lo == 0 and not single and (offsets[0] != 0 or offsets[offsets.size - 1] != total):
+
+@kernel
+def bag(lo, hi, table, indices, offsets, distance, group, out, bad):
+    """Bags ``[lo, hi)``: four vectors of columns at a time, then one, then ``group`` columns (int4: two)."""
+    spill = np.empty(group, np.float32)
+    total, width, single = indices.size, out.shape[1], offsets.size == 0
+    if lo == 0 and not single and (offsets[0] != 0 or offsets[offsets.size - 1] != total):
+        bad[1] = True
+        return
+    for b in range(lo, hi):
+        first, last = (b, b + 1) if single else (offsets[b], offsets[b + 1])
+        if first < 0 or last < first or last > total:  # never read outside the indices
             bad[1] = True
-            return
-        for b in range(lo, hi):
-            first, last = (b, b + 1) if single else (offsets[b], offsets[b + 1])
-            if first < 0 or last < first or last > total:  # never read outside the indices
-                bad[1] = True
-                continue
-            c, to = 0, b * width
-            while c + columns_wide <= width:
-                block_wide(table, indices, first, last, total, distance, c, out, to + c, bad)
-                c += columns_wide
-            while c + columns_narrow <= width:
-                block_narrow(table, indices, first, last, total, distance, c, out, to + c, bad)
-                c += columns_narrow
-            while c < width:
-                block_last(table, indices, first, last, total, distance, c, spill, 0, bad)
-                for i in range(min(columns_last, width - c)):
-                    out[b, c + i] = spill[i]
-                c += columns_last
-
-    bag.__qualname__ = f"bag_of_{fmt}"  # no two bodies have one name
-    return inner(bag)
+            continue
+        c, to = 0, b * width
+        while c + 4 * _LANES <= width:
+            _wide(table, indices, first, last, total, distance, c, out, to + c, bad)
+            c += 4 * _LANES
+        while c + group * _LANES <= width:
+            _narrow(table, indices, first, last, total, distance, c, out, to + c, bad)
+            c += group * _LANES
+        while c < width:
+            _last(table, indices, first, last, total, distance, c, spill, 0, bad)
+            for i in range(min(group, width - c)):
+                out[b, c + i] = spill[i]
+            c += group
 
 
-_bag_fp32, _bag_fp16, _bag_int8, _bag_int4 = (_bag(fmt) for fmt in _STORED)
-
-
-@kernel
-def bag_fp32(lo, hi, table, indices, offsets, distance, out, bad):
-    """Bags ``[lo, hi)`` of an fp32 table."""
-    _bag_fp32(lo, hi, table, indices, offsets, distance, out, bad)
-
-
-@kernel
-def bag_fp16(lo, hi, table, indices, offsets, distance, out, bad):
-    """Bags ``[lo, hi)`` of an fp16 table (bit patterns)."""
-    _bag_fp16(lo, hi, table, indices, offsets, distance, out, bad)
-
-
-@kernel
-def bag_int8(lo, hi, table, indices, offsets, distance, out, bad):
-    """Bags ``[lo, hi)`` of an int8 row-wise table."""
-    _bag_int8(lo, hi, table, indices, offsets, distance, out, bad)
-
-
-@kernel
-def bag_int4(lo, hi, table, indices, offsets, distance, out, bad):
-    """Bags ``[lo, hi)`` of an int4 row-wise table."""
-    _bag_int4(lo, hi, table, indices, offsets, distance, out, bad)
-
-
-_KERNEL = {"fp32": bag_fp32, "fp16": bag_fp16, "int8": bag_int8, "int4": bag_int4}
 _NONE = np.zeros(0, np.int64)
 _INDEX, _VALUE = np.dtype(np.int64), np.dtype(np.float32)  # types are compared once a call: made once
 GRAIN_BAGS = 16
@@ -178,11 +146,11 @@ def _summed(
         distance = 0 if table.data.nbytes <= CACHED_BYTES else near
     require(distance >= 0, f"distance is {distance}; allowed: 0 or more")
     bags = offsets.size - 1 if offsets.size else indices.size
-    result = np.empty((bags, table.width), np.float32) if out is None else whole("out", out, _VALUE, 2)
-    require(result.shape == (bags, table.width), f"out is {result.shape}; allowed: {(bags, table.width)}")
+    result = output(out, (bags, table.width), _VALUE)
     bad, grain = np.zeros(2, np.bool_), GRAIN_BAGS if offsets.size else 64 * GRAIN_BAGS
-    arguments = (table.data, indices, offsets, distance, result, bad)
-    over_range(_KERNEL[table.format], bags, *arguments, threads=threads, grain=grain)
+    data, group = (table.data.view(np.int8), 2) if table.format == "int4" else (table.data, 1)
+    arguments = (data, indices, offsets, distance, group, result, bad)
+    over_range(bag, bags, *arguments, threads=threads, grain=grain)
     require(not bad[1], f"offsets must rise from 0 to {indices.size}, the number of indices")
     if bad[0]:  # checking first would read the ids twice
         count = int(((indices < 0) | (indices >= table.rows)).sum())

@@ -10,9 +10,8 @@ import numpy as np
 from engine.kernels.jit import inner, kernel
 from engine.lab.operators.activation import activate
 from engine.lab.operators.conv import LINEAR, PackedConv, bordered_by, conv_pixels
-from engine.lab.operators.gemm import output
 from engine.lab.operators.pool import STRIP, across, highest
-from engine.lab.ranges import over_range, require, whole
+from engine.lab.ranges import output, over_range, require, whole
 
 _ZERO, _LOWEST = np.float32(0), np.float32(-np.inf)
 _NONE = np.empty(0, np.float32)

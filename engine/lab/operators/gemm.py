@@ -22,7 +22,7 @@ import numpy as np
 from engine.kernels import jit
 from engine.kernels.jit import kernel
 from engine.lab.ir.microkernel import EDGE, GROUP, INT_KIND, MR, NC, in_panels, panels, tile
-from engine.lab.ranges import over_range, require, whole
+from engine.lab.ranges import output, over_range, require, whole
 
 ROW_BLOCK_BYTES = 384 * 1024  # rows that stay in a second-level cache while the column panels pass
 DEPTH = 1024  # k-words of a panel, 256 KiB, that stay there while the rows pass
@@ -172,16 +172,6 @@ def as_rows(a: np.ndarray, kind: str) -> np.ndarray:
     full = np.zeros((m, -(-k // group) * group), np.int16 if kind == "s16" else np.uint8)
     full[:, :k] = a
     return full
-
-
-def output(out: np.ndarray | None, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """``out`` checked, or a new array."""
-    if out is None:
-        return np.empty(shape, dtype)
-    whole("out", out, dtype, len(shape))
-    if out.shape != shape:
-        require(False, f"out has shape {out.shape}; allowed: {shape}")
-    return out
 
 
 def padded(name: str, values: np.ndarray, n: int, dtype: type) -> np.ndarray:

@@ -12,8 +12,8 @@ steps); elsewhere the values are widened once, exactly, and run on the FP32 tile
 import numpy as np
 
 from engine.lab.ir.microkernel import HAS_BF16, in_panels
-from engine.lab.operators.gemm import Packed, checked, gemm_f32, multiply, output, pack_f32, padded
-from engine.lab.ranges import require, whole
+from engine.lab.operators.gemm import Packed, checked, gemm_f32, multiply, pack_f32, padded
+from engine.lab.ranges import output, require, whole
 
 
 def rounded_bits(values: np.ndarray, format: str) -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 from engine.lab.operators.softmax import row_sum
-from engine.lab.ranges import over_range, require, whole
+from engine.lab.ranges import output, over_range, real, require, whole
 
 _STRIP = 2048  # elements normalised in one go: rows of few channels are taken together
 
@@ -38,13 +38,9 @@ def batch_norm_rows(lo, hi, x, gain, shift, out):
 
 
 def _rows(x: np.ndarray, gain: np.ndarray, shift: np.ndarray, out: np.ndarray | None):
-    require(isinstance(x, np.ndarray) and x.ndim >= 1, "x must have at least one axis")
-    whole("x", x, np.float32, x.ndim)
-    width = x.shape[-1]
+    result, width = output(out, real(x).shape, np.float32), x.shape[-1]
     require(whole("gain", gain, np.float32, 1).size == width, f"gain has {gain.size} values; allowed: {width}")
     require(whole("shift", shift, np.float32, 1).size == width, f"shift has {shift.size} values; allowed: {width}")
-    result = np.empty_like(x) if out is None else whole("out", out, np.float32, x.ndim)
-    require(result.shape == x.shape, f"out is {result.shape}; allowed: {x.shape}")
     rows = x.size // width if width else 0
     return x.reshape(rows, width), result, result.reshape(rows, width), 1 + 16384 // max(1, width)
 

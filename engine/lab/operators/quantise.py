@@ -6,7 +6,7 @@
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.lab.ranges import over_range, require, whole
+from engine.lab.ranges import output, over_range, real, require
 
 GRAIN = 16384
 """Fewest elements worth a thread of their own. [elements]"""
@@ -39,8 +39,6 @@ def quantise(
     threads: int | None = None,
 ) -> np.ndarray:
     """Codes of float32 ``x`` of any shape."""
-    require(isinstance(x, np.ndarray) and x.ndim >= 1, "x must have at least one axis")
-    whole("x", x, np.float32, x.ndim)
     kind = np.dtype(dtype)
     if kind not in _LIMITS:
         require(False, f"dtype is {kind}; allowed: int8, uint8")
@@ -48,9 +46,7 @@ def quantise(
     require(bool(0 < scale < np.inf), "scale must be finite and above 0")
     if not low <= zero <= high:
         require(False, f"zero must fit {kind}")
-    result = np.empty(x.shape, kind) if out is None else whole("out", out, kind, x.ndim)
-    if result.shape != x.shape:
-        require(False, f"out is {result.shape}; allowed: {x.shape}")
+    result = output(out, real(x).shape, kind)
     arguments = (x.reshape(-1), np.float32(scale), np.float32(zero), low, high, result.reshape(-1))
     over_range(quantise_all, x.size, *arguments, threads=threads, grain=GRAIN, step=STEP)
     return result

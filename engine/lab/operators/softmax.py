@@ -4,7 +4,7 @@ import numpy as np
 
 from engine.kernels.jit import inner, kernel
 from engine.lab.operators.pointwise import exp_below32
-from engine.lab.ranges import over_range, require, whole
+from engine.lab.ranges import output, over_range, real, require
 
 _SIGN, _MAGNITUDE = np.int32(31), np.int32(0x7FFFFFFF)
 _LOWEST = np.int32(-0x7F800001)  # the ordered key of -infinity
@@ -65,13 +65,9 @@ def softmax(
 
     A masked entry is -infinity and becomes 0; a row of nothing but -infinity is NaN, as in every library.
     """
-    require(isinstance(x, np.ndarray) and x.ndim >= 1, "x must have at least one axis")
-    whole("x", x, np.float32, x.ndim)
     if not scale > 0:
         require(False, f"scale is {scale}; allowed: above 0")
-    result = np.empty_like(x) if out is None else whole("out", out, np.float32, x.ndim)
-    if result.shape != x.shape:
-        require(False, f"out is {result.shape}; allowed: {x.shape}")
+    result = output(out, real(x).shape, np.float32)
     if x.size:
         rows, columns = x.size // x.shape[-1], x.shape[-1]
         flat, to = x.reshape(rows, columns), result.reshape(rows, columns)

@@ -7,13 +7,13 @@ of a product.
 
 import numpy as np
 
+from engine.kernels.events.rng import mix
 from engine.kernels.jit import inner, kernel
 from engine.lab.ir.lanes import prefetch
 from engine.lab.ranges import over_range, require, whole
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
+_S32 = np.uint64(32)
 _AHEAD = 2
 """Samples whose rows are hashed and requested before they are copied. [samples]"""
 LINE_FLOATS = 16
@@ -24,10 +24,7 @@ NO_GAIN = np.empty(0, np.float32)
 @inner
 def bucket_of(value, field, buckets):
     """Bucket of a 64-bit id in a field: wrapping unsigned arithmetic."""
-    z = np.uint64(value) + (np.uint64(field) + np.uint64(1)) * _GOLDEN
-    z = (z ^ (z >> _S30)) * _MIX_1
-    z = (z ^ (z >> _S27)) * _MIX_2
-    z = z ^ (z >> _S31)
+    z = mix(np.uint64(value) + (np.uint64(field) + np.uint64(1)) * _GOLDEN)
     return np.int64(((z >> _S32) * np.uint64(buckets)) >> _S32)
 
 

@@ -7,6 +7,8 @@ from typing import Any, cast
 import numpy as np
 
 from engine.devices.cpu.flags import PANEL_FILL
+from engine.kernels.events.rng import mix
+from engine.kernels.jit import body_of
 from engine.lab.host.measure.cases import Case, MeasureError, few_rows, noise, product
 from engine.lab.ir.microkernel import NC, panels
 from engine.lab.operators.activation import Activation, activate
@@ -28,7 +30,7 @@ _POINTWISE = {  # name -> (float64 twin, operations of an element as the graphs 
     "tanh": (np.tanh, 1.0),
     "gelu_tanh": (lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), 9.0),
 }
-_GOLDEN, _MIX = np.uint64(0x9E3779B97F4A7C15), (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _conv64(x: np.ndarray, w: np.ndarray, stride: int, pad: int, rows: int) -> np.ndarray:
@@ -219,9 +221,6 @@ def hash_fields(rows: int, fields: int, threads: int, buckets: int = 1_000_000) 
     """64-bit ids to buckets, a hash for each field."""
     ids = np.random.default_rng(9).integers(0, 2**63, (rows, fields))
     run = partial(hash_ids, ids, buckets, threads=threads)
-    z = ids.view(np.uint64) + (np.arange(fields, dtype=np.uint64) + np.uint64(1)) * _GOLDEN
-    z = (z ^ (z >> np.uint64(30))) * _MIX[0]
-    z = (z ^ (z >> np.uint64(27))) * _MIX[1]
-    z ^= z >> np.uint64(31)
+    z = body_of(mix)(ids.view(np.uint64) + (np.arange(fields, dtype=np.uint64) + np.uint64(1)) * _GOLDEN)
     exact = (((z >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32)).astype(np.float64)
     return Case("hash_ids", run, lambda y: (y, exact), None, float(ids.size), 16.0 * ids.size, "fp32")
