@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,64 +49,55 @@ class Keys:
         shown = repr(value)
         return WorkloadError(f"key {self.last!r} is {shown[:_SHOWN]}; {allowed}")
 
+    def _checked(self, names: tuple[str, ...], fits: Callable[[Any], bool], allowed: str) -> Any:
+        """The value of the first of those keys that is set, else None; WorkloadError where it is not what fits."""
+        value = self.raw(*names)
+        if value is not None and not fits(value):
+            raise self.refuse(value, f"{allowed} is allowed")
+        return value
+
     def whole(self, *names: str, default: int | None = None, low: int = 0, high: int = 2**40) -> int:
         """A whole number; WorkloadError where none of the names is there and there is no default."""
-        value = self.raw(*names)
+
+        def fits(value: Any) -> bool:
+            return _is_number(value) and low <= value <= high and value == value // 1
+
+        value = self._checked(names, fits, f"a whole number from {low} to {high}")
+        value = default if value is None else value
         if value is None:
-            if default is None:
-                raise WorkloadError(f"key {self.prefix + names[0]!r} is missing; a model configuration needs it")
-            return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
-            raise self.refuse(value, f"a whole number from {low} to {high} is allowed")
-        if not low <= value <= high:
-            raise self.refuse(value, f"a whole number from {low} to {high} is allowed")
+            raise WorkloadError(f"key {self.prefix + names[0]!r} is missing; a model configuration needs it")
         return int(value)
 
     def number(self, *names: str, default: float, low: float, high: float) -> float:
         """A number."""
-        value = self.raw(*names)
-        if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise self.refuse(value, f"a number from {low:g} to {high:g} is allowed")
-        return float(value)
+        allowed = f"a number from {low:g} to {high:g}"
+        value = self._checked(names, lambda value: _is_number(value) and low <= value <= high, allowed)
+        return default if value is None else float(value)
 
     def flag(self, *names: str, default: bool = False) -> bool:
         """True or false."""
-        value = self.raw(*names)
-        if value is None:
-            return default
-        if not isinstance(value, bool | int):
-            raise self.refuse(value, "true or false is allowed")
-        return bool(value)
+        value = self._checked(names, lambda value: isinstance(value, int), "true or false")
+        return default if value is None else bool(value)
 
     def text(self, *names: str, default: str = "") -> str:
         """Text, in lower case."""
-        value = self.raw(*names)
-        if value is None:
-            return default
-        if not isinstance(value, str):
-            raise self.refuse(value, "text is allowed")
-        return value.lower()
+        value = self._checked(names, lambda value: isinstance(value, str), "text")
+        return default if value is None else value.lower()
 
     def listed(self, *names: str, most: int = 4096) -> Sequence[Any]:
         """A list; empty where there is none."""
-        value = self.raw(*names)
-        if value is None:
-            return ()
-        if not isinstance(value, list) or len(value) > most:
-            raise self.refuse(value, f"a list of at most {most} entries is allowed")
-        return value
+        allowed = f"a list of at most {most} entries"
+        return self._checked(names, lambda value: isinstance(value, list) and len(value) <= most, allowed) or ()
 
     def under(self, *names: str) -> Keys | None:
         """The object under a key; None where there is none."""
-        value = self.raw(*names)
-        if value is None:
-            return None
-        if not isinstance(value, dict):
-            raise self.refuse(value, "an object is allowed")
-        return Keys(value, f"{self.last}.")
+        value = self._checked(names, lambda value: isinstance(value, dict), "an object")
+        return None if value is None else Keys(value, f"{self.last}.")
 
     def unread(self) -> Iterator[tuple[str, Any]]:
         """Keys that nothing asked for, and what they hold."""
         return ((self.prefix + key, value) for key, value in self.data.items() if key not in self.read)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
