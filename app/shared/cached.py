@@ -30,7 +30,9 @@ def options(token: str) -> Choices:
 
 
 def fastest_tile(scenario: Scenario, fixed: Mapping[int, int]) -> tuple[int, ...]:
-    """The tile of least latency with the numbers at some places `fixed`: an estimate, every other value tried."""
+    """The tile of least latency with the numbers at some places `fixed`: an estimate; others as they are set, or every
+    value tried.
+    """
 
     def latency(tile: tuple[int, ...]) -> float:
         try:
@@ -40,7 +42,8 @@ def fastest_tile(scenario: Scenario, fixed: Mapping[int, int]) -> tuple[int, ...
         return trial.latency_s if trial.fits else float("inf")
 
     knobs = options(encode(scenario)).knobs
-    return min(product(*([fixed[at]] if at in fixed else k.values for at, k in enumerate(knobs))), key=latency)
+    free = [(now,) for now in scenario.tile] or [knob.values for knob in knobs]
+    return min(product(*([fixed[at]] if at in fixed else values for at, values in enumerate(free))), key=latency)
 
 
 @st.cache_resource(max_entries=512, show_spinner=False)

@@ -134,7 +134,7 @@ def knob(values: Sequence[str], metric: Sequence[float], now: int | None, axis: 
     if now is not None:
         data.append(ring(now, shown[now], dark))
         notes.append(note(now, math.log10(shown[now]) if log else shown[now], "now", shift=(0, 17)))
-    every = 1 if len(values) <= 8 else 2  # every second label where many would touch, always the current one
+    every = math.ceil(len(values) / 9)  # fewer labels where many would touch, always the current one
     ticks = [value if (at - (now or 0)) % every == 0 else "" for at, value in enumerate(values)]
     return style(data, names_axis(ticks, 0.35, title=axis), y, 220, dark, notes=notes)
 

@@ -117,13 +117,13 @@ def number(
 
     value, put = remember(key, usual, read, write, of)
     limits = {"min_value": low, "max_value": None if math.isinf(high) else high}
-    digits = {} if cast is int else {"format": _digits(value)}
+    shown = {} if cast is int else {"format": digits(value)}
     args = controlled(f"w.{key}", value, lambda typed: put(usual if typed is None and not optional else typed))
-    widget(label, **limits, **digits, **args, **({"value": None} if optional else {}), **more)
+    widget(label, **limits, **shown, **args, **({"value": None} if optional else {}), **more)
     return value
 
 
-def _digits(value: float | None) -> str:
+def digits(value: float | None) -> str:
     """The format in which a number input shows all of a value, without a power of ten or trailing zeros."""
     places = -int(Decimal(f"{value or 0.0:.9g}").normalize().as_tuple().exponent)
     return f"%.{min(max(places, 0), 9)}f"

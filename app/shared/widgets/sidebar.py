@@ -13,6 +13,7 @@ import streamlit as st
 from app.shared import cached, glossary, link, specs
 from app.shared import formats as fmt
 from app.shared.widgets import pickers
+from app.shared.widgets.choices import digits
 from app.shared.widgets.controlled import controlled
 from engine.resolve.choices import Choices
 from engine.scenario import Scenario, encode
@@ -146,13 +147,7 @@ def _tiled(at: int, value: int | str) -> None:
     scenario = link.current()
     if isinstance(value, str):  # the label of an automatic tile of before
         return
-    if value == _AUTO:
-        link.commit(tile=())
-        return
-    if scenario.tile:
-        link.commit(tile=tuple(value if i == at else v for i, v in enumerate(scenario.tile)))
-        return
-    link.commit(tile=cached.fastest_tile(scenario, {at: value}))
+    link.commit(tile=() if value == _AUTO else cached.fastest_tile(scenario, {at: value}))
 
 
 def _switches(scenario: Scenario, offered: Choices) -> None:
@@ -258,8 +253,9 @@ def limit_input(
     def typed(number: float | None) -> None:
         commit(**{name: unit.si(number) if number else None})
 
-    args = controlled(key, None if value is None else unit(value), typed)
-    st.number_input(f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none", help=help, **args)
+    shown = None if value is None else unit(value)
+    args: dict[str, Any] = {"format": digits(shown), "help": help} | controlled(key, shown, typed)
+    st.number_input(f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none", **args)
 
 
 _OWN: dict[str, Callable[[Scenario, Choices], None]] = {

@@ -49,29 +49,29 @@ def what_fits(report: Report) -> None:
             st.caption(texts.NO_MEMORY_LEVEL)
 
 
-def _values(scenario: Scenario) -> dict[str, list[Any]]:
-    """What each knob may be set to, everything else as it is."""
+def _values(scenario: Scenario) -> dict[str, tuple[str, list[Any]]]:
+    """What each knob is called and may be set to, everything else as it is; of the tile, a knob each."""
     offered = cached.options(encode(scenario))
     values: dict[str, list[Any]] = {
         "batch": sorted({*offered.batches, scenario.batch}),
         "precision": list(offered.formats),
         "devices": list(offered.device_counts),
-    }
-    return values | {path: [None, *choices] for path, choices in offered.by_family.items()}
+    } | {path: [None, *choices] for path, choices in offered.by_family.items()}
+    named = {path: (field(path).label, listed) for path, listed in values.items()}
+    return named | {f"tile.{at}": (knob.label, list(knob.values)) for at, knob in enumerate(offered.knobs)}
 
 
 def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
     """Reports along one knob, those values that can run and fit."""
-    result = []
-    for value in _values(scenario)[knob]:
+    result, (path, _, at) = [], knob.partition(".")
+    for value in _values(scenario)[knob][1]:
         try:
-            report = cached.report(encode(scenario.with_(**{knob: value})))
+            change = {path: cached.fastest_tile(scenario, {int(at): value}) if at else value}
+            report = cached.report(encode(scenario.with_(**change)))
         except InputError:
             continue  # this value is not offered with the rest: it has no point on the curve
         if report.fits:
-            row = field(knob)
-            name = f"{value:,}" if row.kind == "count" else glossary.value_label(row.shown(value))
-            result.append((name, report))
+            result.append((glossary.value_label(field(path).shown(value)), report))
     return result
 
 
@@ -79,14 +79,15 @@ def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
 def turn_one_knob() -> None:
     """Throughput along one knob, everything else as it is."""
     scenario = link.current()
-    labels = {path: field(path).label for path, values in _values(scenario).items() if len(values) > 1}
+    labels = {path: label for path, (label, values) in _values(scenario).items() if len(values) > 1}
+    here = cached.report(encode(scenario))
     with parts.open_card("Turn one knob") as say:
         knob = pills("Knob", labels, "knob")
         points = _along(scenario, knob)
-        now = next((i for i, (_, r) in enumerate(points) if r.scenario == scenario), None)
+        same = (scenario.with_(tile=()), here.tile)
+        now = next((i for i, (_, r) in enumerate(points) if (r.scenario.with_(tile=()), r.tile) == same), None)
         word, answer = labels[knob].lower(), texts.NO_OTHER_VALUE
         if now is not None and len(points) > 1:
-            here = points[now][1]
             name, best = max(points, key=lambda point: point[1].throughput_per_s)
             gain, cost = best.throughput_per_s / here.throughput_per_s, fmt.times(best.latency_s / here.latency_s)
             answer = texts.KNOB_ANSWER.format(name=f"{word} {name}", gain=fmt.times(gain), cost=cost)

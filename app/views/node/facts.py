@@ -33,16 +33,6 @@ class Gain:
     beside: float | None
 
 
-def not_a_node(scenario: Scenario) -> str | None:
-    """Why the scenario's system has nothing to show here; None where it does."""
-    bound = bind(scenario)
-    if bound.system.topology == "switch" and bound.host is not None:
-        return None
-    if bound.system.topology == "switch":
-        return texts.NO_HOST.format(name=bound.system.name)
-    return texts.NO_NODE.format(name=bound.system.name, topology=bound.system.topology)
-
-
 def topology(report: Report) -> Topology:
     """The parts of the node and the links between them."""
     bound = bind(report.scenario)
@@ -109,25 +99,6 @@ def gain_words(together: float | None, rows: list[Gain]) -> str:
     text = f"all together {fmt.times(together)}"
     best = rows[0]
     return f"{text}, {best.label.lower()} {fmt.times(best.beside)}" if (best.beside or 0.0) > 1.005 else text
-
-
-def core_split(scenario: Scenario) -> tuple[list[tuple[int, Report]], int | None]:
-    """Reports along the number of cores for the first part, and the place of the scenario's own; empty if none."""
-    knobs = cached.options(encode(scenario)).knobs
-    at = next((i for i, k in enumerate(knobs) if k.name == "sparse-cores"), None)
-    parted = scenario.scheme == "tables" or scenario.switches.get("two-nets", False)
-    if at is None or len(knobs) != 1 or not parted:
-        return [], None
-    result = []
-    for value in knobs[at].values:
-        try:
-            report = cached.report(encode(scenario.with_(tile=(value,))))
-        except InputError:
-            continue  # more cores than an override leaves
-        if report.fits:
-            result.append((value, report))
-    own = dict(cached.report(encode(scenario)).tile).get("sparse-cores")
-    return result, next((i for i, (value, _) in enumerate(result) if value == own), None)
 
 
 def kinds_table(columns: Sequence[KindColumn]) -> dict[str, list[Any]]:

@@ -13,8 +13,8 @@ from app.views.node import facts, pool, texts
 from app.views.node.tilings import tilings
 from engine.analyses.node import operator_kinds
 from engine.cost.report import Report
-from engine.resolve.bind import bind
 from engine.scenario import Scenario, encode
+from hardware_specs.catalog import default_catalog
 
 
 def wires(report: Report) -> None:
@@ -62,24 +62,6 @@ def switches(report: Report) -> None:
                 st.rerun()
 
 
-def split(scenario: Scenario) -> None:
-    """Throughput as cores move from the second part to the first."""
-    points, now = facts.core_split(scenario)
-    if len(points) < 2:
-        return
-    best = max(range(len(points)), key=lambda i: points[i][1].throughput_per_s)
-    cores = round(bind(scenario).device.cores)
-    first = "lookups" if scenario.scheme == "tables" else "the first net"
-    answer = texts.CORE_SPLIT_ANSWER.format(best=points[best][0], cores=cores, operator=first)
-    if now is not None and now != best:
-        gain = points[best][1].throughput_per_s / points[now][1].throughput_per_s
-        answer += f", {fmt.times(gain)} the present throughput"
-    unit, title = f"{glossary.rate_unit(points[0][1].unit)}/s", f"Cores for {first}"
-    rates = [r.throughput_per_s for _, r in points]
-    fig = charts.knob([str(v) for v, _ in points], rates, now, title, unit, parts.dark())
-    parts.chart(title, answer, fig, "split", stretch=False)
-
-
 def drawn_power(report: Report) -> None:
     """Who draws the report's power, and what the devices' work takes of it by part."""
     if not report.power_parts_w:
@@ -107,23 +89,25 @@ def show() -> None:
     """The page."""
     scenario = link.current()
     sidebar.scenario_controls(scenario)
-    reason = facts.not_a_node(scenario)
-    if reason:
-        report = parts.report_now()
-        parts.bar(report, "node")
-        if report is not None and report.fits and bind(scenario).system.topology == "network":
-            pool.pool(report)
-        else:
-            parts.elsewhere(reason, ("node-dlrm",), "node")
+    system = default_catalog().system(scenario.system)
+    if not link.offers("node"):
+        parts.bar(parts.report_now(), "node")
+        reason = texts.NO_NODE.format(name=system.name, topology=system.topology)
+        if system.topology == "switch":
+            reason = texts.NO_HOST.format(name=system.name)
+        parts.elsewhere(reason, ("node-dlrm",), "node")
         return
     report = cached.report(encode(scenario))
     parts.bar(report, "node")
     for text in report.problems:
         st.error(fmt.plain(text), icon=":material/block:")
+    if system.topology == "network":
+        if report.fits:
+            pool.pool(report)
+        return
     if not report.problems:
         st.markdown(report.verdict)
     parts.beside(lambda: wires(report), lambda: switches(report))
-    split(scenario)
     drawn_power(report)
     by_kind(scenario)
     tilings(scenario)

@@ -9,7 +9,7 @@ from app.views.explore.report_file import report_html
 from engine.evaluate import evaluate
 from engine.published.nearest import nearest
 from engine.resolve.presets import PRESETS
-from tests.app.pages import opened
+from tests.app.pages import opened, said
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -50,3 +50,11 @@ def test_work_on_integers_and_bits_is_no_floating_point(id, unit):
 def test_the_report_file_names_the_nearest_evidence():
     report = evaluate(PRESETS["dfx-1.5b"].scenario)
     assert "Nearest evidence: DFX appliance (Table II) prints 72.68 tokens/s" in report_html(report, False)
+
+
+def test_a_number_of_the_tile_is_a_knob_too():
+    scenario = PRESETS["node-dlrm"].scenario
+    best = dict(evaluate(scenario).tile)["sparse-cores"]
+    slow, fast = (said(opened("explore", scenario.with_(tile=tile), knob="tile.0")) for tile in ((1,), ()))
+    assert f"cores for lookups or the first net {best} gives" in slow
+    assert "no other cores for lookups or the first net gives more throughput" in fast

@@ -7,6 +7,7 @@ from app.shared import formats as fmt
 from app.views.node import charts, facts
 from app.views.node.tilings import tiled_product
 from engine.analyses.node.tilings import products
+from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
 from tests.app.pages import alive, key_of, opened, said
@@ -48,20 +49,9 @@ def test_gains_are_ratios_of_two_evaluations():
     assert next(r for r in moved if r.name == "peer-to-peer").beside > 1
 
 
-def test_the_core_split_has_a_best_inside():
-    points, now = facts.core_split(NODE)
-    assert [v for v, _ in points] == list(range(1, 12))
-    rates = [r.throughput_per_s for _, r in points]
-    best = rates.index(max(rates))
-    assert 0 < best < 10
-    assert now == best
-    assert facts.core_split(PRESETS["node-xlmr"].scenario) == ([], None)
-
-
 def test_the_page_answers_and_a_switch_can_be_turned():
     at = opened("node", NODE)
     assert "Speed-up of each optimisation" in said(at)
-    assert "Cores for lookups" in said(at)
     table = at.dataframe[0].value
     assert set(table["Optimisation"]) == {r.label for r in facts.gains(NODE, "throughput")[1]}
     row = next(i for i, r in enumerate(facts.gains(NODE, "throughput")[1]) if r.name == "command-batching")
@@ -82,10 +72,17 @@ def test_what_is_no_node_says_so_and_opens_one(id):
     assert "Speed-up of each optimisation" in said(at)
 
 
+def test_a_pool_that_cannot_hold_its_network_says_so_and_not_that_it_is_none():
+    report = cached.report(encode(default_scenario("npu-rtl", "alexnet")))
+    at = opened("node", report.scenario)
+    assert not report.fits
+    assert fmt.plain(report.problems[0]) in [error.value for error in at.error]
+    assert not at.info
+
+
 def test_models_that_shard_no_tables_open_too():
     at = opened("node", PRESETS["node-xlmr"].scenario)
     assert "Speed-up of each optimisation" in said(at)
-    assert "Cores for lookups" not in " ".join(m.value for m in at.main.markdown)
 
 
 def test_a_system_on_the_network_shows_its_pool_and_the_clients_it_takes():

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.resolve.presets import PRESETS
 from tests.app.pages import key_of, opened
 
 APP = Path(__file__).parents[3] / "app"
@@ -37,6 +38,13 @@ def test_a_link_carries_a_pages_choice_and_a_bad_one_is_one_sentence(page, prese
     assert [w.value.count("nonsense") for w in bad.warning] == [1]
     assert key not in bad.query_params
     assert not bad.run().warning
+
+
+def test_a_limit_is_written_with_the_digits_that_it_has():
+    limited = PRESETS["dfx-1.5b"].scenario.with_(limits={"latency_s": 0.025, "power_w": 350.5})
+    explore, choose = opened("explore", limited), opened("choose")
+    shown = [(explore, "w.limits.latency_s"), (explore, "w.limits.power_w"), (choose, "h.tpot_s")]
+    assert [at.number_input(key=key_of(at, key)).proto.format for at, key in shown] == ["%.0f", "%.1f", "%.0f"]
 
 
 def test_toggles_travel_and_only_on_and_off_are_known():

@@ -20,7 +20,6 @@ from app.views.explore import report_file
 from app.views.explore.headline import cards
 from app.views.explore.report_file import report_html
 from app.views.machine.facts import money
-from app.views.node.facts import not_a_node
 from app.views.traffic import tables
 from engine import evaluate
 from engine.cost.report import Report
@@ -31,6 +30,7 @@ from engine.traffic import Demand, Sla, capacity_plan
 from engine.traffic.plan import SiteFacts
 from engine.traffic.scenario_load import answer_unit, inferences_of, is_decoder, node_facts
 from engine.traffic.serving import Serving
+from hardware_specs.catalog import default_catalog
 from tests.each import each
 from tests.effort import EFFORT, examples
 from tests.laws.cost.test_views_agree import random_scenarios
@@ -167,7 +167,7 @@ def test_every_page_of_a_preset_opens_and_names_its_figures(page: str, id: str) 
     elif page == "machine":
         assert {fmt.si(report.power_w, "W"), fmt.usd(report.capex_usd)} <= set(said)
     elif page == "node":
-        assert (report.verdict in said) == (not_a_node(report.scenario) is None)
+        assert (report.verdict in said) == (default_catalog().system(report.scenario.system).topology == "switch")
     elif page == "split":
         assert report.verdict in said
     elif page == "traffic":

@@ -10,6 +10,7 @@ from app.shared import formats as fmt
 from app.shared import load as loads
 from app.shared.load import Load, ServingLoad
 from app.views.traffic.serving import charts, tables, texts
+from app.views.traffic.serving.controls import LIMITS as LABELS
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
@@ -117,6 +118,13 @@ def test_an_older_link_opens_with_its_rate_its_batch_and_its_promise() -> None:
     assert values["max-seqs"] == 8
     assert values["ttft"] == 700.0
     assert said(at, "At 3.00 requests/s")
+
+
+def test_each_limit_has_a_row_which_shows_four_digits() -> None:
+    at = opened("traffic", s=encode(LLAMA), ttft="1000")
+    beside = {field.label for column in at.sidebar.columns for field in column.number_input}
+    assert {f"{label} (ms)" for label in LABELS.values()}.isdisjoint(beside)
+    assert at.number_input(key=key_of(at, "w.ttft")).proto.format == "%.0f"
 
 
 def test_a_limit_that_is_emptied_is_none_here_and_in_the_link() -> None:
