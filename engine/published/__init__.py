@@ -29,6 +29,10 @@ DOCUMENTS = {
     "dfx": "004",
 }
 """Documents by name, with the number that exported rows know each by."""
+_COLUMNS = (
+    *("id", "document", "kind", "role", "system", "workload", "config", "where", "metric", "unit", "published"),
+    *("predicted", "error", "tolerance", "within", "reason", "note", "naive", "of", "family", "network", "token"),
+)
 _FOLDER = Path(__file__).resolve().parent / "claims"
 
 
@@ -136,30 +140,9 @@ def validate() -> list[dict[str, Any]]:
     rows = []
     for claim in claims():
         id = claim["id"]
-        row = {
-            "id": id,
-            "document": claim["document"],
-            "kind": None,
-            "role": "calibration" if id in calibrated() else "validation",
-            "system": claim.get("system"),
-            "workload": claim.get("workload"),
-            "config": claim.get("config"),
-            "where": claim["where"],
-            "metric": claim["metric"],
-            "unit": claim["unit"],
-            "published": claim["value"],
-            "predicted": None,
-            "error": None,
-            "tolerance": claim["tolerance"],
-            "within": None,
-            "reason": reasons.get(id),
-            "note": claim.get("note", ""),
-            "naive": None,
-            "of": [],
-            "family": None,
-            "network": None,
-            "token": None,
-        }
+        row = dict.fromkeys(_COLUMNS) | {name: claim[name] for name in _COLUMNS if name in claim}
+        row |= {"published": claim["value"], "reason": reasons.get(id), "note": claim.get("note", ""), "of": []}
+        row["role"] = "calibration" if id in calibrated() else "validation"
         if id in by_id:
             prediction = by_id[id]
             row["kind"] = kind_of(claim["tolerance"], prediction, known()["predictions"][id])

@@ -39,7 +39,6 @@ _RUNS: dict[str, dict[str, Any]] = {
     "tpu": {"system": "tpu-v3", "switches": _EAGER},
 }
 """How the document runs a model: on a ring of cards, on GPUs as Megatron-LM does (operator by operator), on one TPU."""
-NORM = "layer-norm+residual"
 FULL_CONTEXT = 1024.0
 
 
@@ -73,12 +72,6 @@ def speedup(model: str, cards: int) -> float:
 def throughput_ratio() -> float:
     """Mean over the grid of the ratio of output tokens a second, 1.5B on four cards. [-]"""
     return fmean(rate("dfx", "1.5b", 4, i, o) / rate("v100", "1.5b", 4, i, o) for i, o in GRID)
-
-
-def _share(on: str, model: str, cards: int, groups: tuple[str, ...]) -> float:
-    """Share of the latency spent on ops of some groups. [-]"""
-    priced = report(on, model, cards)
-    return sum(op.time_s for op in priced.ops if op.group in groups) / priced.latency_s
 
 
 def sync_share() -> float:
@@ -184,14 +177,12 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "DFX-006": lambda: speedup("345m", 1),
     "DFX-007": lambda: speedup("774m", 2),
     "DFX-009": lambda: 1e3 * (latency("v100", "1.5b", 4, 128, 64) - latency("v100", "1.5b", 4, 32, 64)) / 96,
-    "DFX-010": lambda: _share("v100", "1.5b", 4, (NORM,)),
     "DFX-020": _best_tile,
     "DFX-022": lambda: sorted(map(list, _fastest())),
     "DFX-023": lambda: _cache_per_token() / 1e6,
     "DFX-024": lambda: _slices()["matrix function unit"],
     "DFX-029": lambda: 100 * 2 / 66,
     "DFX-037": _dsp_share,
-    "DFX-042": lambda: _share("dfx", "1.5b", 4, ("self-attention", "feed-forward")),
     "DFX-043": sync_share,
     "DFX-048": partial(_summarization_rate, "v100"),
     "DFX-044": crossover,

@@ -7,7 +7,9 @@ Where the prediction is a figure of that scenario's report, it names the `figure
 - the id of a claim, whose prediction it is;
 - ``{figure: latency_s, with: {batch: 4}}``: a figure of the scenario's report with those fields changed, or of another
   `scenario` that it names;
+- ``{share: [self-attention]}``: the part of that report's latency that operators of those groups take;
 - ``{network: resnet50, count: operations, inputs: 1}``: of one request, a multiply-add counted as two, or `parameters`;
+- ``{network: alexnet, operator: conv2, count: results}``: elements that an operator puts out, or its `weights`;
 - ``{device: alveo-u280-dfx, number: dfx.clock}``: a number of a device's file, or its `peak` in a format.
 
 A `scale` turns the result into the printed unit; a ratio that is printed as a gain has `less: 1` taken off before.
@@ -25,7 +27,7 @@ from engine.devices import family
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
-from hardware_specs import default_catalog
+from hardware_specs.catalog import default_catalog, numbers
 from model_zoo.catalog import default_zoo
 
 
@@ -89,16 +91,22 @@ def _number(opened: Any, **of: Any) -> float:
     """A number as an entry names it, in SI: a figure of a report, a count of a network or a fact of a device."""
     if "network" in of:
         graph, request = default_zoo().graph(of["network"]), default_zoo().workload(of["network"]).request
+        if "operator" in of:
+            op = next(op for op in graph.ops if op.name == of["operator"])
+            return op.writes.at() if of["count"] == "results" else op.g.at() * op.n.at() * op.k.at()
         if of["count"] == "parameters":
             return graph.parameters
         return 2 * graph.macs(1, of.get("inputs", request.inputs), request.outputs)
     if "device" in of:
         device = default_catalog().device(of["device"])
-        return family(device.kind).peak(device, of["peak"]) if "peak" in of else _at(device, of["number"]).si
+        return family(device.kind).peak(device, of["peak"]) if "peak" in of else dict(numbers(device))[of["number"]].si
     scenario = default_scenario(**of["scenario"]) if "scenario" in of else opened()
     changes = dict(of.get("with", {}))
     switches = {**scenario.switches, **changes.pop("switches", {})}
-    return _at(evaluate(scenario.with_(switches=switches, **changes)), of["figure"])
+    report = evaluate(scenario.with_(switches=switches, **changes))
+    if "share" in of:
+        return sum(op.time_s for op in report.ops if op.group in of["share"]) / report.latency_s
+    return _at(report, of["figure"])
 
 
 def _at(thing: Any, path: str) -> Any:

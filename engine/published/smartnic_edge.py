@@ -39,20 +39,9 @@ def _written(name: str) -> float:
     return _alexnet()[name].writes.at()
 
 
-def _weights(name: str) -> float:
-    """Weights of a layer, its bias left out. [-]"""
-    op = _alexnet()[name]
-    return op.g.at() * op.n.at() * op.k.at()
-
-
 def _largest_fc_vector() -> float:
     """Longest vector any fully connected layer reads or writes. [elements]"""
     return max(max(op.reads.at(), op.writes.at()) for op in _alexnet().values() if op.kind == "Gemm")
-
-
-def _fc6_over_cache() -> float:
-    l3 = next(m for m in default_catalog().device("xeon-e5-2650").memory if m.name == "l3")
-    return 4 * _weights("fc6") / l3.capacity.si
 
 
 # --- AlexNet and the MLP: time ---------------------------------------------------------------------------------------
@@ -195,15 +184,7 @@ def _sol_on_arm() -> bool:
 
 
 VALUES: Mapping[str, Callable[..., Any]] = {
-    "5G-004": lambda: _written("pool1"),
-    "5G-005": lambda: _written("conv2"),
-    "5G-006": lambda: _written("norm1"),
-    "5G-007": lambda: _written("pool1"),
     "5G-008": _largest_fc_vector,
-    "5G-009": lambda: _weights("conv3"),
-    "5G-010": lambda: _weights("fc6"),
-    "5G-011": lambda: 4e-6 * _weights("fc6"),
-    "5G-012": _fc6_over_cache,
     "5G-016": lambda: _ipc(ALEXNET, dense=False),
     "5G-017": lambda: _ipc(ALEXNET, dense=True),
     "5G-018": _order,

@@ -4,11 +4,12 @@ import pytest
 
 from engine.evaluate import evaluate
 from engine.published import calibrated, claims, predictions
-from engine.published.dfx import NORM, _wins, bar, generation_rate, latency, rate, tiles
+from engine.published.dfx import _wins, bar, generation_rate, latency, rate, tiles
 from engine.published.kinds import known
 from engine.published.prediction import predicted
 from engine.scenario.overrides import apply_all
 from model_zoo.catalog import default_zoo
+from model_zoo.families.transformer_encoder import NORM
 
 
 def work_share(multiply_add: float, model: str = "1.5b") -> float:

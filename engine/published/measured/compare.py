@@ -15,6 +15,7 @@ from typing import Any
 from engine.cost.report import ErrorBand
 from engine.devices.gpu.operators.rows import Table, read_rows
 from engine.evaluate import evaluate
+from engine.published.headline import percentile
 from engine.published.measured import arrivals, cpu_tables, recommender
 from engine.published.measured.serving import BenchmarkRun, under_load
 from engine.published.measured.table import Figure, Header, known, measured, sorted_out
@@ -312,12 +313,6 @@ def _priced(row: Row, catalog: Catalog, zoo: Zoo | None) -> Row:
     return replace(row, reason=reason, predicted=figures, missing=missing, band=band)
 
 
-def _quantile(values: Sequence[float], share: float) -> float:
-    """The smallest of the values that a share of them does not exceed."""
-    ranked = sorted(values)
-    return ranked[max(0, math.ceil(share * len(ranked)) - 1)]
-
-
 def groups(rows: Sequence[Row], by: str = "family", zoo: Zoo | None = None) -> list[dict[str, Any]]:
     """Count, median, 90th percentile and bias (median of the signed errors) by system, network, format and figure.
 
@@ -343,7 +338,7 @@ def groups(rows: Sequence[Row], by: str = "family", zoo: Zoo | None = None) -> l
 def spread(errors: Sequence[float]) -> dict[str, float]:
     """Count, median and 90th percentile of the sizes of errors, and their bias, the median of them signed."""
     size = [abs(error) for error in errors]
-    return {"n": len(errors), "median": median(size), "p90": _quantile(size, 0.9), "bias": median(errors)}
+    return {"n": len(errors), "median": median(size), "p90": percentile(size, 0.9), "bias": median(errors)}
 
 
 def coverage(rows: Sequence[Row]) -> dict[str, int]:
