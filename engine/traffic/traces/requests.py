@@ -27,7 +27,9 @@ _INPUTS = ("input_length", "ContextTokens", "prompt_len", "input_len", "prompt_t
 _OUTPUTS = ("output_length", "GeneratedTokens", "output_len", "completion_tokens", "outputs", "output")
 _TIMES = {"timestamp": 1e-3, "TIMESTAMP": 1.0, "time_s": 1.0, "arrival_s": 1.0}  # seconds of a number there
 _TIME, _IN, _OUT, _HASHES, _PRIORITY = "time", "inputs", "outputs", "hash_ids", "priority"
-_COLUMNS = dict.fromkeys(_TIMES, _TIME) | dict.fromkeys(_INPUTS, _IN) | dict.fromkeys(_OUTPUTS, _OUT)
+_COLUMNS = (
+    dict.fromkeys(_TIMES, _TIME) | dict.fromkeys(_INPUTS, _IN) | dict.fromkeys(_OUTPUTS, _OUT) | {_PRIORITY: _PRIORITY}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +95,10 @@ def read_requests(path: Path) -> RequestFile:
     """
     columns: dict[str, list[Any]] = {_TIME: [], _IN: [], _OUT: [], _HASHES: [], _PRIORITY: []}
     for line, row in _read_rows(path):
+        for names in (_INPUTS, _OUTPUTS):
+            if row.keys().isdisjoint(names):
+                shown = brief(list(row), 80)
+                raise _broken(line, f"it has fields {shown}; one of {', '.join(names)} is needed")
         _read(columns, line, row)
     count = len(columns[_IN])
     if not count:
@@ -114,20 +120,16 @@ def read_trace(source: str | Path | TextIO) -> tuple[Trace, Listed | None, Liste
     Returns the arrivals with their priorities, the sizes and the output lengths. The first bad cell is named by its
     line. TrafficError where it can't be read.
     """
-    columns: dict[str, list[Any]] = {"time_s": [], "size": [], "output": [], _PRIORITY: []}
+    columns: dict[str, list[Any]] = {_TIME: [], _IN: [], _OUT: [], _PRIORITY: []}
     for line, row in _read_rows(source):
-        if "time_s" not in row or row.keys() - columns.keys():
+        if "time_s" not in row or row.keys() - {"time_s", "size", "output", _PRIORITY}:
             shown = brief(list(row), 80)
             raise TrafficError(f"trace has columns {shown}; time_s is needed, size, output and priority are allowed")
-        for name, cell in row.items():
-            value = (
-                _seconds(line, name, cell) if name == "time_s" else _length(line, name, cell, int(name != _PRIORITY))
-            )
-            _add(columns[name], line, name, value, cell)
-    times = columns["time_s"]
+        _read(columns, line, row)
+    times = columns[_TIME]
     if len(times) < 2:
         raise TrafficError(f"trace has {len(times)} arrivals in time_s; two or more are needed")
-    sizes, outputs = (Listed(np.array(columns[name])) if columns[name] else None for name in ("size", "output"))
+    sizes, outputs = (Listed(np.array(columns[name])) if columns[name] else None for name in (_IN, _OUT))
     return replace(Trace.of(times), priority=_numbers(columns)), sizes, outputs
 
 
@@ -198,18 +200,10 @@ def _broken(line: int, reason: str) -> TrafficError:
 
 def _read(columns: dict[str, list[Any]], line: int, row: dict[str, Any]) -> None:
     """Adds a row's fields to the columns."""
-    known = {_COLUMNS[name]: name for name in row if name in _COLUMNS}
-    for wanted, names in ((_IN, _INPUTS), (_OUT, _OUTPUTS)):
-        if wanted not in known:
-            raise _broken(line, f"it has fields {brief(list(row), 80)}; one of {', '.join(names)} is needed")
-        name, cell = known[wanted], row[known[wanted]]
-        _add(columns[wanted], line, name, _length(line, name, cell), cell)
-    if _TIME in known:
-        name, cell = known[_TIME], row[known[_TIME]]
-        _add(columns[_TIME], line, name, _seconds(line, name, cell), cell)
-    if _PRIORITY in row:
-        cell = row[_PRIORITY]
-        columns[_PRIORITY].append(_length(line, _PRIORITY, cell, 0))
+    for column, name in {_COLUMNS[name]: name for name in row if name in _COLUMNS}.items():
+        cell, least = row[name], int(column != _PRIORITY)
+        value = _seconds(line, name, cell) if column == _TIME else _length(line, name, cell, least)
+        _add(columns[column], line, name, value, cell)
     hashes = row.get(_HASHES)
     if hashes is not None:
         if not isinstance(hashes, list) or not all(type(key) is int for key in hashes):
