@@ -78,8 +78,8 @@ def first_line(error: BaseException) -> str:
     return re.sub(r"[^\x20-\x7e]", "?", line)[:120]
 
 
-def open_file(data: bytes, sizes: Mapping[str, int]) -> File:
-    """The file of these bytes with the axes that `sizes` names fixed; WorkloadError in one sentence otherwise."""
+def open_file(data: bytes) -> File:
+    """The file of these bytes; WorkloadError in one sentence otherwise."""
     model = _parse(data)
     graph = model.graph
     opset = _opset(model)
@@ -90,7 +90,7 @@ def open_file(data: bytes, sizes: Mapping[str, int]) -> File:
     elements = {name: tensor.data_type for name, tensor in tensors.items()}
     inputs = {v.name: _axes(v) for v in graph.input if v.name not in tensors}
     elements |= {v.name: v.type.tensor_type.elem_type for v in graph.input if v.name not in tensors}
-    inputs, batch, length, past = _opened(inputs, sizes)
+    batch, length, past = _opened(inputs)
     outputs = tuple(v.name for v in graph.output)
     nodes = _needed(tuple(graph.node), {*inputs, *tensors}, outputs)
     small = {name: t for name, t in tensors.items() if prod(t.dims) <= SMALL and t.data_location != t.EXTERNAL}
@@ -220,20 +220,8 @@ def _axes(value: Any) -> Axes:
     return tuple(axes)
 
 
-def _opened(
-    inputs: dict[str, Axes], sizes: Mapping[str, int]
-) -> tuple[dict[str, Axes], int | str, str | None, frozenset[str]]:
-    """The inputs with the named sizes set, which axis is the batch, which one the length, and which hold a cache."""
-    known = {a for axes in inputs.values() for a in axes if isinstance(a, str)}
-    for name, size in sizes.items():
-        if name not in known:
-            names = ", ".join(map(shown, sorted(known)[:8])) or "none"
-            raise WorkloadError(f"size of axis {shown(name)}: no input has an open axis of that name; open are {names}")
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_ELEMENTS:
-            raise WorkloadError(
-                f"size of axis {shown(name)} is {shown(str(size))}; a whole number from 1 to {MAX_ELEMENTS} is allowed"
-            )
-    inputs = {n: tuple(sizes.get(a, a) if isinstance(a, str) else a for a in axes) for n, axes in inputs.items()}
+def _opened(inputs: dict[str, Axes]) -> tuple[int | str, str | None, frozenset[str]]:
+    """Which axis of the inputs is the batch, which one the length, and which inputs hold a cache."""
     first = next((axes for axes in inputs.values() if axes), None)
     if first is None:
         raise WorkloadError("the ONNX model has no input with a shape")
@@ -247,7 +235,7 @@ def _opened(
             f"the inputs leave the axes {', '.join(map(shown, lengths[:6]))} open beside the batch "
             f"{shown(str(batch))}; one length is allowed, so give the others a size"
         )
-    return inputs, batch, lengths[0] if lengths else None, past
+    return batch, lengths[0] if lengths else None, past
 
 
 def _past(inputs: Mapping[str, Axes], batch: int | str) -> frozenset[str]:

@@ -13,7 +13,6 @@ follows from the lengths (shapes, masks, positions). Weights kept outside the fi
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -199,14 +198,14 @@ def _survey(opened: File) -> Survey:
     return Survey(replace(opened, batch=opened.length, length=opened.batch)) if batch[1] else file
 
 
-def read_onnx(data: bytes, unit: str = "inference", sizes: Mapping[str, int] | None = None) -> Graph:
+def read_onnx(data: bytes) -> Graph:
     """Graph of an ONNX model given as bytes; WorkloadError says in one sentence what can't be read.
 
-    `sizes` fixes open axes of the inputs by name. Counts are exact for the operators it knows, with an activation
-    function ONNX spells out counted operator by operator. Control flow and anything whose size depends on the data are
-    refused. Where a request's parts do not grow alike, what enters and leaves counts the larger kind.
+    Counts are exact for the operators it knows, with an activation function ONNX spells out counted operator by
+    operator. Control flow and anything whose size depends on the data are refused. Where a request's parts do not grow
+    alike, what enters and leaves counts the larger kind.
     """
-    opened = open_file(data, sizes or {})
+    opened = open_file(data)
     if opened.past:
         return _decoder(opened)
     file = _survey(opened)
@@ -216,7 +215,7 @@ def read_onnx(data: bytes, unit: str = "inference", sizes: Mapping[str, int] | N
     entering, indices = _entering(file)
     return Graph(
         phases=(Phase("forward", tuple(ops), length=through, context=through),),
-        unit=unit,
+        unit="inference",
         input_elements=entering,
         input_indices=indices,
         output_elements=combined(leaving) if leaving else ONE,

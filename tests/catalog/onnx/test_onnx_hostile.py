@@ -164,25 +164,6 @@ def test_one_sentence(name):
     assert len(str(error.value)) < 400
 
 
-@pytest.mark.parametrize(
-    ("sizes", "pattern"),
-    [
-        ({"H": 224}, "'H', 'W'|open"),
-        ({"Q": 2}, "size of axis 'Q': no input has an open axis of that name"),
-        ({"H": 0, "W": 3}, "size of axis 'H' is '0'"),
-        ({"H": 2.5, "W": 3}, "size of axis 'H' is '2.5'"),
-        ({"H": True, "W": 3}, "size of axis 'H' is 'True'"),
-    ],
-)
-def test_sizes_of_open_axes(sizes, pattern):
-    data = relu(["N", 3, "H", "W"])
-    if sizes == {"H": 224}:
-        assert read_onnx(data, sizes=sizes).phases[0].ops[0].flops.at(2, 5) == 2 * 3 * 224 * 5
-        return
-    with pytest.raises(WorkloadError, match=pattern):
-        read_onnx(data, sizes=sizes)
-
-
 def test_every_cut_of_a_file_is_answered():
     """A file that ends early or holds flipped bytes is read or refused in a sentence."""
     whole = model([node("MatMul", ["x", "w"], ["a"]), node("Softmax", ["a"], ["y"])], X, Y, {"w": f32(4, 3)})
