@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from textwrap import shorten
 from typing import Any
@@ -108,19 +108,12 @@ def _role(plan: Plan, times: Schedule, stage: Stage, fit: Fit) -> str:
     return f" ({', '.join(named)})" if len(plan.stages) > 1 else ""
 
 
+_OF_FIT = tuple(field.name for field in fields(MemoryRow)[1:])
+
+
 def _memory(plan: Plan, times: Schedule) -> tuple[MemoryRow, ...]:
     return tuple(
-        MemoryRow(
-            p.stage.device.name + _role(plan, times, p.stage, fit),
-            fit.level,
-            fit.role,
-            fit.need_bytes,
-            fit.capacity_bytes,
-            fit.holds,
-            fit.required,
-            fit.fits,
-            fit.rest,
-        )
+        MemoryRow(p.stage.device.name + _role(plan, times, p.stage, fit), *(getattr(fit, name) for name in _OF_FIT))
         for p in times.priced
         for fit in p.fits
     )

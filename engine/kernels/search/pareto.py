@@ -205,13 +205,12 @@ def _killers(values: np.ndarray, picks: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(sample[:, chosen])
 
 
-def front_mask(values: np.ndarray, alive: np.ndarray | None = None) -> np.ndarray:
+def front_mask(values: np.ndarray) -> np.ndarray:
     """Mask of the points that no other point dominates, duplicates kept.
 
     Parameters
     ----------
-    values : (objectives, n) float64, C-contiguous, smaller is better.
-    alive : points that take part; those with a NaN never do.
+    values : (objectives, n) float64, C-contiguous, smaller is better; points with a NaN take no part.
 
     A few points that dominate much of a sample clear most others in one pass over blocks that stay in cache; the rest
     is sorted and swept by a staircase (up to three objectives) or against the front so far. Exact.
@@ -220,7 +219,6 @@ def front_mask(values: np.ndarray, alive: np.ndarray | None = None) -> np.ndarra
     n = values.shape[1]
     mask = np.zeros(n, dtype=bool)
     at: np.ndarray | None = None  # points left, all where None
-    live = np.ones(n, dtype=bool) if alive is None else alive
     for turn in range(4):
         count = n if at is None else len(at)
         if count <= _SMALL:
@@ -230,17 +228,14 @@ def front_mask(values: np.ndarray, alive: np.ndarray | None = None) -> np.ndarra
         if turn:  # what is left lies near the front: half of the sample from where the sum is least
             low = np.argpartition(points.sum(axis=0), _SAMPLE // 2)[: _SAMPLE // 2]
             picks = np.concatenate([picks[::2], low])
-        picks = picks[live[picks]] if at is None else picks
         out = np.empty(count, dtype=np.int64)
-        survivors = drop_dominated(
-            points, live if at is None else np.ones(count, dtype=bool), _killers(points, picks), out
-        )
+        survivors = drop_dominated(points, np.ones(count, dtype=bool), _killers(points, picks), out)
         at = out[:survivors] if at is None else at[out[:survivors]]
         at = at[~np.isnan(values[:, at]).any(axis=0)]
         if len(at) > 0.7 * count:
             break
     if at is None:
-        at = np.flatnonzero(live & ~np.isnan(values).any(axis=0))
+        at = np.flatnonzero(~np.isnan(values).any(axis=0))
     if len(at):
         mask[at] = _sorted_front(np.ascontiguousarray(values[:, at]))
     return mask

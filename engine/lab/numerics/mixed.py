@@ -8,8 +8,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-
-from engine.numerics.formats import NumericsError
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -49,14 +48,12 @@ def search(
     loss: Callable[[Mapping[str, str], str], float],
     own_error: Callable[[str, str], float],
     *,
-    ladder: Sequence[str] | Mapping[str, Sequence[str]],
+    ladder: Mapping[str, Sequence[str]],
     bound: float,
     share: float = 0.95,
     always: Collection[str] = (),
 ) -> MixedPlan:
     """Find precisions whose loss stays within ``bound`` on tuning and held-out data.
-
-    NumericsError for a short ladder, a share out of range, or times that lack a format.
 
     Parameters
     ----------
@@ -64,19 +61,11 @@ def search(
     loss : ``loss(plan, split)`` of the whole network against the reference, split ``tuning`` or ``held_out``; lower is
         better and the reference has none.
     own_error : ``own_error(operator, format)`` with every other operator at the reference.
-    ladder : formats from cheapest to reference, for all operators or by operator.
+    ladder : two formats or more by operator, from the cheapest to the reference.
     share : part of the reference time the quantised operators must cover. [-]
     always : operators lowered whatever their time (tables are for their size).
     """
-    rungs = {name: tuple(ladder[name] if isinstance(ladder, Mapping) else ladder) for name in times}
-    if any(len(steps) < 2 for steps in rungs.values()):
-        raise NumericsError("ladder needs at least two formats, cheapest first")
-    if not 0 < share <= 1:
-        raise NumericsError(f"share is {share}; allowed: above 0, at most 1")
-    for name, row in times.items():
-        if missing := [rung for rung in rungs[name] if rung not in row]:
-            raise NumericsError(f"times of {name} lack {', '.join(missing)}")
-    reference = {name: steps[-1] for name, steps in rungs.items()}
+    reference, own_error = {name: rungs[-1] for name, rungs in ladder.items()}, cache(own_error)
     slowest = sorted(times, key=lambda name: -times[name][reference[name]])
     total = sum(times[name][reference[name]] for name in times)
     chosen: list[str] = []
@@ -85,28 +74,24 @@ def search(
             break
         chosen.append(name)
     chosen += [name for name in always if name not in chosen]
-    plan = {name: rungs[name][0] if name in chosen else reference[name] for name in times}
+    plan = {name: ladder[name][0] if name in chosen else reference[name] for name in times}
     steps: list[Step] = []
 
     def record(operator: str, error: float | None) -> bool:
         tuning = loss(plan, "tuning")
         test = loss(plan, "held_out") if tuning <= bound else None
         spent = sum(times[name][plan[name]] for name in times)
-        precision = "/".join(dict.fromkeys(rungs[n][0] for n in chosen)) if operator == "*" else plan[operator]
+        precision = "/".join(dict.fromkeys(ladder[n][0] for n in chosen)) if operator == "*" else plan[operator]
         steps.append(Step(operator, precision, error, tuning, test, spent))
         return test is not None and test <= bound
 
     met = record("*", None)
-    errors: dict[tuple[str, str], float] = {}
     while not met:
         lowered = [name for name in times if plan[name] != reference[name]]
         if not lowered:
             break
-        for name in lowered:
-            if (name, plan[name]) not in errors:
-                errors[name, plan[name]] = own_error(name, plan[name])
-        worst = max(lowered, key=lambda name: errors[name, plan[name]])
-        error = errors[worst, plan[worst]]
-        plan[worst] = rungs[worst][rungs[worst].index(plan[worst]) + 1]
+        worst = max(lowered, key=lambda name: own_error(name, plan[name]))
+        error = own_error(worst, plan[worst])
+        plan[worst] = ladder[worst][ladder[worst].index(plan[worst]) + 1]
         met = record(worst, error)
     return MixedPlan(dict(plan), tuple(steps), total, met)

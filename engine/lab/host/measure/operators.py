@@ -103,15 +103,8 @@ def lookup(bags: int, lookups: int, rows: int, width: int, precision: str, threa
 
     touched = bags * (lookups * width * _ROW_BYTES[precision] + 4.0 * width)
     name = "embedding_lookup" if lookups == 1 else "embedding_bag"
-    return Case(
-        f"{name} {precision}",
-        run,
-        check,
-        None,
-        float(bags * lookups * width) if lookups > 1 else 0.0,
-        touched,
-        precision,
-    )
+    flops = float(bags * lookups * width) if lookups > 1 else 0.0
+    return Case(f"{name} {precision}", run, check, None, flops, touched, precision)
 
 
 def binary(m: int, k: int, n: int, threads: int) -> Case:
@@ -128,15 +121,8 @@ def binary(m: int, k: int, n: int, threads: int) -> Case:
         left, right = (np.unpackbits(v, axis=1).astype(np.float64) for v in (x[:rows], weights))
         return y[:rows], left @ (1 - right).T + (1 - left) @ right.T
 
-    return Case(
-        "binary_fc",
-        partial(binary_counts, x, pack_binary(weights), threads),
-        beside,
-        None,
-        2.0 * m * k * n,
-        (m * k + k * n) / 8 + 4.0 * m * n,
-        "binary",
-    )
+    run, touched = partial(binary_counts, x, pack_binary(weights), threads), (m * k + k * n) / 8 + 4.0 * m * n
+    return Case("binary_fc", run, beside, None, 2.0 * m * k * n, touched, "binary")
 
 
 def recurrent(kind: str, batch: int, inputs: int, hidden: int, threads: int) -> Case:

@@ -12,20 +12,7 @@ def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | 
     if low not in family.formats(device) or (op.kind in ("EmbeddingBag", "Gather") and low != "fp32"):
         return None
     phase = Phase("kernel", (op,))
-    job = Job(
-        device,
-        phase,
-        phase.ops,
-        Graph((phase,), "call"),
-        1,
-        1.0,
-        1.0,
-        1.0,
-        1,
-        1,
-        low,
-        (threads,),
-        {switch.name: switch.name not in ("cold", "network") for switch in family.FAMILY.switches},
-        family.FAMILY.model(device),
-    )
+    switches = {switch.name: switch.name not in ("cold", "network") for switch in family.FAMILY.switches}
+    shape, rest = (1, 1.0, 1.0, 1.0, 1, 1), (low, (threads,), switches, family.FAMILY.model(device))
+    job = Job(device, phase, phase.ops, Graph((phase,), "call"), *shape, *rest)
     return family.price(job).total_s

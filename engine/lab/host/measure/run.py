@@ -161,22 +161,8 @@ def measure_kernel(
     clock = clock_for(threads)
     timed = sample(case.run, clock, repeats, bounds.seconds, progress)
     library = sample(case.library, clock, 5, bounds.seconds / 3) if case.library and threads == 1 else None
-    peak, level, bandwidth = (None, "", None)
+    roof: tuple[float | None, str, float | None] = (None, "", None)
     if roofline is not None and (precision != "binary" or roofline.binary):
-        peak, level, bandwidth = roofs(roofline, case.precision, threads, case.bytes)
-    return KernelRun(
-        name,
-        case.kernel,
-        shape,
-        precision,
-        threads,
-        jit.isa(),
-        timed,
-        case.flops,
-        case.bytes,
-        error,
-        library,
-        peak,
-        level,
-        bandwidth,
-    )
+        roof = roofs(roofline, case.precision, threads, case.bytes)
+    figures = timed, case.flops, case.bytes, error, library
+    return KernelRun(name, case.kernel, shape, precision, threads, jit.isa(), *figures, *roof)

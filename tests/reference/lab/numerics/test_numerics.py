@@ -270,7 +270,7 @@ def plan_for(bound, share=1.0):
         a, b = (net.run(data[split], *own).ravel().astype(np.float64) for own in ((), (plan,)))
         return float(1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
-    ladder = ("int4", "int8", "fp16", "fp32")
+    ladder = dict.fromkeys(times, ("int4", "int8", "fp16", "fp32"))
     result = search(
         times, loss, lambda n, p: net.own_error(data["tuning"], n, p), ladder=ladder, bound=bound, share=share
     )
@@ -310,7 +310,7 @@ def test_search_leaves_cheap_operators_alone():
 
 def test_search_says_when_the_bound_cannot_be_met():
     plan = search(
-        {"a": {"int8": 1.0, "fp32": 2.0}}, lambda p, s: 1.0, lambda n, p: 1.0, ladder=("int8", "fp32"), bound=0.5
+        {"a": {"int8": 1.0, "fp32": 2.0}}, lambda p, s: 1.0, lambda n, p: 1.0, ladder={"a": ("int8", "fp32")}, bound=0.5
     )
     assert not plan.met
     assert plan.precision == {"a": "fp32"}
