@@ -129,14 +129,23 @@ def _depth_first() -> Iterator[Case]:
     image, small = (rng.normal(size=(1, 224, 224, c)).astype(np.float32) for c in (64, 3))
     gain, shift = rng.normal(size=(2, 64)).astype(np.float32)
     packed = pack_conv(rng.normal(size=(64, 3, 3, 3)).astype(np.float32), padding=1)
-    for name, data, chain, before, given in (
-        ("affine, ReLU, max pool 2x2, 64 x 224x224", image, "affine", batch_norm, (image, gain, shift)),
-        ("conv 3x3, ReLU, max pool 2x2, 3 to 64 x 224x224", small, "conv", conv, (small, packed)),
+    for name, data, deep, before in (
+        (
+            "affine, ReLU, max pool 2x2, 64 x 224x224",
+            image,
+            partial(fused.max_pool, image, 2, 2, affine=(gain, shift), threads=1),
+            partial(batch_norm, image, gain, shift, threads=1),
+        ),
+        (
+            "conv 3x3, ReLU, max pool 2x2, 3 to 64 x 224x224",
+            small,
+            partial(fused.conv_relu_pool_depth_first, small, packed, 2, 2, threads=1),
+            partial(conv, small, packed, threads=1),
+        ),
     ):
-        deep = partial(getattr(fused, f"{chain}_relu_pool_depth_first"), *given, 2, 2, threads=1)
 
-        def wide(before: Any = before, given: Any = given) -> object:
-            return fused.relu_pool_breadth_first(before(*given, threads=1), 2, 2, threads=1)
+        def wide(before: Any = before) -> object:
+            return fused.max_pool(activate(before(), "relu", threads=1), 2, 2, threads=1)
 
         yield f"depth first: {name}", float(data.size), "element/s", deep, {"breadth first": wide}, None
 

@@ -1,4 +1,4 @@
-"""Chains of operators run depth first, and their breadth-first twins.
+"""Chains of operators run depth first.
 
 Breadth first (a framework without fusion) finishes a whole layer before the next, so every intermediate goes through
 memory. Depth first (seed 003, SOL) takes a few output rows through all layers while they lie in cache. Both use the
@@ -8,7 +8,6 @@ same kernels on the same values in the same order, hence give the same bits; onl
 import numpy as np
 
 from engine.kernels.jit import inner, kernel
-from engine.lab.operators.activation import activate
 from engine.lab.operators.conv import LINEAR, PackedConv, bordered_by, conv_pixels
 from engine.lab.operators.pool import STRIP, across, highest
 from engine.lab.ranges import output, over_range, require, whole
@@ -141,70 +140,31 @@ def affine_pool_rows(lo, hi, x, gain, shift, window, stride, lowest, block, out)
             across(part, left[:count], right[:count], 0, channels, lowest, to[at : at + count * channels])
 
 
-def affine_relu_pool_depth_first(
-    x: np.ndarray,
-    gain: np.ndarray,
-    shift: np.ndarray,
-    window: int,
-    stride: int,
-    *,
-    out: np.ndarray | None = None,
-    threads: int | None = None,
-) -> np.ndarray:
-    """Batch norm, ReLU and max pool a few rows at a time: one read of ``x``, one write of the result."""
-    whole("x", x, np.float32, 4)
-    for name, values in (("gain", gain), ("shift", shift)):
-        require(
-            whole(name, values, np.float32, 1).size == x.shape[3], f"{name} needs {x.shape[3]} values, one per channel"
-        )
-    return _pooled(x, gain, shift, window, stride, _ZERO, out, threads)
-
-
-def relu_pool_breadth_first(
-    x: np.ndarray,
-    window: int,
-    stride: int,
-    *,
-    hidden: np.ndarray | None = None,
-    out: np.ndarray | None = None,
-    threads: int | None = None,
-) -> np.ndarray:
-    """ReLU and max pool as two passes over memory; ``hidden`` may be given, like ``x``."""
-    return max_pool(activate(x, "relu", out=hidden, threads=threads), window, stride, out=out, threads=threads)
-
-
 def max_pool(
-    x: np.ndarray, window: int, stride: int, *, out: np.ndarray | None = None, threads: int | None = None
-) -> np.ndarray:
-    """Maximum over each window of ``x`` ``[N, H, W, C]`` float32, whole windows only."""
-    whole("x", x, np.float32, 4)
-    return _pooled(x, _NONE, _NONE, window, stride, _LOWEST, out, threads)
-
-
-def relu_pool_depth_first(
-    x: np.ndarray, window: int, stride: int, *, out: np.ndarray | None = None, threads: int | None = None
-) -> np.ndarray:
-    """The same chain in one pass."""
-    whole("x", x, np.float32, 4)
-    return _pooled(x, _NONE, _NONE, window, stride, _ZERO, out, threads)
-
-
-def _pooled(
     x: np.ndarray,
-    gain: np.ndarray,
-    shift: np.ndarray,
     window: int,
     stride: int,
-    lowest: np.float32,
-    out: np.ndarray | None,
-    threads: int | None,
+    *,
+    relu: bool = False,
+    affine: tuple[np.ndarray, np.ndarray] | None = None,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
 ) -> np.ndarray:
+    """Maximum over each window of ``x`` ``[N, H, W, C]`` float32, whole windows only, a few rows at a time.
+
+    With ``relu`` of ``max(x, 0)``; with ``affine`` of the ReLU of a batch norm of that gain and shift, a value a
+    channel each. Depth first in either case: one read of ``x``, one write of the result.
+    """
+    channels = whole("x", x, np.float32, 4).shape[3]
+    gain, shift = affine or (_NONE, _NONE)
+    for name, values in (("gain", gain), ("shift", shift)) if affine else ():
+        require(whole(name, values, np.float32, 1).size == channels, f"{name} needs {channels} values, one per channel")
     require(min(window, stride) >= 1, "window and stride must be 1 or more")
     rows, columns = (max(0, (n - window) // stride + 1) for n in x.shape[1:3])
-    out = output(out, (x.shape[0], rows, columns, x.shape[3]), np.float32)
+    out = output(out, (x.shape[0], rows, columns, channels), np.float32)
     if out.size:
-        block = max(1, min(columns, STRIP // (stride * x.shape[3])))
-        pixels = (block - 1) * stride + window
+        block = max(1, min(columns, STRIP // (stride * channels)))
+        pixels, lowest = (block - 1) * stride + window, _ZERO if relu or affine else _LOWEST
         arguments = (x, np.tile(gain, pixels), np.tile(shift, pixels), window, stride, lowest, block, out)
         over_range(affine_pool_rows, x.shape[0] * rows, *arguments, threads=threads)
     return out

@@ -18,8 +18,9 @@ import numpy as np
 from engine.analyses.depth_first import ELEMENT, pool_cycles, seconds, tile_cache
 from engine.devices import family
 from engine.lab.host.measure.cases import MeasureError
-from engine.lab.operators import fused
+from engine.lab.operators.activation import activate
 from engine.lab.operators.conv import conv, pack_conv
+from engine.lab.operators.fused import conv_relu_pool_depth_first, max_pool
 from engine.lab.operators.norm import batch_norm
 from engine.lab.probe import copy_once, read_once
 from engine.lab.ranges import fresh
@@ -180,24 +181,23 @@ def _calls(block: FusedBlock, device: Device) -> tuple[tuple[Callable[[], Any], 
         packed = pack_conv(like(filters, block.channels, kernel, kernel), stride=stride, padding=pad)
         wide_in = conv(x, packed, threads=1)
         hidden = (like(*wide_in.shape), like(*wide_in.shape))
-        out = fused.relu_pool_depth_first(wide_in, **pooled)
+        out = max_pool(wide_in, **pooled)
         rows = tile_rows(_ops(block), tile_cache(device))
         first = partial(conv, x, packed, out=hidden[0], threads=1)
-        deep = partial(fused.conv_relu_pool_depth_first, x, packed, tile_rows=rows, out=out, **pooled)
+        deep = partial(conv_relu_pool_depth_first, x, packed, tile_rows=rows, out=out, **pooled)
     elif block.normalised:
         wide_in, hidden = x, (like(*x.shape), like(*x.shape))
-        out = fused.relu_pool_depth_first(x, **pooled)
-        args = (x, like(block.channels), like(block.channels))
-        first = partial(batch_norm, *args, out=hidden[0], threads=1)
-        deep = partial(fused.affine_relu_pool_depth_first, *args, out=out, **pooled)
+        out, affine = max_pool(x, **pooled), (like(block.channels), like(block.channels))
+        first = partial(batch_norm, x, *affine, out=hidden[0], threads=1)
+        deep = partial(max_pool, x, affine=affine, out=out, **pooled)
     else:
         wide_in, hidden, first = x, (like(*x.shape),), lambda: x
-        out = fused.relu_pool_depth_first(x, **pooled)
-        deep = partial(fused.relu_pool_depth_first, x, out=out, **pooled)
+        out = max_pool(x, **pooled)
+        deep = partial(max_pool, x, relu=True, out=out, **pooled)
     apart = out.copy()
 
     def wide() -> np.ndarray:
-        return fused.relu_pool_breadth_first(first(), hidden=hidden[-1], out=apart, **pooled)
+        return max_pool(activate(first(), "relu", out=hidden[-1], threads=1), out=apart, **pooled)
 
     if not np.array_equal(wide(), deep()):
         raise AssertionError(f"{block.title}: depth first and breadth first differ")

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.lab.operators import fused
+from engine.lab.operators.activation import activate
 from engine.lab.operators.conv import conv, pack_conv
 from engine.lab.operators.norm import batch_norm
 from engine.lab.operators.wide_deep import NO_GAIN, gather_range, hash_ids
@@ -18,28 +19,31 @@ def _max(values):
     return values.max(0, initial=-np.inf)
 
 
+def relu_pool(x, window, stride):
+    """Breadth first: two passes over memory."""
+    return fused.max_pool(activate(x, "relu"), window, stride)
+
+
 def check_conv(seed, height, width, channels, outs, window, stride, rows=4):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(2, height, width, channels)).astype(np.float32)
     packed = pack_conv(
         rng.normal(size=(outs, channels, 3, 3)).astype(np.float32), rng.normal(size=outs).astype(np.float32), padding=1
     )
-    first = fused.relu_pool_breadth_first(conv(x, packed), window, stride)
+    first = relu_pool(conv(x, packed), window, stride)
     for threads in (1, 2):
         deep = fused.conv_relu_pool_depth_first(x, packed, window, stride, tile_rows=rows, threads=threads)
         assert np.array_equal(deep, first)
     gain, shift = rng.normal(size=(2, channels)).astype(np.float32)
-    first = fused.relu_pool_breadth_first(batch_norm(x, gain, shift), window, stride)
+    first = relu_pool(batch_norm(x, gain, shift), window, stride)
     for threads in (1, 2):
-        assert np.array_equal(
-            fused.affine_relu_pool_depth_first(x, gain, shift, window, stride, threads=threads), first
-        )
+        assert np.array_equal(fused.max_pool(x, window, stride, affine=(gain, shift), threads=threads), first)
     assert np.array_equal(
         fused.max_pool(x, window, stride), naive.pool(x, *[(n, n) for n in (window, stride, 0)], _max)
     )
-    plain = fused.relu_pool_breadth_first(x, window, stride)
+    plain = relu_pool(x, window, stride)
     for threads in (1, 2):
-        assert np.array_equal(fused.relu_pool_depth_first(x, window, stride, threads=threads), plain)
+        assert np.array_equal(fused.max_pool(x, window, stride, relu=True, threads=threads), plain)
     return x, gain, shift, first
 
 
