@@ -95,11 +95,7 @@ def read_requests(path: Path) -> RequestFile:
     """
     columns: dict[str, list[Any]] = {_TIME: [], _IN: [], _OUT: [], _HASHES: [], _PRIORITY: []}
     for line, row in _read_rows(path):
-        for names in (_INPUTS, _OUTPUTS):
-            if row.keys().isdisjoint(names):
-                shown = brief(list(row), 80)
-                raise _broken(line, f"it has fields {shown}; one of {', '.join(names)} is needed")
-        _read(columns, line, row)
+        _read(columns, line, row, (_INPUTS, _OUTPUTS))
     count = len(columns[_IN])
     if not count:
         raise TrafficError(f"trace {brief(path.name, 80)} has no requests")
@@ -198,8 +194,11 @@ def _broken(line: int, reason: str) -> TrafficError:
     return TrafficError(f"trace line {line}: {reason}")
 
 
-def _read(columns: dict[str, list[Any]], line: int, row: dict[str, Any]) -> None:
-    """Adds a row's fields to the columns."""
+def _read(columns: dict[str, list[Any]], line: int, row: dict[str, Any], needed: Sequence[Sequence[str]] = ()) -> None:
+    """Adds a row's fields to the columns; TrafficError where it has none of some that are ``needed``."""
+    for names in needed:
+        if row.keys().isdisjoint(names):
+            raise _broken(line, f"it has fields {brief(list(row), 80)}; one of {', '.join(names)} is needed")
     for column, name in {_COLUMNS[name]: name for name in row if name in _COLUMNS}.items():
         cell, least = row[name], int(column != _PRIORITY)
         value = _seconds(line, name, cell) if column == _TIME else _length(line, name, cell, least)
