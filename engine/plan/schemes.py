@@ -270,11 +270,11 @@ def _units(ops: list[Op], gates: bool) -> list[int]:
     return starts
 
 
-def _depth_first(ops: list[Op], count: int, gates: bool) -> list[int]:
-    """Where to cut ops so that each of at most `count` devices takes them in order until its share is full."""
+def _depth_first(ops: list[Op], units: list[int], count: int) -> list[int]:
+    """Where to cut ops so that each of at most `count` devices takes units in order until its share is full."""
     total = sum(op.stored * op.layers for op in ops)
     cuts, filled, here = [], 0.0, 0.0
-    for start, end in pairwise([*_units(ops, gates), len(ops)]):
+    for start, end in pairwise([*units, len(ops)]):
         size = sum(op.stored * op.layers for op in ops[start:end])
         full = filled + size > total * (len(cuts) + 1) / count * 1.0001
         if start and len(cuts) < count - 1 and here > 0 and full:
@@ -294,10 +294,11 @@ def _pinned(bound: Bound) -> Plan:
     ops, format = list(bound.graph.phases[0].ops), bound.scenario.precision
     wire = bound.wire("network") or bound.wire("peer")
     group, most = bound.system.devices[0], bound.scenario.devices
+    units = [_units(ops, gates) for gates in (False, True)]
     options: list[Plan] = []
     known: set[tuple[int, ...]] = set()
     for count in sorted({1, most, *(n for n in group.counts if n < most)}):
-        for cuts in (_depth_first(ops, count, gates) for gates in (False, True)):
+        for cuts in (_depth_first(ops, of, count) for of in units):
             used = len(cuts) + 1
             if tuple(cuts) in known:
                 continue

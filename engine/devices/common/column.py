@@ -160,6 +160,11 @@ def smaller(a: Any, b: Any) -> Any:
     return b if b < a else a
 
 
+def each_larger(a: np.ndarray, b: Any) -> np.ndarray:
+    """`larger`, entry by entry, of arrays of numbers or columns."""
+    return np.frompyfunc(larger, 2, 1)(a, b) if object in (a.dtype, getattr(b, "dtype", None)) else np.maximum(a, b)
+
+
 def largest(values: Iterable[Any]) -> Any:
     """``max(values)``, of columns value by value."""
     first, *rest = values
@@ -184,8 +189,10 @@ def numbers(shape: tuple[int, ...]) -> np.ndarray:
 
 def as_doubles(values: np.ndarray) -> np.ndarray:
     """The same as doubles, where no entry is a column."""
-    columns = values.dtype == object and any(isinstance(value, Column) for value in values.flat)
-    return values if columns else values.astype(np.float64, copy=False)
+    try:
+        return values.astype(np.float64, copy=False)
+    except NotAlike:
+        return values
 
 
 def one_by_one(work: Callable[..., float], *inputs: Any) -> Any:

@@ -21,7 +21,7 @@ from engine.devices.npu.chains import CELLS, DEPTHS
 from engine.devices.npu.density import overfull, resized
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.pinning import formats, levels, npu_of, pinned_memory, pins, place
-from engine.devices.npu.price import PassCost, cell_of, peak, priced, share_of, work_of
+from engine.devices.npu.price import PassCost, cell_of, peak, priced, work
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, recurrence
@@ -48,9 +48,8 @@ def activity(job: Job, watts: float) -> list[float]:
 
     The printed power is a virus's, which fills every multiplier in every cycle: a multiply-add takes its part of that.
     """
-    work = sum(share_of(job, op) * work_of(job, op) for op in job.ops)
     streamed = watts * job.model["memory_share"]
-    return [0.0, streamed, 0.0, 0.0, 0.0, 0.0, watts * work / peak(job.device, job.format)]
+    return [0.0, streamed, 0.0, 0.0, 0.0, 0.0, watts * sum(work(job)) / peak(job.device, job.format)]
 
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
@@ -97,7 +96,7 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
     if not detail:
         return PhaseCost(seconds, other=other)
     spilled_bytes, dram_name, spans = sheet.offchip.astype(np.float64), levels(job.device)[4], sheet.spans
-    flops = np.array([share_of(job, op) * work_of(job, op) for op in job.ops])
+    flops = work(job)
     notes = []
     guessed = [name for name in DEPTHS if name not in npu_of(job.device).depths]
     if guessed:

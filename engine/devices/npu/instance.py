@@ -9,7 +9,8 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from engine.devices.common.column import larger
+from engine.devices.common.cached import remembered
+from engine.devices.common.column import larger, largest
 from engine.devices.npu.chains import DEPTHS, Pipeline
 from engine.devices.npu.density import resized
 from engine.devices.npu.pinning import formats, npu_of, pinned_memory, stored_bits
@@ -31,13 +32,23 @@ class Engine:
     side: float = 1.0  # requests that share a pass of the weights: batch lanes of all cores
     lanes_in: float = 1.0  # vectors that enter one after the other for each native vector of a pass
     fetch: float = 0.0  # cycles in which on-chip memory gives the weights of a native tile
+    peak: float = 0.0  # native dimension x lanes x tile engines multiply-adds a cycle [FLOP/s]
 
     @classmethod
     def of(cls, device: Device, format: str = "") -> Engine:
         """Read off the `npu` block; in a format it was not built for, of the tile engines that then fit the part.
 
-        These are larger: sums cross as much of the part from one to the next, whatever the format.
+        These are larger: sums cross as much of the part from one to the next, whatever the format. The peak counts as
+        often as vectors share a pass of the weights; a format whose printed peak is lower than the best one keeps that
+        ratio.
         """
+        known = _engines(device)
+        if format not in known:
+            known[format] = cls._read(device, format)
+        return known[format]
+
+    @classmethod
+    def _read(cls, device: Device, format: str) -> Engine:
         npu, built = npu_of(resized(device, format)), npu_of(device)
         depths = {name: npu.depths[name].si if name in npu.depths else deep for name, deep in DEPTHS.items()}
         native, lanes = npu.native_dim.si, npu.lanes.si
@@ -49,7 +60,10 @@ class Engine:
         side, gives = (batch * cores, batch), pinned_memory(device).bandwidth
         bits = stored_bits(device, format or formats(device)[0])
         fetch = native * native * cores * bits / 8 * npu.clock.si / gives.si if gives else 0.0
-        return cls(native, lanes, npu.tiles.si, npu.clock.si, beats, vector, pipe, in_order, *side, fetch)
+        best = largest(p.si for p in device.peak.values())
+        share = device.peak[format].si / best if format in device.peak else 1.0
+        peak = 2.0 * native * lanes * npu.tiles.si * npu.clock.si * (batch * cores) * share
+        return cls(native, lanes, npu.tiles.si, npu.clock.si, beats, vector, pipe, in_order, *side, fetch, peak)
 
     @cached_property
     def without_fetch(self) -> Engine:
@@ -80,3 +94,9 @@ class Engine:
         else:
             passes = math.ceil(rows * tiles / self.tiles) if rows > 1 else rows * math.ceil(tiles / self.tiles)
         return larger(passes * self.beats, rows * tiles * self.fetch)
+
+
+@remembered(id)
+def _engines(_: Device) -> dict[str, Engine]:
+    """Those of a device that were asked for, by format."""
+    return {}

@@ -3,7 +3,10 @@
 Exact counts of bytes.
 """
 
-from engine.devices.common.column import larger, smaller
+import numpy as np
+
+from engine.devices.common.cached import remembered
+from engine.devices.common.column import as_doubles, columns_as, larger, numbers, smaller
 from engine.devices.common.contract import Fit, Job
 from engine.devices.common.footprint import footprint
 from engine.devices.npu.chains import TABLES
@@ -82,11 +85,13 @@ def place(job: Job) -> tuple[Fit, ...]:
     return tuple(fits)
 
 
-def spills(job: Job, bits: float) -> dict[str, float]:
-    """Share of each op's weights read from DRAM: pinning is greedy in the order of the network. [-]"""
-    room, _, bandwidth, _, _ = levels(job.device)
-    if bandwidth is None:
-        return {}
+@remembered(lambda of: (id(of[0].ops), id(of[0].graph), of[0].ways, *of[1:]))
+def spills(of: tuple[Job, float, float]) -> np.ndarray:
+    """Share of each op's weights read from DRAM, of a job, room [B] and bits a weight: pinned in the network's order.
+
+    Numbers or columns. [-]
+    """
+    job, room, bits = of
     here = {op.name for op in job.ops}
     spilled: dict[str, float] = {}
     for phase in job.graph.phases:
@@ -97,4 +102,4 @@ def spills(job: Job, bits: float) -> dict[str, float]:
             pinned = smaller(room, size)
             room -= pinned
             spilled[op.name] = 1.0 - pinned / size
-    return spilled
+    return as_doubles(columns_as(numbers((len(job.ops),)), [spilled.get(op.name, 0.0) for op in job.ops]))

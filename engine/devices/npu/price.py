@@ -6,12 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.devices.common.column import exceeds, larger, largest, numbers, one_by_one, smaller
+from engine.devices.common.cached import remembered
+from engine.devices.common.column import (
+    as_doubles,
+    columns_as,
+    each_larger,
+    exceeds,
+    larger,
+    largest,
+    numbers,
+    one_by_one,
+    smaller,
+)
 from engine.devices.common.contract import Job, Span
 from engine.devices.npu.chains import CELLS, TABLES, Passes, cut, floor_cycles, pass_cycles
-from engine.devices.npu.density import resized
 from engine.devices.npu.instance import Engine
-from engine.devices.npu.pinning import HOST_KINDS, levels, npu_of, spills, stored_bits
+from engine.devices.npu.pinning import HOST_KINDS, levels, spills, stored_bits
 from engine.devices.npu.timing import sequence_cycles
 from hardware_specs.schema import Device
 from model_zoo.ops import Op, recurrence
@@ -26,50 +36,84 @@ _POOLS = frozenset(("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceSum", 
 
 
 def peak(device: Device, format: str) -> float:
-    """Native dimension x lanes x tile engines multiply-adds a cycle. [FLOP/s] A bound.
-
-    As many times as vectors share a pass of the weights. A format whose printed peak is lower than the best one keeps
-    that ratio.
-    """
-    npu = npu_of(resized(device, format))
-    best = largest(p.si for p in device.peak.values())
-    share = device.peak[format].si / best if format in device.peak else 1.0
-    return 2.0 * npu.native_dim.si * npu.lanes.si * npu.tiles.si * npu.clock.si * _side(device) * share
-
-
-def _side(device: Device) -> float:
-    """Requests that share a pass of the weights. [-]"""
-    npu = npu_of(device)
-    return (npu.batch_lanes.si if npu.batch_lanes else 1.0) * (npu.cores.si if npu.cores else 1.0)
+    """What `Engine.of` counts. [FLOP/s] A bound."""
+    return Engine.of(device, format).peak
 
 
 @dataclass
 class PassCost:
-    """A pass under construction: numbers, or columns of them, and the instance's peak. [s], [B], [FLOP/s]"""
+    """A pass under construction: numbers, or columns of them. [s], [B]"""
 
-    peak: float
     seconds: np.ndarray
     offchip: np.ndarray
     onchip: np.ndarray
     other: list[tuple[str, str, float]]
-    hosted: list[str]
+    hosted: tuple[str, ...]
     sent: float = 0.0
     spans: tuple[Span, ...] = ()
 
 
+@dataclass(frozen=True)
+class OperatorCycles:
+    """What one execution of each operator takes for one request. Numbers, or columns of them, an entry an operator.
+
+    Attributes
+    ----------
+    chains : first operator, number of operators, and whether they are a recurrent cell, whose cycles are not here [-]
+    hosted : names of operators left to the host
+    times : executions in a pass [-]
+    products : which are products outside of cells [-]
+    multiplied, covered : cycles of a product on the multipliers, and with its weights from on-chip memory [cycle]
+    alone, apart : cycles of a vector operation that nothing of its chain hides [cycle], and 1 where there are some [-]
+    start : cycles until the first result of a chain, at its first operator [cycle]
+    visits : calls of the host [-]
+    moved : elements that an operator of the host reads and writes [elements]
+    read, share : weights [elements], and the part of an operator that one of the devices has [-]
+    """
+
+    chains: tuple[tuple[int, int, bool], ...]
+    hosted: tuple[str, ...]
+    times: np.ndarray
+    products: np.ndarray
+    multiplied: np.ndarray
+    covered: np.ndarray
+    alone: np.ndarray
+    apart: np.ndarray
+    start: np.ndarray
+    visits: np.ndarray
+    moved: np.ndarray
+    read: np.ndarray
+    share: np.ndarray
+
+
 def priced(job: Job, engine: Engine | None = None, memory: float = 1.0) -> PassCost:
-    """A pass, operator by operator, on the device's instance or on another one, its DRAM `memory` times as slow. [s]"""
+    """A pass, operator by operator, on the device's instance or on another one, its DRAM `memory` times as slow. [s]
+
+    A batch is served one request after the other, or as many as share weights.
+    """
     engine = engine or Engine.of(job.device, job.format)
-    bits = stored_bits(job.device, job.format)
-    n = len(job.ops)
-    sheet = PassCost(peak(job.device, job.format), numbers((n, 6)), numbers((n,)), numbers((n,)), [], [])
-    bandwidth = levels(job.device)[2]
-    spilled_bytes = _weights(job, sheet, bits, spills(job, bits))
-    stream = memory * spilled_bytes / bandwidth if bandwidth else numbers((n,))
-    at = 0
-    while at < n:
-        cell = recurrence(job.ops, at)
-        at += _price_cell(job, engine, sheet, stream, at, cell) if cell else _price_run(job, engine, sheet, stream, at)
+    one, bits = _operator_cycles((job, engine)), stored_bits(job.device, job.format)
+    room, _, bandwidth, *_ = levels(job.device)
+    runs = one.times * math.ceil(job.batch / engine.side)
+    read = one.read * runs * bits / 8 * one.share
+    offchip = read * spills((job, room, bits)) if bandwidth else numbers((len(job.ops),))
+    sheet = PassCost(numbers((len(job.ops), 6)), offchip, read - offchip, [], one.hosted)
+    stream = memory * offchip / bandwidth if bandwidth else numbers((len(job.ops),))
+    multiplied, spent = one.multiplied * runs / engine.clock, one.covered * runs / engine.clock
+    least = work(job) / engine.peak * one.apart
+    sheet.seconds[:, _COMPUTE] = multiplied + each_larger(one.alone * runs / engine.clock, least)
+    sheet.seconds[:, _ONCHIP] = spent - multiplied
+    sheet.seconds[one.products, _OFFCHIP] = each_larger((stream - spent)[one.products], 0.0)
+    moved = one.moved * runs * 2.0 / job.model["host_rate"]
+    sheet.seconds[:, _HOST] = one.visits * runs * job.model["host_visit"] + moved
+    sheet.seconds[:, _OVERHEAD] = one.start * runs / engine.clock
+    for at, count, cell in one.chains:
+        if cell:
+            _price_cell(job, engine, sheet, stream, at, count)
+        elif job.ops[at].contraction and job.ops[at].shard != "none":
+            wire_s, sent = _exchange(job, job.ways, job.ops[at].writes.at(1, job.length, job.context))
+            sheet.seconds[at, _LINKS] = wire_s * runs[at]
+            sheet.sent += sent * runs[at]
     return sheet
 
 
@@ -78,27 +122,12 @@ def share_of(job: Job, op: Op) -> float:
     return 1.0 if op.shard == "none" else 1.0 / job.ways
 
 
-def work_of(job: Job, op: Op) -> float:
-    """Work of an operator in a pass. [FLOP]"""
+@remembered(lambda job: (id(job.ops), job.ways, job.batch, job.length, job.context))
+def work(job: Job) -> np.ndarray:
+    """What one of the devices does of each operator in a pass: numbers or columns. [FLOP]"""
     at = (job.batch, job.length, job.context)
-    return op.flops.at(*at) * op.layers * op.steps.at(*at)
-
-
-def _runs(job: Job, op: Op) -> float:
-    """Executions of an op in a pass; a batch is served one request after the other, or as many as share weights."""
-    return op.layers * op.steps.at(1, job.length, job.context) * math.ceil(job.batch / _side(job.device))
-
-
-def _weights(job: Job, sheet: PassCost, bits: float, spilled: dict[str, float]) -> np.ndarray:
-    """Bytes of weights each op reads from DRAM in a pass; fills both traffic columns. [B]"""
-    for i, op in enumerate(job.ops):
-        read = 0.0 if op.kind in HOST_KINDS else op.weights_read(1, job.length, job.context)
-        if type(read) is float and read == 0.0:
-            continue
-        read = read * _runs(job, op) * bits / 8 * share_of(job, op)
-        sheet.offchip[i] = read * spilled.get(op.name, 0.0)
-        sheet.onchip[i] = read - sheet.offchip[i]
-    return sheet.offchip.copy()
+    of = [share_of(job, op) * (op.flops.at(*at) * op.layers * op.steps.at(*at)) for op in job.ops]
+    return as_doubles(columns_as(numbers((len(of),)), of))
 
 
 def _exchange(job: Job, peers: float, elements: float) -> tuple[float, float]:
@@ -227,53 +256,55 @@ def _step_spans(
     return tuple(spans)
 
 
-def _price_run(job: Job, engine: Engine, sheet: PassCost, stream: np.ndarray, at: int) -> int:
-    """A feed-forward chain: a product and the vector operations behind it, or one op for the host."""
-    ops = job.ops
-    first = ops[at]
-    if first.kind in HOST_KINDS:
-        end = at
-        while end < len(ops) and ops[end].kind in HOST_KINDS:
-            sheet.hosted.append(ops[end].name)
-            end += 1
-        sheet.seconds[at, _HOST] += _runs(job, first) * job.model["host_visit"]
-        for i in range(at, end):
-            size = ops[i].reads.at(1, job.length, job.context) + ops[i].writes.at(1, job.length, job.context)
-            sheet.seconds[i, _HOST] += _runs(job, ops[i]) * size * 2.0 / job.model["host_rate"]
-        return end - at
-    covered, passes, end = 0.0, Passes(engine.pipe.mfus), at
-    while end < len(ops) and ops[end].kind not in HOST_KINDS and not recurrence(ops, end):
-        op = ops[end]
-        if op.contraction and end > at:
-            break
-        runs = _runs(job, op)
-        if op.contraction:
-            covered = _product_cycles(job, engine, op)
-            spent = covered * runs / engine.clock
-            multiplied = _product_cycles(job, engine.without_fetch, op) * runs / engine.clock
-            sheet.seconds[end, _COMPUTE] += multiplied
-            sheet.seconds[end, _ONCHIP] += spent - multiplied
-            sheet.seconds[end, _OFFCHIP] += larger(stream[end] - spent, 0.0)
+@remembered(lambda of: (id(of[0].ops), of[1], of[0].ways, of[0].length, of[0].context))
+def _operator_cycles(of: tuple[Job, Engine]) -> OperatorCycles:
+    """What one execution of each operator takes for one request: of feed-forward chains, and of calls of the host."""
+    job, engine = of
+    ops, at = job.ops, (1, job.length, job.context)
+    n = len(ops)
+    chains, products = [], np.zeros(n, dtype=bool)
+    multiplied, covered, alone, start, visits, moved = (numbers((n,)) for _ in range(6))
+    first = 0
+    while first < n:
+        cell, end = recurrence(ops, first), first
+        if cell:
+            end += cell
+        elif ops[first].kind in HOST_KINDS:
+            visits[first] = 1.0
+            while end < n and ops[end].kind in HOST_KINDS:
+                moved[end] = ops[end].reads.at(*at) + ops[end].writes.at(*at)
+                end += 1
         else:
-            # a vector operation rides in its producer's chain; a window over several outputs starts one of its own
-            if op.kind in _POOLS:
-                covered, passes = 0.0, Passes(engine.pipe.mfus)
-            busy = passes.add(_STEPS.get(op.kind, ()), _vector_cycles(job, engine, op))
-            alone = larger(busy - covered, 0.0)
-            covered += alone
-            least = share_of(job, op) * work_of(job, op) / sheet.peak * exceeds(alone, 0.0)
-            sheet.seconds[end, _COMPUTE] += larger(alone * runs / engine.clock, least)
-        end += 1
-    wire_s, sent = _exchange(job, job.ways, first.writes.at(1, job.length, job.context))
-    if first.contraction and first.shard != "none":
-        sheet.seconds[at, _LINKS] += wire_s * _runs(job, first)
-        sheet.sent += sent * _runs(job, first)
-    fill = pass_cycles(engine.pipe, engine.pipe.mfus, first.contraction)
-    here = (1, job.length, job.context)
-    entering, leaving = 0.0 if at else first.reads.at(*here), 0.0 if end < len(ops) else ops[end - 1].writes.at(*here)
-    fill += engine.crossing(entering, leaving)
-    sheet.seconds[at, _OVERHEAD] += fill * _runs(job, first) / engine.clock
-    return end - at
+            hidden, passes = 0.0, Passes(engine.pipe.mfus)
+            while end < n and ops[end].kind not in HOST_KINDS and not recurrence(ops, end):
+                op = ops[end]
+                if op.contraction and end > first:
+                    break
+                if op.contraction:
+                    products[end] = True
+                    covered[end] = hidden = _product_cycles(job, engine, op)
+                    multiplied[end] = _product_cycles(job, engine.without_fetch, op)
+                else:
+                    # a vector operation rides in its producer's chain; a window over several outputs starts its own
+                    if op.kind in _POOLS:
+                        hidden, passes = 0.0, Passes(engine.pipe.mfus)
+                    busy = passes.add(_STEPS.get(op.kind, ()), _vector_cycles(job, engine, op))
+                    alone[end] = larger(busy - hidden, 0.0)
+                    hidden += alone[end]
+                end += 1
+            fill = pass_cycles(engine.pipe, engine.pipe.mfus, ops[first].contraction)
+            entering = 0.0 if first else ops[first].reads.at(*at)
+            leaving = 0.0 if end < n else ops[end - 1].writes.at(*at)
+            start[first] = fill + engine.crossing(entering, leaving)
+        chains.append((first, end - first, bool(cell)))
+        first = end
+    hosted = tuple(op.name for op in ops if op.kind in HOST_KINDS)
+    times = columns_as(alone, [op.layers * op.steps.at(*at) for op in ops])
+    read = columns_as(alone, [0.0 if op.kind in HOST_KINDS else op.weights_read(*at) for op in ops])
+    apart = columns_as(alone, [exceeds(cycles, 0.0) for cycles in alone])
+    share = columns_as(alone, [share_of(job, op) for op in ops])
+    found = multiplied, covered, alone, apart, start, visits, moved, read, share
+    return OperatorCycles(tuple(chains), hosted, as_doubles(times), products, *map(as_doubles, found))
 
 
 def _product_cycles(job: Job, engine: Engine, op: Op) -> float:
