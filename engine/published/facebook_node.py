@@ -13,7 +13,7 @@ from engine.devices import family
 from engine.devices.card import family as card
 from engine.devices.card.graph import ADDED
 from engine.evaluate import evaluate
-from engine.resolve.bind import Bound, bind
+from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
 from engine.scenario.formats import BITS
@@ -26,15 +26,10 @@ NODE, CARD = "fb-node", "fb-card"
 MORE, LESS = "dlrm-more-complex", "dlrm-less-complex"
 RESNEXT, REGNET, FBNET = "resnext101-32x4d", "regnety-128gf", "fbnetv3-detection"
 RESNEXT3D, XLMR = "resnext3d-101", "xlm-r-large"
-TOKENS = 32  # of the sentence that Table I counts
 
 
 def _node() -> Scenario:
     return default_scenario(NODE, MORE)
-
-
-def _card(workload: str, **changes: Any) -> Scenario:
-    return default_scenario(CARD, workload, **changes)
 
 
 # --- the node: sums of its parts -------------------------------------------------------------------------------------
@@ -107,18 +102,14 @@ def _mean_gain(workload: str, over: str) -> float:
 # --- times: switches thrown one at a time ----------------------------------------------------------------------------
 
 
-def _xlmr() -> Scenario:
-    return _card(XLMR, inputs=TOKENS)
-
-
 def without(scenario: Scenario, *switches: str) -> Scenario:
     """The scenario with those switches off."""
     return scenario.with_(switches={**scenario.switches, **dict.fromkeys(switches, False)})
 
 
-def _times(scenario: Scenario) -> tuple[Bound, Schedule]:
+def _times(scenario: Scenario) -> Schedule:
     bound = bind(scenario)
-    return bound, assemble(bound, make_plan(bound))
+    return assemble(bound, make_plan(bound))
 
 
 def sparse_cores(scenario: Scenario) -> int:
@@ -128,14 +119,12 @@ def sparse_cores(scenario: Scenario) -> int:
 
 def lookup_s(scenario: Scenario) -> float:
     """Time of the lookup partition of a request on its slowest card. [s]"""
-    _, times = _times(scenario)
-    return next(p.time_s for p in times.priced if p.stage.name == "sparse")
+    return next(p.time_s for p in _times(scenario).priced if p.stage.name == "sparse")
 
 
 def dense_utilisation(scenario: Scenario) -> float:
     """Share of their time that the cores of the dense partition hold work. [-]"""
-    _, times = _times(scenario)
-    return card.utilisation(next(p for p in times.priced if p.stage.name == "dense").runs[0].job)
+    return card.utilisation(next(p for p in _times(scenario).priced if p.stage.name == "dense").runs[0].job)
 
 
 def saved_on_pcie(scenario: Scenario, between_cards: bool) -> float:
@@ -155,8 +144,7 @@ def _balanced_gain() -> float:
 
 def resident_bytes(scenario: Scenario) -> float:
     """Distinct dense weights that all cards together keep on chip between requests. [B]"""
-    _, times = _times(scenario)
-    priced = times.priced[-1]
+    priced = _times(scenario).priced[-1]
     return sum(card.resident(run.job) for run in priced.runs) * priced.stage.ways
 
 
@@ -181,7 +169,7 @@ def shares(workload: str) -> dict[str, float]:
     Core time counts an operator by the cores of its partition, on every card that runs it; on one card with all
     cores it is plain time. What the host runs is left out.
     """
-    _, times = _times(_node() if workload == MORE else _xlmr() if workload == XLMR else _card(workload))
+    times = _times(default_scenario(NODE if workload == MORE else CARD, workload))
     seconds_by_label: dict[str, float] = defaultdict(float)
     for priced in times.priced:
         for run in priced.runs:

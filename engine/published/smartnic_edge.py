@@ -125,12 +125,8 @@ def _binary_weights(neurons: int) -> float:
     return sum(op.stored for op in default_zoo().graph("binary-fc-4096", {"neurons": neurons}).phases[0].ops)
 
 
-def _tonic(neurons: int) -> Scenario:
-    return TONIC.with_(params={"neurons": neurons})
-
-
 def _nic_us(neurons: int) -> float:
-    return 1e6 * evaluate(_tonic(neurons)).latency_s
+    return 1e6 * evaluate(TONIC.with_(params={"neurons": neurons})).latency_s
 
 
 def _core_us(neurons: int) -> float:

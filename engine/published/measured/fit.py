@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from statistics import median
 
 import numpy as np
@@ -79,21 +80,16 @@ def _parts(rows: Sequence[Row], catalog: Catalog) -> dict[tuple[str, str], list[
 
 
 def _predict(rows: Sequence[Row], catalog: Catalog) -> Predict:
-    known: dict[tuple[int, tuple[tuple[str, float], ...]], float] = {}
-
-    def log_error(at: int, values: Mapping[str, float]) -> float:
-        key = (at, tuple(sorted(values.items())))
-        if key not in known:
-            row = rows[at]
-            assert row.scenario is not None
-            overrides = row.scenario.overrides | {f"model.{name}": value for name, value in values.items()}
-            scenario = row.scenario.with_(overrides=overrides)
-            figures, _, _ = figures_of(replace(row, scenario=scenario), catalog)
-            known[key] = sum(math.log(figures[name] / row.measured[name]) for name in figures) / len(figures)
-        return known[key]
+    @cache
+    def log_error(at: int, values: tuple[tuple[str, float], ...]) -> float:
+        row = rows[at]
+        assert row.scenario is not None
+        overrides = row.scenario.overrides | {f"model.{name}": value for name, value in values}
+        figures, _, _ = figures_of(replace(row, scenario=row.scenario.with_(overrides=overrides)), catalog)
+        return sum(math.log(figures[name] / row.measured[name]) for name in figures) / len(figures)
 
     def predict(values: Mapping[str, float], which: Sequence[int]) -> np.ndarray:
-        return np.array([log_error(at, values) for at in which])
+        return np.array([log_error(at, tuple(sorted(values.items()))) for at in which])
 
     return predict
 

@@ -46,15 +46,11 @@ class Header:
     settings: tuple[str, ...]
 
 
-def _figures() -> dict[str, Figure]:
-    figures = {}
-    for stem, units in _UNITS.items():
-        attribute = f"{stem}_{next(iter(units))}"
-        figures |= {f"{stem}_{unit}": Figure(f"{stem}_{unit}", attribute, scale) for unit, scale in units.items()}
-    return figures
-
-
-FIGURES: dict[str, Figure] = _figures()
+FIGURES = {
+    f"{stem}_{unit}": Figure(f"{stem}_{unit}", f"{stem}_{next(iter(units))}", scale)
+    for stem, units in _UNITS.items()
+    for unit, scale in units.items()
+}
 """Every figure a row may hold, by the name of its column, unit included."""
 
 
