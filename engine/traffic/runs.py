@@ -147,7 +147,6 @@ def run_stations(
     *,
     seed: int = 0,
     replication: int = 0,
-    events_only: bool = False,
     varied: bool = True,
     traced: bool = False,
     clients: int = 0,
@@ -158,15 +157,15 @@ def run_stations(
     Of a closed loop ``arrive`` receives what comes after the first requests of its ``clients``, each ``think`` [s]
     after an answer.
 
-    ``events_only`` forces the event engine where a recursion would do (both give the same bits); ``varied`` off
-    takes every service time at its mean; ``traced`` keeps arrivals at each station (of the event engine).
+    ``varied`` off takes every service time at its mean; ``traced`` keeps arrivals at each station, for which the event
+    engine runs where a recursion would do (both give the same bits).
     """
     n = arrive.size
     stations = chain.stations
     columns = len(chain.sizes)
     rows = _rows(sizes, chain.sizes)
     scales = [service_factors(s, i, n, seed, replication) if varied else _NO_SCALE for i, s in enumerate(stations)]
-    if not (events_only or traced or clients) and all(_has_recursion(station) for station in stations):
+    if not (traced or clients) and all(_has_recursion(station) for station in stations):
         result = _recursions(chain, arrive, rows, columns, scales)
         if result is not None:
             return result
@@ -249,7 +248,6 @@ def run(
     skip: int,
     seed: int,
     replication: int,
-    events_only: bool = False,
     drained: bool = False,
 ) -> SimulatedRun:
     """Simulate ``n`` requests and measure those from ``skip`` on, to the last arrival or, where ``drained``, answer."""
@@ -259,7 +257,7 @@ def run(
     if isinstance(system, DecoderServer):
         raw = run_decoder(system, arrive, size, want)
     else:
-        raw = run_stations(system, arrive, size, seed=seed, replication=replication, events_only=events_only)
+        raw = run_stations(system, arrive, size, seed=seed, replication=replication)
     latency = np.empty(n - skip)
     answered, dropped, total, area, last = measure(arrive, raw.finish, skip, latency)
     ttft = tpot = passed = None

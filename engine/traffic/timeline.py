@@ -53,7 +53,7 @@ def timeline(
         raw = run_decoder(system, arrive, size, outputs.draw(drain, seed, OUTPUT_STREAM, 0))
         assert raw.first is not None
         return RequestTimeline(arrive[window], {}, {}, {}, raw.first[window], raw.finish[window], size[window])
-    raw = run_stations(system, arrive, size, seed=seed, events_only=True, traced=True)
+    raw = run_stations(system, arrive, size, seed=seed, traced=True)
     assert raw.start is not None
     assert raw.came is not None
     names = [station.name for station in system.stations]

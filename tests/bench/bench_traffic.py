@@ -139,8 +139,8 @@ def _chained(system: TandemQueue, sizes: object) -> tuple[int, float]:
     """Events of a chain at 80% of capacity, and the CPU seconds of a whole run: the tables and factors it needs too."""
     arrive = Poisson(0.8 * capacity(system, sizes).qps).times(_REQUESTS, 1, 0)
     drawn = sizes.draw(_REQUESTS, 1, 2, 0)
-    events = run_stations(system, arrive, drawn, seed=1, events_only=True).events
-    return events, _best(lambda: run_stations(system, arrive, drawn, seed=1, events_only=True), time.thread_time)
+    events = run_stations(system, arrive, drawn, seed=1, traced=True).events
+    return events, _best(lambda: run_stations(system, arrive, drawn, seed=1, traced=True), time.thread_time)
 
 
 def _decoder() -> tuple[int, float]:

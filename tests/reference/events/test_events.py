@@ -138,7 +138,7 @@ def test_policy_equals_simpy_twin(name: str) -> None:
     factors = [service_factors(s, i, N, 7, 0) for i, s in enumerate(chain.stations)]
     scale = [f if f.size else np.ones(N) for f in factors]
     ours = run_stations(chain, arrive, sizes, seed=7)
-    again = run_stations(chain, arrive, sizes, seed=7, events_only=True)
+    again = run_stations(chain, arrive, sizes, seed=7, traced=True)
     twin = simpy_chain(arrive, rows.tolist(), scale, twin_of(chain), chain.return_s)
     np.testing.assert_array_equal(np.isnan(ours.finish), np.isnan(twin))
     np.testing.assert_allclose(ours.finish, twin, rtol=0, atol=SAME)
@@ -188,6 +188,6 @@ def test_simultaneous_arrivals_share_a_batch_in_both_engines() -> None:
     arrive = np.repeat(np.arange(1, 40) * 1e-3, 3)
     system = single(affine(1e-3, 1e-4, 8, servers=2), DynamicBatching(8, 0.0))
     sizes = np.ones(arrive.size, np.int64)
-    a, b = (run_stations(system, arrive, sizes, events_only=e) for e in (False, True))
+    a, b = (run_stations(system, arrive, sizes, traced=e) for e in (False, True))
     np.testing.assert_array_equal(a.finish, b.finish)
     assert np.unique(a.finish[:3]).size == 1
