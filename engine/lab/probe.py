@@ -269,8 +269,3 @@ class Prober:
             dispatch=_best(all_threads, 0.005, rounds, time.perf_counter),
             binary=compute_peak("xnor", rounds=rounds) * 3 / OPERATIONS_PER_WORD if HAS_COUNT else None,
         )
-
-
-def probe() -> MeasuredRoofline:
-    """Probe this host once: under a second once the probes are compiled. A measurement."""
-    return Prober().roofline()

@@ -22,7 +22,6 @@ AVX-512 hosts: 96 fp32 rows ahead cost a quarter of the rate at 16 in cache), fe
 CACHED_BYTES = 1 << 20
 """Tables up to this lie in a second-level cache, whose latency the core hides by itself: no prefetch. [B]"""
 _STORED = {"fp32": np.float32, "fp16": np.uint16, "int8": np.uint8, "int4": np.uint8}
-_MAX_CODE = {"int8": 255, "int4": 15}
 
 
 @dataclass(frozen=True)
@@ -48,48 +47,28 @@ class RowTable:
         return self.data.shape[0]
 
 
-@kernel
-def quantise_rows(lo, hi, values, levels, codes, scale, bias):
-    """Row-wise asymmetric codes: ``scale = (max - min) / levels``, ``bias = min``, round half to even. [-]"""
-    for row in range(lo, hi):
-        low = np.float32(np.inf)
-        high = np.float32(-np.inf)
-        for c in range(values.shape[1]):
-            low = min(low, values[row, c])
-            high = max(high, values[row, c])
-        step = np.float32((high - low) / np.float32(levels))
-        scale[row] = step
-        bias[row] = low
-        for c in range(values.shape[1]):
-            code = np.float32(0) if step == np.float32(0) else np.rint(np.float32((values[row, c] - low) / step))
-            codes[row, c] = np.uint8(min(max(code, np.float32(0)), np.float32(levels)))
-
-
-def pack_rows(values: np.ndarray, fmt: RowFormat, *, threads: int | None = None) -> RowTable:
-    """Store float32 rows in ``fmt``; int4 codes are chosen for the fp16-rounded scale and bias that are stored."""
+def pack_rows(values: np.ndarray, fmt: RowFormat) -> RowTable:
+    """Store float32 rows in ``fmt``. Row-wise asymmetric codes of int8 and int4, rounded half to even, are chosen for
+    the scale, ``(max - min) / levels``, and the bias, ``min``, that are stored.
+    """
     values = whole("values", values, np.float32, 2)
     require(fmt in _STORED, f"format is {fmt!r}; allowed: {', '.join(_STORED)}")
-    rows, width = values.shape
+    width = values.shape[1]
     if fmt == "fp32":
         return RowTable(fmt, width, values)
     if fmt == "fp16":
         with np.errstate(over="ignore"):
             return RowTable(fmt, width, values.astype(np.float16).view(np.uint16))
-    codes, scale, bias = np.zeros((rows, width), np.uint8), np.zeros(rows, np.float32), np.zeros(rows, np.float32)
-    if width:
-        over_range(quantise_rows, rows, values, _MAX_CODE[fmt], codes, scale, bias, threads=threads)
-    if fmt == "int8":
-        tail = np.stack([scale, bias], axis=1).view(np.uint8)
-        return RowTable(fmt, width, np.concatenate([codes, tail], axis=1))
-    half = np.stack([scale, bias], axis=1).astype(np.float16)
-    if width:
-        step, low = (half[:, :1].astype(np.float32), half[:, 1:].astype(np.float32))
-        exact = np.divide(values - low, step, out=np.zeros_like(values), where=step > 0)
-        codes = np.clip(np.rint(exact), 0, _MAX_CODE[fmt]).astype(np.uint8)
-    if width % 2:
-        codes = np.concatenate([codes, np.zeros((rows, 1), np.uint8)], axis=1)
-    nibbles = codes[:, ::2] | (codes[:, 1::2] << 4)
-    return RowTable(fmt, width, np.concatenate([nibbles, half.view(np.uint8)], axis=1))
+    levels, kind = (255, np.float32) if fmt == "int8" else (15, np.float16)
+    low, high = (values.min(axis=1), values.max(axis=1)) if width else np.zeros((2, len(values)), np.float32)
+    tail = np.stack([(high - low) / np.float32(levels), low], axis=1).astype(kind)
+    scale, bias = (tail[:, at, None].astype(np.float32) for at in (0, 1))
+    exact = np.divide(values - bias, scale, out=np.zeros_like(values), where=scale > 0)
+    codes = np.clip(np.rint(exact), 0, levels).astype(np.uint8)
+    if fmt == "int4":
+        codes = np.pad(codes, ((0, 0), (0, width % 2)))
+        codes = codes[:, ::2] | (codes[:, 1::2] << 4)
+    return RowTable(fmt, width, np.concatenate([codes, tail.view(np.uint8)], axis=1))
 
 
 _LANES = lanes()

@@ -11,7 +11,7 @@ from typing import Any
 from engine.kernels import jit
 from engine.lab.host.measure.cases import MeasureError, relative_error
 from engine.lab.host.measure.kernels import NamedKernel, kernel_named
-from engine.lab.probe import MeasuredRoofline, probe
+from engine.lab.probe import MeasuredRoofline, Prober
 from engine.lab.timing import Progress, Spread, clock_for, sample
 
 
@@ -27,7 +27,7 @@ class Bounds:
 @cache
 def host_roofline() -> MeasuredRoofline:
     """The roofline of this host, probed once a process (a few seconds)."""
-    return probe()
+    return Prober().roofline()
 
 
 def roofs(roofline: MeasuredRoofline, precision: str, threads: int, touched: float) -> tuple[float, str, float]:

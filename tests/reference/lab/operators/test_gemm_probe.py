@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from engine.kernels import jit
-from engine.lab.probe import Prober, _integer_peak, cache_sizes, compute_peak, probe
+from engine.lab.probe import Prober, _integer_peak, cache_sizes, compute_peak
 from engine.lab.ranges import KernelError, fresh
 
 
@@ -17,7 +17,7 @@ def ratio(one, other, pairs=25):
 
 @pytest.mark.skipif(not jit.JIT_ENABLED, reason="a roofline of interpreted code means nothing")
 def test_the_probe_is_consistent():
-    found = probe()
+    found = Prober().roofline()
     for field in dataclasses.fields(found):
         value = getattr(found, field.name)
         assert not isinstance(value, float) or value > 0, field.name
