@@ -153,15 +153,8 @@ def _links(plan: Plan, times: Schedule, requests_per_s: float) -> tuple[LinkRow,
         spent[key] += seconds
     per_wire = requests_per_s / max(plan.replicas, 1)
     return tuple(
-        LinkRow(
-            name,
-            role,
-            moved[name, role],
-            rate,
-            spent[name, role],
-            min(1.0, max(load[name, role].values(), default=0.0) * per_wire / rate),
-        )
-        for (name, role), rate in rates.items()
+        LinkRow(*key, moved[key], rate, spent[key], min(1.0, max(load[key].values()) * per_wire / rate))
+        for key, rate in rates.items()
     )
 
 

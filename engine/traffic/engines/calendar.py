@@ -162,11 +162,9 @@ def figures(values: NDArray[np.float64]) -> Figures | None:
     """Of times in the order of their requests; intervals from consecutive batches of them. [s]"""
     if values.size == 0:
         return None
-    batches = [part for part in np.array_split(values, GROUPS) if part.size]
-    return _spread(
-        [float(values.mean()), *np.quantile(values, (0.5, 0.9, 0.99))],
-        np.array([[part.mean(), *np.quantile(part, (0.5, 0.9, 0.99))] for part in batches]),
-    )
+    parts = [values, *(part for part in np.array_split(values, GROUPS) if part.size)]
+    whole, *batches = ([float(part.mean()), *np.quantile(part, (0.5, 0.9, 0.99))] for part in parts)
+    return _spread(whole, np.array(batches))
 
 
 def _spread(values: list[float], batches: NDArray[np.float64]) -> Figures:

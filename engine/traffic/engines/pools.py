@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Sizes
 
 _MOST_REQUESTS = 100_000
+_ADDED = ("passes", "preemptions", "blocks", "peak", "busy_s")  # of both pools
 _ROUNDS = 400  # of a closed loop: one settles a wave of its clients
 
 
@@ -149,14 +150,5 @@ def _through(
         group, at = row * groups // count + groups * classes[row], gap_bin(gap)
         two.gaps[group, at] += 1
         two.sums[group, at] += gap
-    return asked, PassRun(
-        two.log,
-        one.passes + two.passes,
-        one.preemptions + two.preemptions,
-        one.blocks + two.blocks,
-        one.peak + two.peak,
-        one.busy_s + two.busy_s,
-        two.gaps,
-        two.sums,
-        tuple(a + b for a, b in zip(one.swaps, two.swaps, strict=True)),
-    )
+    both = {name: getattr(one, name) + getattr(two, name) for name in _ADDED}
+    return asked, replace(two, **both, swaps=tuple(a + b for a, b in zip(one.swaps, two.swaps, strict=True)))
