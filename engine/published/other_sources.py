@@ -1,6 +1,6 @@
 """Measured results printed elsewhere than in the five documents, recalled: evidence for error bands and nothing else.
 
-They are data (`claims/elsewhere.yaml`); no constant is solved for on them, though some were seen
+They are data (`claims/other-sources.yaml`); no constant is solved for on them, though some were seen
 while mending. Each names a scenario and one figure in SI, and in `seen` what was chosen with
 it in view.
 """

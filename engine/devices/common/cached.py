@@ -37,7 +37,7 @@ def remembered(key: Callable[[Any], Hashable]) -> Callable[[Callable[[Any], Any]
             return hit[0]
 
         # as of functools' caches, which tests empty; a function has no such attribute for a type checker
-        cached.cache_clear = known.clear  # ty: ignore[unresolved-attribute]
+        cached.cache_clear = known.clear  # ty: ignore[missing-attribute]
         return cached
 
     return of

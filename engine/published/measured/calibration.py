@@ -29,7 +29,7 @@ def _number(value: float, unit: str) -> str:
 def specs_of(fit: FittedPart, comparison: str, catalog: Catalog) -> tuple[Device, System | None]:
     """The part with its constants moved, and its system around it; None where a part by itself is the system.
 
-    ``told``: where the measurements come from, the evidence of every constant that moved.
+    ``comparison``: where the measurements come from, the evidence of every constant that moved.
     """
     device = fit.device
     moved = {
