@@ -5,8 +5,8 @@
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 
 from engine.devices.common.assembly import Line, ProgramError, Word, lines_of, unknown, whole
@@ -19,6 +19,7 @@ _OPERATIONS = {
 }  # fmt: skip
 _NAMES = {op: mnemonic for mnemonic, op in _OPERATIONS.items()}
 MNEMONICS = ("v_rd", "mv_mul", *_OPERATIONS, "v_wr", "m_wr", "m_wr_t", "host", ".vector", ".matrix", "loop", "end")
+_WITHIN = frozenset(("mv_mul", *_OPERATIONS, "v_wr"))  # what stands in a chain behind its read
 LONGEST = 500_000
 """Elements a register may have: a typical instance holds hundreds of thousands of vector elements in all."""
 
@@ -39,114 +40,85 @@ def _name(word: Word) -> Word:
     return word
 
 
-class _Reader:
-    """Lines to instructions; a chain under way is `source` and what followed."""
+def _tap(head: Word, ops: list[VectorOp], register: str) -> None:
+    """Has the last operation write a register on its way to what follows."""
+    if not ops:
+        raise head.wrong(f"{head.text} follows a write of what was only read or multiplied")
+    if ops[-1].tap:
+        raise head.wrong(f"{head.text} follows two writes: an operation's result is written once on its way")
+    ops[-1] = replace(ops[-1], tap=register)
 
-    def __init__(self) -> None:
-        self.instructions: list[Instruction] = []
-        self.lines: list[int] = []
-        self.vectors: dict[str, int] = {}
-        self.matrices: dict[str, tuple[int, int]] = {}
-        self.begin()
 
-    def begin(self, read: Word | None = None, source: str = "") -> None:
-        """A new chain, or none."""
-        self.read, self.source, self.matrix = read, source, ""
-        self.ops: list[VectorOp] = []
-        self.writes: list[str] = []
-
-    def close(self) -> None:
-        """Ends the chain under way; ProgramError where nothing is written."""
-        if self.read is None:
-            return
-        if not self.writes:
-            raise self.read.wrong("this chain writes nothing: a v_wr has to end it")
-        self.instructions.append(InstructionChain(self.source, tuple(self.ops), self.writes[-1], self.matrix))
-        self.lines.append(self.read.line)
-        self.begin()
-
-    def _within(self, line: Line) -> None:
-        if self.read is None:
-            raise line.head.wrong(f"{line.head.text} stands in no chain: a v_rd has to begin it")
-        if len(self.writes) > 1:
-            raise line.head.wrong(
-                f"{line.head.text} follows two writes: an operation's result is written once on its way"
-            )
-        if self.writes:  # what was written was on its way
-            if not self.ops:
-                raise line.head.wrong(f"{line.head.text} follows a write of what was only read or multiplied")
-            self._tap()
-
-    def _tap(self) -> None:
-        last = self.ops[-1]
-        self.ops[-1] = VectorOp(last.op, last.operand, self.writes[0])
-        self.writes = self.writes[1:]
-
-    def take(self, line: Line) -> None:
-        """One line."""
-        head = line.head.text
-        if head not in MNEMONICS:
-            raise unknown(line.head, "mnemonic", MNEMONICS)
-        if head == "v_rd":
-            self.close()
-            sources = [_name(w).text for w in line.take(1, 4096, "one or more registers")]
-            self.begin(line.head, "+".join(sources))
-        elif head == "mv_mul":
-            self._within(line)
-            if self.matrix or self.ops:
+def _chain(lines: Sequence[Line]) -> InstructionChain:
+    """A chain of its lines: a read, at most one product, vector operations, each written once on its way, a write."""
+    source = "+".join(_name(word).text for word in lines[0].take(1, 4096, "one or more registers"))
+    matrix, ops, target = "", list[VectorOp](), ""
+    for line in lines[1:]:
+        what = line.head.text
+        if target:
+            _tap(line.head, ops, target)
+            target = ""
+        if what in ("v_wr", "mv_mul"):
+            (word,) = line.take(1, 1, "a register" if what == "v_wr" else "a matrix")
+            if what == "v_wr":
+                target = _name(word).text
+            elif matrix or ops:
                 raise line.head.wrong("mv_mul comes first in a chain, and once")
-            (word,) = line.take(1, 1, "a matrix")
-            self.matrix = _name(word).text
-        elif head in _OPERATIONS:
-            self._within(line)
-            alone = not head.startswith("vv_")
-            words = line.take(0, 0, "nothing") if alone else line.take(1, 1, "a register")
-            self.ops.append(VectorOp(_OPERATIONS[head], "" if alone else _name(words[0]).text))
-        elif head == "v_wr":
-            if self.read is None:
-                raise line.head.wrong("v_wr stands in no chain: a v_rd has to begin it")
-            (word,) = line.take(1, 1, "a register")
-            if self.writes:
-                if not self.ops or self.ops[-1].tap:
-                    raise line.head.wrong("one write on its way and one at the end are all an operation's result takes")
-                self._tap()
-            self.writes.append(_name(word).text)
+            else:
+                matrix = _name(word).text
         else:
-            self.close()
-            self._other(line)
+            words = line.take(1, 1, "a register") if what.startswith("vv_") else line.take(0, 0, "nothing")
+            ops.append(VectorOp(_OPERATIONS[what], "".join(_name(word).text for word in words)))
+    if not target:
+        raise lines[0].head.wrong("this chain writes nothing: a v_wr has to end it")
+    return InstructionChain(source, tuple(ops), target, matrix)
 
-    def _other(self, line: Line) -> None:
-        head = line.head.text
-        if head in ("m_wr", "m_wr_t"):
-            matrix, *rows = [_name(w).text for w in line.take(2, 65_536, "a matrix and registers")]
-            self._put(line, MatrixWrite(matrix, tuple(rows), head == "m_wr_t"))
-        elif head == "host":
-            op, source, target = line.take(3, 3, "an operator, a register read and one written")
-            if op.text != "softmax":
-                raise unknown(op, "host operator", ["softmax"])
-            self._put(line, HostOperator(op.text, "+".join(_name(source).text.split("+")), _name(target).text))
-        elif head == ".vector":
-            name, size = line.take(2, 2, "a name and a length")
-            self.vectors[_name(name).text] = whole(size, size.text, "the length of a vector", 1, LONGEST)
+
+def _apart(line: Line) -> MatrixWrite | HostOperator:
+    """An instruction of a line."""
+    if line.head.text != "host":
+        matrix, *rows = (_name(word).text for word in line.take(2, 65_536, "a matrix and registers"))
+        return MatrixWrite(matrix, tuple(rows), line.head.text == "m_wr_t")
+    op, source, target = line.take(3, 3, "an operator, a register read and one written")
+    if op.text != "softmax":
+        raise unknown(op, "host operator", ["softmax"])
+    return HostOperator(op.text, _name(source).text, _name(target).text)
+
+
+def _parts(text: str) -> list[list[Line]]:
+    """Lines of a text, a chain's together."""
+    parts: list[list[Line]] = []
+    for line in lines_of(text):
+        if line.head.text not in MNEMONICS:
+            raise unknown(line.head, "mnemonic", MNEMONICS)
+        if line.head.text not in _WITHIN:
+            parts.append([line])
+        elif not parts or parts[-1][0].head.text != "v_rd":
+            raise line.head.wrong(f"{line.head.text} stands in no chain: a v_rd has to begin it")
         else:
-            name, n, k = line.take(3, 3, "a name, outputs and inputs")
-            sizes = [whole(w, w.text, "a side of a matrix", 1, LONGEST) for w in (n, k)]
-            self.matrices[_name(name).text] = sizes[0], sizes[1]
-
-    def _put(self, line: Line, instruction: Instruction) -> None:
-        self.instructions.append(instruction)
-        self.lines.append(line.head.line)
+            parts[-1].append(line)
+    return parts
 
 
 def assemble(text: str) -> NpuProgram:
     """Text to a program. ProgramError names line, column and what is allowed."""
-    reader = _Reader()
-    for line in lines_of(text):
-        reader.take(line)
-    reader.close()
-    if not reader.instructions:
+    instructions, lines = list[Instruction](), list[int]()
+    vectors, matrices = dict[str, int](), dict[str, tuple[int, int]]()
+    for part in _parts(text):
+        line, head = part[0], part[0].head.text
+        if head == ".vector":
+            name, size = line.take(2, 2, "a name and a length")
+            vectors[_name(name).text] = whole(size, size.text, "the length of a vector", 1, LONGEST)
+        elif head == ".matrix":
+            name, n, k = line.take(3, 3, "a name, outputs and inputs")
+            rows, columns = (whole(word, word.text, "a side of a matrix", 1, LONGEST) for word in (n, k))
+            matrices[_name(name).text] = rows, columns
+        else:
+            instructions.append(_chain(part) if head == "v_rd" else _apart(line))
+            lines.append(line.head.line)
+    if not instructions:
         raise ProgramError(1, 1, f"the program has no instruction; allowed: {', '.join(MNEMONICS)}")
-    return NpuProgram(tuple(reader.instructions), reader.vectors, reader.matrices, tuple(reader.lines))
+    return NpuProgram(tuple(instructions), vectors, matrices, tuple(lines))
 
 
 def _chain_lines(chain: InstructionChain) -> Iterable[str]:

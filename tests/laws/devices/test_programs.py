@@ -189,6 +189,7 @@ BAD = {
     "unwritten": (".vector x 4\nv_rd x\nvv_add b\nv_wr y", 2, 1, "register 'b' is read before"),
     "sizes": (".vector x 4\n.vector b 5\nv_rd x\nvv_add b\nv_wr y", 3, 1, "vv_add meets 4 elements; 'b' has 5"),
     "no write": (".vector x 4\nv_rd x\nv_tanh", 2, 1, "this chain writes nothing"),
+    "three writes": (".vector x 4\nv_rd x\nv_relu\nv_wr a\nv_wr b\nv_tanh\nv_wr c", 6, 1, "v_tanh follows two writes"),
     "empty": ("; nothing", 1, 1, "the program has no instruction"),
 }
 BAD_DFX = {
