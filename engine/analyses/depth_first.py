@@ -345,9 +345,9 @@ def compare(
 def eager_settings(device: Device) -> dict[str, float | bool]:
     """What the eager runtime of a device's family sets of its model, by name; nothing where the family names none."""
     runtime = family(device.kind).fields.get("runtime")
-    if runtime is None or runtime.sets is None:
+    if runtime is None:
         return {}
-    setting = runtime.sets("eager")
+    setting = runtime.settings["eager"]
     return {**setting.switches, **setting.parameters}
 
 

@@ -165,7 +165,7 @@ def _tiles(token: str) -> TileLatencies | None:
     job, answers = machine_of(scenario)
     if (tiles := answers.tiles) is None:
         return None
-    knobs = family(job.device.kind).knobs(job.device, scenario)
+    knobs = family(job.device.kind).knobs(job.device, job.graph, scenario)
     seconds: dict[tuple[int, int], float] = {}
     rows, columns = (knob.values for knob in knobs)
     for tile in itertools.product(rows, columns):

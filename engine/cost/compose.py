@@ -19,7 +19,8 @@ from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, O
 from engine.cost.timeline import SHOWN, request
 from engine.cost.token_costs import token_costs
 from engine.devices.common.cached import remembered
-from engine.devices.common.contract import RESOURCES, Fit, Parameter, Span
+from engine.devices.common.contract import RESOURCES, Fit, Span
+from engine.devices.common.setting import Parameter
 from engine.plan.schemes import Plan, Stage
 from engine.resolve.bind import Bound, engine_version
 from engine.scenario.sentences import amount

@@ -23,7 +23,7 @@ def governed_by(bound: Bound, times: Schedule) -> str | None:
 def tile_of(bound: Bound, times: Schedule) -> tuple[tuple[str, int], ...]:
     """Values of the first device's tiling knobs that a request runs with, by name."""
     first = next((p for p in times.priced if p.stage.device is bound.device), times.priced[0])
-    knobs = first.family.knobs(first.stage.device, bound.scenario)
+    knobs = first.family.knobs(first.stage.device, bound.graph, bound.scenario)
     tile = first.stage.tile or bound.scenario.tile
     if not first.stage.tile and first.family.tile is not None and first.runs:
         tile = first.family.tile(first.runs[0].job)

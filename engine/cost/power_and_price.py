@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.cost.figures import J_PER_KWH, YEAR_S
 from engine.devices import family
 from engine.devices.common.column import larger
-from engine.devices.common.contract import NO_GOVERNOR, Governor
+from engine.devices.common.offer import NO_GOVERNOR, Governor
 from engine.plan.plan import model_of
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, own_model

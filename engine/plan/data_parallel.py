@@ -89,7 +89,7 @@ def data_parallel(bound: Bound, ways: int = 1) -> Plan | None:
     else:
         hops = _direct(bound, parts, host)
     nets = sum(where == "device" for where, _ in parts)
-    knobs = bound.family.knobs(bound.device, s)
+    knobs = bound.family.knobs(bound.device, bound.graph, s)
     tiles = [(v,) for v in knobs[0].values] if nets > 1 and len(knobs) == 1 and not s.tile else []
     return tiled(Plan(tuple(stages), hops, 1, (cards,), pipelined, _notes(bound), shared=True), tiles)
 

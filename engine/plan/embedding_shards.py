@@ -144,7 +144,7 @@ def shard_tables(bound: Bound) -> Plan:
         hops = _hops(bound, traffic(bound, split), host, card, stages_before)
     if sharded and card is not None:
         hops += _gathers(bound, [op for op in ops if op.name not in sparse], card, stages_before)
-    knobs = bound.family.knobs(bound.device, s)
+    knobs = bound.family.knobs(bound.device, bound.graph, s)
     apart = sum(stage.device is bound.device for stage in stages) > 1 and not turns
     tiles = [(v,) for v in knobs[0].values] if apart and len(knobs) == 1 and not s.tile else []
     notes = split.notes if split else ()

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from engine.devices import family
-from engine.devices.common.contract import TableMemory, Unsupported
+from engine.devices.common.contract import Unsupported
 from engine.devices.common.footprint import footprint
+from engine.devices.common.offer import TableMemory
 from engine.plan.jobs import job_of
 from engine.plan.plan import Stage, model_of, second_format_of, switches_of
 from engine.resolve.bind import Bound

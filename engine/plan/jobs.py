@@ -35,8 +35,7 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
     switches, engine = {sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches}, ""
     for path, priced in fam.fields.items():
-        if priced.sets is not None and (value := getattr(s, path)) is not None:
-            setting = priced.sets(value)
+        if priced.settings and (setting := priced.settings.get(getattr(s, path))) is not None:
             setting = setting if phase.repeat.o or setting.prompts is None else setting.prompts
             switches, model = switches | dict(setting.switches), dict(setting.parameters) | model
             engine = setting.engine or engine

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.devices import FAMILIES, family
-from engine.devices.common.contract import Rule
+from engine.devices.common.setting import Rule
 from engine.published.prediction import Prediction
 
 DEPENDENCE = Path(__file__).resolve().parent / "dependence.json"

@@ -267,7 +267,7 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
         why = "no unit of it multiplies another format, or widens stored weights on their way to one that does"
         raise ScenarioError(f"precision is {scenario.precision!r}: {device.name} runs {', '.join(formats)}, as {why}")
     if scenario.tile:
-        knobs = fam.knobs_for(device, graph, scenario)
+        knobs = fam.knobs(device, graph, scenario)
         if len(scenario.tile) != len(knobs):
             names = ", ".join(k.name for k in knobs) or "no tiling knob for this network"
             refused = ScenarioError if knobs else NotThereError
@@ -314,7 +314,7 @@ def own_values(
     priced = fam.fields.get(path)
     if priced is None or (scenario.scheme not in priced.schemes if priced.schemes else scenario.scheme == "split"):
         return ()
-    return () if priced.available and not priced.available(*part) else priced.offers(graph, scenario)
+    return () if priced.available and not priced.available(*part) else priced.values(graph, scenario)
 
 
 def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, system: System, graph: Graph) -> None:

@@ -8,7 +8,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from engine.devices import family
-from engine.devices.common.contract import DeviceFamily, Knob, Switch, Unsupported
+from engine.devices.common.contract import DeviceFamily, Unsupported
+from engine.devices.common.setting import Knob, Switch
 from engine.resolve.bind import own_values, second_cuts
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.fields import Field
@@ -198,7 +199,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         formats=offered,
         schemes=schemes,
         device_counts=group.counts or (group.count,),
-        knobs=fam.knobs_for(device, graph, scenario),
+        knobs=fam.knobs(device, graph, scenario),
         switches=fam.switches_for(graph),
         params=tuple(
             Adjustable(name, label, low, high, float(value))

@@ -14,7 +14,7 @@ import numpy as np
 from engine.cost.best_plan import make_plan
 from engine.devices.common.contract import Job
 from engine.devices.cpu import family
-from engine.devices.cpu.runtime import SETTINGS
+from engine.devices.cpu.fields import RUNTIME
 from engine.plan.jobs import job_of
 from engine.published.measured.compare import Row, read_measured
 from engine.resolve.bind import bind
@@ -115,8 +115,8 @@ def main(path: str, runtime: str) -> None:
     ]
     left_out = [r for r in rows if r.scenario.system not in FITTED_ON]
     board = runtime == "ncnn"
-    names = [n for n in RANGES if n in SETTINGS[runtime].parameters and n not in (BOARDS if board else XEON)]
-    usual = {p.name: p.value for p in family.FAMILY.parameters} | dict(SETTINGS[runtime].parameters)
+    names = [n for n in RANGES if n in RUNTIME.settings[runtime].parameters and n not in (BOARDS if board else XEON)]
+    usual = {p.name: p.value for p in family.FAMILY.parameters} | dict(RUNTIME.settings[runtime].parameters)
     start = {name: float(np.clip(usual[name], *RANGES[name])) for name in names}
     best = fitted(used, start, names)
     print({name: float(f"{value:.3g}") for name, value in best.items()})

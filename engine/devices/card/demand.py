@@ -32,9 +32,8 @@ DEMANDS = 21
 F = places(
     "cores ways low_bytes wide_bytes low_macs wide_macs lanes_low space split copy_rate pool_kernel pool_cycles "
     "density matrix_fill piece_elements sram_room keep room own_room aware single start list_cycles ranked barrier "
-    "lanes_wide sram_byte search search_low_s search_wide_s search_sram_s search_cache_s search_far_s search_low_j "
-    "search_wide_j search_core_j search_cache_j search_far_j array_depth array_filters low_j wide_j lane_j core_j "
-    "cache_j far_j far_line"
+    "lanes_wide sram_byte search search_low_s search_wide_s search_sram_s search_cache_s search_far_s array_depth "
+    "array_filters low_j wide_j lane_j core_j cache_j far_j far_line"
 )
 """What the demand reads of a mapping: a record's fields; behind them so many of each operator that looks up, then the
 supply."""
@@ -77,9 +76,9 @@ def _search(rec, low, effort, skew, side):
     side[tiling.WORK_S] = effort * (rec[F.search_low_s] if low else rec[F.search_wide_s]) * even
     side[tiling.SRAM_S] = rec[F.search_sram_s] * even
     side[tiling.CACHE_S], side[tiling.FAR_S] = rec[F.search_cache_s], rec[F.search_far_s]
-    side[tiling.NEAR_J], side[tiling.FAR_J] = rec[F.search_cache_j] + rec[F.search_core_j], rec[F.search_far_j]
-    work_j = effort * (rec[F.search_low_j] if low else rec[F.search_wide_j])
-    side[tiling.FIXED_J] = work_j + side[tiling.FEED] * rec[F.search_core_j]
+    side[tiling.NEAR_J], side[tiling.FAR_J] = rec[F.cache_j] + rec[F.core_j], rec[F.far_j]
+    work_j = effort * (rec[F.low_j] if low else rec[F.wide_j])
+    side[tiling.FIXED_J] = work_j + side[tiling.FEED] * rec[F.core_j]
 
 
 @kernel
@@ -164,7 +163,7 @@ def _product(j, extents, operands, stay, traits, rec, ways, shard, low, sides):
 def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
     """What each op asks of one card before products are tiled; fills ``out`` (n_ops, DEMANDS), and ``sides`` of those.
 
-    An execution each. `tile_by_size` or `tile_by_search` and then `cut_ops` complete it.
+    An execution each. `tile` and then `cut_ops` complete it.
 
     Parameters
     ----------
@@ -242,28 +241,20 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
 
 
 @kernel
-def tile_by_size(sides, out):
-    """Puts bytes that pass the cache and LPDDR of every product, of the tiling that its sizes suggest."""
+def tile(sides, rec, out, search):
+    """Puts bytes that pass the cache and LPDDR of every product, of the tiling that its sizes suggest, or of the one
+    that takes least time where the record asks for a ``search``; None: a search is not compiled."""
     for j in range(sides.shape[0]):
-        if sides[j, tiling.PIECES] > 0.0:
-            known = _known(sides, j)  # networks repeat their layers
-            if known < j:
-                out[j, CACHE], out[j, FAR] = out[known, CACHE], out[known, FAR]
-            else:
-                out[j, CACHE], again = tiling.by_size(sides[j])
-                out[j, FAR] += again
-
-
-@kernel
-def tile_by_search(sides, out):
-    """The same of the tiling that takes least time."""
-    for j in range(sides.shape[0]):
-        if sides[j, tiling.PIECES] > 0.0:
-            known = _known(sides, j)
-            if known < j:
-                out[j, CACHE], out[j, FAR] = out[known, CACHE], out[known, FAR]
-            else:
-                out[j, CACHE], out[j, FAR] = tiling.searched(sides[j])
+        if sides[j, tiling.PIECES] == 0.0:
+            continue
+        known = _known(sides, j)  # networks repeat their layers
+        if known < j:
+            out[j, CACHE], out[j, FAR] = out[known, CACHE], out[known, FAR]
+        elif search is not None and rec[F.search] > 0.0:
+            out[j, CACHE], out[j, FAR] = tiling.searched(sides[j])
+        else:
+            out[j, CACHE], again = tiling.by_size(sides[j])
+            out[j, FAR] += again
 
 
 @kernel
@@ -380,10 +371,5 @@ def ask(table, traits, lookups, lists, size, rec, out, sides, search):
     if rec[F.keep] > 0.0:
         stay_ops(table, traits, size[1], rec, np.empty(n), stay)
     demand_ops(table, traits, bags, stay, size, rec, out, sides)
-    if search is None:
-        tile_by_size(sides, out)
-    elif rec[F.search] > 0.0:
-        tile_by_search(sides, out)
-    else:
-        tile_by_size(sides, out)
+    tile(sides, rec, out, search)
     cut_ops(table, traits, rec, sides, out)

@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.devices.card.placement import line_bytes
 from engine.devices.common.column import larger
-from engine.devices.common.contract import PricedField
+from engine.devices.common.setting import PricedField
 from engine.kernels.jit import kernel
 from engine.scenario import Scenario
 from hardware_specs.schema import MemoryLevel

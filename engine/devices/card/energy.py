@@ -11,7 +11,8 @@ import numpy as np
 from engine.devices.card import demand as D
 from engine.devices.card.demand import F
 from engine.devices.card.levels import level_bytes
-from engine.devices.common.contract import Governor, Job
+from engine.devices.common.contract import Job
+from engine.devices.common.offer import Governor
 from engine.kernels.jit import kernel
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device

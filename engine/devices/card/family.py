@@ -8,7 +8,6 @@ the others compute. Estimates.
 """
 
 import math
-from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -26,7 +25,6 @@ from engine.devices.card.energy import fields, governs, idles, joules, spend
 from engine.devices.card.graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
 from engine.devices.card.levels import level_bytes, limits_of
 from engine.devices.card.padding import padded
-from engine.devices.card.parameters import MODEL, partitioned
 from engine.devices.card.placement import (
     beyond,
     card_of,
@@ -49,17 +47,12 @@ from engine.devices.card.tiling import AXES, AXIS
 from engine.devices.card.timeline import bars_of
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
-from engine.devices.common.contract import (
-    CollectiveWire,
-    Compiled,
-    DeviceFamily,
-    Job,
-    Knob,
-    PhaseCost,
-    TableMemory,
-)
+from engine.devices.common.contract import Compiled, DeviceFamily, Job, PhaseCost
 from engine.devices.common.footprint import footprint
-from engine.devices.common.host_work import parsed_on_host
+from engine.devices.common.host_work import PARSING, parsed_on_host
+from engine.devices.common.model_file import model_file
+from engine.devices.common.offer import CollectiveWire, TableMemory
+from engine.devices.common.setting import Knob, traits
 from engine.scenario import Scenario
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
@@ -84,11 +77,12 @@ def peak(device: Device, format: str) -> float:
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
     """A reason this card can't run the graph, or None."""
-    for phase in graph.phases:
-        for op in phase.ops:
-            if op.kind == "BinaryGemm":
-                return f"{device.name} has no binary matrix engine, which {op.name} needs; use a CPU or the SmartNIC."
-    return None
+    op = next((op for op in graph.ops if op.kind == "BinaryGemm"), None)
+    return (
+        None
+        if op is None
+        else f"{device.name} has no binary matrix engine, which {op.name} needs; use a CPU or the SmartNIC."
+    )
 
 
 def _unit(op: Op) -> int:
@@ -229,13 +223,6 @@ def _lookup_fields(job: Job, op: Op) -> list[float]:
     return [row_cycles, most, larger(1.0 * vectors, model["row_cycles"]), lines, share, beyond_line]
 
 
-def _search_fields(model: Mapping[str, float], rates: Sequence[float]) -> list[float]:
-    """What a search of tilings weighs, after a 1.0: seconds of multiply-adds and of bytes by level, then joules."""
-    seconds = [rates[row] for row in (S.low_s, S.wide_s, S.sram_s, S.cache_s, S.far_s)]
-    joules_of = ("array_low_j", "array_wide_j", "core_byte_j", "cache_byte_j", "far_byte_j")
-    return [1.0, *seconds, *(model[name] for name in joules_of)]
-
-
 @remembered(lambda job: job.whole_key)
 def record(job: Job) -> list[float]:
     """Flat record of mapping and device, in SI, as `engine.devices.card.demand` reads it: also lookups and the supply.
@@ -277,7 +264,8 @@ def record(job: Job) -> list[float]:
         model["kernel_start"] * card.clock.max.si,
         lanes,
         rates[S.sram_s] * card.clock.max.si,
-        *(_search_fields(model, rates) if on["search-tilings"] else [0.0] * 11),
+        float(on["search-tilings"]),
+        *(rates[row] for row in (S.low_s, S.wide_s, S.sram_s, S.cache_s, S.far_s)),
         model["array_depth"],
         model["array_filters"],
         *fields(job, line_bytes(levels(device)[0])),
@@ -356,10 +344,11 @@ def price(job: Job) -> PhaseCost:
     )
 
 
-def knobs(device: Device, scenario: Scenario) -> tuple[Knob, ...]:
-    """How many cores look up embeddings while the others compute."""
-    counts = tuple(range(1, int(card_of(device).cores.si)))
-    return (Knob("sparse-cores", "Cores for lookups or the first net", counts, partitioned),)
+def knobs(device: Device, graph: Graph, scenario: Scenario) -> tuple[Knob, ...]:
+    """How many cores look up embeddings, or run the first of two nets, while the others compute."""
+    if not traits(graph) & {"EmbeddingBag", "NonMaxSuppression"}:
+        return ()
+    return (Knob("sparse-cores", "Cores for lookups or the first net", tuple(range(1, int(card_of(device).cores.si)))),)
 
 
 def max_streams(device: Device, scenario: Scenario) -> int:
@@ -390,5 +379,5 @@ FAMILY = DeviceFamily(
     collective=CollectiveWire(wide_format),
     fields={"host_tables": HOST_TABLES},
     tables=TableMemory(table_bits, divided),
-    **MODEL,
+    **model_file(__file__, after=PARSING),
 )

@@ -1,6 +1,6 @@
 """A network as the card's compiler hands it to the cores: what rides in what, and which conversions are operators.
 
-Rules, each one read off the operator shares document 000 prints (its Table II; `card_parameters.RULES` says which):
+Rules, each one read off the operator shares document 000 prints (its Table II; the rules of `model.yaml` say which):
 
 * An activation rides in the convolution or product before it; so does a residual sum that no activation follows.
 * Kernels of 3-D convolutions take nothing along: normalisation and activation stay operators, and a depthwise one has
@@ -240,23 +240,10 @@ def _broadcast(ops: list[Op], share: float, single: bool) -> list[Op]:
     for op in ops:
         tables = round(op.layers * share)
         if op.kind == "EmbeddingBag" and tables:
-            rows = op.gather_rows * tables
-            out.append(
-                replace(
-                    move(f"{op.name}-broadcast", "Tile", Dim(rows.coef), group=op.group, written=rows)
-                    if single
-                    else move(
-                        f"{op.name}-broadcast",
-                        "Tile",
-                        Dim(op.gather_rows.coef),
-                        group=op.group,
-                        written=op.gather_rows,
-                        layers=tables,
-                    ),
-                    quantisable=False,
-                )
-            )
-            out.append(replace(op, inputs=(*op.inputs, out[-1].name)))
+            rows, layers = (op.gather_rows * tables, 1) if single else (op.gather_rows, tables)
+            sent = move(f"{op.name}-broadcast", "Tile", Dim(rows.coef), group=op.group, written=rows, layers=layers)
+            out.append(replace(sent, quantisable=False))
+            out.append(replace(op, inputs=(*op.inputs, sent.name)))
         else:
             out.append(op)
     return out

@@ -8,7 +8,8 @@ import math
 from collections.abc import Callable, Mapping
 from statistics import NormalDist
 
-from engine.devices.card.parameters import COMPILED_LENGTHS
+COMPILED_LENGTHS = (32.0, 64.0, 128.0, 512.0)
+"""Padded lengths that networks are compiled for; document 000, section VI-A. [tokens]"""
 
 
 def padded_length(mean: float, spread: float, batch: float, lengths: tuple[float, ...], alike: bool) -> float:

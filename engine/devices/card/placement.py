@@ -140,16 +140,8 @@ def place(job: Job) -> tuple[Fit, ...]:
     if job.switches["nvm-tier"] and need.tables:
         fits.append(Fit("nvm", "offchip", spilled, job.model["nvm_capacity"], "tables that LPDDR can't hold"))
     if near:
-        fits.append(
-            Fit(
-                "sram and cache",
-                "onchip",
-                need.weights + need.activations,
-                onchip_bytes(job.device, partition_of(job)),
-                "dense weights and activations",
-                required=False,
-            )
-        )
+        dense, room = need.weights + need.activations, onchip_bytes(job.device, partition_of(job))
+        fits.append(Fit("sram and cache", "onchip", dense, room, "dense weights and activations", required=False))
     size, own = BITS[wide_format(job.device, job.format)] / 8, core_bytes(job.device)
     block = 4.0 * TILE * job.model["array_depth"] * size
     if isinstance(own, Column) or 0.0 < own < block:

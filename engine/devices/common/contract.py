@@ -17,9 +17,11 @@ import numpy as np
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import exceeds
 from engine.devices.common.counts import Group, groups_of
+from engine.devices.common.offer import CollectiveWire, Governor, PacketPath, TableMemory
+from engine.devices.common.setting import Knob, Parameter, PricedField, Rule, Switch, traits
 from engine.scenario import Scenario, ScenarioError
 from entries.schema import InputError
-from hardware_specs.schema import Device, Link, NicMemory, System
+from hardware_specs.schema import Device, Link
 from model_zoo.ops import Graph, Op, Phase
 
 RESOURCES: tuple[str, ...] = ("compute", "offchip", "onchip", "links", "host", "overhead")
@@ -31,127 +33,6 @@ WIDTH = 256
 
 class Unsupported(InputError):
     """This device can't run that workload: one sentence that says why."""
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A constant of a cost model that no data sheet prints.
-
-    `basis` is ``calibrated`` (then `claims` names the published figures it was fitted on), ``published`` (then
-    `source` says where), ``assumed`` (then `note` says why) or ``derived`` (then `note` says from what). A scenario may
-    override it within `low` .. `high`. One `of_host` is a time [s] or a rate [../s] of a core of the host at the clock
-    that the catalog lists.
-    """
-
-    name: str
-    value: float
-    unit: str
-    basis: str
-    note: str
-    claims: tuple[str, ...] = ()
-    source: str = ""
-    low: float = 0.0  # a scenario may set it from here ...
-    high: float = math.inf  # ... to here
-    of_host: bool = False
-
-    def __post_init__(self) -> None:
-        if self.basis not in ("calibrated", "published", "assumed", "derived"):
-            raise ValueError(f"parameter {self.name!r}: basis {self.basis!r} is not known")
-        if self.basis == "calibrated" and not self.claims:
-            raise ValueError(f"parameter {self.name!r} is calibrated: it names no claims")
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A rule of a model that was read off published figures, which then validate nothing."""
-
-    text: str
-    claims: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Switch:
-    """An optimisation a user may turn on or off; `applies` says for which networks it can matter (None: all)."""
-
-    name: str
-    label: str
-    help: str
-    default: bool = True
-    applies: Callable[[Graph], bool] | None = None
-
-
-@dataclass(frozen=True)
-class Knob:
-    """A tiling choice: its name, its label, the values it may take or those listed of all between `limits`, and for
-    which networks it matters (None: all)."""
-
-    name: str
-    label: str
-    values: tuple[int, ...]
-    applies: Callable[[Graph], bool] | None = None
-    limits: tuple[int, int] | None = None
-
-    def takes(self, value: int) -> bool:
-        """Whether it may have that value."""
-        return value in self.values or (self.limits is not None and self.limits[0] <= value <= self.limits[1])
-
-    @property
-    def allowed(self) -> str:
-        """What it may be, in words."""
-        return ", ".join(map(str, self.values)) if self.limits is None else f"{self.limits[0]} to {self.limits[1]}"
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Switches and parameters of a family's model that a value of a field sets; a scenario's own parameters win.
-
-    `engine` is whose kernels run, empty where the value does not say. `prompts` stands for it in passes that make no
-    output one by one; None: it holds for all.
-    """
-
-    switches: Mapping[str, bool] = field(default_factory=dict)
-    parameters: Mapping[str, float] = field(default_factory=dict)
-    prompts: Setting | None = None
-    engine: str = ""
-
-
-@dataclass(frozen=True)
-class PricedField:
-    """A field of a scenario that only some families price: a choice of the network's, not of one operator's.
-
-    Attributes
-    ----------
-    needs : what a network, or a part, must have for it, in words; offers : (graph, scenario) -> values it may take
-        there, empty without that.
-    available : whether a part of a system has what it is about; None: any has.
-    assumption : what the price rests on while it is set.
-    lower : (device, graph, precision, value) -> the graph with it, from which everything is priced; None: as it is.
-    schemes : partitions it can be set beside; empty: all that one executor runs.
-    sets : value -> what it sets of the family's model; None: nothing.
-    """
-
-    needs: str
-    offers: Callable[[Graph, Scenario], tuple[Any, ...]]
-    assumption: str
-    lower: Callable[[Device, Graph, str, Any], Graph] | None = None
-    sets: Callable[[str], Setting] | None = None
-    schemes: tuple[str, ...] = ()
-    available: Callable[[Device, System], bool] | None = None
-
-
-@dataclass(frozen=True)
-class TableMemory:
-    """How devices keep embedding tables, for plans that leave some of them elsewhere.
-
-    Attributes
-    ----------
-    bits : job -> stored bits of an element, its part of a row's scale included. [-]
-    divided : (op, tables elsewhere, switches, model) -> the operator with the tables that stay (None: none does), and
-        the one with the others.
-    """
-
-    bits: Callable[[Job], float]
-    divided: Callable[[Op, int, Mapping[str, bool], Mapping[str, float]], tuple[Op | None, Op]]
 
 
 @dataclass(frozen=True)
@@ -336,65 +217,6 @@ class Compiled:
 
 
 @dataclass(frozen=True)
-class PacketPath:
-    """What a device that forwards packets passes on while so many of its threads infer. Estimates.
-
-    Attributes
-    ----------
-    most, usual : device -> threads that may infer, and those its document has infer. [-]
-    line : device -> traffic of all its ports. [B/s]
-    beside : (device, packets [B], threads, share of their engines' slots that they issue in, model) -> slots left to
-        packets [1/s], smallest packet forwarded at line rate [B], traffic forwarded at each size [B/s].
-    times : job -> between two packets forwarded beside the job, and of one that is alone. [s]
-    memories : device -> each memory its threads read, and the wait for so many bytes of it. [B], [cycle]
-    """
-
-    most: Callable[[Device], int]
-    usual: Callable[[Device], int]
-    line: Callable[[Device], float]
-    beside: Callable[
-        [Device, Sequence[float], float, float, Mapping[str, float]], tuple[float, float, tuple[float, ...]]
-    ]
-    times: Callable[[Job], tuple[float, float]]
-    memories: Callable[[Device, float], tuple[tuple[NicMemory, float], ...]]
-
-
-@dataclass(frozen=True)
-class CollectiveWire:
-    """How devices of a family exchange results of operators that they share.
-
-    Attributes
-    ----------
-    format : (device, format) -> the format that results travel in.
-    wired : (job, kind) -> `engine.devices.common.collective.FORMAT`; None: from the link's own data.
-    issue : job -> host time of one call, where it issues a collective like an operator; None: no such time. [s]
-    """
-
-    format: Callable[[Device, str], str]
-    wired: Callable[[Job, str], Sequence[float]] | None = None
-    issue: Callable[[Job], float] | None = None
-
-
-@dataclass(frozen=True)
-class Governor:
-    """How far a device's clock and voltage go down where its work would draw more than its cap. [-]
-
-    Attributes
-    ----------
-    lowest : share of its highest clock that it can go down to; below, it pauses.
-    slope : share of the voltage that goes with the share of the clock that goes.
-    reach : its highest clock over the one that energies are stated at.
-    """
-
-    lowest: float = 1.0
-    slope: float = 0.0
-    reach: float = 1.0
-
-
-NO_GOVERNOR = Governor()
-
-
-@dataclass(frozen=True)
 class DeviceFamily:
     """The functions and lists a family provides.
 
@@ -413,7 +235,7 @@ class DeviceFamily:
     request : job -> fixed costs a request pays once on a device, as (name, resource, seconds).
     path : (switches, model) -> name and seconds of a request's way to a device and back, which occupies nothing; None:
         none is counted.
-    knobs : (device, scenario) -> tiling knobs, in the order of `Scenario.tile`.
+    knobs : (device, graph, scenario) -> tiling knobs that matter for a network, in the order of `Scenario.tile`.
     max_streams : (device, scenario) -> batches that may be in flight at once. [-]
     parameters, switches, assumptions : what the model rests on.
     lower : (device, graph, format, switches, model) -> the graph as its compiler runs it; None: as it is.
@@ -448,7 +270,7 @@ class DeviceFamily:
     tile: Callable[[Job], tuple[int, ...]] | None = None
     request: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
     path: Callable[[Mapping[str, bool], Mapping[str, float]], tuple[str, float] | None] | None = None
-    knobs: Callable[[Device, Scenario], tuple[Knob, ...]] = lambda device, scenario: ()
+    knobs: Callable[[Device, Graph, Scenario], tuple[Knob, ...]] = lambda device, graph, scenario: ()
     switches: tuple[Switch, ...] = field(default=())
     compiled: Compiled | None = None  # None: a sweep prices each distinct job once
     idles: Callable[[Device, Mapping[str, float]], float | None] | None = None  # W drawn at any work; None: all of it
@@ -476,11 +298,10 @@ class DeviceFamily:
 
     def switches_for(self, graph: Graph) -> tuple[Switch, ...]:
         """Switches that can matter for a network."""
-        return tuple(s for s in self.switches if s.applies is None or s.applies(graph))
-
-    def knobs_for(self, device: Device, graph: Graph, scenario: Scenario) -> tuple[Knob, ...]:
-        """Tiling knobs that can matter for a network."""
-        return tuple(knob for knob in self.knobs(device, scenario) if not knob.applies or knob.applies(graph))
+        has = traits(graph)
+        return tuple(
+            s for s in self.switches if not s.applies or any(has.issuperset(text.split()) for text in s.applies)
+        )
 
     def groups(self, job: Job) -> tuple[Group, ...]:
         """Groups in which the seconds of a job's operators are added up."""

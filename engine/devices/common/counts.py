@@ -129,3 +129,36 @@ def parts(table, j, n, ways):
     if shard == 1.0:
         part_n = chosen(above(n, 0.0), rounded_up(n / ways) / n, 1.0 / ways)
     return part_g, part_m, part_n, 1.0 / ways if shard == 3.0 else 1.0, 1.0 / ways if shard == 4.0 else 1.0
+
+
+@kernel
+def own_counts(table, j, size, ways):
+    """What op j asks of the busiest of ``ways`` devices, an execution. [-]
+
+    Steps, FLOPs, elements read and written, weights, state read and kept of all devices, this one's part of that,
+    groups, rows, columns, depth, rows looked up.
+
+    ``size`` is batch, pass length, context and span; of `LANES` sizes where they are vectors.
+    """
+    batch, length, context = size[0], size[1], seen(table, j, size[2], size[3])
+    n = at(table, j, T.N, batch, length, context)
+    part_g, part_m, part_n, part_k, part_e = parts(table, j, n, ways)
+    owned = part_n * part_g * part_k * part_e
+    weights = at(table, j, T.WEIGHTS, batch, length, context)
+    if table[j, T.STORED] > 0.0:  # what many items choose is read once
+        weights = smaller(weights, table[j, T.STORED])
+    return (
+        at(table, j, T.STEPS, batch, length, context),
+        at(table, j, T.FLOPS, batch, length, context) * owned * part_m,
+        at(table, j, T.READS, batch, length, context) * part_g * part_m * part_k * part_e,
+        at(table, j, T.WRITES, batch, length, context) * part_n * part_g * part_m * part_e,
+        weights * owned,
+        at(table, j, T.STATE_READS, batch, length, context),
+        at(table, j, T.STATE_WRITES, batch, length, context),
+        owned,
+        at(table, j, T.G, batch, length, context) * part_g,
+        at(table, j, T.M, batch, length, context) * part_m,
+        n * part_n,
+        at(table, j, T.K, batch, length, context) * part_k,
+        at(table, j, T.GATHER_ROWS, batch, length, context) * part_n * part_e,
+    )

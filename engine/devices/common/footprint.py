@@ -9,7 +9,7 @@ from engine.devices.common.column import larger
 from engine.devices.common.contract import Job
 from engine.devices.common.counts import dealt
 from engine.scenario.formats import BITS, WEIGHT_ONLY
-from model_zoo.ops import ZERO, Dim, Graph, Op, Phase
+from model_zoo.ops import LOOKUPS, ZERO, Dim, Graph, Op, Phase
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _share(graph: Graph, phase: Phase, rows: bytes, ways: float, fused: bool) ->
             if op.name not in counted and op.stored:
                 counted.add(op.name)
                 size = op.stored * op.layers / (1 if op.shard == "none" else ways)
-                parameters[int(op.kind in ("Gather", "EmbeddingBag")), int(not op.quantisable)] += size
+                parameters[int(op.kind in LOOKUPS), int(not op.quantisable)] += size
     state = [(op, dealt(op.g.coef, op.m.coef, ways)[0]) for op in phase.ops if op.state_writes.coef and op.shard == "g"]
     most_heads = max((part for op, part in state if op.state_writes.s), default=1.0 / ways)
     fixed = np.zeros(2)

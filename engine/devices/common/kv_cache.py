@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from engine.devices.common.contract import PricedField
+from engine.devices.common.setting import PricedField
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op, Sum

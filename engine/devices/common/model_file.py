@@ -1,12 +1,11 @@
 """Constants, switches, rules and assumptions of a family's model, as the `model.yaml` of its room says them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.devices.common.contract import Parameter, Rule, Setting, Switch
+from engine.devices.common.setting import Parameter, Rule, Setting, Switch
 from entries.files import load_yaml
-from model_zoo.ops import Graph
 
 
 def parameters_of(path: Path) -> tuple[Parameter, ...]:
@@ -33,26 +32,16 @@ def _setting(row: Mapping[str, Any]) -> Setting:
     return Setting(row["switches"], row.get("parameters", {}), prompts, row.get("engine", ""))
 
 
-def model_file(
-    module: str,
-    before: tuple[Parameter, ...] = (),
-    after: tuple[Parameter, ...] = (),
-    **applies: Callable[[Graph], bool],
-) -> dict[str, Any]:
+def model_file(module: str, before: tuple[Parameter, ...] = (), after: tuple[Parameter, ...] = ()) -> dict[str, Any]:
     """What `DeviceFamily` takes of the file beside a module, whose `__file__` it is given.
 
-    Parameters that families share come `before` or `after` those of the file. A switch names in `applies` the function
-    that says for which networks it can matter.
-    TypeError or KeyError for any other key.
+    Parameters that families share come `before` or `after` those of the file. TypeError or KeyError for any other key.
     """
-    data, switches = load_yaml(Path(module).with_name("model.yaml").read_bytes()), []
-    for name, row in data["switches"].items():
-        matters = {"applies": applies[row["applies"]]} if "applies" in row else {}
-        switches.append(Switch(name, **row | matters))
+    data = load_yaml(Path(module).with_name("model.yaml").read_bytes())
     rules = tuple(Rule(row["text"], tuple(row["claims"])) for row in data.get("rules", ()))
     return {
         "parameters": (*before, *_parameters(data), *after),
-        "switches": tuple(switches),
+        "switches": tuple(Switch(name, **row) for name, row in data["switches"].items()),
         "rules": rules,
         "assumptions": tuple(data["assumptions"]),
     }

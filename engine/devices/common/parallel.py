@@ -9,7 +9,7 @@ to each. So devices = pipeline stages x attention ranks x groups of a context x 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.devices.common.contract import PricedField
+from engine.devices.common.setting import PricedField
 from engine.scenario import Scenario
 from engine.scenario.configuration import stage_devices
 from model_zoo.ops import Graph
@@ -54,7 +54,7 @@ def _copies(graph: Graph, scenario: Scenario) -> tuple[int, ...]:
 
 
 def _field(needs: str, offers: Callable[[Graph, Scenario], tuple[Any, ...]], assumption: str) -> PricedField:
-    return PricedField(needs, offers, assumption, schemes=("tensor",))
+    return PricedField(needs, assumption, offers=offers, schemes=("tensor",))
 
 
 PARALLEL: Mapping[str, PricedField] = {

@@ -13,16 +13,19 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.devices.common.cached import remembered
-from engine.devices.common.contract import CollectiveWire, Compiled, DeviceFamily, Fit, Job, Knob, PhaseCost
+from engine.devices.common.contract import Compiled, DeviceFamily, Fit, Job, PhaseCost
 from engine.devices.common.counts import records
 from engine.devices.common.fabric import what_if_ratio
 from engine.devices.common.footprint import footprint
 from engine.devices.common.host_work import FEATURE_OVERHEAD, HASH_CYCLES, raw_features
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.common.model_file import model_file
-from engine.devices.cpu import model as M
-from engine.devices.cpu.fields import HYPER_THREADS, INTER_OP, NUMA
+from engine.devices.common.offer import CollectiveWire
+from engine.devices.common.setting import Knob
+from engine.devices.cpu import streams as C
+from engine.devices.cpu.fields import HYPER_THREADS, INTER_OP, NUMA, RUNTIME
 from engine.devices.cpu.flags import flags_of, sources_of
+from engine.devices.cpu.model import price_points
 from engine.devices.cpu.record import (
     cores_of,
     cpu_of,
@@ -35,7 +38,6 @@ from engine.devices.cpu.record import (
     threads_of,
     wide_format,
 )
-from engine.devices.cpu.runtime import RUNTIME
 from engine.devices.cpu.share import LINE
 from engine.scenario import Scenario
 from engine.scenario.formats import BITS, WEIGHT_ONLY
@@ -72,25 +74,14 @@ def place(job: Job) -> tuple[Fit, ...]:
     levels = levels_of(job.device)
     wide = wide_format(job.device, job.format)
     need = footprint(job, wide=wide, table_bits=BITS[wide])
-    fits = [
-        Fit(
-            levels.dram.name,
-            levels.dram.role,
-            need.total,
-            levels.dram.capacity.si,
-            "weights, tables and activations",
-            state_bytes=need.state,
-        )
-    ]
-    weights, tables = sizes_of(job)
+    dram, holds = levels.dram, "weights, tables and activations"
+    fits = [Fit(dram.name, dram.role, need.total, dram.capacity.si, holds, state_bytes=need.state)]
     if levels.shared:
-        cached = weights + tables + need.activations
-        fits.append(Fit("last-level cache", "onchip", cached, levels.shared, "weights, tables and activations", False))
+        cached = sum(sizes_of(job)) + need.activations
+        fits.append(Fit("last-level cache", "onchip", cached, levels.shared, holds, False))
     if levels.private:
-        per_core = need.activations / job.streams / cores_of(job)
-        fits.append(
-            Fit("private cache", "onchip", per_core, levels.private, "one core's share of the activations", False)
-        )
+        each, holds = need.activations / job.streams / cores_of(job), "one core's share of the activations"
+        fits.append(Fit("private cache", "onchip", each, levels.private, holds, False))
     return tuple(fits)
 
 
@@ -115,10 +106,10 @@ def _handed_over(job: Job) -> float:
 
 
 def _priced(job: Job) -> np.ndarray:
-    """Columns of `engine.devices.cpu.model`, a row an operator of the job."""
+    """Columns of `engine.devices.cpu.streams`, a row an operator of the job."""
     sizes, once = np.array([job.sizes], dtype=np.float64).T.copy(), np.ones(len(job.rows))
     design = *tables(job), float(job.ways), sizes, records([record(job)])
-    return M.price_points(0, 1, job.rows, once, *design, np.zeros((6, 1)))[job.rows]
+    return price_points(0, 1, job.rows, once, *design, np.zeros((6, 1)))[job.rows]
 
 
 def _drawn(job: Job) -> tuple[tuple[str, str, float], ...]:
@@ -132,20 +123,12 @@ def _drawn(job: Job) -> tuple[tuple[str, str, float], ...]:
 def price(job: Job) -> PhaseCost:
     """Cost of one pass of one stream, the other streams busy alike. An estimate."""
     out = _priced(job)
-    use = pipeline_use(job.device, float(out[:, M.BUSY].sum()), float(out[:, :6].sum()), job.model)
+    use = pipeline_use(job.device, float(out[:, C.BUSY].sum()), float(out[:, :6].sum()), job.model)
     notes = ()
     if use is not None:
         notes = (f"{job.device.name}, {job.phase.name}: about {use:.1f} instructions a cycle on a busy core",)
-    return PhaseCost(
-        out[:, :6],
-        out[:, M.WORK],
-        out[:, M.ROOF],
-        out[:, M.MOVED],
-        out[:, M.NEAR],
-        other=_drawn(job),
-        notes=notes,
-        counters=top_down(job, out),
-    )
+    columns = (out[:, at] for at in (C.WORK, C.ROOF, C.MOVED, C.NEAR))
+    return PhaseCost(out[:, :6], *columns, other=_drawn(job), notes=notes, counters=top_down(job, out))
 
 
 def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:
@@ -160,14 +143,14 @@ def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:
         return {}
     total = out[:, :6].sum(axis=1)
     time = np.where(total > 0.0, total, 1.0)
-    compute, runtime = out[:, M.COMPUTE], out[:, M.OVERHEAD]
-    retiring = job.model["issue_share"] * np.minimum(1.0 - runtime / time, out[:, M.BUSY] / time)
+    compute, runtime = out[:, C.COMPUTE], out[:, C.OVERHEAD]
+    retiring = job.model["issue_share"] * np.minimum(1.0 - runtime / time, out[:, C.BUSY] / time)
     waiting = 1.0 - retiring - runtime / time
     core = np.maximum(0.0, compute / time - retiring)
     runs = np.array([op.layers * op.steps.at(job.batch, job.length, job.context) for op in job.ops])
     counters = {
         "instructions_per_cycle": width.si * retiring,
-        "dram_lines": out[:, M.MOVED] / LINE / np.maximum(runs, 1.0),
+        "dram_lines": out[:, C.MOVED] / LINE / np.maximum(runs, 1.0),
         "retiring_share": retiring,
         "core_share": core,
         "memory_share": waiting - core,
@@ -190,7 +173,7 @@ def pipeline_use(device: Device, busy_s: float, total_s: float, model) -> float 
 def instructions_per_cycle(job: Job) -> float | None:
     """IPC-like measure of a job on one of its cores, see `pipeline_use`. [1/cycle]"""
     out = _priced(job)
-    return pipeline_use(job.device, float(out[:, M.BUSY].sum()), float(out[:, :6].sum()), job.model)
+    return pipeline_use(job.device, float(out[:, C.BUSY].sum()), float(out[:, :6].sum()), job.model)
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:
@@ -243,7 +226,7 @@ def most_threads(device: Device, scenario: Scenario) -> int:
     return max(1, threads // (scenario.inter_op_threads or 1))
 
 
-def knobs(device: Device, scenario: Scenario) -> tuple[Knob, ...]:
+def knobs(device: Device, graph: Graph, scenario: Scenario) -> tuple[Knob, ...]:
     """Threads of a stream."""
     return (Knob("threads", "Threads of a stream", tuple(range(1, most_threads(device, scenario) + 1))),)
 
@@ -258,7 +241,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    compiled=Compiled(record, tables, M.price_points, (True, False), in_company, _drawn),
+    compiled=Compiled(record, tables, price_points, (True, False), in_company, _drawn),
     request=request,
     path=path,
     idles=idles,

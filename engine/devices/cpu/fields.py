@@ -1,31 +1,37 @@
-"""Fields that a CPU prices: hyper-threads of a core, operators side by side, and on which socket memory lies."""
+"""Fields that a CPU prices: what runs a network, hyper-threads of a core, operators side by side, where memory lies."""
 
 from __future__ import annotations
 
-from engine.devices.common.contract import PricedField, Setting
+from engine.devices.common.model_file import runtimes
+from engine.devices.common.setting import PricedField, Setting, traits
 
+_RUNTIMES = runtimes(__file__)
+RUNTIME = PricedField(
+    needs="operators",
+    settings=_RUNTIMES,
+    offers=lambda graph, _: () if "BinaryGemm" in traits(graph) else tuple(_RUNTIMES),
+    assumption="The runtime sets what an operator, a fork of threads and a call cost, and how its library multiplies.",
+)
+"""`runtimes.yaml` says which of what it sets was fitted, and on what."""
 HYPER_THREADS = PricedField(
     needs="hyper-threads",
-    offers=lambda graph, scenario: (2,),
+    settings={2: Setting(parameters={"threads_per_core": 2.0})},
     available=lambda device, system: device.cpu is not None and device.cpu.threads_per_core is not None,
     assumption="Two threads of a core share its units, its caches and its lines in flight: one computes while the "
     "other waits, at the odds of a queue of two (exact mean-value analysis), and neither gains anything else.",
-    sets=lambda value: Setting(parameters={"threads_per_core": float(value)}),
 )
-
+_EXECUTORS = {n: Setting(parameters={"inter_op": float(n)}) for n in (2, 3, 4, 6, 8)}
 INTER_OP = PricedField(
     needs="core for each of its threads while threads_per_core is set",
-    offers=lambda graph, scenario: () if scenario.threads_per_core else (2, 3, 4, 6, 8),
+    settings=_EXECUTORS,
+    offers=lambda graph, scenario: () if scenario.threads_per_core else tuple(_EXECUTORS),
     assumption="Each operator starts when its inputs are there and one of the inter-op threads is free, in the order "
     "of the graph, on an equal share of the stream's cores; those side by side share DRAM, and all cores draw power.",
-    sets=lambda value: Setting(parameters={"inter_op": float(value)}),
 )
-_AWAY = {"local": 0.0, "interleaved": 0.5, "remote": 1.0}
 NUMA = PricedField(
     needs="second socket that it loads from",
-    offers=lambda graph, scenario: tuple(_AWAY)[1:],
+    settings={at: Setting(parameters={"remote_pages": away}) for at, away in (("interleaved", 0.5), ("remote", 1.0))},
     available=lambda device, system: system.coherent,
     assumption="Pages are interleaved over both sockets, or all lie on the other one, which is as busy: their lines "
     "wait for the link and pass through it, and caches hold them as they hold the socket's own.",
-    sets=lambda value: Setting(parameters={"remote_pages": _AWAY[value]}),
 )

@@ -1,12 +1,10 @@
 """The CPU family's formulas: one compiled function over the flat table of a phase, eight designs side by side."""
 
-from __future__ import annotations
+from typing import Any
 
 import numpy as np
 
-from engine.devices.common.counts import SIZES, parts
-from engine.devices.common.counts import at as _at
-from engine.devices.common.counts import seen as _seen
+from engine.devices.common.counts import SIZES, own_counts
 from engine.devices.cpu.flags import FLOP_A_SCORE, GROUPED, STORED_NARROW, WIDE_INPUT, F
 from engine.devices.cpu.share import (
     LINE,
@@ -22,6 +20,7 @@ from engine.devices.cpu.share import (
     tiled_gain,
 )
 from engine.devices.cpu.share import field_of as _of
+from engine.devices.cpu.streams import OVERHEAD, ROOF, WIDTH, side_by_side, summed, wait_for_others
 from engine.kernels.ir.doubles import (
     ALL,
     LANES,
@@ -40,22 +39,8 @@ from engine.kernels.ir.doubles import (
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
-# columns of the result
-COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, ROOF, MOVED, NEAR, BUSY = range(11)
-WIDTH = 11
-
 HASH = float(T.CODES["Hash"])
 BLOCK_VECTORS = 4.0  # vectors of columns a register tile holds
-SOURCES = len(F)  # column of the flags with which the operators that each reads from begin
-
-
-@kernel
-def _summed(table, j, upto):
-    """Columns of a row before another one, added up."""
-    total = spread(0.0)
-    for r in range(upto):
-        total = total + load(table, (j * WIDTH + r) * LANES)
-    return total
 
 
 @kernel
@@ -87,64 +72,18 @@ def _priced(rows, table, flags, size, ways, rec, room, out):
         for j in rows:
             if priced[j] == ALL:
                 continue
-            best, time = _summed(out, j, OVERHEAD + 1), _summed(tried, j, OVERHEAD + 1)
+            best, time = summed(out, j, OVERHEAD + 1), summed(tried, j, OVERHEAD + 1)
             less = above(best, time) & ~priced[j]
             for r in range(WIDTH):
                 at = (j * WIDTH + r) * LANES
                 store(out, at, chosen(less, load(tried, at), load(out, at)))
-            priced[j] |= at_least(_summed(tried, j, OVERHEAD), best)
+            priced[j] |= at_least(summed(tried, j, OVERHEAD), best)
             left |= ALL & ~priced[j]
         left &= above(load(threads, 0), 1.0)
     if rec[R.inter_op * LANES] > 1.0:
-        _side_by_side(rows, flags, int(rec[R.inter_op * LANES]), out)
+        side_by_side(rows, flags, int(rec[R.inter_op * LANES]), out)
     if above(_of(rec, R.dram_streams) * _of(rec, R.inter_op), 1.0) != 0:
-        _wait_for_others(rows, rec, out)
-
-
-@kernel
-def _side_by_side(rows, flags, executors, out):
-    """Starts each op of ``out`` when what it reads is there and an executor is free, dealt in the graph's order.
-
-    An op keeps the time by which the pass ends later with it: together they take as long as the schedule.
-    """
-    for lane in range(LANES):
-        ends, free, last = np.zeros(flags.shape[0]), np.zeros(executors), 0.0
-        for j in rows:
-            took = 0.0
-            for r in range(OVERHEAD + 1):
-                took += out[(j * WIDTH + r) * LANES + lane]
-            ready = 0.0
-            for i in flags[j, SOURCES:]:
-                ready = max(ready, ends[int(i)]) if i >= 0.0 else ready
-            at = np.argmin(free)
-            for other in range(executors):  # that waits least for it, so that what comes next finds one free
-                at = other if free[at] < free[other] <= ready else at
-            start = max(free[at], ready)
-            ends[j] = start + took
-            free[at] = ends[j]
-            if start < last:
-                for r in range(OVERHEAD + 1):
-                    out[(j * WIDTH + r) * LANES + lane] *= max(0.0, ends[j] - last) / max(took, 1e-30)
-            last = max(last, ends[j])
-
-
-@kernel
-def _wait_for_others(rows, rec, out):
-    """Streams draw on DRAM at different times; where all of theirs takes longer than a pass, each op of ``out`` waits.
-
-    A pass of each of N streams of B bytes takes N * B / bandwidth at least, however they lie in time.
-    """
-    total, moved = spread(0.0), spread(0.0)
-    for j in rows:
-        total += _summed(out, j, OVERHEAD + 1)
-        moved += load(out, (j * WIDTH + MOVED) * LANES)
-    others = above(_of(rec, R.dram_streams) * _of(rec, R.inter_op), 1.0)
-    least = moved * _of(rec, R.dram_streams) / _of(rec, R.dram)
-    longer = chosen(others, larger(least - total, 0.0) / larger(moved, 1.0), 0.0)
-    for j in rows:
-        at = j * WIDTH * LANES
-        waits = load(out, at + OFFCHIP * LANES) + longer * load(out, at + MOVED * LANES)
-        store(out, at + OFFCHIP * LANES, waits)
+        wait_for_others(rows, rec, out)
 
 
 @kernel
@@ -153,14 +92,10 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
 
     Formats and switches are those of the first design.
     """
-    batch, length = size[0], size[1]
+    batch = size[0]
     quantised, requantised = rec[R.quantised * LANES] > 0.0, rec[R.fuse_requantise * LANES] > 0.0
     private, shared_share = _of(rec, R.private), _of(rec, R.shared_share)
-    weight_size, wide_size, stores = (
-        _of(rec, R.weight_bytes),
-        _of(rec, R.wide_bytes),
-        _of(rec, R.write_allocate),
-    )
+    weight_size, wide_size, stores = _of(rec, R.weight_bytes), _of(rec, R.wide_bytes), _of(rec, R.write_allocate)
     cycles = _of(rec, R.clock) * _of(rec, R.cores)
     # how much of what is read every pass stays in cache from one pass to the next
     cached = private + _of(rec, R.shared)
@@ -171,31 +106,8 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
     for j in rows:
         if priced[j] == ALL:
             continue
-        context = _seen(table, j, size[2], size[3])
-        g = _at(table, j, T.G, batch, length, context)
-        m = _at(table, j, T.M, batch, length, context)
-        n = _at(table, j, T.N, batch, length, context)
-        flops = _at(table, j, T.FLOPS, batch, length, context)
-        weights = _at(table, j, T.WEIGHTS, batch, length, context)
-        reads = _at(table, j, T.READS, batch, length, context)
-        writes = _at(table, j, T.WRITES, batch, length, context)
-        state = _at(table, j, T.STATE_READS, batch, length, context)
-        state += _at(table, j, T.STATE_WRITES, batch, length, context)
-        looked = _at(table, j, T.GATHER_ROWS, batch, length, context)
-        steps = larger(_at(table, j, T.STEPS, batch, length, context), 1e-30)
-        stored = table[j, T.STORED]
-        if stored > 0.0:
-            weights = smaller(weights, stored)
-        part_g, part_m, part_n, part_k, part_e = parts(table, j, n, ways)
-        share = part_n * part_g * part_k * part_e
-        flops *= share * part_m
-        weights *= share
-        state *= share
-        looked *= share
-        reads *= part_g * part_m * part_k * part_e
-        writes *= part_n * part_g * part_m * part_e
-        m *= part_m
-        n *= part_n
+        steps, flops, reads, writes, weights, state, kept, owned, g, m, n, _, looked = own_counts(table, j, size, ways)
+        steps, state, stored = larger(steps, 1e-30), (state + kept) * owned, table[j, T.STORED]
         klass = table[j, T.CLASS]
         binary = flags[j, F.binary] > 0.0
         low = quantised and klass == T.CONTRACTION and table[j, T.QUANTISABLE] > 0.0 and stored > 0.0
@@ -388,15 +300,11 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
         if flags[j, F.prepared] > 0.0 and rec[R.preprocess_apart * LANES] > 0.0:
             runs = spread(0.0)
         at = j * WIDTH * LANES
-        store(out, at + COMPUTE * LANES, runs * compute)
-        store(out, at + OFFCHIP * LANES, runs * offchip)
-        store(out, at + ONCHIP * LANES, runs * onchip)
-        store(out, at + OVERHEAD * LANES, runs * overhead)
-        store(out, at + WORK * LANES, runs * flops)
-        store(out, at + ROOF * LANES, roof)
-        store(out, at + MOVED * LANES, runs * (dram_w + dram_a + dram_p))
-        store(out, at + NEAR * LANES, runs * (shared_w + private_w + shared_a + private_a + shared_p + private_p))
-        store(out, at + BUSY * LANES, runs * (busy + quantising))
+        near, none = shared_w + private_w + shared_a + private_a + shared_p + private_p, spread(0.0)
+        far, busy = dram_w + dram_a + dram_p, busy + quantising
+        columns = compute, offchip, onchip, none, none, overhead, flops, roof, far, near, busy
+        for r in range(WIDTH):
+            store(out, at + r * LANES, columns[r] if r == ROOF else runs * columns[r])
 
 
 @kernel
@@ -404,12 +312,7 @@ def _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals):
     """Adds the times of the ops ``rows`` at the designs lo..hi; ``out``, flat (n_ops, WIDTH, LANES), has the last's."""
     first, fields, values = record
     rec, sums, at_once = np.empty(first.shape[0] * LANES), np.empty(6 * LANES), np.empty(SIZES * LANES)
-    part, tried, priced, threads = (
-        np.empty(rec.shape),
-        np.zeros(out.shape),
-        np.empty(table.shape[0], np.int64),
-        np.empty(LANES),
-    )
+    room = np.empty(rec.shape), np.zeros(out.shape), np.empty(table.shape[0], np.int64), np.empty(LANES)
     for f in range(first.shape[0]):
         store(rec, f * LANES, spread(first[f]))
     for start in range(lo, hi, LANES):
@@ -421,7 +324,7 @@ def _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals):
                 at_once[r * LANES + lane] = sizes[r, point]
             for r in range(6):
                 sums[r * LANES + lane] = totals[r, point]
-        _priced(rows, table, flags, loads(at_once, 0, LANES, SIZES), ways, rec, (part, tried, priced, threads), out)
+        _priced(rows, table, flags, loads(at_once, 0, LANES, SIZES), ways, rec, room, out)
         for i in range(rows.shape[0]):
             for r in range(6):
                 own = times[i] * load(out, (rows[i] * WIDTH + r) * LANES)
@@ -431,23 +334,13 @@ def _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals):
                 totals[r, start + lane] = sums[r * LANES + lane]
 
 
-def price_points(
-    lo: int,
-    hi: int,
-    rows: np.ndarray,
-    times: np.ndarray,
-    table: np.ndarray,
-    flags: np.ndarray,
-    ways: float,
-    sizes: np.ndarray,
-    record: tuple[np.ndarray, np.ndarray, np.ndarray],
-    totals: np.ndarray,
-) -> np.ndarray:
+def price_points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, table: np.ndarray, *designs: Any) -> np.ndarray:
     """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]
 
     Returns the columns above of every operator at the last design, shape (n_ops, WIDTH); those of ``rows`` are filled.
     [s], [FLOP], [B] An estimate.
     """
     out = np.zeros(table.shape[0] * WIDTH * LANES)
-    _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals)
+    *rest, totals = designs
+    _fill(lo, hi, rows, times, table, *rest, out, totals)
     return out.reshape(-1, WIDTH, LANES)[:, :, 0]

@@ -16,8 +16,8 @@ from engine.devices.common.contract import Job
 from engine.devices.cpu.share import LINE, R
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Cpu, Device, MemoryLevel
+from model_zoo.ops import LOOKUPS
 
-_LOOKUPS = ("Gather", "EmbeddingBag")
 REFERENCE_WIDTH = 64.0  # FLOP a cycle of the AVX-512 core on which `gemm_efficiency` was fitted
 PAGE = 4096.0  # bytes
 MATRIX = 8.0  # times the FP32 rate: above it a format runs on matrix units (AMX)
@@ -144,7 +144,7 @@ def sizes_of(job: Job) -> tuple[float, float]:
                 continue
             seen.add(op.name)
             size = op.stored * op.layers / (1 if op.shard == "none" else job.ways)
-            if op.kind in _LOOKUPS:
+            if op.kind in LOOKUPS:
                 tables += size * wide
             elif op.kind == "BinaryGemm":
                 weights += size / 8
@@ -172,13 +172,8 @@ def stream_clock(job: Job) -> float:
 
 def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
     """What a stream's cores compute in the formats of products and of the rest. [-], [FLOP/s], [FLOP]"""
-    device, model, cpu, cores, clock = (
-        job.device,
-        job.model,
-        cpu_of(job.device),
-        cores_of(job) / job.model["inter_op"],
-        stream_clock(job),
-    )
+    device, model, cpu = job.device, job.model, cpu_of(job.device)
+    cores, clock = cores_of(job) / model["inter_op"], stream_clock(job)
     single, alone = cpu.flop_per_cycle["fp32"], job.format in WEIGHT_ONLY
 
     def share_of_peak(format: str) -> float:

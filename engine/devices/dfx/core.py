@@ -25,7 +25,8 @@ from engine.devices.common.column import (
     smaller,
     together,
 )
-from engine.devices.common.contract import RESOURCES, PricedField
+from engine.devices.common.contract import RESOURCES
+from engine.devices.common.setting import PricedField
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.decoder import program_of
 from engine.devices.dfx.program import LayerSizes

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil
 
-from engine.devices.common.contract import PricedField, Setting
+from engine.devices.common.setting import PricedField, Setting
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.decoder import program_of
 from engine.devices.dfx.program import LayerSizes
@@ -20,10 +20,9 @@ _BEATS = {"horizontal": 1e6, "vertical": 1.0}
 
 DIRECTION = PricedField(
     needs="matrix products",
-    offers=lambda graph, _: tuple(_BEATS),
+    settings={way: Setting(parameters={"kept_beats": beats}) for way, beats in _BEATS.items()},
     assumption="The load direction changes how often the matrix unit reads its inputs, how many partial sums it keeps "
     "and in which order it adds; weights lie in memory in the order in which they are read, whatever it is.",
-    sets=lambda value: Setting(parameters={"kept_beats": _BEATS[value]}),
 )
 
 

@@ -17,18 +17,10 @@ import numpy as np
 
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import as_doubles, larger, smaller
-from engine.devices.common.contract import (
-    RESOURCES,
-    DeviceFamily,
-    Fit,
-    Job,
-    Knob,
-    PhaseCost,
-    Span,
-    Unsupported,
-)
+from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost, Span, Unsupported
 from engine.devices.common.fabric import POWER, idle_power, scaled_power, shortage, what_if_ratio
 from engine.devices.common.model_file import model_file
+from engine.devices.common.setting import Knob
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import (
     BYTES,
@@ -250,18 +242,7 @@ _TRIED: dict[str, tuple[int, ...]] = {
     "reads of registers": (isa.READ,),
     "waits for results": (isa.ISSUE,),
     "synchronisation of the cards": (isa.SET_UP, isa.HOP),
-    "depth of the operators": (
-        isa.ADD,
-        isa.MUL,
-        isa.EXP,
-        isa.COMPARE,
-        isa.ROOT,
-        isa.RECIPROCAL,
-        isa.TABLE,
-        isa.PRODUCT,
-        isa.TREE,
-        isa.SCALE,
-    ),
+    "depth of the operators": (*range(isa.ADD, isa.TABLE + 1), *range(isa.PRODUCT, isa.SCALE + 1)),
 }
 """What of a core's record a verdict tries to shorten."""
 
@@ -312,12 +293,6 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
         timeline_of=f"one of {forward.layer.layers} layers of one token, {job.phase.name}",
         notes=_notes(job),
     )
-
-
-def _tile(job: Job) -> tuple[int, int]:
-    """Tile in use. [-]"""
-    d, lanes, _, _ = _slices(job)
-    return int(d), int(lanes)
 
 
 def _flops(op: Op, job: Job, heads_run: float) -> float:
@@ -409,13 +384,13 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    tile=_tile,
+    tile=lambda job: tuple(map(int, _slices(job)[:2])),
     helps=helps,
     in_turn="a token has the whole core, and the next one waits",
     idles=idles,
     draws=draws,
     activity=activity,
-    knobs=lambda device, scenario: _KNOBS,
+    knobs=lambda device, graph, scenario: _KNOBS,
     fields={"load_direction": DIRECTION, "kv_format": KV_FORMAT},
     **model_file(__file__, after=POWER),
 )

@@ -11,34 +11,20 @@ from typing import Any
 import numpy as np
 
 from engine.devices.common.cached import remembered
-from engine.devices.common.contract import (
-    CollectiveWire,
-    Compiled,
-    DeviceFamily,
-    Fit,
-    Job,
-    PhaseCost,
-)
+from engine.devices.common.contract import Compiled, DeviceFamily, Fit, Job, PhaseCost
 from engine.devices.common.counts import records
 from engine.devices.common.footprint import footprint
 from engine.devices.common.host_work import PARSING, parsed_on_host
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.common.model_file import model_file
+from engine.devices.common.offer import CollectiveWire
 from engine.devices.common.parallel import PARALLEL
 from engine.devices.gpu import price as P
 from engine.devices.gpu.flags import EXPERT, ROLE, lowered
 from engine.devices.gpu.layout import L
+from engine.devices.gpu.part import activation_bits, offchip, peak, wide_format
 from engine.devices.gpu.points import price_points
-from engine.devices.gpu.record import (
-    activation_bits,
-    expert_note,
-    issue,
-    offchip,
-    own_constants,
-    peak,
-    record,
-    wide_format,
-)
+from engine.devices.gpu.record import expert_note, issue, own_constants, record
 from engine.devices.gpu.runtime import RUNTIME
 from engine.devices.gpu.wire import wired
 from hardware_specs.schema import Device
@@ -54,11 +40,10 @@ def formats(device: Device) -> tuple[str, ...]:
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
     """A reason this device can't run the graph, or None."""
-    for phase in graph.phases:
-        for op in phase.ops:
-            if op.kind == "BinaryGemm":
-                return f"{device.name} has no model of binary layers; use a CPU or the SmartNIC for {op.name}."
-    return None
+    op = next((op for op in graph.ops if op.kind == "BinaryGemm"), None)
+    return (
+        None if op is None else f"{device.name} has no model of binary layers; use a CPU or the SmartNIC for {op.name}."
+    )
 
 
 @remembered(lambda job: job.whole_key)

@@ -8,9 +8,7 @@ Estimates, for one device of a homogeneous group.
 
 import numpy as np
 
-from engine.devices.common.counts import SIZES, parts
-from engine.devices.common.counts import at as _at
-from engine.devices.common.counts import seen as _seen
+from engine.devices.common.counts import SIZES, own_counts
 from engine.devices.gpu import flags as R
 from engine.devices.gpu.layout import FIELDS, L
 from engine.devices.gpu.operators import attention, gemm, moe, slots, stream
@@ -53,33 +51,11 @@ _ROW_SPAN = 64.0  # bytes of a row of a table that go to waste, beside it in its
 @kernel
 def _count(table, j, size, ways, rec):
     """What op j asks of one device of ``ways``, an execution: its numbers, or as many of `LANES` sizes."""
-    batch, length, context = size[0], size[1], _seen(table, j, size[2], size[3])
-    n = _at(table, j, T.N, batch, length, context)
-    part_g, part_m, part_n, part_k, part_e = parts(table, j, n, ways)
-    weights = _at(table, j, T.WEIGHTS, batch, length, context)
-    if table[j, T.STORED] > 0.0:  # what many items choose is read once
-        weights = smaller(weights, table[j, T.STORED])
-    state, cache = _at(table, j, T.STATE_READS, batch, length, context), alike(n, 0.0)
-    if table[j, R.ROLE] != R.SCORES:
-        cache = _at(table, j, T.STATE_WRITES, batch, length, context)
-    owned = part_n * part_g * part_k * part_e
-    steps = _at(table, j, T.STEPS, batch, length, context)
-    return (
-        table[j, T.LAYERS] * steps,
-        _at(table, j, T.FLOPS, batch, length, context) * owned * part_m,
-        _at(table, j, T.READS, batch, length, context) * part_g * part_m * part_k * part_e,
-        _at(table, j, T.WRITES, batch, length, context) * part_n * part_g * part_m * part_e,
-        weights * owned,
-        (state + cache) * owned,
-        cache * owned,
-        _at(table, j, T.G, batch, length, context) * part_g,
-        _at(table, j, T.M, batch, length, context) * part_m,
-        n * part_n,
-        _at(table, j, T.K, batch, length, context) * part_k,
-        steps,
-        _at(table, j, T.GATHER_ROWS, batch, length, context) * part_n * part_e,
-        alike(n, rec[L.act_bytes] if table[j, T.QUANTISABLE] > 0.0 else rec[L.wide_bytes]),
-    )
+    steps, flops, reads, writes, weights, state, cache, owned, g, m, n, k, rows = own_counts(table, j, size, ways)
+    kept = cache if table[j, R.ROLE] != R.SCORES else alike(cache, 0.0)
+    act = alike(n, rec[L.act_bytes] if table[j, T.QUANTISABLE] > 0.0 else rec[L.wide_bytes])
+    runs, state = table[j, T.LAYERS] * steps, (state + kept) * owned
+    return runs, flops, reads, writes, weights, state, kept * owned, g, m, n, k, steps, rows, act
 
 
 @kernel

@@ -17,10 +17,11 @@ from engine.devices.gpu.operators.attention import FORMAT as TOKEN
 from engine.devices.gpu.operators.kinds import decode_way, picked, prefill_heads, prefill_tile
 from engine.devices.gpu.operators.moe import FORMAT as EXPERT
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
+from engine.devices.gpu.part import activation_bits, compute_format, gpu_of, offchip, peak, wide_format
 from engine.devices.gpu.wire import start_of
 from engine.scenario.formats import BITS, WEIGHT_ONLY
-from hardware_specs.schema import Device, Gpu
-from model_zoo.ops import Phase
+from hardware_specs.schema import Device
+from model_zoo.ops import LOOKUPS, Phase
 
 _NAMED = {"bf16": "bfloat16", "fp16": "bfloat16", "fp8": "fp8", "int8": "sq", "int4": "sq", "fp4": "nvfp4",
           "w8a16": "int8_wo", "w4a16": "int4_wo"}  # fmt: skip
@@ -28,41 +29,6 @@ _NAMED = {"bf16": "bfloat16", "fp16": "bfloat16", "fp8": "fp8", "int8": "sq", "i
 _EXPERTS = {"fp4": "nvfp4", "w4a16": "w4a16_mxfp4"}
 _ATTENTION = {"fp4": "fp8", "int4": "int8"}
 """Formats that attention computes wider than a product does."""
-
-
-def gpu_of(device: Device) -> Gpu:
-    """The spec's accelerator."""
-    assert device.gpu is not None, device.id
-    return device.gpu
-
-
-def compute_format(device: Device, format: str) -> str:
-    """Format the arithmetic runs in: weights stored narrower alone are widened on their way to it."""
-    return next(f for f in ("bf16", "fp16") if f in device.peak) if format in WEIGHT_ONLY else format
-
-
-def peak(device: Device, format: str) -> float:
-    """Dense peak of one device in a format. [FLOP/s] A bound."""
-    return device.peak[compute_format(device, format)].si
-
-
-def wide_format(device: Device, format: str) -> str:
-    """Format of ops that may not run in the scenario's one: 16-bit where the part has it, else its widest."""
-    if BITS[format] >= 16:
-        return format
-    return next((f for f in ("bf16", "fp16", "fp32") if f in device.peak), format)
-
-
-def activation_bits(device: Device, format: str) -> tuple[float, float]:
-    """Stored bits of an activation, and of state, of ops in the scenario's format and of those that stay wide. [bit]"""
-    wide = BITS[wide_format(device, format)]
-    return wide if format in WEIGHT_ONLY else BITS[format], wide
-
-
-def offchip(device: Device) -> Any:
-    """The level that holds the network: the largest off-chip memory, or the on-chip one of a part without any."""
-    levels = [m for m in device.memory if m.role == "offchip"] or list(device.memory)
-    return max(levels, key=lambda m: m.capacity.si)
 
 
 def _of(job: Job) -> Mapping[str, Any] | None:
@@ -88,12 +54,8 @@ def own_constants(device: Device) -> dict[str, float]:
     start = {}
     if generation in fitted():
         start = {"op_latency": machine["start"], "collective_latency": start_of(generation)}
-    return {
-        **own_parsing(device),
-        **start,
-        "memory_efficiency": machine["dram_share"],
-        "cache_share": machine["l2_share"],
-    }
+    shares = {"memory_efficiency": machine["dram_share"], "cache_share": machine["l2_share"]}
+    return {**own_parsing(device), **start, **shares}
 
 
 def achieved(job: Job, format: str) -> float | None:
@@ -211,10 +173,8 @@ def _token_way(job: Job, wide: bool) -> tuple[Mapping[str, float], Mapping[str, 
     if result is None:
         return shared, decode_way("", "", "")
     runtime = _captured("attention_decode", result)
-    way = decode_way(str(gpu_of(job.device).generation), name, runtime) | {
-        "whole": 0.0
-    }  # engines keep no more than a window
-    return result.get(f"{runtime}-own", shared), way
+    way = decode_way(str(gpu_of(job.device).generation), name, runtime)
+    return result.get(f"{runtime}-own", shared), way | {"whole": 0.0}  # engines keep no more than a window
 
 
 def _scaled(job: Job, values: Mapping[str, float], table: Mapping[str, Any]) -> Mapping[str, float]:
@@ -385,11 +345,8 @@ def issue(job: Job) -> float:
 @lru_cache(maxsize=2048)
 def _weights(phase: Phase, narrow: float, wide: float) -> float:
     """Bytes of parameters that a pass goes through: what competes for the cache from pass to pass."""
-    return sum(
-        op.stored * op.layers * (narrow if op.quantisable else wide)
-        for op in phase.ops
-        if op.kind not in ("Gather", "EmbeddingBag")
-    )
+    own = (op for op in phase.ops if op.kind not in LOOKUPS)
+    return sum(op.stored * op.layers * (narrow if op.quantisable else wide) for op in own)
 
 
 def _prompt_heads(job: Job) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """What runs a network on a GPU: which kernels it fuses, and what its host takes to launch one."""
 
-from engine.devices.common.contract import PricedField
 from engine.devices.common.model_file import runtimes
+from engine.devices.common.setting import PricedField
 from model_zoo.ops import Graph
 
 SETTINGS = runtimes(__file__)
@@ -15,8 +15,8 @@ def _decodes(graph: Graph) -> bool:
 
 RUNTIME = PricedField(
     needs="operators",
+    settings=SETTINGS,
     offers=lambda graph, _: tuple(n for n, s in SETTINGS.items() if not (s.prompts or s.engine) or _decodes(graph)),
     assumption="The runtime sets which operators are fused and what launching costs, for prompts as for tokens unless "
     "it captures decoding alone; its switches stand back.",
-    sets=SETTINGS.__getitem__,
 )

@@ -12,6 +12,7 @@ from engine.devices.common.footprint import footprint
 from engine.devices.npu.chains import TABLES
 from engine.devices.npu.density import densities
 from hardware_specs.schema import Device, MemoryLevel, Npu
+from model_zoo.ops import LOOKUPS
 
 EXPONENT = 5.0  # bits of a shared exponent
 _MANTISSA = {f"ms-fp{bits + 6}": bits for bits in (2, 3, 4, 5)}
@@ -20,7 +21,6 @@ HOST_KINDS = frozenset(TABLES["host"])
 """Operators without an instruction: reductions across a vector, lookups, and data-dependent ones."""
 
 
-_TABLES = ("Gather", "EmbeddingBag")
 _TABLE_BITS = 16.0  # of an element of a table: float16, as what the host hands over
 
 
@@ -80,7 +80,7 @@ def place(job: Job) -> tuple[Fit, ...]:
     if dram:
         spilled = larger(0.0, wanted - chip)
         fits.append(Fit(dram_name, "offchip", spilled, dram, "weights that are not pinned", state_bytes=need.state))
-    if any(op.kind in _TABLES for op in job.ops):
+    if any(op.kind in LOOKUPS for op in job.ops):
         fits.append(Fit("host-dram", "offchip", need.tables, job.model["host_memory"], "embedding tables"))
     return tuple(fits)
 

@@ -12,19 +12,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.devices.common.column import smaller
-from engine.devices.common.contract import (
-    RESOURCES,
-    DeviceFamily,
-    Fit,
-    Job,
-    Knob,
-    PacketPath,
-    PhaseCost,
-    Span,
-    Unsupported,
-)
+from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost, Span, Unsupported
 from engine.devices.common.footprint import footprint
 from engine.devices.common.model_file import model_file
+from engine.devices.common.offer import PacketPath
+from engine.devices.common.setting import Knob
 from engine.devices.smartnic.layer import (
     WORD_BITS,
     dram_of,
@@ -202,7 +194,7 @@ def path(switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[str,
     return ("packet received, parsed and answered on the NIC", model["nic_path"]) if switches["network"] else None
 
 
-def knobs(device: Device, scenario: Scenario) -> tuple[Knob, ...]:
+def knobs(device: Device, graph: Graph, scenario: Scenario) -> tuple[Knob, ...]:
     """Executors, and the packet size at which forwarding is reported."""
     sizes = (n for n in (1, 8, 16, 32, 64, 128, 192, 256, 320, 360, 420, 480) if n <= _all_threads(device))
     counts = sorted({*sizes, int(_nic(device).executors.si)})

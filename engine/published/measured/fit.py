@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from engine.devices import family
-from engine.devices.common.contract import Parameter
+from engine.devices.common.setting import Parameter
 from engine.published.measured.compare import Row, figures_of
 from engine.scenario import ScenarioError
 from entries.schema import InputError

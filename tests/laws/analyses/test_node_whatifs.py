@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from engine.devices.card.embedding_bags import list_lengths, overflow
-from engine.devices.card.padding import padded_length
-from engine.devices.card.parameters import COMPILED_LENGTHS
+from engine.devices.card.padding import COMPILED_LENGTHS, padded_length
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.resolve.choices import choices, default_scenario

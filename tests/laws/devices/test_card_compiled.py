@@ -42,8 +42,8 @@ def test_one_design_compiles_neither_a_search_nor_what_puts_many_together(tmp_pa
         [sys.executable, "-c", _TOLD], env=own, capture_output=True, text=True, check=True, timeout=300
     )
     made = set(told.stdout.split())
-    assert {"demand.demand_ops", "demand.tile_by_size", "schedule.supply_block"} <= made
-    assert not made & {"points._fill", "points._ask_on", "demand.ask", "demand.tile_by_search", "tilings.search"}
+    assert {"demand.demand_ops", "demand.tile", "schedule.supply_block"} <= made
+    assert not made & {"points._fill", "points._ask_on", "demand.ask", "tiling.searched", "tilings.search"}
 
 
 @each(

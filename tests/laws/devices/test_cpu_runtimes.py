@@ -8,10 +8,10 @@ import pytest
 from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
 from engine.devices.cpu import family
+from engine.devices.cpu.fields import RUNTIME
 from engine.devices.cpu.flags import WIDE_INPUT, F
-from engine.devices.cpu.model import MOVED
-from engine.devices.cpu.runtime import SETTINGS
 from engine.devices.cpu.share import R
+from engine.devices.cpu.streams import MOVED
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import default_catalog
@@ -23,7 +23,7 @@ NETS = ("resnet50", "mobilenet-v2", "vgg16", "bert-base", "wide-deep-criteo", "d
 def run(runtime: str, device: str, net: str, **changes) -> Job:
     """A job as a runtime sets it."""
     base = job(device, net, **changes)
-    setting = SETTINGS[runtime]
+    setting = RUNTIME.settings[runtime]
     return replace(
         base, model=dict(base.model) | dict(setting.parameters), switches=base.switches | dict(setting.switches)
     )
@@ -36,8 +36,8 @@ def seconds(j: Job) -> float:
 @pytest.mark.parametrize("net", NETS)
 def test_each_runtime_is_a_choice_with_an_answer_of_its_own(net):
     usual = default_scenario("xeon-8380", net).with_(precision="fp32", tile=(4,))
-    times = {name: evaluate(usual.with_(runtime=name)).latency_s for name in SETTINGS}
-    assert len({round(t, 9) for t in times.values()}) == len(SETTINGS)
+    times = {name: evaluate(usual.with_(runtime=name)).latency_s for name in RUNTIME.settings}
+    assert len({round(t, 9) for t in times.values()}) == len(RUNTIME.settings)
     assert evaluate(usual).latency_s not in times.values()
 
 
@@ -115,7 +115,7 @@ def test_better_parts_are_never_slower_over_random_designs(net):
     """20,000 designs side by side: each field of a part better, or a cost of a runtime less, one at a time."""
     draw = np.random.default_rng(31)
     count = 20_000 // 3
-    runtimes = draw.choice(list(SETTINGS), 40)
+    runtimes = draw.choice(list(RUNTIME.settings), 40)
     parts = draw.choice(["xeon-8280", "xeon-8380", "raspberry-pi-4", "rk3588-a76", "epyc-7742"], 40)
     for at, (runtime, part) in enumerate(zip(runtimes, parts, strict=True)):
         some = count // 40
@@ -140,7 +140,7 @@ def test_better_parts_are_never_slower_over_random_designs(net):
 
 def test_records_of_a_runtime_are_the_job_s():
     """The flat record that sweeps price from holds what the runtime sets."""
-    for name in SETTINGS:
+    for name in RUNTIME.settings:
         j = run(name, "xeon-8280", "resnet50")
         assert records([family.FAMILY.compiled.record(j)])[0][R.winograd] == j.model["winograd"]
 

@@ -472,6 +472,11 @@ def test_the_longer_inputs_stay_the_less_registers_are_read_and_the_more_sums_ar
         assert verdicts == ["reads of registers", "latency of off-chip memory"]
 
 
+def test_the_usual_load_direction_by_its_name_is_as_none_set():
+    base = default_scenario("dfx-u280", "gpt2-345m")
+    assert evaluate(base.with_(load_direction="zigzag")).latency_s == evaluate(base).latency_s
+
+
 def test_a_load_direction_is_listed_as_it_is_priced_and_its_sums_lie_in_blocks_the_core_leaves():
     base = default_scenario("dfx-u280", "gpt2-345m", devices=1, scheme="single", inputs=1, outputs=1)
     groups = ("self-attention", "feed-forward", "layer-norm+residual")

@@ -79,7 +79,7 @@ def test_bit_exact_against_the_slow_twin_in_every_load_direction(direction):
     """Sums of 40 columns of 16 lanes come back after three beats, those of a column alone after every one."""
     model = random_decoder(heads=2, layers=1, vocab=40, head=64, seed=5)
     turns = {"vertical": lambda columns: 11, "horizontal": lambda columns: -(-11 // max(4, -(-columns // 16)))}
-    run = machine(model, **DIRECTION.sets(direction).parameters)
+    run = machine(model, **DIRECTION.settings[direction].parameters)
     bits = []
     for sums, one in ((turns[direction], run), (3, machine(model))):
         for position, token in enumerate((3, 14, 39)):
