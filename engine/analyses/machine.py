@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any
 
 from engine.analyses.programs import machine_of
+from engine.cost.report import Report
 from engine.devices import family, instructions_of
 from engine.devices.common.contract import Unsupported
 from engine.devices.common.fabric import LABELS, Demand, shortage
 from engine.devices.common.instruction_set import Density, Error, Use
 from engine.evaluate import evaluate
-from engine.scenario import Scenario, decode, encode
+from engine.scenario import Scenario
 from hardware_specs.catalog import default_catalog
 from hardware_specs.schema import Device, Fpga
 
@@ -84,10 +84,9 @@ class MachineReport:
         return asdict(self)
 
 
-def units(scenario: Scenario) -> tuple[Unit, ...]:
+def units(report: Report) -> tuple[Unit, ...]:
     """How long each unit of the timeline is busy; a dependence is no unit. [s]"""
-    machine_of(scenario)
-    bars = evaluate(scenario).timeline
+    bars = report.timeline
     end = max((bar.start_s + bar.duration_s for bar in bars), default=0.0)
     busy: dict[str, float] = {}
     for bar in bars:
@@ -96,10 +95,8 @@ def units(scenario: Scenario) -> tuple[Unit, ...]:
     return tuple(Unit(name, time, end - time) for name, time in busy.items())
 
 
-def parts(scenario: Scenario) -> tuple[LatencyPart, ...]:
+def parts(report: Report) -> tuple[LatencyPart, ...]:
     """Where a request's latency goes by group of operators, largest first; it adds up to all of it. [s]"""
-    machine_of(scenario)
-    report = evaluate(scenario)
     times: dict[str, float] = {}
     for op in report.ops:
         times[op.group] = times.get(op.group, 0.0) + op.time_s
@@ -108,18 +105,6 @@ def parts(scenario: Scenario) -> tuple[LatencyPart, ...]:
         times[name] = times.get(name, 0.0) + row.time_s
     ranked = sorted(times.items(), key=lambda item: -item[1])
     return tuple(LatencyPart(name, time, time / report.latency_s) for name, time in ranked)
-
-
-def demand(scenario: Scenario) -> Demand:
-    """What the scenario's machine takes of a fabric, by resource and unit. [-] An estimate, DSP slices counted."""
-    job, answers = machine_of(scenario)
-    return answers.demand(job)
-
-
-def uses(scenario: Scenario) -> tuple[Use, ...]:
-    """Fabric the scenario's machine takes beside the part's. [-] An estimate."""
-    job, answers = machine_of(scenario)
-    return answers.uses(job)
 
 
 @dataclass(frozen=True)
@@ -133,7 +118,8 @@ class PartFit:
 
 def part_fits(scenario: Scenario) -> tuple[PartFit, ...]:
     """The scenario's machine on every FPGA of the catalog, each part once. An estimate: no place and route."""
-    catalog, need = default_catalog(), demand(scenario)
+    catalog, (job, answers) = default_catalog(), machine_of(scenario)
+    need = answers.demand(job)
     parts: list[tuple[Fpga, str]] = []
     for device in (catalog.device(id) for id in catalog.ids("devices")):
         if device.fpga is not None and need:
@@ -159,9 +145,8 @@ def _fit(need: Demand, fabric: Fpga, name: str) -> PartFit:
     return PartFit(name, short is None, short or f"{100 * share:.0f}% of its {LABELS[full]}")
 
 
-@lru_cache(maxsize=64)
-def _tiles(token: str) -> TileLatencies | None:
-    scenario = decode(token)
+def tile_map(scenario: Scenario) -> TileLatencies | None:
+    """Latency over the two knobs of the tile; None where the machine has none."""
     job, answers = machine_of(scenario)
     if (tiles := answers.tiles) is None:
         return None
@@ -176,17 +161,6 @@ def _tiles(token: str) -> TileLatencies | None:
     best, slices = tiles.best(job.device, scenario.precision, seconds)
     table = tuple(tuple(seconds.get((r, c)) for c in columns) for r in rows)
     return TileLatencies(tuple(k.name for k in knobs), rows, columns, table, best, slices, tiles.own(job))
-
-
-def tile_map(scenario: Scenario) -> TileLatencies | None:
-    """Latency over the two knobs of the tile; None where the machine has none."""
-    return _tiles(encode(scenario))
-
-
-def errors(scenario: Scenario) -> tuple[Error, ...]:
-    """A small drawn network run in the machine's arithmetic."""
-    job, answers = machine_of(scenario)
-    return answers.errors(job)
 
 
 def densities(device: Device) -> tuple[Density, ...]:
@@ -222,16 +196,15 @@ def _logic(device: Device) -> float:
 
 def machine(scenario: Scenario) -> MachineReport:
     """All of it."""
-    device = machine_of(scenario)[0].device
-    shown = evaluate(scenario).timeline_of
+    (job, answers), report = machine_of(scenario), evaluate(scenario)
     return MachineReport(
-        device.name,
-        shown,
-        units(scenario),
-        parts(scenario),
-        uses(scenario),
+        job.device.name,
+        report.timeline_of,
+        units(report),
+        parts(report),
+        answers.uses(job),
         part_fits(scenario),
-        errors(scenario),
+        answers.errors(job),
         tile_map(scenario),
-        densities(device),
+        densities(job.device),
     )

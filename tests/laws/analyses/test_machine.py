@@ -5,17 +5,8 @@ import json
 
 import pytest
 
-from engine.analyses.machine import (
-    demand,
-    errors,
-    generations,
-    machine,
-    part_fits,
-    parts,
-    tile_map,
-    units,
-    uses,
-)
+from engine.analyses.machine import generations, machine, part_fits, parts, tile_map, units
+from engine.analyses.programs import machine_of
 from engine.cli.main import main
 from engine.devices.common.contract import Unsupported
 from engine.devices.dfx.fabric import REST
@@ -23,7 +14,7 @@ from engine.devices.npu.density import FORMATS, densities, fabric, packed
 from engine.devices.npu.family import peak
 from engine.evaluate import evaluate
 from engine.resolve.presets import preset
-from engine.scenario import ScenarioError
+from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply_all
 from hardware_specs.catalog import default_catalog
 
@@ -39,11 +30,17 @@ PARTS = [
 ]
 
 
+def _asked(what: str, scenario: Scenario):
+    """What the scenario's machine answers."""
+    job, answers = machine_of(scenario)
+    return getattr(answers, what)(job)
+
+
 @pytest.mark.parametrize("scenario", [DFX, GRU])
 def test_busy_and_stalled_time_of_every_unit_make_the_whole(scenario):
     bars = evaluate(scenario).timeline
     end = max(bar.start_s + bar.duration_s for bar in bars)
-    found = units(scenario)
+    found = units(evaluate(scenario))
     assert len(found) >= 2
     for unit in found:
         assert unit.busy_s + unit.stall_s == pytest.approx(end, rel=1e-12)
@@ -54,13 +51,13 @@ def test_busy_and_stalled_time_of_every_unit_make_the_whole(scenario):
 
 @pytest.mark.parametrize("scenario", [DFX, GRU])
 def test_parts_add_up_to_the_latency(scenario):
-    found = parts(scenario)
+    found = parts(evaluate(scenario))
     assert sum(part.time_s for part in found) == pytest.approx(evaluate(scenario).latency_s, rel=1e-9)
     assert sum(part.share for part in found) == pytest.approx(1.0)
 
 
 def test_the_latency_split_of_the_core_is_the_published_one():
-    share = {part.name: part.share for part in parts(DFX)}
+    share = {part.name: part.share for part in parts(evaluate(DFX))}
     assert share["self-attention"] + share["feed-forward"] == pytest.approx(0.726, rel=0.1)
     assert share["synchronisation"] == pytest.approx(0.173, rel=0.2)
     assert share["layer-norm+residual"] > 0.02
@@ -68,17 +65,17 @@ def test_the_latency_split_of_the_core_is_the_published_one():
 
 def test_fabric_of_the_core_follows_its_tile_and_fits_the_part():
     def slices(scenario):
-        return next(u for u in uses(scenario) if u.name == "DSP, whole core")
+        return next(u for u in _asked("uses", scenario) if u.name == "DSP, whole core")
 
     assert slices(DFX).used == 3523
     assert slices(DFX).share == pytest.approx(0.3904, abs=1e-4)
     assert slices(DFX.with_(tile=(64, 32))).used > 1.8 * slices(DFX).used
-    counted = {u.name: u.share for u in uses(DFX) if u.basis.endswith("% counted, the rest as printed")}
+    counted = {u.name: u.share for u in _asked("uses", DFX) if u.basis.endswith("% counted, the rest as printed")}
     assert counted == pytest.approx({"LUT": 0.3993, "FF": 0.4252, "BRAM": 0.5913, "URAM": 0.1083}, abs=5e-5)
 
 
 def test_the_published_tile_takes_the_least_of_every_resource_as_figure_8_b_shows():
-    inner = [demand(DFX.with_(tile=tile)) for tile in ((16, 64), (32, 32), (64, 16))]
+    inner = [_asked("demand", DFX.with_(tile=tile)) for tile in ((16, 64), (32, 32), (64, 16))]
     for resource in ("lut", "ff", "dsp", "bram36"):
         totals = [sum(one[resource].values()) for one in inner]
         assert totals[0] > totals[1] > totals[2], resource
@@ -167,17 +164,17 @@ def test_generations_are_one_of_each_part_the_device_first():
 
 
 def test_arithmetic_is_run_in_the_scenarios_machine():
-    (one,) = errors(DFX)
+    (one,) = _asked("errors", DFX)
     assert 0 < one.relative < 0.03
     assert one.note.startswith("16 of 16 tokens")
-    shared = errors(GRU)
+    shared = _asked("errors", GRU)
     assert [row.note for row in shared[:2]] == ["an exponent a value", "an exponent for 400 values"]
     assert shared[0].relative < shared[1].relative
     for rows in (shared[0::2], shared[1::2]):  # each bit of mantissa about halves the error
         found = [row.relative for row in rows]
         assert len(found) == 4
         assert all(0.3 * a < b < 0.75 * a for a, b in itertools.pairwise(found))
-    fine = errors(apply_all(GRU, ["devices.0.npu.block=16"]))
+    fine = _asked("errors", apply_all(GRU, ["devices.0.npu.block=16"]))
     assert all(b.relative < 0.9 * a.relative for a, b in zip(shared[1::2], fine[1::2], strict=True))
 
 
@@ -202,4 +199,4 @@ def test_the_command_line_prints_all_of_it(capsys):
 
 def test_units_shrink_with_an_override():
     faster = apply_all(GRU, ["devices.0.npu.clock=600 MHz"])
-    assert units(faster)[0].busy_s == pytest.approx(units(GRU)[0].busy_s / 2)
+    assert units(evaluate(faster))[0].busy_s == pytest.approx(units(evaluate(GRU))[0].busy_s / 2)

@@ -18,7 +18,8 @@ import pytest
 from app.shared.specs import overridable
 from engine import default_scenario, evaluate
 from engine.analyses.edge import forwarding, nic_of
-from engine.analyses.machine import part_fits, uses
+from engine.analyses.machine import part_fits
+from engine.analyses.programs import machine_of
 from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.cost.compose import energy_of
@@ -168,7 +169,8 @@ def _elsewhere(bound: Bound) -> Any:
         except Unsupported as error:
             said.append(str(error))
     if bound.family.instructions is not None:
-        said += [uses(bound.scenario), part_fits(bound.scenario)]
+        job, answers = machine_of(bound.scenario)
+        said += [answers.uses(job), part_fits(bound.scenario)]
     return said
 
 
