@@ -1,11 +1,11 @@
 """Ratios measured side by side in one run: gathers the rows of every ``tests/bench/bench_*.py``."""
 
 import argparse
-import importlib.util
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 from engine.cli.command import Answer
@@ -42,18 +42,8 @@ def collect(only: str | None = None) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for file in files:
         sys.stderr.write(f"{file.stem} ...\n")
-        rows += _measured(file.stem, lambda file=file: _rows(file))
+        rows += _measured(file.stem, lambda file=file: run_path(str(file))["rows"]())
     return rows
-
-
-def _rows(file: Path) -> Iterator[dict[str, Any]]:
-    """Rows of one file, as they come."""
-    spec = importlib.util.spec_from_file_location(f"tests.bench.{file.stem}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield from module.rows()
 
 
 def _measured(name: str, part: Callable[[], Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ for what was drawn there, unless its reader turned it.
 """
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,15 @@ def controlled(name: str, value: Any, commit: Callable[[Any], None], looks: Hash
     if not (_drawn(key) and key in ss and _same(ss[key], widget.holds[key])):
         ss[key] = widget.holds[key]
     return {"key": key, "on_change": _sent, "args": (name, key, commit)}
+
+
+def pick(label: str, names: Mapping[Any, str], key: str, now: Any, commit: Callable[[Any], None], **more: Any) -> None:
+    """A select box over ``names`` (id -> label); what its reader picks is handed to ``commit`` (in a callback).
+
+    With ``index=None`` it is empty where ``now`` is None.
+    """
+    args = controlled(key, now, commit, tuple(names.items()))
+    st.selectbox(label, list(names), format_func=lambda id: names.get(id, str(id)), **args, **more)
 
 
 def _drawn(key: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.shared import glossary
-from app.shared.widgets.controlled import controlled
+from app.shared.widgets.controlled import controlled, pick
 from engine.devices import family
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -73,18 +73,13 @@ def workload(
     )
     ids = recent("workload", list(dict.fromkeys([*(id for id in (now, also) if id and id not in ids), *ids])))
     labels = {id: workload_label(id, missing.get(id)) for id in ids}
-    st.selectbox(
-        label, ids, format_func=labels.__getitem__, help=help,
-        **controlled(key, now, _remembered("workload", commit), tuple(labels.values())),
-    )  # fmt: skip
+    pick(label, labels, key, now, _remembered("workload", commit), help=help)
 
 
 def system(key: str, label: str, now: str, commit: Callable[[str], None], help: str) -> None:
     """One system of all."""
-    st.selectbox(
-        label, recent("system", all_systems()), format_func=system_label, help=help,
-        **controlled(key, now, _remembered("system", commit)),
-    )  # fmt: skip
+    labels = {id: system_label(id) for id in recent("system", all_systems())}
+    pick(label, labels, key, now, _remembered("system", commit), help=help)
 
 
 def _remembered(what: str, commit: Callable[[str], None]) -> Callable[[str], None]:

@@ -7,7 +7,7 @@ import streamlit as st
 from app.shared import link, parts
 from app.shared.boundary import callback
 from app.shared.widgets.choices import say
-from app.shared.widgets.controlled import controlled
+from app.shared.widgets.controlled import controlled, pick
 from engine.published.nearest import TITLES
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError
@@ -47,14 +47,9 @@ def presets() -> None:
             **controlled("w.preset", head, picked),
         )
         with st.popover("More"), st.container(width=300 if parts.mobile() else 460):
-            st.selectbox(
-                "Preset",
-                sorted(PRESETS, key=lambda id: PRESETS[id].document),
-                index=None,
-                format_func=lambda id: f"{TITLES[PRESETS[id].document]} · {PRESETS[id].title}",
-                placeholder="Choose a preset",
-                **controlled("w.more", preset, picked),
-            )
+            listed = sorted(PRESETS.values(), key=lambda preset: preset.document)
+            titles = {preset.id: f"{TITLES[preset.document]} · {preset.title}" for preset in listed}
+            pick("Preset", titles, "w.more", preset, picked, index=None, placeholder="Choose a preset")
             if near and not matching:
                 st.button(
                     f"Reset to {near.pill}",

@@ -9,7 +9,7 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import glossary, link
 from app.shared.widgets import pickers, sidebar
-from app.shared.widgets.controlled import controlled
+from app.shared.widgets.controlled import controlled, pick
 from app.views.choose import texts
 from app.views.choose.page_question import PageQuestion
 from engine.choose.presets import QUESTIONS
@@ -34,10 +34,8 @@ def questions(ask: PageQuestion) -> None:
             **controlled("h.pill", now if now in texts.PILLS else None, ask.preset),
         )  # fmt: skip
         with st.popover("More"), st.container(width=420):
-            st.selectbox(
-                "Question", list(QUESTIONS), index=None, placeholder="Choose a question",
-                format_func=lambda id: QUESTIONS[id].title, **controlled("h.more", now, ask.preset),
-            )  # fmt: skip
+            titles = {id: preset.title for id, preset in QUESTIONS.items()}
+            pick("Question", titles, "h.more", now, ask.preset, index=None, placeholder="Choose a question")
 
 
 def controls(ask: PageQuestion) -> None:
@@ -103,11 +101,8 @@ def _tried(ask: PageQuestion) -> None:
     """Precision, batch and candidates."""
     q = ask.question
     left, right = st.columns(2)
-    left.selectbox(
-        "Precision down to", list(_BITS), format_func=_BITS.__getitem__,
-        help=texts.PRECISION_DOWN_HELP,
-        **controlled("h.bits", q.bits, lambda v: ask.change(bits=v)),
-    )  # fmt: skip
+    with left:
+        pick("Precision down to", _BITS, "h.bits", q.bits, lambda v: ask.change(bits=v), help=texts.PRECISION_DOWN_HELP)
     right.number_input(
         "Batch", min_value=1, max_value=65536, step=1, value=None, placeholder="best",
         help=texts.BATCH_HELP, **controlled("h.batch", q.batch, lambda v: ask.change(batch=v)),

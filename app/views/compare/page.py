@@ -8,12 +8,12 @@ import streamlit as st
 
 from app.shared import cached, comparison, glossary, link, parts
 from app.shared import formats as fmt
-from app.shared.comparison import LETTERS, MOST, Comparison, Entry
+from app.shared.comparison import MOST, Comparison, Entry
 from app.shared.figures.style import Figure
 from app.shared.glossary import Metric
 from app.shared.widgets import pickers
 from app.shared.widgets.choices import choose, pills, say
-from app.shared.widgets.controlled import controlled
+from app.shared.widgets.controlled import controlled, pick
 from app.views.compare import charts, tables, texts
 from app.views.compare.tables import METRICS, ComparedScenario
 from engine.resolve.presets import PRESETS
@@ -63,22 +63,10 @@ def _pasted(text: str) -> None:
 def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
     """The sidebar: what is compared, with what, and notes."""
     with st.sidebar:
-        st.selectbox(
-            "Add a preset",
-            sorted(PRESETS, key=lambda id: PRESETS[id].document),
-            index=None,
-            format_func=lambda id: PRESETS[id].pill,
-            placeholder="Choose a preset",
-            **controlled("c.preset", None, _picked),
-        )
-        st.selectbox(
-            "Add a system",
-            pickers.all_systems(),
-            index=None,
-            format_func=pickers.system_label,
-            placeholder=texts.ADD_SYSTEM_HELP,
-            **controlled("c.system", None, _on),
-        )
+        presets = {preset.id: preset.pill for preset in sorted(PRESETS.values(), key=lambda preset: preset.document)}
+        pick("Add a preset", presets, "c.preset", None, _picked, index=None, placeholder="Choose a preset")
+        systems = {id: pickers.system_label(id) for id in pickers.all_systems()}
+        pick("Add a system", systems, "c.system", None, _on, index=None, placeholder=texts.ADD_SYSTEM_HELP)
         st.text_input(
             texts.ADD_LINK,
             placeholder="Paste it here",
@@ -95,13 +83,8 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
             width="stretch",
             help=texts.ALREADY_COMPARED if here else None,
         )
-        st.selectbox(
-            "Baseline",
-            list(range(len(columns))),
-            format_func=lambda at: f"{LETTERS[at]} · {columns[at].name}" if at < len(columns) else "",
-            help=glossary.HELP["baseline"],
-            **controlled("c.baseline", now.baseline, comparison.rebase, tuple(c.name for c in columns)),
-        )
+        names = {column.at: f"{column.letter} · {column.name}" for column in columns}
+        pick("Baseline", names, "c.baseline", now.baseline, comparison.rebase, help=glossary.HELP["baseline"])
         st.markdown(f":small[Scenarios · {len(columns)} of {MOST}]")
         for column in columns:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):

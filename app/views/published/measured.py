@@ -117,29 +117,21 @@ def _spots(row: Row) -> list[dict[str, Any]]:
 
 
 def _table(predicted: list[Row]) -> pd.DataFrame:
-    rows = []
-    for row in predicted:
-        assert row.scenario is not None
-        for name, error in row.errors.items():
-            low, high = row.band.around(row.predicted[name]) if row.band else (None, None)
-            unit = "s" if name.endswith("_s") and "per_s" not in name else {"power_w": "W"}.get(name, "")
-            rows.append(
-                {
-                    "Row": row.number,
-                    "System": row.scenario.system,
-                    "Workload": row.scenario.workload,
-                    "Format": row.scenario.precision,
-                    "Batch": row.scenario.batch,
-                    "Figure": _called(name),
-                    "Measured": fmt.si(row.measured[name], unit),
-                    "Predicted": fmt.si(row.predicted[name], unit),
-                    "Error (%)": round(100 * error, 1),
-                    "Error band": "no evidence"
-                    if low is None or high is None
-                    else f"{fmt.si(low, unit)} – {fmt.si(high, unit)}",
-                }
-            )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(_cells(row, name) for row in predicted for name in row.errors)
+
+
+def _cells(row: Row, name: str) -> dict[str, Any]:
+    """A figure of a row as the table has it."""
+    assert row.scenario is not None
+    low, high = row.band.around(row.predicted[name]) if row.band else (None, None)
+    unit = "s" if name.endswith("_s") and "per_s" not in name else {"power_w": "W"}.get(name, "")
+    between = "no evidence" if low is None or high is None else f"{fmt.si(low, unit)} – {fmt.si(high, unit)}"
+    asked = {"System": row.scenario.system, "Workload": row.scenario.workload}
+    asked |= {"Format": row.scenario.precision, "Batch": row.scenario.batch, "Figure": _called(name)}
+    figures = {"Measured": fmt.si(row.measured[name], unit), "Predicted": fmt.si(row.predicted[name], unit)}
+    return (
+        {"Row": row.number} | asked | figures | {"Error (%)": round(100 * row.errors[name], 1), "Error band": between}
+    )
 
 
 def _grouped(predicted: list[Row]) -> pd.DataFrame:

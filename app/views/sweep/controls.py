@@ -15,7 +15,7 @@ from app.shared.boundary import callback
 from app.shared.glossary import Metric
 from app.shared.widgets import sidebar as widgets
 from app.shared.widgets.choices import say
-from app.shared.widgets.controlled import controlled
+from app.shared.widgets.controlled import controlled, pick
 from app.views.sweep import axes, spaces, texts
 from app.views.sweep.axes import AxisRange, Candidate, Values
 from app.views.sweep.spaces import PageSpace, SpaceChoice
@@ -75,19 +75,11 @@ def _range(candidate: Candidate, span: AxisRange, ask: SpaceChoice) -> None:
 def _tie(
     path: str, other: str | None, partners: list[str], candidates: Mapping[str, Candidate], ask: SpaceChoice
 ) -> None:
-    st.selectbox(
-        "Set together with",
-        [_NONE, *partners],
-        format_func=lambda p: candidates[p].label if p in candidates else p,
-        help=texts.TIED_HELP,
-        disabled=not partners,
-        **controlled(
-            f"x.tie.{path}",
-            other or _NONE,
-            lambda chosen: ask.choose(ask.space.tied(path, None if chosen == _NONE else chosen)),
-            tuple(partners),
-        ),
-    )
+    def tied(chosen: str) -> None:
+        ask.choose(ask.space.tied(path, None if chosen == _NONE else chosen))
+
+    names, more = {_NONE: _NONE} | {p: candidates[p].label for p in partners}, {"disabled": not partners}
+    pick("Set together with", names, f"x.tie.{path}", other or _NONE, tied, help=texts.TIED_HELP, **more)
 
 
 def _kind(ask: SpaceChoice) -> None:
@@ -131,14 +123,8 @@ def _axes(candidates: Mapping[str, Candidate], ask: SpaceChoice) -> None:
         if path:
             ask.choose(ask.space.with_axis(path, candidates[path].first))
 
-    st.selectbox(
-        "Add an axis",
-        free,
-        index=None,
-        placeholder="Batch, bandwidth, clock …",
-        format_func=lambda p: f"{texts.GROUPS[candidates[p].group]} · {candidates[p].label}",
-        **controlled("x.add", None, added),
-    )
+    names = {path: f"{texts.GROUPS[candidates[path].group]} · {candidates[path].label}" for path in free}
+    pick("Add an axis", names, "x.add", None, added, index=None, placeholder="Batch, bandwidth, clock …")
 
 
 def _lever(path: str) -> bool:
@@ -163,23 +149,12 @@ def _objectives(known: Mapping[str, Metric], ask: SpaceChoice, names: list[str])
         if len(metrics) >= 2:
             ask.choose(replace(ask.space, objectives=metrics))
 
-    def worded(name: str) -> str:
-        if name == _NONE:
-            return _NONE
-        return f"{'most' if known[name].rising else 'least'} {known[name].label[:1].lower()}{known[name].label[1:]}"
-
+    worded = {n: f"{'most' if m.rising else 'least'} {m.label[:1].lower()}{m.label[1:]}" for n, m in known.items()}
     for at, label in enumerate(("X axis", "Y axis", "Third objective")):
         rest = [w for i, w in enumerate(wanted) if i != at]
-        options = [n for n in known if n not in rest]
-        if at == 2:
-            options = [_NONE, *options]
+        options = ({_NONE: _NONE} if at == 2 else {}) | {n: words for n, words in worded.items() if n not in rest}
         now = wanted[at] if at < len(wanted) else _NONE
-        st.selectbox(
-            label,
-            options,
-            format_func=worded,
-            **controlled(f"x.objective.{at}", now, partial(picked, at), tuple(options)),
-        )
+        pick(label, options, f"x.objective.{at}", now, partial(picked, at))
     left = set(names) - set(known)
     if any("usd" in name for name in left):
         st.caption(texts.NO_COST)

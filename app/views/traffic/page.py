@@ -15,7 +15,7 @@ from app.views.traffic import charts, tables, texts
 from app.views.traffic.controls import demanded, load_and_sla, nice, site
 from app.views.traffic.plan_and_simulation import capacity_card, simulated
 from app.views.traffic.serving.answer import serving
-from app.views.traffic.simulation import Simulation
+from app.views.traffic.simulation import simulation
 from engine.cost.report import Report
 from engine.scenario import encode
 from engine.traffic import Sla
@@ -116,7 +116,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     spot = cached.answer(loads.point, load, sla, qps, answer.capacity)
     verdict = st.container()
     chart = st.container()
-    job = simulated((load, sla), lambda n: Simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
+    job = simulated((load, sla), lambda n: simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
     points, headline = list(answer.curve), answer.headline
     origin = tables.made_by(answer)
     if job is not None and not job.running and job.curve:

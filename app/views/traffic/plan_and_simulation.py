@@ -1,7 +1,6 @@
 """Cards of the Load page, whatever the workload: the plan, and a simulation in the background."""
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import TypeVar
 
 import pandas as pd
 import streamlit as st
@@ -12,8 +11,6 @@ from app.shared.boundary import callback
 from app.shared.widgets.choices import choose
 from app.views.traffic import tables, texts
 from app.views.traffic.simulation import SimulationJob
-
-J = TypeVar("J", bound=SimulationJob)
 
 
 def capacity_card(frame: pd.DataFrame | None, answer: str, notes: list[str], peak: str, caption: str) -> None:
@@ -36,9 +33,11 @@ def progress(job: SimulationJob) -> None:
         st.button("Cancel", on_click=job.cancel, key="t.cancel")
 
 
-def simulated(asked: Hashable, make: Callable[[int], J], counts: Mapping[int, str], usual: int, qps: float) -> J | None:
+def simulated(
+    asked: Hashable, make: Callable[[int], SimulationJob], counts: Mapping[int, str], usual: int, qps: float
+) -> SimulationJob | None:
     """The button, and the simulation of what is asked if any; ``make`` makes it, of so many requests a load."""
-    job: J | None = st.session_state.get("t.job")
+    job: SimulationJob | None = st.session_state.get("t.job")
     own = job if job is not None and job.asked == asked else None
     with st.container(horizontal=True, vertical_alignment="bottom"):
         names = {str(count): name for count, name in counts.items()}

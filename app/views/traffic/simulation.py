@@ -1,6 +1,7 @@
 """A long simulation in the background: progress while it runs, cancel at any time, what is done stays. Pure."""
 
-from abc import ABC, abstractmethod
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Executor, Future
 from typing import Any
@@ -9,8 +10,8 @@ from app.shared import formats as fmt
 from app.shared import jobs, priority
 from app.shared.jobs import Job
 from app.shared.load import Load, ServingLoad
-from engine.traffic import Headline, LoadReport, Sla, capacity, latency_curve, max_qps, simulate
-from engine.traffic.engines.operating_points import OperatingPoint
+from engine import traffic
+from engine.traffic import Headline, Sla
 from engine.traffic.service import TrafficError
 
 _POINTS = 20
@@ -42,15 +43,17 @@ class _Counted(Executor):
         return priority.background().submit(work)
 
 
-class SimulationJob(Job, ABC):
-    """Loads along a curve, and one in full, of so many requests each."""
+class SimulationJob(Job):
+    """Loads along a curve, and one in full, of so many requests each; ``simulate`` fills it in."""
 
-    qps = 0.0
-
-    def __init__(self, asked: Hashable, requests: int) -> None:
-        super().__init__(jobs.SIMULATIONS, lambda _: self._simulate(), self._progress)
-        self.asked, self.requests = asked, requests
-        self.curve: list[Any] = []
+    def __init__(
+        self, simulate: Callable[[SimulationJob], None], asked: Hashable, requests: int, qps: float = 0.0
+    ) -> None:
+        super().__init__(jobs.SIMULATIONS, lambda _: simulate(self), self._progress)
+        self.asked, self.requests, self.qps = asked, requests, qps
+        self.curve: list[Any] = []  # LoadReport, or OperatingPoint of a serving engine
+        self.spot: Any = None  # the same, of the load in full
+        self.headline: Headline | None = None  # the load inside the agreement
 
     @property
     def problem(self) -> str | None:
@@ -67,53 +70,40 @@ class SimulationJob(Job, ABC):
         left = f" · {fmt.seconds((1 - share) * self.seconds / share)} left" if share > 0 else ""
         return f"{fmt.percent(share)}{left}"
 
-    @abstractmethod
-    def _simulate(self) -> None:
-        """The work; what it finds are the job's fields."""
 
-
-class ServingSimulation(SimulationJob):
+def serving_simulation(load: ServingLoad, requests: int) -> SimulationJob:
     """A serving engine along its load."""
 
-    def __init__(self, load: ServingLoad, requests: int) -> None:
-        super().__init__(load, requests)
-        self.load, self.curve = load, list[OperatingPoint]()
-        self.point: OperatingPoint | None = None
-
-    def _simulate(self) -> None:
-        subject, offered = self.load.engine, self.load.offered
+    def simulate(job: SimulationJob) -> None:
+        subject, offered = load.engine, load.offered
         loads = list(subject.along(offered))
-        for at, load in enumerate(loads, 1):
-            if self.over():
+        for at, each in enumerate(loads, 1):
+            if job.over():
                 raise CancelledError
-            self.curve.append(subject.at(load, self.requests))
-            self.note(at, len(loads) + 1)
-        self.point = subject.at(offered, self.requests)
-        self.note(1, 1)
+            job.curve.append(subject.at(each, requests))
+            job.note(at, len(loads) + 1)
+        job.spot = subject.at(offered, requests)
+        job.note(1, 1)
+
+    return SimulationJob(simulate, load, requests)
 
 
-class Simulation(SimulationJob):
+def simulation(load: Load, sla: Sla, qps: float, requests: int) -> SimulationJob:
     """Curve, load inside the agreement, and one load in full."""
 
-    def __init__(self, load: Load, sla: Sla, qps: float, requests: int) -> None:
-        super().__init__((load, sla), requests)
-        self.load, self.sla, self.qps = load, sla, qps
-        self.headline: Headline | None = None
-        self.spot: LoadReport | None = None
+    def simulate(job: SimulationJob) -> None:
+        system, sizes, outputs = load.system()
+        arrivals, top = load.at(qps), traffic.capacity(system, sizes, outputs)
+        common: dict[str, Any] = {"sizes": sizes, "outputs": outputs, "requests": requests, "executor": _Counted(job)}
 
-    def _simulate(self) -> None:
-        system, sizes, outputs = self.load.system()
-        arrivals = self.load.at(self.qps)
-        top = capacity(system, sizes, outputs)
-        common: dict[str, Any] = {"sizes": sizes, "outputs": outputs, "requests": self.requests}
-        common["executor"] = _Counted(self)
+        def noted(report: traffic.LoadReport) -> bool:
+            job.curve.append(report)
+            return job.cancelled
 
-        def noted(report: LoadReport) -> bool:
-            self.curve.append(report)
-            return self.cancelled
-
-        latency_curve(system, arrivals, points=_POINTS, until=noted, **common)
-        if self.cancelled:
+        traffic.latency_curve(system, arrivals, points=_POINTS, until=noted, **common)
+        if job.cancelled:
             raise CancelledError
-        self.headline = max_qps(system, self.sla, arrivals, **common)
-        self.spot = simulate(system, arrivals, ceiling=top, keep_samples=True, **common)
+        job.headline = traffic.max_qps(system, sla, arrivals, **common)
+        job.spot = traffic.simulate(system, arrivals, ceiling=top, keep_samples=True, **common)
+
+    return SimulationJob(simulate, (load, sla), requests, qps)

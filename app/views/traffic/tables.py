@@ -14,7 +14,7 @@ from app.shared.glossary import Metric
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, Site
 from app.shared.report_tables import Files, stamped
 from app.views.traffic import texts
-from app.views.traffic.simulation import Simulation, SimulationJob
+from app.views.traffic.simulation import SimulationJob
 from engine.cost.report import Report
 from engine.traffic import Capacity, CapacityPlan, Headline, RequestTimeline, Sla, TrafficError, capacity_plan
 from engine.traffic.engines.operating_points import Carried
@@ -129,7 +129,7 @@ def made_by(answer: Answer) -> str:
     return texts.CLOSED_FORM.format(kind=answer.kind)
 
 
-def simulated_by(job: Simulation) -> str:
+def simulated_by(job: SimulationJob) -> str:
     """Where a simulated curve comes from."""
     wide = [r for r in job.curve if r.stable and not r.tight]
     text = texts.SIMULATED.format(requests=fmt.count(job.requests))

@@ -15,7 +15,7 @@ from app.shared import formats as fmt
 from app.shared import load as loads
 from app.shared.load import Load, Site
 from app.views.traffic import charts, controls, tables
-from app.views.traffic.simulation import Simulation
+from app.views.traffic.simulation import simulation
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
@@ -125,7 +125,7 @@ def test_every_way_to_load_it_has_an_answer(load):
 
 def test_a_long_simulation_counts_stops_and_narrows(gru):
     load, sla, found = gru
-    job = Simulation(load, sla, 0.5 * found.capacity.qps, 50_000)
+    job = simulation(load, sla, 0.5 * found.capacity.qps, 50_000)
     job.submit()
     job.wait(120)
     assert not job.running
@@ -135,7 +135,7 @@ def test_a_long_simulation_counts_stops_and_narrows(gru):
     assert 0.8 < job.share <= 1.0
     tokens = Load(encode(PRESETS["dfx-345m"].scenario), Serving(max_batch=8, stream=True))
     capacity(*tokens.system())  # compiled, tables priced: what is left can be cancelled
-    slow = Simulation(tokens, Sla(5.0), 1.0, 1_000_000)
+    slow = simulation(tokens, Sla(5.0), 1.0, 1_000_000)
     slow.submit()
     slow.cancel()
     slow.wait(240)

@@ -16,7 +16,7 @@ from app.views.traffic.controls import site
 from app.views.traffic.plan_and_simulation import capacity_card, simulated
 from app.views.traffic.serving import charts, tables, texts
 from app.views.traffic.serving.controls import serving_load, usual_load
-from app.views.traffic.simulation import ServingSimulation
+from app.views.traffic.simulation import serving_simulation
 from engine.cost.report import Report
 from engine.traffic.engines.operating_points import OperatingPoint, timeline
 
@@ -89,10 +89,10 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
         st.caption(fmt.plain(sentence))
     top = st.container()
     chart = st.container()
-    job = simulated(load, lambda n: ServingSimulation(load, n), _REQUESTS, 20_000, 0.0)
+    job = simulated(load, lambda n: serving_simulation(load, n), _REQUESTS, 20_000, 0.0)
     if job is not None and not job.running and job.curve:
         points = job.curve
-        point = job.point or point
+        point = job.spot or point
     band = fmt.band(report.error_band.relative)
     how = texts.SIMULATED.format(requests=fmt.count(point.report.requests), band=band)
     with top:
