@@ -259,7 +259,7 @@ def depth_first(phase: Phase, cache: float, pool_cycles: float = 1.0) -> Phase:
             group=group[0].group,
             inputs=tuple(sources),
             layers=group[0].layers,
-            flops=_work(group, pool_cycles),
+            flops=_sum(op.flops * (pool_cycles if op.kind in POOLS else 1.0) for op in group),
             stored=sum(op.stored for op in group),
             weights=Dim(sum(op.weights.at() for op in group)),
             reads=chain.read,
@@ -269,11 +269,6 @@ def depth_first(phase: Phase, cache: float, pool_cycles: float = 1.0) -> Phase:
         for op in group:
             member[op.name] = whole
     return replace(phase, ops=tuple(_replaced(phase.ops, member)))
-
-
-def _work(group: Sequence[Op], pool_cycles: float) -> Dim:
-    """Vector work of a chain."""
-    return _sum(op.flops * (pool_cycles if op.kind in POOLS else 1.0) for op in group)
 
 
 def _replaced(ops: Sequence[Op], member: Mapping[str, Op]) -> list[Op]:

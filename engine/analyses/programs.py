@@ -7,7 +7,6 @@ functional machines beside a float64 run of the same instructions on drawn input
 from dataclasses import replace
 
 from engine.devices import instructions_of
-from engine.devices.common.assembly import ProgramError
 from engine.devices.common.contract import Job
 from engine.devices.common.instruction_set import InstructionSet, Listing, Values
 from engine.plan.jobs import job_of
@@ -57,7 +56,5 @@ def execute(scenario: Scenario, text: str, seed: int = 0, most: int | None = Non
     machine, answers = machine_of(scenario)
     try:
         return answers.values(machine, text, seed, most)
-    except ProgramError:
-        raise
     except MemoryError:
         raise ScenarioError("the program takes more memory than there is") from None

@@ -65,7 +65,10 @@ def compare_measured(args: argparse.Namespace) -> Answer:
         "groups": groups(predicted),
         "workloads": groups(predicted, "workload"),
         "engines": groups([row for row in predicted if row.engine is not None], "engine"),
-        "parts": [_spread(part) for part in parts_of([row for row in predicted if row.column])],
+        "parts": [
+            {k: v for k, v in part.items() if k != "errors"} | spread(part["errors"])
+            for part in parts_of([row for row in predicted if row.column])
+        ],
         "band": inside,
         "errors": [
             {"row": row.number, "measured": dict(row.measured), "predicted": dict(row.predicted), "errors": row.errors}
@@ -106,11 +109,6 @@ def _summary(rows: Sequence[Row], inside: Mapping[str, int]) -> Iterator[str]:
     )
     if any(row.engine is not None for row in rows):
         yield "under load: means of a closed loop simulated from its start, by the calendar of each engine's passes"
-
-
-def _spread(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A group of runs on a part with the sizes of its errors."""
-    return {name: value for name, value in part.items() if name != "errors"} | spread(part["errors"])
 
 
 def _percents(group: dict[str, Any]) -> dict[str, Any]:

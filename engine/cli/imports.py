@@ -46,17 +46,15 @@ def import_config(args: argparse.Namespace) -> Answer | None:
         "notes": list(workload.notes),
     }
     state = f" and {amount(2 * first, 'B')} of state per sequence" if first else ""
+    many = graph.parameters
+    count = f"{many / 1e9:,.3f} B" if many >= 1e8 else f"{many / 1e6:,.3f} M"
     lines = [
-        f"{workload.id}: {_billions(graph.parameters)} parameters in {workload.precision}, {amount(2 * each, 'B')} of "
+        f"{workload.id}: {count} parameters in {workload.precision}, {amount(2 * each, 'B')} of "
         f"KV cache per token{state} (FP16)",
         f"written to {target}",
         *workload.notes,
     ]
     return data, lines
-
-
-def _billions(count: float) -> str:
-    return f"{count / 1e9:,.3f} B" if count >= 1e8 else f"{count / 1e6:,.3f} M"
 
 
 def _cache(graph: Graph) -> tuple[float, float]:

@@ -30,7 +30,8 @@ def measure(args: argparse.Namespace) -> Answer:
     if args.zoo:
         return _zoo(args, bounds)
     if args.workload:
-        return _network(args, bounds)
+        of = (args.workload, args.precision or "fp32", args.batch, args.threads)
+        return measure_workload(*of, repeats=args.repeats, bounds=bounds).to_dict(), ()
     if args.kernel == _STUDY[0]:
         return _trained(args)
     if args.kernel == "list":
@@ -89,13 +90,6 @@ def _trained(args: argparse.Namespace) -> Answer:
         ],
     }
     return data, ["Wide & Deep; the rows are synthetic: this is no evidence about Criteo's data."]
-
-
-def _network(args: argparse.Namespace, bounds: Any) -> Answer:
-    run = measure_workload(
-        args.workload, args.precision or "fp32", args.batch, args.threads, repeats=args.repeats, bounds=bounds
-    )
-    return run.to_dict(), ()
 
 
 def _zoo(args: argparse.Namespace, bounds: Any) -> Answer:

@@ -52,8 +52,8 @@ def _operator(args: argparse.Namespace) -> Answer:
         "predicted_us": seconds * 1e6,
         "bound_us": bound * 1e6,
         "bound_by": str(answers.bound_by[0]),
-        "band_low_us": _known(low),
-        "band_high_us": _known(high),
+        "band_low_us": low * 1e6 if isfinite(low) else None,  # no evidence
+        "band_high_us": high * 1e6 if isfinite(high) else None,
     }
     lines = [
         f"{kind.title} on {args.device}: {args.shape}, {row[kind.format]}",
@@ -63,11 +63,6 @@ def _operator(args: argparse.Namespace) -> Answer:
         f"90% band    {amount(low, 's')} to {amount(high, 's')}" if isfinite(low) else "90% band    no evidence",
     ]
     return data, lines
-
-
-def _known(seconds: float) -> float | None:
-    """Microseconds, or None for a figure there is no evidence for."""
-    return seconds * 1e6 if isfinite(seconds) else None
 
 
 def _table(args: argparse.Namespace) -> Answer:

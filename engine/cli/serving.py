@@ -211,8 +211,11 @@ def capacity_together(
     assert point is not None
     nearest = max(limits, key=lambda name: (point.figure(name) or 0.0) / limits[name])
     prices = token_prices(plan, own, point.running)
-    lines = [
-        *(f"{'best' if row is tried[0] else 'tried'}  {_row(row)}" for row in tried if len(tried) > 1),
+    lines = []
+    for at, row in enumerate(tried if len(tried) > 1 else ()):
+        set_to = "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
+        lines.append(f"{'tried' if at else 'best'}  {set_to}")
+    lines += [
         f"a node: {carried.message}; nearest its limit: {nearest}; most time goes to {point.binds}",
         *_lines(point.report),
         f"{point.tokens_per_s_per_device:,.4g} output tokens/s per device",
@@ -225,10 +228,6 @@ def capacity_together(
     document = {"node": figures | {"message": carried.message} | rates, "plan": plan.as_dict() | prices, "notes": notes}
     document |= {"at_limit": point.report.as_dict(), "shares": dict(point.shares), "token": encode(own)}
     return document | ({"tried": tried} if len(tried) > 1 else {}), lines
-
-
-def _row(row: dict[str, Any]) -> str:
-    return "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
 
 
 def _arrangement(

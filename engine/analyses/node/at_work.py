@@ -41,16 +41,7 @@ def links(scenario: Scenario) -> tuple[LinkLoad, ...]:
         alike[key] = max(alike.get(key, 1), hop.alike)
         rate[key] = hop.wire.link.usable
     return tuple(
-        LinkLoad(
-            name,
-            role,
-            way,
-            alike[name, role, way],
-            moved,
-            moved / alike[name, role, way] * requests,
-            rate[name, role, way],
-        )
-        for (name, role, way), moved in size.items()
+        LinkLoad(*key, alike[key], moved, moved / alike[key] * requests, rate[key]) for key, moved in size.items()
     )
 
 

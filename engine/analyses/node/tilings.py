@@ -214,17 +214,14 @@ def tiled(job: Job, op: Op, side: np.ndarray, counted: float = COUNTED) -> Tiled
     rows = rows[np.sort(first)]
     front = rows[front_mask(rows[:, :3].T)]
     near, again = C.by_size(side)
+    legal = float(count(*problem[:8], counted)) if counted > 0 else math.inf
+    legal = legal if legal <= counted else math.inf
     return Tiled(
         op.name, op.kind, float(op.layers * op.steps.at(job.batch, job.length, job.context)),
-        (side[C.GROUPS], side[C.ROWS], side[C.COLUMNS], side[C.DEPTH]), _legal(problem, counted), tried, best,
+        (side[C.GROUPS], side[C.ROWS], side[C.COLUMNS], side[C.DEPTH]), legal, tried, best,
         (near, side[C.SPILLED] + side[C.WEIGHTS] + again), _least(op, side),
         tuple(_tiling(row, side) for row in front[np.argsort(front[:, 0], kind="stable")]),
     )  # fmt: skip
-
-
-def _legal(problem: tuple, most: float) -> float:
-    result = float(count(*problem[:8], most)) if most > 0 else math.inf
-    return result if result <= most else math.inf
 
 
 def _parts(side: np.ndarray, cores: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
