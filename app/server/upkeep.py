@@ -33,20 +33,14 @@ def _spent(thread: threading.Thread) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-class Watchdog:
+def watch(limit: float = HOPELESS_S, end: Callable[[], object] = os.abort) -> None:
     """Ends the server, all stacks written down, where a script computes on and on and never asks for its allowance.
 
     A script ends itself (`engine.kernels.allowance`); one that can't must not hold a core until somebody looks. Whoever
     serves starts the server again (`app/server/supervise.py`), and an address holds all of a page.
     """
-
-    def __init__(self, limit: float = HOPELESS_S, end: Callable[[], object] = os.abort) -> None:
-        self._limit, self._end = limit, end
-
-    def look(self) -> None:
-        """One look at every script that computes."""
-        if any(_spent(thread) - before > self._limit for thread, before in began()):
-            self._end()
+    if any(_spent(thread) - before > limit for thread, before in began()):
+        end()
 
 
 class Collector:
@@ -78,7 +72,7 @@ class Collector:
 
 def upkeep(stop: threading.Event) -> None:
     """Both, looking ten times a second until told to stop."""
-    tasks = (Watchdog(), Collector())
+    collector = Collector()
     while not stop.wait(_LOOK_S):
-        for task in tasks:
-            task.look()
+        watch()
+        collector.look()

@@ -11,7 +11,8 @@ import streamlit as st
 from engine.cost.report import Report
 from engine.evaluate import evaluate
 from engine.resolve.choices import Choices, choices
-from engine.scenario import Scenario, ScenarioError, decode, encode
+from engine.scenario import Scenario, decode, encode
+from entries.schema import InputError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,6 +22,14 @@ T = TypeVar("T")
 def report(token: str) -> Report:
     """Report of a token; raises what `decode` and `evaluate` raise, and then keeps nothing."""
     return evaluate(decode(token))
+
+
+def tried(scenario: Scenario, **changes: Any) -> Report | None:
+    """Report of a scenario with these fields changed; None where that can't be evaluated."""
+    try:
+        return report(encode(scenario.with_(**changes) if changes else scenario))
+    except InputError:
+        return None
 
 
 @st.cache_resource(max_entries=256, show_spinner=False)
@@ -35,11 +44,8 @@ def fastest_tile(scenario: Scenario, fixed: Mapping[int, int]) -> tuple[int, ...
     """
 
     def latency(tile: tuple[int, ...]) -> float:
-        try:
-            trial = report(encode(scenario.with_(tile=tile)))
-        except ScenarioError:
-            return float("inf")
-        return trial.latency_s if trial.fits else float("inf")
+        trial = tried(scenario, tile=tile)
+        return trial.latency_s if trial is not None and trial.fits else float("inf")
 
     knobs = options(encode(scenario)).knobs
     free = [(now,) for now in scenario.tile] or [knob.values for knob in knobs]

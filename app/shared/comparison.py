@@ -187,7 +187,8 @@ def add(*entries: Entry) -> None:
 
 def paste(text: str) -> None:
     """Add what a link or a token holds: a scenario, or all of a comparison (a callback)."""
-    text = text.strip()
+    if not (text := text.strip()):
+        return
     try:
         whole = parse_qs(urlsplit(text).query).get(PARAM) if "?" in text else None
         if whole:

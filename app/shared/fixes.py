@@ -16,7 +16,6 @@ from engine.resolve.choices import why_not
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.formats import BITS
 from engine.sweep import Axis, Limit, Space, inverse
-from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -33,10 +32,8 @@ class Fix:
 
 
 def _works(scenario: Scenario) -> bool:
-    try:
-        return not cached.report(encode(scenario)).problems
-    except InputError:
-        return False
+    report = cached.tried(scenario)
+    return report is not None and not report.problems
 
 
 def _knobs(s: Scenario) -> Iterator[Axis]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from app.shared import formats as fmt
 from app.shared import specs
 from app.shared.figures.roofline import points
 from app.shared.figures.style import RESOURCE_LABELS, level_name
-from engine.cost.report import RESOURCE_NAMES, MemoryRow, Report
+from engine.cost.report import RESOURCE_NAMES, Report
 from engine.devices import FAMILIES
 from engine.devices.common.contract import Span
 from engine.resolve.bind import named
@@ -22,23 +21,16 @@ from engine.scenario.configuration import partition
 from engine.scenario.fields import FIELDS, Field, field
 from engine.scenario.formats import BITS, LABELS
 from entries.files import read_plain
-from entries.schema import InputError
 from model_zoo.catalog import default_zoo
 
 WORDS: dict[str, dict[str, Any]] = read_plain(Path(__file__).with_name("glossary.yaml"))
 HELP, SCHEMES, BETWEEN, LEVERS = (WORDS[name] for name in ("help", "schemes", "between", "levers"))
 _TINY = {"sample": "smpl"}  # on half of a phone
-_NAMED = re.compile(r"\btexts\.([A-Z][A-Z_0-9]*)")
 
 
 def texts_of(module: str) -> SimpleNamespace:
-    """Texts by name, of a module's folder; InputError where the code in that folder names a text that is not there."""
-    folder = Path(module).parent
-    texts = read_plain(folder / "texts.yaml")
-    names = {name for file in folder.glob("*.py") for name in _NAMED.findall(file.read_text())}
-    if missing := sorted(names - texts.keys()):
-        raise InputError(f"{folder.name}/texts.yaml has no {', '.join(missing)}, which the code beside it names")
-    return SimpleNamespace(**texts)
+    """Texts by name, of a module's folder."""
+    return SimpleNamespace(**read_plain(Path(module).with_name("texts.yaml")))
 
 
 @dataclass(frozen=True)
@@ -219,14 +211,11 @@ def answer_fits(report: Report) -> str:
         )
     fit = [row for row in report.memory if row.required or row.need_bytes <= row.capacity_bytes]
     full = max(fit or rows, key=lambda row: row.need_bytes / row.capacity_bytes)
-    part = list(dict.fromkeys(level_name(row.level) for row in report.memory if not row.required and _spills(row)))
+    spilled = (row for row in report.memory if not row.required and row.need_bytes > row.capacity_bytes)
+    part = list(dict.fromkeys(level_name(row.level) for row in spilled))
     text = f"{' and '.join(part)} overflow{'' if len(part) > 1 else 's'}: the rest streams" if part else ""
     used = fmt.percent(full.need_bytes / full.capacity_bytes)
     return f"{text or 'everything fits'}; {level_name(full.level)} is {used} full"
-
-
-def _spills(row: MemoryRow) -> bool:
-    return row.need_bytes > row.capacity_bytes
 
 
 def answer_links(report: Report) -> str:

@@ -159,12 +159,9 @@ def open_pair(system: str, workload: str) -> None:
         return
     fits = cached.report(encode(scenario)).fits
     for change in _carried(now, scenario):
-        try:
-            trial = scenario.with_(**change)
-            if cached.report(encode(trial)).fits or not fits:  # what fits in no way is asked as it was
-                scenario = trial
-        except InputError:
-            continue  # not offered there: its own default stays
+        trial = cached.tried(scenario, **change)  # None: not offered there, and its own default stays
+        if trial is not None and (trial.fits or not fits):  # what fits in no way is asked as it was
+            scenario = trial.scenario
     open_scenario(scenario)
     if rows := glossary.changed(now, scenario, usual_of(now)):
         st.session_state.moved = (scenario, "; ".join(rows))

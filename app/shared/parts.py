@@ -107,19 +107,15 @@ def _numbers_first() -> None:
 def figure(fig: Figure, alt: str, key: str, *, select: Callable[[], None] | None = None, modes: Any = "points") -> Any:
     """A figure with its takeaway for readers of screens; `select` is what a selection by one of the `modes` calls."""
     _numbers_first()
+    kind = (st.session_state.get(_IMAGES) or _KINDS[0]).lower()  # of file that the camera above it writes
     config = {
         "displaylogo": False,
         "displayModeBar": False if mobile() else "hover",
         "modeBarButtonsToRemove": _BUTTONS,
-        "toImageButtonOptions": {"format": _image(), "filename": f"inferscape_{key}", "scale": 2},
+        "toImageButtonOptions": {"format": kind, "filename": f"inferscape_{key}", "scale": 2},
     }
     chosen: dict[str, Any] = {"on_select": select, "selection_mode": modes} if select else {}
     return st.plotly_chart(fig, key=key, alt=alt, config=config, **chosen)
-
-
-def _image() -> str:
-    """Kind of file that the camera above a figure writes, as its reader chose it."""
-    return (st.session_state.get(_IMAGES) or _KINDS[0]).lower()
 
 
 def _system_name(scenario: Scenario) -> tuple[str, str]:

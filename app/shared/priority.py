@@ -60,10 +60,7 @@ def scripts() -> list[threading.Thread]:
 
 def busy() -> bool:
     """Whether a script runs that somebody waits for."""
-    return _busy(time.monotonic())
-
-
-def _busy(now: float) -> bool:
+    now = time.monotonic()
     with _LOCK:
         since = {thread: _SEEN.setdefault(thread, now) for thread in scripts()}
         return any(now - began < _QUICK_S and thread not in _PATIENT for thread, began in since.items())
@@ -72,11 +69,11 @@ def _busy(now: float) -> bool:
 def give_way() -> None:
     """Waits while a page's script runs, a quarter of a second at most; returns at once where none does."""
     began = time.monotonic()
-    if not _busy(began):
+    if not busy():
         return
     idle = None
     while (now := time.monotonic()) - began < _MOST_S:
-        idle = None if _busy(now) else idle or now
+        idle = None if busy() else idle or now
         if idle is not None and now - idle >= _AFTER_S:
             return
         time.sleep(_STEP_S)

@@ -159,14 +159,10 @@ def two_lines(name: str, number: str) -> str:
     return "<br>".join([*textwrap.wrap(name, 24), f"<b>{number}</b>"])
 
 
-def row_height(labels: Sequence[str]) -> int:
-    """Pixels a row needs for the tallest of its labels."""
-    return 20 + 15 * max((label.count("<br>") + 1 for label in labels), default=1)
-
-
 def rows_height(labels: Sequence[str], least: int = 220, least_rows: int = 1) -> int:
-    """Height of a figure of rows, at least so high, whose axis has room for so many. [px]"""
-    return max(least, 56 + row_height(labels) * max(len(labels), least_rows))
+    """Height of a figure of rows, at least so high, whose axis has room for so many of the tallest label. [px]"""
+    lines = max((label.count("<br>") + 1 for label in labels), default=1)
+    return max(least, 56 + (20 + 15 * lines) * max(len(labels), least_rows))
 
 
 def log_ticks(low: float, high: float) -> tuple[list[float], list[str]]:

@@ -1,4 +1,4 @@
-"""Pickers of systems and workloads: searchable, grouped by kind, the last used first."""
+"""Pickers of systems and workloads: searchable, grouped by kind."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -12,9 +12,7 @@ from engine.devices import family
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
-_RECENT = 4
 _LONGEST = 33  # characters a select box of a 320 px sidebar shows
-_USED = "used"  # in the session: ids by what they are of, the last used first
 
 KINDS = glossary.WORDS["networks"]
 """Families of networks as people group them."""
@@ -46,12 +44,6 @@ def workload_label(id: str, reason: str | None = None) -> str:
     return f"{name} · not here" if reason else name
 
 
-def recent(what: str, ids: list[str]) -> list[str]:
-    """Ids with those last used first."""
-    first = [id for id in st.session_state.get(_USED, {}).get(what, []) if id in ids]
-    return [*first, *(id for id in ids if id not in first)]
-
-
 def workload(
     key: str,
     now: str,
@@ -71,26 +63,15 @@ def workload(
         zoo.ids(),
         key=lambda id: (missing.get(id) is not None, KINDS.get(zoo.workload(id).family, "~"), zoo.workload(id).name),
     )
-    ids = recent("workload", list(dict.fromkeys([*(id for id in (now, also) if id and id not in ids), *ids])))
+    ids = list(dict.fromkeys([*(id for id in (now, also) if id and id not in ids), *ids]))
     labels = {id: workload_label(id, missing.get(id)) for id in ids}
-    pick(label, labels, key, now, _remembered("workload", commit), help=help)
+    pick(label, labels, key, now, commit, help=help)
 
 
 def system(key: str, label: str, now: str, commit: Callable[[str], None], help: str) -> None:
     """One system of all."""
-    labels = {id: system_label(id) for id in recent("system", all_systems())}
-    pick(label, labels, key, now, _remembered("system", commit), help=help)
-
-
-def _remembered(what: str, commit: Callable[[str], None]) -> Callable[[str], None]:
-    """What is done with a pick, after it is kept among those last used."""
-
-    def picked(id: str) -> None:
-        used = st.session_state.setdefault(_USED, {})
-        used[what] = [id, *(other for other in used.get(what, []) if other != id)][:_RECENT]
-        commit(id)
-
-    return picked
+    labels = {id: system_label(id) for id in all_systems()}
+    pick(label, labels, key, now, commit, help=help)
 
 
 def all_systems() -> list[str]:

@@ -239,8 +239,7 @@ def detail(section: str, id: str) -> None:
 
 def show() -> None:
     """The page."""
-    report = parts.report_now()
-    parts.bar(report, "catalog")
+    parts.bar(parts.report_now(), "catalog")
     catalog, zoo = default_catalog(), default_zoo()
     st.markdown(
         texts.CATALOG.format(

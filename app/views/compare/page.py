@@ -55,11 +55,6 @@ def _on(system: str | None) -> None:
         say(comparison.PARAM, f"{pickers.system_label(system)} is not added. {fmt.sentence(error)}")
 
 
-def _pasted(text: str) -> None:
-    if text.strip():
-        comparison.paste(text)
-
-
 def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
     """The sidebar: what is compared, with what, and notes."""
     with st.sidebar:
@@ -71,7 +66,7 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
             texts.ADD_LINK,
             placeholder="Paste it here",
             help=texts.ADD_LINK_HELP,
-            **controlled("c.paste", "", _pasted),
+            **controlled("c.paste", "", comparison.paste),
         )
         here = any(e.scenario == link.current() for e in now.entries)
         st.button(
@@ -238,9 +233,9 @@ def show() -> None:
     columns = [column_of(at, entry) for at, entry in enumerate(now.entries)]
     base = columns[now.baseline]
     controls(now, columns)
-    report = parts.report_now()
     rows = partial(tables.rows, columns, base, parts.versions())
-    parts.bar(report, "compare", {"Comparison, CSV": ("compare", rows), "Comparison, JSON": ("compare", rows)})
+    files = {f"Comparison, {kind}": ("compare", rows) for kind in ("CSV", "JSON")}
+    parts.bar(parts.report_now(), "compare", files)
     st.markdown(tables.verdict(columns, base))
     for column in columns:
         if column.report is None:

@@ -17,7 +17,6 @@ from app.views.explore.report_file import figures, report_html
 from engine.cost.report import OpRow, Report
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import field
-from entries.schema import InputError
 
 _IN_ONE_ROW = 4  # cards of numbers
 _NAME_MOST = 320  # width of the operators' names [px]
@@ -65,12 +64,8 @@ def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
     """Reports along one knob, those values that can run and fit."""
     result, (path, _, at) = [], knob.partition(".")
     for value in _values(scenario)[knob][1]:
-        try:
-            change = {path: cached.fastest_tile(scenario, {int(at): value}) if at else value}
-            report = cached.report(encode(scenario.with_(**change)))
-        except InputError:
-            continue  # this value is not offered with the rest: it has no point on the curve
-        if report.fits:
+        report = cached.tried(scenario, **{path: cached.fastest_tile(scenario, {int(at): value}) if at else value})
+        if report is not None and report.fits:  # what is not offered with the rest has no point on the curve
             result.append((glossary.value_label(field(path).shown(value)), report))
     return result
 
@@ -161,21 +156,16 @@ def violated(report: Report) -> None:
             st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
 
 
-def _files(report: Report) -> report_tables.Files:
-    """What can be saved: a machine that cannot hold the model has no report to read."""
-    files = report_tables.files(report, "explore")
-    if report.fits:
-        files["Report, HTML"] = ("report", lambda: report_html(report, specs.assumed_price(report.scenario)))
-    return files
-
-
 def show() -> None:
     """The page."""
     scenario = link.current()
     sidebar.scenario_controls(scenario)
     presets()
     report = cached.report(encode(scenario))
-    parts.bar(report, "explore", _files(report))
+    files = report_tables.files(report, "explore")
+    if report.fits:  # a machine that cannot hold the model has no report to read
+        files["Report, HTML"] = ("report", lambda: report_html(report, specs.assumed_price(scenario)))
+    parts.bar(report, "explore", files)
     if report.problems:
         violated(report)
     if not report.fits:

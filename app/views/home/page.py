@@ -1,5 +1,6 @@
 """What do you want to run?"""
 
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -43,9 +44,7 @@ def ask() -> None:
     with st.container(border=True, key="ask"):
         workload = st.session_state.get(_WORKLOAD, _FIRST)
 
-        def store(id: str) -> None:
-            st.session_state[_WORKLOAD] = id
-
+        store = partial(st.session_state.__setitem__, _WORKLOAD)
         pickers.workload("home.network", workload, store, label="Network")
         fields = {"workload": workload} | _lengths(workload) | _limit(default_zoo().graph(workload).causal)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from app.shared import formats as fmt
 from app.shared.figures.drawing import hover, points
 from app.shared.figures.labels import BESIDE, Plot
 from app.shared.figures.report import against
-from app.shared.figures.roofs import Level, draw_roofs
+from app.shared.figures.roofline import Level, draw_roofs
 from app.shared.figures.style import INK, PICK, Figure, log_axis, span, style, two_lines
 from app.views.kernels import texts
 
@@ -18,16 +17,7 @@ if TYPE_CHECKING:
     from engine.lab.host.measure.fused import FusedRun
 
 
-@dataclass(frozen=True)
-class KernelPoint:
-    """A point to draw: its rate [FLOP/s] and whether it was measured, predicted or a library's."""
-
-    label: str
-    rate: float
-    kind: str  # measured, predicted, library
-
-
-_SYMBOL = {"measured": "circle", "predicted": "diamond-open", "library": "square-open"}
+_SYMBOLS = {"measured": "circle", "predicted": "diamond-open"}  # and of a library
 
 
 def host_roofline(
@@ -35,15 +25,16 @@ def host_roofline(
     peak_name: str,
     levels: Sequence[Level],
     intensity: float,
-    spots: Sequence[KernelPoint],
+    spots: Mapping[str, float],
     dark: bool,
     width: float = 400.0,
 ) -> Figure:
     """Roofs of this host (a bound, measured) and one kernel under them: filled is measured, hollow is not ours.
 
-    `intensity` is the work over the bytes touched once [FLOP/B]; `width` is the plot area labels are laid out for [px].
+    `intensity` is the work over the bytes touched once [FLOP/B], `spots` are rates by whose they are: measured,
+    predicted, a library's [FLOP/s]; `width` is the plot area labels are laid out for [px].
     """
-    rates = [s.rate for s in spots] + [peak]
+    rates = [*spots.values(), peak]
     ridges = [peak / level.bandwidth for level in levels]
     plot = Plot(
         (min([intensity, *ridges]) / 8, max([intensity, *ridges]) * 8),
@@ -52,15 +43,14 @@ def host_roofline(
         250.0,
         240.0,
     )
-    for spot in spots:
-        plot.mark(intensity, spot.rate)
+    for rate in spots.values():
+        plot.mark(intensity, rate)
     draw_roofs(plot, peak, peak_name, levels)
-    for spot in sorted(spots, key=lambda item: list(_SYMBOL).index(item.kind)):
-        plot.label(intensity, spot.rate, spot.label, BESIDE)
-    for spot in spots:
-        colour = PICK[dark] if spot.kind == "measured" else INK[dark]
-        says = hover(spot.label, spot.kind, fmt.si(spot.rate, "FLOP/s"), fmt.si(intensity, "FLOP/B"))
-        plot.data.append(points([intensity], [spot.rate], colour, says, symbol=_SYMBOL[spot.kind], size=12, edge=2))
+    for name, rate in spots.items():
+        plot.label(intensity, rate, name, BESIDE)
+        colour, symbol = PICK[dark] if name == "measured" else INK[dark], _SYMBOLS.get(name, "square-open")
+        says = hover(name, fmt.si(rate, "FLOP/s"), fmt.si(intensity, "FLOP/B"))
+        plot.data.append(points([intensity], [rate], colour, says, symbol=symbol, size=12, edge=2))
     x = log_axis(*plot.x, "Arithmetic intensity (FLOP/B)") | {"showgrid": False}
     return style(plot.data, x, log_axis(*plot.y, "Performance (FLOP/s)"), 330, dark, notes=plot.notes)
 

@@ -7,14 +7,13 @@ import streamlit as st
 
 from app.shared import formats as fmt
 from app.shared import glossary, host_runs, jobs, parts
-from app.shared.figures.roofs import Level
+from app.shared.figures.roofline import Level
 from app.shared.report_tables import Files
 from app.shared.widgets.choices import choose, number, numbered
 from app.views.kernels import charts as kernel_charts
 from app.views.kernels import fused, texts
-from app.views.kernels.charts import KernelPoint
 from engine.kernels import jit
-from engine.lab.host.measure import KERNELS, Bounds, KernelRun
+from engine.lab.host.measure import KERNELS, Bounds
 from engine.lab.host.measure.jobs import KernelShown, kernel
 from engine.lab.probe import MeasuredRoofline
 from engine.scenario.fields import field
@@ -69,24 +68,22 @@ def run(choice: KernelChoice) -> None:
         st.session_state.kernel_shown = host_runs.last()["kernel"] = outcome
 
 
-def _shape_words(shown: KernelRun) -> str:
-    return " × ".join(f"{extent:,}" for extent in shown.shape)
-
-
 def headline(shown: KernelShown) -> None:
     """One sentence and four numbers."""
     run, predicted = shown.run, shown.predicted
     entry = KERNELS[run.kernel]
-    sentence = f"**{fmt.seconds(run.time.median)}** for a {entry.title.lower()} of {_shape_words(run)}"
+    shape = " × ".join(f"{extent:,}" for extent in run.shape)
+    sentence = f"**{fmt.seconds(run.time.median)}** for a {entry.title.lower()} of {shape}"
     sentence += f" in {glossary.format_label(run.precision)} on {run.threads} thread{'s' if run.threads > 1 else ''}"
     if run.roof_share is not None:
         sentence += texts.OF_ROOFS.format(roof_share=fmt.percent(run.roof_share))
     if predicted is not None:
         sentence += f"; the model predicted {fmt.seconds(predicted)} ({fmt.signed(predicted / run.time.median - 1)})"
     st.markdown(sentence + ".")
-    low, high = run.time.quartiles
+    (low, high), scale = run.time.quartiles, fmt.scale([run.time.quartiles[1]], "s")
+    half = f"half in {scale.text(low)} to {scale.text(high)} {scale.unit}"
     cells = [
-        ("Time", fmt.seconds(run.time.median), _between(low, high)),
+        ("Time", fmt.seconds(run.time.median), half),
         ("Achieved", fmt.si(run.rate, "FLOP/s"), f"{fmt.si(run.traffic, 'B/s')} of traffic"),
         ("Of the roofs", fmt.percent(run.roof_share), f"data from {run.level}" if run.level else "no roof probed"),
         ("Error", _error(run.error), "against float64"),
@@ -94,12 +91,6 @@ def headline(shown: KernelShown) -> None:
     with st.grid(4, min_column_width=150):
         for label, value, note in cells:
             parts.metric(f"{label} :gray[measured]", value, note)
-
-
-def _between(low: float, high: float) -> str:
-    """The middle half of the runs, one prefix for both ends."""
-    scale = fmt.scale([high], "s")
-    return f"half in {scale.text(low)} to {scale.text(high)} {scale.unit}"
 
 
 def _error(error: float | None) -> str:
@@ -119,11 +110,11 @@ def under_roofs(shown: KernelShown) -> None:
         with parts.card(texts.ROOFLINE, answer):
             st.caption(texts.NO_ROOF)
         return
-    spots = [KernelPoint("measured", run.rate, "measured")]
+    spots = {"measured": run.rate}
     if shown.predicted:
-        spots.append(KernelPoint("predicted", run.flops / shown.predicted, "predicted"))
+        spots["predicted"] = run.flops / shown.predicted
     if run.library:
-        spots.append(KernelPoint("numpy FP32", run.flops / run.library.median, "library"))
+        spots["numpy FP32"] = run.flops / run.library.median
     many = run.threads
     dram = roofline.dram if many == 1 else max(roofline.dram, roofline.dram_all)
     near = {"L1": roofline.l1, "L2": roofline.l2}.get(run.level, roofline.l3)  # where its data comes from, else L3
@@ -175,8 +166,7 @@ def _exports() -> Files | None:
 def show() -> None:
     """The page."""
     choice = controls()
-    report = parts.report_now()  # none where the pair can't run: kernels don't need the scenario
-    parts.bar(report, "kernels", _exports())
+    parts.bar(parts.report_now(), "kernels", _exports())  # none where the pair can't run: kernels need no scenario
     wanted = st.button("Run", type="primary", icon=":material/play_arrow:", key="k.run", shortcut=parts.run_keys())
     first = not st.session_state.get("kernels_seen")
     st.session_state.kernels_seen = True

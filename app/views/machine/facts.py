@@ -123,11 +123,6 @@ def _printed(text: str) -> str:
     return fmt.prose(re.sub(r"(?<![\w.-])\d{4,}(?![\d.])", lambda m: f"{int(m[0]):,}", text))
 
 
-def _origin(where: str) -> str:
-    """Where a number is from, a document by its name: `section VI (DFX appliance)`."""
-    return fmt.prose(re.sub(r"\bseed(\d{3})\b", lambda m: TITLES.get(m[1], m[0]), where))
-
-
 def groups(bound: Bound) -> dict[str, pd.DataFrame]:
     """Numbers of the first device's spec by group, with what stands behind each; groups without any are left out."""
     rows: dict[str, list[specs.SpecNumber]] = {name: [] for name in GROUPS}
@@ -141,7 +136,9 @@ def groups(bound: Bound) -> dict[str, pd.DataFrame]:
                 "Quantity": [_called(row) for row in listed],
                 "Value": [_printed(row.printed) for row in listed],
                 "Evidence": [row.basis for row in listed],
-                "Where": [_origin(row.where) for row in listed],
+                "Where": [  # a document by its name: `section VI (DFX appliance)`
+                    fmt.prose(re.sub(r"\bseed(\d{3})\b", lambda m: TITLES.get(m[1], m[0]), row.where)) for row in listed
+                ],
             }
         )
         for name, listed in rows.items()

@@ -16,7 +16,6 @@ from engine.analyses.node.operator_kinds import KindColumn
 from engine.cost.report import Report
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, encode
-from entries.schema import InputError
 
 FIGURES = {"throughput": "Throughput", "latency": "Latency", "wires": "Bytes on links"}
 
@@ -61,10 +60,8 @@ def _figure(report: Report, name: str) -> float:
 
 
 def _value(scenario: Scenario, switches: Mapping[str, bool], name: str) -> float | None:
-    try:
-        return _figure(cached.report(encode(scenario.with_(switches=dict(switches)))), name)
-    except InputError:
-        return None  # not offered with the rest of the scenario
+    report = cached.tried(scenario, switches=dict(switches))
+    return None if report is None else _figure(report, name)  # not offered with the rest of the scenario
 
 
 def _ratio(on: float | None, off: float | None) -> float | None:

@@ -123,8 +123,7 @@ def plan_result(result: WorkflowResult, say: Callable[[str], object]) -> None:
 def show() -> None:
     """The page."""
     name, wanted, format = controls()
-    report = parts.report_now()  # none where the pair can't run: formats don't need the scenario
-    parts.bar(report, "numerics")
+    parts.bar(parts.report_now(), "numerics")  # none where the pair can't run: formats don't need the scenario
     best = next((p for p in points(name) if p.sqnr_db >= wanted), None)
     st.markdown(f"{labels.answer(name, wanted, best)}.")
     parts.beside(lambda: curve(name, wanted, stored(name, format).point), lambda: before_after(name, format))

@@ -126,12 +126,18 @@ def _cells(row: Row, name: str) -> dict[str, Any]:
     low, high = row.band.around(row.predicted[name]) if row.band else (None, None)
     unit = "s" if name.endswith("_s") and "per_s" not in name else {"power_w": "W"}.get(name, "")
     between = "no evidence" if low is None or high is None else f"{fmt.si(low, unit)} – {fmt.si(high, unit)}"
-    asked = {"System": row.scenario.system, "Workload": row.scenario.workload}
-    asked |= {"Format": row.scenario.precision, "Batch": row.scenario.batch, "Figure": _called(name)}
-    figures = {"Measured": fmt.si(row.measured[name], unit), "Predicted": fmt.si(row.predicted[name], unit)}
-    return (
-        {"Row": row.number} | asked | figures | {"Error (%)": round(100 * row.errors[name], 1), "Error band": between}
-    )
+    return {
+        "Row": row.number,
+        "System": row.scenario.system,
+        "Workload": row.scenario.workload,
+        "Format": row.scenario.precision,
+        "Batch": row.scenario.batch,
+        "Figure": _called(name),
+        "Measured": fmt.si(row.measured[name], unit),
+        "Predicted": fmt.si(row.predicted[name], unit),
+        "Error (%)": round(100 * row.errors[name], 1),
+        "Error band": between,
+    }
 
 
 def _grouped(predicted: list[Row]) -> pd.DataFrame:

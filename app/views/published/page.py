@@ -107,11 +107,6 @@ def _pointed() -> None:
             st.session_state["claim.now"] = data[0] if isinstance(data, list) else data
 
 
-def _claim() -> str | None:
-    """The claim that was picked last, else the one that the address names."""
-    return st.session_state.get("claim.now") or st.query_params.get("claim")
-
-
 def evidence(rows: list[claims.Row]) -> None:
     """Predicted against published, and the claim picked in the chart or the table."""
     if not rows:
@@ -125,7 +120,8 @@ def evidence(rows: list[claims.Row]) -> None:
         answer = texts.SCATTER_ANSWER.format(inside=inside, count=len(drawn))
         fig = charts.predicted(drawn, parts.dark(), far, 280 if parts.mobile() else 560)
         parts.chart("Predicted against published", answer, fig, "v.claims", select=_pointed)
-    now = next((row for row in rows if row["id"] == _claim()), None)
+    named = st.session_state.get("claim.now") or st.query_params.get("claim")  # picked last, else the address's
+    now = next((row for row in rows if row["id"] == named), None)
     with right, st.container(border=True, height="stretch"):
         st.markdown(texts.ONE_CLAIM)
         shown = now or next(iter(claims.worst(rows)), None) or (rows[0] if rows else None)
@@ -217,11 +213,10 @@ def show() -> None:
     with st.skeleton(height=380):
         rows = cached.answer(validate)
     listed = filters(rows)
-    report = parts.report_now()
     with slot:
         exported = partial(claims.export, rows, parts.versions())
         files = {"Claims, CSV": ("published", exported), "Claims, JSON": ("published", exported)}
-        parts.bar(report, "published", files)
+        parts.bar(parts.report_now(), "published", files)
     with st.expander(texts.NUMBER, key="open.number"):
         st.markdown(_NUMBER.read_text())
     st.markdown(headline.sentence(rows))

@@ -205,11 +205,14 @@ class Outcome:
         return next((i for i, d in enumerate(self.front) if d.number == design.number), None)
 
     @cached_property
-    def failed(self) -> dict[str, int]:
-        """Designs by what they fail: refused, no room in memory, each limit among those that run and fit."""
+    def failed(self) -> list[tuple[float, str]]:
+        """Share of the designs by what they fail, the largest first: refused, no room in memory, each limit among those
+        that run and fit.
+        """
         c = self.result.counts
         limits = {limit.figure: int(n) for limit, n in zip(self.space.limits, c.missed, strict=True)}
-        return {"refused": c.refused, "fits": c.unfit} | limits
+        every = {"refused": c.refused, "fits": c.unfit} | limits
+        return sorted(((n / c.done, name) for name, n in every.items() if n), reverse=True)
 
     @cached_property
     def closest(self) -> SweptDesign | None:

@@ -24,11 +24,8 @@ from entries.schema import InputError
 def scenario_of(outcome: Outcome, design: SweptDesign) -> Scenario:
     """The scenario of an operating point: as many sequences in its batch as it has clients, where they fit."""
     scenario, clients = outcome.space.scenario(design.number), levers(outcome, design).get("clients", "1")
-    try:
-        wide = scenario.with_(batch=int(clients))
-        return wide if cached.report(encode(wide)).fits else scenario
-    except InputError:
-        return scenario
+    wide = cached.tried(scenario, batch=int(clients))
+    return wide.scenario if wide is not None and wide.fits else scenario
 
 
 def levers(outcome: Outcome, design: SweptDesign) -> dict[str, str]:

@@ -59,11 +59,6 @@ def _selected(key: str) -> None:
         st.session_state.sweep_ranges = st.session_state.get("sweep_ranges", {}) | ranges
 
 
-def _clear() -> None:
-    """Keep every design again (a callback)."""
-    st.session_state.sweep_ranges = {}
-
-
 def pareto(outcome: Outcome) -> np.ndarray:
     """The Pareto front over its cloud; numbers of the designs inside the box that is drawn, of all where none is."""
     designs, ranges, noun = outcome.designs, st.session_state.get("sweep_ranges", {}), spaces.noun(outcome.serving)
@@ -88,7 +83,8 @@ def pareto(outcome: Outcome) -> np.ndarray:
                 mouse = st.segmented_control(
                     texts.MOUSE, [texts.PICK, texts.BOX], default=texts.PICK, required=True, key="sweep.mouse"
                 )
-                st.button("Clear", on_click=callback(_clear), disabled=not ranges, key="sweep.clear")
+                clear = callback(lambda: st.session_state.update(sweep_ranges={}))  # keep every design again
+                st.button("Clear", on_click=clear, disabled=not ranges, key="sweep.clear")
         modes, height = "box" if mouse == texts.BOX else "points", 330 if phone else _HEIGHT
         fig = front.chart(designs, ranges, colour, picked, outcome, limits, dark, height)
         alt = texts.FRONT_ALT.format(x=x.label, y=y.label, answer=answer)

@@ -126,17 +126,15 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
     fits: list[tuple[str, Values]] = []
     lost, unset = [], "batch" if space.serving else ""  # an engine sets it from pass to pass
     for path, values in space.axes:
-        candidate = candidates.get(path)
+        candidate, allowed = candidates.get(path), values
         if candidate is None or candidate.ranged != isinstance(values, AxisRange) or path == unset:
-            lost.append(path)
-        elif isinstance(values, AxisRange):
-            fits.append((path, values))
-        else:
+            allowed = ()
+        elif not isinstance(values, AxisRange):
             allowed = tuple(v for v in candidate.options if v in values)
-            if allowed:
-                fits.append((path, allowed))
-            else:
-                lost.append(path)
+        if allowed:
+            fits.append((path, allowed))
+        else:
+            lost.append(path)
     known = list(objectives.OPERATING) if space.serving else objectives.priced(names, scenario, dict(fits))
     chosen = tuple(dict.fromkeys(o for o in space.objectives if o in known))[:3]
     ties = tuple(tie for tie in space.ties if not set(tie) & set(lost))

@@ -30,15 +30,10 @@ def setting(candidate: Candidate, value: Any) -> str:
 def frame(outcome: Outcome, shown: Sequence[SweptDesign]) -> pd.DataFrame:
     """Designs as rows: objectives first, then every axis that tells them apart; one prefix a column."""
     data: dict[str, Any] = {}
-
-    def figure(name: str) -> None:
-        m = outcome.metrics[name]
-        values = [d.figures[name] for d in shown]
+    for name in dict.fromkeys((*outcome.objectives, *(n for n in outcome.metrics if n in shown[0].figures))):
+        m, values = outcome.metrics[name], [d.figures[name] for d in shown]
         scale = objectives.scale(m, values)
         data[f"{m.label} ({scale.unit})"] = [scale(v) for v in values]
-
-    for name in dict.fromkeys((*outcome.objectives, *(n for n in outcome.metrics if n in shown[0].figures))):
-        figure(name)
     if outcome.serving:
         data[texts.FOUND_BY] = [HOW[d.figures["simulated"] > 0] for d in shown]
     for path, values in _settings(outcome, shown):
@@ -137,23 +132,18 @@ def summary(outcome: Outcome) -> str:
 
 
 def _failed(outcome: Outcome) -> str:
-    rows = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
-    return ", ".join(
-        f"{texts.MISSED.get(name, name)} {fmt.percent(n / outcome.result.counts.done)}" for n, name in rows
-    )
+    return ", ".join(f"{texts.MISSED.get(name, name)} {fmt.percent(share)}" for share, name in outcome.failed)
 
 
 def unmet(outcome: Outcome) -> str:
     """What to say where no design meets all limits: the closest one and the limit that binds."""
-    failed = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
     text = texts.NO_DESIGN.format(noun=spaces.noun(outcome.serving))
     limits = {limit.figure: limit.value for limit in outcome.space.limits}
     closest = over(outcome.closest.figures, limits) if outcome.closest is not None else ""
     if closest:
         text += f" Closest: {closest}."
-    if failed:
-        share = fmt.percent(failed[0][0] / outcome.result.counts.done)
-        text += texts.BINDING_LIMIT.format(failed=texts.MISSED.get(failed[0][1], failed[0][1]), share=share)
+    for share, name in outcome.failed[:1]:
+        text += texts.BINDING_LIMIT.format(failed=texts.MISSED.get(name, name), share=fmt.percent(share))
     return text
 
 

@@ -131,15 +131,11 @@ def distribution(spot: LoadDetail, sla_s: float, sla_name: str, dark: bool, heig
 def use(busy: dict[str, float], dark: bool, least: int = 140, over: bool = False) -> Figure:
     """How busy each resource is at one load; at least so many pixels tall. Full ones stand out where load is `over`
     capacity: below it, one that batches is at work all the time and still has room."""
-    drawn = [
-        Share(_upper(name), share, f"{fmt.percent(share)} busy", hue=PICK[dark] if over and share >= 1.0 else None)
-        for name, share in sorted(busy.items(), key=lambda item: -item[1])
-    ]
+    drawn = []
+    for name, share in sorted(busy.items(), key=lambda item: -item[1]):
+        hue = PICK[dark] if over and share >= 1.0 else None
+        drawn.append(Share(name[:1].upper() + name[1:], share, f"{fmt.percent(share)} busy", hue=hue))
     return shares(drawn, INK[dark], texts.SHARE_TIME_BUSY, dark, least)
-
-
-def _upper(name: str) -> str:
-    return name[:1].upper() + name[1:]
 
 
 def _segments(requests: RequestTimeline, most: int) -> list[tuple[str, str, np.ndarray, np.ndarray]]:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.shared import cached, glossary
 from app.shared import formats as fmt
-from app.shared.load import DAY, Load, Site, answer
+from app.shared.load import DAY, Load, Site
 from app.shared.widgets.choices import choose, number, numbered
 from app.views.traffic import texts
 from engine.cost.report import Report
@@ -47,7 +47,7 @@ def pair(report: Report) -> str:
     return f"{report.scenario.system}/{report.scenario.workload}"
 
 
-def _usual(report: Report) -> Sla:
+def usual_agreement(report: Report) -> Sla:
     """The agreement that the page starts from: a limit of the scenario, else what the workload's document allows a
     request, else some times the unloaded latency."""
     limits = report.scenario.limits.model_dump(exclude_none=True)
@@ -64,7 +64,7 @@ def _agreement(report: Report) -> Sla:
     """The figure that is promised."""
     first, second = st.columns(2)
     metric = choose("SLA", {name: name for name in _METRICS}, "sla-of", widget=first.selectbox, help=texts.SLA_HELP)
-    usual = _usual(report).seconds
+    usual = usual_agreement(report).seconds
     return Sla(milliseconds("Limit", "sla", usual, report, widget=second.number_input) or usual, metric)
 
 
@@ -192,12 +192,6 @@ def load_and_sla(report: Report) -> tuple[Load, Sla]:
         if name in ("whole", "stages"):
             rules |= sizes(report, rules["max_batch"] > 1, "trace" in come, request)
         return Load(report.token, Serving(**rules), **come), sla
-
-
-def demanded(report: Report) -> float:
-    """The load that the page opens with. [1/s]"""
-    opened = cached.answer(answer, Load(report.token), _usual(report))
-    return opened.headline.qps or opened.capacity.qps
 
 
 def site(report: Report, each: float, label: str = texts.DEMAND, key: str = "demand") -> Site:

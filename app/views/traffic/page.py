@@ -12,7 +12,7 @@ from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_
 from app.shared.widgets.choices import remember
 from app.shared.widgets.controlled import controlled
 from app.views.traffic import charts, tables, texts
-from app.views.traffic.controls import demanded, load_and_sla, nice, site
+from app.views.traffic.controls import load_and_sla, nice, site, usual_agreement
 from app.views.traffic.plan_and_simulation import capacity_card, simulated
 from app.views.traffic.serving.answer import serving
 from app.views.traffic.simulation import simulation
@@ -110,7 +110,8 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     )
     with bar:
         parts.bar(report, "traffic", files)
-    where = site(report, demanded(report))
+    opened = cached.answer(loads.answer, Load(report.token), usual_agreement(report))  # whatever is set now
+    where = site(report, opened.headline.qps or opened.capacity.qps)
     frame, nodes, notes = tables.plans(report, answer.headline, where, load.rules.request)
     qps = rate(answer)
     spot = cached.answer(loads.point, load, sla, qps, answer.capacity)

@@ -8,10 +8,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared import host_runs
-from app.shared.figures.roofs import Level
+from app.shared.figures.roofline import Level
 from app.views.kernels import charts as kernel_charts
 from app.views.kernels import fused
-from app.views.kernels.charts import KernelPoint
 from engine.kernels.jit import JIT_ENABLED
 from engine.lab.host.measure import KERNELS, Spread
 from engine.lab.host.measure.fused import BLOCKS, FusedRun, Rates
@@ -91,7 +90,7 @@ def test_the_roofline_has_the_roofs_it_was_given():
             "FP32 peak",
             [Level("L3", 2e10, False), Level("DRAM", 1e10, True)],
             50.0,
-            [KernelPoint("measured", 8e10, "measured"), KernelPoint("predicted", 9e10, "predicted")],
+            {"measured": 8e10, "predicted": 9e10},
             dark=False,
         )
     )
@@ -114,15 +113,12 @@ def test_no_label_of_the_roofline_is_cut_whatever_was_measured_and_however_narro
         peak, l3, dram, intensity = (
             float(10 ** draw.uniform(*ends)) for ends in ((10, 12), (10, 11.5), (9, 11), (-1, 3))
         )
-        spots = [
-            KernelPoint(label, float(peak * 10 ** draw.uniform(-3, 0)), kind)
-            for label, kind in (("measured", "measured"), ("predicted", "predicted"), ("numpy FP32", "library"))
-        ]
+        spots = {name: float(peak * 10 ** draw.uniform(-3, 0)) for name in ("measured", "predicted", "numpy FP32")}
         levels = [Level("L3", l3, False), Level("DRAM", dram, True)]
         fig = valid(kernel_charts.host_roofline(peak, "FP32 peak", levels, intensity, spots, dark=False))
         low, high = fig.layout.xaxis.range
         for note in fig.layout.annotations:
-            if note.text in {spot.label for spot in spots}:
+            if note.text in spots:
                 wide = 6.2 * len(note.text)
                 left = (
                     240 * (note.x - low) / (high - low)

@@ -5,13 +5,14 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.server.upkeep import Collector, Watchdog
+from app.server.upkeep import Collector, watch
 from app.shared import boundary, parts
 from engine.evaluate import evaluate
 from engine.kernels import allowance
@@ -122,11 +123,11 @@ def test_no_thread_is_looked_into_or_thrown_at():
 
 def test_the_server_ends_where_a_script_computes_on_and_never_asks():
     ended: list[str] = []
-    dog = Watchdog(0.3, lambda: ended.append("aborted"))
+    look = partial(watch, 0.3, lambda: ended.append("aborted"))
 
     def within(work: Callable[[float], None]) -> None:
         with allowance.allowance(0.1):
-            thread = threading.Thread(target=dog.look)
+            thread = threading.Thread(target=look)
             work(0.6)
             thread.start()
             thread.join()
@@ -135,7 +136,7 @@ def test_the_server_ends_where_a_script_computes_on_and_never_asks():
     assert ended == []
     assert apart(lambda: within(spin)) == []
     assert ended == ["aborted"]
-    dog.look()
+    look()
     assert ended == ["aborted"], "nothing computes any more"
 
 

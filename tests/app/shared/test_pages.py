@@ -51,7 +51,6 @@ def test_a_browser_draws_the_numbers_before_it_reads_the_charts_library(monkeypa
     drawn = SimpleNamespace(session_state=session, context=context, plotly_chart=lambda *_, **__: len(slept))
     monkeypatch.setattr(parts, "st", drawn)
     monkeypatch.setattr(parts.time, "sleep", slept.append)
-    monkeypatch.setattr(parts, "_image", lambda: "svg")
     assert [parts.figure(Figure([], {}), "", key) for key in ("first", "second")] == [waits, waits]
 
 

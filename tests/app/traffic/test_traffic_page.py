@@ -290,10 +290,10 @@ def test_a_window_of_several_stations_shows_waits_wires_and_services():
 
 def test_it_opens_with_the_limit_of_the_scenario_else_of_the_networks_document():
     scenario = PRESETS["node-xlmr"].scenario
-    assert controls._usual(evaluate(scenario)).seconds == 0.2
-    assert controls._usual(evaluate(scenario.with_(limits=Limits(latency_s=0.15)))).seconds == 0.15
+    assert controls.usual_agreement(evaluate(scenario)).seconds == 0.2
+    assert controls.usual_agreement(evaluate(scenario.with_(limits=Limits(latency_s=0.15)))).seconds == 0.15
     gru = evaluate(GRU)
-    assert gru.latency_s < controls._usual(gru).seconds < 100 * gru.latency_s  # no document states one
+    assert gru.latency_s < controls.usual_agreement(gru).seconds < 100 * gru.latency_s  # no document states one
 
 
 def test_it_opens_with_an_answer_and_the_slider_moves_it():
