@@ -8,7 +8,7 @@ from streamlit.navigation.page import Page
 
 from app.shared import boundary, cached, compiling, fixes, link, parts
 from app.shared import formats as fmt
-from app.shared.legible import legible
+from app.shared.legible import STYLE
 from app.shared.widgets.choices import sentences
 from engine.devices.common.contract import Unsupported
 from engine.scenario import encode
@@ -39,7 +39,7 @@ def show() -> None:
         page_title="Inferscape", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=320
     )
     st.logo(str(HERE / "logo.svg"), size="medium")
-    legible()
+    st.html(STYLE)  # it takes no place on the page
     with boundary.bounded(), compiling.notice(st.empty()):
         _show()
 

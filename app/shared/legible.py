@@ -38,8 +38,3 @@ def early() -> str:
             files[name] = None
             left += _IMPORTED.findall((scripts / name).read_text())
     return STYLE + "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in files)
-
-
-def legible() -> None:
-    """Draw the style; it takes no place on the page."""
-    st.html(STYLE)

@@ -1,5 +1,6 @@
 """Specs as rows: every number with its path, its unit as printed, its source and its kind of evidence."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,25 +17,19 @@ from hardware_specs.quantity import Quantity, SpecError, parse
 
 
 @dataclass(frozen=True)
-class Row:
-    """One value of a spec, as printed."""
+class SpecNumber:
+    """One number of a spec, as printed and in SI: `$` for money, no unit where it is a plain count.
+
+    A unit that the catalog does not read (`beat` of a model's parameter) is a word beside a plain number.
+    """
 
     path: str
     label: str
     printed: str
     basis: str
     where: str
-
-
-@dataclass(frozen=True)
-class SpecNumber(Row):
-    """One number of a spec in SI too: `$` for money, no unit where it is a plain count.
-
-    A unit that the catalog does not read (`beat` of a model's parameter) is a word beside a plain number.
-    """
-
-    si: float
-    unit: str
+    si: float = math.nan  # of several values
+    unit: str = ""
 
 
 def _label(path: str) -> str:

@@ -101,7 +101,7 @@ def notes(entry: Any) -> None:
         st.caption(fmt.plain(text))
 
 
-def values(rows: Sequence[specs.Row]) -> None:
+def values(rows: Sequence[specs.SpecNumber]) -> None:
     """Every number with its unit, evidence and place."""
     if not rows:
         st.caption(texts.NO_NUMBERS)
@@ -125,13 +125,13 @@ def values(rows: Sequence[specs.Row]) -> None:
     )
 
 
-def parameters(workload: Any) -> list[specs.Row]:
+def parameters(workload: Any) -> list[specs.SpecNumber]:
     """A workload's parameters with their evidence."""
     rows = []
     for name, number in workload.params.items():
         listed = number.value if isinstance(number.value, tuple) else (number.value,)
         value = ", ".join(claims.value_text(v) for v in listed)
-        rows.append(specs.Row(name, name.replace("_", " "), value, number.basis, specs.where(number)))
+        rows.append(specs.SpecNumber(name, name.replace("_", " "), value, number.basis, specs.where(number)))
     return rows
 
 

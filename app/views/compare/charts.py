@@ -4,6 +4,8 @@ import math
 import textwrap
 from collections.abc import Sequence
 
+import pandas as pd
+
 from app.shared import formats as fmt
 from app.shared.figures.drawing import Bar, Trace, hover, rows, rule
 from app.shared.figures.style import (
@@ -18,7 +20,6 @@ from app.shared.figures.style import (
     two_lines,
 )
 from app.views.compare import texts
-from app.views.compare.tables import Difference
 from engine.devices.common.contract import RESOURCES
 
 _APART = 20.0  # times that differ by more are drawn as shares: the short ones would have no parts to see
@@ -91,20 +92,15 @@ def breakdowns(
     return rows(labels, shown, x, dark, least_rows=2, **look), shares
 
 
-def operator_bars(differences: Sequence[Difference], base: str, other: str, dark: bool, most: int = 8) -> Figure:
-    """Time each operator saves (right) or costs (left) in `other` against `base`, the largest first."""
-    drawn = [d for d in differences if d.gained_s][:most]
-    scale = fmt.scale([d.gained_s for d in drawn], "s")
-    labels = [two_lines(d.name, scale.text(d.gained_s)) for d in drawn]
-    shown = [
-        Bar(
-            at,
-            scale(d.gained_s),
-            INK[dark] if d.gained_s > 0 else CLOUD[dark],
-            hover(d.name, f"{base} {fmt.seconds(d.base_s)}, {other} {fmt.seconds(d.other_s)}"),
-        )
-        for at, d in enumerate(drawn)
-    ]
+def operator_bars(moved: pd.DataFrame, base: str, other: str, dark: bool, most: int = 8) -> Figure:
+    """Time each operator saves (right) or costs (left) in `other` against `base`, the largest first: `differences`."""
+    drawn = moved.head(most)
+    scale = fmt.scale(drawn["gained"], "s")
+    labels = [two_lines(name, scale.text(gained)) for name, gained in drawn["gained"].items()]
+    shown = []
+    for at, (name, base_s, other_s, gained) in enumerate(drawn.itertuples()):
+        says = hover(name, f"{base} {fmt.seconds(base_s)}, {other} {fmt.seconds(other_s)}")
+        shown.append(Bar(at, scale(gained), INK[dark] if gained > 0 else CLOUD[dark], says))
     low, high = min(0.0, *(b.length for b in shown), 0.0), max(0.0, *(b.length for b in shown), 0.0)
     pad = 0.05 * (high - low or 1.0)
     title = texts.SAVED_AXIS.format(other=other, base=base, unit=scale.unit)

@@ -209,17 +209,14 @@ def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
     assert base.report is not None
     assert other.report is not None
     rows = tables.differences(base.report, other.report)
-    shared = [d for d in rows if d.base_s is not None and d.other_s is not None]
-    moved = [d for d in rows if d.gained_s]
-    if moved:
-        top = moved[0]
-        verb = "saves" if top.gained_s > 0 else "costs"
-        answer = f"{top.name} {verb} most, {fmt.seconds(abs(top.gained_s))} per request"
-    else:
-        answer = "no operator differs"
-    fig = charts.operator_bars(rows, base.letter, other.letter, parts.dark()) if moved else None
+    moved, answer, fig = rows[rows["gained"] != 0], "no operator differs", None
+    if len(moved):
+        most = float(moved["gained"].iloc[0])
+        verb = "saves" if most > 0 else "costs"
+        answer = f"{moved.index[0]} {verb} most, {fmt.seconds(abs(most))} per request"
+        fig = charts.operator_bars(moved, base.letter, other.letter, parts.dark())
     with parts.card(f"Operators of {other.letter} against {base.letter}", answer, fig, "c.operators"):
-        if not shared:
+        if rows.dropna().empty:
             st.caption(texts.NO_COMMON_OPERATOR)
         with st.expander("All operators", key="open.c.operators", on_change="rerun") as opened:
             if opened.open:

@@ -201,22 +201,11 @@ def _open(columns: Sequence[ComparedScenario], base: ComparedScenario, best: Com
     return ""
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One operator in two scenarios; times are of a whole request, None where it is not executed. [s]"""
+def differences(base: Report, other: Report) -> pd.DataFrame:
+    """Operators and what belongs to none, matched by name and phase, those that move most first.
 
-    name: str
-    base_s: float | None
-    other_s: float | None
-
-    @property
-    def gained_s(self) -> float:
-        """Time the other saves; negative where it spends more. [s]"""
-        return (self.base_s or 0.0) - (self.other_s or 0.0)
-
-
-def differences(base: Report, other: Report) -> list[Difference]:
-    """Operators and what belongs to none, matched by name and phase, those that move most first."""
+    Times of a whole request: of `base` and `other`, NaN where one does not execute it, and what the other `gained`. [s]
+    """
 
     def times(report: Report) -> dict[str, float]:
         phases = len({op.phase for op in report.ops}) > 1
@@ -228,26 +217,17 @@ def differences(base: Report, other: Report) -> list[Difference]:
             result[row.name] = result.get(row.name, 0.0) + row.time_s
         return result
 
-    left, right = times(base), times(other)
-    rows = [Difference(name, left.get(name), right.get(name)) for name in dict.fromkeys([*left, *right])]
-    return sorted(rows, key=lambda d: -abs(d.gained_s))
+    frame = pd.DataFrame({"base": times(base), "other": times(other)})
+    frame["gained"] = frame["base"].fillna(0.0) - frame["other"].fillna(0.0)
+    return frame.sort_values("gained", key=lambda gained: -gained.abs(), kind="stable")
 
 
-def operators(rows: Sequence[Difference], base: str, other: str) -> pd.DataFrame:
+def operators(rows: pd.DataFrame, base: str, other: str) -> pd.DataFrame:
     """Operators of two scenarios beside each other, one prefix for all times."""
-    scale = fmt.scale([t for d in rows for t in (d.base_s, d.other_s)], "s")
-
-    def cell(seconds: float | None) -> float | None:
-        return None if seconds is None else scale(seconds)
-
-    return pd.DataFrame(
-        {
-            "Operator": [d.name for d in rows],
-            f"{base} ({scale.unit})": [cell(d.base_s) for d in rows],
-            f"{other} ({scale.unit})": [cell(d.other_s) for d in rows],
-            f"Saved by {other} ({scale.unit})": [scale(d.gained_s) for d in rows],
-        }
-    )
+    scale = fmt.scale(rows[["base", "other"]].to_numpy().ravel(), "s")
+    heads = {"base": base, "other": other, "gained": f"Saved by {other}"}
+    named = {name: f"{head} ({scale.unit})" for name, head in heads.items()}
+    return (rows * scale.factor).rename(columns=named).rename_axis("Operator").reset_index()
 
 
 def rows(columns: Sequence[ComparedScenario], base: ComparedScenario, versions: dict[str, str]) -> list[dict[str, Any]]:
