@@ -37,18 +37,6 @@ def evaluated(args: argparse.Namespace) -> Answer | None:
     return data_of(report), _lines(report)
 
 
-def _tokens(report: Any) -> list[str]:
-    """What a token read and one written take, of a decoder whose power is published."""
-    tokens = []
-    for name in ("input", "output"):
-        joules, usd = getattr(report, f"energy_per_{name}_token_j"), getattr(report, f"usd_per_million_{name}")
-        if joules is not None:
-            tokens.append(
-                f"{name:6} token {amount(joules, 'J')}" + ("" if usd is None else f", ${usd:,.3g} per million")
-            )
-    return tokens
-
-
 def _lines(report: Any) -> Iterator[str]:
     evidence = nearest(report.scenario)
     yield f"{report.system_name} · {report.workload_name}"
@@ -56,7 +44,10 @@ def _lines(report: Any) -> Iterator[str]:
     yield f"latency     {amount(report.latency_s, 's')}"
     yield f"throughput  {amount(report.throughput_per_s, report.unit + '/s')}"
     yield f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}"
-    yield from _tokens(report)
+    for name in ("input", "output"):  # of a decoder whose power is published
+        joules, usd = getattr(report, f"energy_per_{name}_token_j"), getattr(report, f"usd_per_million_{name}")
+        if joules is not None:
+            yield f"{name:6} token {amount(joules, 'J')}" + ("" if usd is None else f", ${usd:,.3g} per million")
     yield f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else report.unpriced}"
     yield from [f"contains    {report.price_of}"] if report.price_of else []
     yield f"error band  {told(report.error_band)}"

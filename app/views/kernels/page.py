@@ -182,12 +182,8 @@ def show() -> None:
             icon=":material/speed:",
         )
     else:
-        if (shown.run.kernel, shown.run.shape, shown.run.precision, shown.run.threads) != (
-            choice.kernel,
-            choice.shape,
-            choice.precision,
-            choice.threads,
-        ):
+        last = shown.run
+        if choice != KernelChoice(last.kernel, last.shape, last.precision, last.threads):
             st.caption(texts.OTHER_CHOICE)
         headline(shown)
         under_roofs(shown)

@@ -125,22 +125,18 @@ def camera(scenario: Scenario) -> None:
     own = row_of(scenario)
     usual = default_catalog().system(own.system).frame
     first, second, third, fourth = st.columns(4)
-    with first:
-        cameras = number("Cameras", 1, 10_000, 1, "cameras", help=texts.CAMERAS_HELP)
-    with second:
-        frames = number("Frames per second", 0.1, 120.0, 5.0, "frames", help="Of one camera.")
-    with third:
-        of_one = None if usual is None else fmt.KILOBYTE(usual.si)
-        size = number("Frame (kB)", 1.0, 20_000.0, of_one, "frame", help=texts.FRAME_HELP)
+    cameras = number("Cameras", 1, 10_000, 1, "cameras", help=texts.CAMERAS_HELP, widget=first.number_input)
+    rate = "Frames per second"
+    frames = number(rate, 0.1, 120.0, 5.0, "frames", help="Of one camera.", widget=second.number_input)
+    of_one = None if usual is None else fmt.KILOBYTE(usual.si)
+    size = number("Frame (kB)", 1.0, 20_000.0, of_one, "frame", help=texts.FRAME_HELP, widget=third.number_input)
     limits = {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}
     value = choose("Latency limit", limits, "answer", widget=fourth.select_slider)
     limit = None if value == "any" else float(value)
     zoo, left, right = default_zoo(), *st.columns(2)
     images = {"": "none"} | {id: zoo.workload(id).name for id in zoo.ids() if zoo.graph(id).seen}
-    with left:
-        small = choose(texts.FILTER, images, "filter", "", help=texts.FILTER_HELP)
-    with right:
-        passed = number(texts.PASSED, 0.01, 1.0, 0.1, "passed", disabled=not small)
+    small = choose(texts.FILTER, images, "filter", "", help=texts.FILTER_HELP, widget=left.selectbox)
+    passed = number(texts.PASSED, 0.01, 1.0, 0.1, "passed", disabled=not small, widget=right.number_input)
     try:
         network = CameraNetwork(
             own,
