@@ -164,7 +164,7 @@ def test_an_event_loop_beats_on_while_a_kernel_runs():
     async def heart():
         while not stop.is_set():
             await asyncio.sleep(0.01)
-            beats.append(running.is_set())
+            beats.append((running.is_set(), time.thread_time()))
 
     running, apart = threading.Event(), MeasuringProcess()
     thread = threading.Thread(target=lambda: asyncio.run(heart()))
@@ -173,16 +173,18 @@ def test_an_event_loop_beats_on_while_a_kernel_runs():
         bounds = Bounds(bytes=5e8, flops=2e10, seconds=3.0)
         measured = partial(measure_kernel, "gemm", precision="fp32", repeats=1000, bounds=bounds)
         apart.run(measured, (8, 8, 8), progress=lambda *_: True)  # its process has started
-        used, heard = time.process_time(), len(beats)
+        begun = time.process_time()
         running.set()
         found = apart.run(measured, (1024, 2048, 2048), progress=lambda *_: True)
         running.clear()
-        used, heard = time.process_time() - used, len(beats) - heard
+        used = time.process_time() - begun
     finally:
         stop.set()
         thread.join()
         apart.stop()
     kernels = sum(found.time.samples)
-    print(f"{heard} beats and {used:.2f} s of this process in {kernels:.2f} s of kernels")
-    assert heard > 30 * kernels
+    heard = [spent for meanwhile, spent in beats if meanwhile]
+    used -= heard[-1] - heard[0]  # what the loop itself takes, the more the longer others keep the kernel waiting
+    print(f"{len(heard)} beats and {used:.2f} s of this process beside them in {kernels:.2f} s of kernels")
+    assert len(heard) > 30 * kernels
     assert used < 0.25 * kernels
