@@ -12,14 +12,19 @@ from engine.traffic import Fixed, Service, TrafficError, single
 from engine.traffic.closed_loop import closed_loop
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.policies import NoBatching, Station, TandemQueue
-from engine.traffic.scenario_load import is_decoder
 from engine.traffic.serving import Serving
+from model_zoo.catalog import default_zoo
 from tests.each import each
 
 ONE = Fixed(1)
 
 
-@each("preset", [name for name, preset in PRESETS.items() if not is_decoder(preset.scenario)])
+def decodes(workload: str) -> bool:
+    """Whether a network makes tokens one by one."""
+    return default_zoo().graph(workload).causal
+
+
+@each("preset", [name for name, preset in PRESETS.items() if not decodes(preset.scenario.workload)])
 def test_one_client_sees_what_evaluate_says(preset: str) -> None:
     scenario = PRESETS[preset].scenario
     system, sizes, _ = Serving().of(scenario)
