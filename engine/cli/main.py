@@ -15,8 +15,6 @@ from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
 _PROBLEMS = 10  # of a user's files that are told before every answer
-
-
 _NAMED = {"id": "id", "name": "name"}
 _KINDS = {  # that can be listed: what is said of an entry, and where it has it
     "systems": _NAMED | {"document": "document"},

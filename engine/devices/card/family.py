@@ -77,12 +77,10 @@ def peak(device: Device, format: str) -> float:
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
     """A reason this card can't run the graph, or None."""
-    op = next((op for op in graph.ops if op.kind == "BinaryGemm"), None)
-    return (
-        None
-        if op is None
-        else f"{device.name} has no binary matrix engine, which {op.name} needs; use a CPU or the SmartNIC."
-    )
+    for op in graph.ops:
+        if op.kind == "BinaryGemm":
+            return f"{device.name} has no binary matrix engine, which {op.name} needs; use a CPU or the SmartNIC."
+    return None
 
 
 def _unit(op: Op) -> int:

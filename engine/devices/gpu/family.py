@@ -40,10 +40,10 @@ def formats(device: Device) -> tuple[str, ...]:
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
     """A reason this device can't run the graph, or None."""
-    op = next((op for op in graph.ops if op.kind == "BinaryGemm"), None)
-    return (
-        None if op is None else f"{device.name} has no model of binary layers; use a CPU or the SmartNIC for {op.name}."
-    )
+    for op in graph.ops:
+        if op.kind == "BinaryGemm":
+            return f"{device.name} has no model of binary layers; use a CPU or the SmartNIC for {op.name}."
+    return None
 
 
 @remembered(lambda job: job.whole_key)

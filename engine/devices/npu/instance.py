@@ -32,7 +32,7 @@ class Engine:
     side: float = 1.0  # requests that share a pass of the weights: batch lanes of all cores
     lanes_in: float = 1.0  # vectors that enter one after the other for each native vector of a pass
     fetch: float = 0.0  # cycles in which on-chip memory gives the weights of a native tile
-    peak: float = 0.0  # native dimension x lanes x tile engines multiply-adds a cycle [FLOP/s]
+    peak: float = 0.0  # native dimension x lanes x tile engines multiply-adds a cycle, for each of `side` [FLOP/s]
 
     @classmethod
     def of(cls, device: Device, format: str = "") -> Engine:

@@ -36,7 +36,7 @@ _POOLS = frozenset(("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceSum", 
 
 
 def peak(device: Device, format: str) -> float:
-    """What `Engine.of` counts. [FLOP/s] A bound."""
+    """Multiply-adds of an instance that fills all its multipliers in every cycle. [FLOP/s] A bound."""
     return Engine.of(device, format).peak
 
 
@@ -64,7 +64,8 @@ class OperatorCycles:
     times : executions in a pass [-]
     products : which are products outside of cells [-]
     multiplied, covered : cycles of a product on the multipliers, and with its weights from on-chip memory [cycle]
-    alone, apart : cycles of a vector operation that nothing of its chain hides [cycle], and 1 where there are some [-]
+    exposed, any_exposed : cycles of a vector operation that nothing of its chain hides [cycle], and 1 where there are
+        some [-]
     start : cycles until the first result of a chain, at its first operator [cycle]
     visits : calls of the host [-]
     moved : elements that an operator of the host reads and writes [elements]
@@ -77,8 +78,8 @@ class OperatorCycles:
     products: np.ndarray
     multiplied: np.ndarray
     covered: np.ndarray
-    alone: np.ndarray
-    apart: np.ndarray
+    exposed: np.ndarray
+    any_exposed: np.ndarray
     start: np.ndarray
     visits: np.ndarray
     moved: np.ndarray
@@ -100,8 +101,8 @@ def priced(job: Job, engine: Engine | None = None, memory: float = 1.0) -> PassC
     sheet = PassCost(numbers((len(job.ops), 6)), offchip, read - offchip, [], one.hosted)
     stream = memory * offchip / bandwidth if bandwidth else numbers((len(job.ops),))
     multiplied, spent = one.multiplied * runs / engine.clock, one.covered * runs / engine.clock
-    least = work(job) / engine.peak * one.apart
-    sheet.seconds[:, _COMPUTE] = multiplied + each_larger(one.alone * runs / engine.clock, least)
+    least = work(job) / engine.peak * one.any_exposed
+    sheet.seconds[:, _COMPUTE] = multiplied + each_larger(one.exposed * runs / engine.clock, least)
     sheet.seconds[:, _ONCHIP] = spent - multiplied
     sheet.seconds[one.products, _OFFCHIP] = each_larger((stream - spent)[one.products], 0.0)
     moved = one.moved * runs * 2.0 / job.model["host_rate"]
@@ -263,7 +264,7 @@ def _operator_cycles(of: tuple[Job, Engine]) -> OperatorCycles:
     ops, at = job.ops, (1, job.length, job.context)
     n = len(ops)
     chains, products = [], np.zeros(n, dtype=bool)
-    multiplied, covered, alone, start, visits, moved = (numbers((n,)) for _ in range(6))
+    multiplied, covered, exposed, start, visits, moved = (numbers((n,)) for _ in range(6))
     first = 0
     while first < n:
         cell, end = recurrence(ops, first), first
@@ -289,8 +290,8 @@ def _operator_cycles(of: tuple[Job, Engine]) -> OperatorCycles:
                     if op.kind in _POOLS:
                         hidden, passes = 0.0, Passes(engine.pipe.mfus)
                     busy = passes.add(_STEPS.get(op.kind, ()), _vector_cycles(job, engine, op))
-                    alone[end] = larger(busy - hidden, 0.0)
-                    hidden += alone[end]
+                    exposed[end] = larger(busy - hidden, 0.0)
+                    hidden += exposed[end]
                 end += 1
             fill = pass_cycles(engine.pipe, engine.pipe.mfus, ops[first].contraction)
             entering = 0.0 if first else ops[first].reads.at(*at)
@@ -299,11 +300,11 @@ def _operator_cycles(of: tuple[Job, Engine]) -> OperatorCycles:
         chains.append((first, end - first, bool(cell)))
         first = end
     hosted = tuple(op.name for op in ops if op.kind in HOST_KINDS)
-    times = columns_as(alone, [op.layers * op.steps.at(*at) for op in ops])
-    read = columns_as(alone, [0.0 if op.kind in HOST_KINDS else op.weights_read(*at) for op in ops])
-    apart = columns_as(alone, [exceeds(cycles, 0.0) for cycles in alone])
-    share = columns_as(alone, [share_of(job, op) for op in ops])
-    found = multiplied, covered, alone, apart, start, visits, moved, read, share
+    times = columns_as(exposed, [op.layers * op.steps.at(*at) for op in ops])
+    read = columns_as(exposed, [0.0 if op.kind in HOST_KINDS else op.weights_read(*at) for op in ops])
+    any_exposed = columns_as(exposed, [exceeds(cycles, 0.0) for cycles in exposed])
+    share = columns_as(exposed, [share_of(job, op) for op in ops])
+    found = multiplied, covered, exposed, any_exposed, start, visits, moved, read, share
     return OperatorCycles(tuple(chains), hosted, as_doubles(times), products, *map(as_doubles, found))
 
 

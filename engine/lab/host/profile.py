@@ -47,7 +47,7 @@ class HostProfile:
     clock : cycles a second while scalar code runs. [Hz]
     gemm : share of the FP32 peak of a product that lies in the caches. [-]
     short_row, thin_input, lone_vector, exposed : what convolutions lose, as
-        `engine.devices.cpu.streams` defines them.
+        `engine.devices.cpu.share` defines them.
     call : an operator on a handful of numbers, its Python face included. [s]
     window_call, step_call : what an operator that slides a window, and a step of a recurrence, add to that. [s]
     special : cycles a vector of exponentials adds. [cycle]

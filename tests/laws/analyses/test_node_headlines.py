@@ -9,15 +9,11 @@ from engine.published.facebook_node import lookup_s, resident_bytes, saved_on_pc
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
 from tests.each import each
+from tests.laws.devices.test_card import slower
 
 CORES, LANES, LPDDR = "devices.0.card.cores", "devices.0.card.vector_bits", "devices.0.memory.lpddr.bandwidth"
 LINK = "links.peer.bandwidth"
 Overrides = dict[str, float]
-
-
-def slower(scenario: Scenario, switch: str) -> float:
-    """How many times longer a request takes with a switch off. [-]"""
-    return evaluate(without(scenario, switch)).latency_s / evaluate(scenario).latency_s
 
 
 def _card(workload: str, set_: Overrides, **changes) -> Scenario:

@@ -19,12 +19,7 @@ from tests.each import each
 ONE = Fixed(1)
 
 
-def decodes(workload: str) -> bool:
-    """Whether a network makes tokens one by one."""
-    return default_zoo().graph(workload).causal
-
-
-@each("preset", [name for name, preset in PRESETS.items() if not decodes(preset.scenario.workload)])
+@each("preset", [name for name, p in PRESETS.items() if not default_zoo().graph(p.scenario.workload).causal])
 def test_one_client_sees_what_evaluate_says(preset: str) -> None:
     scenario = PRESETS[preset].scenario
     system, sizes, _ = Serving().of(scenario)

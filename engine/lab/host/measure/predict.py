@@ -13,6 +13,20 @@ def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | 
         return None
     phase = Phase("kernel", (op,))
     switches = {switch.name: switch.name not in ("cold", "network") for switch in family.FAMILY.switches}
-    shape, rest = (1, 1.0, 1.0, 1.0, 1, 1), (low, (threads,), switches, family.FAMILY.model(device))
-    job = Job(device, phase, phase.ops, Graph((phase,), "call"), *shape, *rest)
+    job = Job(
+        device=device,
+        phase=phase,
+        ops=phase.ops,
+        graph=Graph((phase,), "call"),
+        batch=1,
+        length=1.0,
+        context=1.0,
+        max_context=1.0,
+        ways=1,
+        streams=1,
+        format=low,
+        tile=(threads,),
+        switches=switches,
+        model=family.FAMILY.model(device),
+    )
     return family.price(job).total_s
