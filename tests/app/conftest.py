@@ -1,4 +1,4 @@
-"""A browser and the served app for the walks: one of each, and a fresh context a visitor."""
+"""A browser and the served app for the walks: one of each, and a fresh context a visitor; what pages share."""
 
 import os
 import socket
@@ -7,9 +7,11 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from streamlit.components.v2 import manifest_scanner
 
 from app.main import ROOMS
 from engine.resolve.presets import PRESETS
@@ -22,6 +24,15 @@ DESK = {"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce"}
 """A desk, where nothing turns and glides: animation drawn without a GPU takes half of a browser's time."""
 PATIENCE_MS = 240_000  # a cold cache compiles on the first visit
 PROBES = ("/_stcore/health", "/_stcore/host-config")  # Streamlit's own, under a deep link
+
+
+@pytest.fixture(scope="session", autouse=True)
+def packages() -> Iterator[None]:
+    """Streamlit's tests look for components in every installed package at each new visitor: 0.35 of his 0.6 CPU-s."""
+    with pytest.MonkeyPatch.context() as patch:
+        name = "scan_component_manifests"
+        patch.setattr(manifest_scanner, name, cache(getattr(manifest_scanner, name)))
+        yield
 
 
 def free_port() -> int:
