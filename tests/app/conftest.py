@@ -81,6 +81,9 @@ def chromium() -> Iterator[object]:
         browser.close()
 
 
+MOVED = "to => { history.pushState(null, '', to); dispatchEvent(new PopStateEvent('popstate')); }"
+
+
 class Visitor:
     """A page of its own: what it asked for from elsewhere, and what its console complained about."""
 
@@ -110,6 +113,11 @@ class Visitor:
     def open(self, path: str) -> "Visitor":
         self.page.goto(self.server + path)
         return self.settled()
+
+    def turned_to(self, path: str) -> None:
+        """Another address of the open app, as Back comes to one: a load of its scripts costs more than its page."""
+        self.page.evaluate(MOVED, path)
+        self.settled(anew=True)
 
     def left(self) -> None:
         """The app is left, and nothing that it kept in the browser stays there."""
