@@ -13,7 +13,7 @@ from entries.schema import InputError
 MAX_BYTES = 256 * 1024  # of one entry of a catalog
 _DEEPEST = 20  # levels; YAML's loader calls itself once a level, and deep nesting ends the process
 _LONGEST = 60  # characters of a number: a longer one takes seconds to read and can't be printed
-_PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def user_root() -> Path:
@@ -64,7 +64,7 @@ def _complaint(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-class _Loader(_PARSER):
+class _Loader(PARSER):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """The mapping of a node; a key given twice is an error, because the later would win in silence."""
         keys: set[str] = set()
@@ -89,7 +89,7 @@ for _kind in ("int", "float"):
 def load_yaml(raw: bytes) -> Any:
     """YAML as plain data; a key given twice, an alias and deep nesting are refused."""
     depth = 0
-    for event in yaml.parse(raw, _PARSER):
+    for event in yaml.parse(raw, PARSER):
         if isinstance(event, yaml.AliasEvent):
             raise yaml.YAMLError("anchors and aliases are not allowed")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -19,6 +19,7 @@ def source_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+@cache
 def module_name(file: Path) -> str:
     """Dotted name of a source file of ours, ``engine.lab.operators.gemm``; of another one, its stem."""
     inside = file.resolve()

@@ -19,6 +19,7 @@ from engine.published.headline import lines_of, percentile
 from engine.published.kinds import kind_of, known, rules
 from engine.published.prediction import Prediction, predicted, prediction_of
 from engine.scenario import encode
+from entries.files import PARSER
 from model_zoo.catalog import default_zoo
 
 DOCUMENTS = {
@@ -41,7 +42,7 @@ def claims() -> tuple[dict[str, Any], ...]:
     """Every figure the documents print that a model should predict, as data."""
     result = []
     for document, number in DOCUMENTS.items():
-        data = yaml.safe_load((_FOLDER / f"{document}.yaml").read_text())
+        data = yaml.load((_FOLDER / f"{document}.yaml").read_bytes(), PARSER)
         result += [claim | {"document": number} for claim in data["claims"]]
     return tuple(result)
 

@@ -15,6 +15,7 @@ from engine.devices import family
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, encode, make
+from entries.files import PARSER
 from hardware_specs import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -26,7 +27,7 @@ FIGURES: tuple[str, ...] = ("latency_s", "tpot_s", "throughput_per_s")
 @cache
 def results() -> tuple[dict[str, Any], ...]:
     """Every result as data, its source spelled out."""
-    data = yaml.safe_load(_FILE.read_text())
+    data = yaml.load(_FILE.read_bytes(), PARSER)
     return tuple(r | {"publication": r["source"], "source": data["sources"][r["source"]]} for r in data["results"])
 
 
