@@ -1,5 +1,6 @@
 """Which tests share a process where several run them: what is trained, served or evaluated once is needed once."""
 
+import gc
 import os
 import sys
 from collections import defaultdict
@@ -119,6 +120,16 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if left := len(terminalreporter.config.stash[GREEN]):
         terminalreporter.write_line(f"{left} tests passed before with all that they follow from as it is: left out")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is imported and collected stays: Python's collector of cycles looks at none of it, now or later."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)

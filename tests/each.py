@@ -19,17 +19,21 @@ def _values(row: Any, count: int) -> tuple[Any, ...]:
     return (row,) if count == 1 else tuple(row)
 
 
-def each(names: str | tuple[str, ...], rows: Iterable[Any], ids: Callable[[Any], str] = str) -> Callable[[Any], Any]:
+def each(
+    names: str | tuple[str, ...], rows: Iterable[Any] | Callable[[], Iterable[Any]], ids: Callable[[Any], str] = str
+) -> Callable[[Any], Any]:
     """As ``pytest.mark.parametrize``, but one test: it runs every row and fails with those that do.
 
-    For rows of data, whose number grows with the data: a test for each costs more than what most of them check.
+    For rows of data, whose number grows with the data: a test for each costs more than what most of them check. What
+    takes seconds to list is a function, which the test asks and not whoever collects it.
     """
     titles = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names
-    table = [_values(row, len(titles)) for row in rows]
+    given = rows if callable(rows) else tuple(rows)
 
     def over(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
+            table = [_values(row, len(titles)) for row in (given() if callable(given) else given)]
             assert table, "there is no row to test"
             failures: list[tuple[str, BaseException]] = []
             skipped = 0

@@ -154,7 +154,7 @@ def test_lengths_that_a_client_draws_below_the_nominal_count_at_their_mean(tmp_p
     assert (row.scenario.inputs, row.scenario.outputs) == (922, 922)  # 0.9 of 1024, as the client draws them
 
 
-DENSE = [id for id in default_zoo().ids() if default_zoo().graph(id).causal]
+DENSE = [id for id in default_zoo().ids() if default_zoo().workload(id).family == "transformer-decoder"]
 
 
 VLLM = BenchmarkRun(POLICIES["vllm"])

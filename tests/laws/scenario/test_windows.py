@@ -1,6 +1,8 @@
 """A request that outgrows a window or ends a chunk while it decodes: what its passes take, pass by pass."""
 
 import math
+from functools import cache
+from itertools import product
 
 import pytest
 
@@ -11,16 +13,16 @@ from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
 from model_zoo.catalog import default_zoo
+from tests.each import each
 
 ZOO = default_zoo()
 
 
-def _window(id: str) -> float:
-    """Tokens that the layers of a network look back that look back least. [-]"""
-    return min((op.cap for phase in ZOO.graph(id).phases if phase.repeat.o for op in phase.ops), default=math.inf)
-
-
-WINDOWS = {id: int(_window(id)) for id in ZOO.ids() if _window(id) < math.inf}
+@cache
+def windows() -> dict[str, int]:
+    """Tokens that the layers of a network look back that look back least, where they don't see all. [-]"""
+    caps = {id: [op.cap for p in ZOO.graph(id).phases if p.repeat.o for op in p.ops] for id in ZOO.ids()}
+    return {id: int(min(of)) for id, of in caps.items() if of and min(of) < math.inf}
 
 
 def _decoding(scenario: Scenario) -> list[PhaseRun]:
@@ -29,11 +31,10 @@ def _decoding(scenario: Scenario) -> list[PhaseRun]:
     return [run for run in assemble(bound, make_plan(bound)).priced[0].runs if run.job.phase.repeat.o]
 
 
-@pytest.mark.parametrize("system", ["h200-sxm", "epyc-9965"])
-@pytest.mark.parametrize("id", WINDOWS)
+@each(("id", "system"), lambda: product(windows(), ["h200-sxm", "epyc-9965"]))
 def test_a_request_takes_what_its_passes_take_one_by_one(id: str, system: str) -> None:
     """Its bytes and work exactly, its time within 2%: across the window, or from one chunk into the next."""
-    window, passes = WINDOWS[id], 12
+    window, passes = windows()[id], 12
     base = default_scenario(system, id).with_(batch=4)
     for first in (window - 6, 2 * window - 8):
         (whole,) = _decoding(base.with_(inputs=first, outputs=passes + 1))
@@ -48,7 +49,7 @@ def test_a_request_takes_what_its_passes_take_one_by_one(id: str, system: str) -
 @pytest.mark.parametrize("network", ["llama4-scout", "gemma3-27b"])
 def test_a_prompt_computes_the_pairs_that_its_tokens_see(network: str) -> None:
     """A chunk's own triangle or a window's band, whatever the prompt's length beyond."""
-    window = WINDOWS[network]
+    window = windows()[network]
     base = default_scenario("h200-sxm", network).with_(batch=1)
 
     def work(tokens: int) -> float:

@@ -19,7 +19,7 @@ from tests.each import each
 ONE = Fixed(1)
 
 
-@each("preset", [name for name, p in PRESETS.items() if not default_zoo().graph(p.scenario.workload).causal])
+@each("preset", lambda: [name for name, p in PRESETS.items() if not default_zoo().graph(p.scenario.workload).causal])
 def test_one_client_sees_what_evaluate_says(preset: str) -> None:
     scenario = PRESETS[preset].scenario
     system, sizes, _ = Serving().of(scenario)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from engine.kernels.jit import JIT_ENABLED
 from engine.traffic import (
@@ -43,6 +42,8 @@ def test_gamma_gaps_have_the_stated_variation(cv: float) -> None:
 def test_poisson_gaps_have_variation_one_and_are_exponential() -> None:
     gaps = np.diff(Poisson(1000.0).times(400_000, 5, 0))
     assert gaps.std() / gaps.mean() == pytest.approx(1.0, abs=0.01)
+    from scipy import stats  # a second to import, for this test alone
+
     assert stats.kstest(gaps, stats.expon(scale=MS).cdf).pvalue > 0.001
     assert abs(np.corrcoef(gaps[1:], gaps[:-1])[0, 1]) < 0.01
 

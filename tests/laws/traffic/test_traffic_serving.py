@@ -1,5 +1,7 @@
 """Arrangements of a scenario as several queues, sizes of every kind, and systems compared at an equal agreement."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -27,27 +29,30 @@ from engine.traffic.arrangements import ARRANGEMENTS, arrangements, packets, poo
 from engine.traffic.plan import CapacityPlan, Demand
 from engine.traffic.scenario_load import service_table
 from engine.traffic.serving import Serving, compare
+from tests.each import each
 
 pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="statistics need the compiled engine's speed")
 
-OFFERED = [(id, name) for id, p in PRESETS.items() for name, no in arrangements(p.scenario).items() if no is None]
+
+@cache
+def offered() -> list[tuple[str, str]]:
+    """Every preset with the arrangements that it allows."""
+    return [(id, name) for id, p in PRESETS.items() for name, no in arrangements(p.scenario).items() if no is None]
 
 
 def test_every_arrangement_is_offered_somewhere_and_refused_with_a_reason() -> None:
-    assert {name for _, name in OFFERED} == set(ARRANGEMENTS)
-    assert ("node-dlrm", "stages") in OFFERED
-    assert ("nic-coprocessor", "stages") in OFFERED
-    assert ("brainwave-gru", "pool") in OFFERED
-    assert ("tonic-fc", "packets") in OFFERED
+    assert {name for _, name in offered()} == set(ARRANGEMENTS)
+    pairs = {("node-dlrm", "stages"), ("nic-coprocessor", "stages"), ("brainwave-gru", "pool"), ("tonic-fc", "packets")}
+    assert pairs <= set(offered())
     for id, preset_ in PRESETS.items():
         for name, reason in arrangements(preset_.scenario).items():
-            assert ((id, name) in OFFERED) != bool(reason)
+            assert ((id, name) in offered()) != bool(reason)
     for make in (stages, pool, lambda s: packets(s, 0.1)):
         with pytest.raises(TrafficError, match="arrangement is"):
             make(preset("wide-deep-int8").scenario)
 
 
-@pytest.mark.parametrize(("id", "name"), [o for o in OFFERED if o[1] != "whole"])
+@each(("id", "name"), lambda: [pair for pair in offered() if pair[1] != "whole"])
 def test_idle_latency_and_rate_are_those_of_evaluate(id: str, name: str) -> None:
     scenario = preset(id).scenario
     report = evaluate(scenario)
