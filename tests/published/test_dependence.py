@@ -15,8 +15,6 @@ from model_zoo.catalog import default_zoo
 from tests.each import each
 from tests.tools.dependence import _model, _times, constants, moved
 
-GIVEN, _ = predictions()
-
 
 def ids(prefix: str, *numbers: int) -> list[str]:
     return [f"{prefix}-{n:03}" for n in numbers]
@@ -71,7 +69,7 @@ def test_constants_that_name_claims_are_those_whose_dependence_is_kept():
     assert {name: list(claims) for name, (claims, _) in constants().items()} == {
         name: one["claims"] for name, one in kept.items()
     }
-    assert known()["predictions"].keys() == GIVEN.keys()
+    assert known()["predictions"].keys() == predictions()[0].keys()
 
 
 @pytest.mark.parametrize(
@@ -81,12 +79,12 @@ def test_dependence_is_what_changing_a_constant_finds(name):
     claims, how = constants()[name]
     kept = known()["constants"][name]["moves"]
     some = sorted({*claims, "WD-012", "5G-020", "5G-058", *list(kept)[:3]})
-    before = [predicted(GIVEN, id) for id in some]
-    found = moved(GIVEN, some, how)
+    before = [predicted(predictions()[0], id) for id in some]
+    found = moved(predictions()[0], some, how)
     assert {id: min(change, 1e6) for id, change in found.items() if change > 0.01} == pytest.approx(
         {id: change for id, change in kept.items() if id in some}, rel=1e-3
     )
-    assert [predicted(GIVEN, id) for id in some] == before  # everything is put back
+    assert [predicted(predictions()[0], id) for id in some] == before  # everything is put back
 
 
 def test_no_independent_prediction_is_a_multiple_of_another(rows):
@@ -95,11 +93,11 @@ def test_no_independent_prediction_is_a_multiple_of_another(rows):
     So were DFX-008 and -057, -048 and -050, -049 and the fitted -051, 5G-022 and the fitted -021.
     """
     mine = [id for id, row in rows.items() if row["kind"] == "timing" and isinstance(row["predicted"], float)]
-    base = np.array([predicted(GIVEN, id) for id in mine])
+    base = np.array([predicted(predictions()[0], id) for id in mine])
     response = []
     for change, seed in itertools.product((_times, _model), "abc"):
         with change(seed, 1.2):
-            response.append(np.log(np.maximum([predicted(GIVEN, id) for id in mine], 1e-300) / base))
+            response.append(np.log(np.maximum([predicted(predictions()[0], id) for id in mine], 1e-300) / base))
     moves = np.array(response).T
     moves /= np.maximum(np.linalg.norm(moves, axis=1), 1e-9)[:, None]
     pairs = zip(*np.where(np.triu(np.abs(moves @ moves.T) > 1 - 1e-8, 1)), strict=True)
