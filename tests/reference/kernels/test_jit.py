@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.kernels.jit import CACHE_DIR, JIT_ENABLED, _trim, event, inner, kernel
+from engine.kernels.jit import CACHE_DIR, JIT_ENABLED, _cache_dir, _trim, event, inner, kernel
 
 FACTORY = """
 from engine.kernels.jit import inner, kernel
@@ -43,38 +43,69 @@ def one(lo, hi, x):
 def two(lo, hi, x):
     return second(lo, hi, x) + second(lo + 1, hi, x) + second(lo, hi - 1, x)
 """
+TOLD = """
+from engine.kernels.jit import kernel
+
+
+@kernel
+def checked(x):
+    if x < 0.0:
+        raise ValueError("negative", x)
+    return x
+
+
+@kernel
+def third(x):
+    return checked(x) + 1.0
+
+
+@kernel
+def fourth(x):
+    return checked(x) + 2.0
+"""
 CALL = """
 import sys
 import numpy as np
 import factory
+import told
 for name in sys.argv[1:]:
-    print(float(getattr(factory, name)(0, 100, np.linspace(-10, 40, 100))))
+    if hasattr(factory, name):
+        print(float(getattr(factory, name)(0, 100, np.linspace(-10, 40, 100))))
+        continue
+    print(getattr(told, name)(2.0))
+    try:
+        getattr(told, name)(-1.5)
+    except ValueError as error:
+        print(*error.args)
 """
 
 
 @pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing compiled is cached here")
-def test_bodies_cached_by_two_processes_stay_apart(tmp_path):
-    """Each of two processes compiles one body of a factory; a third that loads both gets both."""
+def test_what_two_processes_cached_a_third_reads_together(tmp_path):
+    """Each compiles one body of a factory, and one caller of a function that raises; a third gets all of both."""
     (tmp_path / "factory.py").write_text(FACTORY)
+    (tmp_path / "told.py").write_text(TOLD)
     root = Path(__file__).resolve().parents[3]
     env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": f"{root}{os.pathsep}{tmp_path}"}
 
     def values(*names):
-        command = [sys.executable, "-c", CALL, *names]
-        return [float(v) for v in subprocess.check_output(command, env=env, cwd=tmp_path, text=True).split()]
+        return subprocess.check_output([sys.executable, "-c", CALL, *names], env=env, text=True).splitlines()
 
-    apart = values("one") + values("two")
-    assert apart[0] != apart[1]
-    assert values("one", "two") == apart
-    assert values("two", "one") == apart[::-1]
+    one, *third = values("one", "third")
+    two, *fourth = values("two", "fourth")
+    assert one != two
+    assert (third, fourth) == (["3.0", "negative -1.5"], ["4.0", "negative -1.5"])
+    assert values("two", "one", "fourth", "third") == [two, one, *fourth, *third]
 
 
 LEAF = "SCALE = {}\n"
-MIDDLE = "from engine.leaf import SCALE\n\n\ndef unused():\n    return SCALE\n"
+TOPS = {
+    "direct": "from engine.leaf import SCALE",
+    "dotted": "import engine.middle\n\nSCALE = engine.middle.SCALE",
+}
 TOP = """
-import engine.middle
 from engine.kernels.jit import kernel
-from engine.leaf import SCALE
+{}
 
 
 @kernel
@@ -90,62 +121,34 @@ print(value, sum(sum(scaled.dispatcher.stats.cache_hits.values()) for scaled in 
 """
 
 
-@pytest.fixture
-def project(tmp_path):
-    """A project of three files around our decorator: what its compiled functions answer in a fresh process, and how
-    many came from disk."""
+@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing compiled is cached here")
+def test_a_damaged_cache_heals_and_an_edit_compiles_anew_what_imports_it_and_nothing_else(tmp_path):
+    """A project of three files around our decorator, each time in a fresh process."""
     source = Path(__file__).resolve().parents[3] / "engine" / "kernels"
     package = tmp_path / "engine"
     (package / "kernels").mkdir(parents=True)
     for name in ("__init__.py", "allowance.py", "jit.py", "sources.py"):
         (package / "kernels" / name).write_bytes((source / name).read_bytes())
-    for name, text in {"__init__": "", "leaf": LEAF.format(3.0), "middle": MIDDLE, "top": TOP, "aside": ""}.items():
+    files = {"__init__": "", "leaf": LEAF.format(3.0), "middle": "from engine.leaf import SCALE\n", "aside": ""}
+    for name, text in (files | {top: TOP.format(line) for top, line in TOPS.items()}).items():
         (package / f"{name}.py").write_text(text)
     env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
 
-    def answer(*tops):
-        done = subprocess.run(
-            [sys.executable, "-c", SCALED, *(tops or ["top"])],
-            env=env,
-            cwd=tmp_path,
-            text=True,
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        value, hits = done.stdout.split()
+    def answer():
+        """What the compiled functions answer, and how many came from disk."""
+        said = subprocess.check_output([sys.executable, "-c", SCALED, *TOPS], env=env, cwd=tmp_path, text=True)
+        value, hits = said.split()
         return float(value), int(hits)
 
-    answer.root = tmp_path
-    return answer
-
-
-@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing compiled is cached here")
-def test_an_edit_compiles_anew_what_imports_it_and_nothing_else(project):
-    package = project.root / "engine"
-    assert project() == (6.0, 0)
-    assert project() == (6.0, 1)
-    (package / "aside.py").write_text("ANYTHING = 1\n")
-    assert project() == (6.0, 1), "a file that the kernel does not import"
-    (package / "leaf.py").write_text(LEAF.format(5.0))
-    assert project() == (10.0, 0), "an imported constant"
-    (package / "middle.py").write_text(MIDDLE.replace("unused", "renamed"))
-    assert project() == (10.0, 0), "a module that it imports by its dotted name"
-
-
-@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing compiled is cached here")
-def test_a_damaged_cache_heals(project):
-    """Emptied, as by a power cut: compiled again, and served from disk after that."""
-    tops = {f"emptied_{suffix}": suffix for suffix in ("nbi", "nbc")}
-    for top in tops:
-        (project.root / "engine" / f"{top}.py").write_text(TOP)
-    assert project(*tops) == (6.0, 0)
-    assert project(*tops) == (6.0, len(tops))
-    for top, suffix in tops.items():
-        (file,) = (project.root / "cache").rglob(f"{top}.*.{suffix}")
+    assert answer() == (6.0, 0)
+    for top, suffix in zip(TOPS, ("nbi", "nbc"), strict=True):
+        (file,) = (tmp_path / "cache").rglob(f"{top}.*.{suffix}")
         file.write_bytes(b"")
-    assert project(*tops) == (6.0, 0)
-    assert project(*tops) == (6.0, len(tops))
+    assert answer() == (6.0, 0), "emptied, as by a power cut"
+    (package / "aside.py").write_text("ANYTHING = 1\n")
+    assert answer() == (6.0, 2), "healed, and a file that no kernel imports was edited"
+    (package / "leaf.py").write_text(LEAF.format(5.0))
+    assert answer() == (10.0, 0), "a constant, imported itself or by a module that is imported by its dotted name"
 
 
 @kernel
@@ -178,49 +181,7 @@ def test_what_compiled_code_calls_is_compiled_once_and_without_what_python_needs
     assert _stretches(x, 3) == x.sum()
 
 
-TOLD = """
-from engine.kernels.jit import kernel
-
-
-@kernel
-def checked(x):
-    if x < 0.0:
-        raise ValueError("negative", x)
-    return x
-
-
-@kernel
-def one(x):
-    return checked(x) + 1.0
-
-
-@kernel
-def two(x):
-    return checked(x) + 2.0
-"""
-TELL = """
-import sys
-import told
-for name in sys.argv[1:]:
-    print(getattr(told, name)(2.0))
-    try:
-        getattr(told, name)(-1.5)
-    except ValueError as error:
-        print(*error.args)
-"""
-
-
-@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing compiled is cached here")
-def test_a_later_process_finds_what_only_compiled_code_calls_with_what_it_raises(tmp_path):
-    """One process compiles the callee in a caller, the next reads it for another caller, the last reads both."""
-    (tmp_path / "told.py").write_text(TOLD)
-    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[3])])
-    env = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    for names in (["one"], ["two"], ["two", "one"]):
-        said = subprocess.check_output([sys.executable, "-c", TELL, *names], env=env, text=True).splitlines()
-        assert said == [line for name in names for line in ({"one": "3.0", "two": "4.0"}[name], "negative -1.5")]
-
-
+PLACES = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "INFERSCAPE_NUMBA_BAKED")
 WHERE = """
 import stat, sys
 from engine.kernels.jit import CACHE_DIR, kernel
@@ -244,52 +205,52 @@ def lies(tmp_path):
     """Where a fresh process keeps compiled code, who may read it, what a function answers and how often from disk."""
     (tmp_path / "leaf.py").write_text(TRIPLED)
     paths = os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[3])])
-    left_out = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "INFERSCAPE_NUMBA_BAKED")
-    base = {key: value for key, value in os.environ.items() if key not in left_out} | {"PYTHONPATH": paths}
+    base = {key: value for key, value in os.environ.items() if key not in PLACES} | {"PYTHONPATH": paths}
 
     def answer(**env):
-        done = subprocess.run(
-            [sys.executable, "-c", WHERE],
-            env=base | {key: str(value) for key, value in env.items()},
-            cwd=tmp_path,
-            text=True,
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.split()
+        env = base | {key: str(value) for key, value in env.items()}
+        return subprocess.check_output([sys.executable, "-c", WHERE], env=env, cwd=tmp_path, text=True).split()
 
     return answer
 
 
 @pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
 def test_compiled_code_outlasts_a_restart_in_the_users_own_cache(tmp_path, lies):
-    """It lay in the temporary directory, which a restart empties."""
-    home, caches = tmp_path / "home", tmp_path / "caches"
+    """It lay in the temporary directory, which a restart empties. A baked copy fills an empty one."""
+    home, image = tmp_path / "home", tmp_path / "image"
+    at = home / ".cache" / "inferscape"
+    for found in "01":
+        assert lies(HOME=home) == [str(at), "0o700", "6.0", found]
+    baked = lies(HOME=image, INFERSCAPE_NUMBA_BAKED=at)
+    assert baked == [str(image / ".cache" / "inferscape"), "0o700", "6.0", "1"]
+
+
+def test_compiled_code_lies_where_it_is_told_to(tmp_path, monkeypatch):
+    home, caches, given = tmp_path / "home", tmp_path / "caches", tmp_path / "given"
+    for place in PLACES:
+        monkeypatch.delenv(place, raising=False)
     for at, env in (
-        (home / ".cache" / "inferscape", {"HOME": home}),
         (home / ".cache" / "inferscape", {"HOME": home, "XDG_CACHE_HOME": "not/absolute"}),
-        (caches / "inferscape", {"HOME": home, "XDG_CACHE_HOME": caches}),
-        (tmp_path / "given", {"HOME": home, "XDG_CACHE_HOME": caches, "NUMBA_CACHE_DIR": tmp_path / "given"}),
+        (caches / "inferscape", {"XDG_CACHE_HOME": caches}),
+        (given, {"NUMBA_CACHE_DIR": given}),
     ):
-        found = "1" if at.exists() else "0"
-        assert lies(**env) == [str(at), "0o700", "6.0", found]
+        for name, value in env.items():
+            monkeypatch.setenv(name, str(value))
+        found = _cache_dir()
+        assert found.parent == at
+        assert {path.stat().st_mode & 0o777 for path in (found, at)} == {0o700}
 
 
 @pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
-def test_without_a_place_of_ones_own_nothing_is_kept(tmp_path, lies):
-    (tmp_path / "file").write_text("")
-    assert lies(HOME=tmp_path / "file") == ["None", "None", "6.0", "0"]
+def test_without_a_place_of_ones_own_nothing_is_kept(tmp_path, lies, monkeypatch):
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     assert lies(NUMBA_CACHE_DIR=tmp_path / "open") == ["None", "None", "6.0", "0"]
-
-
-@pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
-def test_a_baked_copy_fills_an_empty_cache(tmp_path, lies):
-    lies(NUMBA_CACHE_DIR=tmp_path / "baked")
-    env = {"HOME": tmp_path / "home", "INFERSCAPE_NUMBA_BAKED": tmp_path / "baked"}
-    assert lies(**env) == [str(tmp_path / "home" / ".cache" / "inferscape"), "0o700", "6.0", "1"]
+    for place in PLACES:
+        monkeypatch.delenv(place, raising=False)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    assert _cache_dir() is None
 
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path):
