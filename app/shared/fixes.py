@@ -11,6 +11,7 @@ import streamlit as st
 from app.shared import cached, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets import pickers
+from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import why_not
 from engine.scenario import Scenario, ScenarioError, encode
@@ -94,6 +95,26 @@ def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
     return result[:most]
 
 
+def violated(report: Report) -> None:
+    """What is violated, by how much, and the smallest changes that would do."""
+    for problem in report.problems:
+        head, _, rest = problem.partition(": ")
+        st.error(f"**{fmt.plain(head)}:** {fmt.plain(rest)}", icon=":material/block:")
+    with st.skeleton(height=38):  # each candidate is evaluated
+        ways = fixes(link.current())
+    with st.container(horizontal=True, gap="small"):
+        for at, fix in enumerate(ways):
+            st.button(
+                fix.label,
+                on_click=link.open_scenario,
+                args=(fix.scenario,),
+                type="primary" if at == 0 else "secondary",
+                key=f"fix.{at}",
+                help=f"A smaller change of it would {fix.stops}." if fix.stops else None,
+            )
+        _undo()
+
+
 def neighbours(scenario: Scenario) -> list[tuple[str, str]]:
     """(system, workload) pairs that can run, nearest to one that can't: its system, then its workload."""
     zoo = default_zoo()
@@ -116,5 +137,10 @@ def unsupported(page: str, reason: Unsupported) -> None:
         for system, load in neighbours(scenario):
             label = pickers.workload_label(load) if system == scenario.system else pickers.system_label(system)
             st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
-        if st.session_state.before:
-            st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
+        _undo()
+
+
+def _undo() -> None:
+    """The way back, where there is one."""
+    if st.session_state.before:
+        st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")

@@ -135,27 +135,6 @@ def assumptions(report: Report) -> None:
         )
 
 
-def violated(report: Report) -> None:
-    """What is violated, by how much, and the smallest changes that would do."""
-    for problem in report.problems:
-        head, _, rest = problem.partition(": ")
-        st.error(f"**{fmt.plain(head)}:** {fmt.plain(rest)}", icon=":material/block:")
-    with st.skeleton(height=38):  # each candidate is evaluated
-        ways = fixes.fixes(link.current())
-    with st.container(horizontal=True, gap="small"):
-        for at, fix in enumerate(ways):
-            st.button(
-                fix.label,
-                on_click=link.open_scenario,
-                args=(fix.scenario,),
-                type="primary" if at == 0 else "secondary",
-                key=f"fix.{at}",
-                help=texts.SMALLER_CHANGE_WOULD.format(stops=fix.stops) if fix.stops else None,
-            )
-        if st.session_state.before:
-            st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
-
-
 def show() -> None:
     """The page."""
     scenario = link.current()
@@ -167,7 +146,7 @@ def show() -> None:
         files["Report, HTML"] = ("report", lambda: report_html(report, specs.assumed_price(scenario)))
     parts.bar(report, "explore", files)
     if report.problems:
-        violated(report)
+        fixes.violated(report)
     if not report.fits:
         what_fits(report)
         st.caption(texts.DOES_NOT_FIT)

@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from app.shared import boundary, cached, glossary, link, parts
+from app.shared import boundary, cached, fixes, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
 from app.shared.widgets import sidebar
@@ -99,8 +99,8 @@ def show() -> None:
         return
     report = cached.report(encode(scenario))
     parts.bar(report, "node")
-    for text in report.problems:
-        st.error(fmt.plain(text), icon=":material/block:")
+    if report.problems:
+        fixes.violated(report)
     if system.topology == "network":
         if report.fits:
             pool.pool(report)

@@ -5,7 +5,7 @@ import math
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.shared import cached, link, parts
+from app.shared import cached, fixes, link, parts
 from app.shared import formats as fmt
 from app.shared import load as loads
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_of
@@ -150,8 +150,7 @@ def show() -> None:
     report = cached.report(encode(link.current()))
     if not report.fits:
         parts.bar(report, "traffic")
-        for problem in report.problems:
-            st.error(fmt.plain(problem), icon=":material/block:")
+        fixes.violated(report)
         st.caption(texts.DOES_NOT_FIT)
         return
     slot = st.container()

@@ -76,8 +76,18 @@ def test_a_pool_that_cannot_hold_its_network_says_so_and_not_that_it_is_none():
     report = cached.report(encode(default_scenario("npu-rtl", "alexnet")))
     at = opened("node", report.scenario)
     assert not report.fits
-    assert fmt.plain(report.problems[0]) in [error.value for error in at.error]
+    head, _, rest = report.problems[0].partition(": ")
+    assert [error.value for error in at.error] == [f"**{head}:** {fmt.plain(rest)}"]
     assert not at.info
+
+
+@pytest.mark.parametrize("page", ["node", "traffic"])
+def test_a_page_of_what_does_not_fit_offers_a_change_that_does(page):
+    at = alive(opened(page, NODE.with_(devices=1)))
+    assert at.error[0].value.startswith("**Does not fit:**")
+    at.button(key="fix.0").click().run()
+    assert not alive(at).error
+    assert at.session_state["scenario"].devices > 1
 
 
 def test_models_that_shard_no_tables_open_too():
