@@ -146,12 +146,12 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
 
 
 def _shown(of: Field, scenario: Scenario) -> str:
-    """A field's value amid a line: `FP16`, `tensor on 4`, `6 × 16`, how many are set by name, or that none is."""
+    """A field's value amid a line: `FP16`, `6 × 16`, `tensor on 4 devices`, how many are set by name, or `none`."""
     value = getattr(scenario, of.path)
     if of.shown(value) == of.none:
         return str(of.none)
     if of.path == "scheme":
-        return value_label(value).lower() + (f" on {scenario.devices}" if scenario.devices > 1 else "")
+        return value_label(value).lower() + (f" on {scenario.devices} devices" if scenario.devices > 1 else "")
     if of.path == "params":
         return ", ".join(f"{name} {fmt.decimal(number)}" for name, number in value.items())
     if of.kind == "tile":
@@ -172,7 +172,8 @@ def changed(was: Scenario, now: Scenario, own: Scenario | None) -> list[str]:
     """
 
     owned = ("inputs", "outputs", "params") if was.workload != now.workload else ()
-    skip = ("devices", "split", "switches", *owned)  # devices are told with the partition, switches below
+    skip = ("split", "switches", *owned)  # switches are told below
+    skip += ("scheme",) if was.scheme == now.scheme else ("devices",)  # told with another partition
     fields = [f for f in FIELDS if f.kind not in ("id", "record") and f.path not in skip]
     pairs = ((in_text(f.label), _shown(f, was), _shown(f, now)) for f in fields)
     rows = [f"{name} {new}, not {old}" for name, old, new in pairs if old != new]
