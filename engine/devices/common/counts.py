@@ -49,11 +49,12 @@ def _groups(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ..
     marks = np.where(marks == 0, 7, marks)  # carries none: a family may still read one
     marks += 8 * ((marks & 4 > 0) & np.isfinite(table[:, T.CAP]))
     once = (table[:, T.STEPS] == 1.0) & ~table[:, T.STEPS + 1 : T.STEPS + 4].any(axis=1)
-    own = np.where(once, -1, np.arange(len(rows)))  # what runs step by step belongs to what stands beside it
-    whole = np.column_stack([*(table[rows].reshape(len(rows), -1) for table in tables), own])
-    _, first, many = np.unique(whole, axis=0, return_index=True, return_counts=True)
-    order = np.argsort(first)
-    first, times, marks = first[order], many[order].astype(np.float64), marks[first[order]]
+    whole = np.column_stack([table[rows].reshape(len(rows), -1) for table in tables]) + 0.0  # -0.0 is 0
+    alike: dict[Any, list[int]] = {}
+    for row, free in enumerate(once.tolist()):  # what runs step by step belongs to what stands beside it
+        alike.setdefault(whole[row].tobytes() if free else row, []).append(row)
+    first, times = np.array([(at[0], len(at)) for at in alike.values()], dtype=np.int64).reshape(-1, 2).T
+    times, marks = times.astype(np.float64), marks[first]
     kinds = ((tuple(k for k in range(SIZES) if kind >> k & 1), marks == kind) for kind in sorted(set(marks.tolist())))
     return tuple(Group(carried, rows[first[own]], times[own]) for carried, own in kinds)
 
