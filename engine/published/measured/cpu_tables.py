@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,7 @@ def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, An
     return part, settings
 
 
+@lru_cache(maxsize=4096)
 def _short(name: str) -> str:
     """A part's name without its maker and line, as ids of the catalog and tables both have it."""
     words = re.sub(r"\b(intel|xeon|platinum|gold|silver|bronze|processor|amd|cpu|arm|r|tm)\b", "", name.lower())
