@@ -1,7 +1,9 @@
 """A user's measurements beside predictions: every row answered, nothing lost, a part fitted only where that helps."""
 
 import csv
+import io
 import json
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -14,7 +16,7 @@ from engine.cost.best_plan import make_plan
 from engine.evaluate import evaluate
 from engine.published.measured.calibration import write_fit
 from engine.published.measured.compare import compared, coverage, read_measured, write_back
-from engine.published.measured.fit import LEAST, ROWS_EACH, enough, fit
+from engine.published.measured.fit import LEAST, ROWS_EACH, FittedConstant, FittedPart, enough, fit
 from engine.published.measured.serving import BenchmarkRun, under_load
 from engine.published.measured.table import FIGURES
 from engine.resolve.bind import bind
@@ -160,7 +162,7 @@ DENSE = [id for id in default_zoo().ids() if default_zoo().workload(id).family =
 VLLM = BenchmarkRun(POLICIES["vllm"])
 
 
-@each("workload", DENSE[::4])  # a table of passes each
+@each("workload", DENSE[::8])  # a table of passes each
 def test_tokens_under_load_take_a_decode_pass_and_the_prompts_that_come_in_between(workload: str):
     """One request alone decodes as `evaluate` has it; of many, each waits for all others' prompts at most."""
     catalog = default_catalog()
@@ -322,28 +324,35 @@ def measurements(folder: Path, model: dict[str, float], nets: list[tuple[str, in
     return table(folder, *rows)
 
 
-def fitted(path: Path):
-    catalog = default_catalog()
-    done = [row for row in compared(read_measured(path)).rows if row.predicted]
-    ((system, device, rows),) = enough(done, catalog)
-    return fit(system, device, rows, catalog)
+@pytest.fixture(scope="module")
+def turned(tmp_path_factory: pytest.TempPathFactory):
+    """Rows of a Xeon of other constants, and what a fit to them says that a user's catalog beside them now has."""
+    folder, said = tmp_path_factory.mktemp("turned"), io.StringIO()
+    path = measurements(folder, TURNED)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+        patch.setenv("INFERSCAPE_CATALOG", str(folder / "mine"))
+        assert main(["compare-measured", str(path), "--fit", "--json"]) == 0
+    (entry,) = json.loads(said.getvalue())["fit"]
+    return path, entry
 
 
-def test_a_fit_finds_a_constant_that_is_off_and_says_by_how_much(tmp_path: Path):
-    fit = fitted(measurements(tmp_path, TURNED))
-    assert 1 <= len(fit.moved) <= len(NETS) // ROWS_EACH
-    assert fit.before > 0.25
-    assert fit.after < 0.05
-    assert fit.left_out < 0.7 * fit.before
-    moved = {m.name: m.after for m in fit.moved}
+def test_a_fit_finds_a_constant_that_is_off_and_says_by_how_much(turned):
+    _, entry = turned
+    moved = {m["name"]: m["after"] for m in entry["moved"]}
+    assert 1 <= len(moved) <= len(NETS) // ROWS_EACH
+    assert entry["error_before"] > 0.25
+    assert entry["error_after"] < 0.05
+    assert entry["error_left_out"] < 0.7 * entry["error_before"]
     assert moved.keys() >= TURNED.keys()
     assert {name: moved[name] for name in TURNED} == pytest.approx(TURNED, rel=0.15)
 
 
 def test_a_fit_of_what_is_predicted_already_moves_nothing(tmp_path: Path):
-    fit = fitted(measurements(tmp_path, {}))
-    assert fit.moved == ()
-    assert not fit.helps
+    catalog = default_catalog()
+    ((system, device, rows),) = enough(compared(read_measured(measurements(tmp_path, {}))).rows, catalog)
+    found = fit(system, device, rows, catalog)
+    assert found.moved == ()
+    assert not found.helps
 
 
 def test_a_fit_of_noise_is_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
@@ -370,15 +379,10 @@ def test_too_few_rows_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert f"--fit needs at least {LEAST} predicted rows of one part" in err
 
 
-def test_a_fitted_part_is_a_device_of_the_users_catalog(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("INFERSCAPE_CATALOG", str(tmp_path / "mine"))
-    path = measurements(tmp_path, TURNED)
-    code, out, err = run(capsys, path, "--fit", "--json")
-    assert code == 0, err
-    (entry,) = json.loads(out)["fit"]
-    catalog = Catalog().with_guest(tmp_path / "mine")
+def test_a_fitted_part_is_a_device_of_the_users_catalog(turned, capsys: pytest.CaptureFixture[str], monkeypatch):
+    path, entry = turned
+    monkeypatch.setenv("INFERSCAPE_CATALOG", str(mine := path.parent / "mine"))
+    catalog = Catalog().with_guest(mine)
     assert catalog.problems == ()
     device = catalog.device("xeon-8280l-calibrated")
     assert {m["name"] for m in entry["moved"]} <= device.model.keys()
@@ -395,20 +399,17 @@ def test_a_fitted_part_is_a_device_of_the_users_catalog(
     assert "--force" in err
 
 
-def test_a_fitted_part_of_the_longest_id_can_be_read_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_fitted_part_of_the_longest_id_can_be_read_back(turned, tmp_path: Path):
     """A part by itself, whose id leaves no room for a suffix."""
-    id = "x" * 63
+    id, (_, entry) = "x" * 63, turned
     text = default_catalog().path("devices", "xeon-8280l").read_text()
     (tmp_path / "mine" / "devices").mkdir(parents=True)
     (tmp_path / "mine" / "devices" / f"{id}.yaml").write_text(text.replace("id: xeon-8280l", f"id: {id}"))
-    monkeypatch.setenv("INFERSCAPE_CATALOG", str(tmp_path / "mine"))
     catalog = Catalog().with_guest(tmp_path / "mine")
-    path = measurements(tmp_path, TURNED)
-    done = [row for row in compared(read_measured(path, [f"system={id}"], catalog), catalog).rows if row.predicted]
-    ((system, device, rows),) = enough(done, catalog)
-    called, files = write_fit(fit(system, device, rows, catalog), "rows", catalog, tmp_path / "mine", force=False)
+    moved = tuple(FittedConstant(**constant) for constant in entry["moved"])
+    figures = (entry[name] for name in ("error_before", "error_after", "error_left_out"))
+    part = FittedPart(catalog.device(id), id, entry["rows"], moved, *figures, gain=1.0, doubt=0.0)
+    called, files = write_fit(part, "rows", catalog, tmp_path / "mine", force=False)
     assert [file.stem for file in files] == [called], "a part by itself is its own system"
     again = Catalog().with_guest(tmp_path / "mine")
     assert again.problems == ()
