@@ -27,6 +27,8 @@ from engine.sweep.sensitivity import knobs_of
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
+ONE_OF_EACH = ("node-resnext", "cpu-dlrm", "brainwave-tp1", "tonic-fc", "dfx-345m", "v100-1.5b")
+"""A preset of each family."""
 WORK = ("batch", "streams", "inputs", "outputs")
 MORE = frozenset({"bandwidth", "capacity", "payload", "clock", "port_rate", "core_bandwidth", "vector_bits", "cores"})
 LESS = frozenset({"latency", "per_transfer"})

@@ -8,9 +8,11 @@ from engine.cli.main import main
 from engine.cost.timeline import TRACED
 from engine.evaluate import evaluate
 from engine.resolve.presets import PRESETS
+from tests.effort import EFFORT
+from tests.laws.law_grids import ONE_OF_EACH
 
 
-@pytest.mark.parametrize("id", PRESETS)
+@pytest.mark.parametrize("id", PRESETS if EFFORT >= 5 else ONE_OF_EACH)
 def test_a_trace_holds_every_bar_on_its_own_unit(id, tmp_path, capsys):
     file = tmp_path / "trace.json"
     assert main(["evaluate", f"preset:{id}", "--trace", str(file)]) == 0

@@ -2,8 +2,7 @@
 
 import csv
 import random
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -227,11 +226,6 @@ def test_chunks_and_threads_change_no_byte() -> None:
     with ThreadPoolExecutor(1) as serial, ThreadPoolExecutor(3) as three:
         assert same(whole, sweep(GRID, executor=serial))
         assert same(whole, sweep(GRID, executor=three, chunk=64))
-
-
-def test_processes_change_no_byte() -> None:
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        assert same(sweep(GRID), sweep(GRID, executor=pool, chunk=500))
 
 
 def test_front_is_that_of_every_design_priced() -> None:

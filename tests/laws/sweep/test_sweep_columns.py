@@ -35,7 +35,7 @@ from hardware_specs import default_catalog
 from tests.effort import EFFORT
 from tests.laws.sweep.test_sweep import PAIRS
 
-STEPS = 5
+STEPS = 3
 
 
 @kernel
