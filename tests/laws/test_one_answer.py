@@ -21,7 +21,7 @@ from engine.traffic.scenario_load import inferences_of, is_decoder, service_tabl
 from tests.effort import examples
 from tests.laws.cost.test_views_agree import random_scenarios
 
-COUNT = examples(600)
+COUNT = examples(300)
 
 
 def _scenarios() -> Iterator[Scenario]:

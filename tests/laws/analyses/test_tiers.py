@@ -49,7 +49,7 @@ def test_each_tier_and_each_set_of_them_is_answered():
         assert sum(seconds > 0 for seconds in p.stage_s) == p.name.count(" and ") + 1
 
 
-FEW = ["alexnet", "caffenet", "zfnet512", "vit-b16"]
+FEW = ["alexnet", "vit-b16"]
 if EFFORT >= 5:
     FEW = [id for id in default_zoo().ids() if default_zoo().graph(id).seen]
 """Networks that take images; those with the fewest cuts in an ordinary run: to lower every network takes seconds."""
@@ -287,7 +287,7 @@ def test_cameras_split_and_evaluate_give_one_answer(workload, system, what_ifs):
         assert best.latency_s == pytest.approx(min(p.latency_s for p in inner), rel=1e-12)
 
 
-@pytest.mark.parametrize("workload", FEW[:2])
+@pytest.mark.parametrize("workload", FEW[:1])
 def test_three_executors_are_cut_as_brute_force_over_every_pair_of_cuts_finds(workload):
     """At split, at evaluate and before cameras: one answer, to the last bit; and the best rate likewise."""
     scenario = default_scenario("edge-metro-core", workload, scheme="split", precision="fp32")

@@ -12,6 +12,7 @@ from engine.lab.host.measure.network import measure_workload, predicted
 from hardware_specs.catalog import default_catalog
 from model_zoo import default_zoo
 from tests.catalog.onnx_files import FLOAT, INT64, conv, model, node
+from tests.each import each
 from tests.laws.lab.test_calibrate import HABITS, ROOFLINE
 
 BOUNDS = Bounds(seconds=0.1)
@@ -49,7 +50,7 @@ def folder(tmp_path, monkeypatch):
     default_catalog.cache_clear()
 
 
-@pytest.mark.parametrize("name", ["my-net", "wide", "table"])
+@each("name", ["my-net", "wide", "table"])
 def test_a_file_of_the_users_folder_runs_and_is_predicted(name, folder):
     run = measure_workload(name, batch=4, repeats=3, bounds=BOUNDS, device=lambda: DEVICE)
     assert len(run.time.samples) == 3
@@ -72,7 +73,7 @@ def test_the_prediction_is_the_cpu_models_own(folder):
     assert flops / ROOFLINE.fp32 < seconds < 3 * flops / ROOFLINE.fp32
 
 
-@pytest.mark.parametrize(
+@each(
     ("workload", "asked", "sentence"),
     [
         ("resnet50", {}, "workload is 'resnet50', counts without weights, which nothing can run"),

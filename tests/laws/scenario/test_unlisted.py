@@ -13,6 +13,7 @@ from engine.sweep.pricing.setting import numeric_axes
 from engine.sweep.pricing.structure import Structure
 from engine.sweep.pricing.tables import tabulate
 from engine.sweep.sensitivity import knobs_of
+from tests.effort import share
 
 PAIRS = (
     ("v100-appliance", "gpt2-345m"),
@@ -36,11 +37,10 @@ def test_changed_hardware_has_no_price_and_says_so(system: str, workload: str) -
     known = knobs_of(own)
     listed = evaluate(own)
     assert not listed.unlisted
-    for path, value in known.items():
-        if path.startswith("costs."):
-            continue
+    model = [path for path in known if not is_hardware(path) and not path.startswith("costs.")]
+    for path in [*filter(is_hardware, known), *share(model)]:
         try:
-            report = evaluate(own.with_(overrides={path: value}))
+            report = evaluate(own.with_(overrides={path: known[path]}))
         except (ScenarioError, Unsupported):
             continue
         figures = [report.figure(name) for name in MONEY]

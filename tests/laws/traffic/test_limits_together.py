@@ -54,13 +54,13 @@ MIXTURE = (
 
 def test_what_may_vary_is_tried_and_the_cheapest_that_carries_the_demand_is_taken(capsys) -> None:
     asked = ["capacity", *MIXTURE, "--demand", "300", "--sla", "ttft:p99=500ms,tpot:p50=10ms", "--node-usd", "300000"]
-    varied = ("--vary", "attention_dp=1,8", "--vary", "serving.budget=1024,8192", "--vary", "expert_parallel=1,3,8")
+    varied = ("--vary", "attention_dp=1,8", "--vary", "serving.budget=1024,8192", "--vary", "expert_parallel=1,3")
     assert main([*asked, *varied, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert len(data["tried"]) == 12
+    assert len(data["tried"]) == 8
     priced = [row["usd_per_year"] for row in data["tried"] if "problem" not in row]
     assert priced == sorted(priced)
-    assert len(priced) == 8
+    assert len(priced) == 4
     assert all("expert_parallel is 3" in row["problem"] for row in data["tried"] if row["expert_parallel"] == 3)
     best = {name: value for name, value in data["tried"][0].items() if name in ("attention_dp", "expert_parallel")}
     assert {name: getattr(decode(data["token"]), name) for name in best} == best
