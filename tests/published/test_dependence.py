@@ -95,7 +95,7 @@ def test_no_independent_prediction_is_a_multiple_of_another(rows):
     mine = [id for id, row in rows.items() if row["kind"] == "timing" and isinstance(row["predicted"], float)]
     base = np.array([predicted(predictions()[0], id) for id in mine])
     response = []
-    for change, seed in itertools.product((_times, _model), "abc"):
+    for change, seed in itertools.product((_times, _model), "ab"):
         with change(seed, 1.2):
             response.append(np.log(np.maximum([predicted(predictions()[0], id) for id in mine], 1e-300) / base))
     moves = np.array(response).T

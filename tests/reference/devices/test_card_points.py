@@ -108,5 +108,6 @@ def test_each_op_of_one_point_is_placed_and_timed_alike(ranked: bool) -> None:
 @pytest.mark.skipif(any(os.environ.get(name) for name in ("NUMBA_DISABLE_JIT", "NUMBA_CPU_NAME")), reason="one of them")
 @pytest.mark.parametrize("setting", [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_CPU_NAME": "nehalem"}])
 def test_without_a_compiler_and_on_narrow_registers_the_same(setting) -> None:
-    done = _run(["-m", "pytest", "-n", "0", __file__], **setting)
+    """Of a small network: larger ones meet the same lines of code, for seconds in Python."""
+    done = _run(["-m", "pytest", "-n", "0", "-k", "not 24-1-12 and not 60-3-5", __file__], **setting)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
