@@ -71,10 +71,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByGroup:
 
 
 WALKS = {
-    "test_a_preset_link_opens_in_a_fresh_browser_with_the_same_numbers",
-    "test_back_and_forward_walk_the_changes",
+    "test_a_preset_link_opens_in_a_fresh_browser_and_back_and_forward_walk_the_changes",
     "test_pages_keep_the_scenario_and_history",
-    "test_exports_download_with_units_token_and_versions",
+    "test_exports_download_with_units_token_and_versions_and_charts_take_the_other_theme",
     "test_an_edit_just_after_a_pick_keeps_both",
     "test_a_clicked_design_opens_as_its_scenario",
     "test_a_scenario_kept_in_the_browser_opens_after_a_reload_and_can_be_removed",

@@ -18,51 +18,33 @@ from tests.app.forged import forged
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
-def test_a_preset_link_opens_in_a_fresh_browser_with_the_same_numbers(visit):
+def test_a_preset_link_opens_in_a_fresh_browser_and_back_and_forward_walk_the_changes(visit):
     me = visit()
-    before = me.metrics()
+    home, first = me.token(), me.metrics()
+    picked = encode(PRESETS["wide-deep-int8"].scenario)
     me.page.get_by_role("radio", name=PRESETS["wide-deep-int8"].pill).click()
-    me.page.wait_for_url(f"**s={encode(PRESETS['wide-deep-int8'].scenario)}*")
-    assert me.leaves(before)
+    me.page.wait_for_url(f"**s={picked}*")
+    assert me.leaves(first)
     numbers = me.metrics()
     assert len(numbers) == 4
     you = visit(me.page.url.removeprefix(me.server))
     assert you.metrics() == numbers
-    assert you.token() == encode(PRESETS["wide-deep-int8"].scenario)
-
-
-def test_back_and_forward_walk_the_changes(visit):
-    me = visit()
-    home, first = me.token(), me.metrics()
-    me.page.get_by_role("radio", name=PRESETS["brainwave-gru"].pill).click()
-    me.page.wait_for_url(f"**s={encode(PRESETS['brainwave-gru'].scenario)}*")
-    assert me.leaves(first)
-    second = me.metrics()
+    assert you.token() == picked
     me.page.go_back()
     me.page.wait_for_url(f"**s={home}*")
     assert me.shows(first)
     me.page.go_forward()
-    me.page.wait_for_url(f"**s={encode(PRESETS['brainwave-gru'].scenario)}*")
-    assert me.shows(second)
-    me.page.reload()
-    assert me.shows(second)
+    me.page.wait_for_url(f"**s={picked}*")
+    assert me.shows(numbers)
 
 
-def test_a_corrupt_link_gives_one_sentence_and_the_address_is_repaired(visit):
-    home = encode(PRESETS["dfx-1.5b"].scenario)
-    me = visit(f"/?s={home[:-6]}AAAAAA")
-    alerts = me.page.locator("[data-testid=stAlert]").all_inner_texts()
-    assert len(alerts) == 1
-    assert "This link is damaged" in alerts[0]
-    assert me.token() == home
-    assert len(me.metrics()) == 6
-
-
-def test_markdown_in_a_link_fetches_and_links_nothing(visit):
+def test_a_bad_link_gives_one_sentence_that_fetches_and_links_nothing_and_the_address_is_repaired(visit):
     me = visit("/?s=" + forged({"system": "x", "workload": "y", "precision": "![x](http://evil.example/x.png)"}))
     alert = me.page.locator("[data-testid=stAlert]")
     assert alert.count() == 1
     assert alert.locator("a, img").count() == 0
+    assert me.token() == encode(PRESETS["dfx-1.5b"].scenario)
+    assert len(me.metrics()) == 6
 
 
 def test_pages_keep_the_scenario_and_history(visit):
@@ -82,9 +64,11 @@ def test_pages_keep_the_scenario_and_history(visit):
     assert me.settled().token() == given
 
 
-def test_exports_download_with_units_token_and_versions(visit, tmp_path):
-    me = visit()
-    rows = {}
+FIGURE = "document.querySelector('.js-plotly-plot')._context"
+
+
+def test_exports_download_with_units_token_and_versions_and_charts_take_the_other_theme(visit, tmp_path):
+    me, rows = visit(), {}
     for label in ("Operators, CSV", "Scenario, CSV", "Whole report, JSON"):
         me.page.get_by_role("button", name="Export", exact=True).click()
         with me.page.expect_download() as found:
@@ -102,6 +86,26 @@ def test_exports_download_with_units_token_and_versions(visit, tmp_path):
     assert sum(float(row["time_s"]) for row in operators) == pytest.approx(report["latency_s"], rel=1e-9)
     summary = next(csv.DictReader(rows["Scenario, CSV"].open()))
     assert float(summary["latency_s"]) == pytest.approx(report["latency_s"], rel=1e-12)
+
+    def saved() -> str:
+        plot = me.page.locator(".js-plotly-plot").first
+        plot.hover()
+        with me.page.expect_download() as found:
+            plot.locator(".modebar-btn").first.click()
+        return found.value.suggested_filename
+
+    assert saved().endswith(".svg")
+    me.page.get_by_role("button", name="Export", exact=True).click()
+    me.page.get_by_text("PNG", exact=True).click()
+    me.page.wait_for_function(f"{FIGURE}.toImageButtonOptions.format === 'png'")
+    me.page.keyboard.press("Escape")
+    assert saved().endswith(".png")
+
+    bar = ".js-plotly-plot .barlayer path[style*='fill: rgb({})']"
+    me.page.locator(bar.format("169, 68, 17")).first.wait_for(state="attached")
+    me.page.emulate_media(color_scheme="dark")
+    me.page.locator(bar.format("253, 150, 35")).first.wait_for(state="attached")
+    expect(me.page.locator(bar.format("169, 68, 17"))).to_have_count(0)  # bars are repainted one by one
 
 
 def test_a_claim_opens_in_explore_and_back_returns(visit):
@@ -158,7 +162,7 @@ def agreed(me, slider) -> Scenario:
 def test_a_preset_on_its_way_out_does_not_undo_edits(visit):
     me = visit()
     home = PRESETS["dfx-1.5b"].scenario
-    for _ in range(3):  # whether an edit finds the page between two drawings is a matter of milliseconds
+    for _ in range(2):  # whether an edit finds the page between two drawings is a matter of milliseconds
         slider = me.page.get_by_role("slider", name="Batch")
         slider.focus()
         for _ in range(5):
@@ -207,13 +211,19 @@ class Slow:
         self.holding = first is not None
 
 
-@pytest.mark.parametrize("pick", ["preset", "system"])
-def test_an_edit_just_after_a_pick_keeps_both(visit, pick):
+def test_an_edit_just_after_a_pick_keeps_both(visit):
     """The browser still draws what was left and sends all of it: but one value is no edit and undoes nothing."""
-    home = PRESETS["dfx-1.5b"].scenario
-    start = home.with_(devices=2, inputs=128) if pick == "preset" else home.with_(inputs=128)
-    wire = Slow()
-    me = visit(f"/?s={encode(start)}", wire=wire)
+    home, wire = PRESETS["dfx-1.5b"].scenario, Slow()
+    me = visit(f"/?s={encode(home.with_(devices=2, inputs=128))}", wire=wire)
+    edited(me, wire, "preset", lambda now: now == home.with_(batch=2))
+    me.turned_to(f"/?s={encode(home.with_(inputs=128))}")
+    expect(me.page.get_by_role("slider", name="Batch")).to_have_attribute("aria-valuetext", "1")
+    edited(me, wire, "system", lambda now: (now.system, now.batch, now.devices, now.inputs) == ("h100-sxm", 2, 1, 128))
+
+
+def edited(me, wire: Slow, pick: str, right) -> None:
+    """A pick, and an edit before its answer is there: the scenario comes to hold both."""
+    start = me.token()
     if pick == "system":
         box = me.page.get_by_role("combobox", name="System").first
         box.click()
@@ -230,18 +240,15 @@ def test_an_edit_just_after_a_pick_keeps_both(visit, pick):
     me.page.keyboard.press("ArrowRight")
     wire.quiet()
     wire.let_go()
-    me.page.wait_for_function(f"new URLSearchParams(location.search).get('s') !== {encode(start)!r}")
-    if pick == "preset":
-        now = comes(me, lambda now: now == home.with_(batch=2))
-    else:
-        now = comes(me, lambda now: (now.system, now.batch, now.devices, now.inputs) == ("h100-sxm", 2, 1, 128))
+    me.page.wait_for_function(f"new URLSearchParams(location.search).get('s') !== {start!r}")
+    now = comes(me, right)
     expect(slider).to_have_attribute("aria-valuetext", "2")
     expect(me.page.get_by_role("spinbutton", name="Input tokens")).to_have_value(str(now.inputs))
     assert decode(me.settled(anew=True).token()) == now
     assert me.page.locator("[data-testid=stAlert]").count() == 0
 
 
-def test_a_slow_wire_may_bring_several_answers_at_once(visit):
+def test_a_slow_wire_may_bring_several_answers_at_once_and_takes_no_slider_out_of_the_hand(visit):
     """The server leaves out what the browser said it holds, and it must still hold it when the answer comes."""
     wire = Slow()
     me = visit(wire=wire)
@@ -256,12 +263,6 @@ def test_a_slow_wire_may_bring_several_answers_at_once(visit):
     expect(slider).to_have_attribute("aria-valuetext", "1")
     assert me.shows(before)
 
-
-def test_an_answer_does_not_take_a_slider_out_of_the_hand(visit):
-    wire = Slow()
-    me = visit(wire=wire)
-    before = me.metrics()
-    slider = me.page.get_by_role("slider", name="Batch")
     slider.focus()
     wire.holding = True
     me.page.keyboard.press("ArrowRight")
@@ -335,7 +336,6 @@ def test_the_traffic_page_keeps_ids_in_the_address(visit):
 
 def test_every_page_is_served_under_its_name_and_has_it_in_its_title(visit):
     """Explore too, which Streamlit alone serves at `/` and calls `Page not found` under its name."""
-    given = encode(PRESETS["brainwave-gru"].scenario)
     me = visit("/explore")
     assert me.page.get_by_text("Page not found").count() == 0
     expect(me.numbers()).to_have_count(6)
@@ -346,9 +346,7 @@ def test_every_page_is_served_under_its_name_and_has_it_in_its_title(visit):
     me.settled(anew=True).turn_to("Explore")
     me.page.wait_for_url("**/explore?s=*")
     expect(me.numbers()).to_have_count(6)
-    me.open(f"/catalog?s={given}")
-    assert me.token() == given
-    assert me.page.locator("[data-testid=stException]").count() == 0
+    assert me.settled().page.locator("[data-testid=stException]").count() == 0
 
 
 def test_a_scenario_kept_in_the_browser_opens_after_a_reload_and_can_be_removed(visit):
@@ -373,12 +371,3 @@ def test_a_scenario_kept_in_the_browser_opens_after_a_reload_and_can_be_removed(
     kept().get_by_role("button", name="Remove").click()
     me.page.locator(".saved").get_by_role("button", name="Save in this browser").wait_for()
     me.page.wait_for_function("localStorage.getItem('inferscape.saved') === '[]'")
-
-
-def test_charts_take_the_other_theme_when_it_is_turned(visit):
-    me = visit()
-    bar = ".js-plotly-plot .barlayer path[style*='fill: rgb({})']"
-    me.page.locator(bar.format("169, 68, 17")).first.wait_for(state="attached")
-    me.page.emulate_media(color_scheme="dark")
-    me.page.locator(bar.format("253, 150, 35")).first.wait_for(state="attached")
-    expect(me.page.locator(bar.format("169, 68, 17"))).to_have_count(0)  # bars are repainted one by one
