@@ -3,12 +3,13 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
 
 from app.shared import formats as fmt
-from engine.resolve.bind import Bound, bind, named, own_model
+from engine.resolve.bind import bind, named, own_model
 from engine.resolve.setting import label, settable
 from engine.scenario import Scenario
 from entries.schema import Evidence
@@ -56,17 +57,17 @@ def _row(path: str, label: str, q: Quantity) -> SpecNumber:
     return SpecNumber(path, label, printed, q.basis, where(q), q.si, unit)
 
 
-def overridable(scenario: Scenario) -> list[SpecNumber]:
-    """What a scenario may override: its devices, host, links and the constants of its device family's model."""
-    return _rows(named(scenario.with_(overrides={})))
-
-
 def at_present(scenario: Scenario, path: str) -> float:
     """The value at a path with the scenario's own what-ifs. [SI]"""
-    return next(row.si for row in _rows(bind(scenario)) if row.path == path)
+    bound = bind(scenario)
+    if path.startswith("model."):
+        return own_model(bound.device, bound.model)[path.removeprefix("model.")]
+    return next(quantity.si for part, inner, quantity in settable(bound) if f"{part}.{inner}" == path)
 
 
-def _rows(bound: Bound) -> list[SpecNumber]:
+def overridable(scenario: Scenario) -> list[SpecNumber]:
+    """What a scenario may override: its devices, host, links and the constants of its device family's model."""
+    bound = named(scenario.with_(overrides={}))
     paths = ((f"{part}.{path}", quantity) for part, path, quantity in settable(bound))
     rows = [_row(path, label(bound, path), quantity) for path, quantity in paths]
     values = own_model(bound.device, bound.model)
@@ -91,6 +92,7 @@ def _amount(value: float, unit: str, digits: Callable[[float], str] = fmt.digits
     return f"{digits(scale(value))} {scale.unit}"
 
 
+@cache
 def _prefixed(unit: str) -> bool:
     """Whether the catalog reads a number in this unit as it is, and with an SI prefix."""
     try:
