@@ -143,18 +143,6 @@ def test_a_cut_honours_every_setting_of_its_scenario(scheme):
         split_points(base.with_(overrides={"links.peer.nonsense": "1"}))
 
 
-@pytest.mark.parametrize("system", ["edge-core", "edge-tiers", "xeon-e5-2650-pair-tcp"])
-def test_a_cut_has_every_figure_of_the_main_path(system):
-    scenario = default_scenario(system, "mobilenet-v1", scheme="split")
-    for point in split_points(scenario)[::7]:
-        report = evaluate(scenario.with_(split=point.at))
-        assert point.latency_s == report.latency_s
-        assert 1 / point.interval_s == pytest.approx(report.throughput_per_s)
-        assert point.energy_j == pytest.approx(report.energy_per_unit_j)
-        parts = point.first_s + point.link_s + point.handover_s + point.second_s + point.outside_s
-        assert parts == pytest.approx(point.latency_s)
-
-
 @pytest.mark.parametrize("workload", ["deepbench-gru-512", "tp1-lstm", "vgg16-cifar-binary", "wide-deep-criteo"])
 def test_every_cut_of_other_networks_equals_the_main_path(workload):
     """Recurrent ones hand every step on, binary ones packed signs; all on the second device, the input crosses."""

@@ -245,6 +245,8 @@ def test_every_cut_is_one_answer_at_split_and_at_evaluate(scenario: Scenario) ->
     for point in points:
         report = evaluate(scenario.with_(scheme="split", split=point.at))
         assert point.latency_s == report.latency_s
+        parts = point.first_s + point.link_s + point.handover_s + point.second_s + point.outside_s
+        assert parts == pytest.approx(point.latency_s)
         same = report.throughput_per_s * point.interval_s / scenario.streams
         if point.energy_j is not None:
             assert point.energy_j / report.energy_per_unit_j == pytest.approx(same)
