@@ -101,9 +101,10 @@ def show() -> None:
     parts.bar(report, "node")
     if report.problems:
         fixes.violated(report)
+    if not report.fits:  # its numbers would describe a machine that cannot hold the model
+        return
     if system.topology == "network":
-        if report.fits:
-            pool.pool(report)
+        pool.pool(report)
         return
     if not report.problems:
         st.markdown(report.verdict)

@@ -85,6 +85,7 @@ def test_a_pool_that_cannot_hold_its_network_says_so_and_not_that_it_is_none():
 def test_a_page_of_what_does_not_fit_offers_a_change_that_does(page):
     at = alive(opened(page, NODE.with_(devices=1)))
     assert at.error[0].value.startswith("**Does not fit:**")
+    assert "Speed-up" not in said(at)
     assert at.button(key="fix.0").label == "Devices 6, not 1"
     at.button(key="fix.0").click().run()
     assert not alive(at).error
