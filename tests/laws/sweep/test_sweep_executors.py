@@ -68,7 +68,7 @@ CARDS = {
 
 
 def front(path: Path, executor: str, space: Path) -> bytes:
-    """Bytes of the front; the best designs and what else is counted stand beside it."""
+    """Bytes of the front and of the best designs."""
     best, goals = path.with_suffix(".best"), ("--pareto", GOALS, "--executor", executor)
     assert main(["sweep", str(space), "--out", str(path), "--top-out", f"{best}.csv", *goals]) == 0
     return path.read_bytes() + Path(f"{best}.csv").read_bytes()
