@@ -13,7 +13,7 @@ from app.shared.widgets.choices import remember
 from app.shared.widgets.controlled import controlled
 from app.views.traffic import charts, tables, texts
 from app.views.traffic.controls import load_and_sla, nice, site, usual_agreement
-from app.views.traffic.plan_and_simulation import capacity_card, simulated
+from app.views.traffic.plan_and_simulation import capacity_card, simulate, simulation_of
 from app.views.traffic.serving.answer import serving
 from app.views.traffic.simulation import simulation
 from engine.cost.report import Report
@@ -101,7 +101,7 @@ def window(load: Load, qps: float) -> None:
 
 def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     """The page below the bar, for a load that can be simulated."""
-    with st.skeleton(height=340):
+    with bar, st.skeleton(height=340):  # whose place the bar takes
         answer = cached.answer(loads.answer, load, sla)
     files = tables.files(
         lambda: tables.here(report, load, sla, qps, headline, spot),
@@ -115,31 +115,29 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     frame, nodes, notes = tables.plans(report, answer.headline, where, load.rules.request)
     qps = rate(answer)
     spot = cached.answer(loads.point, load, sla, qps, answer.capacity)
-    verdict = st.container()
-    chart = st.container()
-    job = simulated((load, sla), lambda n: simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
+    job = simulation_of((load, sla))
+    running = job is not None and job.running
     points, headline = list(answer.curve), answer.headline
     origin = tables.made_by(answer)
-    if job is not None and not job.running and job.curve:
+    if job is not None and not running and job.curve:
         points = [point_of(r, sla) for r in job.curve if r.stable]
         headline = job.headline or headline
         origin = tables.simulated_by(job)
         if job.spot is not None and job.spot.stable and job.qps == qps:
             spot = spot_of(job.spot, sla)
-    with verdict:
-        st.markdown(tables.verdict(headline, sla, report, load.process == "diurnal", load.rules.request))
-        if spot.message:
-            st.error(fmt.plain(tables.overload(qps, answer.capacity, spot)), icon=":material/block:")
-        else:
-            st.markdown(tables.at_this_load(qps, spot, sla, answer.capacity))
-        for sentence in tables.limits(report):
-            st.caption(fmt.plain(sentence))
+    st.markdown(tables.verdict(headline, sla, report, load.process == "diurnal", load.rules.request))
+    if spot.message:
+        st.error(fmt.plain(tables.overload(qps, answer.capacity, spot)), icon=":material/block:")
+    else:
+        st.markdown(tables.at_this_load(qps, spot, sla, answer.capacity))
+    for sentence in tables.limits(report):
+        st.caption(fmt.plain(sentence))
     shown = Answer(answer.capacity, headline, answer.curve, answer.kind, answer.requests)
-    with chart:
-        parts.beside(
-            lambda: along_the_load(shown, points, sla, qps, origin),
-            lambda: spread(spot, sla),
-        )
+    parts.beside(
+        lambda: along_the_load(shown, points, sla, qps, origin),
+        lambda: spread(spot, sla),
+    )
+    simulate(job, running, lambda n: simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
     capacity_card(frame, nodes, notes, fmt.si(where.peak_qps, "QPS"), texts.NODES_CAPTION)
     if spot.shares.size:
         parts.beside(lambda: busy(spot, _SHORT), lambda: window(load, qps))

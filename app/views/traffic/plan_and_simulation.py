@@ -33,28 +33,41 @@ def progress(job: SimulationJob) -> None:
         st.button("Cancel", on_click=job.cancel, key="t.cancel")
 
 
-def simulated(
-    asked: Hashable, make: Callable[[int], SimulationJob], counts: Mapping[int, str], usual: int, qps: float
-) -> SimulationJob | None:
-    """The button, and the simulation of what is asked if any; ``make`` makes it, of so many requests a load."""
+def simulation_of(asked: Hashable) -> SimulationJob | None:
+    """The simulation that was started for what is asked, if any."""
     job: SimulationJob | None = st.session_state.get("t.job")
-    own = job if job is not None and job.asked == asked else None
+    return job if job is not None and job.asked == asked else None
+
+
+def simulate(
+    own: SimulationJob | None,
+    running: bool,
+    make: Callable[[int], SimulationJob],
+    counts: Mapping[int, str],
+    usual: int,
+    qps: float,
+) -> None:
+    """The button, and how far the page's own simulation is that was ``running`` when its results were drawn.
+
+    ``make`` makes another, of so many requests a load. The run that draws the button starts it, not a callback, which
+    would still have the number and the load of the run before.
+    """
     with st.container(horizontal=True, vertical_alignment="bottom"):
         names = {str(count): name for count, name in counts.items()}
         requests = int(choose("Requests per point", names, "requests", str(usual), width=140))
-
-        def run() -> None:
-            if job is not None:
-                job.cancel()
-            new = make(requests)
-            new.submit()
-            st.session_state["t.job"] = new
-
-        running = own is not None and own.running
-        st.button(
-            "Simulate", type="primary", on_click=callback(run), disabled=running, key="t.run", shortcut=parts.run_keys()
-        )
+        pressed = st.button("Simulate", type="primary", disabled=running, key="t.run", shortcut=parts.run_keys())
         st.caption(tables.job_said(own, qps))
-    if own is not None and own.running:
+    if pressed:
+        callback(start)(make(requests))
+        st.rerun()
+    if own is not None and running:
         progress(own)
-    return own
+
+
+def start(job: SimulationJob) -> None:
+    """Queue a simulation in place of the one that the session has."""
+    before: SimulationJob | None = st.session_state.get("t.job")
+    if before is not None:
+        before.cancel()
+    job.submit()
+    st.session_state["t.job"] = job

@@ -289,9 +289,10 @@ def choose(page, label, option):
 
 
 def test_a_long_simulation_shows_its_progress_and_stops_on_cancel(visit):
-    me = visit(f"/traffic?s={encode(PRESETS['dfx-345m'].scenario)}&together=8")
+    me = visit(f"/traffic?s={encode(PRESETS['node-dlrm'].scenario)}&queues=stages&together=8")  # 20 s: nobody is late
     assert me.page.get_by_role("button", name="Cancel").count() == 0
-    choose(me.page, "Requests per point", "100 k")
+    choose(me.page, "Requests per point", "1 M")
+    me.page.wait_for_url("**requests=1000000*")
     me.settled()
     me.page.get_by_role("button", name="Simulate").click()
     cancel = me.page.get_by_role("button", name="Cancel")

@@ -13,7 +13,7 @@ from app.shared import formats as fmt
 from app.shared.load import ServingLoad, serving_most, serving_points
 from app.views.traffic import tables as plans
 from app.views.traffic.controls import site
-from app.views.traffic.plan_and_simulation import capacity_card, simulated
+from app.views.traffic.plan_and_simulation import capacity_card, simulate, simulation_of
 from app.views.traffic.serving import charts, tables, texts
 from app.views.traffic.serving.controls import serving_load, usual_load
 from app.views.traffic.simulation import serving_simulation
@@ -69,7 +69,7 @@ def latencies(point: OperatingPoint) -> None:
 def serving(report: Report, bar: DeltaGenerator) -> None:
     """The page of a language model, below the bar."""
     load = serving_load(report)
-    with st.skeleton(height=340):
+    with bar, st.skeleton(height=340):  # whose place the bar takes
         point, points = cached.answer(serving_points, load)
         most = cached.answer(serving_most, load.at_its_least)
     files = plans.files(
@@ -87,18 +87,16 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     st.markdown(f"{tables.verdict(load, most)} {tables.here(load, point)}")
     for sentence in plans.limits(report):
         st.caption(fmt.plain(sentence))
-    top = st.container()
-    chart = st.container()
-    job = simulated(load, lambda n: serving_simulation(load, n), _REQUESTS, 20_000, 0.0)
-    if job is not None and not job.running and job.curve:
+    job = simulation_of(load)
+    running = job is not None and job.running
+    if job is not None and not running and job.curve:
         points = job.curve
         point = job.spot or point
     band = fmt.band(report.error_band.relative)
     how = texts.SIMULATED.format(requests=fmt.count(point.report.requests), band=band)
-    with top:
-        numbers(point)
-    with chart:
-        parts.beside(lambda: along(load, points, point, how), lambda: passes(point))
+    numbers(point)
+    parts.beside(lambda: along(load, points, point, how), lambda: passes(point))
+    simulate(job, running, lambda n: serving_simulation(load, n), _REQUESTS, 20_000, 0.0)
     peak = f"{where.peak_qps:,.0f} users" if load.closed else tables.level(load, where.peak_qps)
     capacity_card(frame, nodes, notes, peak, texts.PLAN_CAPTION)
     parts.beside(lambda: latencies(point), lambda: binding(point))
