@@ -63,7 +63,8 @@ def along(
     """
     known = [s for curve in curves for _, s in curve.values if s <= most] + [s for _, s in limits]
     y, log, (left, right) = fmt.scale([max(known)], "s"), "type" in across, across["range"]
-    low, high = y(min(known)) / 1.5, y(max(known)) * 1.5
+    low = y(min(known)) / 1.5
+    high = y(max(known)) * (y(max(known)) / low) ** 0.15  # a line of text above a limit and one of a mark's, apart
     data = area(
         [at for at, *_ in sure], [max(y(a), low) for _, a, _ in sure], [min(y(b), high) for *_, b in sure], SHADE
     )

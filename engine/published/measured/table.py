@@ -11,6 +11,7 @@ from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import HARDWARE
 from engine.scenario.token import brief
 from entries.files import load_yaml
+from entries.schema import hint
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _UNITS: dict[str, dict[str, float]] = {
@@ -107,10 +108,7 @@ def _unknown(column: str, alternatives: Sequence[str]) -> str:
     candidates = _unitless(column)
     if candidates:
         return f"column {brief(column)} gives no unit that is known: {' or '.join(candidates)} is allowed"
-    return (
-        f"column {brief(column)} is unknown: {', '.join(alternatives)}, a setting such as switches.fuse, and figures "
-        f"({', '.join(FIGURES)}) are allowed"
-    )
+    return f"column {brief(column)} is unknown{hint(column, (*alternatives, *FIGURES, 'switches.fuse'))}"
 
 
 def measured(figure: Figure, text: str, row: int) -> float | None:
