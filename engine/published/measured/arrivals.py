@@ -93,7 +93,11 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     fitting = list(_replicas(cells, system, workload, catalog, zoo))
     if not fitting:
         raise ScenarioError(f"n_accel is {cells['n_accel']}: no replica of {workload} fits so many")
-    return max(fitting, key=lambda run: _slowest(_text(run[0]), run[1], catalog)) if len(fitting) > 1 else fitting[0]
+
+    def slowest(run: tuple[Scenario, ReplicaLoad]) -> float:
+        return _slowest(_text(run[0]), run[1], catalog)
+
+    return next((run for run in fitting if slowest(run) >= run[1].doubt), None) or max(fitting, key=slowest)
 
 
 def _replicas(
