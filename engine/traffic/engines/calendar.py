@@ -160,14 +160,19 @@ def as_plain(report: object) -> dict[str, object]:
 
 def figures(values: NDArray[np.float64]) -> Figures | None:
     """Of times in the order of their requests; intervals from consecutive batches of them. [s]"""
+
+    def of(batches: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.column_stack([batches.mean(axis=1), *np.quantile(batches, (0.5, 0.9, 0.99), axis=1)])
+
     if values.size == 0:
         return None
-    parts = [values, *(part for part in np.array_split(values, GROUPS) if part.size)]
-    whole, *batches = ([float(part.mean()), *np.quantile(part, (0.5, 0.9, 0.99))] for part in parts)
-    return _spread(whole, np.array(batches))
+    size, longer = divmod(values.size, GROUPS)  # the first batches have one more
+    cut = longer * (size + 1)
+    parts = [part.reshape(-1, n) for part, n in ((values[:cut], size + 1), (values[cut:], size)) if part.size]
+    return _spread(of(values[None])[0], np.concatenate([of(part) for part in parts]))
 
 
-def _spread(values: list[float], batches: NDArray[np.float64]) -> Figures:
+def _spread(values: Sequence[float] | NDArray[np.float64], batches: NDArray[np.float64]) -> Figures:
     """Values with an interval each from those of batches: Student's t over them; no ends where there is but one."""
     count = len(batches)
     half = np.full(4, math.inf)
@@ -313,14 +318,13 @@ def report_of(
         return {name: figures(values) for name, values in several.items()} | {"itl": _gap_figures(gaps, sums)}
 
     own = asked.priority[order]
-    classes = [
-        PriorityReport(number, int((own == k).sum()), **times_of(own == k, gaps[k], sums[k]))
-        for k, number in enumerate(numbers)
-    ]
+    whole = times_of(np.full(own.shape, True), gaps.sum(axis=0), sums.sum(axis=0))
+    each = [times_of(own == k, gaps[k], sums[k]) for k in range(len(numbers))] if len(numbers) > 1 else [whole]
+    classes = [PriorityReport(number, int((own == k).sum()), **each[k]) for k, number in enumerate(numbers)]
     return ServingReport(
         requests=len(arrive),
         duration_s=span,
-        **times_of(np.full(own.shape, True), gaps.sum(axis=0), sums.sum(axis=0)),
+        **whole,
         first_wave_ttft=figures(ttft[wave]),
         steady_ttft=figures(ttft[~wave]),
         requests_per_s=rate,
