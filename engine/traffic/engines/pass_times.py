@@ -232,8 +232,8 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: 
     engines = plan.replicas * scenario.streams * visited
     scheduler = replace(scheduler, replicas=engines, ranks=scenario.attention_dp or 1)
     if scheduler.preempt == "swap":
-        scheduler = _swapping(base, scheduler, longest)
-    tokens = cache_tokens(base, longest)
+        scheduler = _swapping(base, scheduler, longest - 1)
+    tokens = cache_tokens(base, longest - 1)  # no prompt has the last token, which is made and not read
     if tokens is not None and scheduler.block > tokens:
         raise TrafficError(f"block is {scheduler.block} tokens; the devices have room for {tokens} tokens of cache")
     room = None if tokens is None else tokens // scheduler.block

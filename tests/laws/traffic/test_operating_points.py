@@ -17,7 +17,7 @@ from tests.laws.traffic.test_calendar import GPU
 
 DECODERS = {
     "dfx-1.5b": PRESETS["dfx-1.5b"].scenario,
-    "dfx-345m to its last position": PRESETS["dfx-345m"].scenario.with_(outputs=960),  # no table may ask beyond it
+    "dfx-345m to its last position": PRESETS["dfx-345m"].scenario.with_(outputs=961),  # no table may ask beyond it
     "v100-1.5b": PRESETS["v100-1.5b"].scenario,
     "llama 8b": default_scenario("h100-sxm", "llama3.1-8b").with_(inputs=1000, outputs=128),
     "llama 70b on eight": default_scenario("h100-sxm", "llama3.1-70b", devices=8).with_(precision="fp8"),
