@@ -5,6 +5,7 @@ make. Requests of all clients queue for the first free instance. Source: Chung e
 clients share an instance because one cannot drive it; what a client spends on a query is not printed. Estimates.
 """
 
+from bisect import bisect_left
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -128,10 +129,7 @@ def microservice(
         p95 = pool.p95(count * drives)
         return p95 is not None and (p95_s is None or p95 <= p95_s)
 
-    low, high = 0, int(instances * rate / drives) + 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if keeps(middle) else (low, middle)
+    most = bisect_left(range(1, int(instances * rate / drives) + 2), True, key=lambda count: not keeps(count))
     offered = clients * drives
     now = pool.law(offered)
     message = (
@@ -154,6 +152,6 @@ def microservice(
         offered / (instances * rate),
         None if now is None else now.mean + pool.latency_s - pool.hold_s,
         pool.p95(offered),
-        low,
+        most,
         message,
     )
