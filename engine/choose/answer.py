@@ -146,7 +146,7 @@ def _row(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -
                 enough.add(start.precision)
     best = min(result, key=lambda point: _key(point, question), default=None)
     report = None if best is None else evaluate(best.scenario, catalog, zoo)
-    refusal = None if best is not None else _nearest(refused)
+    refusal = None if best is not None else min(refused, key=_distance, default=None)
     return Row(
         candidate.system, candidate.name, candidate.kind, candidate.what_if, None, best, refusal, candidate.reason,
         report, _front(result),
@@ -167,10 +167,9 @@ def _key(point: Served, question: Question) -> tuple[float, ...]:
     return (unpriced if money is None else money, point.devices * point.instances, *more)
 
 
-def _nearest(refused: Sequence[Refusal]) -> Refusal | None:
-    """Of what was refused, what came nearest: a missed limit before a memory that is short, before what never ran."""
-    order = {"limit": 0, "fits": 1, "runs": 2}
-    return min(refused, key=lambda point: (order[point.kind], point.over), default=None)
+def _distance(refusal: Refusal | None) -> tuple[int, float]:
+    """How far from serving: a missed limit before a memory that is short, before what never ran, before no trial."""
+    return (3, 0.0) if refusal is None else (("limit", "fits", "runs").index(refusal.kind), refusal.over)
 
 
 def _front(served: Sequence[Served]) -> tuple[Served, ...]:
@@ -196,11 +195,7 @@ def _ordered(rows: Sequence[Row], money: str) -> tuple[Row, ...]:
     unpriced = sorted(
         (r for r in able if paid(r) == inf), key=lambda r: (-r.best.rate_per_device if r.best else 0.0, r.system)
     )
-    order = {"limit": 0, "fits": 1, "runs": 2}
-    refused = sorted(
-        (r for r in rows if r.best is None),
-        key=lambda r: (order[r.refusal.kind] if r.refusal else 3, r.refusal.over if r.refusal else 0.0, r.system),
-    )
+    refused = sorted((r for r in rows if r.best is None), key=lambda r: (*_distance(r.refusal), r.system))
     first = priced[0] if priced else None
     out = [
         replace(row, rank=None if row.what_if else at, reason=_loses(row, first, money))
