@@ -219,17 +219,13 @@ def chains(phase: Phase, cache: float) -> tuple[FusedChain, ...]:
 
     A group whose single-row tile is too large even for one channel is left to breadth-first execution.
     """
-    return tuple(chain for _, chain in _chains(phase, cache))
-
-
-def _chains(phase: Phase, cache: float) -> list[tuple[list[Op], FusedChain]]:
     at = {op.name: op for op in phase.ops}
     readers: dict[str, set[str]] = {op.name: set() for op in phase.ops}
     for op in phase.ops:
         for name in op.inputs:
             if name in readers:
                 readers[name].add(op.name)
-    chains, channels_of = [], _channels(phase.ops)
+    result, channels_of = [], _channels(phase.ops)
     for group in _groups(phase.ops):
         tile = _tile(group, channels_of, cache)
         if tile is None:
@@ -240,8 +236,8 @@ def _chains(phase: Phase, cache: float) -> list[tuple[list[Op], FusedChain]]:
             tuple(op.name for op in group), before, read * (1 + halo), written, rows, channels, size, halo
         )
         if chain.after.coef < before.coef:
-            chains.append((group, chain))
-    return chains
+            result.append(chain)
+    return tuple(result)
 
 
 def depth_first(phase: Phase, cache: float, pool_cycles: float = 1.0) -> Phase:
@@ -249,9 +245,9 @@ def depth_first(phase: Phase, cache: float, pool_cycles: float = 1.0) -> Phase:
 
     `pool_cycles` is the vector work of an element of a pool's window, in that of any other operation.
     """
-    member: dict[str, Op] = {}
-    for group, chain in _chains(phase, cache):
-        inside = set(chain.ops)
+    at, member = {op.name: op for op in phase.ops}, dict[str, Op]()
+    for chain in chains(phase, cache):
+        group, inside = [at[name] for name in chain.ops], set(chain.ops)
         sources = dict.fromkeys(name for op in group for name in op.inputs if name not in inside)
         whole = Op(
             name="+".join((group[0].name, group[-1].name)),
@@ -321,7 +317,10 @@ def compare(
     tile, streams : as a scenario's: threads of a stream, passes in flight at once. [-]
     settings : parameters and switches of the device's model that are not its own, by name.
     """
-    settings = {**eager_settings(device), **settings}
+    runtime = family(device.kind).fields.get("runtime")
+    if runtime is not None:
+        eagerly = runtime.settings["eager"]
+        settings = {**eagerly.switches, **eagerly.parameters, **settings}
     breadth, cache = eager(graph.phases[0]), tile_cache(device)
     pool = settings.get("pool_cycles", pool_cycles(device))
     depth, result = depth_first(breadth, cache, pool), chains(breadth, cache)
@@ -335,15 +334,6 @@ def compare(
         depth_bytes=sum(c.moved_bytes(batch)[1] for c in result),
         chains=result,
     )
-
-
-def eager_settings(device: Device) -> dict[str, float | bool]:
-    """What the eager runtime of a device's family sets of its model, by name; nothing where the family names none."""
-    runtime = family(device.kind).fields.get("runtime")
-    if runtime is None:
-        return {}
-    setting = runtime.settings["eager"]
-    return {**setting.switches, **setting.parameters}
 
 
 def pool_cycles(device: Device) -> float:
