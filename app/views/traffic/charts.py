@@ -139,27 +139,21 @@ def use(busy: dict[str, float], dark: bool, least: int = 140, over: bool = False
     return shares(drawn, INK[dark], texts.SHARE_TIME_BUSY, dark, least)
 
 
-def _segments(requests: RequestTimeline, most: int) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
-    """What requests spend their time on, as (kind, name, begin, end) [s]; kind: wait, wire or serve."""
-    segments = []
-    for name, start in requests.start.items():
-        kind = "wire" if name in requests.wires else "serve"
-        segments.append(("wait", f"waiting for {name}", requests.came[name][:most], start[:most]))
-        segments.append((kind, f"in {name}", start[:most], requests.left[name][:most]))
-    return segments
-
-
-def window(requests: RequestTimeline, dark: bool, most: int = 40) -> Figure:
+def window(requests: RequestTimeline, dark: bool) -> Figure:
     """A window of requests on their way through the resources: one row each.
 
     Grey while it waits, narrow and violet on a wire, ink while it is served, the second and further stations hatched.
     """
-    origin, last = float(requests.arrive[0]), requests.arrive[:most].size
-    end = float(np.nanmax(requests.finish[:most])) - origin
+    origin, last = float(requests.arrive[0]), requests.arrive.size
+    end = float(np.nanmax(requests.finish)) - origin
     scale = fmt.scale([end], "s")
     looks = {"wait": CLOUD[dark], "wire": PALETTE["links"][dark], "serve": INK[dark]}
-    data, served = [], 0
-    for kind, name, begin, until in _segments(requests, most):
+    data, served, segments = [], 0, []
+    for name, start in requests.start.items():
+        kind = "wire" if name in requests.wires else "serve"
+        segments.append(("wait", f"waiting for {name}", requests.came[name], start))
+        segments.append((kind, f"in {name}", start, requests.left[name]))
+    for kind, name, begin, until in segments:
         hatch = ("", "/", "x")[served % 3] if kind == "serve" else ""
         served += kind == "serve"
         spans = until - begin
