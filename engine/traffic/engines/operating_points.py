@@ -249,17 +249,15 @@ def binds(report: ServingReport, scheduler: Scheduler, engines: int = 1) -> dict
 def timeline(report: ServingReport, most: int = 240) -> dict[str, NDArray[np.float64]]:
     """The log of passes as at most ``most`` consecutive groups of them, in columns.
 
-    ``start_s``, ``end_s`` from the first arrival [s]; of a group the mean of ``prefill_tokens`` and ``decode_rows`` a
-    pass, the most ``blocks`` and ``refused``, and all ``preempted``: of one engine where there are several [-].
+    ``start_s``, ``end_s`` from the first arrival [s]; of a group the most ``prefill_tokens``, ``decode_rows``,
+    ``blocks`` and ``refused`` of a pass, and all ``preempted``: of one engine where there are several [-].
     """
     log = dict(zip(PASS, report.log.T, strict=True))
     start = log["start_s"] - float(report.arrive.min())
     end = start + log["duration_s"]
     group = np.minimum((start / end.max() * most).astype(np.int64), most - 1)
     first = np.flatnonzero(np.diff(group, prepend=-1))
-    steps = np.add.reduceat(log["steps"], first)
     columns = {"start_s": start[first], "end_s": np.maximum.reduceat(end, first)}
-    for name in ("prefill_tokens", "decode_rows"):
-        columns[name] = np.add.reduceat(log[name] * log["steps"], first) / steps
-    columns |= {name: np.maximum.reduceat(log[name], first) for name in ("blocks", "refused")}
+    most_of = ("prefill_tokens", "decode_rows", "blocks", "refused")
+    columns |= {name: np.maximum.reduceat(log[name], first) for name in most_of}
     return columns | {"preempted": np.add.reduceat(log["preempted"], first)}

@@ -93,12 +93,13 @@ def test_a_curve_has_six_to_eight_loads_that_rise(load: ClosedLoop | Poisson) ->
     assert all(set(LIMITS) >= set(p.missed(dict.fromkeys(LIMITS, 0.0))) for p in points)
 
 
-def test_a_timeline_loses_no_token_and_no_preemption() -> None:
+def test_a_timeline_loses_no_peak_and_no_preemption() -> None:
     report = of_given(Scheduler(kv_blocks=120), 400).at(ClosedLoop(64)).report
     shown = timeline(report, 50)
     assert report.preemptions > 0
     assert shown["preempted"].sum() == report.preemptions
-    assert shown["blocks"].max() == report.log[:, 5].max()
+    for at, name in ((3, "prefill_tokens"), (4, "decode_rows"), (5, "blocks")):  # means of 20,000 requests were 1 token
+        assert shown[name].max() == report.log[:, at].max()
     assert (shown["end_s"] > shown["start_s"]).all()
     assert (shown["start_s"][1:] >= shown["end_s"][:-1] - 1e-9).all()
     assert len(shown["start_s"]) <= 50 < len(report.log)
