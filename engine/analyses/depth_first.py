@@ -319,8 +319,8 @@ def compare(
     """
     runtime = family(device.kind).fields.get("runtime")
     if runtime is not None:
-        eagerly = runtime.settings["eager"]
-        settings = {**eagerly.switches, **eagerly.parameters, **settings}
+        usual = runtime.settings["eager"]
+        settings = {**usual.switches, **usual.parameters, **settings}
     breadth, cache = eager(graph.phases[0]), tile_cache(device)
     pool = settings.get("pool_cycles", pool_cycles(device))
     depth, result = depth_first(breadth, cache, pool), chains(breadth, cache)

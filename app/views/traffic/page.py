@@ -13,7 +13,7 @@ from app.shared.widgets.choices import remember
 from app.shared.widgets.controlled import controlled
 from app.views.traffic import charts, tables, texts
 from app.views.traffic.controls import load_and_sla, nice, site, usual_agreement
-from app.views.traffic.plan_and_simulation import capacity_card, simulate, simulation_of
+from app.views.traffic.plan_and_simulation import capacity_card, simulation_controls, simulation_of
 from app.views.traffic.serving.answer import serving
 from app.views.traffic.simulation import simulation
 from engine.cost.report import Report
@@ -115,8 +115,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     frame, nodes, notes = tables.plans(report, answer.headline, where, load.rules.request)
     qps = rate(answer)
     spot = cached.answer(loads.point, load, sla, qps, answer.capacity)
-    job = simulation_of((load, sla))
-    running = job is not None and job.running
+    job, running = simulation_of((load, sla))
     points, headline = list(answer.curve), answer.headline
     origin = tables.made_by(answer)
     if job is not None and not running and job.curve:
@@ -137,7 +136,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         lambda: along_the_load(shown, points, sla, qps, origin),
         lambda: spread(spot, sla),
     )
-    simulate(job, running, lambda n: simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
+    simulation_controls(job, running, lambda n: simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
     capacity_card(frame, nodes, notes, fmt.si(where.peak_qps, "QPS"), texts.NODES_CAPTION)
     if spot.shares.size:
         parts.beside(lambda: busy(spot, _SHORT), lambda: window(load, qps))

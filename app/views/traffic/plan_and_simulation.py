@@ -33,13 +33,13 @@ def progress(job: SimulationJob) -> None:
         st.button("Cancel", on_click=job.cancel, key="t.cancel")
 
 
-def simulation_of(asked: Hashable) -> SimulationJob | None:
-    """The simulation that was started for what is asked, if any."""
+def simulation_of(asked: Hashable) -> tuple[SimulationJob | None, bool]:
+    """The simulation that was started for what is asked, if any, and whether it runs: it may end as a page is drawn."""
     job: SimulationJob | None = st.session_state.get("t.job")
-    return job if job is not None and job.asked == asked else None
+    return (job, job.running) if job is not None and job.asked == asked else (None, False)
 
 
-def simulate(
+def simulation_controls(
     own: SimulationJob | None,
     running: bool,
     make: Callable[[int], SimulationJob],

@@ -258,6 +258,6 @@ def timeline(report: ServingReport, most: int = 240) -> dict[str, NDArray[np.flo
     group = np.minimum((start / end.max() * most).astype(np.int64), most - 1)
     first = np.flatnonzero(np.diff(group, prepend=-1))
     columns = {"start_s": start[first], "end_s": np.maximum.reduceat(end, first)}
-    most_of = ("prefill_tokens", "decode_rows", "blocks", "refused")
-    columns |= {name: np.maximum.reduceat(log[name], first) for name in most_of}
+    peaks = ("prefill_tokens", "decode_rows", "blocks", "refused")
+    columns |= {name: np.maximum.reduceat(log[name], first) for name in peaks}
     return columns | {"preempted": np.add.reduceat(log["preempted"], first)}

@@ -157,7 +157,7 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
     def prefill(tokens: float) -> tuple[int, tuple[float, float, float]]:
         each = min(int(tokens), deepest)
         prompts = max(1, round(tokens / each))
-        outputs = min(scenario.outputs, longest - each)
+        outputs = min(scenario.outputs, longest - each)  # a device may take no request beyond the longest
         return prompts, _prefill(scenario.with_(batch=prompts * apart, inputs=each, outputs=outputs), catalog)
 
     def decode(sequences: float, context: float) -> tuple[float, float, float]:

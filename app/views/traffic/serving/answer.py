@@ -13,7 +13,7 @@ from app.shared import formats as fmt
 from app.shared.load import ServingLoad, serving_most, serving_points
 from app.views.traffic import tables as plans
 from app.views.traffic.controls import site
-from app.views.traffic.plan_and_simulation import capacity_card, simulate, simulation_of
+from app.views.traffic.plan_and_simulation import capacity_card, simulation_controls, simulation_of
 from app.views.traffic.serving import charts, tables, texts
 from app.views.traffic.serving.controls import serving_load, usual_load
 from app.views.traffic.simulation import serving_simulation
@@ -87,8 +87,7 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     st.markdown(f"{tables.verdict(load, most)} {tables.here(load, point)}")
     for sentence in plans.limits(report):
         st.caption(fmt.plain(sentence))
-    job = simulation_of(load)
-    running = job is not None and job.running
+    job, running = simulation_of(load)
     if job is not None and not running and job.curve:
         points = job.curve
         point = job.spot or point
@@ -96,7 +95,7 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     how = texts.SIMULATED.format(requests=fmt.count(point.report.requests), band=band)
     numbers(point)
     parts.beside(lambda: along(load, points, point, how), lambda: passes(point))
-    simulate(job, running, lambda n: serving_simulation(load, n), _REQUESTS, 20_000, 0.0)
+    simulation_controls(job, running, lambda n: serving_simulation(load, n), _REQUESTS, 20_000, 0.0)
     peak = f"{where.peak_qps:,.0f} users" if load.closed else tables.level(load, where.peak_qps)
     capacity_card(frame, nodes, notes, peak, texts.PLAN_CAPTION)
     parts.beside(lambda: latencies(point), lambda: binding(point))
