@@ -18,7 +18,6 @@ The public face, for pages, the command line and notebooks::
     result.front        # Front: numbers, values (objectives, n), token(i), rows()
     result.top          # the ten best by the first objective alone; sweep(space, top=k) for more
     result.cloud        # (len(result.figures), <= 3000) with cloud_numbers and cloud_state (0 fits, 1 not, 2 refused)
-    result.histogram(0) # (edges, counts) of the first objective over the designs that meet everything
     result.counts       # size, done, skipped, refused, unfit, missed (of each limit), kept, sentences
     result.seconds
     write_rows(table_rows(space), Path("all.csv"))   # every design of a small space

@@ -1,4 +1,4 @@
-"""What a sweep hands over: the front, a cloud to draw behind it, counts and bins; and how it is written to a file."""
+"""What a sweep hands over: the front, a cloud to draw behind it, and counts; and how it is written to a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from engine.cost.error_bands import error_band
 from engine.cost.report import BANDED, NO_BAND, ErrorBand
 from engine.devices.common.contract import RESOURCES
 from engine.evaluate import evaluate
-from engine.kernels.search.bins import bin_edges
 from engine.resolve.bind import engine_version
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.sweep.goals import FIGURES
@@ -126,7 +125,6 @@ class SweepResult:
     cloud_numbers: np.ndarray
     cloud: np.ndarray
     cloud_state: np.ndarray  # 0 fits, 1 does not fit, 2 refused
-    bins: np.ndarray  # (objectives, BINS), designs that meet everything
     counts: Counts
     seconds: float
     setup_s: float = 0.0  # of the seconds: networks bound and planned, tables made, while nothing may be priced yet
@@ -153,14 +151,6 @@ class SweepResult:
             raise ScenarioError(
                 f"objective {lacking}: no design of this space has that figure; they have {', '.join(known)}"
             )
-
-    def histogram(self, objective: int) -> tuple[np.ndarray, np.ndarray]:
-        """(edges, counts) of an objective's bins from the first to the last that holds a design."""
-        full = np.flatnonzero(self.bins[objective])
-        if not len(full):
-            return np.zeros(0), np.zeros(0, dtype=np.int64)
-        lo, hi = int(full[0]), int(full[-1]) + 1
-        return bin_edges()[lo : hi + 1], self.bins[objective, lo:hi]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the command line."""

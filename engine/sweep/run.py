@@ -1,4 +1,4 @@
-"""The sweep itself: every design of a space, in chunks on any executor, kept as a front, a cloud, counts and bins."""
+"""The sweep itself: every design of a space, in chunks on any executor, kept as a front, a cloud and counts."""
 
 import time
 from collections import deque
@@ -14,7 +14,6 @@ from typing import Any, cast
 import numpy as np
 
 from engine.kernels.jit import pool_size, run_chunks
-from engine.kernels.search.bins import BINS
 from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
@@ -78,21 +77,20 @@ class _Cloud:
 
 
 class _Archive:
-    """What a sweep knows so far: the Pareto front, the best, counts, bins and the cloud. It does not depend on the
+    """What a sweep knows so far: the Pareto front, the best, counts and the cloud. It does not depend on the
     order in which chunks arrive."""
 
-    def __init__(self, space: Space, bins: bool, top: int, cloud: int) -> None:
+    def __init__(self, space: Space, top: int, cloud: int) -> None:
         k = len(space.objectives)
-        self.space, self.cloud, self.wish = space, _Cloud(space, cloud), ChunkRequest.of(space, bins, top)
+        self.space, self.cloud, self.wish = space, _Cloud(space, cloud), ChunkRequest.of(space, top)
         self.number, self.values = self.best = np.zeros(0, dtype=np.int64), np.zeros((k, 0))
-        self.bins, none_missed = np.zeros((k, BINS), dtype=np.int64), np.zeros(len(space.limits), dtype=np.int64)
+        none_missed = np.zeros(len(space.limits), dtype=np.int64)
         self.counts = Counts(space.size, none_missed, done=space.skipped, skipped=space.skipped)
 
     def take(self, chunk: ChunkResult) -> None:
-        """Adds a chunk's candidates, counts, bins and picks; the next one is asked for what those leave open."""
+        """Adds a chunk's candidates, counts and picks; the next one is asked for what those leave open."""
         self.counts.add(chunk.counts)
         self.cloud.take(chunk)
-        self.bins[: len(chunk.bins)] += chunk.bins
         if len(chunk.best[0]):
             joined = (np.concatenate(pair, axis=-1) for pair in zip(self.best, chunk.best, strict=True))
             self.best = best(self.wish.top, *joined)
@@ -117,7 +115,7 @@ class _Archive:
         signs = np.array([[o.sign] for o in space.objectives])
         front = Front(space, self.number[order], self.values[:, order] * signs)
         top = Front(space, self.best[0], self.best[1] * signs)
-        result = SweepResult(space, front, top, *self.cloud.reached, self.bins, self.counts, seconds, setup_s)
+        result = SweepResult(space, front, top, *self.cloud.reached, self.counts, seconds, setup_s)
         result.defined()
         return result
 
@@ -131,12 +129,11 @@ def sweep(
     preparing: Callable[[int, int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
     cloud: int = CLOUD,
-    bins: bool = True,
     top: int = 10,
     catalog: Catalog | None = None,
     zoo: Zoo | None = None,
 ) -> SweepResult:
-    """Every design of a space: its front, a sampled cloud, counts and bins.
+    """Every design of a space: its front, a sampled cloud and counts.
 
     ScenarioError for a catalog or a zoo of one's own on other processes.
 
@@ -168,7 +165,7 @@ def sweep(
         if preparing is not None:
             preparing(at, of)
 
-    archive = _Archive(space, bins, top, cloud)
+    archive = _Archive(space, top, cloud)
     remote = executor is not None and not isinstance(executor, ThreadPoolExecutor)
     if remote and (space.catalog is not None or space.zoo is not None):
         raise ScenarioError("a sweep on other processes reads what ships: leave out your own catalog and workloads")

@@ -173,7 +173,7 @@ class _Tried:
         n, space, counts = len(self.place), self.space, self.counts
         order = np.argsort(self.numbers[:n], kind="stable")
         numbers, figures, state = self.numbers[order], self.figures[:, order], self.state[order]
-        wish = ChunkRequest.of(space, True, top)
+        wish = ChunkRequest.of(space, top)
         values = np.ascontiguousarray(figures[[FIGURES.index(name) for name in wish.figures]])
         chunk = thinned(values, state == 2, state == 1, numbers.take, wish)
         counts.add(chunk.counts)
@@ -186,7 +186,6 @@ class _Tried:
             numbers[drawn],
             figures[:, drawn],
             state[drawn],
-            chunk.bins,
             counts,
             seconds,
         )

@@ -1,1 +1,1 @@
-"""Searches over many priced designs: fronts, bins, thinning, tiles."""
+"""Searches over many priced designs: fronts, thinning, tiles."""

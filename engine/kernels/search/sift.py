@@ -1,25 +1,21 @@
-"""Which of many priced designs matter: counted, binned, held against limits and against the best known; compiled."""
+"""Which of many priced designs matter: counted, held against limits and against the best known; compiled."""
 
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.kernels.search.bins import count_bins
 from engine.kernels.search.pareto import drop_dominated
 
 
 @kernel
-def sift(
-    values, refused, unfit, fits, most, limit_row, limit, signs, killers, top_limit, counts, missed, bins, at, top
-):
+def sift(values, refused, unfit, fits, most, limit_row, limit, signs, killers, top_limit, counts, missed, at, top):
     """Thins designs to those that may be on the front or among the best; returns how many of each.
 
     ``values`` (rows, n) begins with the objectives, which take their ``signs`` in place: smaller is better. ``refused``
     and ``unfit`` (n,) say what becomes of each, ``fits`` whether the unfit drop out. Limit j keeps a design where
     ``values[limit_row[j]]`` is at most (``most[j]``) or at least ``limit[j]``.
 
-    Adds to ``counts`` (refused, unfit, kept), ``missed`` (a limit each) and ``bins`` (objectives, BINS), which may have
-    no rows; fills ``at`` with the indices that no column of ``killers`` dominates and ``top`` with those whose first
-    objective is at most ``top_limit``, both ascending.
+    Adds to ``counts`` (refused, unfit, kept) and ``missed`` (a limit each); fills ``at`` with indices that no column of
+    ``killers`` dominates and ``top`` with those whose first objective is at most ``top_limit``, both ascending.
     """
     n = refused.shape[0]
     alive = np.empty(n, dtype=np.bool_)
@@ -38,8 +34,6 @@ def sift(
         missed[j] += over
     for i in range(n):
         counts[2] += met[i]
-    for k in range(bins.shape[0]):
-        count_bins(values[k], met, bins[k])
     for k in range(signs.shape[0]):
         row = values[k]
         if signs[k] < 0:

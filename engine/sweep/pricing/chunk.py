@@ -9,7 +9,6 @@ from math import inf
 
 import numpy as np
 
-from engine.kernels.search.bins import BINS
 from engine.kernels.search.pareto import front_mask
 from engine.kernels.search.sift import sift
 from engine.sweep.goals import FIGURES, Limit, Objective
@@ -43,15 +42,14 @@ class ChunkRequest:
     objectives: tuple[Objective, ...]
     limits: tuple[Limit, ...]
     fits: bool
-    bins: bool
     top: int  # designs to keep with the best first objective
     killers: np.ndarray  # (objectives, n) values of designs on the front as far as it is known
     least: float = inf  # of the first objective, signed: a design above it is not among the best
 
     @classmethod
-    def of(cls, space: Space, bins: bool, top: int) -> ChunkRequest:
+    def of(cls, space: Space, top: int) -> ChunkRequest:
         """Of a space of which no design is known."""
-        return cls(space.objectives, space.limits, space.fits, bins, top, np.zeros((len(space.objectives), 0)))
+        return cls(space.objectives, space.limits, space.fits, top, np.zeros((len(space.objectives), 0)))
 
     @cached_property
     def figures(self) -> tuple[str, ...]:
@@ -61,13 +59,12 @@ class ChunkRequest:
 
 @dataclass
 class ChunkResult:
-    """Candidates for the front and for the best, signed so that smaller is better; counts and bins."""
+    """Candidates for the front and for the best, signed so that smaller is better; counts."""
 
     counts: Counts
     number: np.ndarray
     values: np.ndarray  # (objectives, n)
     best: Best
-    bins: np.ndarray  # (objectives, BINS); none where they were not asked for
     drawn: Priced | None = None  # the cloud's designs
 
 
@@ -110,8 +107,7 @@ def thinned(
     ``numbers``: places -> numbers in the space. The values are taken apart on the way.
     """
     k, n, missed = len(wish.objectives), len(refused), np.zeros(len(wish.limits), dtype=np.int64)
-    counts, bins = np.zeros(3, dtype=np.int64), np.zeros((k if wish.bins else 0, BINS), dtype=np.int64)
-    at, good = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    counts, at, good = np.zeros(3, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     candidates, able = sift(
         values,
         refused,
@@ -125,7 +121,6 @@ def thinned(
         wish.least if wish.top else -inf,
         counts,
         missed,
-        bins,
         at,
         good,
     )
@@ -133,7 +128,7 @@ def thinned(
     front = at[front_mask(values[:k].take(at, axis=1))] if candidates else at
     top = best(wish.top, numbers(good), values[:k].take(good, axis=1))
     front_values = values[:k].take(front, axis=1)
-    return ChunkResult(Counts(n, missed, n, 0, *counts.tolist()), numbers(front), front_values, top, bins)
+    return ChunkResult(Counts(n, missed, n, 0, *counts.tolist()), numbers(front), front_values, top)
 
 
 def killers_of(values: np.ndarray) -> np.ndarray:

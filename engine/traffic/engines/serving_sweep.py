@@ -147,8 +147,7 @@ class ServingSweep:
             self.space.size, np.array([(~one).sum() for one in kept]), ran + refused, refused=refused,
             kept=int(self._kept(self.space.limits).sum()), sentences=dict.fromkeys(self.refused),
         )  # fmt: skip
-        state, bins = np.zeros(numbers.size, np.int8), np.zeros((len(goals), 0))
-        cloud = (numbers[order], values[:, order], state, bins)
+        cloud = numbers[order], values[:, order], np.zeros(numbers.size, np.int8)
         set_up = self.seconds - self.pricing_s
         return SweepResult(self.space, front, front, *cloud, counts, self.seconds, set_up, (*FIGURES, "simulated"))
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from engine.kernels.search.bins import BINS, bin_edges, count_bins
 from engine.kernels.search.pareto import drop_dominated, front_mask
 
 
@@ -79,17 +78,3 @@ def test_killers_clear_only_what_they_dominate(objectives: int) -> None:
         one = killers[:, [j]]
         beaten |= (values >= one).all(axis=0) & (values > one).any(axis=0)
     assert kept.tolist() == np.flatnonzero(alive & ~beaten).tolist()
-
-
-def test_bins_count_each_value_between_its_edges() -> None:
-    draw = np.random.default_rng(5)
-    values = np.exp(draw.normal(0, 12, 4000))
-    alive = draw.random(4000) < 0.9
-    counts = np.zeros(BINS, dtype=np.int64)
-    count_bins(values, alive, counts)
-    expected, _ = np.histogram(values[alive], bin_edges())
-    assert counts.tolist() == expected.tolist()
-    odd = np.array([0.0, -1.0, np.nan, 1e-300, 1e300])
-    counts[:] = 0
-    count_bins(odd, np.ones(5, dtype=bool), counts)
-    assert (counts[0], counts[-1], counts.sum()) == (3, 1, 4)
