@@ -8,7 +8,7 @@ import pytest
 from app.views.numerics import charts, trained
 from app.views.numerics.labels import called
 from engine.lab.numerics.study import TENSORS, points, stored, tensor
-from engine.lab.numerics.trained import _SERVERS, Quality
+from engine.lab.numerics.trained import _SCHEMES, Quality
 from engine.numerics.formats import NumericsError
 from tests.app.pages import key_of, opened
 from tests.app.valid import valid
@@ -28,14 +28,14 @@ def test_the_page_answers_at_once_and_follows_its_controls():
 
 
 def test_a_network_is_trained_only_when_asked_and_then_judged_in_each_precision(monkeypatch):
-    monkeypatch.setattr(trained, "_ROWS", 8192)
+    monkeypatch.setattr(trained, "_ROWS", 4096)
     at = opened("numerics")
     assert sum("not run yet" in m.value for m in at.markdown) >= 2
     at.button(key="n.wide_deep").click().run(timeout=800)
     assert not at.exception, [e.message for e in at.exception]
     assert not at.warning
     frame = next(d.value for d in at.dataframe if "AUC" in d.value)
-    assert list(frame["Served in"]) == list(_SERVERS)
+    assert list(frame["Served in"]) == list(_SCHEMES)
     assert (frame["AUC"] > 0.6).all()
     assert frame["Answers changed (%)"][0] == 0
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="training needs the spee
 
 def test_wide_deep_is_judged_in_each_precision():
     steps: list[tuple[int, int]] = []
-    study = wide_deep_study(8192, (32,), held_out=5000, progress=lambda done, of: steps.append((done, of)))
+    study = wide_deep_study(4096, (32,), held_out=3000, progress=lambda done, of: steps.append((done, of)))
     assert [q.precision for q in study.quality] == [
         "FP32",
         "INT8 as published",
@@ -34,7 +34,7 @@ def test_wide_deep_is_judged_in_each_precision():
     rate = {s.precision: s.rate for s in study.speed}
     assert study.gain(32) == rate["INT8 as published"] / rate["FP32"] > 0
     with pytest.raises(MeasurementCancelled):
-        wide_deep_study(8192, (32,), held_out=5000, progress=lambda done, of: False)
+        wide_deep_study(4096, (32,), held_out=3000, progress=lambda done, of: False)
 
 
 def test_mistakes_are_named(capsys):

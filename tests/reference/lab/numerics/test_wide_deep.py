@@ -39,6 +39,7 @@ def fitted() -> tuple[WideDeep, Prepared]:
     return model, prepare(clicks(2_000), model.top)
 
 
+@cache
 def held_out() -> tuple[np.ndarray, Prepared]:
     model, _ = fitted()
     rows = clicks(30_000, seed=1)
@@ -59,11 +60,12 @@ def test_clicks_are_seeded_and_shaped_like_criteo():
 
 
 def test_categories_follow_zipf_and_hashing_collides():
-    ids = clicks(50_000).ids[:, 2]
+    rows = clicks(50_000)
+    ids = rows.ids[:, 2]
     counts = np.sort(np.unique(ids, return_counts=True)[1])[::-1]
     assert counts[0] / counts[9] == pytest.approx(10, rel=0.3)  # the tenth is a tenth as frequent
     model, _ = fitted()
-    buckets = prepare(clicks(50_000), model.top).buckets[:, 2]
+    buckets = prepare(rows, model.top).buckets[:, 2]
     assert len(np.unique(ids)) > 20_000
     assert len(np.unique(buckets)) == 1000
 

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -19,9 +19,15 @@ from engine.numerics.formats import Integer, NumericsError, by_name
 from engine.resolve.choices import default_scenario
 from engine.scenario import decode
 
-TIGHT = 2e-5
+TIGHT = 1e-5
 RNG = np.random.default_rng(5)
+FEW = partial(recommender, items=6_000)  # a fifth of each split: the network is trained as the page's
 pytestmark = pytest.mark.timeout(1800)  # the first run compiles kernels and trains
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    monkeypatch.setattr("engine.lab.numerics.workflow.recommender", FEW)
 
 
 def timed_by_bits(run, clock, repeats):
@@ -77,7 +83,7 @@ def test_unknown_formats_studies_and_bounds_are_refused():
 
 
 def test_the_networks_have_learnt():
-    model, splits = recommender()
+    model, splits = FEW()
     held = splits["held_out"]
     assert normalised_entropy(held.labels, model.run(held, {})) < 0.97
 
@@ -106,7 +112,7 @@ def test_a_tighter_metric_raises_precision():
     assert (tight.layers, tight.table_bits) != (loose.layers, loose.table_bits)
     assert len(tight.layers) >= len(loose.layers)
     assert tight.table_bits >= loose.table_bits
-    assert tight.untouched_loss < loose.untouched_loss
+    assert abs(tight.untouched_loss) < abs(loose.untouched_loss)
     assert {step.operator for step in tight.plan.steps[1:]} <= set(tight.plan.precision)
 
 
