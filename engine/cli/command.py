@@ -76,6 +76,16 @@ def add_arguments(parser: argparse.ArgumentParser, entry: Mapping[str, Any]) -> 
         for name, argument in TABLE["groups"][title].items():
             add_argument(group, name, argument)
     parser.add_argument("--json", action="store_true", help="machine-readable, SI units in the keys")
+    parser.set_defaults(usual=parser.get_default)
+
+
+def refuse(args: argparse.Namespace, names: Iterable[str], beside: str) -> None:
+    """InputError for the first of some arguments that is given ``beside`` what leaves it no meaning."""
+    for name in names:
+        if (value := getattr(args, name)) != args.usual(name):
+            given = value[0] if isinstance(value, list) else value
+            shown = f"{given:.10g}" if isinstance(given, int | float) else brief(given, 60)
+            raise InputError(f"{name.replace('_', '-')} is {'on' if given is True else shown} beside {beside}")
 
 
 def add_commands(group: Any, section: str, listed: bool = True) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine.cli.command import TABLE, Answer, Parser, add_arguments
+from engine.cli.command import TABLE, Answer, Parser, add_arguments, refuse
 from engine.cli.op import op
 from engine.cli.output import lines_of
 from engine.published.measured.calibration import files_of, write_fit
@@ -130,9 +130,7 @@ def _operators(path: Path) -> bool:
 
 def _as_op(args: argparse.Namespace) -> Answer:
     """The same answer from `op`, whose tables these are."""
-    for name, present in (("--fit", args.fit), ("--set", bool(args.set))):
-        if present:
-            raise ScenarioError(f"{name} is given for {args.file.name}, a table of operators: only --out is allowed")
+    refuse(args, ["fit", "set"], f"{args.file.name}, a table of operators: only --out is allowed")
     parser = Parser()
     add_arguments(parser, TABLE["commands"]["op"])
     out = ["--out", str(args.out)] if args.out is not None else []

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from engine.cli.command import Answer
+from engine.cli.command import Answer, refuse
 from engine.cost.error_bands import told
 from engine.evaluate import evaluate
 from engine.lab.host import calibrate as this_host
@@ -40,10 +40,7 @@ def measure(args: argparse.Namespace) -> Answer:
             for k in runs_here.KERNELS.values()
         ]
         return rows, [f"{_STUDY[0]}: {_STUDY[1]}"]
-    if args.batch is not None:
-        raise runs_here.MeasureError(
-            f"batch is {args.batch} beside a kernel, which has a --shape; only networks have a batch"
-        )
+    refuse(args, ["batch"], "a kernel, which has a --shape; only networks have a batch")
     if not args.kernel:
         raise runs_here.MeasureError(
             f"kernel is missing: name one of {', '.join(runs_here.KERNELS)}, or give --workload"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.cli.command import Answer
+from engine.cli.command import Answer, refuse
 from engine.devices.gpu.operators.kinds import expert_kernel
 from engine.devices.gpu.operators.predict import named_part, predict
 from engine.devices.gpu.operators.rows import RowsError, checked, kind_named, read_rows, write_rows
@@ -66,15 +66,13 @@ def _operator(args: argparse.Namespace) -> Answer:
 
 
 def _table(args: argparse.Namespace) -> Answer:
-    for name, value in (("an operator", args.operator), ("--shape", args.shape), ("--precision", args.precision)):
-        if value is not None:
-            raise RowsError(f"{name} is {value[:60]!r} beside --from, whose rows say it: give one of the two")
+    refuse(args, ["operator", "shape", "precision"], "--from, whose rows say it: give one of the two")
     if args.out is not None:
         writable(args.out, args.force)
     kind = kind_named(args.kind or args.source.name.split(".")[0])
     table = read_rows(args.source)
-    if args.device is not None and "device" in table.columns:
-        raise RowsError(f"--device is {args.device[:60]!r} beside a device column: give one of the two")
+    if "device" in table.columns:
+        refuse(args, ["device"], "a device column: give one of the two")
     texts, numbers = checked(kind, table.columns, args.device)
     answers = predict(kind, texts, numbers, args.cold)
     if args.out is not None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from engine.cli.command import Answer
+from engine.cli.command import Answer, refuse
 from engine.kernels.events.passes import Times
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.overrides import apply_all, parse_setting
@@ -73,8 +73,7 @@ def _load(args: argparse.Namespace, process: Any) -> Any:
         if process is None:
             raise ScenarioError("clients or qps is needed: a closed loop of so many requests in flight, or a rate")
         return process
-    if args.qps is not None:
-        raise ScenarioError(f"qps is {args.qps:g} beside clients {args.clients}: a load is open or a closed loop")
+    refuse(args, ["qps"], f"clients {args.clients}: a load is open or a closed loop")
     return ClosedLoop(args.clients, args.think, args.ramp, args.think_law == "exponential")
 
 
@@ -112,7 +111,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     else:
         if cached is not None:
-            raise ScenarioError(f"pools is {brief(args.pools)} beside a trace with hash_ids; give prefix-hit")
+            refuse(args, ["pools"], "a trace with hash_ids; give prefix-hit")
         first, second, network = _pools(args, scenario, times, scheduler, inputs.largest + outputs.largest, count)
         runs: list[tuple[tuple[float, float], str, Any]] = []
         for many, more in _ratios(args.pools):
@@ -131,8 +130,8 @@ def _pools(
     args: argparse.Namespace, scenario: Scenario | None, times: Times, scheduler: Scheduler, longest: int, count: int
 ) -> tuple[Pool, Pool, Network]:
     """The pools and the network that the arguments mean: the first as the scenario with what is set for it."""
-    if scenario is None and args.prefill_set:
-        raise ScenarioError(f"prefill-set is {brief(args.prefill_set[0])} beside given passes: both pools take those")
+    if scenario is None:
+        refuse(args, ["prefill_set"], "given passes: both pools take those")
     first, each = (times, scheduler), args.token_bytes
     if scenario is not None:
         first = engine_of(apply_all(scenario, args.prefill_set), _scheduler(args), longest, count)
@@ -156,14 +155,12 @@ def _ratios(text: str) -> list[tuple[int, int]]:
 
 def _traced(args: argparse.Namespace, file: RequestFile, process: Any) -> Any:
     """The arrivals of a trace: its own, or those asked for where it has none. ScenarioError where they contradict."""
-    for name in ("sizes", "output_sizes"):
-        if getattr(args, name) is not None:
-            raise ScenarioError(f"{name} is {brief(getattr(args, name))} beside a trace, which has its own lengths")
+    refuse(args, ["sizes", "output_sizes"], "a trace, which has its own lengths")
     if args.requests is not None and args.requests > file.requests:
         raise ScenarioError(f"requests is {args.requests}; the trace has {file.requests}")
     own = file.arrivals(1.0 if args.speed is None else args.speed)
-    if own is not None and args.qps is not None:
-        raise ScenarioError(f"qps is {args.qps:g} beside a trace that has its own arrivals; give speed")
+    if own is not None:
+        refuse(args, ["qps"], "a trace that has its own arrivals; give speed")
     return process if own is None or args.clients is not None else own
 
 
@@ -194,11 +191,8 @@ def capacity_together(
 
     ScenarioError for options of the one-limit search that this one has not.
     """
-    for name, usual in (("arrangement", "whole"), ("buckets", 1), ("places", None), ("request", "batch")):
-        if getattr(args, name) != usual:
-            raise ScenarioError(f"{name} is {getattr(args, name)} beside limits of a serving engine; leave it out")
-    if args.against:
-        raise ScenarioError(f"against is {brief(args.against[0])} beside limits of a serving engine; leave it out")
+    one_limit = ("arrangement", "buckets", "places", "request", "against")
+    refuse(args, one_limit, "limits of a serving engine; leave it out")
     limits = {}
     for time, metric, most in map(agreed, args.sla.split(",")):
         limits[f"{'e2e' if time == 'latency' else time}:{metric}"] = most

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import engine.sweep
-from engine.cli.command import Answer
+from engine.cli.command import Answer, refuse
 from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
-from engine.scenario.token import brief
 from engine.sweep import objectives_of, search, space_of, table_rows, write_rows
 from engine.traffic.engines.serving_sweep import has_serving_axes, serving_sweep
 from entries.files import read_plain
@@ -104,9 +103,7 @@ def sweep(args: argparse.Namespace) -> Answer:
 
 def _serving(args: argparse.Namespace, data: Any) -> Answer:
     """Operating points of a serving engine: the front of tokens a second of a device and of a user."""
-    for name in ("search", "pareto", "top_out"):
-        if getattr(args, name) is not None:
-            raise ScenarioError(f"{name} is {brief(getattr(args, name))} beside axes of serving; leave it out")
+    refuse(args, ["search", "pareto", "top_out"], "axes of serving; leave it out")
     result = serving_sweep(data, args.seed)
     for path, places in ((args.out, result.front.tolist()), (args.table, None)):
         if path:

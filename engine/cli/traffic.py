@@ -26,64 +26,54 @@ _REQUESTS = 200_000
 
 
 def _loaded(args: argparse.Namespace, qps: float) -> tuple[Serving, traffic.Arrivals]:
-    """How requests are served and when they come; a trace's own sizes count where none are given."""
-    arrivals, sizes, outputs = _arrivals(args.arrivals, qps)
-    laws = {
-        "sizes": _law("sizes", args.sizes) or sizes,
-        "outputs": _law("output-sizes", args.output_sizes) or outputs,
-    }
-    alike = {f.name: getattr(args, f.name) for f in fields(Serving) if f.name in vars(args) and f.name not in laws}
-    return Serving(**alike, **laws, stream=True), arrivals
+    """How requests are served and when they come."""
+    arrivals, sizes, outputs = _offered(args, qps)
+    names = {f.name for f in fields(Serving)} & vars(args).keys()
+    rules: dict[str, Any] = {name: getattr(args, name) for name in names} | {"sizes": sizes, "outputs": outputs}
+    return Serving(**rules, stream=True), arrivals
 
 
-def _parsed(field: str, text: str, allowed: str, make: Callable[[str, str], Any]) -> Any:
-    """What ``make`` finds in ``kind:rest``; where it finds nothing, one sentence."""
-    refusal = f"{field} is {brief(text, 60)}; it must be {allowed}"
-    with boundary(refusal):
-        parsed = make(*text.partition(":")[::2])
-        if parsed is None:
-            raise ScenarioError(refusal)
-        return parsed
+def _offered(args: argparse.Namespace, qps: float | None) -> tuple[Any, traffic.Sizes | None, traffic.Sizes | None]:
+    """Arrivals, where there is a rate, and what sizes and outputs vary by: a trace's own where none are given."""
+    arrivals, sizes, outputs = (None, None, None) if qps is None else _arrivals(args.arrivals, qps)
+    return arrivals, _law("sizes", args.sizes) or sizes, _law("output-sizes", args.output_sizes) or outputs
+
+
+def _mixed(listed: str) -> traffic.Mixed:
+    sizes, weights = zip(*(part.split("=") for part in listed.split(",")), strict=True)
+    return traffic.Mixed(tuple(map(int, sizes)), tuple(map(float, weights)))
+
+
+_LAW: dict[str, Callable[..., traffic.Sizes]] = {
+    "fixed": lambda size: traffic.Fixed(int(size)),
+    "uniform": lambda low, high: traffic.Uniform(int(low), int(high)),
+    "lognormal": lambda mean, cv, most: traffic.LogNormal(float(mean), float(cv), int(most)),
+    "mixed": _mixed,
+}
+_PROCESS: dict[str, Callable[..., traffic.Arrivals]] = {
+    "poisson": traffic.Poisson,
+    "deterministic": traffic.Deterministic,
+    "gamma": lambda qps, cv: traffic.Gamma(qps, float(cv)),
+    "bursty": lambda qps, peak, share, burst_s: traffic.Bursty(qps, float(peak), float(share), float(burst_s)),
+    "diurnal": lambda qps, day_s, rates: traffic.Diurnal(qps, tuple(map(float, rates.split(","))), float(day_s)),
+}
 
 
 def _law(field: str, text: str | None) -> traffic.Sizes | None:
-    def make(kind: str, rest: str) -> traffic.Sizes | None:
-        parts = rest.split(":")
-        if kind == "fixed":
-            return traffic.Fixed(int(rest))
-        if kind == "uniform":
-            low, high = (int(part) for part in parts)
-            return traffic.Uniform(low, high)
-        if kind == "lognormal":
-            mean, cv, most = parts
-            return traffic.LogNormal(float(mean), float(cv), int(most))
-        if kind == "mixed":
-            pairs = [part.split("=") for part in rest.split(",")]
-            return traffic.Mixed(tuple(int(size) for size, _ in pairs), tuple(float(weight) for _, weight in pairs))
+    if text is None:
         return None
-
-    return None if text is None else _parsed(field, text, _LAWS, make)
+    with boundary(f"{field} is {brief(text, 60)}; it must be {_LAWS}"):
+        kind, *numbers = text.split(":")
+        return _LAW[kind](*numbers)
 
 
 def _arrivals(text: str, qps: float) -> tuple[traffic.Arrivals, traffic.Sizes | None, traffic.Sizes | None]:
-    def make(kind: str, rest: str) -> tuple[traffic.Arrivals, traffic.Sizes | None, traffic.Sizes | None] | None:
+    with boundary(f"arrivals is {brief(text, 60)}; it must be {_ARRIVALS}"):
+        kind, _, rest = text.partition(":")
         if kind == "trace" and rest:
             trace, sizes, outputs = traffic.read_trace(rest)
             return trace.at(qps), sizes, outputs
-        arrivals: traffic.Arrivals | None = None
-        if kind in ("poisson", "deterministic") and not rest:
-            arrivals = traffic.Poisson(qps) if kind == "poisson" else traffic.Deterministic(qps)
-        elif kind == "gamma":
-            arrivals = traffic.Gamma(qps, float(rest))
-        elif kind == "bursty":
-            peak, share, seconds = (float(part) for part in rest.split(":"))
-            arrivals = traffic.Bursty(qps, peak, share, seconds)
-        elif kind == "diurnal":
-            period, rates = rest.split(":")
-            arrivals = traffic.Diurnal(qps, tuple(float(rate) for rate in rates.split(",")), float(period))
-        return None if arrivals is None else (arrivals, None, None)
-
-    return _parsed("arrivals", text, _ARRIVALS, make)
+        return _PROCESS[kind](qps, *(rest.split(":") if rest else ())), None, None
 
 
 def simulate(args: argparse.Namespace) -> Answer:
@@ -91,12 +81,11 @@ def simulate(args: argparse.Namespace) -> Answer:
     if serves(args):
         if args.passes is not None and (args.scenario or args.system or args.workload):
             raise ScenarioError(f"passes is {args.passes.name} beside a scenario: give either, not both")
-        process, sizes, outputs = (None, None, None) if args.qps is None else _arrivals(args.arrivals, args.qps)
-        laws = _law("sizes", args.sizes) or sizes, _law("output-sizes", args.output_sizes) or outputs
+        offered = _offered(args, args.qps)
         scenario = changed(args) if args.passes is None else None
-        if scenario is not None and args.clients is not None and process is None and not is_decoder(scenario):
+        if scenario is not None and args.clients is not None and args.qps is None and not is_decoder(scenario):
             return simulate_loop(args, scenario, _loaded(args, 1.0)[0])
-        return simulate_serving(args, scenario, (process, *laws))
+        return simulate_serving(args, scenario, offered)
     if args.qps is None:
         raise ScenarioError("qps or clients is needed: a rate of requests, or a closed loop of so many in flight")
     return _simulate_open(args, changed(args))

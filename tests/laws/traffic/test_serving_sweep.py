@@ -141,4 +141,4 @@ def test_the_command_writes_the_front_and_every_point(tmp_path, capsys) -> None:
         inputs=512, outputs=64, batch=1
     )
     assert main(["sweep", str(file), "--search", "9"]) == 2
-    assert "search is '9' beside axes of serving" in capsys.readouterr().err
+    assert "search is 9 beside axes of serving" in capsys.readouterr().err
