@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import BaseModel, ValidationError
 
-from entries.schema import InputError
+from entries.schema import InputError, one_sentence
 
 MAX_BYTES = 256 * 1024  # of one entry of a catalog
 _DEEPEST = 20  # levels; YAML's loader calls itself once a level, and deep nesting ends the process
@@ -41,6 +42,17 @@ def read_plain(path: Path, most: int = MAX_BYTES, raised: type[InputError] = Inp
         return plain(read_bytes(path, most), "JSON" if path.suffix == ".json" else "YAML")
     except InputError as error:
         raise raised(f"{path.name}: {error}") from None
+
+
+def read_entry(path: Path, schema: type[BaseModel], raised: type[InputError]) -> Any:
+    """One YAML as an object of ``schema`` with the file's name as its id; what is ``raised`` names file and reason."""
+    try:
+        entry: Any = schema.model_validate(read_plain(path, raised=raised))
+    except ValidationError as error:
+        raise raised(f"{path.name}: {one_sentence(error, schema)}") from None
+    if entry.id != path.stem:
+        raise raised(f"{path.name}: id is {entry.id!r}; it must equal the file's name {path.stem!r}")
+    return entry
 
 
 def plain(raw: bytes, kind: str) -> Any:

@@ -1,12 +1,14 @@
 """What an entry of any catalog says: its id and name, its sources, and for each number what kind of evidence it is."""
 
 import difflib
-from collections.abc import Collection
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
+WorkloadId = Annotated[str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9.-]{0,62}|net\.[a-z2-7]{8,1596})$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[\w .,:;/×&+()'%-]{1,120}$")]
 Alias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w .:/+-]{0,79}$")]  # a name as others write it
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1200)]
@@ -30,6 +32,41 @@ def hint(name: str, known: Collection[str]) -> str:
     """What a sentence about a name that nothing has ends with: the nearest that is known, or all of them."""
     near = difflib.get_close_matches(name[:80], known, 1, _NEAR)
     return f"; nearest: {near[0]}" if near else f"; known: {', '.join(sorted(known))}"
+
+
+def _record(annotation: Any) -> type[BaseModel] | None:
+    """The class inside an annotation such as ``dict[str, Source] | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((result for part in get_args(annotation) if (result := _record(part))), None)
+
+
+def fields_at(schema: type[BaseModel], place: Sequence[str | int]) -> tuple[FieldInfo | None, Mapping[str, FieldInfo]]:
+    """The field that a complaint is about, where it is one, and all that may stand beside it."""
+    fields: Mapping[str, FieldInfo] = schema.model_fields
+    field = None
+    for part in place:
+        field = fields.get(str(part))
+        inner = _record(field.annotation) if field is not None else None
+        fields = inner.model_fields if inner is not None else fields
+    return field, fields
+
+
+def one_sentence(error: ValidationError, schema: type[BaseModel]) -> str:
+    """First complaint of pydantic as `field: what is wrong and what is allowed`, without echoing whole inputs."""
+    first = error.errors(include_url=False)[0]
+    field = ".".join(map(str, first["loc"]))[:80] or "document"
+    value = first["input"]
+    if first["type"] == "extra_forbidden":
+        return f"{field}: unknown key; allowed here are {', '.join(fields_at(schema, first['loc'])[1])}"
+    if first["type"] == "missing":
+        return f"{field}: is required"
+    if first["type"] == "model_type":
+        return f"{field}: must be a mapping such as {{value, source, where}}"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] != "value_error" and isinstance(value, str | int | float):
+        message = f"{message}, not {str(value)[:40]!r}"
+    return f"{field}: {message}"
 
 
 class Record(BaseModel):

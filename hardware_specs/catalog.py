@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from entries.files import read_plain, user_root
+from entries.files import read_entry, user_root
 from entries.schema import hint
 from hardware_specs.quantity import Quantity, SpecError
 from hardware_specs.schema import Device, DeviceGroup, Link, LinkUse, Nic, System
@@ -21,48 +21,9 @@ _SCHEMAS: dict[str, type[BaseModel]] = {"devices": Device, "links": Link, "nics"
 _ROLES: dict[str, Literal["host", "network"]] = {"host_link": "host", "network_link": "network"}
 
 
-def _record(annotation: Any) -> type[BaseModel] | None:
-    """The spec class inside an annotation such as ``dict[str, Source] | None``."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((result for part in get_args(annotation) if (result := _record(part))), None)
-
-
-def _allowed(schema: type[BaseModel], loc: tuple[str | int, ...]) -> str:
-    """Keys that may stand where the last part of ``loc`` stands."""
-    for part in loc[:-1]:
-        field = schema.model_fields.get(str(part))
-        if field is not None and (inner := _record(field.annotation)) is not None:
-            schema = inner
-    return ", ".join(schema.model_fields)
-
-
-def one_sentence(error: ValidationError, schema: type[BaseModel]) -> str:
-    """First complaint of pydantic as `field: what is wrong and what is allowed`, without echoing whole inputs."""
-    first = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in first["loc"]) or "document"
-    value = first["input"]
-    if first["type"] == "extra_forbidden":
-        return f"{field}: unknown key; allowed here are {_allowed(schema, first['loc'])}"
-    if first["type"] == "missing":
-        return f"{field}: is required"
-    if first["type"] == "model_type":
-        return f"{field}: must be a mapping such as {{value, source, where}}"
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] != "value_error" and isinstance(value, str | int | float):
-        message = f"{message}, not {str(value)[:40]!r}"
-    return f"{field}: {message}"
-
-
 def read_spec(path: Path, schema: type[BaseModel]) -> Any:
     """One YAML as an object of ``schema``; raises SpecError with one sentence naming file, field and reason."""
-    data = read_plain(path, raised=SpecError)
-    try:
-        spec: Any = schema.model_validate(data)
-    except ValidationError as error:
-        raise SpecError(f"{path.name}: {one_sentence(error, schema)}") from None
-    if spec.id != path.stem:
-        raise SpecError(f"{path.name}: id is {spec.id!r}; it must equal the file's name {path.stem!r}")
+    spec = read_entry(path, schema, SpecError)
     unlisted = {q.source for q in quantities(spec) if q.source} - set(spec.sources)
     if unlisted:
         raise SpecError(f"{path.name}: source {sorted(unlisted)[0]!r} is not listed under `sources`")

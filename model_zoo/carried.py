@@ -13,8 +13,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from entries.schema import one_sentence
 from model_zoo.families import FAMILIES, built
-from model_zoo.schema import CARRIED, LONGEST_CARRIED, Number, Request, Workload, WorkloadError, complaint
+from model_zoo.schema import CARRIED, LONGEST_CARRIED, Number, Request, Workload, WorkloadError
 
 _MOST = 16_384  # bytes that an id unpacks to
 _WORDS = (
@@ -94,4 +95,4 @@ def _workload(
             request=request,
         )
     except ValidationError as error:
-        raise WorkloadError(f"a network in a link: {complaint(error)}") from None
+        raise WorkloadError(f"a network in a link: {one_sentence(error, Workload)}") from None

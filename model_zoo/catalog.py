@@ -9,16 +9,14 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from entries.files import read_plain, user_root
+from entries.files import read_entry, user_root
 from entries.schema import hint
 from model_zoo.carried import carried, carries
 from model_zoo.families import FAMILIES, NetworkFamily, built
 from model_zoo.importers.huggingface import read_config_file
 from model_zoo.importers.onnx.process import ImportProcess
 from model_zoo.ops import Graph
-from model_zoo.schema import Workload, WorkloadError, complaint
+from model_zoo.schema import Workload, WorkloadError
 
 _ROOT = Path(__file__).resolve().parent / "workloads"
 _SUFFIXES = (".yaml", ".onnx", ".json")  # of a user's own networks
@@ -26,13 +24,7 @@ _SUFFIXES = (".yaml", ".onnx", ".json")  # of a user's own networks
 
 def read_workload(path: Path) -> Workload:
     """One workload YAML; raises WorkloadError with one sentence naming file, field and reason."""
-    data = read_plain(path, raised=WorkloadError)
-    try:
-        workload = Workload.model_validate(data)
-    except ValidationError as error:
-        raise WorkloadError(f"{path.name}: {complaint(error)}") from None
-    if workload.id != path.stem:
-        raise WorkloadError(f"{path.name}: id is {workload.id!r}; it must equal the file's name {path.stem!r}")
+    workload: Workload = read_entry(path, Workload, WorkloadError)
     if workload.family not in FAMILIES:
         raise WorkloadError(f"{path.name}: family {workload.family!r} is not known; known: {', '.join(FAMILIES)}")
     return workload

@@ -2,24 +2,16 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints
 
-from entries.schema import Alias, Evidence, Id, InputError, Name, Record, Source, Text
+from entries.schema import Alias, Evidence, Id, InputError, Name, Record, Source, Text, WorkloadId
 
 CARRIED, LONGEST_CARRIED = "net.", 1600  # how the id of a network begins that travels in its link; characters
-WorkloadId = Annotated[str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9.-]{0,62}|net\.[a-z2-7]{8,1596})$")]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 
 
 class WorkloadError(InputError):
     """A workload that can't be read or built: one sentence naming the field, the value and what is allowed."""
-
-
-def complaint(error: ValidationError) -> str:
-    """The first thing that is wrong with a workload's data: the field and why it is refused."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    field = ".".join(map(str, first["loc"]))[:80] or "document"
-    return f"{field}: {first['msg'].removeprefix('Value error, ')}"
 
 
 class Number(Evidence):

@@ -24,14 +24,12 @@ from pydantic import (
 )
 
 from engine.scenario.token import ScenarioError, boundary, brief, deflated, pack, unpack
-from entries.schema import Record
+from entries.schema import Id, Record, WorkloadId, fields_at
 
 VERSION = 1
 TOKEN_LIMIT = 4096  # characters; proxies, mail and chat cut longer links
 _JSON_LIMIT = 64 * 1024  # bytes after inflating
 
-Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
-WorkloadId = Annotated[str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9.-]{0,62}|net\.[a-z2-7]{8,1596})$")]
 Path = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]{0,80}$")]
 Share = Annotated[str, StringConstraints(pattern=r"^(by-capacity|[0-9]{1,3}%)$")]
 Percent = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,3}%$")]
@@ -165,11 +163,7 @@ def one_sentence(error: ValidationError, model: type[BaseModel]) -> str:
     field = ".".join(parts)[:60]
     if kind == "value_error":
         return f"{field}: {message}" if field else message
-    fields, info = model.model_fields, None
-    for part in parts:
-        info = fields.get(part)
-        inner = (info.annotation, *get_args(info.annotation)) if info is not None else ()
-        fields = next((a.model_fields for a in inner if isinstance(a, type) and issubclass(a, BaseModel)), fields)
+    info, fields = fields_at(model, parts)
     shown = "" if isinstance(value, dict | list) or kind == "missing" else f" is {brief(value)}"
     if kind in ("too_long", "too_short"):
         bound, many = ("at most", "max_length") if kind == "too_long" else ("at least", "min_length")

@@ -163,7 +163,7 @@ def test_template_is_a_workload(tmp_path):
 BAD_FILES = {
     "id": ("id: example-gpt", "id: other", "id is 'other'"),
     "family": ("family: transformer-decoder", "family: perceptron", "family 'perceptron' is not known"),
-    "unknown key": ("precision: fp16", "precison: fp16", "precison: Extra inputs"),
+    "unknown key": ("precision: fp16", "precison: fp16", "precison: unknown key; allowed here are schema_version, id"),
     "no source": ('hidden: {value: 1024, source: paper, where: "table 1"}', "hidden: {value: 1024}", "needs `source`"),
     "no note": (', note: "the paper does not say; GPT-2\'s vocabulary"', "", "needs a `note`"),
     "not yaml": ("params:", "params: [", "not readable as YAML"),

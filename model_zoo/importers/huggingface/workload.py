@@ -8,13 +8,13 @@ import yaml
 from pydantic import ValidationError
 
 from entries.files import read_bytes
-from entries.schema import InputError
+from entries.schema import InputError, one_sentence
 from model_zoo.families import FAMILIES, built
 from model_zoo.importers.huggingface.decoder import Fields, architecture, decoder
 from model_zoo.importers.huggingface.keys import MAX_BYTES, NAMES, Keys, config_of
 from model_zoo.importers.huggingface.prefix import encoder, images
 from model_zoo.importers.huggingface.quantisation import checkpoint_format
-from model_zoo.schema import Number, Request, Source, Workload, WorkloadError, complaint
+from model_zoo.schema import Number, Request, Source, Workload, WorkloadError
 
 _FAMILY = "transformer-decoder"
 _BESIDE = "hf_quant_config.json"
@@ -117,7 +117,7 @@ def _workload(fields: Fields, id: str, kind: str, file: str, precision: str, not
     except ValidationError as error:
         if error.errors()[0]["loc"][:1] in (("id",), ("name",)):
             raise WorkloadError(f"id is {id[:60]!r}: at most 63 lower-case letters, digits, dots and hyphens") from None
-        raise WorkloadError(complaint(error)) from None
+        raise WorkloadError(one_sentence(error, Workload)) from None
 
 
 def _by_key(sentence: str, fields: Fields) -> str:
