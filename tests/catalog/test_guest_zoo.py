@@ -143,7 +143,7 @@ BAD = {
     "resnet50.onnx": (conv(), "id 'resnet50' is already taken"),
     "gpt2-345m.yaml": (TEMPLATE.encode(), "id 'gpt2-345m' is already taken"),
     "my-seq.yaml": (TEMPLATE.encode(), "id 'my-seq' is already taken"),
-    "typo.yaml": (TEMPLATE.replace("precision: fp16", "precison: fp16").encode(), "precison: unknown key; allowed here are"),
+    "typo.yaml": (TEMPLATE.replace("precision: fp16", "precison: fp16").encode(), "precison: unknown key; allowed"),
     "other.yaml": (TEMPLATE.encode(), "id is 'example-gpt'"),
     "heads.yaml": (
         TEMPLATE.replace("example-gpt", "heads").replace("heads: {value: 16", "heads: {value: 15").encode(),

@@ -106,9 +106,7 @@ def _parse(data: bytes) -> Any:
     if not isinstance(data, bytes | bytearray | memoryview):
         raise WorkloadError(f"an ONNX model is read from bytes, not from {type(data).__name__}")
     if len(data) > MAX_BYTES:
-        raise WorkloadError(
-            f"the file has {len(data)} bytes; at most {MAX_BYTES} are read (keep its weights outside the file)"
-        )
+        raise WorkloadError(f"the file has more than the {MAX_BYTES} bytes that are read: keep its weights outside it")
     try:
         model = onnx.load_model_from_string(bytes(data))
     except (DecodeError, ValueError) as error:

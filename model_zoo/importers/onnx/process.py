@@ -51,12 +51,10 @@ def _read(path: Path, memory: int, progress: Any) -> tuple[Workload, Graph, str 
     try:
         workload, family = read_onnx_workload(path)
         return workload, family.build(Params({})), family.input_label
-    except WorkloadError:
+    except (WorkloadError, OSError):
         raise
     except MemoryError:
         why = f"reading it takes more than the {memory >> 20} MiB that are allowed"
-    except OSError as error:
-        why = f"can't be read ({error.strerror or type(error).__name__})"
     except Exception as error:  # whatever the file holds
         why = f"can't be used ({type(error).__name__})"
     raise WorkloadError(why)

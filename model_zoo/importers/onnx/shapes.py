@@ -10,15 +10,17 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from model_zoo.importers.onnx.file import MAX_ELEMENTS, NATIVE, SMALL, File, first_line, shown
 from model_zoo.schema import WorkloadError
 
 _FOLDED = frozenset({
-    "Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Clip", "Concat", "ConstantOfShape", "CumSum", "Div", "Equal",
-    "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity",
-    "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Range", "ReduceMax", "ReduceMin",
-    "ReduceProd", "ReduceSum", "Reshape", "Round", "ScatterND", "Sign", "Slice", "Split", "Sqrt", "Squeeze", "Sub",
-    "Tile", "Transpose", "Trilu", "Unsqueeze", "Where",
+    "Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Clip", "Concat", "Constant", "ConstantOfShape", "CumSum",
+    "Div", "Equal", "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater",
+    "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow",
+    "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Round", "ScatterND", "Shape", "Sign",
+    "Size", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where",
 })  # fmt: skip
 _BRANCHES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 MICROSOFT = frozenset(
@@ -139,31 +141,21 @@ class Walk:
 
     def _fold(self, node: Any) -> None:
         """Values of a node whose result follows from shapes alone, where it is small."""
-        from onnx import helper, numpy_helper
+        from onnx import numpy_helper
 
         inputs, outputs = [n for n in node.input if n], [n for n in node.output if n]
-        if node.op_type in ("Shape", "Size"):
-            values = _measured(node, self.shape(inputs[0]))
-            if values is not None:
-                self.data[outputs[0]] = helper.make_tensor(outputs[0], 7, *values)
-            return
-        if node.op_type == "Constant":
-            for attribute in node.attribute:
-                value = helper.get_attribute_value(attribute)
-                if attribute.name == "value" and prod(value.dims) <= SMALL and value.data_location != value.EXTERNAL:
-                    self.data[outputs[0]] = value
-            if not any(a.name == "value" for a in node.attribute):
-                self._evaluate(node, inputs, outputs, numpy_helper)
-            return
         sizes = [self.count(name) for name in outputs]
-        small = all(size is not None and size <= SMALL for size in sizes)
-        if small and node.op_type in _FOLDED and all(name in self.data for name in inputs):
-            self._evaluate(node, inputs, outputs, numpy_helper)
-
-    def _evaluate(self, node: Any, inputs: list[str], outputs: list[str], numpy_helper: Any) -> None:
+        if node.op_type not in _FOLDED or not all(size is not None and size <= SMALL for size in sizes):
+            return
         try:
-            run = _runner(node.SerializeToString(), self.file.opset)
-            results = run.run(None, {name: numpy_helper.to_array(self.data[name]) for name in dict.fromkeys(inputs)})
+            if node.op_type in ("Shape", "Size"):  # of whatever lies there
+                shapes = {n: self.shape(n) or () for n in inputs if self.count(n) is not None}
+                given = {n: np.broadcast_to(False, [e or 0 for e in shape]) for n, shape in shapes.items()}
+            else:
+                given = {n: numpy_helper.to_array(self.data[n]) for n in inputs if n in self.data}
+            if not given.keys() >= set(inputs):
+                return
+            results = _runner(node.SerializeToString(), self.file.opset).run(None, given)
             for name, value in zip(outputs, results, strict=True):
                 if value.size <= SMALL:
                     self.data[name] = numpy_helper.from_array(value, name)
@@ -184,18 +176,6 @@ def _runner(node: bytes, opset: int) -> Any:
     outputs = [helper.make_value_info(n, helper.make_tensor_type_proto(0, None)) for n in proto.output if n]
     graph = helper.make_graph([proto], "node", inputs, outputs)
     return ReferenceEvaluator(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
-
-
-def _measured(node: Any, extents: tuple[int | None, ...] | None) -> tuple[list[int], list[int]] | None:
-    """Dimensions and values of what Shape or Size gives."""
-    if extents is None or None in extents:
-        return None
-    known = [e for e in extents if e is not None]
-    if node.op_type == "Size":
-        return [], [prod(known)]
-    marks = {a.name: a.i for a in node.attribute}
-    part = known[slice(marks.get("start", 0), marks.get("end", len(known)))]
-    return [len(part)], part
 
 
 @lru_cache(maxsize=1024)

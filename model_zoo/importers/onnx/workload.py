@@ -24,12 +24,8 @@ def read_onnx_workload(path: Path) -> tuple[Workload, NetworkFamily]:
         raise WorkloadError(
             "the name is the network's id: at most 63 lower-case letters, digits, dots and hyphens are allowed"
         ) from None
-    size = path.stat().st_size
-    if size > MAX_BYTES:
-        raise WorkloadError(
-            f"the file has {size} bytes; at most {MAX_BYTES} are read (keep its weights outside the file)"
-        )
-    graph = read_onnx(path.read_bytes())
+    with path.open("rb") as file:
+        graph = read_onnx(file.read(MAX_BYTES + 1))
     label = "Length" if any(_grows(op) for op in graph.ops) else None
     workload = Workload(
         schema_version=1,
