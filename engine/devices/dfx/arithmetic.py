@@ -9,6 +9,7 @@ circulate in a running sum's adder is our reading of its pipelines.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,18 +28,13 @@ _SILU = (_X / (1 + np.exp(-_X))).astype(HALF)
 
 
 def gelu_table(x: np.ndarray, table: np.ndarray = _GELU) -> np.ndarray:
-    """GELU of fp16 values: the samples around x, one multiplication and one addition in fp16."""
+    """GELU of fp16 values, or SiLU by its samples: those around x, one multiplication and one addition in fp16."""
     place = (x.astype(np.float32) + np.float32(LIMIT)) * np.float32(SAMPLES / (2 * LIMIT))
     index = np.clip(np.floor(place), 0, SAMPLES - 1).astype(np.int64)
     share = (place - index).astype(HALF)
     low = table[index]
     inside = low + share * (table[index + 1] - low)
     return np.where(x >= HALF(LIMIT), x, np.where(x <= HALF(-LIMIT), HALF(0), inside))
-
-
-def silu_table(x: np.ndarray) -> np.ndarray:
-    """SiLU of fp16 values by the same table with other samples; nothing below -8, x itself above 8."""
-    return gelu_table(x, _SILU)
 
 
 def tree_sum(x: np.ndarray) -> np.float16:
@@ -120,7 +116,7 @@ class CoreArithmetic:
 
     dtype, inner = HALF, np.float32  # of registers, and of what a special function computes in
     number = staticmethod(_half)
-    gelu, silu = staticmethod(gelu_table), staticmethod(silu_table)
+    gelu, silu = staticmethod(gelu_table), staticmethod(partial(gelu_table, table=_SILU))
 
     def __init__(self, record: tuple[float, ...], format: str) -> None:
         self.record, self.format = record, format

@@ -5,8 +5,9 @@ from functools import lru_cache
 import numpy as np
 
 from engine.devices.common.instruction_set import relative_error
+from engine.devices.npu.chains import CELLS
 from engine.devices.npu.machine import Processor, arithmetic
-from engine.devices.npu.programs import recurrent
+from engine.devices.npu.programs import sequence
 
 _GATES = {"gru": "rzn", "lstm": "fiog"}
 
@@ -26,10 +27,9 @@ def accuracy(
         w[f"U{gate}"] = rng.normal(0, hidden**-0.5, (hidden, hidden)).astype(np.float32)
         w[f"b{gate}"] = rng.normal(0, 0.1, hidden).astype(np.float32)
     xs = rng.normal(0, 1, (steps, width)).astype(np.float32)
-    vectors = {f"x{t}": x for t, x in enumerate(xs)} | {k: v for k, v in w.items() if k[0] == "b"}
-    vectors |= {state: np.zeros(hidden, np.float32) for state in ("h@", "c@")}
+    vectors = {f"x{t}.0": x for t, x in enumerate(xs)} | {f"{k}.0": v for k, v in w.items() if k[0] == "b"}
+    vectors |= {state: np.zeros(hidden, np.float32) for state in ("h0.0", "c0.0")}
     matrices = {k: v for k, v in w.items() if k[0] != "b"}
-    own, exact = (
-        Processor(form, matrices, vectors).run(recurrent(cell, steps)) for form in (arithmetic(format, native), None)
-    )
-    return tuple(relative_error(own[f"y{t}"], exact[f"y{t}"]) for t in range(steps))
+    program, formats = sequence(CELLS[cell], steps), (arithmetic(format, native), None)
+    own, exact = (Processor(form, matrices, vectors).run(program) for form in formats)
+    return tuple(relative_error(own[f"h{t}.0"], exact[f"h{t}.0"]) for t in range(1, steps + 1))

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.devices.npu.chains import InstructionChain
+from engine.devices.npu.density import FORMATS
 from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite
 from engine.numerics.formats import Format, SharedExponent, by_name
 
-_MANTISSA = {f"ms-fp{bits + 6}": bits for bits in (2, 3, 4, 5)}
 _OPERATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -30,8 +30,8 @@ _SPECIAL = ("sigmoid", "tanh")  # computed wider and rounded once
 
 def arithmetic(name: str, native: int = 0) -> Format:
     """The format called `name`; with a native dimension, its mantissas share one exponent over that many values."""
-    if native and name in _MANTISSA:
-        return SharedExponent(native, _MANTISSA[name], 5)
+    if native and name.startswith("ms-fp"):
+        return SharedExponent(native, FORMATS[name], 5)
     return by_name(name)
 
 

@@ -5,10 +5,11 @@ instruction. Registers are names; ``a+b`` reads registers side by side as one ve
 image are registers ``x0, x1, ...``; ``zero`` is a register of zeros as long as an input vector.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from engine.devices.npu.chains import CELLS, InstructionChain, VectorOp
+from engine.devices.npu.chains import InstructionChain, VectorOp
 
 
 @dataclass(frozen=True)
@@ -42,20 +43,27 @@ def mlp(layers: int, activation: str = "relu") -> tuple[Instruction, ...]:
     return tuple(chains)
 
 
-def recurrent(cell: str, steps: int) -> tuple[Instruction, ...]:
-    """A recurrent cell over ``x0..``: states start as ``h@`` and ``c@``, those of the steps are ``y0..``, ``c0..``."""
-    program: list[Instruction] = []
-    before: dict[str, str] = {}
+def sequence(
+    step: Sequence[InstructionChain], steps: int, together: int = 1, apart: bool = False
+) -> tuple[InstructionChain, ...]:
+    """Steps of recurrent cells side by side, issued in turn; `apart`: products of the inputs come from elsewhere.
+
+    Registers of cell 0 end in ``.0``: inputs ``x0.0, x1.0 ..``, states ``h0.0`` before the first step, ``h1.0`` behind.
+    """
+    program = []
     for t in range(steps):
-        names = before | {"x": f"x{t}", "h": f"y{t}", "c": f"c{t}"}
+        for cell in range(together):
 
-        def name(register: str, names: dict[str, str] = names) -> str:
-            return names.get(register, register)
+            def name(register: str, t: int = t, cell: int = cell) -> str:
+                if register.endswith("@"):
+                    return f"{register[:-1]}{t}.{cell}"
+                at = {"x": t, "h": t + 1, "c": t + 1}.get(register, "")
+                return f"{register}{at}.{cell}" if register else ""
 
-        for chain in CELLS[cell]:
-            ops = tuple(v.renamed(name) for v in chain.ops)
-            program.append(InstructionChain(name(chain.source), ops, name(chain.target), chain.matrix))
-        before = {"h@": f"y{t}", "c@": f"c{t}"}
+            for chain in step:
+                if not apart or chain.source != "x":
+                    ops = tuple(v.renamed(name) for v in chain.ops)
+                    program.append(InstructionChain(name(chain.source), ops, name(chain.target), chain.matrix))
     return tuple(program)
 
 

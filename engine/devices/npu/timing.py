@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 
 from engine.devices.npu.chains import CELLS_IN_ORDER, InstructionChain, cut, finish
 from engine.devices.npu.instance import Engine
-from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite
+from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite, sequence
 
 UNITS = ("matrix-vector unit", "multifunction unit", "loader")
 MEMORY, HOST = "matrix memory", "host"
@@ -166,25 +166,6 @@ def time_chains(
     return TimedChains(end, tuple(clock.bars), tuple(valid))
 
 
-def _sequence(cell: str, steps: int, together: int, apart: bool) -> tuple[InstructionChain, ...]:
-    """So many steps of cells side by side, issued in turn; `apart`: products of the inputs come from elsewhere."""
-    program = []
-    for t in range(steps):
-        for request in range(together):
-
-            def name(register: str, t: int = t, request: int = request) -> str:
-                if register.endswith("@"):
-                    return f"{register[:-1]}{t}.{request}"
-                return f"{register}{t + 1 if register in ('h', 'c') else ''}.{request}" if register else ""
-
-            for chain in CELLS_IN_ORDER[cell]:
-                if apart and chain.source == "x":
-                    continue
-                ops = tuple(v.renamed(name) for v in chain.ops)
-                program.append(InstructionChain(name(chain.source), ops, name(chain.target), chain.matrix))
-    return tuple(program)
-
-
 _LOOK = 16  # steps that are run to see whether one more takes as long as the one before
 _ALIKE = 6  # of them, the last ones, that must
 
@@ -194,10 +175,10 @@ def _ends(
     cell: str, engine: Engine, rows: float, hidden: float, width: float, steps: int, together: int
 ) -> tuple[float, ...]:
     """Cycles after each step of a sequence's program."""
-    program = _sequence(cell, steps, together, not width)
+    program = sequence(CELLS_IN_ORDER[cell], steps, together, not width)
     operands = {v.operand for c in program for v in c.ops if v.operand} | {c.source for c in program}
     lengths = dict.fromkeys(operands, rows) | {f"h0.{i}": hidden for i in range(together)}
-    lengths |= {f"x.{i}": width for i in range(together)}
+    lengths |= {f"x{t}.{i}": width for t in range(steps) for i in range(together)}
     shapes = {c.matrix: (rows, width if c.matrix[0] == "W" else hidden) for c in program if c.matrix}
     valid, each = time_chains(program, engine, lengths, shapes).valid, len(program) // steps
     return tuple(accumulate((max(valid[at : at + each]) for at in range(0, len(valid), each)), max))

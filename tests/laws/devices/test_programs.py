@@ -22,7 +22,7 @@ from engine.devices.dfx.program import LayerSizes
 from engine.devices.npu import assembly as npu_text
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER
 from engine.devices.npu.machine import Processor, arithmetic
-from engine.devices.npu.programs import attention, convolution, mlp, recurrent
+from engine.devices.npu.programs import attention, convolution, mlp, sequence
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
@@ -41,7 +41,7 @@ SHIPPED = {
         for name, table in (("any", CELLS), ("order", CELLS_IN_ORDER))
         for cell, cells in table.items()
     },
-    **{f"sequence of {cell}": recurrent(cell, 3) for cell in CELLS},
+    **{f"sequence of {cell}": sequence(step, 3) for cell, step in CELLS.items()},
     "mlp": mlp(3),
     "convolution": convolution((4, 5), (3, 3)),
     "attention": attention(4),

@@ -12,8 +12,8 @@ from engine.devices.npu.accuracy import accuracy
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, InstructionChain, Pipeline, cut, finish, pass_cycles
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.machine import Processor, arithmetic
-from engine.devices.npu.programs import Instruction, attention, convolution, mlp, recurrent
-from engine.devices.npu.timing import _sequence, sequence_cycles, time_chains
+from engine.devices.npu.programs import Instruction, attention, convolution, mlp, sequence
+from engine.devices.npu.timing import sequence_cycles, time_chains
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario.overrides import apply_all
@@ -72,12 +72,12 @@ def draw(*shape, scale=1.0):
     return RNG.normal(0, scale, shape).astype(np.float32)
 
 
-def check(program, matrices, vectors, name, wanted, mfus=2):
+def check(program, matrices, vectors, names, wanted, mfus=2):
     """Runs in each format; errors within bounds and growing as bits are taken away."""
     errors = []
     for format in FORMATS:
         got = Processor(arithmetic(format), matrices, vectors).run(split_to_units(program, mfus))
-        errors.append(relative_error(np.array([got[f"{name}{i}"] for i in range(len(wanted))]), wanted))
+        errors.append(relative_error(np.array([got[name] for name in names]), wanted))
         assert errors[-1] < ERRORS[format]
     assert errors[0] < errors[1] < errors[2]
 
@@ -165,7 +165,8 @@ def test_recurrent_cells(cell):
     xs = draw(steps, width)
     matrices, vectors, weights = parts_of(width, hidden)
     wanted = np.array(reference_of(xs, weights, hidden)).astype(np.float32)
-    check(recurrent(cell, steps), matrices, vectors | {f"x{t}": x for t, x in enumerate(xs)}, "y", wanted)
+    vectors = {f"{k.replace('@', '0')}.0": v for k, v in vectors.items()} | {f"x{t}.0": x for t, x in enumerate(xs)}
+    check(sequence(CELLS[cell], steps), matrices, vectors, [f"h{t}.0" for t in range(1, steps + 1)], wanted)
 
 
 @pytest.mark.parametrize(("size", "window"), [((9,), (3,)), ((5, 6), (3, 3))])
@@ -179,7 +180,7 @@ def test_convolutions(size, window):
     flat = np.moveaxis(w, 1, -1).reshape(filters, -1)
     vectors = {f"x{i}": v for i, v in enumerate(x.reshape(-1, channels))}
     vectors |= {"zero": np.zeros(channels, np.float32), "b": bias}
-    check(convolution(size, window), {"W": flat}, vectors, "y", wanted)
+    check(convolution(size, window), {"W": flat}, vectors, [f"y{i}" for i in range(len(wanted))], wanted)
 
 
 def test_attention_with_softmax_on_the_host():
@@ -191,7 +192,7 @@ def test_attention_with_softmax_on_the_host():
     powers = np.exp(scores - scores.max(1, keepdims=True))
     wanted = powers / powers.sum(1, keepdims=True) @ v
     vectors = {f"x{t}": x for t, x in enumerate(xs)} | {"scale": np.full(steps, width**-0.5, np.float32)}
-    check(attention(steps), w, vectors, "y", wanted)
+    check(attention(steps), w, vectors, [f"y{i}" for i in range(steps)], wanted)
 
 
 def test_a_shared_exponent_costs_accuracy_and_the_more_the_longer_its_block():
@@ -309,9 +310,9 @@ IN_ORDER = Engine.of(default_catalog().device("stratix-10-nx-npu-rtl"))
 def test_sequences_in_order_equal_the_walk_of_every_vector(cell, hidden, width, steps, together, lanes, mfu):
     pipe = replace(IN_ORDER.pipe, mfu=float(mfu))
     engine = replace(IN_ORDER, lanes=float(lanes), pipe=pipe, fetch=0.0)  # the twin's weights are there
-    program = _sequence(cell, steps, together, False)
+    program = sequence(CELLS_IN_ORDER[cell], steps, together)
     names = {v.operand for c in program for v in c.ops if v.operand} | {c.source for c in program}
-    lengths = dict.fromkeys(names, hidden) | {f"x.{i}": width for i in range(together)}
+    lengths = dict.fromkeys(names, hidden) | {f"x{t}.{i}": width for t in range(steps) for i in range(together)}
     shapes = {c.matrix: (hidden, width if c.matrix[0] == "W" else hidden) for c in program if c.matrix}
     cycles = in_order_twin(program, engine, lengths, shapes)
     assert time_chains(program, engine, lengths, shapes).cycles == pytest.approx(cycles, rel=1e-12)
@@ -337,8 +338,8 @@ def test_cells_in_order_compute_what_the_others_do(cell):
     )
     state = vectors["h0.0"]
     for t, wanted in enumerate(reference_of(xs, weights, hidden)):
-        run = Processor(arithmetic("fp32"), parts, {**vectors, "x.0": xs[t], "h0.0": state})
-        got = run.run(split_to_units(_sequence(cell, 1, 1, False), 2))
+        run = Processor(arithmetic("fp32"), parts, {**vectors, "x0.0": xs[t], "h0.0": state})
+        got = run.run(split_to_units(sequence(CELLS_IN_ORDER[cell], 1), 2))
         assert relative_error(got["h1.0"], wanted) < 0.01
         state = got["h1.0"].astype(np.float32)
         vectors["c0.0"] = got.get("c1.0", vectors["c0.0"])
