@@ -29,7 +29,7 @@ A space too large for that is searched::
 
 Questions around it::
 
-    sensitivity(scenario, ("latency_s",), share=0.1)   # {figure: (Swing: path value base low high elasticity, ...)}
+    sensitivity(scenario, "latency_s", share=0.1)       # (Sensitivity: path value base low high width, ...), widest
     attribute(base, other, "latency_s").shares          # {"batching": s, "hardware": s, ...}, summing to the difference
     inverse(space, start).sentence                      # the smallest change that keeps the space's limits, and why
 

@@ -42,7 +42,7 @@ ASKED: dict[str, Callable[[Scenario], Any]] = {
     "Split: forwarding": lambda s: forwarding(nic, 8) if (nic := nic_of(s)) else None,
     "Split: placements": lambda s: CameraNetwork(row_of(s), tiers_of(s)).placements(),
     "Sweep: sweep": lambda s: sweep(small(s)),
-    "Sweep: sensitivity": lambda s: sensitivity(s, ("latency_s",)),
+    "Sweep: sensitivity": sensitivity,
     "Sweep: inverse": lambda s: inverse(small(s), s),
     "Node: links": links,
     "Traffic: arrangements": arrangements,

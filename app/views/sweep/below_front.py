@@ -15,6 +15,7 @@ from app.views.sweep import axes, charts, questions, spaces, texts
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.columns import settings_of
 from app.views.sweep.spaces import PageSpace
+from app.views.sweep.tables import over
 from engine.cost.report import Report
 from engine.scenario import Scenario, encode
 from engine.traffic.engines.serving_sweep import HEAD
@@ -91,16 +92,16 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
             except InputError as error:
                 st.session_state.sweep_change = None
                 parts.refusal(error)
-        last, smallest = st.session_state.get("sweep_change") or ("", None)
-        if smallest is None or last != key:
+        last, found = st.session_state.get("sweep_change") or ("", None)
+        if found is None or last != key:
             return
-        if not smallest.met:
-            st.error(fmt.plain(smallest.sentence), icon=":material/block:")
-        elif not smallest.changes:
+        nearest, changes = found
+        if not nearest.met:
+            missed = over(nearest.figures, report.scenario.limits.of_figures) or texts.NEAREST_DOES_NOT_FIT
+            st.error(fmt.plain(texts.NO_DESIGN_KEEPS.format(missed=missed)), icon=":material/block:")
+        elif not changes:
             st.markdown(texts.NOTHING_TO_CHANGE)
         else:
-            st.markdown(
-                "; ".join(f"**{fmt.plain(n)}** {fmt.plain(a)} → **{fmt.plain(b)}**" for n, a, b in smallest.changes)
-            )
-        if smallest.changes and st.button("Open in Explore", key="sweep.change.open"):
-            go("explore", smallest.scenario, {})
+            st.markdown("; ".join(f"**{fmt.plain(n)}** {fmt.plain(a)} → **{fmt.plain(b)}**" for n, a, b in changes))
+        if changes and st.button("Open in Explore", key="sweep.change.open"):
+            go("explore", nearest.scenario, {})

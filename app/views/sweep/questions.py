@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from app.shared import glossary, specs
@@ -17,10 +16,10 @@ from app.views.sweep import background as sweep_run
 from app.views.sweep.axes import Candidate
 from app.views.sweep.columns import settings_of
 from app.views.sweep.spaces import PageSpace
-from app.views.sweep.tables import over, setting
+from app.views.sweep.tables import setting
 from engine.cost.report import Report
 from engine.scenario import Scenario, ScenarioError
-from engine.sweep import Axis, inverse, sensitivity
+from engine.sweep import Axis, Inverse, inverse, sensitivity
 from engine.sweep import Space as Designs
 
 SHARE = 0.2  # by which a tornado lowers and raises each number
@@ -35,7 +34,7 @@ def swings(scenario: Scenario, metric: Metric, ask: Ask) -> list[tuple[str, floa
     """(name, change where the number is lowered by `SHARE`, where it is raised), the widest first."""
     candidates = axes.candidates(scenario)
     rows = []
-    for swing in ask(lambda: sensitivity(scenario, (metric.name,), share=SHARE))[metric.name][:_MOST_SWINGS]:
+    for swing in ask(lambda: sensitivity(scenario, metric.name, SHARE))[:_MOST_SWINGS]:
         name = (
             candidates[swing.path].label if swing.path in candidates else glossary.tidy(swing.path.rpartition(".")[2])
         )
@@ -45,20 +44,13 @@ def swings(scenario: Scenario, metric: Metric, ask: Ask) -> list[tuple[str, floa
     return rows
 
 
-@dataclass(frozen=True)
-class SmallestChange:
-    """The smallest change that keeps every limit, or the design that misses by least."""
-
-    met: bool
-    scenario: Scenario
-    changes: list[tuple[str, str, str]]  # name, from, to
-    sentence: str  # what the nearest design misses, where none meets
-
-
-def smallest_change(report: Report, space: PageSpace, metrics: Mapping[str, Metric], ask: Ask) -> SmallestChange:
+def smallest_change(
+    report: Report, space: PageSpace, metrics: Mapping[str, Metric], ask: Ask
+) -> tuple[Inverse, list[tuple[str, str, str]]]:
     """Over the space's grid with the scenario's own values put in: fewest axes changed, then least far. Exact on it.
 
-    ScenarioError where the grid is too large or nothing of it runs.
+    With every setting that changes, its value before and after. ScenarioError where the grid is too large or nothing of
+    it runs.
     """
     scenario = report.scenario
     candidates = axes.candidates(scenario)
@@ -84,8 +76,7 @@ def smallest_change(report: Report, space: PageSpace, metrics: Mapping[str, Metr
         for path, value in after.items()
         if before[path] != value
     ]
-    missed = over(answer.figures, scenario.limits.of_figures) or texts.NEAREST_DOES_NOT_FIT
-    return SmallestChange(answer.met, answer.scenario, changes, texts.NO_DESIGN_KEEPS.format(missed=missed))
+    return answer, changes
 
 
 def _now(base: Scenario, candidate: Candidate) -> Any:
