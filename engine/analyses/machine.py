@@ -7,8 +7,7 @@ scenario's format. Nothing is priced here: times are `evaluate`'s, programs are 
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from engine.analyses.programs import machine_of
 from engine.cost.report import Report
@@ -78,10 +77,6 @@ class MachineReport:
     errors: tuple[Error, ...]
     tiles: TileLatencies | None
     densities: tuple[Density, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data, SI units in the keys."""
-        return asdict(self)
 
 
 def units(report: Report) -> tuple[Unit, ...]:

@@ -6,8 +6,7 @@ clients share an instance because one cannot drive it; what a client spends on a
 """
 
 from bisect import bisect_left
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from engine.evaluate import evaluate
 from engine.scenario import Scenario, ScenarioError
@@ -53,10 +52,6 @@ class Microservice:
     p95_s: float | None
     most_clients: int  # that keep the limit on the 95th percentile, or the pool's rate where there is none
     message: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data, SI units in the keys."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def machine(args: argparse.Namespace) -> Answer:
             f"of latencies by {down} and {across}: best {side} x {lanes}, fewest DSP slices, "
             f"{described.tiles.best_slices:,.0f}, within {SAME:.1%} of the fastest"
         )
-    return described.as_dict(), sentences
+    return asdict(described), sentences
 
 
 def microservice(args: argparse.Namespace) -> Answer:
@@ -37,8 +37,7 @@ def microservice(args: argparse.Namespace) -> Answer:
     limit = None if args.p95_ms is None else args.p95_ms * 1e-3
     client = Client(args.client_cores, args.client_ms * 1e-3)
     service = serve(changed(args), args.pool, args.clients, client, limit)
-    data = service.as_dict()
-    return data, [data["message"]]
+    return asdict(service), [service.message]
 
 
 def _text(args: argparse.Namespace, scenario: Scenario) -> str:

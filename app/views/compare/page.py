@@ -132,7 +132,7 @@ def one_metric(columns: list[ComparedScenario], base: ComparedScenario) -> Metri
         rows = [(c.letter, c.name, tables.value(c, metric), band) for c, band in zip(columns, bands, strict=True)]
         known = [(v, letter) for letter, _, v, _ in rows if v is not None]
         (low, least), (high, most) = min(known), max(known)
-        if not (of_money or tables.alike(columns)):
+        if not tables.comparable(columns, metric):
             answer = texts.DIFFERENT_COUNTS
         elif len(known) < 2 or low <= 0:
             answer = texts.NO_SECOND
@@ -178,7 +178,7 @@ def _pair(columns: list[ComparedScenario], base: ComparedScenario) -> ComparedSc
 
 def _attributed(base: ComparedScenario, other: ComparedScenario, metric: Metric) -> tuple[str, str, Figure | None]:
     """How much of a difference each kind of change makes: the answer, a caption, and the figure where there is one."""
-    if not tables.alike([base, other]) and metric.name not in tables.MONEY_AND_POWER:
+    if not tables.comparable((base, other), metric):
         return texts.DIFFERENT_WORK, texts.DIFFERENT_WORK_CAPTION, None
     try:
         attribution = cached.answer(attribute, base.scenario, other.scenario, metric.name)

@@ -63,11 +63,14 @@ def alike(columns: Sequence[ComparedScenario]) -> bool:
     return len({c.report.unit for c in columns if c.report}) <= 1
 
 
+def comparable(columns: Sequence[ComparedScenario], metric: Metric) -> bool:
+    """Whether a metric of them may be divided: rates and times of alike work, money and power of any."""
+    return alike(columns) or metric.name in MONEY_AND_POWER
+
+
 def delta(column: ComparedScenario, base: ComparedScenario, metric: Metric) -> tuple[str, str] | None:
     """A value against the baseline's in words, and the colour that says whether it is better."""
-    if column.at == base.at or column.report is None or base.report is None:
-        return None
-    if column.report.unit != base.report.unit and metric.name not in MONEY_AND_POWER:
+    if column.at == base.at or not comparable((column, base), metric):
         return None
     return glossary.against(value(column, metric), value(base, metric), metric.rising, metric.unit == "s")
 
@@ -76,7 +79,7 @@ def _best(columns: Sequence[ComparedScenario], metric: Metric) -> ComparedScenar
     """The column with the best value; None where they can't be ranked."""
     known = [(value(c, metric), c) for c in columns]
     ranked = [(v, c) for v, c in known if v is not None]
-    if len(ranked) < 2 or (not alike(columns) and metric.name not in MONEY_AND_POWER):
+    if len(ranked) < 2 or not comparable(columns, metric):
         return None
     best = (max if metric.rising else min)(ranked, key=lambda item: item[0])
     return best[1] if min(v for v, _ in ranked) < max(v for v, _ in ranked) else None
@@ -244,8 +247,7 @@ def rows(columns: Sequence[ComparedScenario], base: ComparedScenario, versions: 
             row |= {name: getattr(s, name) for name in _ASKED}
         for key, metric in METRICS.items():
             now, then = value(column, metric), value(base, metric)
-            same = column.report and base.report and column.report.unit == base.report.unit
-            ratio = now / then if now is not None and then and (same or metric.name in MONEY_AND_POWER) else None
+            ratio = now / then if now is not None and then and comparable((column, base), metric) else None
             row[f"{key}_over_baseline"] = ratio
         rows.append(row | {"reason": column.reason, "note": column.note} | tail)
     return rows
