@@ -1,7 +1,7 @@
 """Number formats as pure functions: the float32 values a tensor takes when it is stored in a format, and its bits.
 
-Rounding is to nearest, ties to even, in float64, so every result is the exact rounding. Formats: integers (symmetric or
-asymmetric; one scale per tensor, row or channel), binary, IEEE-like small floats (fp16, bf16 and the 1-5-2 and 1-5-3
+Rounding is to nearest, ties to even, in float64, so every result is the exact rounding. Formats: symmetric integers
+(one scale per tensor, row or channel), binary, IEEE-like small floats (fp16, bf16 and the 1-5-2 and 1-5-3
 layouts of seed 001's ms-fp8 and ms-fp9), and blocks with a shared exponent.
 """
 
@@ -58,46 +58,32 @@ def _groups(shape: tuple[int, ...], granularity: Granularity) -> int:
 
 @dataclass(frozen=True)
 class Integer:
-    """``bits``-wide integers with a scale, and a zero point unless ``symmetric``, over the tensor's range and 0."""
+    """``bits``-wide integers with a scale: as many codes below 0 as above, so the most negative one is left out."""
 
     bits: int = 8
-    symmetric: bool = True
     granularity: Granularity = "tensor"
 
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= 16:
             raise NumericsError(f"bits is {self.bits}; allowed: 2 to 16")
 
-    @property
-    def code_range(self) -> tuple[int, int]:
-        """Lowest and highest code: symmetric codes drop the most negative one."""
-        if self.symmetric:
-            return -(2 ** (self.bits - 1) - 1), 2 ** (self.bits - 1) - 1
-        return 0, 2**self.bits - 1
-
-    def codes(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Integer codes of ``x``, and the float32 scale and integer zero point that broadcast against it."""
-        values = _finite(x)
-        axes = _reduced(values, self.granularity)
-        low = np.minimum(values.min(axis=axes, keepdims=True, initial=0.0), 0)
-        high = np.maximum(values.max(axis=axes, keepdims=True, initial=0.0), 0)
-        first, last = self.code_range
-        span = np.maximum(-low, high) / last if self.symmetric else (high - low) / last
-        scale = span.astype(np.float32)
+    def codes(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Integer codes of ``x``, and the float32 scale that broadcasts against them."""
+        values, most = _finite(x), 2 ** (self.bits - 1) - 1
+        size = np.abs(values).max(axis=_reduced(values, self.granularity), keepdims=True, initial=0.0)
+        scale = (size / most).astype(np.float32)
         scale[scale == 0] = 1  # nothing but zeros: any scale represents them
-        zero = np.zeros(scale.shape, np.int64) if self.symmetric else np.rint(-low / scale).astype(np.int64)
         ratio = (values.astype(np.float32) / scale).astype(np.float64)  # fp32 division, as ONNX QuantizeLinear
-        return np.clip(np.rint(ratio) + zero, first, last).astype(np.int64), scale, zero
+        return np.clip(np.rint(ratio), -most, most).astype(np.int64), scale
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """``(code - zero) * scale``, float32 (ONNX DequantizeLinear of QuantizeLinear)."""
-        codes, scale, zero = self.codes(x)
-        return ((codes - zero).astype(np.float32) * scale).astype(np.float32)
+        """``code * scale``, float32 (ONNX DequantizeLinear of QuantizeLinear)."""
+        codes, scale = self.codes(x)
+        return (codes.astype(np.float32) * scale).astype(np.float32)
 
     def storage_bits(self, shape: tuple[int, ...]) -> int:
-        """Codes, one fp32 scale per group, and one code-wide zero point per group unless symmetric. [bit]"""
-        each = SCALE_BITS + (0 if self.symmetric else self.bits)
-        return int(np.prod(shape)) * self.bits + _groups(shape, self.granularity) * each
+        """Codes, and one fp32 scale per group. [bit]"""
+        return int(np.prod(shape)) * self.bits + _groups(shape, self.granularity) * SCALE_BITS
 
 
 @dataclass(frozen=True)
@@ -120,29 +106,19 @@ class GroupInteger:
         stored = np.clip(codes, -most, most).astype(np.float16) * scale
         return stored.reshape(*shape[:-2], whole * self.group)[..., : values.shape[-1]].astype(np.float32)
 
-    def storage_bits(self, shape: tuple[int, ...]) -> int:
-        """Codes, and a 16-bit scale for every group of each row. [bit]"""
-        rows = int(np.prod(shape[:-1]))
-        return rows * (shape[-1] * self.bits + -(-shape[-1] // self.group) * 16)
-
 
 @dataclass(frozen=True)
 class Binary:
-    """One sign bit per value and one scale per group: ``sign(x) * mean|x|``, the least-squares scale; sign(0) is +."""
-
-    granularity: Granularity = "tensor"
+    """One sign bit per value and one scale: ``sign(x) * mean|x|``, the least-squares scale; sign(0) is +."""
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """Signs times the mean magnitude of the group, float32."""
+        """Signs times the mean magnitude, float32."""
         values = _finite(x)
-        if values.size == 0:
-            return values.astype(np.float32)
-        scale = np.abs(values).mean(axis=_reduced(values, self.granularity), keepdims=True)
-        return (np.where(values < 0, -1.0, 1.0) * scale).astype(np.float32)
+        return (np.where(values < 0, -1.0, 1.0) * np.abs(values).mean()).astype(np.float32)
 
     def storage_bits(self, shape: tuple[int, ...]) -> int:
-        """One bit per value and one fp32 scale per group. [bit]"""
-        return int(np.prod(shape)) + _groups(shape, self.granularity) * SCALE_BITS
+        """One bit per value and one fp32 scale. [bit]"""
+        return int(np.prod(shape)) + SCALE_BITS
 
 
 @dataclass(frozen=True)
@@ -206,16 +182,10 @@ class SharedExponent:
     def apply(self, x: np.ndarray) -> np.ndarray:
         """Values after sharing exponents, float32."""
         values = _finite(x)
-        if values.size == 0 or values.ndim == 0:
-            return (
-                SharedExponent.apply(self, values.reshape(1)).reshape(())
-                if values.ndim == 0
-                else values.astype(np.float32)
-            )
         width = values.shape[-1]
         short = -width % self.block
         padded = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, short)])
-        blocks = padded.reshape(*values.shape[:-1], -1, self.block)
+        blocks = padded.reshape(*values.shape[:-1], padded.shape[-1] // self.block, self.block)
         bias = 2 ** (self.exponent_bits - 1) - 1
         exponent = np.frexp(np.abs(blocks).max(-1, keepdims=True))[1] - 1
         quantum = np.ldexp(1.0, np.clip(exponent, 1 - bias, bias) - self.mantissa_bits + 1)
@@ -225,8 +195,6 @@ class SharedExponent:
 
     def storage_bits(self, shape: tuple[int, ...]) -> int:
         """Sign and mantissa of every value, one exponent per block of each row. [bit]"""
-        if not shape:
-            return 1 + self.mantissa_bits + self.exponent_bits
         rows = int(np.prod(shape[:-1]))
         return rows * (shape[-1] * (1 + self.mantissa_bits) + -(-shape[-1] // self.block) * self.exponent_bits)
 

@@ -89,7 +89,7 @@ class IntegerWeights:
     @classmethod
     def of(cls, matrix: np.ndarray) -> IntegerWeights:
         """Each column to the nearest of 255 steps of its own scale."""
-        codes, scales, _ = Integer(8, granularity="channel").codes(matrix)
+        codes, scales = Integer(8, granularity="channel").codes(matrix)
         return cls(codes.astype(np.float64), scales.ravel())
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ def whole_product(weights: IntegerWeights, x: np.ndarray) -> np.ndarray:
 
     Sums of integers are exact; each is multiplied by both scales in FP32 and rounded once.
     """
-    codes, scale, _ = Integer(8).codes(x)
+    codes, scale = Integer(8).codes(x)
     sums = codes.astype(np.float64) @ weights.codes
     return (sums.astype(np.float32) * (weights.scales * scale.ravel())).astype(HALF)
 
