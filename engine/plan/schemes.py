@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise, takewhile
 
 from engine.devices import family
@@ -252,7 +253,7 @@ def split_plan(bound: Bound, formats: Sequence[str], cuts: Sequence[int]) -> Pla
     return replace(plan, devices_used=(len(plan.stages),) if len(bound.devices) == 1 else (1,) * len(devices))
 
 
-def _units(ops: list[Op], gates: bool) -> list[int]:
+def _units(ops: Sequence[Op], gates: bool) -> list[int]:
     """Where the network may be cut: before weights, but not inside a recurrence, nor inside layers that are one op
     each, for a request goes through all ops of a layer before the next one. Positions of the first ops.
 
@@ -270,18 +271,20 @@ def _units(ops: list[Op], gates: bool) -> list[int]:
     return starts
 
 
-def _depth_first(ops: list[Op], units: list[int], count: int) -> list[int]:
+@lru_cache(maxsize=2048)
+def _depth_first(graph: Graph, gates: bool, count: int) -> tuple[int, ...]:
     """Where to cut ops so that each of at most `count` devices takes units in order until its share is full."""
+    ops = graph.phases[0].ops
     total = sum(op.stored * op.layers for op in ops)
     cuts, filled, here = [], 0.0, 0.0
-    for start, end in pairwise([*units, len(ops)]):
+    for start, end in pairwise([*_units(ops, gates), len(ops)]):
         size = sum(op.stored * op.layers for op in ops[start:end])
         full = filled + size > total * (len(cuts) + 1) / count * 1.0001
         if start and len(cuts) < count - 1 and here > 0 and full:
             cuts.append(start)
             here = 0.0
         filled, here = filled + size, here + size
-    return cuts
+    return tuple(cuts)
 
 
 def _pinned(bound: Bound) -> Plan:
@@ -291,18 +294,17 @@ def _pinned(bound: Bound) -> Plan:
     request than the next one; layers whole, or W and U of a recurrence apart. Or every matrix divided: copies of a cell
     side by side go apart, others are cut by rows, and all devices work on one request.
     """
-    ops, format = list(bound.graph.phases[0].ops), bound.scenario.precision
+    format = bound.scenario.precision
     wire = bound.wire("network") or bound.wire("peer")
     group, most = bound.system.devices[0], bound.scenario.devices
-    units = [_units(ops, gates) for gates in (False, True)]
     options: list[Plan] = []
     known: set[tuple[int, ...]] = set()
     for count in sorted({1, most, *(n for n in group.counts if n < most)}):
-        for cuts in (_depth_first(ops, of, count) for of in units):
+        for cuts in (_depth_first(bound.graph, gates, count) for gates in (False, True)):
             used = len(cuts) + 1
-            if tuple(cuts) in known:
+            if cuts in known:
                 continue
-            known.add(tuple(cuts))
+            known.add(cuts)
             wires = (wire,) * (used - 1) if wire is not None else ()
             plan = _chain(bound, cuts, [bound.device] * used, [format] * used, wires)
             options.append(replace(plan, devices_used=(used,), notes=_idle(most - used, most)))
