@@ -114,10 +114,6 @@ class Catalog:
         self.guests = guests
         self._read: dict[tuple[str, str], Any] = {}
 
-    def with_root(self, *roots: Path) -> Catalog:
-        """A catalog of these folders' entries and the present ones."""
-        return Catalog(*self.roots, *roots, guests=self.guests)
-
     def with_guest(self, root: Path) -> Catalog:
         """A catalog that also holds a user's folder: what is wrong there is a sentence in `problems`, not an error."""
         return Catalog(*self.roots, guests=(*self.guests, root))

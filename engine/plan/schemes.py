@@ -79,10 +79,6 @@ def _tensor(bound: Bound, clusters: int = 1) -> Plan:
     return Plan((stage,), host_hops(bound), clusters, (count,), overlaps(bound))
 
 
-def _clusters(bound: Bound) -> Plan:
-    return _tensor(bound, bound.system.clusters)
-
-
 def _pipelined(bound: Bound) -> Plan:
     """Layers dealt over the devices in order, so that none has more work than it must; a request is on one at a time.
 
@@ -324,21 +320,16 @@ def _idle(count: int, devices: int) -> tuple[str, ...]:
     )
 
 
-def _on_path(bound: Bound) -> Plan:
-    """The NIC answers while packets pass: nothing crosses the host's bus."""
-    return replace(_single(bound), hops=path_hops(bound))
-
-
 _SCHEMES: dict[str, Callable[[Bound], Plan]] = {
     "single": _undivided,
     "replicas": _replicas,
     "tensor": _tensor,
-    "clusters": _clusters,
+    "clusters": lambda bound: _tensor(bound, bound.system.clusters),
     "pipelined": _pipelined,
     "tables": shard_tables,
     "pinned": _pinned,
     "split": _split,
-    "on-path": _on_path,
+    "on-path": lambda bound: replace(_single(bound), hops=path_hops(bound)),  # nothing crosses the host's bus
 }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from engine.devices import family
 from engine.devices.common.cached import remembered
 from engine.resolve.bind import Bound
-from engine.resolve.spec_path import set_path
+from engine.resolve.spec_path import set_paths
 from engine.scenario.fields import field
 from hardware_specs.catalog import numbers
 from hardware_specs.quantity import Quantity
@@ -60,7 +60,7 @@ def unread(device: Device, path: str) -> str | None:
         return None
     if head != "peak":
         return UNREAD.get(head) or UNREAD.get(path)
-    twice = set_path(device, ["peak", format], 2.0 * device.peak[format].si, path)
+    twice = set_paths(device, [(["peak", format], 2.0 * device.peak[format].si, path)])
     peak = family(device.kind).peak
     formats = family(device.kind).formats(device)
     moved = format not in formats or any(peak(device, f) != peak(twice, f) for f in formats)

@@ -27,11 +27,6 @@ def part_of(shown: str, devices: int, host: bool, roles: Sequence[str]) -> tuple
     raise NotThereError(f"{shown} is not a hardware path of this system: use {', '.join(there)} or model.<parameter>")
 
 
-def set_path(spec: Any, path: list[str], value: str | float, shown: str) -> Any:
-    """A copy of a spec with the quantity at ``path`` replaced and validated, as `set_paths` has it."""
-    return set_paths(spec, [(path, value, shown)])
-
-
 def set_paths(spec: Any, changes: list[tuple[list[str], str | float, str]]) -> Any:
     """A copy of a spec with the quantities at some paths replaced, validated once all are; ScenarioError otherwise.
 

@@ -19,7 +19,7 @@ def copied_template(tmp_path: Path, edit=lambda data: None) -> Catalog:
     data = yaml.safe_load(target.read_text())
     edit(data)
     target.write_text(yaml.safe_dump(data, sort_keys=False))
-    return CATALOG.with_root(tmp_path)
+    return Catalog(*CATALOG.roots, tmp_path)
 
 
 def test_template_is_a_device_and_a_system(tmp_path):
@@ -87,7 +87,7 @@ def test_bad_files(tmp_path):
     (folder / "text.yaml").write_text("just words")
     (folder / "huge.yaml").write_text("#" * 300_000)
     (folder / "binary.yaml").write_bytes(b"\xff\xfe\x00")
-    catalog = CATALOG.with_root(tmp_path)
+    catalog = Catalog(*CATALOG.roots, tmp_path)
     for id, said in (
         ("twice", "key 'kind' is given twice"),
         ("alias", "anchors and aliases are not allowed"),
@@ -106,7 +106,7 @@ def test_an_id_is_taken_once(tmp_path):
     (tmp_path / "devices").mkdir()
     shutil.copy(CATALOG.path("devices", "t4"), tmp_path / "devices" / "t4.yaml")
     with pytest.raises(SpecError, match="id 't4' is already taken in devices"):
-        CATALOG.with_root(tmp_path).device("t4")
+        Catalog(*CATALOG.roots, tmp_path).device("t4")
 
 
 def test_unknown_id_names_the_nearest():

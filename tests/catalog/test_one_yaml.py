@@ -44,7 +44,7 @@ def catalog(tmp_path: Path) -> Catalog:
     folder = tmp_path / "devices" / "acme"
     folder.mkdir(parents=True)
     (folder / "acme-one.yaml").write_text(GPU)
-    return default_catalog().with_root(tmp_path)
+    return Catalog(*default_catalog().roots, tmp_path)
 
 
 def test_one_yaml_is_a_system_at_once(catalog: Catalog) -> None:

@@ -63,7 +63,7 @@ def _catalog(folder: Path, text: str = ARRAY) -> Catalog:
     at = folder / "devices" / "me"
     at.mkdir(parents=True, exist_ok=True)
     (at / "my-array.yaml").write_text(text)
-    return default_catalog().with_root(folder)
+    return Catalog(*default_catalog().roots, folder)
 
 
 def test_its_energies_levels_and_array_are_what_is_priced(tmp_path: Path) -> None:

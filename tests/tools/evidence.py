@@ -40,7 +40,7 @@ def measured_of(name: str) -> tuple[Measured, Catalog]:
     """A table that is kept here, every row predicted once a process, and the catalog its rows are looked up in."""
     path = MEASURED[name]
     root = path.parent
-    catalog = Catalog().with_root(root) if (root / "devices").is_dir() else Catalog()
+    catalog = Catalog(*Catalog().roots, root) if (root / "devices").is_dir() else Catalog()
     return compared(read_measured(path, catalog=catalog), catalog), catalog
 
 

@@ -29,8 +29,6 @@ def conv_pool_rows(lo, hi, source, weights, image, pooling, channels, tile_rows,
     hidden = np.empty((deepest * wide, channels), np.float32)
     flat, row = hidden.reshape(-1), wide * channels
     top = np.empty(row, np.float32)
-    left = np.arange(columns) * stride
-    right = left + window
     r = lo
     while r < hi:
         line, count = r % pooled, min(tile_rows, hi - r, pooled - r % pooled)
@@ -41,7 +39,7 @@ def conv_pool_rows(lo, hi, source, weights, image, pooling, channels, tile_rows,
         for i in range(count):
             highest(top, flat, i * stride * row, row, window, _ZERO)
             at = (r + i) * columns * channels
-            across(top, left, right, 0, channels, _ZERO, out[at : at + columns * channels])
+            across(top, window, stride, channels, _ZERO, out[at : at + columns * channels])
         r += count
 
 
@@ -121,8 +119,6 @@ def affine_pool_rows(lo, hi, x, gain, shift, window, stride, lowest, block, out)
     high, wide, channels = x.shape[1], x.shape[2], x.shape[3]
     pooled, columns = out.shape[1], out.shape[2]
     row, row_out = wide * channels, columns * channels
-    left = np.arange(block) * stride
-    right = left + window
     line = np.empty(((block - 1) * stride + window) * channels, np.float32)
     flat, to = x.reshape(-1), out.reshape(-1)
     for r in range(lo, hi):
@@ -137,7 +133,7 @@ def affine_pool_rows(lo, hi, x, gain, shift, window, stride, lowest, block, out)
             else:
                 _affine_highest(part, flat, start, row, window, gain, shift)
             at = r * row_out + column * channels
-            across(part, left[:count], right[:count], 0, channels, lowest, to[at : at + count * channels])
+            across(part, window, stride, channels, lowest, to[at : at + count * channels])
 
 
 def max_pool(

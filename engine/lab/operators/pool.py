@@ -44,16 +44,16 @@ def highest(line, flat, start, row, count, lowest):
 
 
 @inner
-def across(line, left, right, base, channels, lowest, out):
-    """Windows ``[left, right)`` of pixels to their maxima, flat: no less than ``lowest``; ``line`` begins at ``base``.
+def across(line, window, stride, channels, lowest, out):
+    """Windows of so many pixels to their maxima, flat: no less than ``lowest``.
 
     Offsets are unsigned: an index that may be negative costs a test for every element.
     """
     span = np.uintp(channels)
-    for ow in range(left.size):
-        to, first = np.uintp(ow) * span, np.uintp(left[ow] - base) * span
-        second, three, count = first + span, first + span + span, right[ow] - left[ow]
-        if count == 3:
+    for ow in range(out.size // channels):
+        to, first = np.uintp(ow) * span, np.uintp(ow * stride) * span
+        second, three = first + span, first + span + span
+        if window == 3:
             for c in range(span):
                 value = line[first + c]
                 best = value if value > lowest else lowest
@@ -61,7 +61,7 @@ def across(line, left, right, base, channels, lowest, out):
                 best = value if value > best else best
                 value = line[three + c]
                 out[to + c] = value if value > best else best
-        elif count == 2:
+        elif window == 2:
             for c in range(span):
                 value = line[first + c]
                 best = value if value > lowest else lowest
@@ -70,7 +70,7 @@ def across(line, left, right, base, channels, lowest, out):
         else:
             for c in range(span):
                 out[to + c] = lowest
-            for _ in range(count):
+            for _ in range(window):
                 for c in range(span):
                     value, best = line[first + c], out[to + c]
                     out[to + c] = value if value > best else best

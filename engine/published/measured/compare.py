@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from engine.cost.report import ErrorBand
-from engine.devices.gpu.operators.rows import Table, read_rows
+from engine.devices.gpu.operators.rows import Table, joined, read_rows
 from engine.evaluate import evaluate
 from engine.published.headline import percentile
 from engine.published.measured import arrivals, cpu_tables, recommender
@@ -360,11 +358,6 @@ def skipped(rows: Sequence[Row]) -> Counter[str]:
 
 
 def _lines(data: Measured) -> Iterator[str]:
-    def joined(values: Sequence[str]) -> str:
-        out = io.StringIO()
-        csv.writer(out, lineterminator="").writerow(values)
-        return out.getvalue()
-
     figures = data.columns.figures
     yield joined([*data.table.header, *(f"predicted_{f.column}" for f in figures), "reason"])
     runs: dict[int, list[Row]] = {}

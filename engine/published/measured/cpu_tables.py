@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.devices.cpu.record import cpu_of
-from engine.published.measured.table import Figure, Header
+from engine.published.measured.table import Figure, Header, amount
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
@@ -55,15 +55,9 @@ def figures_of(cells: Mapping[str, str]) -> Iterator[tuple[str, str, str, float]
     """
     unit = cells.get("unit", "ms").lower()
     for column in _COLUMNS:
-        text = cells.get(column, "")
-        if not text or (column == "avg_ms" and cells.get("min_ms")):
+        if not cells.get(column) or (column == "avg_ms" and cells.get("min_ms")):
             continue
-        try:
-            value = float(text)
-        except ValueError:
-            value = 0.0
-        if not 0.0 < value < 1e12:
-            raise ScenarioError(f"{column} is {text[:40]!r}: a number above 0 is allowed, or nothing")
+        value = amount(cells, column)
         timed = column.endswith("_ms") or unit in ("ms", "s")
         format = column if column in ("int8", "fp32") else cells.get("precision", "fp")
         yield column, format, *((LATENCY, value if unit == "s" else value * 1e-3) if timed else (RATE, value))

@@ -99,6 +99,7 @@ class _Constant:
     """A constant that may move: its value, its believed spread and its range, as logarithms of the ratio to it."""
 
     parameter: Parameter
+    basis: str
     value: float
     spread: float
     low: float
@@ -121,7 +122,8 @@ def _constants(device: Device, rows: Sequence[Row], catalog: Catalog) -> list[_C
         evidence = device.model[p.name].basis if p.name in device.model else p.basis
         spread = math.log(PRIOR.get(evidence, PRIOR["published"]))
         low = math.log(p.low / value) if p.low > 0.0 else -math.inf
-        constants.append(_Constant(p, value, spread, low, math.log(p.high / value) if p.high < math.inf else math.inf))
+        high = math.log(p.high / value) if p.high < math.inf else math.inf
+        constants.append(_Constant(p, evidence, value, spread, low, high))
     return constants
 
 
@@ -258,9 +260,10 @@ def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> F
         out = [i for i in every if i % folds == at]
         rest = [i for i in every if i % folds != at]
         outside[out] = predict(_moved(predict, rest, constants, slopes, start), out)
-    moved_constants = [(c.parameter, c.value) for c in constants if c.parameter.name in result]
     moved = tuple(
-        FittedConstant(p.name, p.unit, value, result[p.name], _basis(device, p)) for p, value in moved_constants
+        FittedConstant(c.parameter.name, c.parameter.unit, c.value, result[c.parameter.name], c.basis)
+        for c in constants
+        if c.parameter.name in result
     )
     gains = np.abs(start) - np.abs(outside)
     return FittedPart(
@@ -274,10 +277,6 @@ def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> F
         float(gains.mean()),
         float(gains.std(ddof=1) / math.sqrt(len(rows))),
     )
-
-
-def _basis(device: Device, parameter: Parameter) -> str:
-    return device.model[parameter.name].basis if parameter.name in device.model else parameter.basis
 
 
 def _size(residuals: np.ndarray) -> float:

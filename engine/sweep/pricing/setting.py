@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from engine.resolve.bind import Bound, check_model, parameter
-from engine.resolve.spec_path import enter, key_of, part_of, set_path, told_as
+from engine.resolve.spec_path import enter, key_of, part_of, set_paths, told_as
 from engine.scenario import Scenario
 from engine.scenario.overrides import HARDWARE, apply
 from engine.sweep.space import SIZES, Space
@@ -72,7 +72,7 @@ def read_setting(scenario: Scenario, base: Bound, path: str, value: Any) -> tupl
         return "model", rest, (printed, number)
     part, within = part_of(shown, len(base.devices), base.host is not None, [wire.role for wire in base.wires])
     spec: Any = {"devices": base.devices, "host": (base.host,), "links": [wire.link for wire in base.wires]}[part[0]]
-    quantity, keys = set_path(spec[part[1]], within, printed, shown), []
+    quantity, keys = set_paths(spec[part[1]], [(within, printed, shown)]), []
     for step in within:
         keys.append(key_of(quantity, step))
         quantity = enter(quantity, step, shown)

@@ -96,7 +96,7 @@ def test_a_board_s_clusters_threads_and_clock_are_read_from_its_row(capsys, tmp_
         ("v1.7,,9999X,TF,tensorflow,resnet50,,4,,1,ms,7,21", "the catalog lacks the part '9999X'"),
         ("v1.7,,8280,TF,tensorflow,unheard_of,,4,,1,ms,7,21", "the network 'unheard_of' has no graph here"),
         ("v1.7,,8280,TF,tensorflow,resnet50,,29,,1,ms,7,21", "29 threads were used: xeon-8280 has 28 cores"),
-        ("v1.7,,8280,TF,tensorflow,resnet50,,4,,1,ms,x,21", "int8 is 'x': a number above 0 is allowed"),
+        ("v1.7,,8280,TF,tensorflow,resnet50,,4,,1,ms,x,21", "int8 is 'x'; a number above 0 is needed"),
     ],
 )
 def test_what_has_no_prediction_is_one_sentence(line, why, capsys, tmp_path):

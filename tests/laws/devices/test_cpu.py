@@ -12,7 +12,7 @@ from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
 from engine.devices.cpu import family
 from engine.evaluate import evaluate
-from engine.resolve.spec_path import set_path
+from engine.resolve.spec_path import set_paths
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import Quantity
@@ -279,9 +279,9 @@ def test_a_model_parameter_out_of_range_is_one_sentence(name, value):
 def test_a_what_if_of_the_clock_moves_the_vector_clock_with_it(times):
     usual = default_catalog().device("xeon-8280l")
     clock = f"{usual.cpu.clock.si * times} Hz"
-    fast = set_path(usual, ["cpu", "clock"], clock, "devices.0.cpu.clock")
+    fast = set_paths(usual, [(["cpu", "clock"], clock, "devices.0.cpu.clock")])
     assert family.FAMILY.peak(fast, "fp32") == pytest.approx(times * family.FAMILY.peak(usual, "fp32"))
-    slow = set_path(fast, ["cpu", "vector_clock", "fp32"], "0.1 GHz", "devices.0.cpu.vector_clock.fp32")
+    slow = set_paths(fast, [(["cpu", "vector_clock", "fp32"], "0.1 GHz", "devices.0.cpu.vector_clock.fp32")])
     assert family.FAMILY.peak(slow, "fp32") == pytest.approx(28 * 0.1e9 * 64)
     for device in (fast, slow):  # nothing beats the peak, adding two vectors neither
         cost = family.price(job(device, "resnet50", batch=4))
@@ -329,7 +329,7 @@ def test_narrower_units_of_any_format_never_make_anything_faster(name):
     for turned, rate in usual.cpu.flop_per_cycle.items():
         for share in (0.75, 0.5, 0.25):
             path = ["cpu", "flop_per_cycle", turned]
-            narrow = set_path(usual, path, f"{rate.si * share} FLOP/cycle", "devices.0." + ".".join(path))
+            narrow = set_paths(usual, [(path, f"{rate.si * share} FLOP/cycle", "devices.0." + ".".join(path))])
             for net in WIDE_NETS:
                 for format, batch in product((f for f in family.formats(usual) if f != "binary"), (1, 128)):
                     asked = {"batch": batch, "format": format}

@@ -136,7 +136,7 @@ def test_a_broken_file_of_our_own_is_still_an_error(tmp_path):
     (tmp_path / "devices").mkdir()
     (tmp_path / "devices" / "v100-32gb.yaml").write_text("id: v100-32gb")
     with pytest.raises(SpecError, match="already taken"):
-        Catalog().with_root(tmp_path).ids("devices")
+        Catalog(*Catalog().roots, tmp_path).ids("devices")
 
 
 def test_one_operator_is_priced_within_its_roofs(device):

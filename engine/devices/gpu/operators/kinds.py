@@ -18,6 +18,7 @@ from engine.devices.gpu.operators.record import (
     format_record,
     layers,
     machine,
+    peak_of,
 )
 from engine.devices.gpu.operators.slots import ANSWER, MACHINE
 from engine.kernels.jit import run_chunks
@@ -105,10 +106,6 @@ def format_key(kind: Kind, texts: Texts) -> str:
     return own if own == other else f"{other}-{own}"
 
 
-def _machine(part: Part, trial: Mapping[str, Any] | None) -> np.ndarray:
-    return machine(part, trial["machine"] if trial is not None else None)
-
-
 def _answers(rows_of: Callable[..., None], rows: int, *inputs: Any) -> np.ndarray:
     """What a range kernel ``(lo, hi, *inputs, out)`` fills in of all rows on the process-wide threads."""
     out = np.zeros((rows, ANSWER))
@@ -127,15 +124,7 @@ def _gemm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping
     m, n, k = (numbers[name] for name in ("m", "n", "k"))
     layer_count = layers(n * k * form[gemm.WEIGHT_BYTES], part.l2, runtime, texts.get("version", ""), format)
     layer_count = np.zeros_like(m) if cold else layer_count
-    return _answers(gemm.product_rows, len(m), m, n, k, layer_count, _machine(part, trial), form)
-
-
-def _peak(part: Part, format: str) -> float:
-    """Peak a format computes at on a part. [FLOP/s]"""
-    name = facts()["formats"][format]["peak"]
-    if name not in part.peak:
-        raise NoModel(f"{part.id} has no {name} arithmetic, in which {format} computes")
-    return part.peak[name]
+    return _answers(gemm.product_rows, len(m), m, n, k, layer_count, machine(part, trial), form)
 
 
 def _constants_of(kind: str, part: Part, format: str, runtime: str, trial: Mapping[str, Any] | None) -> list[float]:
@@ -171,7 +160,7 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
         format, runtime = format_named(texts["kv_dtype"]), runtime_of(texts)
         constants = _constants_of(kind, part, format, runtime, trial)
         runtime = runtime if trial else _nearest(fitted()[part.generation][kind][format], runtime)
-        peak = _peak(part, format if facts()["formats"][format]["peak"] in part.peak else "bfloat16")
+        peak = peak_of(part, format if facts()["formats"][format]["peak"] in part.peak else "bfloat16")
         own, way = constants, decode_way(part.generation, format, runtime)
         if row > 0.0:  # latent rows fill a unit's memory
             parts = 1.0 if texts.get("version") in facts()["unsplit_mla"] else np.inf
@@ -189,7 +178,7 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
         wide = 2.0 * numbers["head_dim"] if row == 0.0 else np.full_like(heads, row)
         flops = 2.0 * wide if row == 0.0 else np.full_like(heads, pair_flops)
         columns = batch, tokens, context, heads, kv_heads, wide, flops
-        return _answers(attention.decode_rows, len(batch), columns, cold, _machine(part, trial), form)
+        return _answers(attention.decode_rows, len(batch), columns, cold, machine(part, trial), form)
 
     return model
 
@@ -218,7 +207,7 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads, window = numbers.get("kv_heads", heads), numbers.get("window", np.zeros_like(heads))
         qk, v = (np.full_like(heads, width) if width else numbers["head_dim"] for width in widths)
-        out, rig, length = np.zeros((batch.shape[0], ANSWER)), _machine(part, trial), numbers["seq_len"]
+        out, rig, length = np.zeros((batch.shape[0], ANSWER)), machine(part, trial), numbers["seq_len"]
         least, most = prefill_heads(part.generation, mixed)
         has = (qk >= least) & (qk <= most)
         tile = prefill_tile(part.generation)
@@ -226,7 +215,7 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
         for rows, runs_in in ((has, format), (~has, "bfloat16")):
             if rows.any():
                 three = constants if runs_in == format else _constants_of(kind, part, runs_in, runtime, None)
-                form = np.array([1.0 / _peak(part, runs_in), facts()["formats"][runs_in]["in"], *three, tile])
+                form = np.array([1.0 / peak_of(part, runs_in), facts()["formats"][runs_in]["in"], *three, tile])
                 columns = tuple(c[rows] for c in (batch, length, heads, kv_heads, qk, v, window))
                 out[rows] = _answers(attention.prefill_rows, rows.sum(), columns, causal, way, rig, form)
         return out
@@ -238,7 +227,7 @@ def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[
     format = format_named(texts["dtype"])
     constants = _constants_of("moe", part, format, expert_kernel(part, texts), trial)
     shape = facts()["formats"][format]
-    form = np.array([1.0 / _peak(part, format), shape["in"], shape["weight"], *constants])
+    form = np.array([1.0 / peak_of(part, format), shape["in"], shape["weight"], *constants])
     law = texts["distribution"]
     try:
         exponent = 0.0 if law in ("balanced", "uniform") else float(law.removeprefix("power_law_"))
@@ -250,16 +239,16 @@ def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[
         )
     names = ("tokens", "hidden", "inter", "topk", "experts", "moe_tp", "moe_ep", "gated")
     columns = tuple(numbers[name] for name in names)
-    return _answers(moe.block_rows, len(columns[0]), columns, exponent, cold, _machine(part, trial), form)
+    return _answers(moe.block_rows, len(columns[0]), columns, exponent, cold, machine(part, trial), form)
 
 
 def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
     format, runtime = format_named(texts["dtype"]), runtime_of(texts)
     constants = _constants_of("mla_bmm", part, format, runtime, trial)
     known = facts()["formats"]
-    rig = _machine(part, trial)
+    rig = machine(part, trial)
     own = 0.0, *(rig[MACHINE.index(name)] for name in ("block", "step", "dram_share"))
-    form = np.array([1.0 / _peak(part, format), known[format]["in"], known[format]["weight"], *constants, *own])
+    form = np.array([1.0 / peak_of(part, format), known[format]["in"], known[format]["weight"], *constants, *own])
     n, k = _chosen("op", texts["op"], facts()["mla_products"])
     tokens, heads = numbers["tokens"], numbers["heads"]
     return _answers(moe.batched_rows, len(tokens), tokens, heads, n, k, cold, rig, form)
@@ -302,7 +291,7 @@ def _stream(kind: str, moved: Callable[[Texts, Numbers], np.ndarray]) -> Model:
     def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
         form = np.array(_constants_of(kind, part, texts["op"], runtime_of(texts), trial))
         size = np.ascontiguousarray(moved(texts, numbers))
-        return _answers(stream.stream_rows, len(size), size, _machine(part, trial), form)
+        return _answers(stream.stream_rows, len(size), size, machine(part, trial), form)
 
     return model
 
@@ -332,7 +321,7 @@ def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: M
             moved += (_WRITTEN - 1.0) * numbers["tokens"] * values * 4.0
             shared = np.maximum(numbers["batch"] * numbers["num_v_heads"] / part.units, _ALONE)
             state = shared * np.ceil(numbers["seq_len"] / 64.0)
-    return _answers(stream.recurrent_rows, len(moved), moved, state, _machine(part, trial), form)
+    return _answers(stream.recurrent_rows, len(moved), moved, state, machine(part, trial), form)
 
 
 def _quantised_bytes(texts: Texts, numbers: Numbers) -> np.ndarray:

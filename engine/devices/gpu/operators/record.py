@@ -1,5 +1,6 @@
 """A part and a format as the flat records the compiled operator models take: data sheet times constants."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -106,9 +107,9 @@ def _wires(device: Device, catalog: Catalog) -> tuple[float, str, tuple[float, f
     return wire, name, (joins, far[0], far[1])
 
 
-def machine(part: Part, constants: dict[str, float] | None = None) -> np.ndarray:
-    """The part as the flat record `slots.MACHINE` names, with its generation's constants or others."""
-    chosen = constants or fitted()[part.generation]["machine"]
+def machine(part: Part, trial: Mapping[str, Any] | None) -> np.ndarray:
+    """The part as the flat record `slots.MACHINE` names, with its generation's constants or those on trial."""
+    chosen = (fitted()[part.generation] if trial is None else trial)["machine"]
     return np.array([part.units, part.bandwidth, part.l2, *(chosen[name] for name in _CONSTANTS)], dtype=np.float64)
 
 
@@ -129,10 +130,6 @@ def reference(id: str) -> Part:
     return part_of(catalog.device(id), catalog)
 
 
-def _cube_root(value: float) -> float:
-    return value ** (1 / 3)
-
-
 def draw_s(energy: float, power: Any, peak: Any, measured: tuple[float, float]) -> Any:
     """Seconds a FLOP takes at a part's power limit. [s] An estimate.
 
@@ -144,8 +141,16 @@ def draw_s(energy: float, power: Any, peak: Any, measured: tuple[float, float]) 
     watts, printed = measured
     ratio = watts / energy / printed  # above 1 where the largest products meet no limit
     room = power * ratio**2 / (energy * peak)
-    clock = smaller(one_by_one(_cube_root, room), room / LEAST_VOLTAGE**2)
+    clock = smaller(one_by_one(lambda value: value ** (1 / 3), room), room / LEAST_VOLTAGE**2)
     return 1.0 / (clock * peak)
+
+
+def peak_of(part: Part, format: str) -> float:
+    """Peak of the arithmetic that a format computes in on a part. [FLOP/s] NoModel where the part lacks it."""
+    name = facts()["formats"][format]["peak"]
+    if name not in part.peak:
+        raise NoModel(f"{part.id} has no {name} arithmetic, in which {format} computes")
+    return part.peak[name]
 
 
 def format_record(part: Part, format: str, constants: dict[str, float]) -> np.ndarray:
@@ -155,11 +160,8 @@ def format_record(part: Part, format: str, constants: dict[str, float]) -> np.nd
     quantise an input, ``quantise_rate`` at which one unit does [B/s], or widens weights that alone are narrower
     [1/s]. NoModel where the part lacks the arithmetic.
     """
-    shape = facts()["formats"][format]
-    peak = part.peak.get(shape["peak"])
+    shape, peak = facts()["formats"][format], peak_of(part, format)
     widens = 1.5 * shape["weight"] < shape["in"]  # weights are widened in a unit on their way to its arithmetic
-    if peak is None:
-        raise NoModel(f"{part.id} has no {shape['peak']} arithmetic, in which {format} computes")
     of = reference(fitted()[part.generation]["parts"][0])
     measured = of.power, of.peak[shape["peak"]]
     return np.array(

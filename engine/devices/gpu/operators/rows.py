@@ -3,7 +3,7 @@
 import csv
 import io
 import lzma
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def read_rows(path: Path) -> Table:
     text = _text(path)
     if '"' in text:
         fields = [row for row in csv.reader(io.StringIO(text)) if row]
-        lines = [_joined(row) for row in fields]
+        lines = [joined(row) for row in fields]
     else:
         lines = [line for line in text.splitlines() if line]
         fields = [line.split(",") for line in lines]
@@ -77,7 +77,8 @@ def read_rows(path: Path) -> Table:
     return Table(header, lines[1:], dict(zip(header, columns, strict=True)))
 
 
-def _joined(row: Sequence[str]) -> str:
+def joined(row: Iterable[str]) -> str:
+    """Fields as a line of a table."""
     out = io.StringIO()
     csv.writer(out, lineterminator="").writerow(row)
     return out.getvalue()
@@ -162,8 +163,8 @@ def write_rows(path: Path, table: Table, answers: Answers) -> None:
     """Writes every row back with its answer: times in microseconds of six digits, empty where there is none."""
     seconds = answers.seconds, answers.bound, answers.low, answers.high
     times, bound, low, high = (["" if np.isnan(s) else f"{s * 1e6:.6g}" for s in column] for column in seconds)
-    reasons = [_joined([answers.reasons[why]]) if why else "" for why in answers.why.tolist()]
+    reasons = [joined([answers.reasons[why]]) if why else "" for why in answers.why.tolist()]
     rows = zip(table.lines, times, bound, answers.bound_by.tolist(), low, high, reasons, strict=True)
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(",".join((_joined(table.header), *ADDED)) + "\n")
+        file.write(",".join((joined(table.header), *ADDED)) + "\n")
         file.writelines(",".join(row) + "\n" for row in rows)
