@@ -15,9 +15,10 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from engine.scenario.sentences import PREFIXES
+
 UNKNOWN = "—"
 MINUS = "−"
-_PREFIXES = {-15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _WHOLE = ("B", "FLOP", "FLOP/B", "OP", "OP/B", "$")  # units that are never divided further: 0.25 B, not 250 mB
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FORMULA = ("=", "+", "-", "@")
@@ -125,10 +126,10 @@ def _exponent(value: float, unit: str) -> int:
     exponent = 3 * math.floor(math.log10(size) / 3 + 1e-12)
     if size >= 10.0 ** (exponent + 3):  # log10 rounds down just below a power of ten
         exponent += 3
-    low = 0 if unit.removesuffix("/s") in _WHOLE else min(_PREFIXES)
+    low = 0 if unit.removesuffix("/s") in _WHOLE else min(PREFIXES)
     if exponent == -3 and counted(unit):
         return 0  # 0.404 tok/J reads better than 404 m tok/J
-    high = 0 if unit == "s" else max(_PREFIXES)
+    high = 0 if unit == "s" else max(PREFIXES)
     return min(max(exponent, low), high)
 
 
@@ -140,7 +141,7 @@ def counted(unit: str) -> bool:
 
 def _joined(exponent: int, unit: str) -> str:
     """Unit with its prefix; words (tok/s, samples/s) keep the prefix with the number: `1.21 M samples/s`."""
-    prefix = _PREFIXES[exponent]
+    prefix = PREFIXES[exponent]
     if unit == "$":
         return f"$ {prefix}".rstrip()
     return f"{prefix} {unit}".strip() if counted(unit) else f"{prefix}{unit}"

@@ -27,11 +27,7 @@ def import_config(args: argparse.Namespace) -> Answer | None:
     if workload.id in zoo.ids() and not zoo.is_guest(workload.id):
         raise ScenarioError(f"id is {workload.id!r}, which the zoo has already: give another --id")
     target = own_folder() / f"{workload.id}.yaml"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ScenarioError(f"{target.parent} can't be made: {error.strerror or error}") from None
-    writable(target, args.force)
+    writable(target, args.force, folder=True)
     with beside(target) as path:
         path.write_text(written(workload))
     graph = built(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})

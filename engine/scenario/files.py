@@ -9,13 +9,16 @@ from engine.scenario.token import ScenarioError, brief
 
 
 @contextmanager
-def beside(path: Path) -> Iterator[Path]:
+def beside(path: Path, folder: bool = False) -> Iterator[Path]:
     """A file to write, beside ``path``, that takes its place once it is whole; a link there is replaced, not followed.
 
-    ScenarioError in one sentence where it can't be written to its end; then ``path`` is as it was.
+    ``folder``: its folder is made where it is missing. ScenarioError in one sentence where it can't be written to its
+    end; then ``path`` is as it was.
     """
     fresh = path.with_name(f".{path.stem[:60]}.{os.getpid()}{path.suffix}")
     try:
+        if folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
         fresh.open("xb").close()
         try:
             yield fresh
@@ -27,13 +30,13 @@ def beside(path: Path) -> Iterator[Path]:
         raise ScenarioError(f"{brief(path, 120)} can't be written: {error.strerror or error}") from None
 
 
-def writable(path: Path, replaced: bool) -> None:
+def writable(path: Path, replaced: bool, folder: bool = False) -> None:
     """Refuses a file that can't be written before anything is computed for it; leaves what is there as it is."""
     if path.is_dir():
         raise ScenarioError(f"{brief(path, 120)} can't be written: it is a folder")
     if os.path.lexists(path) and not replaced:
         raise ScenarioError(f"{brief(path, 120)} exists already: give --force to replace it, or another name")
-    with suppress(_Enough), beside(path):
+    with suppress(_Enough), beside(path, folder):
         raise _Enough
 
 

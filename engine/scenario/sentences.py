@@ -4,19 +4,9 @@ import math
 import re
 
 _MEMORIES = re.compile(r"(lp|g)?ddr\d*x?|hbm\w*|l\d|llc|[a-z]{1,2}ram|m20k|[ei]mem|ctm|cls|tcm")
-_PREFIXES = (
-    (1e15, "P"),
-    (1e12, "T"),
-    (1e9, "G"),
-    (1e6, "M"),
-    (1e3, "k"),
-    (1.0, ""),
-    (1e-3, "m"),
-    (1e-6, "µ"),
-    (1e-9, "n"),
-    (1e-12, "p"),
-    (1e-15, "f"),
-)
+PREFIXES = {18: "E", 15: "P", 12: "T", 9: "G", 6: "M", 3: "k", 0: "", -3: "m", -6: "µ", -9: "n", -12: "p", -15: "f"}
+"""Of SI, by the power of ten, the largest first."""
+_FACTORS = tuple((10.0**power, prefix) for power, prefix in PREFIXES.items())
 
 
 def digits(value: float) -> str:
@@ -31,7 +21,7 @@ def amount(value: float, unit: str) -> str:
     """``amount(0.0138, "s")`` is ``13.8 ms``."""
     if not math.isfinite(value):
         return f"no finite {unit}"
-    for factor, prefix in _PREFIXES:
+    for factor, prefix in _FACTORS:
         if abs(value) >= 0.9995 * factor:
             return f"{digits(value / factor)} {prefix}{unit}"
     return f"0 {unit}" if value == 0 else f"{digits(value / 1e-15)} f{unit}"
@@ -42,7 +32,7 @@ def bytes_(need: float, capacity: float) -> tuple[str, str]:
     if 0 < need < 0.005 * capacity or need >= 1000 * capacity:  # one prefix would print zeros or a row of digits
         number, unit = amount(capacity, "B").rsplit(" ", 1)
         return f"{amount(need, 'B')} of {number}", unit
-    for factor, prefix in _PREFIXES:
+    for factor, prefix in _FACTORS:
         if capacity >= factor:
             return f"{need / factor:.2f} of {capacity / factor:.2f}", f"{prefix}B"
     return f"{need:.0f} of {capacity:.0f}", "B"

@@ -15,7 +15,7 @@ The public face, for pages, the command line and notebooks::
         "objectives": ["latency_s:min", "throughput_per_w:max"],                                 # 1 to 4
     })                                       # also from a YAML file's path or a token; `space.token` for a link
     result = sweep(space, progress=lambda done, size: ..., cancelled=lambda: False)
-    result.front        # Front: numbers, values (objectives, n), token(i), rows()
+    result.front        # Front: numbers, values (objectives, n), rows()
     result.top          # the ten best by the first objective alone; sweep(space, top=k) for more
     result.cloud        # (len(result.figures), <= 3000) with cloud_numbers and cloud_state (0 fits, 1 not, 2 refused)
     result.counts       # size, done, skipped, refused, unfit, missed (of each limit), kept, sentences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,10 +103,6 @@ class Front:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def token(self, i: int) -> str:
-        """Token of the scenario of the i-th design on the front."""
-        return encode(self.space.scenario(int(self.numbers[i])))
-
     def rows(self) -> Iterator[dict[str, Any]]:
         """One flat row a design: number, what each axis sets, objectives, token, error band, versions."""
         names = [o.figure for o in self.space.objectives]
@@ -134,11 +130,6 @@ class SweepResult:
     def pricing_per_s(self) -> float:
         """Designs priced and thinned a second, set-up apart. [1/s]"""
         return self.counts.done / max(self.seconds - self.setup_s, 1e-9)
-
-    @property
-    def token(self) -> str:
-        """The space as text for a link."""
-        return self.space.token
 
     def defined(self) -> None:
         """ScenarioError for an objective that no design has, which leaves no front."""
@@ -178,33 +169,28 @@ def shown(value: Any) -> Any:
     return ";".join(f"{k}={v}" for k, v in value.items()) if hasattr(value, "items") else value
 
 
-def write_rows(rows: Iterator[dict[str, Any]], path: Path) -> int:
-    """Writes rows to a .csv or .parquet file; returns how many. Text a spreadsheet would run is made inert.
+def write_rows(rows: Iterable[dict[str, Any]], path: Path) -> None:
+    """Writes rows to a .csv or .parquet file. Text a spreadsheet would run is made inert.
 
     ScenarioError for another suffix, or Parquet without pyarrow.
     """
-    rows = iter(rows)
-    first = next(rows, None)
     if path.suffix == ".parquet":
         try:
             import pyarrow as pa
             import pyarrow.parquet as pq
         except ImportError:
             raise ScenarioError(f"{path.name}: Parquet needs pyarrow, which is not installed; use .csv") from None
-        table = [first, *rows] if first is not None else []
-        pq.write_table(pa.Table.from_pylist(table), path)
-        return len(table)
+        pq.write_table(pa.Table.from_pylist(list(rows)), path)
+        return
     if path.suffix != ".csv":
         raise ScenarioError(f"{path.name}: .csv and .parquet can be written")
-    count = 0
+    writer = None
     with path.open("w", newline="") as file:
-        if first is not None:
-            writer = csv.DictWriter(file, list(first))
-            writer.writeheader()
-            for row in (first, *rows):
-                writer.writerow({key: _inert(value) for key, value in row.items()})
-                count += 1
-    return count
+        for row in rows:
+            if writer is None:
+                writer = csv.DictWriter(file, list(row))
+                writer.writeheader()
+            writer.writerow({key: _inert(value) for key, value in row.items()})
 
 
 _RUN = ("=", "+", "-", "@", "\t", "\r")  # how a formula begins

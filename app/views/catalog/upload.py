@@ -79,17 +79,13 @@ def _store(file: Any) -> str:
         if target.is_file() and target.read_bytes() == data:
             return id
         raise WorkloadError(texts.KNOWN_ALREADY.format(name=file.name, id=id))
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WorkloadError(f"{target.parent} can't be made: {error.strerror or error}") from None
     apart = ImportProcess()
     try:
         with TemporaryDirectory() as folder:  # what can't be read is not kept
             tried = Path(folder) / target.name
             tried.write_bytes(data)
             apart.read(tried)
-        with beside(target) as fresh:
+        with beside(target, folder=True) as fresh:
             fresh.write_bytes(data)
     except InputError as error:
         raise WorkloadError(f"{file.name}: {error}") from None

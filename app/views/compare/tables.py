@@ -93,18 +93,7 @@ def shared(columns: Sequence[ComparedScenario]) -> list[str]:
 
 def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.DataFrame:
     """Rows metrics, columns scenarios; cells are Markdown, the best of a row is bold, deltas stand beneath."""
-    same = set(shared(columns))
-    table: dict[str, list[str]] = {"": []}
-    for column in columns:
-        name = f"{column.letter} · {fmt.plain(column.name)}"
-        table[name + (" (baseline)" if column.at == base.at else "")] = []
-    heads = list(table)[1:]
-
-    def row(label: str, cells: Sequence[str]) -> None:
-        table[""].append(label)
-        for head, cell in zip(heads, cells, strict=True):
-            table[head].append(cell)
-
+    same, rows = set(shared(columns)), dict[str, list[str]]()
     for metric in METRICS.values():
         values = [value(c, metric) for c in columns]
         if all(v is None for v in values) and not (metric.name == "capex_usd" and any(_unlisted(c) for c in columns)):
@@ -122,15 +111,16 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
             text = f"**{text}**" if column is best else text
             against = delta(column, base, metric)
             cells.append(f"{text}  \n:{against[1]}[{against[0]}]" if against else text)
-        row(label, cells)
-    row("Price contains", [c.report.price_of if c.report else "" for c in columns])
-    row("Limited by", [c.report.limited_by if c.report else fmt.UNKNOWN for c in columns])
-    row("Error band", [fmt.band(c.report.error_band.relative) if c.report else fmt.UNKNOWN for c in columns])
+        rows[label] = cells
+    rows["Price contains"] = [c.report.price_of if c.report else "" for c in columns]
+    rows["Limited by"] = [c.report.limited_by if c.report else fmt.UNKNOWN for c in columns]
+    rows["Error band"] = [fmt.band(c.report.error_band.relative) if c.report else fmt.UNKNOWN for c in columns]
     if len(columns) > 1:
-        row("Differs in", [" · ".join(fmt.plain(k) for k in c.knobs if k not in same) or "nothing" for c in columns])
+        rows["Differs in"] = [" · ".join(fmt.plain(k) for k in c.knobs if k not in same) or "nothing" for c in columns]
     if any(c.note for c in columns):
-        row("Note", [fmt.plain(c.note) for c in columns])
-    return pd.DataFrame(table).set_index("")
+        rows["Note"] = [fmt.plain(c.note) for c in columns]
+    heads = [f"{c.letter} · {fmt.plain(c.name)}{' (baseline)' if c.at == base.at else ''}" for c in columns]
+    return pd.DataFrame.from_dict(rows, "index", columns=heads).rename_axis("")
 
 
 def _unlisted(column: ComparedScenario) -> bool:

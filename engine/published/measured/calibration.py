@@ -76,8 +76,7 @@ def write_fit(fit: FittedPart, comparison: str, catalog: Catalog, root: Path, fo
     if system is not None:
         texts[around] = spec_text(system)
     for path in texts:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        writable(path, force)
+        writable(path, force, folder=True)
     for path, text in texts.items():
         with beside(path) as fresh:
             fresh.write_text(text)

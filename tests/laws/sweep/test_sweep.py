@@ -275,7 +275,7 @@ def test_the_best_are_those_of_every_design_priced(k: int) -> None:
 
 def test_each_token_is_its_row(tmp_path) -> None:
     result = sweep(GRID)
-    assert write_rows(result.front.rows(), tmp_path / "front.csv") == len(result.front)
+    write_rows(result.front.rows(), tmp_path / "front.csv")
     with (tmp_path / "front.csv").open() as file:
         rows = list(csv.DictReader(file))
     for row in rows:
@@ -286,7 +286,7 @@ def test_each_token_is_its_row(tmp_path) -> None:
 
 def test_the_full_table_is_every_design(tmp_path) -> None:
     space = space_of(GRID | {"axes": {"batch": [1, 600], "precision": ["fp16", "ms-fp9"]}})
-    assert write_rows(table_rows(space), tmp_path / "all.csv") == space.size
+    write_rows(table_rows(space), tmp_path / "all.csv")
     with (tmp_path / "all.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["token"] != "" for row in rows] == [True, False, True, False]  # no unit for block floating point there

@@ -112,8 +112,8 @@ def test_dask_that_is_missing_is_one_sentence(space: Path, tmp_path: Path, monke
 
 def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
     result = sweep(CORES)
-    assert write_rows(result.front.rows(), tmp_path / "f.csv") == len(result.front)
-    assert write_rows(result.front.rows(), tmp_path / "f.parquet") == len(result.front)
+    write_rows(result.front.rows(), tmp_path / "f.csv")
+    write_rows(result.front.rows(), tmp_path / "f.parquet")
     rows = list(csv.DictReader((tmp_path / "f.csv").open()))
     kept = read_table(tmp_path / "f.parquet").to_pylist()
     assert [r["token"] for r in rows] == [r["token"] for r in kept]
