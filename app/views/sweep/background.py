@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -224,8 +225,12 @@ class Outcome:
         return self.design(int(self.cloud_numbers[int(np.argmin(over))]))
 
 
+_finished: WeakValueDictionary[tuple[str, str, PageSpace, bool], Outcome] = WeakValueDictionary()
+"""What a session of this server still has, by what was asked: the next who asks it, or reloads the page, has it too."""
+
+
 class RunningSweep(Job):
-    """One sweep under way."""
+    """One sweep under way, or one that was finished before."""
 
     def __init__(
         self, report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str, searched: bool = False
@@ -234,9 +239,10 @@ class RunningSweep(Job):
         super().__init__(jobs.SWEEPS, lambda _: self._sweep(), self._progress)
         self._designs, self._searched = designs_of(report.scenario, space, metrics), searched
         self._made = (key, report, metrics, axes.candidates(report.scenario))
+        self._asked = key, encode(report.scenario), space, searched
         self._done = 0
         self._prepared = (0, 0)
-        self.outcome: Outcome | None = None
+        self.outcome: Outcome | None = _finished.get(self._asked)
 
     @property
     def size(self) -> int:
@@ -276,6 +282,8 @@ class RunningSweep(Job):
             outcome = Outcome(*self._made, result, stopped, self.why)
             _ = outcome.designs  # here, where nobody's click waits for them
             self.outcome = outcome
+            if not stopped:
+                _finished[self._asked] = outcome
 
     def _result(self) -> SweepResult | None:
         watched: dict[str, Any] = {"progress": self._note, "cancelled": self.over}

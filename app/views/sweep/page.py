@@ -30,8 +30,9 @@ def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: st
         searched = not space.serving and space_controls.searching(space.size)
         running = sweep_run.RunningSweep(report, space, metrics, key, searched)
         st.session_state.sweep_run = running
-        with jobs.line("sweep") as bar, st.skeleton(height=_HEIGHT):
-            jobs.follow(running, bar)
+        if running.outcome is None:
+            with jobs.line("sweep") as bar, st.skeleton(height=_HEIGHT):
+                jobs.follow(running, bar)
     except InputError as error:
         say(spaces.PARAM, texts.NOTHING_RUN.format(why=fmt.sentence(error)))
 

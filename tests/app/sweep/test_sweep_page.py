@@ -147,6 +147,21 @@ def outcome(scenario=GPU, space=SMALL) -> background.Outcome:
     return running.outcome
 
 
+def test_what_one_reader_has_swept_another_has_at_once(monkeypatch):
+    """A page opened again, in another session too, swept everything again: 8 s of a core for the appliance's space."""
+    report = cached.report(encode(GPU.with_(batch=2)))
+    metrics = objectives.metrics(report)
+    first = background.RunningSweep(report, SMALL, metrics, "first")
+    assert first.outcome is None
+    list(first)
+    assert background.RunningSweep(report, SMALL, metrics, "first").settled() is first.outcome
+    assert background.RunningSweep(report, SMALL.without("precision"), metrics, "first").outcome is None
+    stopped = background.RunningSweep(report, SMALL, metrics, "stopped")
+    monkeypatch.setattr(stopped, "over", lambda: True)
+    list(stopped)
+    assert background.RunningSweep(report, SMALL, metrics, "stopped").outcome is None
+
+
 def test_an_axis_on_which_the_front_is_one_takes_no_column_but_a_word():
     found = outcome()
     front = [one for one in found.front if found.space.values(one.number)["precision"] == "fp16"]
