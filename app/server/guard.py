@@ -15,6 +15,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -33,7 +36,6 @@ HEADERS = {
     "blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'",
 }
 """Sent with every answer: a page loads nothing from elsewhere and is shown inside no other site."""
-_ROWS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 _HEALTH = "/_stcore/health"
 _FRESH_S = 5.0  # that an answer about health holds
 _LATE_S = 30.0  # after which work that should take milliseconds counts as stuck
@@ -120,35 +122,26 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        given = {key: value.decode("latin-1") for key, value in scope["headers"]}
-        wrong = foreign(given.get(b"host", ""), given.get(b"origin"), self._names)
-        if wrong is not None:
-            await _answer(scope, send, 403, wrong)
+        given, code = Headers(scope=scope), 403
+        wrong = foreign(given.get("host", ""), given.get("origin"), self._names)
+        if wrong is None and scope["type"] == "http" and scope["path"].endswith(_HEALTH):
+            code, status = 503, await asyncio.to_thread(self._health.status)
+            wrong = None if status == "ok" else status
+        if wrong is not None and scope["type"] == "websocket":  # one that is refused before it opens closes with 403
+            await send({"type": "websocket.close", "code": 1008, "reason": wrong[:120]})
             return
-        if scope["type"] == "http" and scope["path"].endswith(_HEALTH):
-            status = await asyncio.to_thread(self._health.status)
-            if status != "ok":
-                await _answer(scope, send, 503, status)
-                return
+        if wrong is not None:
+            await PlainTextResponse(wrong, code, HEADERS)(scope, receive, send)
+            return
 
         async def with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                there = {key.lower() for key, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(row for row in _ROWS if row[0] not in there)]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         await self._app(scope, receive, with_headers)
-
-
-async def _answer(scope: Scope, send: Send, status: int, text: str) -> None:
-    """A short answer of our own; a socket that is refused before it opens closes with 403 by itself."""
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008, "reason": text[:120]})
-        return
-    body = text.encode()
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers + _ROWS})
-    await send({"type": "http.response.body", "body": body})
 
 
 class PageStyle:
@@ -162,7 +155,8 @@ class PageStyle:
         self._text = text.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "GET" or not _asks_for_a_page(scope):
+        page = scope["type"] == "http" and scope["method"] == "GET"
+        if not (page and Headers(scope=scope).get("accept", "").startswith("text/html")):  # as a browser's address bar
             await self._app(scope, receive, send)
             return
         start: MutableMapping[str, Any] = {}
@@ -176,18 +170,12 @@ class PageStyle:
             body += message.get("body", b"")
             if message.get("more_body"):
                 return
-            headers = list(start["headers"])  # a name may stand there more than once
-            if any(key == b"content-type" and value.startswith(b"text/html") for key, value in headers):
+            headers = MutableHeaders(scope=start)
+            if headers.get("content-type", "").startswith("text/html"):
                 body = body.replace(_END, self._text + _END, 1)
-                headers = [(key, value) for key, value in headers if key != b"content-length"]
-                headers.append((b"content-length", str(len(body)).encode()))
-            await send({**start, "headers": headers})
+                headers["content-length"] = str(len(body))
+            await send(start)
             await send({"type": "http.response.body", "body": body})
 
         kept = [(key, value) for key, value in scope["headers"] if key not in _DROPPED]
         await self._app({**scope, "headers": kept}, receive, written)
-
-
-def _asks_for_a_page(scope: Scope) -> bool:
-    """Whether a browser would show the answer: its address bar asks for text/html before anything else."""
-    return any(key == b"accept" and value.startswith(b"text/html") for key, value in scope["headers"])
