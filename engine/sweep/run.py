@@ -125,9 +125,9 @@ def sweep(
     *,
     executor: Executor | None = None,
     chunk: int = CHUNK,
-    progress: Callable[[int, int], None] | None = None,
-    preparing: Callable[[int, int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    progress: Callable[[int, int], object] = lambda done, size: None,
+    preparing: Callable[[int, int], object] = lambda at, of: None,
+    cancelled: Callable[[], bool] = lambda: False,
     cloud: int = CLOUD,
     top: int = 10,
     catalog: Catalog | None = None,
@@ -160,10 +160,9 @@ def sweep(
     space.priced()
 
     def beat(at: int, of: int) -> None:
-        if cancelled is not None and cancelled():
+        if cancelled():
             raise SweepCancelled
-        if preparing is not None:
-            preparing(at, of)
+        preparing(at, of)
 
     archive = _Archive(space, top, cloud)
     remote = executor is not None and not isinstance(executor, ThreadPoolExecutor)
@@ -180,7 +179,7 @@ def sweep(
                 which, places = archive.cloud.of(block)
                 step = min(chunk, CHUNK, block.chunk)
                 for lo in range(0, block.size, step):
-                    if cancelled is not None and cancelled():
+                    if cancelled():
                         raise SweepCancelled
                     hi = min(lo + step, block.size)
                     within = slice(*np.searchsorted(places, (lo, hi)))
@@ -201,8 +200,7 @@ def sweep(
         if part is None:  # handed out, and not begun when the sweep was cancelled; nor is any after it counted
             break
         archive.take(part)
-        if progress is not None:
-            progress(counts.done, space.size)
+        progress(counts.done, space.size)
     result = archive.result(time.perf_counter() - began, blocks.seconds)
     if halted:
         stopped = SweepCancelled(f"cancelled after {counts.done} of {space.size} designs")

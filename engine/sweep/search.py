@@ -225,8 +225,8 @@ def search(
     seed: int = 0,
     optimiser: Callable[[Sequence[int], int, int], Any] = Genetic,
     figures: Figures | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    progress: Callable[[int, int], object] = lambda done, of: None,
+    cancelled: Callable[[], bool] = lambda: False,
     cloud: int = CLOUD,
     top: int = 10,
 ) -> SweepResult:
@@ -262,10 +262,9 @@ def search(
         return sweep(space, progress=progress, cancelled=cancelled, cloud=cloud, top=top)
 
     def beat(*_: int) -> None:
-        if cancelled is not None and cancelled():
+        if cancelled():
             raise SweepCancelled(f"cancelled after {len(tried.place)} of {evaluations} evaluations")
-        if progress is not None:
-            progress(len(tried.place), evaluations)
+        progress(len(tried.place), evaluations)
 
     tried = _Tried(space, evaluations, figures or Figures(space, beat))
     radix = [len(axis) for axis in space.axes]

@@ -279,9 +279,7 @@ def _base(basis: Any, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
         settings = basis.get("set") or {}
         if not isinstance(settings, Mapping):
             raise ScenarioError(f"scenario: set is {brief(settings)}: a mapping of paths to values is needed")
-        scenario = default_scenario(str(basis["system"]), str(basis["workload"]), catalog, zoo)
-        for path, value in changes.items():
-            scenario = scenario.with_(**{path: value})
+        scenario = default_scenario(str(basis["system"]), str(basis["workload"]), catalog, zoo).with_(**changes)
         for path, value in settings.items():
             scenario = apply(scenario, str(path), value)
         return scenario

@@ -3,7 +3,7 @@
 Every number is a report's, or a ratio of two reports' figures.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from app.views.node.charts import Topology
 from engine.analyses.node import at_work
 from engine.analyses.node.operator_kinds import KindColumn
 from engine.cost.report import Report
+from engine.devices.common.contract import Switch
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, encode
 
@@ -24,9 +25,7 @@ FIGURES = {"throughput": "Throughput", "latency": "Latency", "wires": "Bytes on 
 class Gain:
     """What a switch buys: how many times better a figure is with it on, None where that can't be evaluated."""
 
-    name: str
-    label: str
-    help: str
+    switch: Switch
     on: bool
     alone: float | None
     beside: float | None
@@ -59,34 +58,22 @@ def _figure(report: Report, name: str) -> float:
     return 1.0 / max(1.0, sum(row.bytes_per_request for row in report.links))
 
 
-def _value(scenario: Scenario, switches: Mapping[str, bool], name: str) -> float | None:
-    report = cached.tried(scenario, switches=dict(switches))
-    return None if report is None else _figure(report, name)  # not offered with the rest of the scenario
-
-
-def _ratio(on: float | None, off: float | None) -> float | None:
-    return on / off if on is not None and off else None
+def _ratio(scenario: Scenario, name: str, on: dict[str, bool], off: dict[str, bool]) -> float | None:
+    """How many times better a figure is with some switches than with others; None where one is not offered so."""
+    better, worse = (cached.tried(scenario, switches=switches) for switches in (on, off))
+    return None if better is None or worse is None else _figure(better, name) / _figure(worse, name)
 
 
 def gains(scenario: Scenario, name: str) -> tuple[float | None, list[Gain]]:
     """What all switches as they are buy against all off, and each of them, the largest beside the others first."""
     offered = cached.options(encode(scenario)).switches
     now = {s.name: scenario.switches.get(s.name, s.default) for s in offered}
-    off = dict.fromkeys(now, False)
-    nothing = _value(scenario, off, name)
-    rows = [
-        Gain(
-            s.name,
-            s.label,
-            s.help,
-            now[s.name],
-            _ratio(_value(scenario, off | {s.name: True}, name), nothing),
-            _ratio(_value(scenario, now | {s.name: True}, name), _value(scenario, now | {s.name: False}, name)),
-        )
-        for s in offered
-    ]
+    off, rows = dict.fromkeys(now, False), []
+    for s in offered:
+        alone = _ratio(scenario, name, off | {s.name: True}, off)
+        rows.append(Gain(s, now[s.name], alone, _ratio(scenario, name, now | {s.name: True}, now | {s.name: False})))
     rows.sort(key=lambda r: -(r.beside or 0.0))
-    return _ratio(_value(scenario, now, name), nothing), rows
+    return _ratio(scenario, name, now, off), rows
 
 
 def gain_words(together: float | None, rows: list[Gain]) -> str:
@@ -95,7 +82,7 @@ def gain_words(together: float | None, rows: list[Gain]) -> str:
         return texts.NO_SWITCH
     text = f"all together {fmt.times(together)}"
     best = rows[0]
-    return f"{text}, {best.label.lower()} {fmt.times(best.beside)}" if (best.beside or 0.0) > 1.005 else text
+    return f"{text}, {best.switch.label.lower()} {fmt.times(best.beside)}" if (best.beside or 0.0) > 1.005 else text
 
 
 def kinds_table(columns: Sequence[KindColumn]) -> dict[str, list[Any]]:

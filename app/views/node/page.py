@@ -34,7 +34,7 @@ def switches(report: Report) -> None:
         say(facts.gain_words(together, rows))
         frame = pd.DataFrame(
             {
-                "Optimisation": [r.label for r in rows],
+                "Optimisation": [r.switch.label for r in rows],
                 "As set": [fmt.times(r.beside) for r in rows],
                 "On its own": [fmt.times(r.alone) for r in rows],
                 "On": [r.on for r in rows],
@@ -56,9 +56,9 @@ def switches(report: Report) -> None:
         at = event["selection"]["rows"]
         if at and at[0] < len(rows):
             row = rows[at[0]]
-            st.caption(f"**{fmt.plain(row.label)}** · {fmt.plain(row.help)}")
+            st.caption(f"**{fmt.plain(row.switch.label)}** · {fmt.plain(row.switch.help)}")
             if st.button(f"Turn it {'off' if row.on else 'on'}", key="node.turn"):
-                link.commit(switches={**report.scenario.switches, row.name: not row.on})
+                link.commit(switches={**report.scenario.switches, row.switch.name: not row.on})
                 st.rerun()
 
 

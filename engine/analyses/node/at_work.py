@@ -12,37 +12,26 @@ from engine.traffic.scenario_load import priced
 
 @dataclass(frozen=True)
 class LinkLoad:
-    """One direction of one link at the reported throughput."""
+    """Links of a kind in one direction at the reported throughput."""
 
-    name: str
     role: str
     way: str  # in: towards the cards
-    alike: int  # links of this kind
     bytes_per_request: float  # over all of them [B]
-    bytes_per_s: float  # over one of them
-    bandwidth: float  # usable, of one [B/s]
-
-    @property
-    def utilisation(self) -> float:
-        """Share of the usable rate. [-]"""
-        return self.bytes_per_s / self.bandwidth
+    utilisation: float  # share of the usable rate of one [-]
 
 
 def links(scenario: Scenario) -> tuple[LinkLoad, ...]:
-    """Load of each direction of each kind of link, at the throughput that `evaluate` reports. [B], [B/s]"""
+    """Load of each direction of each kind of link, at the throughput that `evaluate` reports. [B], [-]"""
     _, plan, times = priced(scenario)
-    requests = scenario.streams * plan.replicas / times.interval_s
-    size: dict[tuple[str, str, str], float] = defaultdict(float)
-    alike: dict[tuple[str, str, str], int] = {}
-    rate: dict[tuple[str, str, str], float] = {}
+    requests, kinds = scenario.streams * plan.replicas / times.interval_s, defaultdict(list)
     for hop in plan.hops:
-        key = (hop.wire.link.name, hop.wire.role, hop.way)
-        size[key] += hop.bytes_per_message * hop.messages
-        alike[key] = max(alike.get(key, 1), hop.alike)
-        rate[key] = hop.wire.link.usable
-    return tuple(
-        LinkLoad(*key, alike[key], moved, moved / alike[key] * requests, rate[key]) for key, moved in size.items()
-    )
+        kinds[hop.wire.link.name, hop.wire.role, hop.way].append(hop)
+    loads = []
+    for (_, role, way), hops in kinds.items():
+        moved = sum(hop.bytes_per_message * hop.messages for hop in hops)
+        each = moved / max(1, *(hop.alike for hop in hops)) * requests
+        loads.append(LinkLoad(role, way, moved, each / hops[-1].wire.link.usable))
+    return tuple(loads)
 
 
 def on_links(scenario: Scenario, between_cards: bool = False) -> dict[str, float]:

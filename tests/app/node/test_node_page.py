@@ -40,21 +40,21 @@ def test_gains_are_ratios_of_two_evaluations():
     off = dict.fromkeys(NODE.switches, False)
     now, bare = (cached.report(encode(NODE.with_(switches=s))) for s in (NODE.switches, off))
     assert together == now.throughput_per_s / bare.throughput_per_s
-    row = next(r for r in rows if r.name == "peer-to-peer")
+    row = next(r for r in rows if r.switch.name == "peer-to-peer")
     without = cached.report(encode(NODE.with_(switches={**NODE.switches, "peer-to-peer": False})))
     assert row.on
     assert row.beside == now.throughput_per_s / without.throughput_per_s
     assert rows == sorted(rows, key=lambda r: -(r.beside or 0.0))
     _, moved = facts.gains(NODE, "wires")
-    assert next(r for r in moved if r.name == "peer-to-peer").beside > 1
+    assert next(r for r in moved if r.switch.name == "peer-to-peer").beside > 1
 
 
 def test_the_page_answers_and_a_switch_can_be_turned():
     at = opened("node", NODE)
     assert "Speed-up of each optimisation" in said(at)
     table = at.dataframe[0].value
-    assert set(table["Optimisation"]) == {r.label for r in facts.gains(NODE, "throughput")[1]}
-    row = next(i for i, r in enumerate(facts.gains(NODE, "throughput")[1]) if r.name == "command-batching")
+    assert set(table["Optimisation"]) == {r.switch.label for r in facts.gains(NODE, "throughput")[1]}
+    row = next(i for i, r in enumerate(facts.gains(NODE, "throughput")[1]) if r.switch.name == "command-batching")
     at.session_state["node.switches"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
     alive(at.run())
     at.button(key="node.turn").click().run()
