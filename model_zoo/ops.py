@@ -9,7 +9,7 @@ has operators of its own, whose counts stop growing there: their `cap`; one that
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -180,6 +180,15 @@ class Op:
     def attribute(self, name: str, default: float = 0.0) -> float:
         """Value of a named attribute, e.g. the kernel size of a convolution."""
         return dict(self.attributes).get(name, default)
+
+
+def readers_of(ops: Iterable[Op]) -> dict[str, list[Op]]:
+    """Operators that read a result, by the name of the one that makes it, in order."""
+    readers: dict[str, list[Op]] = {}
+    for op in ops:
+        for name in op.inputs:
+            readers.setdefault(name, []).append(op)
+    return readers
 
 
 def recurrence(ops: Sequence[Op], at: int) -> int:

@@ -15,7 +15,7 @@ from engine.devices import family
 from engine.devices.common.contract import Job
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise
-from model_zoo.ops import Dim, Graph, Op, Phase, dim
+from model_zoo.ops import Dim, Graph, Op, Phase, dim, readers_of
 
 FUSABLE = frozenset({
     "Relu", "Clip", "HardSwish", "Swish", "Silu", "Sigmoid", "Tanh", "Gelu", "Add", "Mul", "BatchNormalization", "LRN",
@@ -158,14 +158,15 @@ def _sum(counts: Iterable[Dim]) -> Dim:
     return dim(sum(c.coef for c in counts), "b")
 
 
-def _traffic(group: Sequence[Op], at: Mapping[str, Op], readers: Mapping[str, set[str]]) -> tuple[Dim, Dim, Dim]:
+def _traffic(group: Sequence[Op], at: Mapping[str, Op], readers: Mapping[str, list[Op]]) -> tuple[Dim, Dim, Dim]:
     """Elements moved breadth first, and read and written depth first."""
     inside = {op.name for op in group}
     before = _sum(c for op in group for c in (op.reads, op.writes))
     sources = {name for op in group for name in op.inputs if name not in inside}
     read = _sum(at[name].writes for name in sources if name in at)
     read = read if sources else group[0].reads
-    written = _sum(op.writes for op in group if not readers[op.name] or readers[op.name] - inside)
+    last = (op for op in group if op.name not in readers or any(r.name not in inside for r in readers[op.name]))
+    written = _sum(op.writes for op in last)
     return before, read, written
 
 
@@ -219,12 +220,7 @@ def chains(phase: Phase, cache: float) -> tuple[FusedChain, ...]:
 
     A group whose single-row tile is too large even for one channel is left to breadth-first execution.
     """
-    at = {op.name: op for op in phase.ops}
-    readers: dict[str, set[str]] = {op.name: set() for op in phase.ops}
-    for op in phase.ops:
-        for name in op.inputs:
-            if name in readers:
-                readers[name].add(op.name)
+    at, readers = {op.name: op for op in phase.ops}, readers_of(phase.ops)
     result, channels_of = [], _channels(phase.ops)
     for group in _groups(phase.ops):
         tile = _tile(group, channels_of, cache)

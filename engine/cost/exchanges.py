@@ -14,7 +14,7 @@ from engine.plan.context import is_prompt
 from engine.plan.plan import ExpertGroup
 from engine.plan.schemes import Stage
 from engine.scenario.formats import activation_bytes
-from model_zoo.ops import LOOKUPS, Op
+from model_zoo.ops import LOOKUPS, Op, readers_of
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,7 @@ def collectives(job: Job) -> list[Collective]:
     elements, is gathered where an op reads it whole: one that is not split, or a product split along N, whose every
     output takes all inputs. A recurrent product split along N takes the whole state, gathered before each step.
     """
-    readers: dict[str, list[Op]] = {}
-    for op in job.ops:
-        for name in op.inputs:
-            readers.setdefault(name, []).append(op)
-    needed = []
-    fam = family(job.device.kind)
+    readers, needed, fam = readers_of(job.ops), [], family(job.device.kind)
     width = activation_bytes(fam.exchanged(job.device, job.format))
     at = (job.batch, job.length, job.context)
     summed: set[str] = set()

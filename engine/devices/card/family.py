@@ -158,14 +158,9 @@ def needs(ops: tuple[Op, ...]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(first, dtype=np.int64), np.array(result or [0], dtype=np.int64)
 
 
-def _lowered(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Table, traits and dependencies of a job's ops."""
-    return _part(job.phase, job.rows.tobytes())
-
-
 @lru_cache(maxsize=512)
-def _part(phase: Phase, places: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The same of the ops at those places of a phase."""
+def _lowered(phase: Phase, places: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Table, traits and dependencies of the ops at those places of a phase."""
     rows = np.frombuffer(places, dtype=np.int64)
     ops, table = tuple(phase.ops[j] for j in rows), T.lower(phase)[rows]
     table.setflags(write=False)
@@ -177,7 +172,7 @@ def _tables(job: Job) -> tuple[np.ndarray, ...]:
     """Table, traits and dependencies of a job's ops, and what they look up, see `engine.devices.card.demand.ask`."""
     lists: list[np.ndarray] = [np.zeros((2, 0))]
     lookups, end = [], 0
-    lowered = _lowered(job)
+    lowered = _lowered(job.phase, job.rows.tobytes())
     for j in np.flatnonzero(lowered[1][:, D.UNIT] == D.LOOKUP).tolist():
         op, begin = job.ops[j], end
         if op.kind == "EmbeddingBag":
@@ -194,7 +189,7 @@ def _lengths(job: Job, op: Op) -> np.ndarray:
 
 def resident(job: Job) -> float:
     """Bytes of dense weights that stay in a card's SRAM and cache between passes, all layers of them. [B]"""
-    table, traits = _lowered(job)[:2]
+    table, traits, *_ = _lowered(job.phase, job.rows.tobytes())
     each, stay = np.zeros(len(table)), np.zeros((2, len(table)))
     D.stay_ops(table, traits, job.length, np.array(record(job)), each, stay)
     return float((each * table[:, T.LAYERS] * stay[0]).sum())

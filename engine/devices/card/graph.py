@@ -22,7 +22,7 @@ from engine.scenario import ScenarioError
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise, move
-from model_zoo.ops import Dim, Graph, Op
+from model_zoo.ops import Dim, Graph, Op, readers_of
 from model_zoo.table import CLASS_OF, LOOKUP, MOVEMENT
 
 RIDERS = frozenset({"Relu", "Clip", "HardSwish", "Swish", "Silu", "Tanh"})
@@ -74,14 +74,6 @@ def _convert(name: str, kind: str, elements: Dim, near: Op, inputs: tuple[str, .
     )
 
 
-def _readers(ops: list[Op]) -> dict[str, list[Op]]:
-    readers: dict[str, list[Op]] = {}
-    for op in ops:
-        for name in op.inputs:
-            readers.setdefault(name, []).append(op)
-    return readers
-
-
 def _unfused_clip(ops: list[Op]) -> list[Op]:
     """3-D convolutions with their normalisation and, where depthwise, a transpose as operators of their own."""
     out: list[Op] = []
@@ -104,7 +96,7 @@ def _unfused_clip(ops: list[Op]) -> list[Op]:
 
 def _fused(ops: list[Op], sums: bool) -> list[Op]:
     """Marks what rides in the operator before it; with `sums`, every residual sum does, its activation behind it."""
-    by, readers = {op.name: op for op in ops}, _readers(ops)
+    by, readers = {op.name: op for op in ops}, readers_of(ops)
     takes: dict[str, dict[str, float]] = {}
     for op in ops:
         first = by.get(op.inputs[0]) if op.inputs else None
@@ -159,7 +151,7 @@ def _emits(ops: list[Op], wide: frozenset[str], dynamic: bool) -> dict[str, str]
 
 def _takes_low(ops: list[Op], emits: Mapping[str, str]) -> dict[str, bool]:
     """Whether a reader wants an operator's output narrow, seen through what only passes it on."""
-    readers = _readers(ops)
+    readers = readers_of(ops)
     wanted: dict[str, bool] = {}
     for op in reversed(ops):
         wanted[op.name] = any(

@@ -135,7 +135,10 @@ def place(job: Job) -> tuple[Fit, ...]:
     need = footprint(job, wide=wide_format(job.device, job.format), table_bits=table_bits(job))
     far, near = levels(job.device)
     holds = "tables, weights and activations" if need.tables else "weights and activations"
-    spilled = _spill(job) if job.switches["nvm-tier"] else 0.0
+    spilled = 0.0
+    if job.switches["nvm-tier"]:
+        tables, _, each = beyond(job)
+        spilled = tables * each / job.ways  # whole tables
     fits = [Fit(far.name, far.role, need.total - spilled, far.capacity.si, holds, state_bytes=need.state)]
     if job.switches["nvm-tier"] and need.tables:
         fits.append(Fit("nvm", "offchip", spilled, job.model["nvm_capacity"], "tables that LPDDR can't hold"))
@@ -161,9 +164,3 @@ def beyond(job: Job) -> tuple[int, int, float]:
     room = max(0.0, levels(job.device)[0].capacity.si - (need.total - need.tables) - others)
     tables = bags[0].layers
     return max(0, tables - int(room // each) * job.ways), tables, each
-
-
-def _spill(job: Job) -> float:
-    """Bytes of tables of one card that LPDDR has no room for, whole tables. [B]"""
-    tables, _, each = beyond(job)
-    return tables * each / job.ways

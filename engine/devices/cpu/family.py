@@ -94,17 +94,6 @@ def tables(job: Job) -> tuple[np.ndarray, np.ndarray]:
     return np.array(T.lower(job.phase)), flags  # writable, as a part of it is: one compiled version serves both
 
 
-def _handed_over(job: Job) -> float:
-    """Bytes that another executor produced and this part reads first: none of them is in its caches. [B]"""
-    own, by_name = {op.name for op in job.ops}, {op.name: op for op in job.phase.ops}
-    needed = {name for op in job.ops for name in op.inputs if name in by_name and name not in own}
-    bits = 1.0 if job.format == "binary" else BITS[wide_format(job.device, job.format)]
-    size = 0.0
-    for name in needed:
-        size += by_name[name].writes.at(job.batch, job.length, job.context) * bits / 8
-    return size
-
-
 def _priced(job: Job) -> np.ndarray:
     """Columns of `engine.devices.cpu.streams`, a row an operator of the job."""
     sizes, once = np.array([job.sizes], dtype=np.float64).T.copy(), np.ones(len(job.rows))
@@ -113,17 +102,21 @@ def _priced(job: Job) -> np.ndarray:
 
 
 def _drawn(job: Job) -> tuple[tuple[str, str, float], ...]:
-    """Time until a part of a network has its input in its own caches, as (name, resource, seconds)."""
+    """Time until a part of a network has in its caches what another made, as (name, resource, seconds)."""
     if len(job.ops) == len(job.phase.ops):
         return ()
-    drawn = _handed_over(job) / LINE * job.model["handover_line"]
+    own, by_name = {op.name for op in job.ops}, {op.name: op for op in job.phase.ops}
+    needed = {name for op in job.ops for name in op.inputs if name in by_name and name not in own}
+    bits = 1.0 if job.format == "binary" else BITS[wide_format(job.device, job.format)]
+    size = sum(by_name[name].writes.at(job.batch, job.length, job.context) * bits / 8 for name in needed)
+    drawn = size / LINE * job.model["handover_line"]
     return (("input of this part drawn into its caches", "offchip", drawn),) if drawn else ()
 
 
 def price(job: Job) -> PhaseCost:
     """Cost of one pass of one stream, the other streams busy alike. An estimate."""
     out = _priced(job)
-    use = pipeline_use(job.device, float(out[:, C.BUSY].sum()), float(out[:, :6].sum()), job.model)
+    use = pipeline_use(job, out)
     notes = ()
     if use is not None:
         notes = (f"{job.device.name}, {job.phase.name}: about {use:.1f} instructions a cycle on a busy core",)
@@ -159,21 +152,20 @@ def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:
     return {name: np.where(total > 0.0, value, 0.0) for name, value in counters.items()}
 
 
-def pipeline_use(device: Device, busy_s: float, total_s: float, model) -> float | None:
+def pipeline_use(job: Job, out: np.ndarray) -> float | None:
     """Instructions a cycle: issue slots are `issue_share` full while arithmetic runs, empty while it waits. [1/cycle]
 
-    `busy_s` is the arithmetic time within `total_s`. An IPC-like estimate; None where the spec lists no issue width.
+    An IPC-like estimate; None where the spec lists no issue width.
     """
-    width = cpu_of(device).issue_width
+    width, total_s = cpu_of(job.device).issue_width, float(out[:, :6].sum())
     if width is None or total_s <= 0:
         return None
-    return width.si * model["issue_share"] * min(1.0, busy_s / total_s)
+    return width.si * job.model["issue_share"] * min(1.0, float(out[:, C.BUSY].sum()) / total_s)
 
 
 def instructions_per_cycle(job: Job) -> float | None:
     """IPC-like measure of a job on one of its cores, see `pipeline_use`. [1/cycle]"""
-    out = _priced(job)
-    return pipeline_use(job.device, float(out[:, C.BUSY].sum()), float(out[:, :6].sum()), job.model)
+    return pipeline_use(job, _priced(job))
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:

@@ -55,19 +55,17 @@ def flags_of(phase: Phase) -> np.ndarray:
         row[F.convolves] = op.kind == "Conv"
         row[F.prepared] = op.group == "preprocess"
         row[F.binary] = op.kind == "BinaryGemm"
-        if _attribute(op, "normalised", 0.0) > 0.0:
-            row[F.loose] = DENSE if _attribute(op, "groups", 1.0) == 1.0 else GROUPED
+        if op.attribute("normalised") > 0.0:
+            row[F.loose] = DENSE if op.attribute("groups", 1.0) == 1.0 else GROUPED
         row[F.powers] = op.kind == "LRN"
-        row[F.window] = op.kind == "Conv" and _attribute(op, "kernel", 1.0) > 1.0
-        groups = max(_attribute(op, "groups", 1.0), 1.0)
-        row[F.channels] = _attribute(op, "channels", 1e9) / groups if op.kind == "Conv" else 1e9
+        row[F.window] = op.kind == "Conv" and op.attribute("kernel", 1.0) > 1.0
+        groups = max(op.attribute("groups", 1.0), 1.0)
+        row[F.channels] = op.attribute("channels", 1e9) / groups if op.kind == "Conv" else 1e9
         row[F.hashed] = op.kind == "Gather" and any(p.kind == "Hash" for p in producers)
-        square = _attribute(op, "kernel", 1.0) == 3.0 and _attribute(op, "kernel_t", 1.0) == 1.0
-        row[F.tiled] = (
-            square and _attribute(op, "stride", 1.0) == 1.0 and groups == 1.0 and row[F.channels] >= TILED_FROM
-        )
+        square = op.attribute("kernel", 1.0) == 3.0 and op.attribute("kernel_t", 1.0) == 1.0
+        row[F.tiled] = square and op.attribute("stride", 1.0) == 1.0 and groups == 1.0 and row[F.channels] >= TILED_FROM
         if op.kind == "NonMaxSuppression":
-            row[F.suppresses] = op.flops.at() / (FLOP_A_SCORE * _attribute(op, "boxes", 1.0))
+            row[F.suppresses] = op.flops.at() / (FLOP_A_SCORE * op.attribute("boxes", 1.0))
         row[F.free] = op.kind in _NO_WORK
         row[F.pools] = op.kind in _POOLS
         row[F.slides] = row[F.pools] or (op.kind == "Conv" and row[F.channels] > 1.0 and not _is_product(op))
@@ -84,11 +82,7 @@ def sources_of(phase: Phase) -> np.ndarray:
 
 def _is_product(op: Op) -> bool:
     """Whether a convolution is a matrix product of its pixels: windows of one pixel, filters that fill panels."""
-    if max(_attribute(op, name, 1.0) for name in ("kernel", "kernel_t", "stride", "stride_t", "groups")) > 1.0:
+    if max(op.attribute(name, 1.0) for name in ("kernel", "kernel_t", "stride", "stride_t", "groups")) > 1.0:
         return False
     filters = op.n.coef
     return filters > PANEL_FILL * np.ceil(filters / PANEL) * PANEL
-
-
-def _attribute(op: Op, name: str, default: float) -> float:
-    return next((value for key, value in op.attributes if key == name), default)

@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.devices.common.kv_cache import CACHE_BITS
 from model_zoo import table as T
-from model_zoo.ops import LOOKUPS, Op, Phase
+from model_zoo.ops import LOOKUPS, Op, Phase, readers_of
 
 ROLE, RIDES, KERNELS, VALUES, CACHED, EXPERTS, TOPK, HOISTS, TABLES, CACHE_BYTES = range(T.COLUMNS, T.COLUMNS + 10)
 """Columns behind those of `model_zoo.table`: what an operator is to its kernel; whether a compiler has it ride in
@@ -90,11 +90,7 @@ def lowered(phase: Phase) -> np.ndarray:
     table = np.zeros((len(phase.ops), COLUMNS))
     table[:, : T.COLUMNS] = T.lower(phase)
     by_name = {op.name: op for op in phase.ops}
-    readers: dict[str, list[Op]] = {}
-    for op in phase.ops:
-        for name in op.inputs:
-            readers.setdefault(name, []).append(op)
-    heads = _attentions(phase.ops)
+    readers, heads = readers_of(phase.ops), _attentions(phase.ops)
     inside = set().union(*(inside for _, inside in heads.values())) if heads else set()
     inner = inside | _between_experts(phase.ops, by_name)
     riding: set[str] = set()
