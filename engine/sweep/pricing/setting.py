@@ -20,11 +20,11 @@ def head_of(path: str) -> tuple[str, str]:
 
 def _is_number(path: str) -> bool:
     head, rest = head_of(path)
-    return path in SIZES or (bool(rest) and head in (*HARDWARE, "costs", "limits"))
+    return path in SIZES or (bool(rest) and head in (*HARDWARE, "costs", "limits", "tile"))
 
 
 def numeric_axes(space: Space) -> tuple[int, ...]:
-    """Axes that set numbers only, at each value the same: sizes of the work, prices, specs, model parameters.
+    """Axes that set numbers only, at each value the same: sizes of the work, tiles, prices, specs, model parameters.
 
     A table is made of what is read where the axes set something: one value of an uneven axis says nothing of another.
     """
@@ -62,6 +62,8 @@ def read_setting(scenario: Scenario, base: Bound, path: str, value: Any) -> tupl
     changed = apply(scenario, path, value)
     if path in SIZES:
         return "field", path, getattr(changed, path)
+    if head == "tile":
+        return head, int(rest), changed.tile[int(rest)]
     if head in ("costs", "limits"):
         return head, rest, getattr(getattr(changed, head), rest)
     shown = path.removeprefix("system.")

@@ -240,9 +240,12 @@ class Designs(Design):
         fields: dict[str, Any] = dict(self.structure.scenario.__dict__)
         devices, host, wires = list(base.devices), base.host, list(base.wires)
         model, costs, overrides = dict(base.model), fields["costs"].model_dump(), dict(fields["overrides"])
+        tile = list(fields["tile"])
         for kind, where, value in settings:
             if kind == "field":
                 fields[where] = value
+            elif kind == "tile":
+                tile[where] = value
             elif kind == "costs":
                 costs[where] = value
             elif kind == "model":
@@ -256,7 +259,7 @@ class Designs(Design):
                     host = _put(host, keys, spec)
                 else:
                     wires[position] = replace(wires[position], link=_put(wires[position].link, keys, spec))
-        fields |= {"costs": Costs.model_construct(**costs), "overrides": overrides}
+        fields |= {"tile": tuple(tile), "costs": Costs.model_construct(**costs), "overrides": overrides}
         return replace(
             base,
             scenario=Scenario.model_construct(**fields),

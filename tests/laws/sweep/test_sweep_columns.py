@@ -21,11 +21,14 @@ from engine.devices.common.column import (
     one_by_one,
     smaller,
 )
+from engine.devices.common.contract import Unsupported
 from engine.devices.common.counts import records
+from engine.evaluate import evaluate
 from engine.kernels.jit import kernel
 from engine.plan.jobs import job_of
 from engine.resolve.bind import bind, named
 from engine.resolve.choices import default_scenario
+from engine.scenario import ScenarioError
 from engine.sweep import price, space_of
 from engine.sweep.pricing import structure, tables
 from engine.sweep.pricing.blocks import Blocks
@@ -250,6 +253,41 @@ def test_lengths_on_dfx_are_taken_apart_for_the_first_token_alone(monkeypatch) -
     monkeypatch.setattr(tables, "_tabulated", lambda *given: taken.append(given) or work(*given))
     assert len(list(Blocks(space).every())) == 1
     assert len(taken) < 100
+
+
+@pytest.mark.parametrize(
+    ("given", "axes"),
+    [
+        (
+            {"system": "dfx-u280", "workload": "gpt2-345m", "tile": [64, 16], "devices": 2},
+            {"tile.0": [8, 64, 128], "tile.1": [8, 16, 64, 128], "devices.0.dfx.clock": ["100 MHz", "200 MHz"]},
+        ),
+        (
+            {"system": "fb-node", "workload": "dlrm-more-complex", "tile": [11]},
+            {"tile.0": [1, 5, 11], "batch": [1, 2]},
+        ),
+        (
+            {"system": "xeon-8280l", "workload": "resnet50", "tile": [28]},
+            {"tile.0": [1, 7, 28], "devices.0.cpu.clock": ["2 GHz", "3 GHz"]},
+        ),
+    ],
+)
+def test_tiles_are_one_structure_with_the_bits_of_each_by_itself(given, axes) -> None:
+    """Every tile was bound, planned and tabulated apart: 1,200 designs of an appliance took 8 s of a core."""
+    space = space_of({"scenario": given, "axes": axes})
+    (_,) = Blocks(space).every()
+    (latency, rate), bad, unfit = price(space, ["latency_s", "throughput_per_s"])
+    for number in range(space.size):
+        with contextlib.suppress(ScenarioError, Unsupported):
+            report = evaluate(space.scenario(number))
+            assert (latency[number], rate[number], not unfit[number]) == (
+                report.latency_s,
+                report.throughput_per_s,
+                report.fits,
+            )
+            continue
+        assert bad[number]
+    assert bad.any() == (given["system"] == "dfx-u280")  # a tile of 128 x 128 asks for more slices than there are
 
 
 def test_designs_beside_each_other_have_the_bits_of_each_by_itself() -> None:
