@@ -70,6 +70,16 @@ class Record(schema.Record, BaseModel):
         return self
 
 
+class Entry(Record):
+    """What every file of the catalog says."""
+
+    schema_version: Literal[1]
+    id: Id
+    name: Name
+    summary: Text
+    sources: dict[str, Source]
+
+
 class MemoryLevel(Record):
     """One level of memory of a device, or of each of its cores when `per` is core."""
 
@@ -242,15 +252,10 @@ class HostCpu(Record):
     clock: Hertz  # sustained on all of them
 
 
-class Device(Record):
-    schema_version: Literal[1]
-    id: Id
-    name: Name
+class Device(Entry):
     vendor: Name
     kind: Kind
-    summary: Text
     launched: CountOrZero | None = None  # year
-    sources: dict[str, Source]
     peak: dict[Format, FlopPerS]  # dense, at the highest sustained clock
     peak_low: dict[Format, FlopPerS] = {}  # at the lowest clock, where the source gives a range
     sparse_peak: dict[Format, FlopPerS] = {}
@@ -300,12 +305,7 @@ class Device(Record):
         return self
 
 
-class Link(Record):
-    schema_version: Literal[1]
-    id: Id
-    name: Name
-    summary: Text
-    sources: dict[str, Source]
+class Link(Entry):
     bandwidth: BytesPerS  # raw, one direction
     payload: Ratio | None = None  # share of the raw rate left for data after encoding and headers
     latency: SecondsOrZero  # one message, one way, one hop
@@ -320,12 +320,7 @@ class Link(Record):
         return self.bandwidth.si * (self.payload.si if self.payload else 1.0)
 
 
-class Nic(Record):
-    schema_version: Literal[1]
-    id: Id
-    name: Name
-    summary: Text
-    sources: dict[str, Source]
+class Nic(Entry):
     ports: Count
     port_rate: BytesPerS
     latency: SecondsOrZero | None = None
@@ -350,16 +345,12 @@ class LinkUse(Record):
     format: str | None = None  # of those results as they cross; None: as the part before it computes
 
 
-class System(Record):
+class System(Entry):
     """Devices, a host and the wires between them."""
 
-    schema_version: Literal[1]
-    id: Id
-    name: Name
-    summary: Text
+    sources: dict[str, Source] = {}
     document: Literal["000", "001", "002", "003", "004"] | None = None
     aliases: tuple[Alias, ...] = ()  # what others call it in their tables
-    sources: dict[str, Source] = {}
     topology: Literal["single", "switch", "ring", "all-to-all", "network", "pair", "chain", "on-path"]
     devices: tuple[DeviceGroup, ...] = Field(min_length=1)
     host: DeviceGroup | None = None

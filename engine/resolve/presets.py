@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from engine.resolve.choices import default_scenario
@@ -26,28 +25,18 @@ class Preset:
     changes: Mapping[str, Any] = field(default_factory=dict)
     rival: str | None = None  # preset it was compared with
 
-    @property
+    @cached_property
     def scenario(self) -> Scenario:
         """The full scenario."""
-        return _scenario(self.id)
+        changes = dict(self.changes)
+        if "switches" in changes:
+            changes["switches"] = default_scenario(self.system, self.workload).switches | changes["switches"]
+        return default_scenario(self.system, self.workload, **changes)
 
 
-@cache
-def _scenario(id: str) -> Scenario:
-    p = PRESETS[id]
-    changes = dict(p.changes)
-    if "switches" in changes:
-        base = default_scenario(p.system, p.workload)
-        changes["switches"] = dict(base.switches) | changes["switches"]
-    return default_scenario(p.system, p.workload, **changes)
-
-
-def _listed() -> Mapping[str, Preset]:
-    rows = load_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
-    return MappingProxyType({id: Preset(id, **row) for id, row in rows.items()})
-
-
-PRESETS = _listed()
+PRESETS: Mapping[str, Preset] = {
+    id: Preset(id, **row) for id, row in load_yaml(Path(__file__).with_suffix(".yaml").read_bytes()).items()
+}
 """Presets by id, as `presets.yaml` lists them."""
 
 
