@@ -210,13 +210,13 @@ class LoadDetail:
     """One load in full: figures, its distribution, and how busy everything is."""
 
     message: str | None  # why there is no steady state
-    figures: dict[str, float]  # mean, p50, p95, p99 of the agreement's time [s]
-    edges: NDArray[np.float64]  # of equally wide bins on a log axis [s]
-    shares: NDArray[np.float64]  # of requests in each [-]
-    use: dict[str, float]
-    dropped: float
     kind: str
+    use: dict[str, float]
     report: LoadReport | None = None
+    dropped: float = 0.0
+    figures: dict[str, float] = field(default_factory=dict)  # mean, p50, p95, p99 of the agreement's time [s]
+    edges: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # of equally wide bins on a log axis [s]
+    shares: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # of requests in each [-]
 
 
 def _use(top: Capacity, qps: float) -> dict[str, float]:
@@ -227,15 +227,14 @@ def point(load: Load, sla: Sla, qps: float, top: Capacity) -> LoadDetail:
     """The system at one load: by its law where it has one, else by a small simulation."""
     system, sizes, outputs = load.system()
     use = _use(top, qps)
-    nothing = np.empty(0)
     if qps >= top.breaks_qps and not load.trace:  # a trace ends, and its queue with it
-        return LoadDetail("overload", {}, nothing, nothing, use, 0.0, "")
+        return LoadDetail("overload", "", use)
     law = instant(system, load.at(qps))
     if law is not None:
         figures = {"mean": law.mean} | {f"p{q}": law.quantile(q / 100) for q in (50, 95, 99)}
         edges = log_edges(0.9 * law.quantile(0.001), law.quantile(0.9999))
         above = np.array([law.tail(float(t)) for t in edges])
-        return LoadDetail(None, figures, edges, above[:-1] - above[1:], use, 0.0, law.name)
+        return LoadDetail(None, law.name, use, None, 0.0, figures, edges, above[:-1] - above[1:])
     report = simulate(
         system, load.at(qps), sizes=sizes, outputs=outputs, requests=requests_of(system), ceiling=top, keep_samples=True
     )
@@ -244,16 +243,14 @@ def point(load: Load, sla: Sla, qps: float, top: Capacity) -> LoadDetail:
 
 def spot_of(report: LoadReport, sla: Sla) -> LoadDetail:
     """A simulated load in full; its histogram is always of the whole latency."""
-    tail = getattr(report, sla.time)
+    tail, common = getattr(report, sla.time), ("simulation", report.use, report, report.dropped.value)
     if tail is None or report.samples is None or report.samples.size == 0:
-        return LoadDetail(
-            report.message, {}, np.empty(0), np.empty(0), report.use, report.dropped.value, "simulation", report
-        )
+        return LoadDetail(report.message, *common)
     samples = report.samples
     edges = log_edges(0.9 * float(samples.min()), 1.1 * float(samples.max()))
     shares = np.histogram(samples, edges)[0] / samples.size
     figures = {name: getattr(tail, name).value for name in ("mean", "p50", "p95", "p99")}
-    return LoadDetail(None, figures, edges, shares, report.use, report.dropped.value, "simulation", report)
+    return LoadDetail(None, *common, figures, edges, shares)
 
 
 @dataclass(frozen=True)

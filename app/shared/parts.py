@@ -26,7 +26,6 @@ from engine.resolve.bind import engine_version
 from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, Scenario, decode, encode
 from engine.scenario.configuration import configuration
-from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -251,13 +250,8 @@ def report_now() -> Report | None:
 def baseline_report() -> tuple[str, Report] | None:
     """Name and report of the baseline; None where there is none, it can't be evaluated, or it is this scenario."""
     token = link.baseline()
-    if not token or token == st.session_state.token:
-        return None
-    try:
-        report = cached.report(token)
-    except InputError:
-        return None
-    return short_name(report.scenario), report
+    report = cached.tried(decode(token)) if token and token != st.session_state.token else None
+    return None if report is None else (short_name(report.scenario), report)
 
 
 def short_name(scenario: Scenario) -> str:

@@ -68,22 +68,26 @@ def workload(
     pick(label, labels, key, now, commit, help=help)
 
 
-def system(key: str, label: str, now: str, commit: Callable[[str], None], help: str) -> None:
-    """One system of all."""
-    labels = {id: system_label(id) for id in all_systems()}
-    pick(label, labels, key, now, commit, help=help)
-
-
-def all_systems() -> list[str]:
-    """Ids of every system, by kind and name."""
+def all_systems() -> dict[str, str]:
+    """Ids of every system with their labels, by kind and name."""
     catalog = default_catalog()
-    return sorted(catalog.ids("systems"), key=lambda id: (kind_of(id), catalog.system(id).name))
+    ids = sorted(catalog.ids("systems"), key=lambda id: (kind_of(id), catalog.system(id).name))
+    return {id: system_label(id) for id in ids}
+
+
+def lengths(workload: str, inputs: int | None, outputs: int | None, args: Callable[[str, int], dict[str, Any]]) -> Any:
+    """Lengths of a request by name, as its network calls them, two in a row; ``args`` of each is its widget's own."""
+    shown = zip(st.columns(2), glossary.lengths(workload, inputs, outputs).items())
+    return {
+        name: column.number_input(label, min_value=1, max_value=1_048_576, step=1, **args(name, value))
+        for column, (name, (label, value)) in shown
+    }
 
 
 def systems(key: str, now: list[str], commit: Callable[[Any], None]) -> None:
     """Some systems, or all where none is picked."""
-    ids = all_systems()
+    names = all_systems()
     st.multiselect(
-        "Systems", ids, format_func=system_label, placeholder=f"all {len(ids)}",
+        "Systems", list(names), format_func=names.__getitem__, placeholder=f"all {len(names)}",
         help="Candidates; all where none is picked.", **controlled(key, now, commit),
     )  # fmt: skip

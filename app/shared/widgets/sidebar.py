@@ -14,7 +14,7 @@ from app.shared import cached, glossary, link, specs
 from app.shared import formats as fmt
 from app.shared.widgets import pickers
 from app.shared.widgets.choices import digits
-from app.shared.widgets.controlled import controlled
+from app.shared.widgets.controlled import controlled, pick
 from engine.resolve.choices import Choices
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import FIELDS, Field, field
@@ -49,9 +49,9 @@ def _label(of: Field, text: str = "") -> str:
 
 
 def _pair(scenario: Scenario, offered: Choices) -> None:
-    pickers.system(
-        "w.system", _label(field("system")), scenario.system,
-        lambda id: link.open_pair(id, link.current().workload), field("system").help,
+    pick(
+        _label(field("system")), pickers.all_systems(), "w.system", scenario.system,
+        lambda id: link.open_pair(id, link.current().workload), help=field("system").help,
     )  # fmt: skip
     pickers.workload(
         "w.workload", scenario.workload, lambda id: link.open_pair(link.current().system, id),

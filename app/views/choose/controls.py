@@ -53,15 +53,11 @@ def controls(ask: PageQuestion) -> None:
 def _request(ask: PageQuestion) -> None:
     """Lengths, two in a row."""
     q = ask.question
-    shown = glossary.lengths(q.workload, q.inputs, q.outputs)
 
-    def commit(name: str, value: int | None) -> None:
-        ask.change(**{name: value})
+    def args(name: str, value: int) -> dict[str, Any]:
+        return controlled(f"h.{name}", value, lambda typed: ask.change(**{name: typed}))
 
-    for column, (name, (label, value)) in zip(st.columns(2), shown.items()):
-        column.number_input(
-            label, min_value=1, max_value=1_048_576, step=1, **controlled(f"h.{name}", value, partial(commit, name))
-        )
+    pickers.lengths(q.workload, q.inputs, q.outputs, args)
 
 
 def _limits(ask: PageQuestion) -> None:

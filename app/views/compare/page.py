@@ -60,8 +60,8 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
     with st.sidebar:
         presets = {preset.id: preset.pill for preset in sorted(PRESETS.values(), key=lambda preset: preset.document)}
         pick("Add a preset", presets, "c.preset", None, _picked, index=None, placeholder="Choose a preset")
-        systems = {id: pickers.system_label(id) for id in pickers.all_systems()}
-        pick("Add a system", systems, "c.system", None, _on, index=None, placeholder=texts.ADD_SYSTEM_HELP)
+        systems, hint = pickers.all_systems(), texts.ADD_SYSTEM_HELP
+        pick("Add a system", systems, "c.system", None, _on, index=None, placeholder=hint)
         st.text_input(
             texts.ADD_LINK,
             placeholder="Paste it here",

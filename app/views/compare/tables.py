@@ -145,7 +145,7 @@ def verdict(columns: Sequence[ComparedScenario], base: ComparedScenario) -> str:
         if best is None:
             continue
         against = delta(best, base, metric)
-        text = _figure(best, metric)
+        text = fmt.plain(counted(metric, [best]).text(value(best, metric)))
         wins.setdefault(best.at, []).append(
             f"{metric.label.lower()} ({text}{f', {against[0]} than {base.letter}' if against else ''})"
         )
@@ -165,10 +165,6 @@ def _different(running: Sequence[ComparedScenario]) -> str:
     if len({c.scenario.workload for c in running}) > 1:
         return texts.NETWORKS_DIFFER
     return ""
-
-
-def _figure(column: ComparedScenario, metric: Metric) -> str:
-    return fmt.plain(counted(metric, [column]).text(value(column, metric)))
 
 
 def _listed(items: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from app.shared import formats as fmt
-from app.shared import glossary, link, parts
+from app.shared import link, parts
 from app.shared.widgets import pickers
 from app.views.home import texts
 from engine.choose import question_of
@@ -19,15 +19,6 @@ from model_zoo.catalog import default_zoo
 _FIRST = "llama3.1-70b"
 _TODAY = ("llama-70b", "dlrm", "resnet-edge", "gru")
 _WORKLOAD = "home.workload"
-
-
-def _lengths(workload: str) -> dict[str, Any]:
-    """Lengths of a request, as its network calls them."""
-    fields = {}
-    for column, (name, (label, value)) in zip(st.columns(2), glossary.lengths(workload).items()):
-        key = f"home.{name}.{workload}"
-        fields[name] = column.number_input(label, min_value=1, max_value=1_048_576, value=value, step=1, key=key)
-    return fields
 
 
 def _limit(decoder: bool) -> dict[str, float]:
@@ -46,7 +37,9 @@ def ask() -> None:
 
         store = partial(st.session_state.__setitem__, _WORKLOAD)
         pickers.workload("home.network", workload, store, label="Network")
-        fields = {"workload": workload} | _lengths(workload) | _limit(default_zoo().graph(workload).causal)
+        fields: dict[str, Any] = {"workload": workload}
+        fields |= pickers.lengths(workload, None, None, lambda name, v: {"value": v, "key": f"home.{name}.{workload}"})
+        fields |= _limit(default_zoo().graph(workload).causal)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             if st.button(texts.FIND, type="primary", key="home.find"):
                 try:

@@ -85,7 +85,7 @@ def _shown(measured: Measured) -> None:
     )
     parts.figure(fig, texts.MEASURED_ALT.format(shown=shown, count=len(drawn), said=text), "v.measured")
     st.caption(texts.MEASURED_CAPTION)
-    parts.table(_table(predicted))
+    parts.table(pd.DataFrame(_cells(row, name) for row in predicted for name in row.errors))
     with st.expander(texts.GROUPS, key="open.groups"):
         parts.table(_grouped(predicted), tall=None)
 
@@ -114,10 +114,6 @@ def _spots(row: Row) -> list[dict[str, Any]]:
         for name, error in row.errors.items()
         if math.isfinite(error)
     ]
-
-
-def _table(predicted: list[Row]) -> pd.DataFrame:
-    return pd.DataFrame(_cells(row, name) for row in predicted for name in row.errors)
 
 
 def _cells(row: Row, name: str) -> dict[str, Any]:

@@ -35,12 +35,7 @@ def priced(names: Iterable[str], scenario: Scenario, axes: Iterable[str]) -> lis
     where no rule says what their hardware draws."""
     paths = [*scenario.overrides, *axes]
     known = [name for name in names if "usd" not in name] if unstated(paths, "price") else list(names)
-    return [name for name in known if name not in POWERED] if free(scenario, paths) else known
-
-
-def free(scenario: Scenario, paths: Iterable[str]) -> list[str]:
-    """Those of the what-ifs whose power no rule follows."""
-    return unpowered(bind(scenario), paths)
+    return [name for name in known if name not in POWERED] if unpowered(bind(scenario), paths) else known
 
 
 def scale(metric: Metric, values: Iterable[float]) -> fmt.Scale:
