@@ -283,6 +283,14 @@ class ReportDetail:
         limited = limits.ttft_s is not None or limits.tpot_s is not None
         return problems_of(self.bound, self.memory, self.times, self.continuous if limited else None)
 
+    def ops(self) -> tuple[OpRow, ...]:
+        """As `Report.ops`."""
+        return _ops(self.times)
+
+    def timeline(self) -> tuple[tuple[Span, ...], str]:
+        """As `Report.timeline` and `Report.timeline_of`. [s]"""
+        return _timeline(self.times)
+
     def stated(self) -> tuple[Assumption, ...]:
         """What the plan and its parts assume."""
         return _assumptions(self.bound, self.plan, self.times)
@@ -315,7 +323,6 @@ def compose(
     s, graph, memory = bound.scenario, bound.graph, _memory(plan, times)
     detail = ReportDetail(bound, plan, times, memory, idle)
     bound_by = max(times.breakdown, key=lambda name: times.breakdown[name])
-    timeline, timeline_of = _timeline(times)
     requests_per_s = times.batches * times.units_per_s / times.units if times.units else 0.0
     figures: dict[str, Any] = {name: times.figure(name) for name in _OF_TIMES}
     return Report(
@@ -328,13 +335,10 @@ def compose(
         price_lacks=times.account.price_lacks,
         bound=bound_by,
         breakdown=times.breakdown,
-        ops=_ops(times),
         other=_other(times),
         fits=all(row.fits for row in memory),
         memory=memory,
         links=_links(plan, times, requests_per_s),
-        timeline=timeline,
-        timeline_of=timeline_of,
         rooflines=_rooflines(times),
         tile=tile_of(bound, times),
         devices_used=sum(plan.devices_used),

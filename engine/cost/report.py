@@ -184,13 +184,10 @@ class Report:
     usd_per_million: float | None
     bound: str
     breakdown: dict[str, float]
-    ops: tuple[OpRow, ...]
     other: tuple[Other, ...]
     fits: bool
     memory: tuple[MemoryRow, ...]
     links: tuple[LinkRow, ...]
-    timeline: tuple[Span, ...]
-    timeline_of: str
     rooflines: tuple[Roofline, ...]
     tile: tuple[tuple[str, int], ...]
     devices_used: int
@@ -210,6 +207,25 @@ class Report:
     def token(self) -> str:
         """The scenario as a link holds it."""
         return encode(self.scenario)
+
+    @cached_property
+    def ops(self) -> tuple[OpRow, ...]:
+        """A row of each operator on each of its devices, made when they are read."""
+        return self.detail.ops()
+
+    @cached_property
+    def _bars(self) -> tuple[tuple[Span, ...], str]:
+        return self.detail.timeline()
+
+    @property
+    def timeline(self) -> tuple[Span, ...]:
+        """The family's own timeline of the slowest phase, else its operators one after the other. [s]"""
+        return self._bars[0]
+
+    @property
+    def timeline_of(self) -> str:
+        """What `timeline` is of: one of so many layers, a phase."""
+        return self._bars[1]
 
     @cached_property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -302,7 +318,8 @@ class Report:
         out |= {"token": self.token, "assumptions": [asdict(row) for row in self.assumptions]}
         out |= {"verdict": self.verdict, "limited_by": self.limited_by, "without_effect": list(self.without_effect)}
         out |= self.further()
-        out["better"] = list(self.better)
+        out |= {"better": list(self.better), "ops": [asdict(row) for row in self.ops]}
+        out |= {"timeline": [asdict(span) for span in self.timeline], "timeline_of": self.timeline_of}
         del out["detail"]
         out["scenario"] = self.scenario.model_dump(mode="json")
         for row, op in zip(out["ops"], self.ops, strict=True):
