@@ -31,7 +31,7 @@ Questions around it::
 
     sensitivity(scenario, "latency_s", share=0.1)       # (Sensitivity: path value base low high width, ...), widest
     attribute(base, other, "latency_s").shares          # {"batching": s, "hardware": s, ...}, summing to the difference
-    inverse(space, start).sentence                      # the smallest change that keeps the space's limits, and why
+    inverse(space, start).changes                       # the smallest that keep the space's limits; `binding` says why
 
 A sweep runs on the process-wide thread pool or any `concurrent.futures` executor and finds the same bytes on each.
 """

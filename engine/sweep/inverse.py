@@ -24,15 +24,13 @@ class Inverse:
     changes: Mapping[str, tuple[Any, Any]]  # path -> (from, to)
     figures: Mapping[str, float]  # of the design, those that limits name
     binding: str  # the limit that stops a smaller change, or fails: an inequality, or "fits"
-    gap: float  # how far it lies from the limit, relative; negative where kept with room [-]
-    sentence: str
 
 
-def _start(space: Space, start: Mapping[str, Any] | None) -> list[int]:
+def _start(space: Space, start: Mapping[str, Any]) -> list[int]:
     """Digit of the present value on each axis."""
     digits = []
     for axis in space.axes:
-        if start is None or axis.path not in start:
+        if axis.path not in start:
             raise ScenarioError(f"axis {axis.path[:60]}: say where it starts, as one of its values")
         if start[axis.path] not in axis.values:
             raise ScenarioError(f"axis {axis.path[:60]} starts at {str(start[axis.path])[:40]}: it lacks that value")
@@ -100,19 +98,7 @@ def inverse(space: Space, start: Mapping[str, Any]) -> Inverse:
     number = int(able[np.lexsort(keys)[0]])
     changes, shown = _changes(space, at, number), {name: float(row[number]) for name, row in figures.items()}
     binding = _name(space, int(which[number])) if not met else _binding(space, at, number, worst, which)
-    gap = float(worst[number])
-    if met:
-        text = ", ".join(f"{path} {a} -> {b}" for path, (a, b) in changes.items()) or "nothing has to change"
-        sentence = f"{text}; {binding} binds."
-    elif binding == "fits":
-        sentence = f"Infeasible: none of {space.size:,} designs keeps every limit; nothing that runs fits in memory."
-    else:
-        limit = space.limits[int(which[number])]
-        sentence = (
-            f"Infeasible: none of {space.size:,} designs keeps every limit; the nearest has "
-            f"{limit.figure} = {shown[limit.figure]:.6g} and misses {limit} by {100 * gap:.3g}%."
-        )
-    return Inverse(met, space.scenario(number), number, changes, shown, binding, gap, sentence)
+    return Inverse(met, space.scenario(number), number, changes, shown, binding)
 
 
 def _changes(space: Space, at: list[int], number: int) -> dict[str, tuple[Any, Any]]:

@@ -140,15 +140,13 @@ def test_of_equal_changes_the_nearest_and_then_the_first_is_taken() -> None:
     assert not missed.changes
 
 
-def test_infeasible_says_which_and_by_how_much() -> None:
+def test_infeasible_says_which_limit_and_the_nearest_figure() -> None:
     space = space_of(GRID | {"constraints": ["latency_s <= 1e-6", "power_w <= 1e6"]})
     change = inverse(space, START)
     best = price(space, ["latency_s"])[0][0].min()
     assert not change.met
     assert change.binding == "latency_s <= 1e-06"
     assert change.figures["latency_s"] == best
-    assert change.gap == pytest.approx((best - 1e-6) / 1e-6)
-    assert "Infeasible" in change.sentence
 
 
 def test_inverse_needs_a_start_on_the_grid() -> None:
