@@ -200,7 +200,7 @@ def cache_tokens(scenario: Scenario, longest: int, share: float = 1.0, catalog: 
         for each, fit, _ in _token_fits(scenario, longest, catalog)
         if each > 0
     ]
-    return max(1, min(room)) if room else None
+    return max(0, min(room)) if room else None
 
 
 def load_of(

@@ -235,7 +235,10 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: 
         scheduler = _swapping(base, scheduler, longest - 1)
     tokens = cache_tokens(base, longest - 1)  # no prompt has the last token, which is made and not read
     if tokens is not None and scheduler.block > tokens:
-        raise TrafficError(f"block is {scheduler.block} tokens; the devices have room for {tokens} tokens of cache")
+        raise TrafficError(
+            f"block is {scheduler.block} tokens; beside the weights and a pass over {longest - 1:,} tokens, as one "
+            f"that reads a preempted request again, the devices have room for {tokens} tokens of cache"
+        )
     room = None if tokens is None else tokens // scheduler.block
     if scheduler.kv_blocks is None:
         return times, replace(scheduler, kv_blocks=room)
