@@ -31,7 +31,7 @@ from model_zoo.catalog import default_zoo
 
 DESIGNS = 524_288  # that a first space stays within where operators are priced apart,
 DESIGNS_AT_ONCE = 32_768  # where a compiled call schedules them, and
-DESIGNS_WHOLE = 2048  # where a program is run for each distinct job
+DESIGNS_WHOLE = 16_384  # where a program is run for each distinct job
 MOST_STEPS = 4096
 SEARCHED = 100_000_000  # designs from which a search is offered instead
 EVALUATIONS = 10_000  # designs that one tries: a minute

@@ -32,8 +32,7 @@ from hardware_specs.quantity import SpecError
 
 _LAST_CHUNKS_S = 2.0  # that a page waits for what a stopped sweep has done
 _TOLD = 100  # prices of a table from which their making is told
-_CLOUD = 100_000  # designs of a chart that a browser brushes; where one takes a call of its own, and
-_CLOUD_WHOLE = 3000
+_CLOUD = 100_000  # designs of a chart that a browser brushes
 _FRONT_DRAWN = 1500
 
 
@@ -296,7 +295,7 @@ class RunningSweep(Job):
             self._designs,
             preparing=self._prepare,
             executor=priority.background(),
-            cloud=_CLOUD if axes.room(self._designs.base) > axes.DESIGNS_WHOLE else _CLOUD_WHOLE,
+            cloud=_CLOUD,
             **watched,
         )
 
