@@ -39,15 +39,11 @@ def _spans(axis, most):
     for parts in range(2, most + 1):
         result[parts] = result[1] + (parts - 1.0) * max(0.0, window - step)
         for part in range(1, parts if window > step else 1):
-            outside = pad - np.floor(part * out / parts) * step
-            if outside <= 0.0:
+            before = max(0.0, pad - np.floor(part * out / parts) * step)
+            behind = max(0.0, beyond + np.floor((parts - part) * out / parts) * step)
+            if before + behind == 0.0:
                 break
-            result[parts] -= outside
-        for part in range(parts - 1, 0 if window > step else parts, -1):
-            outside = beyond + np.floor(part * out / parts) * step
-            if outside <= 0.0:
-                break
-            result[parts] -= outside
+            result[parts] -= before + behind
     return result
 
 

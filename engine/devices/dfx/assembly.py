@@ -151,11 +151,8 @@ def _buffered(instr: Instruction, line: int, loaded: dict[int, Instruction], til
         raise ProgramError(line, 1, f"{wanted}; {stored}")
 
 
-def checked(program: DfxProgram, tile: tuple[float, float] = (64.0, 16.0)) -> dict[str, float]:
-    """Elements of all registers after the program; ProgramError where one is read unwritten or sizes do not fit.
-
-    [elements] A bound: what its sizes say, on a core of that tile.
-    """
+def checked(program: DfxProgram, tile: tuple[float, float] = (64.0, 16.0)) -> None:
+    """ProgramError where a register is read unwritten or sizes do not fit, on a core of that tile."""
     sizes: dict[int, float | None] = dict.fromkeys(_INPUTS)
     loaded: dict[int, Instruction] = {}
     for line, instr in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):
@@ -172,4 +169,3 @@ def checked(program: DfxProgram, tile: tuple[float, float] = (64.0, 16.0)) -> di
             raise ProgramError(line, 1, why)
         if instr.dst not in (isa.NONE, isa.KEYS, isa.VALUES):
             sizes[instr.dst] = _result(instr, sizes.get(instr.dst) or 0.0)
-    return {isa.REGISTERS[r]: n for r, n in sizes.items() if n is not None}

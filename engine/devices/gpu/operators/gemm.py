@@ -173,30 +173,14 @@ def follow(block, machine, more, places):
 
 
 @kernel
-def _way(menu, c, flops):
-    """A way on a menu that has as many lanes as ``flops``."""
-    row = menu[c]
-    return (
-        entry(flops, row, _COMPUTE),
-        entry(flops, row, _FEEDS),
-        entry(flops, row, _WIDENS),
-        entry(flops, row, _DEEPS),
-        entry(flops, row, _STORES),
-        entry(flops, row, _JOINS),
-        entry(flops, row, _PARTS),
-        entry(flops, row, _FAR),
-    )
-
-
-@kernel
-def _terms(way, rates, drawn):
-    """Of a way on the menu: seconds computing, being fed and of DRAM, the fourth power of what they overlap in with a
-    power limit's, and seconds that do not overlap."""
+def _terms(way, flops, rates, drawn):
+    """Of a way on the menu, of as many lanes as ``flops``: seconds computing, being fed and of DRAM, the fourth power
+    of what they overlap in with a power limit's, and seconds that do not overlap."""
     computes, per_fed, widen_s, per_bus, step, per_stored, start, per_joined, _ = rates
-    compute, dram = way[_COMPUTE] * computes, way[_FAR] * per_bus
-    feed = way[_FEEDS] * per_fed + way[_WIDENS] * widen_s
-    rest = way[_DEEPS] * step + way[_STORES] * per_stored
-    rest = rest + (way[_JOINS] * start + way[_PARTS] * per_joined)
+    compute, dram = entry(flops, way, _COMPUTE) * computes, entry(flops, way, _FAR) * per_bus
+    feed = entry(flops, way, _FEEDS) * per_fed + entry(flops, way, _WIDENS) * widen_s
+    rest = entry(flops, way, _DEEPS) * step + entry(flops, way, _STORES) * per_stored
+    rest = rest + (entry(flops, way, _JOINS) * start + entry(flops, way, _PARTS) * per_joined)
     a, b, c = compute * compute, feed * feed, dram * dram
     return compute, feed, dram, a * a + b * b + c * c + drawn, rest
 
@@ -243,10 +227,10 @@ def in_question(menu, count, flops, ends, used, guess, ways):
     least, most, size = loads(ends[0], 0, LANES, RATES), loads(ends[1], 0, LANES, RATES), 0
     draw, drawn = flops * least[8], flops * most[8]
     draw, drawn = draw * draw, drawn * drawn
-    _, _, _, fourth, rest = _terms(_way(menu, guess, flops), most, drawn * drawn)
+    _, _, _, fourth, rest = _terms(menu[guess], flops, most, drawn * drawn)
     limit = (root(root(fourth)) + rest) * SLACK
     for c in range(count):
-        _, _, _, fourth, rest = _terms(_way(menu, c, flops), least, draw * draw)
+        _, _, _, fourth, rest = _terms(menu[c], flops, least, draw * draw)
         left = limit - rest
         room = left * left
         beaten = above(0.0, left) | above(fourth, room * room)
@@ -274,14 +258,13 @@ def best_of(menu, count, flops, block, at, machine, form, more, ways, span, gues
     drawn = drawn * drawn
     best, limit, way = spread(np.inf), spread(np.inf), 0
     if guess >= 0:
-        _, _, _, fourth, rest = _terms(_way(menu, guess, flops), rates, drawn)
+        _, _, _, fourth, rest = _terms(menu[guess], flops, rates, drawn)
         limit = root(root(fourth)) + rest
     for i in range(count):
         c = ways[i, 0]
         if ways[i, 1] & span == 0:
             continue
-        row = _way(menu, c, flops)
-        compute, feed, dram, fourth, rest = _terms(row, rates, drawn)
+        compute, feed, dram, fourth, rest = _terms(menu[c], flops, rates, drawn)
         left = limit * SLACK - rest  # first whether it may be the best at all, without a root
         room = left * left
         if at_least(left, 0.0) & at_least(room * room, fourth) == 0:
@@ -297,7 +280,7 @@ def best_of(menu, count, flops, block, at, machine, form, more, ways, span, gues
         which = regime(compute, feed, dram, draw, 0.0)
         store(fastest, BUSY_S * LANES, chosen(less, busy, load(fastest, BUSY_S * LANES)))
         store(fastest, REST_S * LANES, chosen(less, rest, load(fastest, REST_S * LANES)))
-        store(fastest, MISSED * LANES, chosen(less, row[_FAR], load(fastest, MISSED * LANES)))
+        store(fastest, MISSED * LANES, chosen(less, entry(flops, menu[c], _FAR), load(fastest, MISSED * LANES)))
         store(fastest, LARGEST * LANES, chosen(less, which, load(fastest, LARGEST * LANES)))
     return way
 
