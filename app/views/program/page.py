@@ -27,12 +27,8 @@ def _own_text(scenario: Scenario) -> str:
     return shipped(scenario, part)
 
 
-_PLAIN = "<style>textarea { font-family: monospace !important; font-size: 12px; white-space: pre; }</style>"
-
-
 def editor(scenario: Scenario, own: str) -> str:
     """The text that is listed: the shipped program until it is changed."""
-    st.html(_PLAIN)
     key = f"program.text.{encode(scenario)}.{hash(own)}"
     with parts.card("Program", texts.PROGRAM_HELP):
         text = st.text_area("Program", own, height=420, key=key, label_visibility="collapsed")

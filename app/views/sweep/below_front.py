@@ -1,4 +1,4 @@
-"""What stands below a front: the tornado, the smallest change; and where a design is taken."""
+"""What stands below a front: the tornado, the smallest change; and the scenario that a design is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.shared import cached, comparison, jobs, link, parts, priority
+from app.shared import cached, jobs, link, parts, priority
 from app.shared import formats as fmt
 from app.shared.glossary import LEVERS, Metric
 from app.shared.jobs import Job
@@ -34,13 +34,6 @@ def levers(outcome: Outcome, design: SweptDesign) -> dict[str, str]:
     chosen: dict[str, Any] = {f"{HEAD}clients": 1} | settings_of(outcome.space, design.number)
     known = {key: chosen[HEAD + name] for name, (_, key) in LEVERS.items() if HEAD + name in chosen}
     return {key: value if isinstance(value, str) else axes.lever_text(value) for key, value in known.items()}
-
-
-def go(page: str, scenario: Scenario, query: dict[str, str]) -> None:
-    """Take a design to Explore or Load, or beside the current scenario on Compare."""
-    if page != "compare":
-        link.show(page, scenario, query)
-    comparison.compare_now(scenario)
 
 
 def _in_turn(ask: Callable[[], Any]) -> Any:
@@ -104,4 +97,4 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
         else:
             st.markdown("; ".join(f"**{fmt.plain(n)}** {fmt.plain(a)} → **{fmt.plain(b)}**" for n, a, b in changes))
         if changes and st.button("Open in Explore", key="sweep.change.open"):
-            go("explore", nearest.scenario, {})
+            link.show("explore", nearest.scenario)

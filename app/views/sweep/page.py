@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import streamlit as st
 
-from app.shared import boundary, cached, jobs, link, parts, report_tables
+from app.shared import boundary, cached, comparison, jobs, link, parts, report_tables
 from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.glossary import Metric
@@ -122,7 +122,6 @@ def card(outcome: Outcome) -> None:
         scenario = outcome.space.scenario(design.number)
         rows = tables.pair(outcome, design, None if outcome.serving else cached.report(encode(scenario)))
         lines = ["| | Current | Selected |", "|:--|--:|--:|"]
-        st.html("<style>.st-key-pair td, .st-key-pair th { padding: 4px 6px !important; }</style>")
         st.container(key="pair").markdown(
             "\n".join([*lines, *(f"| {' | '.join(map(fmt.plain, row))} |" for row in rows)])
         )
@@ -132,9 +131,12 @@ def card(outcome: Outcome) -> None:
             beside = st.button("Compare", key="sweep.compare")
         if outcome.serving:
             scenario = below_front.scenario_of(outcome, design)
-        if explore or beside or load:
-            page = "explore" if explore else "compare" if beside else "traffic"
-            below_front.go(page, scenario, below_front.levers(outcome, design) if load else {})
+        if beside:
+            comparison.compare_now(scenario)
+        if explore:
+            link.show("explore", scenario)
+        if load:
+            link.show("traffic", scenario, below_front.levers(outcome, design))
         if design.alike > 1:
             st.caption(texts.ALIKE.format(alike=design.alike, noun=noun))
 
