@@ -288,8 +288,15 @@ def choose(page, label, option):
     raise AssertionError(f"{label} never offered {option}")
 
 
-def test_a_long_simulation_shows_its_progress_and_stops_on_cancel(visit):
-    me = visit(f"/traffic?s={encode(PRESETS['node-dlrm'].scenario)}&queues=stages&together=8")  # 20 s: nobody is late
+def test_a_choice_stays_in_the_address_and_a_long_simulation_shows_its_progress_and_stops_on_cancel(visit):
+    me = visit(f"/traffic?s={encode(PRESETS['node-dlrm'].scenario)}&together=8")  # 20 s: nobody is late
+    choose(me.page, "Queues", "A queue for each stage")
+    me.page.wait_for_url("**queues=stages*")
+    me.settled().page.get_by_text("Quick simulation").wait_for()
+    me.page.reload()
+    me.settled().page.get_by_text("Quick simulation").wait_for()
+    assert "queues=stages" in me.page.url
+    assert "together=8" in me.page.url
     assert me.page.get_by_role("button", name="Cancel").count() == 0
     choose(me.page, "Requests per point", "1 M")
     me.page.wait_for_url("**requests=1000000*")
@@ -322,17 +329,6 @@ def test_a_simulation_ends_by_itself_and_its_curve_says_so(visit):
     me.page.keyboard.press("ControlOrMeta+Enter")
     me.page.get_by_text("Simulated, 200 k requests per point").wait_for()
     expect(me.page.get_by_role("button", name="Cancel")).to_have_count(0)
-
-
-def test_the_traffic_page_keeps_ids_in_the_address(visit):
-    token = encode(PRESETS["node-dlrm"].scenario)
-    me = visit(f"/traffic?s={token}")
-    choose(me.page, "Queues", "A queue for each stage")
-    me.page.wait_for_url("**queues=stages*")
-    me.settled().page.get_by_text("Quick simulation").wait_for()
-    me.page.reload()
-    me.settled().page.get_by_text("Quick simulation").wait_for()
-    assert "queues=stages" in me.page.url
 
 
 def test_every_page_is_served_under_its_name_and_has_it_in_its_title(visit):
