@@ -8,8 +8,9 @@ band is the conformal quantile of all scores, each source weighing the same what
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from engine.cost.error_bands import LEAST
@@ -34,12 +35,12 @@ class Residual:
     recalled: bool = False
     seen: bool = False  # in view when constants or facts that its prediction takes were chosen, though not fitted on
 
-    @property
+    @cached_property
     def source(self) -> tuple[str, str]:
         """What counts as independent of others: who printed it, and of which part."""
         return self.publication, self.part
 
-    @property
+    @cached_property
     def size(self) -> float:
         """|ln(measured / predicted)|."""
         return abs(math.log1p(self.error))
@@ -58,9 +59,8 @@ def _means(rows: Iterable[Residual]) -> dict[tuple[str, tuple[str, str]], float]
     return {key: sum(sizes) / len(sizes) for key, sizes in by_source.items()}
 
 
-def _scales(rows: Sequence[Residual]) -> Callable[[str], float]:
-    """Scale of a cell: the mean of its sources', shrunk to the median of all sources."""
-    means = _means(rows)
+def _scales(means: Mapping[tuple[str, tuple[str, str]], float]) -> Callable[[str], float]:
+    """Scale of a cell: the mean of its sources' `_means`, shrunk to the median of all sources."""
     ranked = sorted(means.values())
     overall = ranked[len(ranked) // 2] if ranked else 0.0
     own: dict[str, list[float]] = {}
@@ -87,10 +87,10 @@ def _quantile(scored: Sequence[tuple[float, Residual]], group: Callable[[Residua
 
 def _scored(rows: Sequence[Residual], apart: Callable[[Residual], Any]) -> list[tuple[float, Residual]]:
     """Scores of rows, each by a scale that knows nothing of what it has ``apart`` from others."""
-    result = []
-    for name in sorted({apart(row) for row in rows}):
-        kept = [row for row in rows if apart(row) != name]
-        scale = _scales(kept or rows)
+    result, means = [], _means(rows)
+    of = {(row.cell, row.source): apart(row) for row in rows}  # a source is of one publication and one lineage
+    for name in sorted(set(of.values())):
+        scale = _scales({key: mean for key, mean in means.items() if of[key] != name} or means)
         result += [(row.size / scale(row.cell), row) for row in rows if apart(row) == name]
     return result
 
@@ -115,7 +115,7 @@ def bands(rows: Sequence[Residual]) -> dict[str, Any]:
     """
     used = evident(rows)
     known = {row.cell for row in used}
-    quantile, scale = _quantile(_scored(used, _publication)), _scales(used)
+    quantile, scale = _quantile(_scored(used, _publication)), _scales(_means(used))
     unseen = _quantile(_scored(used, lambda row: row.lineage), lambda row: row.part)
     enough = math.isfinite(quantile)
     cells = {}
@@ -145,7 +145,7 @@ def coverage(rows: Sequence[Residual], apart: Callable[[Residual], Any] = source
     held: dict[str, list[bool]] = {}
     for name in sorted({apart(row) for row in used}):
         kept = [row for row in used if apart(row) != name]
-        quantile, scale = _quantile(_scored(kept, _publication)), _scales(kept)
+        quantile, scale = _quantile(_scored(kept, _publication)), _scales(_means(kept))
         for row in used:
             if apart(row) == name:
                 held.setdefault(row.cell, []).append(row.size <= quantile * scale(row.cell))
