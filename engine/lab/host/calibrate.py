@@ -15,12 +15,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from engine.lab.host.measure.cases import MeasureError
 from engine.lab.host.profile import HostProfile, probe_profile
 from engine.lab.ir.microkernel import MR, NC
 from engine.lab.probe import MeasuredRoofline, Prober
-from engine.scenario.files import beside
-from engine.scenario.token import ScenarioError
+from engine.scenario.files import beside, writable
 from entries.files import load_yaml
 from hardware_specs.catalog import spec_text, user_root
 from hardware_specs.schema import Device
@@ -86,26 +84,16 @@ def _sourced(node: Any) -> Any:
     return {name: _sourced(entry) for name, entry in node.items()}
 
 
-def _folder(root: Path | None) -> Path:
-    """The folder specs of devices lie in, made where it is missing; MeasureError where it can't be."""
-    folder = (root or user_root()) / "devices"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MeasureError(f"out is {str(folder)[:200]!r}: {error.strerror or 'not writable'}") from None
-    return folder
+def _file(root: Path | None) -> Path:
+    """Where the spec lies: under ``root``, or the user's catalog folder."""
+    return (root or user_root()) / "devices" / f"{HOST}.yaml"
 
 
 def write_spec(device: Device, root: Path | None = None) -> Path:
     """Write the spec under ``root`` (the user's catalog folder when left out); returns the file."""
-    folder = _folder(root)
-    path = folder / f"{device.id}.yaml"
-    try:
-        with beside(path) as fresh:
-            fresh.write_text(spec_text(device))
-    except ScenarioError as error:
-        raise MeasureError(f"out: {error}") from None
-    return path
+    with beside(_file(root), folder=True) as fresh:
+        fresh.write_text(spec_text(device))
+    return _file(root)
 
 
 def probe_host() -> tuple[MeasuredRoofline, HostProfile]:
@@ -122,7 +110,7 @@ def probe_host() -> tuple[MeasuredRoofline, HostProfile]:
 
 def calibrate(root: Path | None = None) -> tuple[Device, Path, MeasuredRoofline, HostProfile]:
     """Probe the host and write it into a catalog folder. A measurement."""
-    _folder(root)
+    writable(_file(root), replaced=True, folder=True)
     roofline, profile = probe_host()
     device = device_of(roofline, profile)
     return device, write_spec(device, root), roofline, profile

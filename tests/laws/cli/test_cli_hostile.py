@@ -225,7 +225,7 @@ def test_space_files(capsys, tmp_path, text, said):
         (["measure", "--workload", "mlp-mnist", "--batch", "0"], "batch is 0; allowed: 1 to 65,536"),
         (["measure", "gemm", "--shape", "8x8x8", "--batch", "3"], "batch is 3 beside a kernel"),
         (["plan", "recommendation", "--repeats=-3"], "repeats is -3; allowed: 1 to 1000"),
-        (["calibrate", "--out", "/dev/null/x"], "out is '/dev/null/x/devices': Not a directory"),
+        (["calibrate", "--out", "/dev/null/x"], "this-host.yaml' can't be written: Not a directory"),
         (["camera", ""], "workload is '': lower-case letters"),
         (["simulate", P, "--clients", "4", "--limit-ttft", "0"], "--limit-ttft: '0' is not allowed: a number above 0"),
         (["simulate", P, "--clients", "4", "--limit-tpot", "nan"], "--limit-tpot: 'nan' is not allowed: a number"),
