@@ -15,7 +15,7 @@ from engine import default_scenario
 from engine.scenario import ScenarioError, decode
 from engine.traffic.engines.serving_sweep import HOW
 from tests.app.pages import key_of
-from tests.app.sweep.test_sweep_page import alive, asked, opened, outcome, said
+from tests.app.sweep.small import alive, asked, opened, outcome, said
 
 LLAMA = default_scenario("h100-sxm", "llama3.1-8b").with_(inputs=512, outputs=64)
 GOALS = tuple(objectives.OPERATING)[:2]
