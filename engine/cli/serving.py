@@ -191,8 +191,8 @@ def capacity_together(
 
     ScenarioError for options of the one-limit search that this one has not.
     """
-    one_limit = ("arrangement", "buckets", "places", "request", "against")
-    refuse(args, one_limit, "limits of a serving engine; leave it out")
+    of_requests = "arrangement", "buckets", "places", "request", "against"  # served whole
+    refuse(args, of_requests, "limits of a serving engine; leave it out")
     limits = {}
     for time, metric, most in map(agreed, args.sla.split(",")):
         limits[f"{'e2e' if time == 'latency' else time}:{metric}"] = most

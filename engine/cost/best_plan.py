@@ -28,18 +28,19 @@ def alike(plan: Plan) -> tuple[int, ...]:
 
 def _settled(bound: Bound, plan: Plan) -> Plan:
     """The option of a plan that fits, if any does, with the shortest interval between requests, then least latency."""
-    named = bound.scenario.model_dump_json(exclude={"devices"}), bound.catalog_digest, bound.zoo_digest
+    identity = bound.scenario.model_dump_json(exclude={"devices"}), bound.catalog_digest, bound.zoo_digest
     candidates: list[tuple[bool, float, float]] = []
     for _, group in groupby(plan.options, key=alike):
         first, *more = group
-        candidates += paces(bound, [first, *more]) if more else [_pace((named, bound, first))]
+        candidates += paces(bound, [first, *more]) if more else [_pace((identity, bound, first))]
     return plan.options[candidates.index(min(candidates))]
 
 
 def _parts(plan: Plan) -> tuple[Any, ...]:
     """All of a plan but notes and specs: what its price depends on beside a scenario, whose specs are its own."""
-    specs, order = ("device", "wire", "sends"), (plan.replicas, plan.devices_used, plan.pipelined, plan.shared)
-    return *order, *((k, v) for part in (*plan.stages, *plan.hops) for k, v in vars(part).items() if k not in specs)
+    specs, parts = ("device", "wire", "sends"), (*plan.stages, *plan.hops)
+    fields = ((name, value) for part in parts for name, value in vars(part).items() if name not in specs)
+    return plan.replicas, plan.devices_used, plan.pipelined, plan.shared, *fields
 
 
 @remembered(lambda option: (option[0], _parts(option[2])))
