@@ -2,7 +2,7 @@
 
 Every figure is a **measurement**: best of five rounds, one thread unless said. Compute peaks run only in registers,
 so they bound any kernel of their kind. Levels are read with several independent vector streams; a memory probe
-passes over eight times the last-level cache, because a shorter pass measures the cache.
+passes over several times the last-level cache, because a shorter pass measures the cache.
 """
 
 import time
@@ -27,6 +27,7 @@ _ROUNDS = 5
 _SAMPLES = 1000  # at most, in a probe's time
 _SHARED = {"f32": 1, "u8s8": 4, "bf16": 2, "xnor": 32}  # products to a 32-bit word
 _LINE = 64
+_LONG_PASS = 1 << 30  # bytes of memory that are enough where the last-level cache is no more than half of them
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,15 @@ def cache_sizes() -> CacheSizes:
     return CacheSizes(result[1], result[2], result[3])
 
 
+def far_bytes(last_level: int) -> int:
+    """Bytes that a memory probe passes over, beside a last-level cache of so many bytes. [B]
+
+    Eight times the cache, and no more than 1 GiB unless twice the cache is more. Assumption: a guest with a part of a
+    large processor's cores has a part of its cache as well, and its memory belongs to the guest's other work.
+    """
+    return max(2 * last_level, min(8 * last_level, _LONG_PASS)) // _LINE * _LINE
+
+
 def _best(
     action: Callable[[], Any],
     seconds: float,
@@ -222,8 +232,9 @@ class Prober:
     def __init__(self) -> None:
         require(JIT_ENABLED, "the probe needs compiled code; NUMBA_DISABLE_JIT is set")
         self.caches = cache_sizes()
-        lines, threads = 8 * self.caches.l3 // _LINE, jit.pool_size()
-        self.words = fresh((lines * _LINE // 4,), np.int32, zero=True)
+        size, threads = far_bytes(self.caches.l3), jit.pool_size()
+        lines = size // _LINE
+        self.words = fresh((size // 4,), np.int32, zero=True)
         # the first touch of the pages takes as long as a process's first compiled call: both at once
         filled = [jit.pool().submit(part.fill, 1.0) for part in np.array_split(self.words.view(np.float32), threads)]
         compute_peak("f32", 0.0, 1)
