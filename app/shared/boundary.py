@@ -2,8 +2,6 @@
 way back to the default. What it was, with its traceback, goes to the server's log.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

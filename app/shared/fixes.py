@@ -1,7 +1,5 @@
 """The smallest change of each knob that makes a scenario work, as the engine's inverse finds it, and what binds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any

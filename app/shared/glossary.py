@@ -1,12 +1,10 @@
 """The words of the app: labels, one-line helps, the sentences of a page, and what a number means in a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 from app.shared import formats as fmt
 from app.shared import specs
@@ -44,7 +42,7 @@ class Metric:
     help: str = ""
 
     @classmethod
-    def of(cls, name: str, counted: str = "unit", label: str = "") -> Metric:
+    def of(cls, name: str, counted: str = "unit", label: str = "") -> Self:
         """The figure of a name; of a report that counts a unit, in that unit."""
         row = WORDS["figures"][name]
         words = (text.format(unit=counted, u=rate_unit(counted)) for text in (label or row["label"], row["unit"]))

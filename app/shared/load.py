@@ -4,13 +4,11 @@ A request is what the scenario prices: its batch, at its lengths. Everything her
 model; `LoadPoint.kind` and `Answer.kind` say whether a queue's law or a simulation made it.
 """
 
-from __future__ import annotations
-
 import io
 import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +119,7 @@ class ServingLoad:
         return self.closed or self.load.at(self.qps)
 
     @property
-    def at_its_least(self) -> ServingLoad:
+    def at_its_least(self) -> Self:
         """The same of one client or one request a second: what does not depend on how many there are."""
         return replace(self, qps=1.0, closed=self.closed and replace(self.closed, clients=1))
 

@@ -1,7 +1,5 @@
 """What every page shares: scenario bar, figure cards, cards of numbers, footer."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,10 +1,9 @@
 """The roofline: roofs of a device, with their names, and operators under them. Pure, like `charts`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from app.shared import formats as fmt
 from app.shared.figures.drawing import Trace, hover
@@ -74,7 +73,7 @@ class RooflinePoint:
     level: str
 
     @classmethod
-    def of(cls, op: OpRow, streams: int, roof: Roofline) -> RooflinePoint | None:
+    def of(cls, op: OpRow, streams: int, roof: Roofline) -> Self | None:
         """None for an operator without arithmetic: a roofline has no place for it."""
         if op.flops <= 0 or op.time_s <= 0:
             return None

@@ -1,7 +1,5 @@
 """Where does each number come from?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

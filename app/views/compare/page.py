@@ -1,7 +1,5 @@
 """Which of these should I choose, and where does the gain come from?"""
 
-from __future__ import annotations
-
 from functools import partial
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """A comparison as rows, sentences and files. Pure: reports in, text and plain data out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

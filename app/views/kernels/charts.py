@@ -1,9 +1,6 @@
 """Figures of the Kernels page: a measured point under this host's roofs. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from app.shared import formats as fmt
 from app.shared.figures.drawing import hover, points
@@ -12,10 +9,7 @@ from app.shared.figures.report import against
 from app.shared.figures.roofline import Level, draw_roofs
 from app.shared.figures.style import INK, PICK, Figure, log_axis, span, style, two_lines
 from app.views.kernels import texts
-
-if TYPE_CHECKING:
-    from engine.lab.host.measure.fused import FusedRun
-
+from engine.lab.host.measure.fused import FusedRun
 
 _SYMBOLS = {"measured": "circle", "predicted": "diamond-open"}  # and of a library
 

@@ -1,7 +1,5 @@
 """A reader's own measurements beside our predictions: the table that `compare-measured` takes, as an upload."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Can I trust these numbers?"""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

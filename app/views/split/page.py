@@ -1,7 +1,5 @@
 """Where should this network be cut, and what may run beside the packets?"""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

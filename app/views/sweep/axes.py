@@ -4,8 +4,6 @@ An axis of the page is either a choice (`values` picked out of `Candidate.option
 unit the catalog prints. `values_of` turns both into the settings a sweep runs over.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

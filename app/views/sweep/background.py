@@ -3,8 +3,6 @@
 The thread never calls Streamlit. A sweep that is left keeps what it has.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

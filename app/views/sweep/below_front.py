@@ -1,7 +1,5 @@
 """What stands below a front: the tornado, the smallest change; and the scenario that a design is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,10 +1,8 @@
 """Designs of a sweep as columns that its charts draw, colour and keep by. Pure: SI in."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -93,7 +91,7 @@ class DesignColumns:
     goals: int  # columns that are objectives, at the beginning
 
     @classmethod
-    def of(cls, outcome: Outcome) -> DesignColumns:
+    def of(cls, outcome: "Outcome") -> Self:
         """Cloud and front of a sweep, each design once."""
         metrics, candidates = outcome.metrics, outcome.candidates
         behind = ~np.isin(outcome.cloud_numbers, outcome.drawn_numbers)

@@ -1,7 +1,5 @@
 """The sidebar of the Sweep page: axes, constraints, objectives. Each change is a callback on the session's space."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

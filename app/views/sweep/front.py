@@ -1,7 +1,5 @@
 """The front over its cloud, and along all axes: a box drawn in either keeps designs in both and in the table below."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics of a design as a sweep knows them: name, what less or more of it is called, unit, and how it is written."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

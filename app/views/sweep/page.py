@@ -1,7 +1,5 @@
 """Which designs are best under my limits?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -3,8 +3,6 @@
 Each is an engine call turned into rows; the page draws them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -4,12 +4,10 @@ The scenario in ``s`` is the point around which the axes turn; limits are the sc
 parameters, and a space opened beside another scenario keeps the axes that exist there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Container
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from app.shared import formats as fmt
 from app.shared.widgets.choices import remember
@@ -42,15 +40,15 @@ class PageSpace:
         """Whether its designs are operating points of a serving engine."""
         return any(path.startswith(HEAD) for path, _ in self.axes)
 
-    def with_axis(self, path: str, values: Values) -> PageSpace:
+    def with_axis(self, path: str, values: Values) -> Self:
         """A copy with one axis set, at its place or at the end."""
         return replace(self, axes=tuple((dict(self.axes) | {path: values}).items()))
 
-    def without(self, path: str) -> PageSpace:
+    def without(self, path: str) -> Self:
         """A copy that leaves one axis at the scenario's own value."""
         return replace(self.tied(path, None), axes=tuple((p, v) for p, v in self.axes if p != path))
 
-    def tied(self, path: str, other: str | None) -> PageSpace:
+    def tied(self, path: str, other: str | None) -> Self:
         """A copy with one axis set together with another and what that is tied to, or by itself."""
         rest = [tuple(p for p in tie if p != path) for tie in self.ties]
         old = next((tie for tie in rest if other in tie), (other,))

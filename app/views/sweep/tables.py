@@ -1,7 +1,5 @@
 """A sweep as tables, files and sentences. Pure but for the candidates' labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The sidebar of the Traffic page: the promise, the arrivals, the serving, and the site of a plan."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

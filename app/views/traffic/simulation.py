@@ -1,7 +1,5 @@
 """A long simulation in the background: progress while it runs, cancel at any time, what is done stays. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Executor, Future
 from typing import Any
@@ -47,7 +45,7 @@ class SimulationJob(Job):
     """Loads along a curve, and one in full, of so many requests each; ``simulate`` fills it in."""
 
     def __init__(
-        self, simulate: Callable[[SimulationJob], None], asked: Hashable, requests: int, qps: float = 0.0
+        self, simulate: Callable[["SimulationJob"], None], asked: Hashable, requests: int, qps: float = 0.0
     ) -> None:
         super().__init__(jobs.SIMULATIONS, lambda _: simulate(self), self._progress)
         self.asked, self.requests, self.qps = asked, requests, qps

@@ -1,7 +1,5 @@
 """A system under load as sentences, tables and files. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

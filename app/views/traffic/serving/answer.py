@@ -1,7 +1,5 @@
 """How many users does it serve inside the limits?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

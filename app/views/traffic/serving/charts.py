@@ -1,7 +1,5 @@
 """A serving engine under load as figures. Pure: SI in, figures out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial

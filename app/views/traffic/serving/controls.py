@@ -1,7 +1,5 @@
 """The sidebar of a language model's load: clients or a rate, the limits, and the scheduler."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A serving engine under load as sentences, tables and files. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
