@@ -13,31 +13,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from engine import traffic
 from engine.scenario import Scenario, decode
 from engine.scenario.scenario import Costs
-from engine.traffic import (
-    Arrivals,
-    Capacity,
-    DecoderServer,
-    Demand,
-    Headline,
-    Listed,
-    LoadReport,
-    Poisson,
-    RequestTimeline,
-    SiteFacts,
-    Sla,
-    TandemQueue,
-    Trace,
-    TrafficError,
-    capacity,
-    instant,
-    latency_curve,
-    max_qps,
-    read_trace,
-    simulate,
-    timeline,
-)
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import Carried, Engine, OperatingPoint, engine
 from engine.traffic.engines.scheduler import Scheduler
@@ -46,7 +24,7 @@ from engine.traffic.serving import Serving
 # Share of a day's mean rate by hour: a night at half load and an evening peak; a shape to plan with, not a measurement.
 DAY = (0.6, 0.5, 0.45, 0.42, 0.45, 0.55, 0.7, 0.9, 1.05, 1.15, 1.2, 1.22,
        1.2, 1.18, 1.15, 1.15, 1.18, 1.25, 1.35, 1.45, 1.5, 1.4, 1.15, 0.85)  # fmt: skip
-_ALONE, _POISSON = Serving(max_batch=1), Poisson(1.0)
+_ALONE, _POISSON = Serving(max_batch=1), traffic.Poisson(1.0)
 _QUICK = 20_000  # requests of an answer at slider speed
 _QUICK_TOKENS = 3_200  # the same where each request is many iterations of a decoder
 _POINTS = 24  # of a curve
@@ -57,8 +35,8 @@ _SETTLED, _SHOWN = 500, 40  # requests before a window, and in it
 
 
 @lru_cache(maxsize=8)
-def _trace(text: str) -> tuple[Trace, Listed | None, Listed | None]:
-    return read_trace(io.StringIO(text, newline=""))
+def _trace(text: str) -> tuple[traffic.Trace, traffic.Listed | None, traffic.Listed | None]:
+    return traffic.read_trace(io.StringIO(text, newline=""))
 
 
 @dataclass(frozen=True)
@@ -69,7 +47,7 @@ class Load:
 
     token: str
     rules: Serving = _ALONE
-    arrivals: Arrivals = _POISSON
+    arrivals: traffic.Arrivals = _POISSON
     trace: str = ""
 
     @property
@@ -82,7 +60,7 @@ class Load:
         """Name of the arrivals' process, for files."""
         return "trace" if self.trace else type(self.arrivals).__name__.lower()
 
-    def at(self, qps: float) -> Arrivals:
+    def at(self, qps: float) -> traffic.Arrivals:
         """Arrivals at a mean rate. [1/s]"""
         return (_trace(self.trace)[0] if self.trace else self.arrivals).at(qps)
 
@@ -94,7 +72,7 @@ class Load:
         _, sizes, outputs = _trace(self.trace)
         return replace(self.rules, sizes=sizes, outputs=outputs)
 
-    def system(self) -> tuple[TandemQueue | DecoderServer, Any, Any]:
+    def system(self) -> tuple[traffic.TandemQueue | traffic.DecoderServer, Any, Any]:
         """The queue the scenario would be, and the sizes and output lengths of its requests."""
         return self.serving.of(self.scenario)
 
@@ -114,7 +92,7 @@ class ServingLoad:
     qps: float = 1.0
 
     @property
-    def offered(self) -> ClosedLoop | Arrivals:
+    def offered(self) -> ClosedLoop | traffic.Arrivals:
         """Clients, or arrivals."""
         return self.closed or self.load.at(self.qps)
 
@@ -162,33 +140,33 @@ class LoadPoint:
 class Answer:
     """What load a scenario carries inside an agreement, and the curve that says why."""
 
-    capacity: Capacity
-    headline: Headline
+    capacity: traffic.Capacity
+    headline: traffic.Headline
     curve: tuple[LoadPoint, ...]
     kind: str  # the law's name, or "simulation"
     requests: int
 
 
-def requests_of(system: TandemQueue | DecoderServer) -> int:
+def requests_of(system: traffic.TandemQueue | traffic.DecoderServer) -> int:
     """Requests of an answer at slider speed. [-]"""
-    return _QUICK_TOKENS if isinstance(system, DecoderServer) else _QUICK
+    return _QUICK_TOKENS if isinstance(system, traffic.DecoderServer) else _QUICK
 
 
-def point_of(report: LoadReport, sla: Sla) -> LoadPoint:
+def point_of(report: traffic.LoadReport, sla: traffic.Sla) -> LoadPoint:
     """A simulated load as a point of the curve."""
     figure, low, high = (sla.figure(report, side) for side in ("value", "low", "high"))
     tail = getattr(report, sla.time)
     return LoadPoint(report.qps, figure, low, high, None if tail is None else tail.p50.value, report.use)
 
 
-def answer(load: Load, sla: Sla) -> Answer:
+def answer(load: Load, sla: traffic.Sla) -> Answer:
     """Capacity, the load inside the agreement and the curve, at slider speed."""
     system, sizes, outputs = load.system()
-    top = capacity(system, sizes, outputs)
+    top = traffic.capacity(system, sizes, outputs)
     n = requests_of(system)
-    best = max_qps(system, sla, load.at(1.0), sizes=sizes, outputs=outputs, requests=n)
+    best = traffic.max_qps(system, sla, load.at(1.0), sizes=sizes, outputs=outputs, requests=n)
     loads = np.linspace(_LOWEST, _HIGHEST, _POINTS) * min(top.qps, top.breaks_qps)
-    laws = [(qps, law) for qps in loads.tolist() if (law := instant(system, load.at(qps))) is not None]
+    laws = [(qps, law) for qps in loads.tolist() if (law := traffic.instant(system, load.at(qps))) is not None]
     if laws:
         share = None if sla.metric == "mean" else float(sla.metric[1:]) / 100
         figures = [law.mean if share is None else law.quantile(share) for _, law in laws]
@@ -197,7 +175,7 @@ def answer(load: Load, sla: Sla) -> Answer:
             for (qps, law), figure in zip(laws, figures, strict=True)
         )
         return Answer(top, best, curve, laws[0][1].name, 0)
-    reports = latency_curve(
+    reports = traffic.latency_curve(
         system, load.at(1.0), sizes=sizes, outputs=outputs, points=_POINTS, low=_LOWEST, high=_HIGHEST, requests=n
     )
     return Answer(top, best, tuple(point_of(r, sla) for r in reports if r.stable), "simulation", n)
@@ -210,36 +188,36 @@ class LoadDetail:
     message: str | None  # why there is no steady state
     kind: str
     use: dict[str, float]
-    report: LoadReport | None = None
+    report: traffic.LoadReport | None = None
     dropped: float = 0.0
     figures: dict[str, float] = field(default_factory=dict)  # mean, p50, p95, p99 of the agreement's time [s]
     edges: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # of equally wide bins on a log axis [s]
     shares: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # of requests in each [-]
 
 
-def _use(top: Capacity, qps: float) -> dict[str, float]:
+def _use(top: traffic.Capacity, qps: float) -> dict[str, float]:
     return {name: min(1.0, seconds * qps) for name, seconds in top.busy_s.items()}
 
 
-def point(load: Load, sla: Sla, qps: float, top: Capacity) -> LoadDetail:
+def point(load: Load, sla: traffic.Sla, qps: float, top: traffic.Capacity) -> LoadDetail:
     """The system at one load: by its law where it has one, else by a small simulation."""
     system, sizes, outputs = load.system()
     use = _use(top, qps)
     if qps >= top.breaks_qps and not load.trace:  # a trace ends, and its queue with it
         return LoadDetail("overload", "", use)
-    law = instant(system, load.at(qps))
+    law = traffic.instant(system, load.at(qps))
     if law is not None:
         figures = {"mean": law.mean} | {f"p{q}": law.quantile(q / 100) for q in (50, 95, 99)}
         edges = log_edges(0.9 * law.quantile(0.001), law.quantile(0.9999))
         above = np.array([law.tail(float(t)) for t in edges])
         return LoadDetail(None, law.name, use, None, 0.0, figures, edges, above[:-1] - above[1:])
-    report = simulate(
+    report = traffic.simulate(
         system, load.at(qps), sizes=sizes, outputs=outputs, requests=requests_of(system), ceiling=top, keep_samples=True
     )
     return spot_of(report, sla)
 
 
-def spot_of(report: LoadReport, sla: Sla) -> LoadDetail:
+def spot_of(report: traffic.LoadReport, sla: traffic.Sla) -> LoadDetail:
     """A simulated load in full; its histogram is always of the whole latency."""
     tail, common = getattr(report, sla.time), ("simulation", report.use, report, report.dropped.value)
     if tail is None or report.samples is None or report.samples.size == 0:
@@ -265,26 +243,26 @@ class Site:
     idle_w: float | None
 
     @property
-    def demand(self) -> Demand:
+    def demand(self) -> traffic.Demand:
         """A day of that peak and mean. Power is linear in load, so only those two count: a hundredth of the day at the
         peak, the rest level."""
         rest = self.peak_qps * max(0.0, self.mean_share * _STEPS - 1) / (_STEPS - 1)
-        return Demand((self.peak_qps, *[rest] * (_STEPS - 1)))
+        return traffic.Demand((self.peak_qps, *[rest] * (_STEPS - 1)))
 
-    def facts(self, costs: Costs) -> SiteFacts:
+    def facts(self, costs: Costs) -> traffic.SiteFacts:
         """The site with a scenario's own costs."""
-        return SiteFacts(self.slots, self.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
+        return traffic.SiteFacts(self.slots, self.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
 
 
 def log_edges(low: float, high: float) -> NDArray[np.float64]:
     """Edges of bins that are equally wide on a log axis. [s]"""
     if not 0 < low < high:
-        raise TrafficError(f"bins from {low!r} s to {high!r} s; they need a positive range")
+        raise traffic.TrafficError(f"bins from {low!r} s to {high!r} s; they need a positive range")
     bins = max(12, math.ceil(_BINS_PER_DECADE * math.log10(high / low)))
     return np.geomspace(low, high, bins + 1)
 
 
-def window(load: Load, qps: float) -> RequestTimeline:
+def window(load: Load, qps: float) -> traffic.RequestTimeline:
     """Forty requests on their way, after the queue has settled."""
     system, sizes, outputs = load.system()
-    return timeline(system, load.at(qps), sizes=sizes, outputs=outputs, after=_SETTLED, show=_SHOWN)
+    return traffic.timeline(system, load.at(qps), sizes=sizes, outputs=outputs, after=_SETTLED, show=_SHOWN)

@@ -1,6 +1,6 @@
 """How fast does this run on the host here, and did we predict it?"""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import pandas as pd
 import streamlit as st
@@ -23,14 +23,8 @@ _REPEATS = 15
 _LABELS = {"M": "M, rows", "K": "K, inputs", "N": "N, outputs", "G": "G, products"}
 
 
-@dataclass(frozen=True)
-class KernelChoice:
-    """What the sidebar asks for."""
-
-    kernel: str
-    shape: tuple[int, ...]
-    precision: str
-    threads: int
+KernelChoice = tuple[str, tuple[int, ...], str, int]
+"""What the sidebar asks for: a kernel, its shape, a number format and threads."""
 
 
 def controls() -> KernelChoice:
@@ -55,12 +49,12 @@ def controls() -> KernelChoice:
         threads = 1
         if jit.pool_size() > 1:
             threads = numbered("Threads", range(1, jit.pool_size() + 1), "threads", help=texts.THREADS_HELP)
-    return KernelChoice(name, tuple(shape), precision, threads)
+    return name, tuple(shape), precision, threads
 
 
 def run(choice: KernelChoice) -> None:
     """Queue the run and follow it; a click elsewhere gives it up."""
-    job = (kernel, choice.kernel, choice.shape, choice.precision, choice.threads, _REPEATS, _BOUNDS)
+    job = (kernel, *choice, _REPEATS, _BOUNDS)
     with jobs.line("k") as bar:
         outcome = host_runs.follow(job, bar, lambda share: f"{round(share * _REPEATS)} of {_REPEATS} runs")
     st.session_state.kernel_problem = outcome if isinstance(outcome, str) else None
@@ -183,7 +177,7 @@ def show() -> None:
         )
     else:
         last = shown.run
-        if choice != KernelChoice(last.kernel, last.shape, last.precision, last.threads):
+        if choice != (last.kernel, last.shape, last.precision, last.threads):
             st.caption(texts.OTHER_CHOICE)
         headline(shown)
         under_roofs(shown)

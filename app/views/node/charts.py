@@ -1,7 +1,7 @@
 """A node drawn: hosts, switch and cards with what crosses each link. Pure."""
 
 import textwrap
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import pairwise
 
 from app.shared import formats as fmt
@@ -14,24 +14,12 @@ from app.shared.figures.style import (
     style,
 )
 from app.views.node import texts
+from engine.analyses.node import at_work
 from engine.analyses.node.at_work import LinkLoad
-from engine.cost.report import LinkRow
+from engine.cost.report import LinkRow, Report
+from engine.resolve.bind import bind
 
 _WIDTHS = (1.5, 9.0)  # px of an idle and of a saturated link
-
-
-@dataclass(frozen=True)
-class Topology:
-    """What is drawn: names of the parts, and the links between them by role (None where there is none)."""
-
-    network: str | None
-    host: str | None
-    switch: str | None
-    device: str
-    memory: str  # of one device
-    count: int
-    links: dict[str, LinkRow]
-    loads: dict[tuple[str, str], LinkLoad] = field(default_factory=dict)  # by role and direction
 
 
 def _box(x: float, y: float, text: str, dark: bool) -> Trace:
@@ -59,47 +47,52 @@ def _line(ends: tuple[float, float, float, float], row: LinkRow | None, dark: bo
     return line([x0, (x0 + x1) / 2, x1], [y0, (y0 + y1) / 2, y1], says=says, width=width, **look)
 
 
-def _ways(topology: Topology, role: str, gap: str) -> str:
+def _ways(row: LinkRow, loads: Sequence[LinkLoad], gap: str) -> str:
     """Bytes and use of a link, each direction on a line: to the cards, and back; both at once where not told apart."""
     lines = []
     for way, arrow in (("in", "→"), ("out", "←")):
-        load = topology.loads.get((role, way))
+        load = next((load for load in loads if (load.role, load.way) == (row.role, way)), None)
         if load is not None and load.bytes_per_request > 0:
             used = fmt.percent(min(1.0, load.utilisation))
             lines.append(f"{arrow} <b>{fmt.si(load.bytes_per_request, 'B')}</b> {used} busy")
-    row = topology.links[role]
     text = f"<b>{fmt.si(row.bytes_per_request, 'B')}</b>{gap}{fmt.percent(row.utilisation)} busy"
     return "<br>".join(lines) or text
 
 
-def topology(topology: Topology, dark: bool, height: int = 330) -> Figure:
+def topology(report: Report, dark: bool) -> Figure:
     """Network, host, switch and devices from left to right; a link is the wider, the busier."""
-    middle, top = (topology.count - 1) / 2, float(max(topology.count, 2))
+    bound, loads, count = bind(report.scenario), at_work.links(report.scenario), report.scenario.devices
+    links = {row.role: row for row in report.links}
+    names = {"network": "Network" if bound.wire("network") else None, "host": bound.host and bound.host.name}
+    names |= {"switch": "Switch" if bound.wire("switch") or bound.wire("peer") else None}
+    middle, top = (count - 1) / 2, float(max(count, 2))
     at = {"network": 0.0, "host": 1.05, "switch": 2.2, "device": 2.95}
     data, notes = [], []
-    chain = [name for name in ("network", "host", "switch") if getattr(topology, name)]
+    chain = [part for part, name in names.items() if name]
     for left, right in pairwise(chain):
         role = "network" if left == "network" else "host"
-        row = topology.links.get(role)
+        row = links.get(role)
         data.append(_line((at[left], middle, at[right], middle), row, dark))
         if row is not None:  # bytes and use above the middle of the link, its name below
             x = (at[left] + at[right]) / 2
-            notes.append(note(x, middle, _ways(topology, role, "<br>"), "center bottom", (0, 16), align="center"))
+            notes.append(note(x, middle, _ways(row, loads, "<br>"), "center bottom", (0, 16), align="center"))
             name = "<br>".join(textwrap.wrap(row.name, 13))
             notes.append(note(x, middle, name, "center top", (0, -14), align="center"))
     if chain:
-        hub, row = at[chain[-1]], topology.links.get("peer")
-        data += [_line((hub, middle, at["device"], float(i)), row, dark) for i in range(topology.count)]
+        hub, row = at[chain[-1]], links.get("peer")
+        data += [_line((hub, middle, at["device"], float(i)), row, dark) for i in range(count)]
         if row is not None:
-            many = f", all {topology.count} together" if topology.count > 1 else ""
-            text = f"{row.name}{many}<br>{_ways(topology, 'peer', ' ')}"
+            many = f", all {count} together" if count > 1 else ""
+            text = f"{row.name}{many}<br>{_ways(row, loads, ' ')}"
             notes.append(note(hub - 0.1, top - 0.4, text, "center top", align="center"))
-    notes += [_box(at[name], middle, f"<b>{getattr(topology, name)}</b>", dark) for name in chain]
-    notes += [_box(at["device"], float(i), f"<b>Card {i + 1}</b>", dark) for i in range(topology.count)]
-    notes.append(note(at["device"], top - 0.4, topology.memory, "center bottom", align="center"))
+    notes += [_box(at[part], middle, f"<b>{names[part]}</b>", dark) for part in chain]
+    notes += [_box(at["device"], float(i), f"<b>Card {i + 1}</b>", dark) for i in range(count)]
+    level = next((level for level in bound.device.memory if level.role == "offchip"), bound.device.memory[0])
+    memory = f"{fmt.si(level.capacity.si, 'B')} {level.name.upper()}"
+    notes.append(note(at["device"], top - 0.4, memory, "center bottom", align="center"))
     first = at[chain[0]] if chain else at["device"]
     x, y = (
         {"range": ends, "showgrid": False, "tickvals": []}
         for ends in ([first - 0.3, at["device"] + 0.4], [-0.6, top + 0.1])
     )
-    return style(data, x, y, height, dark, notes=notes)
+    return style(data, x, y, 330, dark, notes=notes)

@@ -1,4 +1,4 @@
-"""A node's facts for its page: what is wired to what, what an optimisation gains, core splits. No formula of its own.
+"""A node's facts for its page: what an optimisation gains, core splits. No formula of its own.
 
 Every number is a report's, or a ratio of two reports' figures.
 """
@@ -10,12 +10,9 @@ from typing import Any
 from app.shared import cached
 from app.shared import formats as fmt
 from app.views.node import texts
-from app.views.node.charts import Topology
-from engine.analyses.node import at_work
 from engine.analyses.node.operator_kinds import KindColumn
 from engine.cost.report import Report
 from engine.devices.common.contract import Switch
-from engine.resolve.bind import bind
 from engine.scenario import Scenario, encode
 
 FIGURES = {"throughput": "Throughput", "latency": "Latency", "wires": "Bytes on links"}
@@ -29,24 +26,6 @@ class Gain:
     on: bool
     alone: float | None
     beside: float | None
-
-
-def topology(report: Report) -> Topology:
-    """The parts of the node and the links between them."""
-    bound = bind(report.scenario)
-    rows = {row.role: row for row in report.links}
-    device = bound.device
-    level = next((m for m in device.memory if m.role == "offchip"), device.memory[0])
-    return Topology(
-        network="Network" if bound.wire("network") else None,
-        host=bound.host.name if bound.host else None,
-        switch="Switch" if bound.wire("switch") or bound.wire("peer") else None,
-        device=device.name,
-        memory=f"{fmt.si(level.capacity.si, 'B')} {level.name.upper()}",
-        count=report.scenario.devices,
-        links=rows,
-        loads={(row.role, row.way): row for row in at_work.links(report.scenario)},
-    )
 
 
 def _figure(report: Report, name: str) -> float:

@@ -22,7 +22,7 @@ def wires(report: Report) -> None:
     if parts.mobile():
         fig, key = charts.links(report.links, parts.dark()), "wires"
     else:
-        fig, key = node_charts.topology(facts.topology(report), parts.dark()), "wiring"
+        fig, key = node_charts.topology(report, parts.dark()), "wiring"
     parts.chart(texts.TRAFFIC, glossary.answer_links(report), fig, key)
 
 

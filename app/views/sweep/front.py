@@ -1,4 +1,7 @@
-"""The front over its cloud, and along all axes: a box drawn in either keeps designs in both and in the table below."""
+"""The front over its cloud, and along all axes: a box drawn in either keeps designs in both and in the table below.
+
+And what a number moves, as a tornado.
+"""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -6,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from app.shared.figures.drawing import Trace, hover, line, note, points, ring, rule
-from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, SHADE, Figure, names_axis, style
+from app.shared import formats as fmt
+from app.shared.figures.drawing import Bar, Trace, hover, line, note, points, ring, rows, rule
+from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, SHADE, Figure, names_axis, span, style, two_lines
 from app.views.sweep.background import Outcome
 from app.views.sweep.columns import Column, DesignColumns, Ranges
 
@@ -148,3 +152,19 @@ def boxed(event: Mapping[str, Any], columns: Sequence[Column], along: bool) -> d
         else:
             ranges |= {columns[0].name: xs, columns[1].name: ys}
     return ranges
+
+
+def tornado(swings: Sequence[tuple[str, float, float]], percent: float, metric: str, dark: bool) -> Figure:
+    """Change of a metric as each value goes down and up: solid for up, hatched for down.
+
+    `swings` are (name, relative change with the value lowered, with it raised); largest first.
+    """
+    shown = []
+    for at, (name, down, up) in enumerate(swings):
+        for change, word, colour, hatch in ((down, "−", NEUTRAL, "/"), (up, "+", INK[dark], "")):
+            says = hover(f"{name} {word}{percent:.0%}", f"{metric} {fmt.signed(change)}")
+            shown.append(Bar(at, 100 * change, colour, says, hatch=hatch))
+    labels = [two_lines(name, f"{fmt.signed(down)} | {fmt.signed(up)}") for name, down, up in swings]
+    most = max((abs(bar.length) for bar in shown), default=1.0) * 1.08 or 1.0
+    x = span(f"Change of {metric} (%)", -most, most, grid=True, zeroline=True, zerolinecolor=NEUTRAL)
+    return rows(labels, shown, x, dark, least=180)

@@ -4,7 +4,7 @@ import pytest
 
 from app.shared import formats as fmt
 from app.shared.figures.heat import heat
-from app.views.sweep import charts as sweep_charts
+from app.views.sweep import front
 from tests.app.valid import valid
 
 FIGURES = {
@@ -22,7 +22,7 @@ FIGURES = {
         )
     ),
     "tornado": lambda dark: valid(
-        sweep_charts.tornado([("HBM bandwidth", 0.4, -0.2), ("Clock", 0.1, -0.05)], 0.2, "latency", dark)
+        front.tornado([("HBM bandwidth", 0.4, -0.2), ("Clock", 0.1, -0.05)], 0.2, "latency", dark)
     ),
 }
 

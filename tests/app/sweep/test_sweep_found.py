@@ -10,7 +10,7 @@ import pytest
 
 from app.shared import cached
 from app.shared import formats as fmt
-from app.views.sweep import axes, background, front, objectives, questions, spaces, tables
+from app.views.sweep import axes, background, below_front, front, objectives, spaces, tables
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.columns import settings_of
 from app.views.sweep.spaces import PageSpace
@@ -149,7 +149,7 @@ def test_axes_that_are_tied_are_set_side_by_side_and_a_link_keeps_them():
         with pytest.raises(ScenarioError, match="ties an axis"):
             spaces.read(spaces.write(replace(SMALL, ties=ties)))
     limited = GPU.with_(limits={"latency_s": cached.report(encode(GPU)).latency_s * 0.95})
-    change, settings = questions.smallest_change(cached.report(encode(limited)), TIED, metrics, at_once)
+    change, settings = below_front.smallest_change(cached.report(encode(limited)), TIED, metrics, at_once)
     assert change.met == (not cached.report(encode(change.scenario)).problems)
     assert {"Batch", "HBM bandwidth"} >= {name for name, *_ in settings} - {"Precision"}
 
@@ -199,7 +199,7 @@ def test_no_design_inside_the_limits_names_the_closest_and_what_binds():
 
 def test_a_tornado_is_sorted_and_its_signs_are_physical():
     report = cached.report(encode(GPU))
-    rows = questions.swings(GPU, objectives.metrics(report)["latency_per_unit_s"], at_once)
+    rows = below_front.swings(GPU, objectives.metrics(report)["latency_per_unit_s"], at_once)
     widths = [max(abs(down), abs(up)) for _, down, up in rows]
     assert widths == sorted(widths, reverse=True)
     overhead = next(r for r in rows if "launches" in r[0].lower())
@@ -211,19 +211,19 @@ def test_the_smallest_change_meets_the_limit_and_nothing_smaller_does():
     report = cached.report(encode(limited))
     assert report.problems
     metrics = objectives.metrics(report)
-    change, _ = questions.smallest_change(report, SMALL, metrics, at_once)
+    change, _ = below_front.smallest_change(report, SMALL, metrics, at_once)
     assert change.met == (not cached.report(encode(change.scenario)).problems)
     devices = PageSpace(
         (("devices", (1, 2, 4)), ("scheme", ("single", "tensor")), ("precision", ("fp32", "fp16"))), SMALL.objectives
     )
-    change, settings = questions.smallest_change(report, devices, metrics, at_once)
+    change, settings = below_front.smallest_change(report, devices, metrics, at_once)
     assert change.met
     assert 1 <= len(settings) <= 3
     assert not cached.report(encode(change.scenario)).problems
     wide = SMALL.with_axis("links.peer.bandwidth", AxisRange("1 GB/s", "1 TB/s", 4000))
     wide = wide.with_axis("devices.0.power.max", AxisRange("100 W", "400 W", 4000))
     with pytest.raises(ScenarioError, match="fewer steps"):
-        questions.smallest_change(report, wide, metrics, at_once)
+        below_front.smallest_change(report, wide, metrics, at_once)
 
 
 def test_a_search_without_its_package_says_what_to_install(monkeypatch):
