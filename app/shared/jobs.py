@@ -61,21 +61,20 @@ class Queue:
         self.noun, self._share_s, self._room, self._memory = noun, share_s, room, memory
         self._workers = ThreadPoolExecutor(at_once, thread_name_prefix=noun)
         self._lock = threading.Lock()
-        self._waiting: list[Job] = []
-        self._working: dict[Job, float] = {}  # since when
+        self._jobs: dict[Job, float | None] = {}  # in their order, since when each works; None while it waits
         self._before = self._now = self._looked = 0.0
 
     def ahead(self, job: Job) -> int:
         """Jobs that work or wait before one that waits; 0 where it does not wait. [-]"""
         with self._lock:
-            return len(self._working) + self._waiting.index(job) if job in self._waiting else 0
+            return list(self._jobs).index(job) if self._jobs.get(job, 0.0) is None else 0
 
     def submit(self, job: Job) -> Future[Any]:
         """Queue a job; ScenarioError where too many wait already."""
         with self._lock:
-            if len(self._waiting) >= _MOST:
+            if list(self._jobs.values()).count(None) >= _MOST:
                 raise ScenarioError(f"{_MOST} {self.noun}s wait on this server already; try again in a minute")
-            self._waiting.append(job)
+            self._jobs[job] = None
         future = self._workers.submit(self._turn, job)
         future.add_done_callback(lambda _: self._leave(job))
         return future
@@ -88,23 +87,20 @@ class Queue:
                 self._looked, self._now = now, self._memory()
             if self._now - self._before > self._room:
                 return f"{self.noun}s may take {self._room / 1e6:,.0f} MB of this server together, and that is taken"
-            if self._waiting and now - self._working.get(job, now) > self._share_s:
+            if None in self._jobs.values() and now - (self._jobs.get(job) or now) > self._share_s:
                 return f"others wait, and it had {self._share_s:.0f} s"
         return ""
 
     def _turn(self, job: Job) -> Any:
         with self._lock:
-            self._waiting.remove(job)
-            if not self._working:
+            if not any(self._jobs.values()):
                 self._before = self._memory()
-            self._working[job] = time.monotonic()
+            self._jobs[job] = time.monotonic()
         return job.run()
 
     def _leave(self, job: Job) -> None:
         with self._lock:
-            if job in self._waiting:
-                self._waiting.remove(job)
-            self._working.pop(job, None)
+            self._jobs.pop(job, None)
 
 
 SWEEPS = Queue("sweep", share_s=60.0, room=float(os.environ.get("INFERSCAPE_SWEEP_MB", "800")) * 1e6)

@@ -1,22 +1,45 @@
 """Inside a machine with an instruction set: its units, its fabric, its tiles, its arithmetic. On Machine."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
 
 from app.shared import cached, link, parts
 from app.shared import formats as fmt
-from app.shared.figures import machine as machine_charts
+from app.shared.figures.drawing import hover, line, points
 from app.shared.figures.heat import heat
 from app.shared.figures.report import Share, shares
-from app.shared.figures.style import PALETTE
-from engine.analyses.machine import MachineReport, generations
+from app.shared.figures.style import INK, NEUTRAL, PALETTE, Figure, names_axis, span, style
+from engine.analyses.machine import Generation, MachineReport, generations
 from engine.analyses.machine import machine as machine_of
 from engine.devices.common.instruction_set import SAME
+from engine.scenario.formats import LABELS
 from hardware_specs.schema import Device
 
 _PART = 0.002  # of a latency
 _SLIVER = 0.02  # of a resource: units that take less are left to the command line
+
+
+def peaks(parts: Sequence[Generation], dark: bool) -> Figure:
+    """Peak against precision: a line a part, told apart by marker and name; a star where its instance stands."""
+    formats = [density.format for density in parts[0].densities]
+    most = max(density.flops_per_s for part in parts for density in part.densities)
+    scale = fmt.scale([most], "FLOP/s")
+    looks = (("circle", "solid"), ("square", "dash"), ("diamond", "dot"))
+    data = []
+    for part, (symbol, dash) in zip(parts, looks):
+        says = [hover(part.name, f"{d.format}: {fmt.si(d.flops_per_s, 'FLOP/s')} would fit") for d in part.densities]
+        ys = [scale(d.flops_per_s) for d in part.densities]
+        drawn = line(range(len(formats)), ys, INK[dark], says, width=1.6, dash=dash, size=8, symbol=symbol)
+        text = {"text": [""] * (len(ys) - 1) + [part.name], "textposition": "top left", "cliponaxis": False}
+        data.append(drawn | text | {"mode": "lines+markers+text"})
+        name, rate = part.printed
+        if name in formats:
+            tip = hover(f"{part.name}, its instance", f"{name}: {fmt.si(rate, 'FLOP/s')}")
+            data.append(points([formats.index(name)], [scale(rate)], NEUTRAL, tip, symbol="star", size=13))
+    x = names_axis([LABELS.get(name, name.upper()) for name in formats], 0.4)
+    return style(data, x, span(f"Peak ({scale.unit})", 0, 1.22 * scale(most), grid=True, nticks=5), 300, dark)
 
 
 def precisions(device: Device) -> None:
@@ -30,9 +53,7 @@ def precisions(device: Device) -> None:
         f"{fmt.si(low.flops_per_s, 'FLOP/s')} at {low.format}, {fmt.si(high.flops_per_s, 'FLOP/s')} at {high.format}"
     )
     answer += " would fit (star: the instance)"
-    parts.chart(
-        "Peak against precision", answer, machine_charts.peaks(by_logic, parts.dark()), "precisions", stretch=False
-    )
+    parts.chart("Peak against precision", answer, peaks(by_logic, parts.dark()), "precisions", stretch=False)
 
 
 def _tiles(machine: MachineReport) -> None:

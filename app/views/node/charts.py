@@ -1,18 +1,12 @@
-"""A node drawn: hosts, switch and cards with what crosses each link. Pure."""
+"""A node drawn: hosts, switch and cards with what crosses each link; the waits of a pool. Pure."""
 
 import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
 
 from app.shared import formats as fmt
-from app.shared.figures.drawing import Trace, line, note
-from app.shared.figures.style import (
-    NEUTRAL,
-    PALETTE,
-    TRACK,
-    Figure,
-    style,
-)
+from app.shared.figures.drawing import Trace, hover, line, note, rule
+from app.shared.figures.style import INK, NEUTRAL, PALETTE, PICK, TRACK, Figure, span, style
 from app.views.node import texts
 from engine.analyses.node import at_work
 from engine.analyses.node.at_work import LinkLoad
@@ -96,3 +90,16 @@ def topology(report: Report, dark: bool) -> Figure:
         for ends in ([first - 0.3, at["device"] + 0.4], [-0.6, top + 0.1])
     )
     return style(data, x, y, 330, dark, notes=notes)
+
+
+def waits(curve: Sequence[tuple[int, float]], now: int, dark: bool) -> Figure:
+    """95th percentile from request to answer along the number of clients; a line marks the number chosen."""
+    scale = fmt.scale([seconds for _, seconds in curve], "s")
+    ys = [scale(seconds) for _, seconds in curve]
+    says = [hover(f"{count:,} clients", fmt.seconds(seconds)) for count, seconds in curve]
+    data = [line([count for count, _ in curve], ys, INK[dark], says, size=6)]
+    last = curve[-1][0]
+    if now <= last:
+        data.append(rule([now, now], [0, 1.1 * max(ys)], PICK[dark]))
+    y = span(f"95th percentile ({scale.unit})", 0, 1.15 * max(ys), grid=True, nticks=5)
+    return style(data, span("Clients", 0, 1.04 * last, nticks=8), y, 260, dark)

@@ -6,9 +6,8 @@ import streamlit as st
 
 from app.shared import cached, parts
 from app.shared import formats as fmt
-from app.shared.figures import machine
 from app.shared.widgets.choices import number
-from app.views.node import texts
+from app.views.node import charts, texts
 from engine.analyses.microservice import Client, Microservice, microservice, waits
 from engine.cost.report import Report
 
@@ -51,5 +50,5 @@ def pool(report: Report) -> None:
         )
         curve = cached.answer(waits, scenario, devices, client)
         if len(curve) > 1:
-            fig = machine.waits(curve, clients, parts.dark())
+            fig = charts.waits(curve, clients, parts.dark())
             parts.figure(fig, texts.POOL_ALT.format(message=service.message), "pool")

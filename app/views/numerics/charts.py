@@ -1,5 +1,6 @@
-"""Figures of the Numerics page: error against bits, values before and after, and a network's plan. Pure."""
+"""Figures of the Numerics page: error against bits, values before and after, layers; words for formats. Pure."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,12 +10,41 @@ from app.shared.figures.drawing import line, note, points, ring, rule
 from app.shared.figures.report import against
 from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, Figure, span, style, two_lines
 from app.views.numerics import texts
-from app.views.numerics.labels import called
-from engine.lab.numerics.study import FormatLoss
+from engine.lab.numerics.study import TENSORS, FormatLoss
 from engine.lab.numerics.trained import Quality
 
 _SYMBOLS = ("circle", "circle-open", "diamond", "square", "x")
 _BINS = 81
+
+
+def called(format: str) -> str:
+    """A format as people write it: `INT6 (per-row scale)`, `BFP (128 values, 4-bit mantissa)`, `MS-FP9`."""
+    if format == "binary":
+        return "Binary"
+    if block := re.fullmatch(r"block of (\d+), (\d+) bit", format):
+        return f"BFP ({block[1]} values, {block[2]}-bit mantissa)"
+    kind, row, _ = format.partition(" by row")
+    return kind.upper() + (" (per-row scale)" if row else "")
+
+
+def _tensor(name: str) -> str:
+    """A tensor within a sentence; a name in it stays one: `Gaussian weights`."""
+    label = TENSORS[name]
+    return label if label.startswith("Gaussian") else label[:1].lower() + label[1:]
+
+
+def answer(tensor: str, wanted_db: float, best: FormatLoss | None) -> str:
+    """What a tensor takes at a signal-to-noise ratio."""
+    if best is None:
+        return texts.NO_FORMAT_SENTENCE.format(wanted_db=wanted_db, tensor=_tensor(tensor))
+    value = "per weight" if "weight" in TENSORS[tensor].lower() else "per value"
+    return texts.FORMAT_SENTENCE.format(
+        format=called(best.format),
+        wanted_db=wanted_db,
+        bits=fmt.digits3(best.bits),
+        value=value,
+        tensor=_tensor(tensor),
+    )
 
 
 def error_curve(losses: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: float, dark: bool) -> Figure:

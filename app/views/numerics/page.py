@@ -9,7 +9,7 @@ import streamlit as st
 from app.shared import boundary, cached, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets.choices import choose, number
-from app.views.numerics import charts, labels, texts, trained
+from app.views.numerics import charts, texts, trained
 from engine.lab.numerics.study import TENSORS, FormatLoss, points, stored
 from engine.lab.numerics.workflow import BOUND, METRIC, WORKLOAD, WorkflowResult, in_scenario, study
 from engine.resolve.choices import default_scenario
@@ -24,7 +24,7 @@ def controls() -> tuple[str, float, str]:
         name = choose("Layer", TENSORS, "layer", help=texts.LAYER_HELP)
         more: dict[str, Any] = {"widget": st.slider, "step": 5, "help": texts.TARGET_HELP}
         wanted = number("Target SQNR (dB)", 5, 60, 30, "wanted", **more)
-        formats = {p.format: labels.called(p.format) for p in points(name)}
+        formats = {p.format: charts.called(p.format) for p in points(name)}
         format = choose("Format", formats, "format", "int8 by row", help=texts.FORMAT_HELP)
     return name, wanted, format
 
@@ -36,7 +36,7 @@ def curve(name: str, wanted: float, chosen: FormatLoss) -> None:
     answer = texts.NO_FORMAT.format(wanted=wanted)
     if enough:
         least = enough[0]
-        answer = f"{labels.called(least.format)}: {fmt.digits3(least.bits)} bits for {fmt.digits3(least.sqnr_db)} dB"
+        answer = f"{charts.called(least.format)}: {fmt.digits3(least.bits)} bits for {fmt.digits3(least.sqnr_db)} dB"
     parts.chart("Error against bits", answer, charts.error_curve(losses, chosen, wanted, parts.dark()), "error-bits")
 
 
@@ -47,7 +47,7 @@ def before_after(name: str, format: str) -> None:
         sqnr=fmt.digits3(shown.point.sqnr_db), largest=fmt.digits3(shown.point.largest)
     )
     fig = charts.distribution(shown.before, shown.after, parts.dark())
-    parts.chart(f"Before and after {labels.called(format)}", answer, fig, "before-after")
+    parts.chart(f"Before and after {charts.called(format)}", answer, fig, "before-after")
 
 
 @boundary.fragment
@@ -125,7 +125,7 @@ def show() -> None:
     name, wanted, format = controls()
     parts.bar(parts.report_now(), "numerics")  # none where the pair can't run: formats don't need the scenario
     best = next((p for p in points(name) if p.sqnr_db >= wanted), None)
-    st.markdown(f"{labels.answer(name, wanted, best)}.")
+    st.markdown(f"{charts.answer(name, wanted, best)}.")
     parts.beside(lambda: curve(name, wanted, stored(name, format).point), lambda: before_after(name, format))
     measured_plan()
     trained.trained_here()

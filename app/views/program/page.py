@@ -5,9 +5,11 @@ import streamlit as st
 
 from app.shared import boundary, cached, link, parts
 from app.shared import formats as fmt
+from app.shared.figures.drawing import Bar, bars, hover, rule
+from app.shared.figures.style import PALETTE, PICK, Figure, rows_axis, span, style
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choose
-from app.views.program import charts, texts
+from app.views.program import texts
 from engine.analyses.programs import Listing, Values, execute, mnemonics, shipped
 from engine.analyses.programs import listing as listing_of
 from engine.devices.common.instruction_set import PARTS, Row
@@ -16,6 +18,7 @@ from entries.schema import InputError
 
 _PRESETS = ("brainwave-gru", "dfx-1.5b")
 _SHOWN = 4  # values of a register
+_MOST = 1500  # bars: of a longer program the longest are drawn
 
 
 def _own_text(scenario: Scenario) -> str:
@@ -46,6 +49,24 @@ def editor(scenario: Scenario, own: str) -> str:
     return text
 
 
+def drawn_units(listing: Listing, picked: int, dark: bool) -> Figure:
+    """A row a unit, a bar an instruction; the picked one stands out, and a line says when its result is valid."""
+    names = list(dict.fromkeys(unit for unit, *_ in listing.bars))
+    text = {row.number: row.text.split("  ")[0] for row in listing.rows}
+    least = listing.cycles / 250  # a bar of a cycle is still seen
+    longest = sorted(sorted(listing.bars, key=lambda bar: -bar[3])[:_MOST], key=lambda bar: bar[2])
+    shown = []
+    for unit, number, start, cycles in (*longest, *(bar for bar in listing.bars if bar[1] == picked)):
+        colour = PICK[dark] if number == picked else PALETTE["compute"][dark]
+        says = hover(f"{number}: {text.get(number, '')}", f"{unit}: {cycles:,.0f} cycles from {start:,.0f}")
+        shown.append(Bar(names.index(unit), max(cycles, least), colour, says, start))
+    valid = next((row.valid for row in listing.rows if row.number == picked), None)
+    line = [rule([valid, valid], [-0.5, len(names) - 0.5], PICK[dark], 1, "dot")] if valid is not None else []
+    x = span("Cycle", 0, listing.cycles * 1.02)
+    data = [*bars(shown, dark, outline=0.3), *line]
+    return style(data, x, rows_axis(names, least=1), 72 + 38 * max(len(names), 2), dark)
+
+
 def gantt(listing: Listing, row: Row) -> None:
     """Units over time, the picked instruction marked."""
     busy: dict[str, float] = {}
@@ -54,7 +75,7 @@ def gantt(listing: Listing, row: Row) -> None:
     unit = max(busy, key=lambda name: busy[name])
     answer = f"{fmt.count(listing.cycles)} cycles, {fmt.seconds(listing.seconds)}; {unit} busy for "
     answer += fmt.percent(busy[unit] / listing.cycles)
-    fig = charts.units(listing, row.number, parts.dark())
+    fig = drawn_units(listing, row.number, parts.dark())
     parts.chart("Units over time", answer, fig, "program.units", stretch=False)
 
 

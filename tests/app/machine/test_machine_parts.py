@@ -5,10 +5,11 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.shared.figures import machine as machine_charts
+from app.shared import machine
 from app.shared.figures.report import Share, shares
 from app.shared.formats import si
 from app.views.machine import facts
+from app.views.node.charts import waits
 from engine.analyses.machine import Generation
 from engine.devices.common.instruction_set import Density
 from engine.evaluate import evaluate
@@ -87,12 +88,12 @@ def test_the_catalog_shows_peak_against_precision():
 def test_figures_are_valid_and_tell_parts_apart_without_colour(dark):
     held = [(Density("int8", 1, 1, 1e12), Density("ms-fp8", 1, 1, k * 1e13)) for k in (9, 4)]
     parts = [Generation(name, densities, ("ms-fp8", 9e12)) for name, densities in zip("AB", held, strict=True)]
-    fig = valid(machine_charts.peaks(parts, dark))
+    fig = valid(machine.peaks(parts, dark))
     lines = [t for t in fig.data if t.mode.startswith("lines")]
     assert len({t.marker.symbol for t in lines}) == len({t.line.dash for t in lines}) == 2
     assert [t.text[-1] for t in lines] == ["A", "B"]
     rows = [Share("DSP", 0.39, "3,523 of 9,024"), Share("LUT", 0.4, "printed", weak=True)]
     fig = valid(shares(rows, "#358BFF", "Share of the part", dark))
     assert list(fig.data[1].marker.pattern.shape) == ["", "/"]
-    fig = valid(machine_charts.waits([(1, 1e-3), (2, 2e-3)], 2, dark))
+    fig = valid(waits([(1, 1e-3), (2, 2e-3)], 2, dark))
     assert list(fig.data[1].x) == [2, 2]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.views.numerics import charts, trained
-from app.views.numerics.labels import called
+from app.views.numerics.charts import called
 from engine.lab.numerics.study import TENSORS, points, stored, tensor
 from engine.lab.numerics.trained import _SCHEMES, Quality
 from engine.numerics.formats import NumericsError
