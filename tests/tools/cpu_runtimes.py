@@ -39,7 +39,7 @@ RANGES = {
     "loose_dense": (0.01, 2.0),
     "special_cycles": (3.0, 60.0),
     "requantise_cycles": (4.0, 40.0),
-    "range_cycles": (2.0, 20.0),
+    "range_cycles": (2.0, 40.0),
     "winograd_transform": (5.0, 2000.0),
     "dram_efficiency": (0.2, 0.9),
     "shared_bytes_per_cycle": (2.0, 20.0),

@@ -186,12 +186,12 @@ def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
         return listed.si * (single.catalog_si / listed.catalog_si)
 
     def reached(name: str, format: str) -> float:
-        """Share of a format's peak that products, or convolutions, reach at this part's width. [-]"""
+        """Share of a format's peak that products, or convolutions, reach at this part's width: 1 at most. [-]"""
         wider = one_by_one(pow, REFERENCE_WIDTH / width(format), model["width_exponent"])
         share = model["low_share"] if BITS[format] < BITS[wide] else 1.0
         if cpu.flop_per_cycle[format].catalog_si > MATRIX * single.catalog_si:
             share = share * model["matrix_share"]
-        return share * smaller(model["efficiency_ceiling"], model[name] * wider)
+        return smaller(1.0, share * smaller(model["efficiency_ceiling"], model[name] * wider))
 
     # a vector a cycle: its loads and its store take the ports; never above the units' own peak
     vector_rate = smaller(cores * clock * single.si / 4.0, share_of_peak(wide))

@@ -41,6 +41,16 @@ def test_each_runtime_is_a_choice_with_an_answer_of_its_own(net):
     assert evaluate(usual).latency_s not in times.values()
 
 
+@pytest.mark.parametrize("runtime", RUNTIME.settings)
+def test_no_operator_of_a_runtime_beats_its_roof(runtime):
+    """TensorFlow's INT8 convolutions ran at 1.12 times the peak of every part."""
+    for device in ("xeon-8380", "raspberry-pi-4", "loongson-3a5000", "core-i3-8100"):
+        for net in NETS:
+            for precision in set(family.formats(default_catalog().device(device))) - {"binary"}:
+                cost = family.price(run(runtime, device, net, batch=100, format=precision))
+                assert (cost.flops <= cost.seconds.sum(axis=1) * cost.peak * (1 + 1e-9)).all(), (device, net, precision)
+
+
 def test_forks_of_many_threads_end_what_a_small_network_gains_of_them():
     """One batch on more and more cores: a large product still gains where a small one already loses."""
     small, large = (
