@@ -16,7 +16,17 @@ from engine.scenario import Scenario, encode
 
 Files = Mapping[str, tuple[str, Callable[[], Any]]]
 """What can be saved: by a label that ends with the kind of file, its stem's first part and what makes its content."""
-_SAME = ("kind", "group", "phase", "device", "count", "time_s", "share", "bound")  # columns named as of an operator
+_SAME = (
+    "kind",
+    "group",
+    "phase",
+    "device",
+    "count",
+    "time_s",
+    "duration_s",
+    "share",
+    "bound",
+)  # columns named as of an operator
 _FASTER = glossary.WORDS["faster"]
 
 
@@ -118,16 +128,16 @@ def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
         onchip, offchip = fmt.si(op.onchip_bytes, "B"), fmt.si(op.offchip_bytes, "B")
         moved = f"{fmt.si(op.flops, unit)}; {offchip} off chip, {onchip} on chip."
         return [f"{fmt.count(op.count)} executions per request.", hidden, moved, "Faster only with fewer of them."]
-    each = op.time_s / op.count if op.count else op.time_s
-    lines = [
-        f"{fmt.count(op.count)} executions of {fmt.seconds(each)} make {fmt.seconds(op.time_s)}, "
-        f"{fmt.percent(op.share)} of the request."
-    ]
+    each = op.duration_s / op.count if op.count else op.duration_s
+    lines = [f"{fmt.count(op.count)} executions of {fmt.seconds(each)} make {fmt.seconds(op.duration_s)}, "]
+    if op.duration_s > op.time_s:
+        lines[0] += f"beside other operators; the request takes {fmt.seconds(op.time_s)} longer with it, "
+    lines[0] += f"{fmt.percent(op.share)} of the request."
     spent = sorted(((n, s) for n, s in op.resources.items() if s > 0), key=lambda item: -item[1])
     lines.append("Spent on " + ", ".join(f"{RESOURCE_LABELS[n].lower()} {fmt.seconds(s)}" for n, s in spent) + ".")
     if op.flops > 0:
         lines.append(
-            f"{fmt.si(op.flops, unit)} at {fmt.si(op.flops / op.time_s, f'{unit}/s')}: {fmt.percent(op.peak_used)} of "
+            f"{fmt.si(op.flops, unit)} at {fmt.si(op.rate, f'{unit}/s')}: {fmt.percent(op.peak_used)} of "
             f"the {fmt.si(op.peak_flops_per_s, f'{unit}/s')} {glossary.format_label(report.scenario.precision)} peak."
         )
     if op.intensity is not None:

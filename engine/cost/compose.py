@@ -36,6 +36,7 @@ def _ops(times: Schedule) -> tuple[OpRow, ...]:
             seconds = cost.seconds * (run.passes * priced.charged)
             totals, winners = seconds.sum(axis=1).tolist(), seconds.argmax(axis=1).tolist()
             parts, peaks = seconds.tolist(), cost.peak.tolist()
+            lasts = totals if cost.durations is None else (cost.durations * (run.passes * priced.charged)).tolist()
             flops, far, near = ((each * run.passes).tolist() for each in (cost.flops, cost.offchip, cost.onchip))
             levels = {name: (moved * run.passes).tolist() for name, moved in cost.levels.items()}
             for i, op in enumerate(job.ops):
@@ -48,6 +49,7 @@ def _ops(times: Schedule) -> tuple[OpRow, ...]:
                         device=job.device.id,
                         count=op.layers * op.steps.at(job.batch, job.length, job.context) * run.passes,
                         time_s=totals[i],
+                        duration_s=lasts[i],
                         share=totals[i] / latency if latency else 0.0,
                         bound=RESOURCES[winners[i]],
                         flops=flops[i],

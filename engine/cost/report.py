@@ -41,7 +41,8 @@ class OpRow:
     phase: str
     device: str
     count: float  # executions per request
-    time_s: float
+    time_s: float  # that a request takes longer with it
+    duration_s: float  # from its start to its end, other operators beside it
     share: float  # of the request's latency
     bound: str  # resource its time is spent on
     flops: float  # done by one device
@@ -59,9 +60,14 @@ class OpRow:
         return self.flops / self.offchip_bytes if self.offchip_bytes > 0 else None
 
     @property
+    def rate(self) -> float:
+        """Work over the time it runs. [FLOP/s]"""
+        return self.flops / self.duration_s if self.duration_s > 0 else 0.0
+
+    @property
     def peak_used(self) -> float:
         """Achieved rate over the dense peak. [-]"""
-        return self.flops / (self.time_s * self.peak_flops_per_s) if self.time_s * self.peak_flops_per_s > 0 else 0.0
+        return self.rate / self.peak_flops_per_s if self.peak_flops_per_s > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class RooflinePoint:
         passing = {key: (op.levels or moved).get(key, 0.0) / rate for key, (rate, _) in fastest.items() if rate > 0}
         level = max(passing, key=lambda key: passing[key], default="")
         edge = EDGE * roof.peak_flops_per_s / min((rate for *_, rate in roof.levels if rate > 0), default=1.0)
-        size, rate = (op.levels or moved).get(level, 0.0), streams * op.flops / op.time_s
+        size, rate = (op.levels or moved).get(level, 0.0), streams * op.rate
         if size * edge <= op.flops:
             return cls(op, edge, rate, "")
         return cls(op, op.flops / size, min(rate, op.flops / passing[level]), fastest[level][1])

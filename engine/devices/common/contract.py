@@ -122,6 +122,8 @@ class PhaseCost:
     ----------
     seconds : (n_ops, 6) array
         Time of each op by resource, after overlap, so that everything sums to the pass. [s]
+    durations : (n_ops,) array
+        Time from an op's start to its end, where others run beside it and its `seconds` are less. [s]
     flops, peak : (n_ops,) arrays
         Work done by *this* device, and the dense peak it is held against. [FLOP], [FLOP/s]
     offchip, onchip : (n_ops,) arrays
@@ -159,6 +161,7 @@ class PhaseCost:
     levels: Mapping[str, np.ndarray] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
     counters: Mapping[str, np.ndarray] = field(default_factory=dict)
+    durations: np.ndarray | None = None
     joules: Mapping[str, float] = field(default_factory=dict)
     drawn: np.ndarray | None = None
     link_j: float = 0.0

@@ -38,7 +38,7 @@ from engine.devices.cpu.record import (
     threads_of,
     wide_format,
 )
-from engine.devices.cpu.share import LINE
+from engine.devices.cpu.share import LINE, R
 from engine.scenario import Scenario
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
@@ -94,10 +94,12 @@ def tables(job: Job) -> tuple[np.ndarray, np.ndarray]:
     return np.array(T.lower(job.phase)), flags  # writable, as a part of it is: one compiled version serves both
 
 
-def _priced(job: Job) -> np.ndarray:
-    """Columns of `engine.devices.cpu.streams`, a row an operator of the job."""
-    sizes, once = np.array([job.sizes], dtype=np.float64).T.copy(), np.ones(len(job.rows))
-    design = *tables(job), float(job.ways), sizes, records([record(job)])
+def _priced(job: Job, **changes: float) -> np.ndarray:
+    """Columns of `engine.devices.cpu.streams`, a row an operator of the job; fields of its record may be changed."""
+    sizes, once, own = np.array([job.sizes], dtype=np.float64).T.copy(), np.ones(len(job.rows)), list(record(job))
+    for name, value in changes.items():
+        own[getattr(R, name)] = value
+    design = *tables(job), float(job.ways), sizes, records([own])
     return price_points(0, 1, job.rows, once, *design, np.zeros((6, 1)))[job.rows]
 
 
@@ -115,13 +117,16 @@ def _drawn(job: Job) -> tuple[tuple[str, str, float], ...]:
 
 def price(job: Job) -> PhaseCost:
     """Cost of one pass of one stream, the other streams busy alike. An estimate."""
-    out = _priced(job)
-    use = pipeline_use(job, out)
+    out = lasting = _priced(job)
+    if job.model["inter_op"] > 1.0:  # beside others an operator lasts longer than the pass takes longer with it
+        lasting = np.maximum(out, _priced(job, inter_op=1.0))
+    use = pipeline_use(job, lasting)
     notes = ()
     if use is not None:
         notes = (f"{job.device.name}, {job.phase.name}: about {use:.1f} instructions a cycle on a busy core",)
     columns = (out[:, at] for at in (C.WORK, C.ROOF, C.MOVED, C.NEAR))
-    return PhaseCost(out[:, :6], *columns, other=_drawn(job), notes=notes, counters=top_down(job, out))
+    counters, durations = top_down(job, lasting), lasting[:, :6].sum(axis=1)
+    return PhaseCost(out[:, :6], *columns, other=_drawn(job), notes=notes, counters=counters, durations=durations)
 
 
 def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:

@@ -22,7 +22,8 @@ def op(
     name: str, bound: str, flops: float, offchip: float, time: float, onchip: float = 1e6, device: str = "d"
 ) -> OpRow:
     resources = dict.fromkeys(RESOURCES, 0.0) | {bound: time}
-    return OpRow(name, "MatMul", "g", "decode", device, 3.0, time, 0.1, bound, flops, offchip, onchip, 1e12, resources)
+    moved = offchip, onchip, 1e12
+    return OpRow(name, "MatMul", "g", "decode", device, 3.0, time, time, 0.1, bound, flops, *moved, resources)
 
 
 class FakeReport:

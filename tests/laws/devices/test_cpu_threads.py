@@ -97,6 +97,23 @@ def test_operators_side_by_side_take_as_long_as_their_schedule(net, executors):
     assert wall == pytest.approx(max(schedule(one, executors), moved), rel=1e-9)
 
 
+@pytest.mark.parametrize("net", ["deepbench-gru-512", "googlenet", "inception-v3"])
+def test_an_operator_beside_others_lasts_no_less_than_alone_and_keeps_its_roof(net):
+    """A recurrent product that ran beside its input's was said to reach 1,331 times the peak."""
+    base = default_scenario("xeon-8280l", net).with_(batch=8, precision="fp32", tile=(7,))
+    alone, beside = (evaluate(base.with_(inter_op_threads=count)).ops for count in (None, 3))
+    hidden = 0
+    for one, other in zip(alone, beside, strict=True):
+        assert one.duration_s == one.time_s
+        assert other.duration_s >= max(other.time_s, one.time_s) * (1 - 1e-9)
+        assert other.peak_used <= 1.0 + 1e-9, other.name
+        if other.counters and other.time_s > 0:
+            assert sum(v for name, v in other.counters.items() if name.endswith("_share")) == pytest.approx(1.0)
+            assert other.counters["retiring_share"] <= one.counters["retiring_share"] * (1 + 1e-9)
+        hidden += other.time_s < 0.5 * one.time_s
+    assert hidden
+
+
 def test_a_chain_gains_nothing_from_inter_op_threads_and_branches_do():
     gain = {}
     for net in ("mlp-121m", "googlenet", "wide-deep-criteo"):
