@@ -131,4 +131,4 @@ def verdict(bound: Bound, times: Schedule, memory: Sequence[MemoryRow], joined: 
     if (power := times.figure("power_w")) is not None:
         governed = governed_by(bound, times)
         text += f" {amount(power, 'W')}{f' ({governed})' if governed is not None else ''}."
-    return text + (" No price: a what-if." if unstated(bound.what_ifs, "price") else ""), limit
+    return text + (" No price: a what-if." if unstated(bound.scenario.overrides, "price") else ""), limit

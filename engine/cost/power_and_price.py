@@ -97,10 +97,10 @@ def account(bound: Bound, plan: Plan) -> Account:
         notes.append((why, basis))
     elif bound.host is not None:
         notes.append((_left_out(bound), "published"))
-    free = unpowered(bound, bound.what_ifs)
+    free = unpowered(bound, bound.scenario.overrides)
     for paths, text in (
         (
-            [path for path in unstated(bound.what_ifs, "power") if path not in free],
+            [path for path in unstated(bound.scenario.overrides, "power") if path not in free],
             "power of a what-if goes with its clock, its units and its memory's bandwidth, each an assumed share",
         ),
         (free, "power is that of the catalog's parts, whatever a what-if makes of them, which is free in this model"),
@@ -236,7 +236,7 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
                 notes.append((f"{device.name}: price is {device.price.note}", "assumed"))
     if price is None:
         return None, notes, [], []
-    turned = unstated(bound.what_ifs, "price")
+    turned = unstated(bound.scenario.overrides, "price")
     if turned:
         text = f"no price: a what-if, {_few(turned)}; no list has it, so a price has to be set too"
         return None, [(text, "assumed")], [], []

@@ -42,12 +42,8 @@ def _undivided(bound: Bound) -> Plan:
 
 
 def _replicas(bound: Bound) -> Plan:
-    shared = data_parallel(bound)
-    if shared is not None:
-        return shared
-    plan = _single(bound)
     count = bound.scenario.devices
-    return replace(plan, replicas=count, devices_used=(count,))
+    return data_parallel(bound) or replace(_single(bound), replicas=count, devices_used=(count,))
 
 
 def _peers(bound: Bound, count: int) -> Wire | None:

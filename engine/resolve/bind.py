@@ -60,7 +60,6 @@ class Bound:
     model: Mapping[str, float]  # scenario's overrides of model parameters
     catalog_digest: str
     zoo_digest: str
-    what_ifs: tuple[str, ...]  # paths that overrides set
 
     @property
     def device(self) -> Device:
@@ -149,19 +148,8 @@ def named(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = 
         graph = zoo.graph(scenario.workload, _params(scenario, zoo.family(scenario.workload)))
     except (SpecError, WorkloadError) as error:
         raise ScenarioError(str(error)) from None
-    return Bound(
-        scenario,
-        system,
-        tuple(devices),
-        host,
-        tuple(wires),
-        workload,
-        graph,
-        model,
-        catalog.digest,
-        zoo.digest,
-        tuple(scenario.overrides),
-    )
+    parts = tuple(devices), host, tuple(wires)
+    return Bound(scenario, system, *parts, workload, graph, model, catalog.digest, zoo.digest)
 
 
 def checked(bound: Bound) -> Bound:
@@ -178,10 +166,8 @@ def check_model(bound: Bound) -> None:
         return
     known: set[str] = set()
     for device in (*bound.devices, *([bound.host] if bound.host else [])):
-        fam = family(device.kind)
-        names = {p.name for p in fam.parameters}
-        fam.model(device, {k: v for k, v in bound.model.items() if k in names})
-        known |= names
+        own_model(device, bound.model)
+        known |= {p.name for p in family(device.kind).parameters}
     for name in bound.model.keys() - known:
         raise NotThereError(f"model.{name}: no such parameter; {bound.system.name} has {', '.join(sorted(known))}")
 
@@ -309,33 +295,31 @@ def _check_cuts(scenario: Scenario, system: System, graph: Graph) -> None:
 
 def own_values(
     path: str, fam: DeviceFamily, part: tuple[Device, System], graph: Graph, scenario: Scenario
-) -> tuple[Any, ...]:
-    """Values of a field that a family prices for a part and a network; none where the scheme does not go with it."""
+) -> tuple[tuple[Any, ...], str]:
+    """Values of a field that a family prices for a part and a network, and where there are none why."""
     priced = fam.fields.get(path)
-    if priced is None or (scenario.scheme not in priced.schemes if priced.schemes else scenario.scheme == "split"):
-        return ()
-    return () if priced.available and not priced.available(*part) else priced.values(graph, scenario)
+    if priced is None:
+        return (), f"{part[0].name} has no price for another one"
+    if priced.schemes and scenario.scheme not in priced.schemes:
+        return (), f"the scheme is {scenario.scheme!r}, not {' or '.join(priced.schemes)}"
+    if not priced.schemes and scenario.scheme == "split":
+        return (), "the network is cut between two executors"
+    if priced.available and not priced.available(*part):
+        return (), f"{part[0].name} has no {priced.needs}"
+    return priced.values(graph, scenario), f"the network has no {priced.needs}"
 
 
 def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, system: System, graph: Graph) -> None:
     """Fields that only some families price: each one set has one of its values; ScenarioError says what it may be."""
     for of in BY_FAMILY:
-        value, values = getattr(scenario, of.path), own_values(of.path, fam, (device, system), graph, scenario)
-        if value is None or value in values or f"{value}" == of.none:
+        if (value := getattr(scenario, of.path)) is None or f"{value}" == of.none:
+            continue
+        values, why = own_values(of.path, fam, (device, system), graph, scenario)
+        if value in values:
             continue
         if values:
             allowed = ", ".join(map(str, (of.none, *values)))
             raise ScenarioError(f"{of.path} is {value!r}; allowed: {allowed}")
-        if of.path not in fam.fields:
-            why = f"{device.name} has no price for another one"
-        elif fam.fields[of.path].schemes and scenario.scheme not in fam.fields[of.path].schemes:
-            why = f"the scheme is {scenario.scheme!r}, not {' or '.join(fam.fields[of.path].schemes)}"
-        elif scenario.scheme == "split":
-            why = "the network is cut between two executors"
-        elif (available := fam.fields[of.path].available) and not available(device, system):
-            why = f"{device.name} has no {fam.fields[of.path].needs}"
-        else:
-            why = f"the network has no {fam.fields[of.path].needs}"
         raise NotThereError(f"{of.path} is {value!r}; allowed here: {of.none}, as {why}")
 
 

@@ -209,7 +209,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         input_label=kind.input_label,
         output_label=kind.output_label,
         max_streams=fam.max_streams(device, scenario),
-        by_family={path: own_values(path, fam, (device, entry), graph, scenario) for path in fam.fields},
+        by_family={path: own_values(path, fam, (device, entry), graph, scenario)[0] for path in fam.fields},
         cuts=tuple(range(len(graph.phases[0].ops) + 1)) if scenario.scheme == "split" else (),
         second_cuts=second_cuts(scenario, entry, graph),
         graph=graph,

@@ -13,15 +13,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, get_args
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import (
-    BaseModel,
-    Field,
-    SerializerFunctionWrapHandler,
-    StringConstraints,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
 
 from engine.scenario.token import ScenarioError, boundary, brief, deflated, pack, unpack
 from entries.schema import Id, Record, WorkloadId, fields_at
@@ -56,6 +48,11 @@ class ChoiceRecord(Record):
         return data
 
 
+def _unset(value: Any) -> bool:
+    """Whether a field younger than links that were given out is not set: it is left out then, so their tokens stay."""
+    return value is None
+
+
 class Costs(ChoiceRecord):
     """Prices that turn power and hardware into money.
 
@@ -66,12 +63,7 @@ class Costs(ChoiceRecord):
     pue: float = Field(default=1.2, ge=1, le=3)
     years: float = Field(default=3.0, ge=0.01, le=20)
     utilisation: float = Field(default=0.6, gt=0, le=1)
-    host_usd: float | None = Field(default=None, ge=0, le=1e9)
-
-    @model_serializer(mode="wrap")
-    def _without_younger(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A host's price is younger than links that were given out: told where it is set, their tokens stay."""
-        return {name: value for name, value in dump(self).items() if value is not None}
+    host_usd: float | None = Field(default=None, ge=0, le=1e9, exclude_if=_unset)
 
 
 class Limits(ChoiceRecord):
@@ -82,15 +74,10 @@ class Limits(ChoiceRecord):
     """
 
     latency_s: float | None = Field(default=None, gt=0, le=1e6)
-    ttft_s: float | None = Field(default=None, gt=0, le=1e6)
-    tpot_s: float | None = Field(default=None, gt=0, le=1e6)
+    ttft_s: float | None = Field(default=None, gt=0, le=1e6, exclude_if=_unset)
+    tpot_s: float | None = Field(default=None, gt=0, le=1e6, exclude_if=_unset)
     power_w: float | None = Field(default=None, gt=0, le=1e9)
     capex_usd: float | None = Field(default=None, gt=0, le=1e12)
-
-    @model_serializer(mode="wrap")
-    def _without_younger(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Limits younger than links that were given out are told where they are set alone: their tokens stay."""
-        return {name: v for name, v in dump(self).items() if v is not None or name not in ("ttft_s", "tpot_s")}
 
     @property
     def of_figures(self) -> dict[str, float]:

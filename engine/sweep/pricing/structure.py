@@ -268,7 +268,6 @@ class Designs(Design):
             wires=tuple(wires),
             model=model,
             graph=self.structure.graph,
-            what_ifs=tuple(overrides),
         )
 
     def lower(self) -> None:
