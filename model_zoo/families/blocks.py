@@ -254,6 +254,19 @@ class Block:
         """Products of activations or state."""
         return self.append(matmul(name, g, m, n, k, reads=reads, **self._fields(inputs, fields)))
 
+    def attend(
+        self, prefix: str, extents: tuple[Dim, Dim, Dim, Dim], *inputs: str, reads: Dim, kept: Dim = ZERO, **fields: Any
+    ) -> str:
+        """G products of M queries by N keys as deep as K, their softmax, and its products with values as wide as K.
+
+        `kept` is what each of both products reads of a kept state; `inputs` past the first are read by the last too.
+        """
+        g, m, n, k = extents
+        scores, after = g * m * n, (f"{prefix}softmax", *inputs[1:])
+        self.matmul(f"{prefix}scores", *extents, *inputs, reads=reads, state_reads=kept, **fields)
+        self.each(f"{prefix}softmax", "Softmax", scores, f"{prefix}scores", parts=g, **{"shard": "g"} | fields)
+        return self.matmul(f"{prefix}context", g, m, k, n, *after, reads=scores, state_reads=kept, **fields)
+
     def gather(self, name: str, table_rows: float, width: float, *inputs: str, **fields: Any) -> str:
         """A row of a table for each row."""
         return self.append(gather(name, self.rows, table_rows, width, **self._fields(inputs, fields)))

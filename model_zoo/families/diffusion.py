@@ -66,16 +66,12 @@ def _layer_norm(block: Block, name: str, width: int, source: str, **fields: Any)
 def _attention(block: Block, name: str, source: str, x: Tensor, head: int, positions: int, source_width: int) -> str:
     """Attention of the pixels of each image to themselves or to the words, added to the stream."""
     width, pixels = x.channels, x.pixels // x.frames
-    products, scores = dim(width // head * x.frames, "b"), dim(width // head * x.pixels * positions, "b")
     norm = _layer_norm(block, f"{name}-norm", width, source)
     origin = norm if source_width == width and positions == pixels else "words"
     block.linear(f"{name}-q", width, width, norm, bias=False)
     keys = block.linear(f"{name}-kv", source_width, 2 * width, origin, rows=dim(positions * x.frames, "b"), bias=False)
-    extents = products, Dim(pixels), Dim(positions), Dim(head)
-    block.matmul(f"{name}-scores", *extents, f"{name}-q", keys, reads=block.rows * width)
-    block.each(f"{name}-softmax", "Softmax", scores, f"{name}-scores", shard="g", parts=products)
-    extents = products, Dim(pixels), Dim(head), Dim(positions)
-    block.matmul(f"{name}-context", *extents, f"{name}-softmax", keys, reads=scores)
+    extents = dim(width // head * x.frames, "b"), Dim(pixels), Dim(positions), Dim(head)
+    block.attend(f"{name}-", extents, f"{name}-q", keys, reads=block.rows * width)
     block.linear(f"{name}-merge", width, width, f"{name}-context", shard="k")
     return block.each(f"{name}-sum", "Add", width, f"{name}-merge", source, operands=2)
 
@@ -83,15 +79,12 @@ def _attention(block: Block, name: str, source: str, x: Tensor, head: int, posit
 def _encoder(group: str, layers: int, width: int, heads: int, projected: int) -> list[Op]:
     """An encoder of words on both prompts; its operators are named after its group."""
     block = Block(dim(_WORDS * _PAIR, "b"), group, layers)
-    products, scores = dim(heads * _PAIR, "b"), dim(heads * _PAIR * _WORDS * _WORDS, "b")
-    head, here = Dim(width // heads), Dim(_WORDS)
+    extents = dim(heads * _PAIR, "b"), Dim(_WORDS), Dim(_WORDS), Dim(width // heads)
     table = block.gather(f"{group}-table", _VOCAB, width, layers=1)
     place = block.each(f"{group}-place", "Add", width, table, stored=float(_WORDS * width), layers=1)
     norm = _layer_norm(block, f"{group}-norm1", width, place)
     qkv = block.linear(f"{group}-qkv", width, 3 * width, norm)
-    last = block.matmul(f"{group}-scores", products, here, here, head, qkv, reads=block.rows * (2 * width))
-    last = block.each(f"{group}-softmax", "Softmax", scores, last, shard="g", parts=products)
-    last = block.matmul(f"{group}-context", products, here, head, here, last, reads=scores)
+    last = block.attend(f"{group}-", extents, qkv, reads=block.rows * (2 * width))
     last = block.linear(f"{group}-merge", width, width, last, shard="k")
     stream = block.each(f"{group}-sum1", "Add", width, last, place, operands=2)
     last = block.linear(f"{group}-fc1", width, 4 * width, _layer_norm(block, f"{group}-norm2", width, stream))
@@ -155,14 +148,10 @@ def _steps(params: Params, side: int) -> list[Op]:
 
 def _looked(net: _UNet, x: Tensor) -> Tensor:
     """Attention of one head as wide as the image's channels, to all its pixels."""
-    width, positions = x.channels, Dim(x.pixels)
-    block = Block(dim(x.pixels, "b"), net.group)
-    scores = dim(x.pixels * x.pixels, "b")
+    width, block = x.channels, Block(dim(x.pixels, "b"), net.group)
     last = block.linear("look-qkv", width, 3 * width, net.group_norm("look-norm", x, None).name)
-    extents = ONE, block.rows, positions, Dim(width)
-    last = block.matmul("look-scores", *extents, last, reads=block.rows * (2 * width), shard="none")
-    last = block.each("look-softmax", "Softmax", scores, last, shard="none")
-    last = block.matmul("look-context", ONE, block.rows, Dim(width), positions, last, reads=scores, shard="none")
+    extents = ONE, block.rows, Dim(x.pixels), Dim(width)
+    last = block.attend("look-", extents, last, reads=block.rows * (2 * width), shard="none")
     out = replace(x, name=block.linear("look-out", width, width, last))
     net.ops += block.ops
     return net.add("look-add", out, x)

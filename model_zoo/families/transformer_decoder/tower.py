@@ -16,10 +16,7 @@ def _layer(block: Block, heads: int, head: int, ffn: int, kv_len: Dim, source: s
     normed = block.norm("norm1", source)
     block.group = "encoder-attention"
     block.linear("qkv", hidden, 3 * inner, normed, bias=bias)
-    scores = view.tokens * heads * kv_len
-    block.matmul("scores", products, view.positions, kv_len, Dim(head), "qkv", reads=view.tokens * (3 * inner))
-    block.each("softmax", "Softmax", scores, "scores", shard="g", parts=products)
-    block.matmul("context", products, view.positions, Dim(head), kv_len, "softmax", reads=scores)
+    block.attend("", (products, view.positions, kv_len, Dim(head)), "qkv", reads=view.tokens * (3 * inner))
     block.linear("attention-out", inner, hidden, "context", bias=bias, shard="k")
     block.residual("residual1", "attention-out", source)
     normed = block.norm("norm2", "residual1")
@@ -136,11 +133,7 @@ def cross_attention(shape: Shape, encoder: Encoder, block: Block, source: str, c
     heads, head, bias = encoder.heads, shape.head, shape.bias == "all"
     width, products, tokens = heads * head, dim(heads, "b"), block.rows
     kv_len, state = encoder.seen, dim(width, "b") * encoder.seen
-    scores = tokens * heads * kv_len
     block.linear("cross-q", shape.hidden, width, source, bias=bias)
     extents = products, block.view.positions, kv_len, Dim(head)
-    block.matmul("cross-scores", *extents, "cross-q", cache, reads=tokens * width, state_reads=state)
-    block.each("cross-softmax", "Softmax", scores, "cross-scores", shard="g", parts=products)
-    extents = products, block.view.positions, Dim(head), kv_len
-    block.matmul("cross-context", *extents, "cross-softmax", cache, reads=scores, state_reads=state)
+    block.attend("cross-", extents, "cross-q", cache, reads=tokens * width, kept=state)
     return block.linear("cross-out", width, shape.hidden, "cross-context", bias=bias, shard="k")
