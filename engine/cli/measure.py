@@ -135,7 +135,7 @@ def calibrate(args: argparse.Namespace) -> Answer:
         f"L3 {amount(roofline.l3, 'B/s')}",
         f"DRAM        {amount(roofline.dram, 'B/s')} read, {amount(roofline.triad, 'B/s')} triad, "
         f"{amount(roofline.gather, 'line/s')} at random",
-        f"a product   {percent(profile.gemm)} of the peak; a call {amount(profile.call, 's')}, "
+        f"a product   {percent(profile['gemm'])} of the peak; a call {amount(profile['call'], 's')}, "
         f"all threads {amount(roofline.dispatch, 's')}",
         f"it is now a system: python -m engine evaluate --system {device.id} --workload resnet50",
     ]

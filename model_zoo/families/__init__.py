@@ -7,7 +7,6 @@ from typing import Any
 
 from entries.files import read_plain
 from model_zoo.families import (
-    binary_net,
     cnn,
     diffusion,
     dlrm,
@@ -23,7 +22,7 @@ from model_zoo.ops import Graph
 from model_zoo.schema import WorkloadError
 
 _BUILD: dict[str, Callable[[Params], Graph]] = {
-    "binary-net": binary_net.build,
+    "binary-net": mlp.build_binary,
     "cnn": cnn.build,
     "cnn3d": partial(cnn.build, unit="clip"),
     "diffusion": diffusion.build,

@@ -254,7 +254,7 @@ class Block:
         """Products of activations or state."""
         return self.append(matmul(name, g, m, n, k, reads=reads, **self._fields(inputs, fields)))
 
-    def attend(
+    def dot_attention(
         self, prefix: str, extents: tuple[Dim, Dim, Dim, Dim], *inputs: str, reads: Dim, kept: Dim = ZERO, **fields: Any
     ) -> str:
         """G products of M queries by N keys as deep as K, their softmax, and its products with values as wide as K.

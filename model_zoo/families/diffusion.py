@@ -71,7 +71,7 @@ def _attention(block: Block, name: str, source: str, x: Tensor, head: int, posit
     block.linear(f"{name}-q", width, width, norm, bias=False)
     keys = block.linear(f"{name}-kv", source_width, 2 * width, origin, rows=dim(positions * x.frames, "b"), bias=False)
     extents = dim(width // head * x.frames, "b"), Dim(pixels), Dim(positions), Dim(head)
-    block.attend(f"{name}-", extents, f"{name}-q", keys, reads=block.rows * width)
+    block.dot_attention(f"{name}-", extents, f"{name}-q", keys, reads=block.rows * width)
     block.linear(f"{name}-merge", width, width, f"{name}-context", shard="k")
     return block.each(f"{name}-sum", "Add", width, f"{name}-merge", source, operands=2)
 
@@ -84,7 +84,7 @@ def _encoder(group: str, layers: int, width: int, heads: int, projected: int) ->
     place = block.each(f"{group}-place", "Add", width, table, stored=float(_WORDS * width), layers=1)
     norm = _layer_norm(block, f"{group}-norm1", width, place)
     qkv = block.linear(f"{group}-qkv", width, 3 * width, norm)
-    last = block.attend(f"{group}-", extents, qkv, reads=block.rows * (2 * width))
+    last = block.dot_attention(f"{group}-", extents, qkv, reads=block.rows * (2 * width))
     last = block.linear(f"{group}-merge", width, width, last, shard="k")
     stream = block.each(f"{group}-sum1", "Add", width, last, place, operands=2)
     last = block.linear(f"{group}-fc1", width, 4 * width, _layer_norm(block, f"{group}-norm2", width, stream))
@@ -151,7 +151,7 @@ def _looked(net: _UNet, x: Tensor) -> Tensor:
     width, block = x.channels, Block(dim(x.pixels, "b"), net.group)
     last = block.linear("look-qkv", width, 3 * width, net.group_norm("look-norm", x, None).name)
     extents = ONE, block.rows, Dim(x.pixels), Dim(width)
-    last = block.attend("look-", extents, last, reads=block.rows * (2 * width), shard="none")
+    last = block.dot_attention("look-", extents, last, reads=block.rows * (2 * width), shard="none")
     out = replace(x, name=block.linear("look-out", width, width, last))
     net.ops += block.ops
     return net.add("look-add", out, x)

@@ -27,10 +27,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
 
-from model_zoo.families.binary_net import binary_layers
 from model_zoo.families.blocks import OPERATIONS
 from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor
+from model_zoo.families.mlp import binary_layers
 from model_zoo.schema import WorkloadError
 
 _LINE = re.compile(

@@ -35,7 +35,7 @@ READS = {
     "engine/cli/op.py",  # operators as measured on GPUs
     "engine/lab/host/measure/fused.py",  # this host is a CPU
     "engine/lab/host/measure/operators.py",
-    "engine/lab/host/measure/predict.py",
+    "engine/lab/host/measure/jobs.py",
 }
 """Files that import a family's module, or read the block of its devices: a list that only shrinks."""
 

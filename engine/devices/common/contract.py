@@ -50,15 +50,15 @@ class Job:
     ops: tuple[Op, ...]
     graph: Graph
     batch: int
-    length: float
-    context: float
-    max_context: float
-    ways: int
-    streams: int
     format: str
-    tile: tuple[int, ...]
     switches: Mapping[str, bool]
     model: Mapping[str, float]
+    tile: tuple[int, ...] = ()
+    length: float = 1.0
+    context: float = 1.0
+    max_context: float = 1.0
+    ways: int = 1
+    streams: int = 1
     link: Link | None = None
     link_hops: float = 1
     link_direct: bool = False  # every pair of devices has a way of its own

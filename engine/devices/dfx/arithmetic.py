@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -156,46 +157,17 @@ class CoreArithmetic:
         return x * HALF(1 / divisor)
 
 
-class FloatArithmetic:
-    """The same in float64, nothing rounded."""
-
-    dtype = inner = np.float64
-
-    @staticmethod
-    def number(x: np.ndarray) -> np.ndarray:
-        """Numbers as registers hold them."""
-        return x.astype(np.float64)
-
-    @staticmethod
-    def gelu(x: np.ndarray) -> np.ndarray:
-        """GELU by its tangent."""
-        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-
-    @staticmethod
-    def silu(x: np.ndarray) -> np.ndarray:
-        """SiLU."""
-        return x / (1 + np.exp(-x))
-
-    def stored(self, matrix: np.ndarray) -> np.ndarray:
-        """A matrix as it is."""
-        return matrix.astype(np.float64)
-
-    def product(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Weights [inputs, outputs] times a vector."""
-        return x @ weights
-
-    def scored(self, keys: np.ndarray, query: np.ndarray) -> np.ndarray:
-        """Keys [context, head] times a query."""
-        return keys @ query
-
-    def weighed(self, values: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Scores times values [context, head]."""
-        return scores @ values
-
-    def total(self, x: np.ndarray) -> Any:
-        """Sum of a vector. [-]"""
-        return x.sum()
-
-    def over(self, x: np.ndarray, divisor: float) -> np.ndarray:
-        """A quotient. [-]"""
-        return x / divisor
+FLOATS: Any = SimpleNamespace(
+    dtype=np.float64,
+    inner=np.float64,
+    number=lambda x: x.astype(np.float64),
+    gelu=lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+    silu=lambda x: x / (1 + np.exp(-x)),
+    stored=lambda matrix: matrix.astype(np.float64),
+    product=lambda weights, x: x @ weights,
+    scored=lambda keys, query: keys @ query,
+    weighed=lambda values, scores: scores @ values,
+    total=np.sum,
+    over=np.divide,
+)
+"""The same in float64, nothing rounded."""

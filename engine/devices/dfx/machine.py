@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.arithmetic import CoreArithmetic, FloatArithmetic
+from engine.devices.dfx.arithmetic import FLOATS, CoreArithmetic
 from engine.devices.dfx.decoder import program_of
 from engine.devices.dfx.model import EPSILON, Decoder, columns, rotary, shards
 from engine.devices.dfx.program import Instruction
@@ -40,7 +40,7 @@ class DfxMachine:
 
     def __init__(self, model: Decoder, record: tuple[float, ...], format: str = "fp16", exact: bool = False) -> None:
         self.model, self.record, self.cards = model, record, int(record[isa.CARDS])
-        self.arithmetic = FloatArithmetic() if exact else CoreArithmetic(record, format)
+        self.arithmetic = FLOATS if exact else CoreArithmetic(record, format)
         number = self.arithmetic.number
         self.tokens, self.positions = number(model.tokens), number(model.positions)
         self.norms = [

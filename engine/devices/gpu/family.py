@@ -16,16 +16,16 @@ from engine.devices.common.counts import records
 from engine.devices.common.footprint import footprint
 from engine.devices.common.host_work import PARSING, parsed_on_host
 from engine.devices.common.kv_cache import kv_format
-from engine.devices.common.model_file import model_file
+from engine.devices.common.model_file import model_file, runtimes
 from engine.devices.common.offer import CollectiveWire
 from engine.devices.common.parallel import PARALLEL
+from engine.devices.common.setting import PricedField
 from engine.devices.gpu import price as P
 from engine.devices.gpu.flags import EXPERT, ROLE, lowered
 from engine.devices.gpu.layout import L
 from engine.devices.gpu.part import activation_bits, offchip, peak, wide_format
 from engine.devices.gpu.points import price_points
 from engine.devices.gpu.record import expert_note, issue, own_constants, record
-from engine.devices.gpu.runtime import RUNTIME
 from engine.devices.gpu.wire import wired
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph
@@ -100,6 +100,22 @@ def price(job: Job) -> PhaseCost:
     return PhaseCost(out[:, :6], out[:, P.WORK], roofs, *moved, joules=spent, drawn=out[:, P.DRAWN], notes=notes)
 
 
+_RUNTIMES = runtimes(__file__)
+
+
+def _runtimes_of(graph: Graph) -> tuple[str, ...]:
+    """Runtimes of a network; what serves one token after another is for those that make such in passes of their own."""
+    decodes = any(phase.repeat.o for phase in graph.phases)
+    return tuple(name for name, setting in _RUNTIMES.items() if decodes or not (setting.prompts or setting.engine))
+
+
+RUNTIME = PricedField(
+    needs="operators",
+    settings=_RUNTIMES,
+    offers=lambda graph, _: _runtimes_of(graph),
+    assumption="The runtime sets which operators are fused and what launching costs, for prompts as for tokens unless "
+    "it captures decoding alone; its switches stand back.",
+)
 FAMILY = DeviceFamily(
     kind="gpu",
     title="GPU or TPU",

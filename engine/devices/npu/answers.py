@@ -1,6 +1,7 @@
 """What the soft processor tells of itself: multiply-accumulators, what its formats cost a cell, programs of a step."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from engine.devices.common.instruction_set import (
     Use,
     Values,
     register,
+    relative_error,
 )
 from engine.devices.npu import assembly
-from engine.devices.npu.accuracy import accuracy
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, InstructionChain, VectorOp
 from engine.devices.npu.density import densities, fabric, resized
 from engine.devices.npu.family import formats
@@ -25,7 +26,7 @@ from engine.devices.npu.instance import Engine
 from engine.devices.npu.machine import Processor, arithmetic
 from engine.devices.npu.pinning import npu_of
 from engine.devices.npu.price import cell_of
-from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite, attention, convolution, mlp
+from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite, attention, convolution, mlp, sequence
 from engine.devices.npu.timing import HOST, MEMORY, UNITS, time_chains
 from engine.scenario import ScenarioError
 from model_zoo.ops import Op, recurrence
@@ -46,6 +47,31 @@ def _uses(job: Job) -> tuple[Use, ...]:
         most = there.si if there is not None else None
         rows.append(Use(LABELS[resource].removesuffix(" slices"), sum(used.values()), most, "derived"))
     return tuple(rows)
+
+
+_GATES = {"gru": "rzn", "lstm": "fiog"}
+_WIDTH, _STEPS_RUN = 128, 16
+
+
+@lru_cache(maxsize=64)
+def accuracy(cell: str, format: str, native: int = 0) -> tuple[float, ...]:
+    """Relative error of the state after each step, for a drawn network and input. [-] A measurement, of these only.
+
+    With `native`, the mantissas of that many values share one exponent; else each value keeps its own.
+    """
+    rng, size = np.random.default_rng(0), (_WIDTH, _WIDTH)
+    w: dict[str, np.ndarray] = {}
+    for gate in _GATES[cell]:
+        for name in "WU":
+            w[f"{name}{gate}"] = rng.normal(0, _WIDTH**-0.5, size).astype(np.float32)
+        w[f"b{gate}"] = rng.normal(0, 0.1, _WIDTH).astype(np.float32)
+    xs = rng.normal(0, 1, (_STEPS_RUN, _WIDTH)).astype(np.float32)
+    vectors = {f"x{t}.0": x for t, x in enumerate(xs)} | {f"{k}.0": v for k, v in w.items() if k[0] == "b"}
+    vectors |= {state: np.zeros(_WIDTH, np.float32) for state in ("h0.0", "c0.0")}
+    matrices = {k: v for k, v in w.items() if k[0] != "b"}
+    program, formats = sequence(CELLS[cell], _STEPS_RUN), (arithmetic(format, native), None)
+    own, exact = (Processor(form, matrices, vectors).run(program) for form in formats)
+    return tuple(relative_error(own[f"h{t}.0"], exact[f"h{t}.0"]) for t in range(1, _STEPS_RUN + 1))
 
 
 def _errors(job: Job) -> tuple[Error, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from engine.lab.host.profile import HostProfile, probe_profile
+from engine.lab.host.profile import probe_profile
 from engine.lab.ir.microkernel import MR, NC
 from engine.lab.probe import MeasuredRoofline, Prober
 from engine.scenario.files import beside, writable
@@ -39,11 +39,11 @@ def _cpu_name() -> str:
     return " ".join(re.sub(r"[^\w .,+-]", " ", name).split())[:80] or "CPU"
 
 
-def device_of(roofline: MeasuredRoofline, profile: HostProfile) -> Device:
+def device_of(roofline: MeasuredRoofline, profile: dict[str, float]) -> Device:
     """The host as `device.yaml` has it: every figure measured by the probe, or said to be an assumption."""
-    cores, clock, caches = roofline.threads, profile.clock, roofline.caches
+    cores, clock, caches = roofline.threads, profile["clock"], roofline.caches
     rates = {"fp32": roofline.fp32, "int8": roofline.int8, "bf16": roofline.bf16 or 0.0}
-    figures = vars(profile) | {
+    figures = profile | {
         **{name: cores * rate for name, rate in rates.items()},
         **{f"{name}_cycle": rate / clock for name, rate in rates.items()},
         "cores": cores,
@@ -52,7 +52,7 @@ def device_of(roofline: MeasuredRoofline, profile: HostProfile) -> Device:
         "latency": _MISSES / roofline.gather,
         "l3": cores * roofline.l3,
         "l2": caches.l2,
-        "popcount_cycle": profile.popcount / 2 / clock,
+        "popcount_cycle": profile["popcount"] / 2 / clock,
         "dispatch": roofline.dispatch,
         "l2_cycle": roofline.l2 / clock,
         "l3_cycle": roofline.l3 / clock,
@@ -96,7 +96,7 @@ def write_spec(device: Device, root: Path | None = None) -> Path:
     return _file(root)
 
 
-def probe_host() -> tuple[MeasuredRoofline, HostProfile]:
+def probe_host() -> tuple[MeasuredRoofline, dict[str, float]]:
     """Roofs and profile of this host, about two seconds once compiled. A measurement.
 
     The roofs are taken before and after the profile and of the two each figure keeps the better one: others share the
@@ -108,7 +108,7 @@ def probe_host() -> tuple[MeasuredRoofline, HostProfile]:
     return _better(first, prober.roofline(2)), profile
 
 
-def calibrate(root: Path | None = None) -> tuple[Device, Path, MeasuredRoofline, HostProfile]:
+def calibrate(root: Path | None = None) -> tuple[Device, Path, MeasuredRoofline, dict[str, float]]:
     """Probe the host and write it into a catalog folder. A measurement."""
     writable(_file(root), replaced=True, folder=True)
     roofline, profile = probe_host()
@@ -117,7 +117,7 @@ def calibrate(root: Path | None = None) -> tuple[Device, Path, MeasuredRoofline,
 
 
 @cache
-def host() -> tuple[MeasuredRoofline, HostProfile]:
+def host() -> tuple[MeasuredRoofline, dict[str, float]]:
     """Roofs and profile of this host, taken once a process; nothing is written. A measurement."""
     return probe_host()
 

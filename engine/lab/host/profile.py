@@ -1,6 +1,5 @@
 """What this host's operators make of its roofs: a few small ones timed, for the CPU model to price all others by."""
 
-from dataclasses import dataclass
 from statistics import median
 from time import thread_time
 
@@ -36,47 +35,6 @@ def _spin(steps, seed):
         x ^= x >> 1
         x ^= x << 3
     return x
-
-
-@dataclass(frozen=True)
-class HostProfile:
-    """What this host's operators make of its roofs; one thread. A measurement.
-
-    Attributes
-    ----------
-    clock : cycles a second while scalar code runs. [Hz]
-    gemm : share of the FP32 peak of a product that lies in the caches. [-]
-    short_row, thin_input, lone_vector, exposed : what convolutions lose, as
-        `engine.devices.cpu.share` defines them.
-    call : an operator on a handful of numbers, its Python face included. [s]
-    window_call, step_call : what an operator that slides a window, and a step of a recurrence, add to that. [s]
-    special : cycles a vector of exponentials adds. [cycle]
-    pool : cycles a vector of a pooling window takes for each element. [cycle]
-    row, hash : cycles around the copy of a table row (in bags and singly, the mean), and of a hashed id. [cycle]
-    popcount : binary operations of a core. [OP/s]
-    resident : bytes read over and over that still come faster than from DRAM: the last-level cache as far as other
-        tenants of the machine leave it. [B]
-    near_stream : rate of weights past one vector from the last-level cache, over that of plain reading. [-]
-    far_stream : rate at which a matrix times a vector draws its weights from DRAM. [B/s]
-    """
-
-    clock: float
-    gemm: float
-    short_row: float
-    thin_input: float
-    lone_vector: float
-    exposed: float
-    call: float
-    window_call: float
-    step_call: float
-    special: float
-    pool: float
-    row: float
-    hash: float
-    popcount: float
-    resident: float
-    near_stream: float
-    far_stream: float
 
 
 def _last_level(roofline: MeasuredRoofline) -> float:
@@ -144,8 +102,9 @@ def _exposed(spent: float, roofline: MeasuredRoofline) -> float:
     return min(2.0, max(0.0, (far - 16.0 * near) * roofline.l3 / moved))
 
 
-def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> HostProfile:
-    """Time a few small operators: about a second once they are compiled."""
+def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> dict[str, float]:
+    """A few small operators timed on one thread, as `device.yaml` names and explains them: about a second once they are
+    compiled. A measurement, SI; of vectors, rows and hashed ids in cycles."""
     clock = 4.0 * _SPIN_STEPS / sample(lambda: _spin(_SPIN_STEPS, 1), thread_time, 9, _STRAND).best
     gemm = min(1.0, max(_share(product(m, 512, 512, "fp32", 1)) for m in (256, 512)))
     call, window_call, step_call = _calls()
@@ -172,22 +131,22 @@ def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> HostProfile:
     )
     bits = binary(16, 4096, 4096, 1)
     near, far = _streams(roofline, prober)
-    return HostProfile(
-        clock=clock,
-        gemm=gemm,
-        short_row=short,
-        thin_input=min(1.0, thin),
-        lone_vector=min(1.0, lone),
-        exposed=_exposed(sliding, roofline),
-        call=call,
-        window_call=window_call,
-        step_call=step_call,
-        special=special,
-        pool=max(1.0, pooled * vectors_s),
-        row=max(1.0, (_timed(bags) + _timed(single) - 2.0 * call) / 2.0 * clock / 2560),
-        hash=max(0.1, (_timed(ids) - call) * clock / (512 * 26)),
-        popcount=bits.flops / _timed(bits),
-        resident=_last_level(roofline),
-        near_stream=near,
-        far_stream=far,
-    )
+    return {
+        "clock": clock,
+        "gemm": gemm,
+        "short_row": short,
+        "thin_input": min(1.0, thin),
+        "lone_vector": min(1.0, lone),
+        "exposed": _exposed(sliding, roofline),
+        "call": call,
+        "window_call": window_call,
+        "step_call": step_call,
+        "special": special,
+        "pool": max(1.0, pooled * vectors_s),
+        "row": max(1.0, (_timed(bags) + _timed(single) - 2.0 * call) / 2.0 * clock / 2560),
+        "hash": max(0.1, (_timed(ids) - call) * clock / (512 * 26)),
+        "popcount": bits.flops / _timed(bits),
+        "resident": _last_level(roofline),
+        "near_stream": near,
+        "far_stream": far,
+    }

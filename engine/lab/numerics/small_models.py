@@ -10,8 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.lab.numerics.adam import Adam
-from engine.lab.numerics.perceptron import backward, drawn, forward, sigmoid
+from engine.lab.numerics.perceptron import Adam, backward, drawn, forward, sigmoid
 from engine.lab.numerics.quantised import QuantisedLayer, QuantisedTables
 
 Plan = Mapping[str, str]

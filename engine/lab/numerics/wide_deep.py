@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.lab.numerics.adam import Adam
 from engine.lab.numerics.criteo import FIELDS, NUMERIC, Clicks, normalised
-from engine.lab.numerics.perceptron import backward, drawn, sigmoid
+from engine.lab.numerics.perceptron import Adam, backward, drawn, sigmoid
 from engine.lab.operators.wide_deep import hash_ids
 from engine.numerics.formats import NumericsError
 

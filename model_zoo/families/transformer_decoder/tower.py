@@ -16,7 +16,7 @@ def _layer(block: Block, heads: int, head: int, ffn: int, kv_len: Dim, source: s
     normed = block.norm("norm1", source)
     block.group = "encoder-attention"
     block.linear("qkv", hidden, 3 * inner, normed, bias=bias)
-    block.attend("", (products, view.positions, kv_len, Dim(head)), "qkv", reads=view.tokens * (3 * inner))
+    block.dot_attention("", (products, view.positions, kv_len, Dim(head)), "qkv", reads=view.tokens * (3 * inner))
     block.linear("attention-out", inner, hidden, "context", bias=bias, shard="k")
     block.residual("residual1", "attention-out", source)
     normed = block.norm("norm2", "residual1")
@@ -135,5 +135,5 @@ def cross_attention(shape: Shape, encoder: Encoder, block: Block, source: str, c
     kv_len, state = encoder.seen, dim(width, "b") * encoder.seen
     block.linear("cross-q", shape.hidden, width, source, bias=bias)
     extents = products, block.view.positions, kv_len, Dim(head)
-    block.attend("cross-", extents, "cross-q", cache, reads=tokens * width, kept=state)
+    block.dot_attention("cross-", extents, "cross-q", cache, reads=tokens * width, kept=state)
     return block.linear("cross-out", width, shape.hidden, "cross-context", bias=bias, shard="k")

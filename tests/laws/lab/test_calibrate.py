@@ -8,9 +8,8 @@ from engine.cli.main import main
 from engine.evaluate import evaluate
 from engine.kernels.jit import JIT_ENABLED
 from engine.lab.host.calibrate import HOST, device_of, write_spec
+from engine.lab.host.measure.jobs import predict_op
 from engine.lab.host.measure.kernels import KERNELS
-from engine.lab.host.measure.predict import predict_op
-from engine.lab.host.profile import HostProfile
 from engine.lab.probe import CacheSizes, MeasuredRoofline, far_bytes
 from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import Catalog, default_catalog, quantities, spec_text, user_root
@@ -35,11 +34,25 @@ ROOFLINE = MeasuredRoofline(
     launch=5e-7,
     dispatch=4e-5,
 )
-HABITS = HostProfile(
-    clock=2.5e9, gemm=0.8, short_row=3.0, thin_input=0.8, lone_vector=0.7, exposed=0.5, call=1e-5,
-    window_call=5e-6, step_call=4e-6, special=20.0, pool=5.0, row=50.0, hash=6.0, popcount=6e11, resident=16e6,
-    near_stream=0.7, far_stream=8e9,
-)  # fmt: skip
+HABITS = {
+    "clock": 2.5e9,
+    "gemm": 0.8,
+    "short_row": 3.0,
+    "thin_input": 0.8,
+    "lone_vector": 0.7,
+    "exposed": 0.5,
+    "call": 1e-5,
+    "window_call": 5e-6,
+    "step_call": 4e-6,
+    "special": 20.0,
+    "pool": 5.0,
+    "row": 50.0,
+    "hash": 6.0,
+    "popcount": 6e11,
+    "resident": 16e6,
+    "near_stream": 0.7,
+    "far_stream": 8e9,
+}
 
 
 @pytest.fixture

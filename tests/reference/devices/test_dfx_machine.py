@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.devices import family
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.accuracy import accuracy
+from engine.devices.dfx.answers import accuracy
 from engine.devices.dfx.arithmetic import accumulate, gelu_table
 from engine.devices.dfx.core import LayerSizes, core_record, time_program
 from engine.devices.dfx.decoder import program_of
@@ -212,5 +212,4 @@ def test_functional_and_timed_runs_share_one_program():
 def test_accuracy_reports_tokens_and_deviation():
     found = accuracy(core_record(DEVICE, LINK, 1, 2, (), MODEL))
     assert found.agreed == 16
-    assert found.tokens == found.reference
     assert 0 < found.deviation < found.lead < 0.03

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.devices.common.instruction_set import relative_error
-from engine.devices.npu.accuracy import accuracy
+from engine.devices.npu.answers import accuracy
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, InstructionChain, Pipeline, cut, finish, pass_cycles
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.machine import Processor, arithmetic

@@ -3,13 +3,16 @@ network trained here."""
 
 from dataclasses import dataclass
 
+from engine.devices.common.contract import Job
+from engine.devices.cpu import family
 from engine.lab.host.calibrate import device_of, host
 from engine.lab.host.measure.fused import FusedRun, measure_block
-from engine.lab.host.measure.predict import predict_op
 from engine.lab.host.measure.run import Bounds, KernelRun, measure_kernel, offered
 from engine.lab.numerics.trained import WideDeepStudy, wide_deep_study
 from engine.lab.probe import MeasuredRoofline
 from engine.lab.timing import Progress
+from hardware_specs.schema import Device
+from model_zoo.ops import Graph, Op, Phase
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,18 @@ class KernelShown:
     run: KernelRun
     roofline: MeasuredRoofline
     predicted: float | None
+
+
+def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | None:
+    """Time of one operator by itself, run again and again. [s] An estimate; None in formats the CPU has no rate for."""
+    low = "fp32" if op.kind == "BinaryGemm" else precision
+    if low not in family.formats(device) or (op.kind in ("EmbeddingBag", "Gather") and low != "fp32"):
+        return None
+    phase, model = Phase("kernel", (op,)), family.FAMILY.model(device)
+    switches = {switch.name: switch.name not in ("cold", "network") for switch in family.FAMILY.switches}
+    return family.price(
+        Job(device, phase, phase.ops, Graph((phase,), "call"), 1, low, switches, model, (threads,))
+    ).total_s
 
 
 def kernel(
