@@ -80,13 +80,6 @@ def _tabs(page: Page) -> None:
                 st.page_link(f"views/{name}/page.py", label=tabs[name], query_params=link.address())
 
 
-def _rooms() -> None:
-    """The menu in view where Streamlit folds it away: on a phone."""
-    with st.container(horizontal=True, gap="small", key="rooms"):
-        for room, tabs in ROOMS.items():
-            st.page_link(f"views/{next(iter(tabs))}/page.py", label=room, query_params=link.address())
-
-
 def _show() -> None:
     link.sync()
     page = st.navigation(_pages(), position="top")
@@ -94,7 +87,9 @@ def _show() -> None:
         link.mirror()
     st.set_page_config(page_title=f"{page.title} · Inferscape")
     if parts.mobile():
-        _rooms()
+        with st.container(horizontal=True, gap="small", key="rooms"):  # the menu, which Streamlit folds away there
+            for room, tabs in ROOMS.items():
+                st.page_link(f"views/{next(iter(tabs))}/page.py", label=room, query_params=link.address())
     if rows := link.reset_fields():
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(f":material/swap_horiz: Reset for this network: {fmt.plain(rows)}.", width="content")

@@ -119,8 +119,10 @@ def _left_out(lost: list[tuple[int, str]], count: int, rebased: bool) -> str | N
     return fmt.sentence("; ".join(says)) if says else None
 
 
-def _derived() -> Comparison:
-    """What is compared before anybody chose: this scenario with its baseline."""
+def current() -> Comparison:
+    """The comparison of this session; this scenario with its baseline before anybody chose."""
+    if chosen := st.session_state.get("comparison"):
+        return chosen
     now = Entry(link.current())
     token = link.baseline()
     if token and token != st.session_state.token:
@@ -128,12 +130,6 @@ def _derived() -> Comparison:
         if len(write(pair)) <= LIMIT:
             return pair
     return Comparison((now,))
-
-
-def current() -> Comparison:
-    """The comparison of this session."""
-    result: Comparison | None = st.session_state.get("comparison")
-    return result or _derived()
 
 
 def sync() -> None:

@@ -139,19 +139,12 @@ def counted(unit: str) -> bool:
     return head not in ("s", "B", "b", "W", "J", "Hz", "FLOP", "OP")
 
 
-def _joined(exponent: int, unit: str) -> str:
-    """Unit with its prefix; words (tok/s, samples/s) keep the prefix with the number: `1.21 M samples/s`."""
-    prefix = PREFIXES[exponent]
-    if unit == "$":
-        return f"$ {prefix}".rstrip()
-    return f"{prefix} {unit}".strip() if counted(unit) else f"{prefix}{unit}"
-
-
 def scale(values: Iterable[float | None], unit: str) -> Scale:
-    """The prefix that suits the largest of some SI values."""
-    known = [abs(v) for v in values if _known(v)]
-    exponent = _exponent(max(known, default=0.0), unit)
-    return Scale(10.0**-exponent, _joined(exponent, unit))
+    """The prefix that suits the largest of some SI values; words keep it with the number: `1.21 M samples/s`."""
+    exponent = _exponent(max((abs(v) for v in values if _known(v)), default=0.0), unit)
+    prefix = PREFIXES[exponent]
+    between = " " if counted(unit) else ""
+    return Scale(10.0**-exponent, (f"$ {prefix}" if unit == "$" else f"{prefix}{between}{unit}").strip())
 
 
 def si(value: float | None, unit: str = "") -> str:

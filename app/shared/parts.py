@@ -115,8 +115,8 @@ def figure(fig: Figure, alt: str, key: str, *, select: Callable[[], None] | None
     return st.plotly_chart(fig, key=key, alt=alt, config=config, **chosen)
 
 
-def _system_name(scenario: Scenario) -> tuple[str, str]:
-    """Name of the system, with a count where it is a device's name, and that count and device where it is not."""
+def pair_names(scenario: Scenario) -> tuple[str, str]:
+    """Names of the system, with how many of which device it uses, and of the workload."""
     catalog = default_catalog()
     system = catalog.system(scenario.system)
     device = catalog.device(system.devices[0].device).name
@@ -124,12 +124,8 @@ def _system_name(scenario: Scenario) -> tuple[str, str]:
     kind, _, maker = device.partition(" (")  # a card that is named for its node: the node is named beside it
     if maker and maker.rstrip(")") in system.name:
         device = kind
-    return (f"{many}{system.name}", "") if device in system.name else (system.name, f"{many}{device}")
-
-
-def pair_names(scenario: Scenario) -> tuple[str, str]:
-    """Names of the system, with how many of which device it uses, and of the workload."""
-    return ", ".join(filter(None, _system_name(scenario))), default_zoo().workload(scenario.workload).name
+    name = f"{many}{system.name}" if device in system.name else f"{system.name}, {many}{device}"
+    return name, default_zoo().workload(scenario.workload).name
 
 
 def _badges(scenario: Scenario, report: Report | None, unvalidated: bool) -> str:

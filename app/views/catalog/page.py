@@ -26,10 +26,6 @@ def _get(section: str, id: str) -> Any:
     return getattr(source, section.removesuffix("s"))(id)
 
 
-def _ids(section: str) -> tuple[str, ...]:
-    return default_zoo().ids() if section == "workloads" else default_catalog().ids(section)
-
-
 def _of(section: str, entry: Any) -> str:
     """What kind of thing an entry is, in a word or two."""
     if section == "systems":
@@ -48,7 +44,8 @@ def pick() -> tuple[str, str | None]:
         needle = st.text_input(
             "Search", key="find", bind="query-params", placeholder=texts.SEARCH_PLACEHOLDER, max_chars=60
         )
-    entries = {id: _get(section, id) for id in _ids(section)}
+    ids = default_zoo().ids() if section == "workloads" else default_catalog().ids(section)
+    entries = {id: _get(section, id) for id in ids}
     wanted = (needle or "").lower()
     result = _matching(entries, wanted)
     answer = f"{len(result)} of {len(entries)} {texts.SECTIONS[section].lower() if section != 'nics' else 'NICs'}"

@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Sequence
+from itertools import accumulate
 
 import pandas as pd
 
@@ -122,9 +123,7 @@ def attribution(
     Changes for the better are ink, for the worse hatched; `rising` says whether more is better. `shares` add up to
     the difference of `values`. [SI]
     """
-    reach = [values[0]]
-    for _, share in shares:
-        reach.append(reach[-1] + share)
+    reach = list(accumulate((share for _, share in shares), initial=values[0]))
     scale = fmt.scale(reach, unit)
     totals = [f"{end}  <b>{scale.text(value)}</b>" for end, value in zip(ends, values)]
     labels = [totals[0]]

@@ -32,14 +32,6 @@ def _levels(bound: Bound, report: Report | None) -> None:
         )
 
 
-def _cost(bound: Bound, report: Report | None) -> None:
-    """What it costs."""
-    rows = facts.money(bound, report)
-    with st.container(key="cards"), st.grid(len(rows), min_column_width=150):
-        for label, value in rows:
-            parts.metric(label, value)
-
-
 def _listed(title: str, frame: pd.DataFrame) -> None:
     """A group of the spec."""
     sources = frame["Evidence"].value_counts()
@@ -77,7 +69,10 @@ def show() -> None:
         st.info(fmt.plain(fmt.sentence(error)), icon=":material/info:")
         return
     st.markdown(facts.sentence(bound))
-    _cost(bound, report)
+    money = facts.money(bound, report)
+    with st.container(key="cards"), st.grid(len(money), min_column_width=150):
+        for label, value in money:
+            parts.metric(label, value)
     _levels(bound, report)
     if bound.wires:
         _links(bound, report)

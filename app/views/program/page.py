@@ -135,15 +135,6 @@ def registers(scenario: Scenario, text: str, row: Row) -> None:
         parts.table(frame)
 
 
-def _step(listing: Listing) -> Row:
-    """The instruction that a slider picks."""
-    last = len(listing.rows) - 1
-    if last < 1:
-        return listing.rows[0]
-    place = st.slider("Step", 0, last, 0, key="program.step", help=texts.STEP_HELP)
-    return listing.rows[place]
-
-
 def show() -> None:
     """The page."""
     report, scenario = parts.report_now(), link.current()
@@ -164,7 +155,9 @@ def show() -> None:
             st.error(fmt.plain(fmt.sentence(error)), icon=":material/error:")
             listing = None
         if listing is not None and listing.rows:
-            row = _step(listing)
+            last = len(listing.rows) - 1
+            step = st.slider("Step", 0, last, 0, key="program.step", help=texts.STEP_HELP) if last else 0
+            row = listing.rows[step]
             gantt(listing, row)
             registers(scenario, text, row)
     if listing is not None and listing.rows:

@@ -57,9 +57,9 @@ def rate(answer: Answer) -> float:
     )
 
 
-def along_the_load(answer: Answer, points: list[LoadPoint], sla: Sla, qps: float, how: str) -> None:
-    """Latency along the load."""
-    fig = charts.curve(points, sla, answer.headline.qps, answer.capacity.qps, qps, parts.dark())
+def along_the_load(points: list[LoadPoint], sla: Sla, inside: float, capacity: float, qps: float, how: str) -> None:
+    """Latency along the load, whose most is `inside` the agreement. [1/s]"""
+    fig = charts.curve(points, sla, inside, capacity, qps, parts.dark())
     with parts.card(f"{sla.metric} along the load", tables.knee(points, sla), fig, "t.curve"):
         st.caption(how)
 
@@ -131,9 +131,8 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         st.markdown(tables.at_this_load(qps, spot, sla, answer.capacity))
     for sentence in tables.limits(report):
         st.caption(fmt.plain(sentence))
-    shown = Answer(answer.capacity, headline, answer.curve, answer.kind, answer.requests)
     parts.beside(
-        lambda: along_the_load(shown, points, sla, qps, origin),
+        lambda: along_the_load(points, sla, headline.qps, answer.capacity.qps, qps, origin),
         lambda: spread(spot, sla),
     )
     simulation_controls(job, running, lambda n: simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
