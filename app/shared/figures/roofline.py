@@ -101,12 +101,6 @@ def points(report: Report) -> list[RooflinePoint]:
     return [p for p in each if p]
 
 
-def _place(p: RooflinePoint, unit: str) -> str:
-    """What a point's intensity is taken against."""
-    at = fmt.si(p.intensity, f"{unit}/B")
-    return f"{at} of what passes {level_name(p.level)}" if p.level else f"above {at} of what passes any roof drawn"
-
-
 def _operators(drawn: list[RooflinePoint], unit: str, dark: bool) -> list[Trace]:
     slowest = max((p.op.time_s for p in drawn), default=1.0)
     traces = []
@@ -117,7 +111,8 @@ def _operators(drawn: list[RooflinePoint], unit: str, dark: bool) -> list[Trace]
                 p.op.name,
                 p.op.phase,
                 f"{fmt.si(p.rate, f'{unit}/s')}, {fmt.percent(p.op.peak_used)} of peak",
-                _place(p, unit),
+                f"{'' if p.level else 'above '}{fmt.si(p.intensity, f'{unit}/B')} of what passes "
+                f"{level_name(p.level) if p.level else 'any roof drawn'}",
                 f"limited by {RESOURCE_LABELS[resource].lower()}",
             )
             for p in group

@@ -178,13 +178,10 @@ def _open(columns: Sequence[ComparedScenario], base: ComparedScenario, best: Com
     if lacking:
         plural = len(lacking) > 1
         return f":gray[{' and '.join(lacking)} {'have' if plural else 'has'} no error band.]"
-    fast, slow = sorted((best, base), key=lambda c: c.report.latency_s if c.report else 0.0)
-    assert fast.report is not None
-    assert slow.report is not None
-    high, low = fast.report.interval()["latency_high_s"], slow.report.interval()["latency_low_s"]
+    fast, slow = sorted((best.report, base.report), key=lambda report: report.latency_s)
+    high, low = fast.interval()["latency_high_s"], slow.interval()["latency_low_s"]
     if high is not None and low is not None and high >= low:
-        pair = " and ".join(sorted((fast.letter, slow.letter)))
-        return texts.BANDS_OVERLAP.format(pair=pair)
+        return texts.BANDS_OVERLAP.format(pair=" and ".join(sorted((best.letter, base.letter))))
     return ""
 
 

@@ -5,7 +5,6 @@ Numbers are the catalog's, with the scenario's what-ifs applied, and the report'
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -15,17 +14,9 @@ from app.shared.figures.style import level_name
 from engine.cost.report import MemoryRow, Report
 from engine.published.nearest import TITLES
 from engine.resolve.bind import Bound
-from hardware_specs.schema import Device
 
 GROUPS = ("Units and rates", "Clock and power", "Memory, in detail", "Fabric")
 """Parts of a spec, in the order of the tab; price and plain capacity stand elsewhere."""
-
-
-def _peak(device: Device, precision: str) -> tuple[str, float] | None:
-    """The dense peak at a format, else at the fastest the part has. [FLOP/s]"""
-    if precision in device.peak:
-        return precision, device.peak[precision].si
-    return max(((name, value.si) for name, value in device.peak.items()), key=lambda pair: pair[1], default=None)
 
 
 def sentence(bound: Bound) -> str:
@@ -36,9 +27,11 @@ def sentence(bound: Bound) -> str:
     count, names = bound.scenario.devices, ", ".join(part.name for part in bound.devices)
     many = f"{count} × " if count > 1 else ""
     lines = [f"**{fmt.plain(many + names)}**, {fmt.plain(title)}"]
-    if peak := _peak(device, bound.scenario.precision):
-        rate = fmt.si(peak[1], f"{fmt.work(peak[0])}/s")
-        lines.append(f"{rate} dense at {glossary.format_label(peak[0])}")
+    if peak := device.peak:  # at the scenario's format, else at the fastest the part has
+        own = bound.scenario.precision
+        format = own if own in peak else max(peak, key=lambda name: peak[name].si)
+        rate = fmt.si(peak[format].si, f"{fmt.work(format)}/s")
+        lines.append(f"{rate} dense at {glossary.format_label(format)}")
     first = next((level for level in device.memory if level.bandwidth is not None), None)
     if first is not None and first.bandwidth is not None:
         lines.append(
@@ -62,22 +55,21 @@ def memory(bound: Bound, report: Report | None) -> pd.DataFrame:
         for level in device.memory:
             name = level_name(level.name) + (", each core" if level.per == "core" else "")
             rate = level.bandwidth.si if level.bandwidth else None
-            rows.append(_level(device.name, name, level.capacity.si, rate, by_level.pop(level.name, [])))
+            rows.append((device.name, name, level.capacity.si, rate, by_level.pop(level.name, [])))
         for name, here in by_level.items():
-            rows.append(_level(device.name, level_name(name), here[0].capacity_bytes, None, here))
-    return pd.DataFrame(rows)
-
-
-def _level(device: str, name: str, capacity: float, rate: float | None, here: Sequence[MemoryRow]) -> dict[str, Any]:
-    return {
-        "Level": name,
-        "Of": device,
-        "Capacity": fmt.si(capacity, "B"),
-        "Bandwidth": fmt.si(rate, "B/s") if rate else fmt.UNKNOWN,
-        "In use": ", ".join(fmt.si(r.need_bytes, "B") for r in here) or fmt.UNKNOWN,
-        "Full (%)": max((100 * r.need_bytes / r.capacity_bytes for r in here), default=None),
-        "Holds": "; ".join(dict.fromkeys(r.holds for r in here)) or fmt.UNKNOWN,
-    }
+            rows.append((device.name, level_name(name), here[0].capacity_bytes, None, here))
+    return pd.DataFrame(
+        {
+            "Level": name,
+            "Of": device,
+            "Capacity": fmt.si(capacity, "B"),
+            "Bandwidth": fmt.si(rate, "B/s") if rate else fmt.UNKNOWN,
+            "In use": ", ".join(fmt.si(r.need_bytes, "B") for r in here) or fmt.UNKNOWN,
+            "Full (%)": max((100 * r.need_bytes / r.capacity_bytes for r in here), default=None),
+            "Holds": "; ".join(dict.fromkeys(r.holds for r in here)) or fmt.UNKNOWN,
+        }
+        for device, name, capacity, rate, here in rows
+    )
 
 
 def _group(path: str) -> str | None:

@@ -105,17 +105,15 @@ def at_this_load(qps: float, spot: LoadDetail, sla: Sla, top: Capacity) -> str:
 
 def knee(points: Sequence[LoadPoint], sla: Sla) -> str:
     """How the figure grows along the load, in numbers."""
-    known = [p for p in points if p.figure is not None and np.isfinite(p.figure)]
+    known = [(p.qps, p.figure) for p in points if p.figure is not None and np.isfinite(p.figure)]
     if len(known) < 2:
         return texts.NO_STEADY_STATE
-    first, half = known[0], min(known, key=lambda p: abs(p.qps - known[-1].qps / 2))
-    assert first.figure is not None
-    assert half.figure is not None
+    (first, lowest), (half, middle) = known[0], min(known, key=lambda p: abs(p[0] - known[-1][0] / 2))
     return texts.ALONG_LOAD.format(
-        lowest=fmt.seconds(first.figure),
-        first=fmt.si(first.qps, "QPS"),
-        middle=fmt.seconds(half.figure),
-        half=fmt.si(half.qps, "QPS"),
+        lowest=fmt.seconds(lowest),
+        first=fmt.si(first, "QPS"),
+        middle=fmt.seconds(middle),
+        half=fmt.si(half, "QPS"),
         seconds=fmt.seconds(sla.seconds),
     )
 
