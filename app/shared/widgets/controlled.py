@@ -48,13 +48,22 @@ def controlled(name: str, value: Any, commit: Callable[[Any], None], looks: Hash
     return {"key": key, "on_change": _sent, "args": (name, key, commit)}
 
 
-def pick(label: str, names: Mapping[Any, str], key: str, now: Any, commit: Callable[[Any], None], **more: Any) -> None:
-    """A select box over ``names`` (id -> label); what its reader picks is handed to ``commit`` (in a callback).
+def pick(
+    label: str,
+    names: Mapping[Any, str],
+    key: str,
+    now: Any,
+    commit: Callable[[Any], None],
+    widget: Callable[..., object] = st.selectbox,
+    **more: Any,
+) -> None:
+    """A select box, or another ``widget``, over ``names`` (id -> label); what its reader picks is handed to ``commit``
+    (in a callback).
 
-    With ``index=None`` it is empty where ``now`` is None.
+    With ``index=None`` a select box is empty where ``now`` is None.
     """
     args = controlled(key, now, commit, tuple(names.items()))
-    st.selectbox(label, list(names), format_func=lambda id: names.get(id, str(id)), **args, **more)
+    widget(label, list(names), format_func=lambda id: names.get(id, str(id)), **args, **more)
 
 
 def _drawn(key: str) -> bool:

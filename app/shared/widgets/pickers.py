@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.shared import glossary
-from app.shared.widgets.controlled import controlled, pick
+from app.shared.widgets.controlled import pick
 from engine.devices import family
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -86,8 +86,5 @@ def lengths(workload: str, inputs: int | None, outputs: int | None, args: Callab
 
 def systems(key: str, now: list[str], commit: Callable[[Any], None]) -> None:
     """Some systems, or all where none is picked."""
-    names = all_systems()
-    st.multiselect(
-        "Systems", list(names), format_func=names.__getitem__, placeholder=f"all {len(names)}",
-        help="Candidates; all where none is picked.", **controlled(key, now, commit),
-    )  # fmt: skip
+    names, help = all_systems(), "Candidates; all where none is picked."
+    pick("Systems", names, key, now, commit, st.multiselect, placeholder=f"all {len(names)}", help=help)

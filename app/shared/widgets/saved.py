@@ -7,7 +7,7 @@ import streamlit as st
 from app.shared import link, parts
 from app.shared.boundary import callback
 from app.shared.widgets.choices import say
-from app.shared.widgets.controlled import controlled, pick
+from app.shared.widgets.controlled import pick
 from engine.published.nearest import TITLES
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError
@@ -29,7 +29,7 @@ def _opened() -> None:
 
 def presets() -> None:
     """One pill a document, and all presets under More."""
-    heads = [p.id for p in PRESETS.values() if p.headline]
+    heads = {p.id: p.pill for p in PRESETS.values() if p.headline}
     matching = link.matching(link.current())
     head, preset = matching.id if matching and matching.headline else None, matching.id if matching else None
 
@@ -39,13 +39,8 @@ def presets() -> None:
 
     near = link.related(link.current())
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.pills(
-            "Presets, one for each document",
-            heads,
-            format_func=lambda id: PRESETS[id].pill,
-            label_visibility="collapsed",
-            **controlled("w.preset", head, picked),
-        )
+        what = "Presets, one for each document"
+        pick(what, heads, "w.preset", head, picked, st.pills, label_visibility="collapsed")
         with st.popover("More"), st.container(width=300 if parts.mobile() else 460):
             listed = sorted(PRESETS.values(), key=lambda preset: preset.document)
             titles = {preset.id: f"{TITLES[preset.document]} · {preset.title}" for preset in listed}

@@ -29,10 +29,8 @@ def questions(ask: PageQuestion) -> None:
     """Questions worth asking first: a few as pills, all under More."""
     now = next((id for id, preset in QUESTIONS.items() if preset.question == ask.question), None)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.pills(
-            "Questions", list(texts.PILLS), format_func=texts.PILLS.__getitem__, label_visibility="collapsed",
-            **controlled("h.pill", now if now in texts.PILLS else None, ask.preset),
-        )  # fmt: skip
+        pill = now if now in texts.PILLS else None
+        pick("Questions", texts.PILLS, "h.pill", pill, ask.preset, st.pills, label_visibility="collapsed")
         with st.popover("More"), st.container(width=420):
             titles = {id: preset.title for id, preset in QUESTIONS.items()}
             pick("Question", titles, "h.more", now, ask.preset, index=None, placeholder="Choose a question")
@@ -78,11 +76,8 @@ def _demand(ask: PageQuestion) -> None:
         value = q.qps or q.users or 100
         ask.change(qps=float(value) if name == "qps" else None, users=int(value) if name == "users" else None)
 
-    st.segmented_control(
-        "Demand", list(texts.DEMANDS), format_func=texts.DEMANDS.__getitem__, required=True, width="stretch",
-        help=texts.DEMAND_HELP,
-        **controlled("h.demand", now, kind),
-    )  # fmt: skip
+    more: dict[str, Any] = {"required": True, "width": "stretch", "help": texts.DEMAND_HELP}
+    pick("Demand", texts.DEMANDS, "h.demand", now, kind, st.segmented_control, **more)
 
     def many(value: int | None) -> None:
         if value:

@@ -43,13 +43,8 @@ def _list(candidate: Candidate, values: tuple[Any, ...], ask: SpaceChoice) -> No
     def picked(chosen: list[Any]) -> None:
         _changed(candidate.path, tuple(v for v in candidate.options if v in chosen), ask)
 
-    st.multiselect(
-        "Values",
-        candidate.options,
-        format_func=candidate.shown,
-        help=candidate.help or None,
-        **controlled(f"x.{candidate.path}", list(values), picked, tuple(candidate.options)),
-    )
+    names = {value: candidate.shown(value) for value in candidate.options}
+    pick("Values", names, f"x.{candidate.path}", list(values), picked, st.multiselect, help=candidate.help or None)
 
 
 def _range(candidate: Candidate, span: AxisRange, ask: SpaceChoice) -> None:
@@ -87,8 +82,8 @@ def _kind(ask: SpaceChoice) -> None:
         ask.choose(spaces.usual_serving(ask.scenario) if serving else ask.usual)
 
     if is_decoder(ask.scenario):
-        args = controlled("x.kind", ask.space.serving, picked)
-        st.segmented_control(texts.KIND, _KINDS, format_func=_KINDS.__getitem__, required=True, width="stretch", **args)
+        more: dict[str, Any] = {"widget": st.segmented_control, "required": True, "width": "stretch"}
+        pick(texts.KIND, _KINDS, "x.kind", ask.space.serving, picked, **more)
 
 
 def _axes(candidates: Mapping[str, Candidate], ask: SpaceChoice) -> None:
