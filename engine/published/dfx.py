@@ -17,8 +17,8 @@ from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import LayerSizes, core_record, time_program, vector_lanes
+from engine.devices.dfx.fabric import dsp_slices
 from engine.devices.dfx.family import TILE_SIDES
-from engine.devices.dfx.tiling import dsp_slices
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario

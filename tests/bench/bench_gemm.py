@@ -23,8 +23,7 @@ from engine.lab import probe
 from engine.lab.ir.binary import OPERATIONS_PER_WORD
 from engine.lab.ir.microkernel import HAS_BF16, HAS_COUNT
 from engine.lab.operators.binary import binary_fc, pack_binary
-from engine.lab.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
-from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
+from engine.lab.operators.gemm import gemm_bf16, gemm_f32, gemm_s32, gemm_u8, pack_bf16, pack_f32, pack_s8, rounded_bits
 from tests.bench.timing import ROUNDS, Call, Row, beside, interleaved, row
 from tests.reference.onnx_oracle import session
 

@@ -10,8 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from engine.lab.operators.embedding import RowTable, embedding_bag, pack_rows
-from engine.lab.operators.gemm import Packed, gemm_f32, gemm_s32, pack_f32, pack_s8
-from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
+from engine.lab.operators.gemm import Packed, gemm_bf16, gemm_f32, gemm_s32, pack_bf16, pack_f32, pack_s8, rounded_bits
 from engine.lab.operators.quantise import quantise
 from engine.numerics.formats import NumericsError
 

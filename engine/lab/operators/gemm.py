@@ -7,10 +7,13 @@ The API other operators build on (every array C-contiguous; any of M, N, K may b
     gemm_u8(a, packed, scale, zero_a=0, bias=None, zero_out=0, relu=False)  # -> uint8 [M, N]
     packed = pack_f32(b)                     # float32 [K, N]
     gemm_f32(a, packed, bias=None, relu=False)  # float32 [M, K] -> float32 [M, N]
+    packed = pack_bf16(b)                    # float32 [K, N], rounded, or uint16 patterns
+    gemm_bf16(a_bits, packed)                # bf16 patterns [M, K] -> float32 [M, N]
 
 All take ``out=`` (written in place) and ``threads=``; results are bit-identical for any number of threads.
-Narrow weight formats are in :mod:`engine.lab.operators.halfprec`. Packing follows
-:mod:`engine.lab.ir.microkernel`.
+Packing follows :mod:`engine.lab.ir.microkernel`. With AVX512-BF16 the tile of bf16 is vdpbf16ps (denormals count as
+zero there, and each pair is rounded once less than two fused steps); elsewhere the values are widened once, exactly,
+and run on the FP32 tile at its rate.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +24,7 @@ import numpy as np
 
 from engine.kernels import jit
 from engine.kernels.jit import kernel
-from engine.lab.ir.microkernel import EDGE, GROUP, INT_KIND, MR, NC, in_panels, panels, tile
+from engine.lab.ir.microkernel import EDGE, GROUP, HAS_BF16, INT_KIND, MR, NC, in_panels, panels, tile
 from engine.lab.ranges import output, over_range, require, whole
 
 ROW_BLOCK_BYTES = 384 * 1024  # rows that stay in a second-level cache while the column panels pass
@@ -262,3 +265,44 @@ def gemm_f32(
     init = packed.zeros if bias is None else padded("bias", bias, packed.n, np.float32)
     out = output(out, (a.shape[0], packed.n), _REAL)
     return multiply(a, packed, init, out, threads, low=_ZERO if relu else _FLOOR)
+
+
+def rounded_bits(values: np.ndarray, format: str) -> np.ndarray:
+    """Patterns (uint16) of ``values`` in ``bf16`` or ``fp16``, nearest even; what is too large is infinity."""
+    require(format in ("bf16", "fp16"), f"format is {format!r}; allowed: bf16, fp16")
+    values = np.ascontiguousarray(values, np.float32)
+    if format == "fp16":
+        with np.errstate(over="ignore"):
+            return values.astype(np.float16).view(np.uint16)
+    bits = values.view(np.uint32)
+    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+
+
+def _widened(bits: np.ndarray) -> np.ndarray:
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def pack_bf16(b: np.ndarray) -> Packed:
+    """Pack weights [K, N]: float32 values, which are rounded, or uint16 patterns."""
+    patterns = isinstance(b, np.ndarray) and b.dtype == np.uint16
+    whole("b", b, np.uint16 if patterns else np.float32, 2)
+    bits = b if patterns else rounded_bits(b, "bf16")
+    return Packed("bf16", *b.shape, in_panels(bits, "bf16", np.uint16)) if HAS_BF16 else pack_f32(_widened(bits))
+
+
+def gemm_bf16(
+    a_bits: np.ndarray,
+    packed: Packed,
+    bias: np.ndarray | None = None,
+    relu: bool = False,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``max(a @ b + bias, relu ? 0 : -inf)``: bf16 patterns (uint16) [M, K] -> float32 [M, N]."""
+    if not HAS_BF16:
+        return gemm_f32(_widened(whole("a_bits", a_bits, np.uint16, 2)), packed, bias, relu, out, threads)
+    checked(a_bits, np.uint16, packed, "bf16", "a_bits")
+    init = packed.zeros if bias is None else padded("bias", bias, packed.n, np.float32)
+    out = output(out, (a_bits.shape[0], packed.n), np.float32)
+    return multiply(a_bits, packed, init, out, threads, low=np.float32(0 if relu else -np.inf))

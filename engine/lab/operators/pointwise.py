@@ -1,13 +1,16 @@
-"""Scalar functions numba can vectorise: exponential, sigmoid, tanh and GELU in float32 without a math library.
+"""Activations over float32 arrays, of scalar functions numba can vectorise: exponential, sigmoid, tanh and GELU.
 
 PyPI wheels of numba have no vector math library, so ``np.exp`` in a loop is scalar; these are polynomials over
 arithmetic, select and bit operations only, which LLVM turns into vectors. Relative error bounds are stated per function
 and tested over the whole range.
 """
 
+from typing import Literal
+
 import numpy as np
 
-from engine.kernels.jit import inner
+from engine.kernels.jit import inner, kernel
+from engine.lab.ranges import KernelError, output, over_range, real
 
 FUSED = {"contract"}
 """A product and a sum may become one fused multiply-add: the only liberty the compiler gets here."""
@@ -77,3 +80,62 @@ def gelu_tanh32(x):
     """The tanh form of GELU (seed 004's equation), float32: absolute error under 5e-7 * max(1, |x|) of that form."""
     inside = np.float32(_SQRT_2_OVER_PI * np.float32(x + np.float32(_CUBIC * np.float32(x * x)) * x))
     return np.float32(np.float32(_HALF * x) * np.float32(_ONE + tanh32(inside)))
+
+
+GRAIN = 16384
+"""Fewest elements worth a thread of their own. [elements]"""
+STEP = 256
+"""Chunks start at multiples of this, more than any unrolled vector loop takes at once. [elements]"""
+
+
+@kernel
+def relu_range(lo, hi, x, out):
+    """``max(x, 0)``; NaN becomes 0 as in the fused convolution."""
+    part, to = x[lo:hi], out[lo:hi]
+    for i in range(part.size):
+        to[i] = part[i] if part[i] > _ZERO else _ZERO
+
+
+@kernel
+def sigmoid_range(lo, hi, x, out):
+    """Logistic function."""
+    part, to = x[lo:hi], out[lo:hi]
+    for i in range(part.size):
+        to[i] = sigmoid32(part[i])
+
+
+@kernel
+def tanh_range(lo, hi, x, out):
+    """Hyperbolic tangent."""
+    part, to = x[lo:hi], out[lo:hi]
+    for i in range(part.size):
+        to[i] = tanh32(part[i])
+
+
+@kernel
+def gelu_tanh_range(lo, hi, x, out):
+    """GELU by the hyperbolic tangent."""
+    part, to = x[lo:hi], out[lo:hi]
+    for i in range(part.size):
+        to[i] = gelu_tanh32(part[i])
+
+
+_RANGE = {
+    "relu": relu_range,
+    "sigmoid": sigmoid_range,
+    "tanh": tanh_range,
+    "gelu_tanh": gelu_tanh_range,
+}
+Activation = Literal["relu", "sigmoid", "tanh", "gelu_tanh"]
+
+
+def activate(
+    x: np.ndarray, name: Activation, *, out: np.ndarray | None = None, threads: int | None = None
+) -> np.ndarray:
+    """``name`` of every element of ``x`` (float32, C-contiguous, any shape); ``out`` may be ``x``."""
+    result = output(out, real(x).shape, np.float32)
+    if name not in _RANGE:
+        raise KernelError(f"name is {name!r}; allowed: {', '.join(_RANGE)}")
+    flat, to = x.reshape(-1), result.reshape(-1)
+    over_range(_RANGE[name], x.size, flat, to, threads=threads, grain=GRAIN, step=STEP)
+    return result

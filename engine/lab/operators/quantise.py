@@ -6,12 +6,9 @@
 import numpy as np
 
 from engine.kernels.jit import kernel
+from engine.lab.operators.pointwise import GRAIN, STEP
 from engine.lab.ranges import output, over_range, real, require
 
-GRAIN = 16384
-"""Fewest elements worth a thread of their own. [elements]"""
-STEP = 256
-"""Chunks start at multiples of this, whole vectors of any target. [elements]"""
 _LIMITS = {
     np.dtype(kind): tuple(map(np.float32, (np.iinfo(kind).min, np.iinfo(kind).max))) for kind in (np.int8, np.uint8)
 }

@@ -5,16 +5,66 @@ the process. Then that process is another one, and the file costs a sentence.
 """
 
 from contextlib import suppress
+from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from entries.worker import WorkerProcess
-from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.importers.onnx.file import MISSING
-from model_zoo.importers.onnx.workload import family_of, read_onnx_workload
-from model_zoo.ops import Graph
-from model_zoo.schema import Workload, WorkloadError
+from model_zoo.families.family import NetworkFamily
+from model_zoo.importers.onnx.file import MAX_BYTES, MISSING
+from model_zoo.importers.onnx.model import read_onnx
+from model_zoo.ops import Dim, Graph, Op
+from model_zoo.schema import Id, Request, Workload, WorkloadError
+
+
+def read_onnx_workload(path: Path) -> tuple[Workload, Graph]:
+    """The workload of a file and its graph; WorkloadError in one sentence where it can't be read.
+
+    Counts are exact as far as `read_onnx` says. A request is a batch of 1 and, where the network has a length, one
+    of 1: a file holds neither; of a decoder 128 tokens in and out. OSError where the file can't be read.
+    """
+    try:
+        TypeAdapter(Id).validate_python(path.stem)
+    except ValidationError:
+        raise WorkloadError(
+            "the name is the network's id: at most 63 lower-case letters, digits, dots and hyphens are allowed"
+        ) from None
+    with path.open("rb") as file:
+        graph = read_onnx(file.read(MAX_BYTES + 1))
+    workload = Workload(
+        schema_version=1,
+        id=path.stem,
+        name=path.stem,
+        family="onnx",
+        summary=f"Read from {path.name}: {_said(graph)}.",
+        sources={},
+        params={},
+        request=Request(inputs=128, outputs=128) if graph.causal else Request(),
+    )
+    return workload, graph
+
+
+def _family_of(graph: Graph) -> NetworkFamily:
+    """A family with this one graph, which turns nothing and whose requests have lengths as the graph has."""
+    label = "Length" if any(_grows(op) for op in graph.ops) else None
+    words = ("Input tokens", "Output tokens") if graph.causal else (label, None)
+    return NetworkFamily("onnx", lambda _: graph, (), {}, {}, input_label=words[0], output_label=words[1])
+
+
+def _grows(op: Op) -> bool:
+    """Whether any count of an operator grows with the length of a pass or what it attends to."""
+    counts = (getattr(op, field.name) for field in fields(op))
+    return any(count.s or count.c for count in counts if isinstance(count, Dim))
+
+
+def _said(graph: Graph) -> str:
+    ops = sum(len(phase.ops) for phase in graph.phases)
+    operators = "1 operator" if ops == 1 else f"{ops:,} operators"
+    return f"{operators}, {graph.parameters:,.0f} parameters"
+
 
 SECONDS = 60.0  # for one file; the largest allowed take some ten
 MEMORY = 6 << 30  # address space of the reader [B]; a file of the largest size takes half
@@ -28,29 +78,28 @@ class ImportProcess(WorkerProcess):
         self.memory = memory
 
     def read(self, path: Path) -> tuple[Workload, NetworkFamily]:
-        """What `read_onnx_workload` returns or raises; WorkloadError also where the file takes too much."""
+        """Workload and family; WorkloadError as of `read_onnx_workload`, and where the file takes too much."""
         if find_spec("onnx") is None:
             raise WorkloadError(MISSING)
         try:
-            workload, graph, label = self.call(_read, path, self.memory)
+            workload, graph = self.call(_read, path, self.memory)
         except TimeoutError:
             raise WorkloadError(f"reading it takes more than the {self.seconds:g} s that are allowed") from None
         except ChildProcessError:
             most = f"{self.memory >> 20} MiB"
             raise WorkloadError(f"reading it ends the reader, or takes more than {most}") from None
-        return workload, family_of(graph, label)
+        return workload, _family_of(graph)
 
 
-def _read(path: Path, memory: int, progress: Any) -> tuple[Workload, Graph, str | None]:
-    """Workload, graph and name of its length; WorkloadError says why there are none."""
+def _read(path: Path, memory: int, progress: Any) -> tuple[Workload, Graph]:
+    """Workload and graph; WorkloadError says why there are none."""
     with suppress(ImportError, ValueError, OSError):  # not every system has such limits
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        workload, family = read_onnx_workload(path)
-        return workload, family.build(Params({})), family.input_label
+        return read_onnx_workload(path)
     except (WorkloadError, OSError):
         raise
     except MemoryError:

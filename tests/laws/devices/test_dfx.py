@@ -17,9 +17,8 @@ from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import LayerSizes, core_record, time_program, vector_lanes
-from engine.devices.dfx.fabric import fabric
+from engine.devices.dfx.fabric import dsp_slices, fabric
 from engine.devices.dfx.family import TILE_SIDES
-from engine.devices.dfx.tiling import dsp_slices
 from engine.evaluate import evaluate
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import bind

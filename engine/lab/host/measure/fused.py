@@ -18,10 +18,10 @@ import numpy as np
 from engine.analyses.depth_first import ELEMENT, pool_cycles, seconds, tile_cache
 from engine.devices import family
 from engine.lab.host.measure.cases import MeasureError
-from engine.lab.operators.activation import activate
 from engine.lab.operators.conv import conv, pack_conv
 from engine.lab.operators.fused import conv_relu_pool_depth_first, max_pool
 from engine.lab.operators.norm import batch_norm
+from engine.lab.operators.pointwise import activate
 from engine.lab.probe import copy_once, read_once
 from engine.lab.ranges import fresh
 from engine.lab.timing import MeasurementCancelled, Progress, Spread

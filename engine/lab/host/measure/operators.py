@@ -11,13 +11,13 @@ from engine.kernels.events.rng import mix
 from engine.kernels.jit import body_of
 from engine.lab.host.measure.cases import Case, MeasureError, few_rows, noise, product
 from engine.lab.ir.microkernel import NC, panels
-from engine.lab.operators.activation import Activation, activate
 from engine.lab.operators.attention import attention
 from engine.lab.operators.binary import binary_counts, pack_binary
 from engine.lab.operators.conv import conv, pack_conv
 from engine.lab.operators.embedding import RowFormat, RowTable, embedding_bag, embedding_lookup, pack_rows
 from engine.lab.operators.fused import max_pool
 from engine.lab.operators.norm import layer_norm
+from engine.lab.operators.pointwise import Activation, activate
 from engine.lab.operators.quantise import quantise
 from engine.lab.operators.rnn import GATES, gru_step, lstm_step, pack_cell
 from engine.lab.operators.softmax import softmax

@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import roc_auc_score
 
 from engine.lab.numerics import metrics
-from engine.lab.numerics.mixed import search
+from engine.lab.numerics.workflow import search
 from engine.numerics.formats import (
     FORMATS,
     Binary,

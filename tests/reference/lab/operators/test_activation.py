@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.lab.operators.activation import activate
 from engine.lab.operators.norm import batch_norm, layer_norm
+from engine.lab.operators.pointwise import activate
 from engine.lab.operators.softmax import softmax
 from engine.lab.ranges import KernelError
 from tests.effort import examples

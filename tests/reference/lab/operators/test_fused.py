@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.lab.operators import fused
-from engine.lab.operators.activation import activate
 from engine.lab.operators.conv import conv, pack_conv
 from engine.lab.operators.norm import batch_norm
+from engine.lab.operators.pointwise import activate
 from engine.lab.operators.wide_deep import NO_GAIN, gather_range, hash_ids
 from engine.lab.ranges import KernelError, over_range
 from tests.effort import examples

@@ -12,8 +12,7 @@ from onnx import TensorProto, helper
 
 from engine.lab.operators import gemm
 from engine.lab.operators.binary import binary_counts, binary_fc, pack_binary
-from engine.lab.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
-from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
+from engine.lab.operators.gemm import gemm_bf16, gemm_f32, gemm_s32, gemm_u8, pack_bf16, pack_f32, pack_s8, rounded_bits
 from engine.lab.ranges import KernelError
 from tests.effort import examples
 from tests.reference import naive_gemm as naive

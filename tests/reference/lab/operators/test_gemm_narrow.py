@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.lab.operators.halfprec import gemm_bf16, pack_bf16, rounded_bits
+from engine.lab.operators.gemm import gemm_bf16, pack_bf16, rounded_bits
 from tests.effort import examples
 from tests.reference import naive_gemm as naive
 
