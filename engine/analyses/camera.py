@@ -237,7 +237,7 @@ class CameraNetwork:
         else:
             system, catalog = self._system()
             fields = {"system": system.id, "workload": self.scenario.workload, "precision": first, "scheme": "split"}
-            bound = bind(make(fields | {"params": self.scenario.params}), catalog)
+            bound = bind(make(fields | self.scenario.model_dump(include={"params", "costs"})), catalog)
         if self.camera.frame_bytes is None:
             return bound
         frame = Quantity(value=f"{self.camera.frame_bytes!r} B", basis="assumed", note="as the user says")
@@ -291,15 +291,26 @@ class CameraNetwork:
             loads.append(own if tier.machines is None else load / tier.machines)
         return [busy * self.passed for busy in parts.link_busy], loads
 
-    @cached_property
+    @property
     def filter_s(self) -> float:
         """Time of a cascade's small network on a machine of the first tier. [s]"""
+        return self._filter[0]
+
+    @cached_property
+    def _filter(self) -> tuple[float, float]:
+        """What a cascade's small network takes of a machine of the first tier, and draws beside its floor. [s], [J]"""
         if self.cascade is None:
-            return 0.0
+            return 0.0, 0.0
         small = self.scenario.with_(workload=self.cascade.workload, params={}, layers={}, tile=())
         first = replace(self, scenario=small, cascade=None)
         cuts = [len(first.bound.graph.phases[0].ops)] * (len(self.tiers) - 1)
-        return price_cuts(first.bound, first.formats, cuts).stage_s[0]
+        priced = price_cuts(first.bound, first.formats, cuts)
+        return priced.stage_s[0], priced.stage_j[0]
+
+    def of_frame(self, at: int, seconds: float, joules: float) -> tuple[float, float]:
+        """Time and energy that a camera's frame takes of a tier, of those of a frame that the network sees. [s], [J]"""
+        own_s, own_j = (0.0, 0.0) if at else self._filter
+        return seconds * self.passed + own_s, joules * self.passed + own_j
 
     @property
     def passed(self) -> float:
@@ -315,7 +326,7 @@ def _placement(network: CameraNetwork, used: Sequence[int], priced: PricedCut, l
     sent = tuple(sum(hop.bytes_per_message for hop, _ in hops if hop.wire == w and hop.way != "out") for w in wires)
     rate, limits = network.passed * camera.frames_per_s, []
     loads = _tier_loads(network, priced)
-    for tier, load in zip(tiers, loads, strict=True):
+    for tier, (load, _) in zip(tiers, loads, strict=True):
         if tier.machines is None:
             limits.append(inf if load * camera.frames_per_s <= 1.0 + 1e-12 else 0.0)
         elif load:
@@ -345,26 +356,28 @@ def _placement(network: CameraNetwork, used: Sequence[int], priced: PricedCut, l
     )
 
 
-def _tier_loads(network: CameraNetwork, priced: PricedCut) -> list[float]:
-    """Time that a frame of any camera takes of a machine of each tier, at the tier's own batch. [s]"""
+def _tier_loads(network: CameraNetwork, priced: PricedCut) -> list[tuple[float, float]]:
+    """Time and energy that a frame of any camera takes of a machine of each tier, at the tier's own batch. [s], [J]"""
     loads = []
     for at, (tier, alone) in enumerate(zip(network.tiers, priced.stage_s, strict=True)):
         count = tier.batch if alone else 1
         batched = price_cuts(network.bound, network.formats, priced.cuts, count) if count > 1 else priced
-        each = batched.stage_s[at] / count
-        loads.append(each * network.passed + (network.filter_s if not at else 0.0))
+        loads.append(network.of_frame(at, batched.stage_s[at] / count, batched.stage_j[at] / count))
     return loads
 
 
-def _bill(network: CameraNetwork, loads: Sequence[float], sent: Sequence[float]) -> tuple[float | None, float | None]:
+def _bill(
+    network: CameraNetwork, loads: Sequence[tuple[float, float]], sent: Sequence[float]
+) -> tuple[float | None, float | None]:
     """What machines that work draw together [W], and what they, their links and their energy cost a month [USD]."""
     camera, machines = network.camera, []
-    for tier, device, load in zip(network.tiers, executors(network.bound), loads, strict=True):
+    for tier, device, (load, joules) in zip(network.tiers, executors(network.bound), loads, strict=True):
         if load:
             count = camera.cameras if tier.machines is None else tier.machines
-            machines.append((device, count, min(1.0, load * camera.cameras * camera.frames_per_s / count)))
+            share = min(1.0, load * camera.cameras * camera.frames_per_s / count)
+            machines.append((device, count, share, joules / load))
     links = [wire.link for wire, size in zip(split_wires(network.bound), sent, strict=True) if size]
-    return monthly(machines, links, network.bound.workload.family, network.scenario.costs)
+    return monthly(network.bound, machines, links)
 
 
 def p99_s(network: CameraNetwork, place: Placement, requests: int = 20_000, seed: int = 0) -> Estimate | None:

@@ -62,8 +62,17 @@ class PricedCut:
     @cached_property
     def stage_s(self) -> tuple[float, ...]:
         """Time of each executor's part; 0 where it has none. [s]"""
-        seconds = dict(zip((stage.name for stage in self.plan.stages), self.figures.stage_s, strict=True))
-        return tuple(seconds.get(f"part {at + 1}", 0.0) for at in range(len(self.cuts) + 1))
+        return self._of_parts(self.figures.stage_s)
+
+    @cached_property
+    def stage_j(self) -> tuple[float, ...]:
+        """What each executor draws for its part beside what it draws anyway; 0 where it has none. [J]"""
+        return self._of_parts(self.figures.stage_j)
+
+    def _of_parts(self, numbers: Sequence[float]) -> tuple[float, ...]:
+        """Numbers of the plan's stages by executor; 0 where it has none."""
+        by_name = dict(zip((stage.name for stage in self.plan.stages), numbers, strict=True))
+        return tuple(by_name.get(f"part {at + 1}", 0.0) for at in range(len(self.cuts) + 1))
 
     @property
     def error_band(self) -> ErrorBand:

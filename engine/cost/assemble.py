@@ -98,7 +98,13 @@ class Figures:
     def stage_s(self) -> list[float]:
         """Time of each stage within a request. [s]"""
         where = self.layout.where
-        return self.rows[where.stage_s : where.charged, 0].tolist()
+        return self.rows[where.stage_s : where.stage_j, 0].tolist()
+
+    @property
+    def stage_j(self) -> list[float]:
+        """What the devices of each stage draw within a request beside what they draw anyway. [J]"""
+        where = self.layout.where
+        return self.rows[where.stage_j : where.charged, 0].tolist()
 
     @property
     def charged(self) -> list[float]:

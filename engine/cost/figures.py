@@ -58,10 +58,10 @@ def _take(row, less, n):
 
 
 @kernel
-def _weigh(total, other, clock, clocked, watts, passes, ways, stage, pass_s, joules, n):
+def _weigh(total, other, clock, clocked, watts, passes, ways, stage, pass_s, joules, stage_j, n):
     """A run's seconds of one resource, at its clock: into its stage, all passes; into the time of its pass, one.
 
-    What all devices that share it draw beside their floor meanwhile goes to ``joules``.
+    What all devices that share it draw beside their floor meanwhile goes to ``joules`` and to those of its stage.
     """
     for p in range(n):
         seconds = total[p] + other[p]
@@ -70,10 +70,11 @@ def _weigh(total, other, clock, clocked, watts, passes, ways, stage, pass_s, jou
         stage[p] += seconds * passes[p]
         pass_s[p] += seconds
         joules[p] += seconds * watts[p] * passes[p] * ways
+        stage_j[p] += seconds * watts[p] * passes[p] * ways
 
 
 @kernel
-def _spend(total, other, each, passes, ways, governed, glob, clock, joules, device_j, n):
+def _spend(total, other, each, passes, ways, governed, glob, clock, joules, stage_j, device_j, n):
     """A run's joules, all passes on all devices that share it; with the square of the voltage where one is governed."""
     for p in range(n):
         spent = (total[p] + other[p] + each[p]) * passes[p] * ways
@@ -82,6 +83,7 @@ def _spend(total, other, each, passes, ways, governed, glob, clock, joules, devi
             spent *= voltage(slope, reach, lowest, clock[p]) ** 2
             device_j[p] += spent
         joules[p] += spent
+        stage_j[p] += spent
 
 
 @kernel
@@ -242,7 +244,8 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     for row in range(where.drawn + layout.DEVICE_J, where.rows):
         _zero(rows[row], n)
     busy, decode_s, pass_s = rows[where.scratch], rows[where.scratch + 1], rows[where.scratch + 2]
-    spent, stage_s = rows[where.spent : where.stage_s], rows[where.stage_s : where.charged]
+    spent, stage_s = rows[where.spent : where.stage_s], rows[where.stage_s : where.stage_j]
+    stage_j = rows[where.stage_j : where.charged]
     hop_s, wire_s = rows[where.hop_s : where.wire_s], rows[where.wire_s : where.metrics]
     for p in range(n):
         tpot[p] = np.nan
@@ -252,8 +255,23 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
         _zero(pass_s, n)
         for r in range(N):
             clocked = governed[s] != 0 and (r == layout.CLOCKED[0] or r == layout.CLOCKED[1])
-            _weigh(own[r], others[r], clock, clocked, watts[r], passes, ways, spent[N * s + r], pass_s, joules, n)
-        _spend(own[N], others[N], watts[N], passes, ways, governed[s] != 0, glob, clock, joules, device_j, n)
+            _weigh(
+                own[r],
+                others[r],
+                clock,
+                clocked,
+                watts[r],
+                passes,
+                ways,
+                spent[N * s + r],
+                pass_s,
+                joules,
+                stage_j[s],
+                n,
+            )
+        _spend(
+            own[N], others[N], watts[N], passes, ways, governed[s] != 0, glob, clock, joules, stage_j[s], device_j, n
+        )
         if decode[i] != 0.0:
             _decode(pass_s, passes, decode[i], tpot, decode_s, n)
     for s in range(stages):

@@ -70,6 +70,7 @@ class Places(NamedTuple):
     scratch: int
     spent: int
     stage_s: int
+    stage_j: int
     charged: int
     hop_s: int
     wire_s: int
@@ -88,8 +89,8 @@ class Layout:
     Rows: seconds of each run by resource as its operators add up, and joules, then those of no operator, then what a
     device draws beside its floor while a resource takes the time [W], and joules of a pass; passes; what each stage
     pays once a request; the hops (`HOP`); the globals (`GLOBALS`); what a request draws (`DRAWN`); busy, decode and
-    pass times; seconds of each stage by resource, whole, and the share of them that a request is charged; of each
-    hop, and of each wire; the figures (`METRICS`).
+    pass times; seconds of each stage by resource, whole, its joules, and the share of them that a request is charged;
+    of each hop, and of each wire; the figures (`METRICS`).
     """
 
     stage_of: tuple[int, ...]  # of each run
@@ -117,7 +118,7 @@ class Layout:
         """Where each kind of row begins."""
         runs, stages, hops = self.runs, len(self.copies), len(self.wire_of)
         sizes = (*[M * runs] * 3, runs, N * stages, HOPS * hops, GLOBALS, len(DRAWN), 3, N * stages)
-        begins = accumulate((*sizes, stages, stages, hops, hops, COLUMNS))
+        begins = accumulate((*sizes, stages, stages, stages, hops, hops, COLUMNS))
         governed, replicas = any(self.governed), float(self.replicas)
         return Places(*begins, bool(self.pipelined), bool(self.causal), governed, replicas)
 

@@ -11,7 +11,6 @@ from engine.devices.common.offer import NO_GOVERNOR, Governor
 from engine.plan.plan import model_of
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, own_model
-from engine.scenario import Costs
 from engine.scenario.overrides import unstated
 from hardware_specs.schema import Device, Link
 
@@ -255,21 +254,26 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
 
 
 def monthly(
-    machines: Iterable[tuple[Device, float, float]], links: Iterable[Link], network: str, costs: Costs
+    bound: Bound, machines: Iterable[tuple[Device, float, float, float]], links: Iterable[Link]
 ) -> tuple[float | None, float | None]:
     """What machines draw together [W], and what they, their links and their energy cost a month [USD]. Estimates.
 
-    ``machines``: a device, how many there are, and the share of time that each works. One draws what it does idle, and
+    ``machines``: a device, how many there are, the share of time that each works, and what its work draws meanwhile
+    beside what it draws at any [W]: at full work a report's power. One that works in part draws what it does idle, and
     the rest for that share. None where a power or the price of a machine is not known. A link that no list prices costs
-    nothing. ``network``: as `device_power` has it.
+    nothing.
     """
+    costs = bound.scenario.costs
     watts: float | None = 0.0
     price: float | None = 0.0
-    for device, count, share in machines:
-        full, idle = device_power(device, network)[0], device.power.idle
-        floor_w = idle.si if idle is not None else full
-        known = watts is not None and full is not None and floor_w is not None
-        watts = watts + count * (floor_w + (full - floor_w) * share) if known else None
+    for device, count, share, work_w in machines:
+        limit, always, _, _ = _busy(bound, device)
+        if watts is not None and limit is not None and always is not None:
+            full, idle = min(limit, always + work_w), device.power.idle
+            idle_w = idle.si if idle is not None else always
+            watts += count * (idle_w + (full - idle_w) * share)
+        else:
+            watts = None
         price = None if price is None or device.price is None else price + count * device.price.si
     if price is None or watts is None:
         return watts, None

@@ -289,6 +289,42 @@ def test_cameras_split_and_evaluate_give_one_answer(workload, system, what_ifs):
         assert best.latency_s == pytest.approx(min(p.latency_s for p in inner), rel=1e-12)
 
 
+def test_machines_at_full_work_draw_what_evaluate_says():
+    """A Xeon on one core of eight was said to draw the 95 W of its limit, where a report says 40 W, at any load."""
+    scenario = row_of(default_scenario("xeon-e5-2650-pair-qpi", "alexnet", scheme="split", precision="fp32"))
+    for place in CameraNetwork(scenario, tiers_of(scenario)).placements():
+        report = evaluate(scenario.with_(split=place.cuts[0]))
+        camera = Camera(report.throughput_per_s)
+        (full,) = (p for p in CameraNetwork(scenario, tiers_of(scenario), camera).placements() if p.name == place.name)
+        assert full.watts == pytest.approx(report.power_w, rel=1e-9), place.name
+        assert full.joules_per_frame == pytest.approx(report.energy_per_unit_j, rel=1e-9)
+
+
+@pytest.mark.parametrize("system", ["xeon-e5-2650-pair-qpi", "edge-tiers", "edge-core", "edge-metro-core"])
+def test_power_of_machines_goes_with_their_load_from_what_they_draw_idle(system):
+    scenario = row_of(default_scenario(system, "alexnet", scheme="split", precision="fp32"))
+    loads = (1e-9, 1.0, 2.0)
+    none, some, twice = (CameraNetwork(scenario, tiers_of(scenario), Camera(rate)).placements() for rate in loads)
+    for places in zip(none, some, twice, strict=True):
+        least, one, two = (place.watts for place in places)
+        assert 0 < least <= one <= two
+        if max(places[0].stage_s) < 0.5:
+            assert two - least == pytest.approx(2 * (one - least), abs=1e-6)
+        assert least < one or "core" in places[0].name  # a V100 draws the same at any load
+
+
+def test_a_cascade_draws_for_its_small_network_and_the_frames_that_it_passes():
+    own = Camera(1e-9, 200e3), Camera(1.0, 200e3)
+    spent = []
+    for small, passed in ((None, 1.0), ("mobilenet-v1", 1.0), ("mobilenet-v1", 0.25)):
+        cascade = Cascade(small, passed) if small else None
+        idle, works = (named("resnet50", camera, cascade=cascade)["far edge"].watts for camera in own)
+        spent.append(works - idle)  # [W] of a frame a second
+    plain, all_of_them, some = spent
+    assert 0 < all_of_them - plain < plain
+    assert some == pytest.approx(all_of_them - 0.75 * plain, rel=1e-6)
+
+
 @pytest.mark.parametrize("workload", FEW[:1])
 def test_three_executors_are_cut_as_brute_force_over_every_pair_of_cuts_finds(workload):
     """At split, at evaluate and before cameras: one answer, to the last bit; and the best rate likewise."""
