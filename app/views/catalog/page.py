@@ -80,18 +80,12 @@ def _matching(entries: dict[str, Any], wanted: str) -> list[str]:
 
 
 def sources(entry: Any) -> None:
-    """The documents an entry was read from."""
-    listed = getattr(entry, "sources", {})
-    if not listed:
-        return
-    st.markdown("**Sources**")
+    """The documents an entry was read from, and what a reader must know beside its numbers."""
+    if listed := getattr(entry, "sources", {}):
+        st.markdown("**Sources**")
     for key, source in listed.items():
         rest = "; ".join(text for text in (source.publisher, source.dated, source.note) if text)
         st.markdown(f"`{key}` {fmt.linked(source.title, source.url)}" + (f"; {fmt.plain(rest)}" if rest else ""))
-
-
-def notes(entry: Any) -> None:
-    """What a reader must know beside the numbers."""
     for text in getattr(entry, "notes", ()):
         st.caption(fmt.plain(text))
 
@@ -221,7 +215,6 @@ def detail(section: str, id: str) -> None:
         if section == "devices":
             machine.precisions(entry)
         sources(entry)
-        notes(entry)
         path = default_zoo().path(id) if section == "workloads" else default_catalog().path(section, id)
         if section == "workloads" and default_zoo().is_guest(id):
             st.caption(texts.YOUR_OWN.format(name=path.name))

@@ -1,13 +1,13 @@
 """What should I use?"""
 
+import pandas as pd
 import streamlit as st
 
 from app.shared import cached, comparison, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.comparison import Entry
 from app.views.choose import charts, tables, texts
-from app.views.choose.controls import controls, questions
-from app.views.choose.page_question import PageQuestion, ask
+from app.views.choose.controls import PageQuestion, ask, controls, questions
 from engine.choose import Answer, Row, choose
 from engine.scenario import ScenarioError
 
@@ -100,11 +100,17 @@ def curves(answer: Answer, able: list[Row], row: Row) -> None:
 
 
 def not_meeting(rows: list[Row]) -> None:
-    """What does not meet the limits, folded."""
+    """What does not meet the limits, nearest first, folded."""
     if not rows:
         return
     with st.expander(texts.DO_NOT_MEET.format(count=len(rows)), key="open.refused"):
-        frame = tables.missing_limits(rows)
+        frame = pd.DataFrame(
+            {
+                "System": [row.label for row in rows],
+                "Nearest configuration": [row.configuration or fmt.UNKNOWN for row in rows],
+                "Why not": [row.reason for row in rows],
+            }
+        )
         st.table(frame, hide_index=True, height="content" if len(rows) <= 8 else 318, alt=parts.table_alt(frame))
 
 

@@ -98,17 +98,6 @@ def times(answer: Answer, row: Row) -> list[str]:
     return words
 
 
-def missing_limits(rows: Sequence[Row]) -> pd.DataFrame:
-    """Systems that do not meet the limits, nearest first."""
-    return pd.DataFrame(
-        {
-            "System": [row.label for row in rows],
-            "Nearest configuration": [row.configuration or fmt.UNKNOWN for row in rows],
-            "Why not": [row.reason for row in rows],
-        }
-    )
-
-
 def rows(answer: Answer) -> list[dict[str, Any]]:
     """Every row of a file, SI units in the keys."""
     plain = answer.to_dict()

@@ -11,9 +11,8 @@ from app.shared.figures import report as charts
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import pills
 from app.shared.widgets.saved import presets
-from app.views.explore import headline as cards
 from app.views.explore import texts
-from app.views.explore.report_file import figures, report_html
+from app.views.explore.report_file import cards, figures, report_html
 from engine.cost.report import OpRow, Report
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import field
@@ -27,7 +26,7 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
     """A few numbers, each with its error band, and how they stand against the baseline."""
     name, base = against or (None, None)
     phone = parts.mobile()
-    shown = cards.cards(report, base, phone, specs.assumed_price(report.scenario))
+    shown = cards(report, base, phone, specs.assumed_price(report.scenario))
     key = "cards-against" if base and not phone else "cards"
     with st.container(key=key), st.grid(3 if len(shown) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
         for card in shown:

@@ -10,7 +10,7 @@ from app.shared import formats as fmt
 from app.shared.figures.drawing import hover
 from app.shared.figures.style import log_ticks, span
 from app.shared.glossary import Metric
-from app.views.sweep import objectives, texts
+from app.views.sweep import spaces, texts
 from engine.sweep import Space as Designs
 from engine.traffic.engines.serving_sweep import HOW
 
@@ -72,7 +72,7 @@ class Column:
     def axis(self, places: Sequence[float]) -> dict[str, Any]:
         """A log axis that shows some places, in the prefix that suits its values."""
         low, high = self.ends
-        scale = objectives.scale(self.figure, (low, high)) if self.figure else fmt.scale([high], self.unit)
+        scale = spaces.scale(self.figure, (low, high)) if self.figure else fmt.scale([high], self.unit)
         spare, grow = 0.06 * (max(places) - min(places) or 1.0), np.log(high / low)
         first, last = min(places) - spare, max(places) + spare
         ticks, text = log_ticks(*(scale(low * np.exp(grow * place)) for place in (first, last)))

@@ -10,7 +10,7 @@ from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.glossary import Metric
 from app.shared.widgets.choices import say
-from app.views.sweep import axes, below_front, front, objectives, spaces, tables, texts
+from app.views.sweep import axes, below_front, front, spaces, tables, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep import controls as space_controls
 from app.views.sweep.background import Outcome, SweptDesign
@@ -183,14 +183,14 @@ def show() -> None:
     """The page."""
     scenario = link.current()
     report = cached.report(encode(scenario))
-    metrics = objectives.metrics(report)
+    metrics = spaces.metrics(report)
     names = list(metrics)
     first = not st.session_state.get("sweep_seen")
     st.session_state.sweep_seen = True
     ask = spaces.SpaceChoice(scenario, names)
     space = ask.space
-    known = objectives.priced(names, scenario, dict(space.axes))
-    metrics = objectives.OPERATING if space.serving else {name: metrics[name] for name in known}
+    known = spaces.priced(names, scenario, dict(space.axes))
+    metrics = spaces.OPERATING if space.serving else {name: metrics[name] for name in known}
     usual = first and not ask.wrong and space.size <= axes.room(scenario)
     key = f"{spaces.write(space)} {st.session_state.token}"
     wanted = space_controls.controls(ask, metrics, names) or st.session_state.pop("sweep_wanted", usual)

@@ -5,16 +5,23 @@ parameters, and a space opened beside another scenario keeps the axes that exist
 """
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from app.shared import formats as fmt
+from app.shared import glossary
+from app.shared.glossary import Metric
 from app.shared.widgets.choices import remember
-from app.views.sweep import axes, objectives, texts
+from app.views.sweep import axes, texts
 from app.views.sweep.axes import AxisRange, Values
+from engine.cost.power_and_price import unpowered
+from engine.cost.report import Report
+from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
+from engine.scenario.overrides import unstated
 from engine.scenario.token import boundary, token_of, unpack
+from engine.sweep.space import POWERED
 from engine.traffic.engines.serving_sweep import HEAD
 from hardware_specs.quantity import SpecError
 
@@ -22,6 +29,11 @@ PARAM = "x"
 VERSION = 1
 LIMIT = 4096  # characters
 _JSON_LIMIT = 64 * 1024  # bytes after inflating
+
+_MEANS = {"ttft_s": "Mean TTFT", "tpot_s": "Mean TPOT"}
+_SERVING = ("output_tokens_per_s_per_user", "output_tokens_per_s_per_device", *_MEANS, "requests_per_s")
+OPERATING = {name: Metric.of(name, label=_MEANS.get(name, "")) for name in _SERVING}
+"""Figures of a serving engine's operating point, the two that its front is of first."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,29 @@ class PageSpace:
         """Designs of the space. [-]"""
         values = dict(self.axes)
         return math.prod(max(axes.length(values[path]) for path in group) for group in self.groups)
+
+
+def metrics(report: Report) -> dict[str, Metric]:
+    """The figures that are known for designs like this one, those to minimise first."""
+    known = [name for name in glossary.WORDS["figures"] if getattr(report, name, None) is not None]
+    if report.latency_per_unit_s != report.latency_s:
+        return {name: Metric.of(name, report.unit) for name in known}
+    labels = {"latency_per_unit_s": Metric.of("latency_s").label}
+    return {name: Metric.of(name, report.unit, labels.get(name, "")) for name in known if name != "latency_s"}
+
+
+def priced(names: Iterable[str], scenario: Scenario, axes: Iterable[str]) -> list[str]:
+    """The figures that designs along those axes have: without money where no list has their hardware, and without power
+    where no rule says what their hardware draws."""
+    paths = [*scenario.overrides, *axes]
+    known = [name for name in names if "usd" not in name] if unstated(paths, "price") else list(names)
+    return [name for name in known if name not in POWERED] if unpowered(bind(scenario), paths) else known
+
+
+def scale(metric: Metric, values: Iterable[float]) -> fmt.Scale:
+    """The prefix that suits the middle, on a log scale, of a metric's values."""
+    known = [v for v in values if v > 0]
+    return fmt.scale([math.sqrt(min(known) * max(known))] if known else [], metric.unit)
 
 
 def noun(serving: bool) -> str:
@@ -133,7 +168,7 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
             fits.append((path, allowed))
         else:
             lost.append(path)
-    known = list(objectives.OPERATING) if space.serving else objectives.priced(names, scenario, dict(fits))
+    known = list(OPERATING) if space.serving else priced(names, scenario, dict(fits))
     chosen = tuple(dict.fromkeys(o for o in space.objectives if o in known))[:3]
     ties = tuple(tie for tie in space.ties if not set(tie) & set(lost))
     return PageSpace(tuple(fits), chosen if len(chosen) >= 2 else _usual_objectives(known, dict(fits)), ties), lost
@@ -152,12 +187,12 @@ def _usual_objectives(names: list[str], turned: Container[str]) -> tuple[str, ..
 def usual(scenario: Scenario, names: list[str]) -> PageSpace:
     """The first space beside a scenario."""
     space = axes.usual(scenario)
-    return PageSpace(tuple(space.items()), _usual_objectives(objectives.priced(names, scenario, space), space))
+    return PageSpace(tuple(space.items()), _usual_objectives(priced(names, scenario, space), space))
 
 
 def usual_serving(scenario: Scenario) -> PageSpace:
     """The first space of operating points beside a scenario."""
-    return PageSpace(tuple(axes.usual_levers(scenario).items()), tuple(objectives.OPERATING)[:2])
+    return PageSpace(tuple(axes.usual_levers(scenario).items()), tuple(OPERATING)[:2])
 
 
 class SpaceChoice:

@@ -9,7 +9,7 @@ from app.shared import formats as fmt
 from app.shared import specs
 from app.shared.glossary import Metric
 from app.shared.report_tables import identity
-from app.views.sweep import objectives, spaces, texts
+from app.views.sweep import spaces, texts
 from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.columns import settings_along, settings_of
@@ -30,7 +30,7 @@ def frame(outcome: Outcome, shown: Sequence[SweptDesign]) -> pd.DataFrame:
     data: dict[str, Any] = {}
     for name in dict.fromkeys((*outcome.objectives, *(n for n in outcome.metrics if n in shown[0].figures))):
         m, values = outcome.metrics[name], [d.figures[name] for d in shown]
-        scale = objectives.scale(m, values)
+        scale = spaces.scale(m, values)
         data[f"{m.label} ({scale.unit})"] = [scale(v) for v in values]
     if outcome.serving:
         data[texts.FOUND_BY] = [HOW[d.figures["simulated"] > 0] for d in shown]

@@ -12,7 +12,7 @@ from playwright.sync_api import TimeoutError, expect
 from app.shared import comparison
 from app.shared.comparison import Comparison, Entry
 from app.shared.formats import count
-from app.views.sweep import axes, background, objectives, spaces
+from app.views.sweep import axes, background, spaces
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.spaces import PageSpace
 from engine.evaluate import evaluate
@@ -115,7 +115,7 @@ def test_a_clicked_design_opens_as_its_scenario(visit):
     me.page.evaluate(CLICKED)
     me.page.keyboard.press("ControlOrMeta+Enter")
     me.page.wait_for_function(DRAWN, polling="raf", timeout=120_000)
-    designs = background.designs_of(GPU, FEW, objectives.metrics(evaluate(GPU)))
+    designs = background.designs_of(GPU, FEW, spaces.metrics(evaluate(GPU)))
     first = me.settled().page.get_by_text(re.compile(r"^Selected design · 1 of \d+$"))
     assert first.count() == 0
     row_picked(me, 0)  # by keys, in the table
@@ -126,7 +126,7 @@ def test_a_clicked_design_opens_as_its_scenario(visit):
         spot = clicked(me, at)
         expected = designs.scenario(int(spot["number"]))
         report = evaluate(expected)
-        shown = objectives.metrics(report)["latency_per_unit_s"].text(report.latency_per_unit_s)
+        shown = spaces.metrics(report)["latency_per_unit_s"].text(report.latency_per_unit_s)
         card = me.page.locator("[data-testid=stVerticalBlock]", has_text="Selected design").last
         me.settled()
         expect(card).to_contain_text(shown, use_inner_text=True)

@@ -17,8 +17,7 @@ from app.shared.load import Load, answer
 from app.views.compare.tables import METRICS, ComparedScenario, rows
 from app.views.compare.tables import value as value_of
 from app.views.explore import report_file
-from app.views.explore.headline import cards
-from app.views.explore.report_file import report_html
+from app.views.explore.report_file import cards, report_html
 from app.views.machine.facts import money
 from app.views.traffic import tables
 from engine import evaluate

@@ -9,8 +9,8 @@ import pytest
 
 from app.shared import cached, claims, fixes, glossary, report_tables, specs
 from app.shared import formats as fmt
-from app.views.explore import headline
-from app.views.sweep import objectives
+from app.views.explore.report_file import cards
+from app.views.sweep import spaces
 from engine.devices.common.contract import RESOURCES
 from engine.evaluate import evaluate
 from engine.published import validate
@@ -73,7 +73,7 @@ def test_every_operator_explains_itself(report):
 
 def test_cards_each_with_a_band_and_a_unit(report):
     for phone in (False, True):
-        found = headline.cards(report, None, phone, False)
+        found = cards(report, None, phone, False)
         assert [c.label for c in found][-3:] == ["Throughput", "Perf/W" if phone else "Perf per watt", "Capital cost"]
         assert all(("±" in c.note) == (report.error_band.relative is not None) for c in found[:-2])
         assert found[-1].note
@@ -86,19 +86,19 @@ def test_hardware_of_a_what_if_shows_no_price_but_the_one_that_is_set(id):
     scenario = PRESETS[id].scenario
     row = next(r for r in specs.overridable(scenario) if r.path.startswith("devices.0.memory") and r.si > 0)
     report = evaluate(scenario.with_(overrides={row.path: row.si}))
-    card = headline.cards(report, None, False, False)[-1]
+    card = cards(report, None, False, False)[-1]
     assert (card.note, card.value) == ("no price: a what-if", fmt.UNKNOWN)
     assert "a what-if changes" in card.help
     if evaluate(scenario).capex_usd is None:
         return
     priced = evaluate(scenario.with_(overrides={row.path: row.si, "devices.0.price": 4000.0}))
     assert priced.capex_usd is not None
-    assert headline.cards(priced, None, False, True)[-1].value == fmt.usd(priced.capex_usd)
+    assert cards(priced, None, False, True)[-1].value == fmt.usd(priced.capex_usd)
 
 
 def test_a_decoder_shows_the_first_token_each_further_one_and_the_whole(report):
     """Never the whole over its tokens: 14.0 ms where a further token takes 7.07."""
-    found = {c.label: c.value for c in headline.cards(report, None, False, False)}
+    found = {c.label: c.value for c in cards(report, None, False, False)}
     if report.tpot_s is None:
         assert found["Latency"] == fmt.seconds(report.latency_s)
         return
@@ -109,19 +109,19 @@ def test_a_decoder_shows_the_first_token_each_further_one_and_the_whole(report):
     assert report.latency_s == pytest.approx(report.ttft_s + steps * report.tpot_s, rel=1e-9)
     assert f"TTFT {fmt.seconds(report.ttft_s)}, TPOT {fmt.seconds(report.tpot_s)}," in report.verdict
     assert "per output" not in report.verdict + glossary.per(report)
-    assert {"ttft_s", "tpot_s", "latency_s"} <= set(objectives.metrics(report))
+    assert {"ttft_s", "tpot_s", "latency_s"} <= set(spaces.metrics(report))
 
 
 def test_deltas_are_words_in_the_right_colour():
     four, two = (evaluate(PRESETS["dfx-1.5b"].scenario.with_(devices=n)) for n in (4, 2))
-    _, latency, _, rate, _, price = headline.cards(two, four, False, False)
+    _, latency, _, rate, _, price = cards(two, four, False, False)
     assert latency.delta.endswith("slower")
     assert rate.delta.endswith("less")
     assert price.delta.endswith("less")
     assert (latency.colour, rate.colour, price.colour) == ("red", "red", "green")
-    assert headline.cards(four, four, False, False)[0].delta == "same"
+    assert cards(four, four, False, False)[0].delta == "same"
     other = evaluate(PRESETS["wide-deep-int8"].scenario)
-    assert all(c.delta is None for c in headline.cards(four, other, False, False))
+    assert all(c.delta is None for c in cards(four, other, False, False))
 
 
 def test_answers_carry_the_numbers_of_the_report(report):

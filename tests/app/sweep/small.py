@@ -5,7 +5,7 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 from app.shared import cached
-from app.views.sweep import background, objectives, spaces
+from app.views.sweep import background, spaces
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.spaces import PageSpace
 from engine.resolve.presets import PRESETS
@@ -30,7 +30,7 @@ NAMES = ["latency_per_unit_s", "power_w", "throughput_per_s", "throughput_per_w"
 def outcome(scenario=GPU, space=SMALL) -> background.Outcome:
     """What a small sweep finds."""
     report = cached.report(encode(scenario))
-    metrics = objectives.OPERATING if space.serving else objectives.metrics(report)
+    metrics = spaces.OPERATING if space.serving else spaces.metrics(report)
     running = background.RunningSweep(report, space, metrics, "key")
     shares = list(running)
     assert shares == sorted(shares)

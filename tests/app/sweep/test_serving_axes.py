@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.shared import formats as fmt
 from app.shared.glossary import LEVERS
-from app.views.sweep import below_front, objectives, spaces, tables
+from app.views.sweep import below_front, spaces, tables
 from app.views.sweep.spaces import PageSpace
 from engine import default_scenario
 from engine.scenario import ScenarioError, decode
@@ -18,7 +18,7 @@ from tests.app.pages import key_of
 from tests.app.sweep.small import alive, asked, opened, outcome, said
 
 LLAMA = default_scenario("h100-sxm", "llama3.1-8b").with_(inputs=512, outputs=64)
-GOALS = tuple(objectives.OPERATING)[:2]
+GOALS = tuple(spaces.OPERATING)[:2]
 SPACE = PageSpace(
     (
         ("serving.clients", (1, 4, 16, 64)),

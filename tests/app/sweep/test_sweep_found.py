@@ -10,7 +10,7 @@ import pytest
 
 from app.shared import cached
 from app.shared import formats as fmt
-from app.views.sweep import axes, background, below_front, front, objectives, spaces, tables
+from app.views.sweep import axes, background, below_front, front, spaces, tables
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.columns import settings_of
 from app.views.sweep.spaces import PageSpace
@@ -31,7 +31,7 @@ def at_once(ask):
 def test_what_one_reader_has_swept_another_has_at_once(monkeypatch):
     """A page opened again, in another session too, swept everything again: 8 s of a core for the appliance's space."""
     report = cached.report(encode(GPU.with_(batch=2)))
-    metrics = objectives.metrics(report)
+    metrics = spaces.metrics(report)
     first = background.RunningSweep(report, SMALL, metrics, "first")
     assert first.outcome is None
     list(first)
@@ -132,7 +132,7 @@ def test_axes_that_are_tied_are_set_side_by_side_and_a_link_keeps_them():
     three = TIED.tied("precision", "batch")
     assert three.groups == ((BANDWIDTH, "batch", "precision"),)
     assert three.tied("batch", None).groups == (("batch",), (BANDWIDTH, "precision"))
-    metrics = objectives.metrics(evaluate(GPU))
+    metrics = spaces.metrics(evaluate(GPU))
     designs = background.designs_of(GPU, TIED, metrics)
     pairs = list(zip((1, 2, 4, 8), axes.values_of(dict(TIED.axes)[BANDWIDTH]), strict=True))
     for number in range(designs.size):
@@ -169,7 +169,7 @@ def test_the_exported_front_reopens_to_its_numbers(space):
 def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done(monkeypatch):
     monkeypatch.setattr(background, "_LAST_CHUNKS_S", 60)  # of a server whose cores others have
     report = cached.report(encode(GPU))
-    metrics = objectives.metrics(report)
+    metrics = spaces.metrics(report)
     wide = PageSpace(
         (
             *SMALL.axes,
@@ -199,7 +199,7 @@ def test_no_design_inside_the_limits_names_the_closest_and_what_binds():
 
 def test_a_tornado_is_sorted_and_its_signs_are_physical():
     report = cached.report(encode(GPU))
-    rows = below_front.swings(GPU, objectives.metrics(report)["latency_per_unit_s"], at_once)
+    rows = below_front.swings(GPU, spaces.metrics(report)["latency_per_unit_s"], at_once)
     widths = [max(abs(down), abs(up)) for _, down, up in rows]
     assert widths == sorted(widths, reverse=True)
     overhead = next(r for r in rows if "launches" in r[0].lower())
@@ -210,7 +210,7 @@ def test_the_smallest_change_meets_the_limit_and_nothing_smaller_does():
     limited = GPU.with_(limits={"latency_s": cached.report(encode(GPU)).latency_s * 0.95})
     report = cached.report(encode(limited))
     assert report.problems
-    metrics = objectives.metrics(report)
+    metrics = spaces.metrics(report)
     change, _ = below_front.smallest_change(report, SMALL, metrics, at_once)
     assert change.met == (not cached.report(encode(change.scenario)).problems)
     devices = PageSpace(
@@ -232,7 +232,7 @@ def test_a_search_without_its_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pymoo", None)
     report = cached.report(encode(GPU))
     many = SMALL.with_axis("links.peer.bandwidth", AxisRange("1 GB/s", "1 TB/s", 4096))
-    running = background.RunningSweep(report, many, objectives.metrics(report), "key", searched=True)
+    running = background.RunningSweep(report, many, spaces.metrics(report), "key", searched=True)
     with pytest.raises(ScenarioError, match="pip install pymoo"):
         list(running)
 

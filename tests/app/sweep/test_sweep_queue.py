@@ -8,7 +8,7 @@ import pytest
 
 from app.shared import cached, jobs
 from app.shared.jobs import Queue, resident
-from app.views.sweep import axes, background, objectives, spaces
+from app.views.sweep import axes, background, spaces
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
@@ -24,7 +24,7 @@ def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_t
         "devices.0.memory.ddr.capacity",
     ]  # all tie: a front
     spans = tuple((p, replace(axes.candidates(report.scenario)[p].first, steps=axes.MOST_STEPS)) for p in paths)
-    space, metrics = spaces.PageSpace(spans, ("latency_per_unit_s", "throughput_per_s")), objectives.metrics(report)
+    space, metrics = spaces.PageSpace(spans, ("latency_per_unit_s", "throughput_per_s")), spaces.metrics(report)
     assert prod(map(axes.length, dict(space.axes).values())) == 4096**3
     short = replace(space, axes=tuple((path, replace(span, steps=16)) for path, span in spans))
     for _ in background.RunningSweep(report, short, metrics, "key"):

@@ -6,7 +6,7 @@ from math import prod
 import pytest
 
 from app.shared import specs
-from app.views.sweep import axes, objectives, spaces
+from app.views.sweep import axes, spaces
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.spaces import PageSpace
 from engine.evaluate import evaluate
@@ -39,7 +39,7 @@ def test_the_first_space_of_every_preset_is_small_enough_and_every_value_is_allo
 @pytest.mark.parametrize("id", PRESETS)
 def test_a_space_that_changes_hardware_has_no_goal_of_money_and_keeps_a_front(id):
     scenario = PRESETS[id].scenario
-    names = list(objectives.metrics(evaluate(scenario)))
+    names = list(spaces.metrics(evaluate(scenario)))
     row = next(r for r in specs.overridable(scenario) if r.path.startswith("devices.0.memory") and r.si > 0)
     plain = PageSpace((("batch", (1, 2)),), ("latency_per_unit_s", "throughput_per_s", "capex_usd"))
     assert ("capex_usd" in spaces.fitting(plain, scenario, names)[0].objectives) == ("capex_usd" in names)
@@ -56,10 +56,10 @@ def test_a_space_that_changes_hardware_has_no_goal_of_money_and_keeps_a_front(id
 def test_a_first_space_opens_on_a_real_trade_off(id):
     """Without a batch along an axis, a rate follows from a latency: one of them is no objective beside the other."""
     scenario = PRESETS[id].scenario
-    names = list(objectives.metrics(evaluate(scenario)))
+    names = list(spaces.metrics(evaluate(scenario)))
     space = axes.usual(scenario)
     drawn = set(spaces.usual(scenario, names).objectives[:2])
-    known = objectives.priced(names, scenario, space)
+    known = spaces.priced(names, scenario, space)
     assert drawn != {"latency_per_unit_s", "throughput_per_s"} or "batch" in space or "throughput_per_w" not in known
 
 
@@ -111,9 +111,9 @@ def test_what_takes_no_power_in_the_model_wins_no_front_of_power():
     """A GPU's power is the catalog's whatever its bandwidth; a core of DFX draws by its clock and its memory."""
     wide = {"devices.0.memory.hbm.bandwidth": AxisRange("450 GB/s", "1.8 TB/s", 4)}
     for scenario, free in ((GPU, list(wide)), (HOME, [])):
-        names = list(objectives.metrics(evaluate(scenario)))
-        known = objectives.priced(names, scenario, wide)
+        names = list(spaces.metrics(evaluate(scenario)))
+        known = spaces.priced(names, scenario, wide)
         assert ("throughput_per_w" in known) == ("power_w" in known) == (not free)
-        assert "throughput_per_w" in objectives.priced(names, scenario, {"batch": (1, 2)})
-    known = objectives.priced(names, GPU, {**wide, "devices.0.power.max": ("300 W", "400 W")})
+        assert "throughput_per_w" in spaces.priced(names, scenario, {"batch": (1, 2)})
+    known = spaces.priced(names, GPU, {**wide, "devices.0.power.max": ("300 W", "400 W")})
     assert "throughput_per_w" in known  # its power is said
