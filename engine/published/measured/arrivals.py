@@ -15,7 +15,7 @@ import numpy as np
 from engine.devices.gpu.operators.record import fitted
 from engine.kernels.events.passes import Times, pass_seconds
 from engine.published.measured.serving import SHARED, cache_room, shared_tables
-from engine.published.measured.table import Figure, Header, amount, known
+from engine.published.measured.table import Figure, Header, amount, format_of, known, system_of
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
@@ -85,10 +85,10 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     if cells["scenario"].lower() not in ("server", "interactive"):
         raise ScenarioError(f"scenario is {cells['scenario'][:40]}: only runs at a rate are predicted")
     workload = cells["model"].removesuffix("-99.9").removesuffix("-99")
-    system = names["accelerators"].get(cells["accelerator"])
+    system = system_of(cells["accelerator"], catalog)
     if workload not in names["tokens"] or workload not in zoo.ids():
         raise ScenarioError(f"model is {cells['model'][:40]}: the tokens of its requests are not known")
-    if system is None:
+    if not system:
         raise ScenarioError(f"accelerator is {cells['accelerator'][:60]!r}: it is none of ours, or several")
     fitting = list(_replicas(cells, system, workload, catalog, zoo))
     if not fitting:
@@ -120,7 +120,8 @@ def _replicas(
         placed = {"devices": devices} | ({"scheme": "tensor"} if devices > 1 else {})
         base = default_scenario(system, workload, catalog, zoo, **placed)
         replica = apply(base.with_(batch=1), "precision", _format(cells["weights"], part))
-        replica = apply(replica, "kv_format", names["kv_format"])
+        if names["kv_format"] in part.peak:
+            replica = apply(replica, "kv_format", names["kv_format"])
         replica = replica.with_(inputs=int(inputs.mean), outputs=int(outputs.mean))
         room = cache_room(replica, max(SHARED[2], inputs.high + outputs.high), names["memory"], catalog)
         if room is not None and room < _FEWEST * (inputs.mean + outputs.mean):
@@ -141,9 +142,7 @@ def _format(weights: str, part: Device) -> str:
     """A row's format of weights; where none is stated the narrowest that a part computes in, as all state that do."""
     if weights.lower() == "unset":
         return "fp4" if "fp4" in part.peak else "fp8"
-    if weights.lower() not in ("fp8", "fp4"):
-        raise ScenarioError(f"weights is {weights[:40]!r}: fp8 or fp4 is modelled")
-    return weights.lower()
+    return format_of(weights, part)
 
 
 def _text(scenario: Scenario) -> str:

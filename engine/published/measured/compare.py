@@ -16,7 +16,7 @@ from engine.evaluate import evaluate
 from engine.published.headline import percentile
 from engine.published.measured import arrivals, cpu_tables, recommender
 from engine.published.measured.serving import BenchmarkRun, under_load
-from engine.published.measured.table import Figure, Header, known, measured, sorted_out
+from engine.published.measured.table import Figure, Header, format_of, known, measured, sorted_out
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, token_in
 from engine.scenario.overrides import apply, apply_all
@@ -140,8 +140,7 @@ def _scenario(
     serving = {name: cells[name] for name in columns.serving if cells[name]}
     concurrency = _in_flight(serving, said) if "concurrency" in columns.serving else None
     if "precision" in said:
-        asked_for = known()["formats"].get(said["precision"].lower(), said["precision"])
-        said["precision"] = _on(base.system, asked_for, catalog)
+        said["precision"] = format_of(said["precision"], catalog.device(catalog.system(base.system).devices[0].device))
     for path, value in said.items():
         called = {"system": catalog.called, "workload": zoo.called}.get(path, str)
         base = apply(base, path, called(value))
@@ -185,13 +184,6 @@ def _guess_layers(spec: str, scenario: Scenario, zoo: Zoo) -> int:
     if layers is None or not isinstance(layers.value, int):
         raise ScenarioError(f"spec is {spec!r}: {scenario.workload} has no layer that guesses tokens ahead")
     return layers.value
-
-
-def _on(system: str, format: str, catalog: Catalog) -> str:
-    """A format, or that of weights alone which a part without its arithmetic runs it in."""
-    device = catalog.device(catalog.system(system).devices[0].device)
-    alone = known()["weights_alone"].get(format)
-    return alone if alone and format not in device.peak else format
 
 
 def _engine(cells: Mapping[str, str], scenario: Scenario) -> BenchmarkRun:

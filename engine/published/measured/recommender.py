@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.evaluate import evaluate
-from engine.published.measured.table import amount, known
+from engine.published.measured.table import amount, format_of, known, system_of
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.traffic.arrivals import Poisson
@@ -45,19 +45,20 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     if scenario not in ("server", "offline"):
         raise ScenarioError(f"scenario is {cells['scenario'][:40]}: queries at a rate or all at once are predicted")
     at_cpu = not cells["accelerator"]
-    column, known_as = ("cpu", "processors") if at_cpu else ("accelerator", "accelerators")
+    column = "cpu" if at_cpu else "accelerator"
     name = cells.get(column, "")
-    part = names[known_as].get(name.lower() if at_cpu else name)
-    if part is None:
-        raise ScenarioError(f"{column} is {name[:60]!r}: it is none of ours")
-    part, each = (part["is"], part["cores"]) if at_cpu else (part, 1)
+    part = system_of(name, catalog)
+    if not part:
+        raise ScenarioError(f"{column} is {name[:60]!r}: it is none of ours, or several")
+    each = names["cores_together"].get(part, names["cores_together"]["other"])
     devices = int(amount(cells, "n_cpu" if at_cpu else "n_accel") * amount(cells, "nodes", 1.0))
     queries = names["queries"]
-    cores = catalog.device(part).cpu
+    device = catalog.device(catalog.system(part).devices[0].device)
+    cores = device.cpu
     streams = 1 if cores is None else int(cores.cores.si) // each
     together = 1 if at_cpu else queries["together"]
     base = default_scenario(part, cells["model"].removesuffix("-99.9").removesuffix("-99"), catalog, zoo)
-    base = base.with_(precision=cells["weights"].lower(), streams=streams, batch=queries["items"] * together)
+    base = base.with_(precision=format_of(cells["weights"], device), streams=streams, batch=queries["items"] * together)
     if at_cpu:
         base = base.with_(runtime="onednn-graph")  # PyTorch with its extension
     per_s = amount(cells, "target_qps") if scenario == "server" else 0.0

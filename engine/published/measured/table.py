@@ -1,5 +1,6 @@
 """Columns of a table of measurements: which are a scenario's, which are figures and in what unit, which are neither."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +13,8 @@ from engine.scenario.overrides import HARDWARE
 from engine.scenario.token import brief
 from entries.files import load_yaml
 from entries.schema import hint
+from hardware_specs.catalog import Catalog
+from hardware_specs.schema import Device
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _UNITS: dict[str, dict[str, float]] = {
@@ -59,6 +62,20 @@ FIGURES = {
 def known() -> dict[str, Any]:
     """Names others use and what is known of their tables."""
     return load_yaml((Path(__file__).parent / "names.yaml").read_bytes())
+
+
+def system_of(text: str, catalog: Catalog) -> str:
+    """Id of the system whose every word stands in what a log calls its part; empty where none does, or several do."""
+    words = set(re.split("[^a-z0-9]+", text.lower().replace("+", "plus")))
+    found = [id for id in catalog.ids("systems") if set(id.split("-")) - set(known()["under_rate"]["racks"]) <= words]
+    return found[0] if len(found) == 1 else ""
+
+
+def format_of(text: str, part: Device) -> str:
+    """Format that a table's text names, or that of weights alone where a part runs it so for lack of its arithmetic."""
+    format = known()["formats"].get(text.lower(), text.lower())
+    alone = known()["weights_alone"].get(format)
+    return alone if alone and format not in part.peak else format
 
 
 def _unitless(name: str) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from engine.cli.main import main
 from engine.published.measured import arrivals
 from engine.published.measured.compare import compared, read_measured
+from engine.published.measured.table import system_of
 from hardware_specs import default_catalog
 
 HEADER = (
@@ -22,7 +23,7 @@ ROWS = (
     f"v5.1,llama3.1-8b,Offline,{H200},320",
     f"v5.1,whisper,Server,{H200},320",
     f"v5.1,llama3.1-8b,Server,{H200.replace('H200-SXM', 'X900')},320",
-    f"v5.1,llama3.1-8b,Server,{H200.replace('fp8', 'INT8')},320",
+    f"v5.1,llama3.1-8b,Server,{H200.replace('fp8', 'INT3')},320",
 )
 
 
@@ -50,9 +51,45 @@ def test_rows_are_predicted_at_their_rate_or_say_why_not(table: Path):
         assert row.predicted["ttft_p50_s"] < row.predicted["ttft_p99_s"]
         assert row.predicted["tpot_p50_s"] < row.predicted["tpot_p99_s"]
     assert all(slow.predicted[name] < fast.predicted[name] for name in fast.predicted)
-    for row, word in zip(others, ("Offline", "whisper", "X900", "INT8"), strict=True):
+    for row, word in zip(others, ("Offline", "whisper", "X900", "int3"), strict=True):
         assert not row.predicted
         assert word in row.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        ("NVIDIA H100-PCIe-80GB", "h100-pcie"),
+        ("NVIDIA H100-NVL-94GB", "h100-nvl"),
+        ("NVIDIA A100-SXM-80GB", "a100-sxm-80gb"),
+        ("NVIDIA L4", "l4"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA GB300", "gb300-nvl72"),
+        ("Virtualized NVIDIA H200-SXM-141GB", "h200-sxm"),
+        ("AMD Instinct MI300X-NPS1-SPX-192GB-750W", "mi300x"),
+        ("AMD Instinct MI355X 288GB HBM3e", "mi355x"),
+        ("Intel(R) Xeon(R) Platinum 8592+", "xeon-8592plus"),
+        ("AMD Instinct MI300X 192GB HBM3 (x32), AMD Instinct MI325X 256GB HBM3e (x16)", ""),
+        ("NVIDIA X900-SXM", ""),
+        ("", ""),
+    ],
+)
+def test_a_log_names_parts_in_words_of_its_own(text: str, system: str):
+    assert system_of(text, default_catalog()) == system
+
+
+@pytest.mark.usefixtures("shorter")
+def test_every_format_that_a_part_runs_is_predicted(tmp_path: Path):
+    path = tmp_path / "formats.csv"
+    row = "v4.1,llama3.1-8b,Server,{},8,{},TensorRT 10.2,343,1819,142.8,145.1,40,40"
+    parts = ("NVIDIA A100-SXM-80GB", "INT4"), ("NVIDIA H100-SXM-80GB", "bf16"), ("NVIDIA B200-SXM-180GB", "NVFP4")
+    path.write_text("\n".join((HEADER, *(row.format(*part) for part in parts))) + "\n")
+    rows = compared(read_measured(path)).rows
+    assert [row.reason for row in rows] == ["", "", ""]
+    assert [row.scenario.precision for row in rows] == ["w4a16", "bf16", "fp4"]
+    assert [row.scenario.kv_format for row in rows] == [None, "fp8", "fp8"], (
+        "a part keeps 8 bits where it computes in them"
+    )
 
 
 B200 = "NVIDIA B200-SXM-180GB,8,{nodes},fp4,TensorRT 10.11,1342.3,4762.7,99.2,134.6,{rate},{rate}"
