@@ -10,7 +10,6 @@ from typing import Any
 from engine.cli.command import TABLE, Answer, Parser, add_arguments, refuse
 from engine.cli.op import op
 from engine.cli.output import lines_of
-from engine.published.measured.calibration import files_of, write_fit
 from engine.published.measured.compare import (
     Row,
     compared,
@@ -22,7 +21,7 @@ from engine.published.measured.compare import (
     write_back,
 )
 from engine.published.measured.cpu_tables import parts_of
-from engine.published.measured.fit import enough, fit
+from engine.published.measured.fit import enough, files_of, fit, write_fit
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent

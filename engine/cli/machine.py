@@ -4,10 +4,10 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
+from engine.analyses.machine import execute, listing, shipped
 from engine.analyses.machine import machine as describe
 from engine.analyses.microservice import Client
 from engine.analyses.microservice import microservice as serve
-from engine.analyses.programs import execute, listing, shipped
 from engine.cli.command import Answer
 from engine.cli.scenario import changed
 from engine.devices.common.instruction_set import SAME

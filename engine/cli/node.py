@@ -2,7 +2,7 @@
 
 import argparse
 
-from engine.analyses.node.operator_kinds import by_kind
+from engine.analyses.node.at_work import by_kind
 from engine.analyses.node.tilings import pinned, products, tiled
 from engine.cli.command import Answer
 from engine.cli.scenario import changed

@@ -14,7 +14,6 @@ from model_zoo.families import (
     rnn,
     transformer_decoder,
     transformer_encoder,
-    wide_and_deep,
 )
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Graph
@@ -31,7 +30,7 @@ _BUILD: dict[str, Callable[[Params], Graph]] = {
     "rnn-transducer": rnn.build_transducer,
     "transformer-decoder": transformer_decoder.build,
     "transformer-encoder": transformer_encoder.build,
-    "wide-and-deep": wide_and_deep.build,
+    "wide-and-deep": dlrm.build_wide_and_deep,
 }
 FAMILIES = {
     name: NetworkFamily(name, _BUILD[name], **entry)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.model import EPSILON, Decoder, columns, rotary, shards
+from engine.devices.dfx.machine import EPSILON, Decoder, columns, rotary, shards
 
 
 class Oracle:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from engine.devices.dfx.model import EPSILON, Decoder, rotary
+from engine.devices.dfx.machine import EPSILON, Decoder, rotary
 
 
 def _norm(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, rms: bool) -> np.ndarray:

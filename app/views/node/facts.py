@@ -10,7 +10,7 @@ from typing import Any
 from app.shared import cached
 from app.shared import formats as fmt
 from app.views.node import texts
-from engine.analyses.node.operator_kinds import KindColumn
+from engine.analyses.node.at_work import KindColumn
 from engine.cost.report import Report
 from engine.devices.common.contract import Switch
 from engine.scenario import Scenario, encode

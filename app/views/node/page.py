@@ -11,7 +11,7 @@ from app.shared.widgets.choices import pills, switch
 from app.views.node import charts as node_charts
 from app.views.node import facts, pool, texts
 from app.views.node.tilings import tilings
-from engine.analyses.node import operator_kinds
+from engine.analyses.node import at_work
 from engine.cost.report import Report
 from engine.scenario import Scenario, encode
 from hardware_specs.catalog import default_catalog
@@ -82,7 +82,7 @@ def by_kind(scenario: Scenario) -> None:
     with st.container(border=True):
         st.markdown(texts.KINDS)
         if switch("Each optimisation", "kinds"):
-            parts.table(pd.DataFrame(facts.kinds_table(cached.answer(operator_kinds.by_kind, scenario))))
+            parts.table(pd.DataFrame(facts.kinds_table(cached.answer(at_work.by_kind, scenario))))
 
 
 def show() -> None:

@@ -10,8 +10,8 @@ from app.shared.figures.style import PALETTE, PICK, Figure, rows_axis, span, sty
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choose
 from app.views.program import texts
-from engine.analyses.programs import Listing, Values, execute, mnemonics, shipped
-from engine.analyses.programs import listing as listing_of
+from engine.analyses.machine import Listing, Values, execute, mnemonics, shipped
+from engine.analyses.machine import listing as listing_of
 from engine.devices.common.instruction_set import PARTS, Row
 from engine.scenario import Scenario, ScenarioError, encode
 from entries.schema import InputError

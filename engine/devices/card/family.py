@@ -21,9 +21,8 @@ from engine.devices.card.embedding_bags import (
     lists_of,
     overflow,
 )
-from engine.devices.card.energy import fields, governs, idles, joules, spend
+from engine.devices.card.energy import fields, governs, idles, joules, level_bytes, limits_of, spend
 from engine.devices.card.graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
-from engine.devices.card.levels import level_bytes, limits_of
 from engine.devices.card.padding import padded
 from engine.devices.card.placement import (
     beyond,
@@ -41,10 +40,9 @@ from engine.devices.card.placement import (
     unit_of,
     wide_format,
 )
-from engine.devices.card.points import CoreSchedule, placed, price_points
+from engine.devices.card.points import CoreSchedule, bars_of, placed, price_points
 from engine.devices.card.supply import S, supply
 from engine.devices.card.tiling import AXES, AXIS
-from engine.devices.card.timeline import bars_of
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
 from engine.devices.common.contract import Compiled, DeviceFamily, Job, PhaseCost

@@ -26,8 +26,7 @@ from engine.devices.dfx.core import core_of, core_record, run_code, vector_lanes
 from engine.devices.dfx.decoder import program_of
 from engine.devices.dfx.fabric import chosen, counted_share, dsp_slices, fabric
 from engine.devices.dfx.family import record_of, supports
-from engine.devices.dfx.machine import DfxMachine
-from engine.devices.dfx.model import Decoder, random_decoder
+from engine.devices.dfx.machine import Decoder, DfxMachine, random_decoder
 from engine.devices.dfx.program import LayerSizes
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device

@@ -23,10 +23,10 @@ from engine.devices.common.setting import PricedField
 from engine.devices.gpu import price as P
 from engine.devices.gpu.flags import EXPERT, ROLE, lowered
 from engine.devices.gpu.layout import L
+from engine.devices.gpu.operators.collective import wired
 from engine.devices.gpu.part import activation_bits, offchip, peak, wide_format
 from engine.devices.gpu.points import price_points
 from engine.devices.gpu.record import expert_note, issue, own_constants, record
-from engine.devices.gpu.wire import wired
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph
 

@@ -14,11 +14,11 @@ from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Job
 from engine.devices.common.host_work import own_parsing
 from engine.devices.gpu.operators.attention import FORMAT as TOKEN
+from engine.devices.gpu.operators.collective import start_of
 from engine.devices.gpu.operators.kinds import decode_way, picked, prefill_heads, prefill_tile
 from engine.devices.gpu.operators.moe import FORMAT as EXPERT
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
 from engine.devices.gpu.part import activation_bits, compute_format, gpu_of, offchip, peak, wide_format
-from engine.devices.gpu.wire import start_of
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo.ops import LOOKUPS, Phase

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from engine.analyses.node.operator_kinds import by_kind
+from engine.analyses.node.at_work import by_kind
 from engine.cli.main import main
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario

@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from engine.analyses.machine import generations, machine, part_fits, parts, tile_map, units
-from engine.analyses.programs import machine_of
+from engine.analyses.machine import generations, machine, machine_of, part_fits, parts, tile_map, units
 from engine.cli.main import main
 from engine.devices.common.contract import Unsupported
 from engine.devices.dfx.fabric import REST

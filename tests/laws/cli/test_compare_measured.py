@@ -14,9 +14,8 @@ from engine.cli.main import main
 from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.evaluate import evaluate
-from engine.published.measured.calibration import write_fit
 from engine.published.measured.compare import compared, coverage, read_measured, write_back
-from engine.published.measured.fit import LEAST, ROWS_EACH, FittedConstant, FittedPart, enough, fit
+from engine.published.measured.fit import LEAST, ROWS_EACH, FittedConstant, FittedPart, enough, fit, write_fit
 from engine.published.measured.serving import BenchmarkRun, under_load
 from engine.published.measured.table import FIGURES
 from engine.resolve.bind import bind

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.analyses.machine import tile_map
-from engine.analyses.programs import listing, shipped
+from engine.analyses.machine import listing, shipped, tile_map
 from engine.cost.assemble import assemble
 from engine.devices import family
 from engine.devices.common.contract import Unsupported

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from engine.analyses.programs import execute, listing, shipped
+from engine.analyses.machine import execute, listing, shipped
 from engine.cli.main import main
 from engine.devices import family
 from engine.devices.common.assembly import ProgramError
@@ -16,8 +16,7 @@ from engine.devices.dfx import assembly as dfx_text
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import core_record
 from engine.devices.dfx.decoder import program_of
-from engine.devices.dfx.machine import DfxMachine
-from engine.devices.dfx.model import random_decoder
+from engine.devices.dfx.machine import DfxMachine, random_decoder
 from engine.devices.dfx.program import LayerSizes
 from engine.devices.npu import assembly as npu_text
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER

@@ -18,8 +18,7 @@ import pytest
 from app.shared.specs import overridable
 from engine import default_scenario, evaluate
 from engine.analyses.edge import forwarding, nic_of
-from engine.analyses.machine import part_fits
-from engine.analyses.programs import machine_of
+from engine.analyses.machine import machine_of, part_fits
 from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.cost.compose import energy_of

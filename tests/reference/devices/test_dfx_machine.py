@@ -15,8 +15,7 @@ from engine.devices.dfx.core import LayerSizes, core_record, time_program
 from engine.devices.dfx.decoder import program_of
 from engine.devices.dfx.direction import DIRECTION
 from engine.devices.dfx.family import TILE_SIDES
-from engine.devices.dfx.machine import DfxMachine
-from engine.devices.dfx.model import random_decoder
+from engine.devices.dfx.machine import DfxMachine, random_decoder
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import default_catalog

@@ -12,8 +12,7 @@ import pytest
 from engine.cli.main import main
 from engine.evaluate import evaluate
 from engine.lab.numerics.metrics import normalised_entropy
-from engine.lab.numerics.quantised import LAYER_FORMATS, QuantisedLayer, QuantisedTables
-from engine.lab.numerics.small_models import recommender
+from engine.lab.numerics.small_models import LAYER_FORMATS, QuantisedLayer, QuantisedTables, recommender
 from engine.lab.numerics.workflow import BOUND, NAME, WORKLOAD, WorkflowResult, in_scenario, study
 from engine.numerics.formats import Integer, NumericsError, by_name
 from engine.resolve.choices import default_scenario
