@@ -242,7 +242,7 @@ def _arrangement(
     for settings, own, rules in varied(scenario, scheduler, _varied(args.vary)):
         try:
             carried = engine(own, rules, limits, serving.sizes, serving.outputs).most(arrivals)
-            node, notes = node_facts(own, carried, args.idle_w, args.node_usd)
+            node, notes = node_facts(own, carried, args.idle_w, args.node_usd, together=carried.together)
             plan = capacity_plan(wanted[0], node, wanted[1], headroom=args.headroom, survives=args.survives)
         except InputError as why:
             if not args.vary:

@@ -115,6 +115,18 @@ def sized(scenario: Scenario, sizes_are: str, size: int | None, requests: int = 
     return result.with_(batch=requests * result.batch)
 
 
+def at_once(scenario: Scenario, request: str, together: int | None) -> Scenario:
+    """The scenario of so many requests ``together`` in a launch, or sequences under way; None: as it is.
+
+    A request is a sequence of a decoder, an item of a batch where ``request`` says so, else the scenario's batch.
+    """
+    if together is None:
+        return scenario
+    if is_decoder(scenario) or request == "item":
+        return scenario.with_(batch=together)
+    return sized(scenario, "inputs", None, together)
+
+
 def service_table(
     scenario: Scenario, max_batch: int = 1, sizes: Sequence[int] | None = None, sizes_are: str = "inputs"
 ) -> Service:
@@ -229,18 +241,21 @@ def node_facts(
     idle_w: float | None = None,
     capex_usd: float | None = None,
     request: str = "batch",
+    together: int | None = None,
 ) -> tuple[NodeFacts, tuple[str, ...]]:
     """What a plan needs to know of the scenario's system as one node, and the assumptions behind it.
 
-    Power and price are `evaluate`'s; a price that is not published stays open. Idle power is that of the devices in
+    Power and price are `evaluate`'s, of so many requests ``together`` in a launch or, of sequences, under way: as the
+    scenario has them where None. A price that is not published stays open. Idle power is that of the devices in
     use plus what the system draws at any load; a device whose idle power is not published is taken to draw what it does
     at any work, or where that is not told apart its full power, an upper bound. Given power in [W], price in [USD].
     TrafficError where a plan can't be made: no load inside the agreement, no published power.
     """
     if carried.qps <= 0:
         raise TrafficError(carried.message)
-    report = evaluate(scenario)
-    bound, plan, _ = priced(scenario)
+    launched = at_once(scenario, request, together)
+    report = evaluate(launched)
+    bound, plan, _ = priced(launched)
     notes: list[str] = []
     busy = report.power_w
     if busy is None:

@@ -158,7 +158,7 @@ def compare(
             system, sizes, outputs = serving.of(scenario)
             best = max_qps(system, sla, arrivals, sizes=sizes, outputs=outputs, requests=requests, seed=seed)
             facts = (idle_w, node_usd) if at == 0 else (None, None)
-            node, notes = node_facts(scenario, best, *facts, serving.request)
+            node, notes = node_facts(scenario, best, *facts, serving.request, serving.max_batch)
             load = Demand(tuple(qps / inferences_of(scenario, serving.request) for qps in demand.qps))
             plan = capacity_plan(load, node, site, headroom=headroom, survives=survives)
         except (ScenarioError, Unsupported) as error:

@@ -112,7 +112,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         parts.bar(report, "traffic", files)
     opened = cached.answer(loads.answer, Load(report.token), usual_agreement(report))  # whatever is set now
     where = site(report, opened.headline.qps or opened.capacity.qps)
-    frame, nodes, notes = tables.plans(report, answer.headline, where, load.rules.request)
+    frame, nodes, notes = tables.plans(report, answer.headline, where, load.rules.request, load.rules.max_batch)
     qps = rate(answer)
     spot = cached.answer(loads.point, load, sla, qps, answer.capacity)
     job, running = simulation_of((load, sla))

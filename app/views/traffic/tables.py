@@ -198,11 +198,12 @@ def plan_said(plan: CapacityPlan, devices: int, counted: str) -> str:
 
 
 def plans(
-    report: Report, headline: Headline | Carried, site: Site, request: str = "batch"
+    report: Report, headline: Headline | Carried, site: Site, request: str = "batch", max_batch: int | None = None
 ) -> tuple[pd.DataFrame | None, str, list[str]]:
     """Plans for each failure domain, the chosen one first: table, sentence, assumptions."""
     try:
-        node, notes = node_facts(report.scenario, headline, site.idle_w, site.node_usd, request)
+        together = headline.together if isinstance(headline, Carried) else max_batch
+        node, notes = node_facts(report.scenario, headline, site.idle_w, site.node_usd, request, together)
         facts, demand = site.facts(report.scenario.costs), site.demand
         order = [site.survives, *(d for d in DOMAINS if d != site.survives)]
         every = {d: capacity_plan(demand, node, facts, headroom=site.headroom, survives=d) for d in order}

@@ -109,6 +109,11 @@ class Carried:
     capacity_qps: float
     message: str
 
+    @property
+    def together(self) -> int | None:
+        """Sequences of an engine that decode together there, the mean; None where no load keeps all limits. [-]"""
+        return None if self.point is None else max(1, round(self.point.running))
+
     def demand_qps(self, peak: float) -> float:
         """Requests a second of so many clients, or of the rate itself, each as it is at this load. [1/s]"""
         return peak * self.qps / self.level if self.level else peak

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from engine.cli.main import main
-from engine.scenario import decode
+from engine.evaluate import evaluate
+from engine.resolve.choices import default_scenario
+from engine.scenario import decode, encode
 from tests.each import each
 
 TARGET = ("--system", "h100-sxm", "--workload", "llama3.1-8b", "--inputs", "512", "--outputs", "64", "--demand", "20")
@@ -113,3 +115,14 @@ def test_what_has_no_answer_is_refused_in_a_sentence(capsys, sentence: str) -> N
     told = capsys.readouterr().err
     assert sentence in told
     assert told.count("\n") == 1
+
+
+def test_a_plan_s_power_is_of_the_sequences_that_run_together(capsys) -> None:
+    """At the highest load inside its limits an engine runs dozens of sequences: it was billed the power of one."""
+    scenario = default_scenario("h100-sxm", "llama3.1-8b", devices=1, scheme="single", inputs=512, outputs=64)
+    asked = ["capacity", encode(scenario), "--demand", "50", "--sla", "ttft:p99=1s,tpot:p50=30ms", "--survives", "none"]
+    assert main([*asked, "--headroom", "0", "--idle-w", "0", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)["plan"]
+    busy_w = plan["peak_w"] / (plan["nodes"] * plan["peak_use"] * scenario.costs.pue)
+    alone, some, many = (evaluate(scenario.with_(batch=batch)).power_w for batch in (1, 32, 256))
+    assert alone < some < busy_w < many

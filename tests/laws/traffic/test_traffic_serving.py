@@ -209,6 +209,38 @@ def _sequences(scenario: Scenario, **serving: int) -> CapacityPlan:
     return offer.plan
 
 
+@pytest.mark.parametrize(
+    ("workload", "serving"),
+    [
+        ("llama3.1-8b", {"max_batch": 64}),
+        ("llama3.1-8b", {"max_batch": 1}),
+        ("resnet50", {"max_batch": 32}),
+        ("resnet50", {"max_batch": 32, "request": "item"}),
+        ("resnet50", {"request": "item"}),
+    ],
+)
+def test_a_full_node_draws_what_evaluate_says_of_as_many_requests_together(workload, serving) -> None:
+    """64 sequences under way on an H100 were billed the 363 W of one, where they draw 520 W."""
+    scenario = default_scenario("h100-sxm", workload, devices=1, scheme="single", batch=4)
+    scenario = scenario.with_(inputs=256, outputs=32) if workload != "resnet50" else scenario
+    (offer,) = compare(
+        {"": scenario},
+        Serving(**serving),
+        Sla(100.0, "p99", "latency"),
+        Demand((1.0,)),
+        Poisson(1.0),
+        site=SiteFacts(pue=1.0),
+        requests=2_000,
+    )
+    own = 1 if "request" in serving or workload != "resnet50" else scenario.batch
+    together = evaluate(scenario.with_(batch=own * serving.get("max_batch", scenario.batch))).power_w
+    node = offer.plan
+    idle = 0.2 * 700.0
+    assert node.peak_w == pytest.approx(node.nodes * (idle + (together - idle) * node.peak_use), rel=1e-9)
+    if serving.get("max_batch", 1) > 1:
+        assert together > 1.05 * evaluate(scenario.with_(batch=1)).power_w
+
+
 def test_a_million_sequences_cost_what_they_take_whatever_the_scenarios_batch() -> None:
     """A decoder's request is one sequence: its batch is how many share a pass, and divides no cost by itself."""
     alone = default_scenario("h100-sxm", "llama3.1-70b", inputs=1024, outputs=1024, devices=4, precision="fp8")
