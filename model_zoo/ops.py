@@ -296,18 +296,16 @@ class Graph:
 
     def macs(self, batch: float = 1, inputs: float = 1, outputs: float = 1) -> float:
         """Multiply-adds of the contractions of one request: what papers print as MACs or half of the FLOPs. [-]"""
-        total = 0.0
-        for phase in self.phases:
-            at = phase.sizes(batch, inputs, outputs)
-            macs = sum(op.macs(*at) * op.layers * op.steps.at(*at) for op in phase.ops)
-            total += macs * phase.repeat.at(inputs, outputs)
-        return total
+        return self._sum(Op.macs, batch, inputs, outputs)
 
     def flops(self, batch: float = 1, inputs: float = 1, outputs: float = 1) -> float:
         """FLOPs of one request, a multiply-add counted as two. [FLOP]"""
+        return self._sum(lambda op, *at: op.flops.at(*at), batch, inputs, outputs)
+
+    def _sum(self, count: Callable[..., float], batch: float, inputs: float, outputs: float) -> float:
         total = 0.0
         for phase in self.phases:
             at = phase.sizes(batch, inputs, outputs)
-            flops = sum(op.flops.at(*at) * op.layers * op.steps.at(*at) for op in phase.ops)
-            total += flops * phase.repeat.at(inputs, outputs)
+            once = sum(count(op, *at) * op.layers * op.steps.at(*at) for op in phase.ops)
+            total += once * phase.repeat.at(inputs, outputs)
         return total

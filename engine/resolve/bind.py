@@ -225,9 +225,8 @@ def _widened(graph: Graph, names: frozenset[str]) -> Graph:
 
 
 def _wire(catalog: Catalog, use: LinkUse, topology: str) -> Wire:
-    direct = topology == "all-to-all" and use.role == "peer"
-    wire = Wire(catalog.link(use.link), use.role, use.hops, direct, use.joins or math.inf)
-    return replace(wire, compression=use.compression, format=use.format or "")
+    direct, joins = topology == "all-to-all" and use.role == "peer", use.joins or math.inf
+    return Wire(catalog.link(use.link), use.role, use.hops, direct, joins, None, use.compression, use.format or "")
 
 
 def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> None:

@@ -11,8 +11,7 @@ from engine.lab.operators import fused
 from engine.lab.operators.attention import attention
 from engine.lab.operators.conv import conv, pack_conv
 from engine.lab.operators.norm import batch_norm, layer_norm
-from engine.lab.operators.pointwise import activate
-from engine.lab.operators.quantise import quantise
+from engine.lab.operators.pointwise import activate, quantise
 from engine.lab.operators.rnn import gru_step, lstm_step, pack_cell
 from engine.lab.operators.softmax import softmax
 from engine.lab.ranges import fresh

@@ -12,16 +12,163 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from statistics import median
 from string import Template
+from time import thread_time
 from typing import Any
 
-from engine.lab.host.profile import probe_profile
+import numpy as np
+
+from engine.kernels.jit import kernel
+from engine.lab.host.measure.cases import Case, noise, product
+from engine.lab.host.measure.operators import (
+    binary,
+    convolve,
+    hash_fields,
+    lookup,
+    normalise,
+    pointwise,
+    pool,
+    recurrent,
+    soft,
+)
 from engine.lab.ir.microkernel import MR, NC
-from engine.lab.probe import MeasuredRoofline, Prober
+from engine.lab.operators.gemm import Packed, gemm_f32
+from engine.lab.probe import MeasuredRoofline, Prober, compute_peak, stream_read
+from engine.lab.timing import sample
 from engine.scenario.files import beside, writable
 from entries.files import load_yaml
 from hardware_specs.catalog import spec_text, user_root
 from hardware_specs.schema import Device
+
+_SPIN_STEPS = 200_000
+_STRAND = 0.012  # seconds spent on each small operator
+
+
+@kernel
+def _spin(steps, seed):
+    """``steps`` times two dependent pairs of a shift and an exclusive or: four cycles where each takes one."""
+    x = seed
+    for _ in range(steps):
+        x ^= x >> 1
+        x ^= x << 3
+    return x
+
+
+def _last_level(roofline: MeasuredRoofline) -> float:
+    """Largest eighth of the last-level cache that reads nearer its rate than DRAM's. [B]"""
+    middle = (roofline.l3 * roofline.dram) ** 0.5
+    for eighths in (8, 6, 4, 3, 2):
+        size = roofline.caches.l3 * eighths // 8
+        if stream_read(size, 0.005, rounds=3) >= middle:
+            return float(size)
+    return float(max(roofline.caches.l3 // 8, roofline.caches.l2))
+
+
+def _timed(case: Case) -> float:
+    """Shortest CPU time of a call. [s]"""
+    return sample(case.run, thread_time, 9, _STRAND).best
+
+
+def _share(case: Case, spent: float = 0.0) -> float:
+    """Part of the FP32 peak once ``spent`` seconds of a call are taken off. [-]
+
+    Both are taken in the same moments: the clock of a shared machine drifts.
+    """
+    return median(case.flops / (_timed(case) - spent) / compute_peak("f32", 0.003, 2) for _ in range(3))
+
+
+def _square(side: int, channels: int, filters: int, window: int, stride: int = 1) -> Case:
+    return convolve((side, side), channels, filters, window, stride, 1)
+
+
+def _calls() -> tuple[float, float, float]:
+    """An operator on a handful of numbers, and what sliding a window or a step of a recurrence adds to it. [s]"""
+    small = [
+        product(1, 16, 16, "fp32", 1),
+        product(8, 16, 16, "fp32", 1),
+        pointwise("relu", 64, 1),
+        pointwise("tanh", 64, 1),
+        soft(1, 16, 1),
+        normalise(1, 64, 1),
+    ]
+    call = median(_timed(case) for case in small)
+    sliding = [_square(3, 16, 16, 3), _square(4, 16, 16, 1, 2), pool(4, 16, 2, 2, 1)]
+    steps = [recurrent(cell, 1, 16, 16, 1) for cell in ("lstm", "gru")]
+    window, step = (max(0.0, median(_timed(case) for case in cases) - call) for cases in (sliding, steps))
+    return call, window, step
+
+
+def _streams(roofline: MeasuredRoofline, prober: Prober) -> tuple[float, float]:
+    """Weights past one vector: their rate from the last-level cache over that of reading [-], and from DRAM [B/s]."""
+    near = (product(1, 2048, 1024, "fp32", 1), recurrent("lstm", 1, 400, 600, 1))
+    x, far = noise(1, 4096), prober.words.view(np.float32)
+    columns = far.size // x.size // NC * NC
+    weights = Packed("f32", x.size, columns, far[: x.size * columns])
+    spent = sample(lambda: gemm_f32(x, weights, threads=1), thread_time, 5, _STRAND).best
+    rate = sum(case.bytes for case in near) / sum(_timed(case) for case in near)
+    return min(1.0, rate / prober.near("l3", 3)), min(weights.words.nbytes / spent, roofline.dram)
+
+
+def _exposed(spent: float, roofline: MeasuredRoofline) -> float:
+    """Time a convolution waits for rows from the last-level cache, over the time they take to be read. [-]
+
+    Sixteen times the pixels of one that lies in L2 take more than sixteen times as long, but for ``spent``, a call.
+    """
+    near, far = _timed(_square(28, 16, 32, 1)) - spent, _timed(_square(112, 16, 32, 1)) - spent
+    moved = 4.0 * 112 * 112 * (16 + 2 * 32)  # read, and twice for a store
+    return min(2.0, max(0.0, (far - 16.0 * near) * roofline.l3 / moved))
+
+
+def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> dict[str, float]:
+    """A few small operators timed on one thread, as `device.yaml` names and explains them: about a second once they are
+    compiled. A measurement, SI; of vectors, rows and hashed ids in cycles."""
+    clock = 4.0 * _SPIN_STEPS / sample(lambda: _spin(_SPIN_STEPS, 1), thread_time, 9, _STRAND).best
+    gemm = min(1.0, max(_share(product(m, 512, 512, "fp32", 1)) for m in (256, 512)))
+    call, window_call, step_call = _calls()
+    sliding = call + window_call
+    sides = {14: _square(14, 256, 256, 3), 28: _square(28, 128, 128, 3), 56: _square(56, 64, 64, 3)}
+    rows = {side: _share(case, sliding) for side, case in sides.items()}
+    short = max(0.0, median(side * (gemm / value - 1.0) for side, value in rows.items()))
+
+    def at(side: float) -> float:
+        return gemm * side / (side + short)
+
+    thin = _share(_square(224, 3, 64, 7, 2), sliding) / at(112)
+    lone = _share(_square(28, 64, 16, 3), sliding) / at(28)
+    vectors_s = roofline.fp32 / 4.0
+    elements = 65536
+    special = max(0.5, (_timed(pointwise("sigmoid", elements, 1)) - call) * vectors_s / elements)
+    pools = [pool(side, 64, 3, 2, 1) for side in (56, 14)]  # two sizes: a call costs alike
+    more = pools[0].flops - pools[1].flops
+    pooled = min((_timed(pools[0]) - _timed(pools[1])) / more for _ in range(3))
+    bags, single, ids = (
+        lookup(64, 40, 2048, 64, "fp32", 1),
+        lookup(2560, 1, 2048, 64, "fp32", 1),
+        hash_fields(512, 26, 1),
+    )
+    bits = binary(16, 4096, 4096, 1)
+    near, far = _streams(roofline, prober)
+    return {
+        "clock": clock,
+        "gemm": gemm,
+        "short_row": short,
+        "thin_input": min(1.0, thin),
+        "lone_vector": min(1.0, lone),
+        "exposed": _exposed(sliding, roofline),
+        "call": call,
+        "window_call": window_call,
+        "step_call": step_call,
+        "special": special,
+        "pool": max(1.0, pooled * vectors_s),
+        "row": max(1.0, (_timed(bags) + _timed(single) - 2.0 * call) / 2.0 * clock / 2560),
+        "hash": max(0.1, (_timed(ids) - call) * clock / (512 * 26)),
+        "popcount": bits.flops / _timed(bits),
+        "resident": _last_level(roofline),
+        "near_stream": near,
+        "far_stream": far,
+    }
+
 
 HOST = "this-host"
 _MISSES = 10.0  # line-fill buffers of a core, the family's own figure: only its ratio to the latency matters

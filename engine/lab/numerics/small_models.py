@@ -16,7 +16,7 @@ import numpy as np
 from engine.lab.numerics.perceptron import Adam, backward, drawn, forward, sigmoid
 from engine.lab.operators.embedding import RowTable, embedding_bag, pack_rows
 from engine.lab.operators.gemm import Packed, gemm_bf16, gemm_f32, gemm_s32, pack_bf16, pack_f32, pack_s8, rounded_bits
-from engine.lab.operators.quantise import quantise
+from engine.lab.operators.pointwise import quantise
 from engine.numerics.formats import NumericsError
 
 LAYER_FORMATS = ("int8", "bf16", "fp16", "fp32")

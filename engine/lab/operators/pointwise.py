@@ -1,4 +1,4 @@
-"""Activations over float32 arrays, of scalar functions numba can vectorise: exponential, sigmoid, tanh and GELU.
+"""Activations and 8-bit codes of float32 arrays: exponential, sigmoid, tanh and GELU as numba can vectorise them.
 
 PyPI wheels of numba have no vector math library, so ``np.exp`` in a loop is scalar; these are polynomials over
 arithmetic, select and bit operations only, which LLVM turns into vectors. Relative error bounds are stated per function
@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from engine.kernels.jit import inner, kernel
-from engine.lab.ranges import KernelError, output, over_range, real
+from engine.lab.ranges import KernelError, output, over_range, real, require
 
 FUSED = {"contract"}
 """A product and a sum may become one fused multiply-add: the only liberty the compiler gets here."""
@@ -138,4 +138,44 @@ def activate(
         raise KernelError(f"name is {name!r}; allowed: {', '.join(_RANGE)}")
     flat, to = x.reshape(-1), result.reshape(-1)
     over_range(_RANGE[name], x.size, flat, to, threads=threads, grain=GRAIN, step=STEP)
+    return result
+
+
+_LIMITS = {
+    np.dtype(kind): tuple(map(np.float32, (np.iinfo(kind).min, np.iinfo(kind).max))) for kind in (np.int8, np.uint8)
+}
+"""Least and largest code of a type."""
+
+
+@kernel
+def quantise_all(lo, hi, x, scale, zero, low, high, out):
+    """Elements ``[lo, hi)`` of a flat ``x``; a NaN becomes the zero point."""
+    part, to = x[lo:hi], out[lo:hi]
+    for i in range(part.size):
+        steps = np.float32(np.rint(np.float32(part[i] / scale)))
+        code = np.float32((np.float32(0) if np.isnan(steps) else steps) + zero)
+        code = low if code < low else code
+        to[i] = np.int32(high if code > high else code)
+
+
+def quantise(
+    x: np.ndarray,
+    scale: float,
+    zero: int = 0,
+    *,
+    dtype: type = np.int8,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """Codes of float32 ``x`` of any shape: ONNX QuantizeLinear with one scale for all, bit for bit."""
+    kind = np.dtype(dtype)
+    if kind not in _LIMITS:
+        require(False, f"dtype is {kind}; allowed: int8, uint8")
+    low, high = _LIMITS[kind]
+    require(bool(0 < scale < np.inf), "scale must be finite and above 0")
+    if not low <= zero <= high:
+        require(False, f"zero must fit {kind}")
+    result = output(out, real(x).shape, kind)
+    arguments = (x.reshape(-1), np.float32(scale), np.float32(zero), low, high, result.reshape(-1))
+    over_range(quantise_all, x.size, *arguments, threads=threads, grain=GRAIN, step=STEP)
     return result

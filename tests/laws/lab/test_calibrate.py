@@ -9,7 +9,7 @@ from engine.evaluate import evaluate
 from engine.kernels.jit import JIT_ENABLED
 from engine.lab.host.calibrate import HOST, device_of, write_spec
 from engine.lab.host.measure.jobs import predict_op
-from engine.lab.host.measure.kernels import KERNELS
+from engine.lab.host.measure.run import KERNELS
 from engine.lab.probe import CacheSizes, MeasuredRoofline, far_bytes
 from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import Catalog, default_catalog, quantities, spec_text, user_root

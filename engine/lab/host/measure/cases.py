@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.lab.operators.gemm import gemm_bf16, gemm_f32, gemm_u8, pack_bf16, pack_f32, pack_s8, rounded_bits
-from engine.lab.operators.quantise import quantise
+from engine.lab.operators.pointwise import quantise
 from engine.scenario import ScenarioError
 
 Check = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]

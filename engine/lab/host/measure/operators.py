@@ -17,8 +17,7 @@ from engine.lab.operators.conv import conv, pack_conv
 from engine.lab.operators.embedding import RowFormat, RowTable, embedding_bag, embedding_lookup, pack_rows
 from engine.lab.operators.fused import max_pool
 from engine.lab.operators.norm import layer_norm
-from engine.lab.operators.pointwise import Activation, activate
-from engine.lab.operators.quantise import quantise
+from engine.lab.operators.pointwise import Activation, activate, quantise
 from engine.lab.operators.rnn import GATES, gru_step, lstm_step, pack_cell
 from engine.lab.operators.softmax import softmax
 from engine.lab.operators.wide_deep import hash_ids

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.lab.operators.quantise import quantise
+from engine.lab.operators.pointwise import quantise
 from engine.lab.ranges import KernelError
 from tests.effort import examples
 from tests.reference import naive, onnx_oracle
