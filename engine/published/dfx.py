@@ -69,11 +69,6 @@ def speedup(model: str, cards: int) -> float:
     return gpus / sum(latency("dfx", model, cards, i, o) for i, o in GRID)
 
 
-def throughput_ratio() -> float:
-    """Mean over the grid of the ratio of output tokens a second, 1.5B on four cards. [-]"""
-    return fmean(rate("dfx", "1.5b", 4, i, o) / rate("v100", "1.5b", 4, i, o) for i, o in GRID)
-
-
 def sync_share() -> float:
     """Share of the latency of 1.5B on four cards spent in the ring synchronisations of the layers. [-]"""
     priced = report("dfx", "1.5b", 4)
@@ -97,17 +92,13 @@ def work() -> float:
     return sum(op.flops for op in report("dfx", "345m", 1).ops) / 64
 
 
-def _wins(model: str, cards: int, inputs: int, outputs: int) -> bool:
-    return latency("dfx", model, cards, inputs, outputs) < latency("v100", model, cards, inputs, outputs)
-
-
 def crossover() -> float:
     """Largest input over output length of the grid up to which DFX is faster with every model. [-]"""
     ratios = sorted({i / o for i, o in GRID})
     most = 0.0
     for ratio in ratios:
-        pairs = [(i, o) for i, o in GRID if i / o == ratio]
-        if not all(_wins(model, cards, i, o) for model, cards in SIZES for i, o in pairs):
+        bars = [(model, cards, i, o) for model, cards in SIZES for i, o in GRID if i / o == ratio]
+        if not all(latency("dfx", *at) < latency("v100", *at) for at in bars):
             break
         most = ratio
     return most
@@ -145,11 +136,6 @@ def _fastest() -> list[tuple[int, int]]:
     return [tile for tile, (seconds, _, _) in tiles().items() if seconds <= least * 1.02]
 
 
-def _best_tile() -> list[int]:
-    """Of those, the one that takes the fewest DSP slices, as figure 8 (b) chooses."""
-    return list(min(_fastest(), key=lambda tile: tiles()[tile][2]))
-
-
 def _slices() -> dict[str, float]:
     _, core = _core()
     return dsp_slices(core.d.si, core.l.si, vector_lanes(core))
@@ -169,11 +155,11 @@ def _summarization_rate(on: str, generation: float) -> float:
 
 VALUES: Mapping[str, Callable[..., Any]] = {
     "DFX-001": lambda: speedup("1.5b", 4),
-    "DFX-004": throughput_ratio,
+    "DFX-004": lambda: fmean(rate("dfx", "1.5b", 4, i, o) / rate("v100", "1.5b", 4, i, o) for i, o in GRID),
     "DFX-006": lambda: speedup("345m", 1),
     "DFX-007": lambda: speedup("774m", 2),
     "DFX-009": lambda: 1e3 * (latency("v100", "1.5b", 4, 128, 64) - latency("v100", "1.5b", 4, 32, 64)) / 96,
-    "DFX-020": _best_tile,
+    "DFX-020": lambda: list(min(_fastest(), key=lambda tile: tiles()[tile][2])),  # of them the fewest slices
     "DFX-022": lambda: sorted(map(list, _fastest())),
     "DFX-023": lambda: default_zoo().graph("gpt2-1.5b").state_elements.at(1, 1, 1) * 2 / 1e6,
     "DFX-024": lambda: _slices()["matrix function unit"],

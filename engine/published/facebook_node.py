@@ -83,20 +83,17 @@ def _weights(workload: str) -> float:
     return sum(op.stored * op.layers for op in _ops(workload) if op.contraction)
 
 
-def _activations(workload: str, batch: float) -> float:
-    """Elements that contractions read and write. [-]"""
-    return sum((op.reads.at(batch) + op.writes.at(batch)) * op.layers for op in _ops(workload) if op.contraction)
-
-
 def _intensity(workload: str, batch: float) -> float:
     """INT8 FLOP per byte of weights and of activations in and out of the dense layers. [FLOP/B]"""
-    return _flops(workload, batch) / (_weights(workload) + _activations(workload, batch))
+    dense = (op for op in _ops(workload) if op.contraction)
+    moved = sum((op.reads.at(batch) + op.writes.at(batch)) * op.layers for op in dense)
+    return _flops(workload, batch) / (_weights(workload) + moved)
 
 
-def _mean_gain(workload: str, over: str) -> float:
-    """FLOPs of one network over another's, parameters likewise, and the mean of both. [-]"""
-    zoo = default_zoo()
-    return (_flops(workload) / _flops(over) + zoo.graph(workload).parameters / zoo.graph(over).parameters) / 2
+def _mean_gain() -> float:
+    """FLOPs of the larger network over the smaller one's, parameters likewise, and the mean of both. [-]"""
+    larger, smaller = (default_zoo().graph(workload).parameters for workload in (REGNET, RESNEXT))
+    return (_flops(REGNET) / _flops(RESNEXT) + larger / smaller) / 2
 
 
 # --- times: switches thrown one at a time ----------------------------------------------------------------------------
@@ -199,7 +196,7 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "FB-008": _cards_memory,
     "FB-009": _power,
     "FB-010": lambda: tuple(p / _power() for p in _peak("int8")),
-    "FB-015": lambda: _mean_gain(REGNET, RESNEXT),
+    "FB-015": _mean_gain,
     "FB-020": lambda: _intensity(LESS, 48),
     "FB-025": lambda: _intensity(MORE, 48),
     "FB-030": lambda: _flops(RESNEXT) / _weights(RESNEXT),

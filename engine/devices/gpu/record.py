@@ -223,12 +223,6 @@ def _flop_j(job: Job, format: str) -> float:
     return (1.0 - job.model["idle_share"]) * most.si * pace * clock * clock
 
 
-def _far_j(job: Job) -> float:
-    """Energy of a byte of the memory that holds the network; at its full rate it draws no more than the board may."""
-    most, usual = job.device.power.max, job.model["memory_byte_j"]
-    return usual if most is None else smaller(usual, (1.0 - job.model["idle_share"]) * most.si / _bandwidth(job))
-
-
 def _scales(job: Job, format: str) -> bool:
     """Whether inputs are given scales as they come: blocks of 4 bits always, 8 bits where a decoder's tokens differ
     too much for scales calibrated beforehand. That encoders' are was chosen after MLPerf's BERT on an L4 was seen."""
@@ -349,18 +343,15 @@ def _weights(phase: Phase, narrow: float, wide: float) -> float:
     return sum(op.stored * op.layers * (narrow if op.quantisable else wide) for op in own)
 
 
-def _prompt_heads(job: Job) -> tuple[float, float]:
-    """Widths of heads that prompts' kernels take in the format attention computes in; others run in 16 bits."""
-    name = _NAMED.get(_attention_format(job, wide=False), "bfloat16")
-    return prefill_heads(str(gpu_of(job.device).generation), f"{name}-{name}")
-
-
 def _rest(job: Job) -> list[float]:
     """What else the price reads, in the order of its names behind the parts of `layout.PARTS`. [SI]"""
     on, model = job.switches, job.model
     act, wide = activation_bits(job.device, job.format)
     formats = _own_format(job, False), _own_format(job, True)
     weights = _weights(job.phase, *(BITS[format] / 8 for format in formats)) / job.ways
+    name, far_j = _NAMED.get(_attention_format(job, wide=False), "bfloat16"), model["memory_byte_j"]
+    if (most := job.device.power.max) is not None:  # at its full rate memory draws no more than the board may
+        far_j = smaller(far_j, (1.0 - model["idle_share"]) * most.si / _bandwidth(job))
     return [
         1.0 / vector_peak(job),
         act / 8,
@@ -373,9 +364,9 @@ def _rest(job: Job) -> list[float]:
         weights,
         *(_flop_j(job, format) for format in formats),
         model["lane_flop_j"],
-        _far_j(job),
+        far_j,
         model["cache_byte_j"],
-        *_prompt_heads(job),
+        *prefill_heads(str(gpu_of(job.device).generation), f"{name}-{name}"),  # others run in 16 bits
     ]
 
 

@@ -58,12 +58,6 @@ def layer_s(
     return neurons * active * issue / clock, waited / clock
 
 
-def compare_s(device: Device, neurons: float, threads: EnginePlacement, packets: float = 0.0) -> float:
-    """Thresholds of so many neurons: a cycle each, threads of an engine in turn. [s]"""
-    cycles = np.ceil(neurons / threads.executors) * smaller(threads.own, neurons) / (1.0 - packets)
-    return cycles / nic_of(device).clock.si
-
-
 def dram_of(device: Device) -> MemoryLevel:
     """The memory that holds any weights."""
     return max((m for m in device.memory if m.role == "offchip"), key=lambda m: m.capacity.si)
@@ -128,7 +122,9 @@ def layers_of(job: Job) -> tuple[WeightPlacement, list[LayerTime]]:
     result: list[LayerTime] = []
     for op, threads in zip(job.ops, _divided(job, all_of), strict=True):
         if op.kind != "BinaryGemm":
-            result.append(LayerTime(1.0, compare_s(device, op.writes.at(*at) * op.layers, threads, packets)))
+            neurons = op.writes.at(*at) * op.layers  # a threshold is a cycle, threads of an engine in turn
+            cycles = np.ceil(neurons / threads.executors) * smaller(threads.own, neurons) / (1.0 - packets)
+            result.append(LayerTime(1.0, cycles / nic_of(device).clock.si))
             continue
         rows = op.m.at(*at) * op.g.at(*at) * op.layers * op.steps.at(*at)
         k, n = op.k.at(*at), op.n.at(*at)

@@ -91,20 +91,14 @@ def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Fields, list[str]]:
         wide = reader.value("kv_heads")
         reader.put("kv_heads", [narrow if letter == "w" else wide for letter in mixers[:layers]])
     _mixing(reader, set(mixers))
-    tied = _tied(keys, outside, own)
+    where = keys if "tie_word_embeddings" in keys else outside
+    tied = where.flag("tie_word_embeddings", default=own.get("tied") == "yes")
     if reader.value("lm_head") != "own-bias":
         reader.put("lm_head", "tied" if tied else "own", keys.last or "tie_word_embeddings")
     notes = _guessing(reader, outside)
     plain = {"mixers": "f"}
     fields = {name: entry for name, entry in reader.fields.items() if entry[0] not in (0, "", None, plain.get(name))}
     return fields, notes
-
-
-def _tied(keys: Keys, outside: Keys, own: dict[str, Any]) -> bool:
-    default = own.get("tied") == "yes"
-    if "tie_word_embeddings" in keys:
-        return keys.flag("tie_word_embeddings", default=default)
-    return outside.flag("tie_word_embeddings", default=default)
 
 
 _BARE = ("mamba", "mamba2", "falcon_mamba")  # no attention and nothing after it

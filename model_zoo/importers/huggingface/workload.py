@@ -98,7 +98,10 @@ def _workload(fields: Fields, id: str, kind: str, file: str, precision: str, not
     try:
         graph = built(FAMILIES[_FAMILY], params)
     except WorkloadError as error:
-        raise WorkloadError(_by_key(str(error), fields)) from None
+        sentence = str(error)  # with the configuration's key in place of a family's parameter
+        for name, (_, key) in fields.items():
+            sentence = sentence.replace(f"parameter {name!r}", f"key {key!r}")
+        raise WorkloadError(sentence) from None
     size = graph.parameters
     amount = f"{size / 1e9:.4g} B" if size >= 1e9 else f"{size / 1e6:.4g} M"
     try:
@@ -118,13 +121,6 @@ def _workload(fields: Fields, id: str, kind: str, file: str, precision: str, not
         if error.errors()[0]["loc"][:1] in (("id",), ("name",)):
             raise WorkloadError(f"id is {id[:60]!r}: at most 63 lower-case letters, digits, dots and hyphens") from None
         raise WorkloadError(one_sentence(error, Workload)) from None
-
-
-def _by_key(sentence: str, fields: Fields) -> str:
-    """A family's sentence on a parameter, with the configuration's key in its place."""
-    for name, (_, key) in fields.items():
-        sentence = sentence.replace(f"parameter {name!r}", f"key {key!r}")
-    return sentence
 
 
 def written(workload: Workload) -> str:

@@ -16,7 +16,7 @@ from entries.worker import WorkerProcess
 from model_zoo.families.family import NetworkFamily
 from model_zoo.importers.onnx.file import MAX_BYTES, MISSING
 from model_zoo.importers.onnx.model import read_onnx
-from model_zoo.ops import Dim, Graph, Op
+from model_zoo.ops import Dim, Graph
 from model_zoo.schema import Id, Request, Workload, WorkloadError
 
 
@@ -49,15 +49,10 @@ def read_onnx_workload(path: Path) -> tuple[Workload, Graph]:
 
 def _family_of(graph: Graph) -> NetworkFamily:
     """A family with this one graph, which turns nothing and whose requests have lengths as the graph has."""
-    label = "Length" if any(_grows(op) for op in graph.ops) else None
+    counts = (getattr(op, field.name) for op in graph.ops for field in fields(op))
+    label = "Length" if any(isinstance(count, Dim) and (count.s or count.c) for count in counts) else None
     words = ("Input tokens", "Output tokens") if graph.causal else (label, None)
     return NetworkFamily("onnx", lambda _: graph, (), {}, {}, input_label=words[0], output_label=words[1])
-
-
-def _grows(op: Op) -> bool:
-    """Whether any count of an operator grows with the length of a pass or what it attends to."""
-    counts = (getattr(op, field.name) for field in fields(op))
-    return any(count.s or count.c for count in counts if isinstance(count, Dim))
 
 
 def _said(graph: Graph) -> str:

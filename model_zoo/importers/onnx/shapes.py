@@ -30,11 +30,6 @@ _VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 _MOST_AXES = 64  # of a tensor: far more than anything has
 
 
-def label_of(node: Any, number: int) -> str:
-    """What a node is called in a sentence."""
-    return shown(node.name or f"{node.op_type.lower()}{number}")
-
-
 @dataclass
 class Walk:
     """Types of all tensors at one batch and length; `data` holds the small ones whose values follow from shapes."""
@@ -90,7 +85,7 @@ class Walk:
         schema = _schema(node.op_type, self.file.opset) if node.domain in ("", "ai.onnx") else None
         if schema is None:
             return
-        label = label_of(node, number)
+        label = shown(node.name or f"{node.op_type.lower()}{number}")
         _fits(schema, node, label)
         self._infer(schema, node, label)
         if node.op_type == "NonMaxSuppression":

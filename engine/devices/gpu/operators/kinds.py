@@ -285,19 +285,15 @@ def _collective(kind: str, op: str | None) -> Model:
     return model
 
 
-def _stream(kind: str, moved: Callable[[Texts, Numbers], np.ndarray]) -> Model:
-    """Model of a kind that moves ``moved`` bytes a row."""
+def _stream(kind: str, fact: str, sides: tuple[str, str], scale: float) -> Model:
+    """Model of a kind that moves bytes a row by its ``sides``, as many an element as ``fact`` says, times ``scale``."""
 
     def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
         form = np.array(_constants_of(kind, part, texts["op"], runtime_of(texts), trial))
-        size = np.ascontiguousarray(moved(texts, numbers))
+        size = scale * _chosen("op", texts["op"], facts()[fact]) * numbers[sides[0]] * numbers[sides[1]]
         return _answers(stream.stream_rows, len(size), size, machine(part, trial), form)
 
     return model
-
-
-def _elementwise_bytes(texts: Texts, numbers: Numbers) -> np.ndarray:
-    return 2.0 * _chosen("op", texts["op"], facts()["elementwise_passes"]) * numbers["tokens"] * numbers["width"]
 
 
 _ALONE = 0.25  # of a unit's share of heads that one head's chunks take at least: its values are blocks of 32 columns
@@ -324,10 +320,6 @@ def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: M
     return _answers(stream.recurrent_rows, len(moved), moved, state, machine(part, trial), form)
 
 
-def _quantised_bytes(texts: Texts, numbers: Numbers) -> np.ndarray:
-    return _chosen("op", texts["op"], facts()["quantise_bytes"]) * numbers["m"] * numbers["k"]
-
-
 _MODELS: dict[str, Model] = {
     "gemm": _gemm,
     "attention_decode": _decode("attention_decode", 0.0, 0.0),
@@ -340,8 +332,8 @@ _MODELS: dict[str, Model] = {
     "collectives": _collective("collectives", None),
     "all_reduce": _collective("all_reduce", "all_reduce"),
     "send_recv": _collective("send_recv", "send_recv"),
-    "elementwise": _stream("elementwise", _elementwise_bytes),
-    "quantize": _stream("quantize", _quantised_bytes),
+    "elementwise": _stream("elementwise", "elementwise_passes", ("tokens", "width"), 2.0),
+    "quantize": _stream("quantize", "quantise_bytes", ("m", "k"), 1.0),
     "linear_attention": _recurrence,
 }
 KINDS: dict[str, Kind] = {

@@ -107,7 +107,7 @@ def _feeds(session: Any, batch: int, length: int) -> dict[str, np.ndarray]:
     for feed in inputs:
         named = any(str(axis).lower() in _BATCH for other in inputs for axis in other.shape)
         shape = [
-            axis if isinstance(axis, int) else batch if _is_batch(axis, at, named) else length
+            axis if isinstance(axis, int) else batch if (str(axis).lower() in _BATCH if named else at == 0) else length
             for at, axis in enumerate(feed.shape)
         ]
         if feed.type in _FLOATS:
@@ -117,10 +117,6 @@ def _feeds(session: Any, batch: int, length: int) -> dict[str, np.ndarray]:
         else:
             raise MeasureError(f"input {feed.name[:40]!r} is a {feed.type}; allowed: {', '.join(_FLOATS | _WHOLE)}")
     return feeds
-
-
-def _is_batch(axis: object, at: int, named: bool) -> bool:
-    return str(axis).lower() in _BATCH if named else at == 0
 
 
 def predicted(device: Device, workload: str, batch: int, threads: int, zoo: Zoo | None = None) -> float:
