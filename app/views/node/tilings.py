@@ -40,8 +40,7 @@ def tilings(scenario: Scenario) -> None:
         answer = texts.TILINGS_ANSWER.format(moved=moved, least=least)
         if known:
             rows, columns = tiled.rows, tiled.columns
-            now = (best.inner[0], best.inner[1])
-            star = (_nearest(rows, now[0]), _nearest(columns, now[1]))
+            star = (_nearest(rows, best.inner[0]), _nearest(columns, best.inner[1]))
             titles, scale = (texts.COLUMNS_AXIS, texts.ROWS_AXIS), fmt.scale(known, "B")
             fig = heat(columns, rows, tiled.bytes, None, star, titles, texts.BYTES_AXIS, scale, parts.dark())
             parts.figure(fig, texts.TILINGS_ALT.format(name=name, answer=answer), "tilings")

@@ -107,11 +107,10 @@ def plan_result(result: WorkflowResult, say: Callable[[str], object]) -> None:
     )
     parts.table(rows)
     st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in result.plan.precision.items())))
-    workload = WORKLOAD
     try:
-        scenario = in_scenario(result, default_scenario("fb-node", workload))
+        scenario = in_scenario(result, default_scenario("fb-node", WORKLOAD))
         st.button(
-            texts.OPEN.format(name=default_zoo().workload(workload).name),
+            texts.OPEN.format(name=default_zoo().workload(WORKLOAD).name),
             on_click=link.open_scenario,
             args=(scenario,),
             key="n.open",

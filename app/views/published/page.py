@@ -149,36 +149,35 @@ def figures(rows: list[claims.Row]) -> None:
 def table(rows: list[claims.Row], key: str) -> None:
     """Claims that pass the filters."""
     frame = claims.frame(rows)
-    with st.container():
-        if not rows:
-            st.caption(texts.NO_CLAIM_MATCHES)
-            return
+    if not rows:
+        st.caption(texts.NO_CLAIM_MATCHES)
+        return
 
-        def picked() -> None:
-            at = st.session_state[key]["selection"]["rows"]
-            if at and at[0] < len(rows):
-                st.session_state["claim.now"] = rows[at[0]]["id"]
+    def picked() -> None:
+        at = st.session_state[key]["selection"]["rows"]
+        if at and at[0] < len(rows):
+            st.session_state["claim.now"] = rows[at[0]]["id"]
 
-        text = st.column_config.TextColumn
+    text = st.column_config.TextColumn
 
-        def value(name: str) -> Any:
-            """A column of numbers and, where a document has one, a few words."""
-            short = [cell for cell in frame[name] if len(cell) <= _WORDS]
-            side = "right" if len(short) == len(frame) else "left"
-            return text(alignment=side, width=parts.wide_enough([name, *short]))
+    def value(name: str) -> Any:
+        """A column of numbers and, where a document has one, a few words."""
+        short = [cell for cell in frame[name] if len(cell) <= _WORDS]
+        side = "right" if len(short) == len(frame) else "left"
+        return text(alignment=side, width=parts.wide_enough([name, *short]))
 
-        parts.table(
-            frame,
-            {
-                "Claim": text(pinned=not parts.mobile(), width="small"),
-                "Published": value("Published"),
-                "Predicted": value("Predicted"),
-                "Error (%)": st.column_config.NumberColumn(format="%+.1f"),
-            },
-            key=key,
-            column_order=(*_COLUMNS[1:], "Claim") if parts.mobile() else _COLUMNS,
-            select=picked,
-        )
+    parts.table(
+        frame,
+        {
+            "Claim": text(pinned=not parts.mobile(), width="small"),
+            "Published": value("Published"),
+            "Predicted": value("Predicted"),
+            "Error (%)": st.column_config.NumberColumn(format="%+.1f"),
+        },
+        key=key,
+        column_order=(*_COLUMNS[1:], "Claim") if parts.mobile() else _COLUMNS,
+        select=picked,
+    )
 
 
 def bands() -> None:
