@@ -140,22 +140,24 @@ def _batching(report: Report, packets: bool, request: str) -> dict[str, Any]:
     return batching | {"places": None if places is None else max(places, most if most > 1 else 0)}
 
 
-def sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[str, Any]:
-    """In what requests differ, and how much; a trace brings its own sizes, if any."""
+def _sized(report: Report, traced: bool, request: str) -> dict[str, tuple[str, int]]:
+    """In what requests may differ: a label each, and what it is in the scenario; a trace brings its own outputs."""
     scenario, offered = report.scenario, cached.options(report.token)
     decoder = report.tpot_s is not None
-    kinds = {}
-    if offered.input_label:
-        kinds["inputs"] = (offered.input_label, scenario.inputs)
-    if decoder and offered.output_label:
-        kinds["outputs"] = (offered.output_label, scenario.outputs)
-    if not decoder and request == "batch":
-        kinds["items"] = (texts.ITEMS, scenario.batch)
-    for p in offered.params:
-        if p.name == "lookups":
-            kinds["lookups"] = (p.label, max(1, round(scenario.params.get("lookups", p.default))))
-    if traced:
-        kinds.pop("outputs", None)
+    rows = [
+        ("inputs", offered.input_label, scenario.inputs),
+        ("outputs", offered.output_label if decoder and not traced else None, scenario.outputs),
+        ("items", texts.ITEMS if not decoder and request == "batch" else None, scenario.batch),
+    ]
+    own = scenario.params
+    looked = (p for p in offered.params if p.name == "lookups")
+    rows += [("lookups", p.label, max(1, round(own.get("lookups", p.default)))) for p in looked]
+    return {name: (label, value) for name, label, value in rows if label}
+
+
+def sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[str, Any]:
+    """In what requests differ, and how much; a trace brings its own sizes, if any."""
+    decoder, kinds = report.tpot_s is not None, _sized(report, traced, request)
     spread = "trace" if traced else choose("Sizes of requests", texts.SPREADS, "spread")
     if spread == "fixed" or not kinds:
         return {}
