@@ -25,7 +25,7 @@ from engine.plan.plan import (
 )
 from engine.resolve.bind import Bound, Wire
 from engine.scenario.formats import BITS, activation_bytes
-from model_zoo.ops import LOOKUPS, Op
+from model_zoo.ops import LOOKUPS
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,6 @@ class Traffic:
     commands: float  # transfers of indices
     returns: float  # transfers of results, one way
     host_returns: float  # transfers of the host's
-
-
-def _sparse(ops: list[Op]) -> frozenset[str]:
-    """Lookups, and what only prepares their indices."""
-    lookups = [op for op in ops if op.kind in LOOKUPS]
-    feeds = {name for op in lookups for name in op.inputs}
-    return frozenset(op.name for op in lookups) | feeds
 
 
 def traffic(bound: Bound, split: TableSplit | None = None) -> Traffic:
@@ -104,25 +97,14 @@ def _hops(bound: Bound, moved: Traffic, host: Wire, card: Wire, before: int) -> 
     return (*hops, *wires.over_network("answer to the network", moved.output, "out", before + 1))
 
 
-def _gathers(bound: Bound, dense: list[Op], wire: Wire, after: int) -> tuple[Hop, ...]:
-    """Every card's share of a dense layer's output to all others, over links that work at once (FC sharding)."""
-    s, gathers = bound.scenario, []
-    size = activation_bytes(s.precision)
-    for op in dense:
-        if op.shard == "n" and op.contraction:
-            share = op.writes.at(s.batch) * op.layers * size / s.devices
-            gathers.append(Hop(f"gather {op.name}", wire, share, s.devices - 1.0, after=after))
-    return tuple(gathers)
-
-
 def shard_tables(bound: Bound) -> Plan:
     """Embedding tables sharded over all devices; the dense part copied to each (or sharded), one batch a device."""
     graph, s = bound.graph, bound.scenario
     ops = graph.ops
-    if not any(op.kind in LOOKUPS for op in ops):
+    if not (lookups := [op for op in ops if op.kind in LOOKUPS]):
         raise Unsupported(f"{bound.workload.name} has no embedding tables to shard; use single, replicas or tensor.")
     on = switches_of(bound)
-    sparse = _sparse(ops)
+    sparse = frozenset(name for op in lookups for name in (op.name, *op.inputs))  # and what prepares their indices
     sharded = on.get("shard-fc", False) and s.devices > 1
     turns = not on.get("overlap", True)
     first = Stage("sparse", bound.device, s.devices, sparse, s.precision, turns=turns)
@@ -143,7 +125,10 @@ def shard_tables(bound: Bound) -> Plan:
     else:
         hops = _hops(bound, traffic(bound, split), host, card, stages_before)
     if sharded and card is not None:
-        hops += _gathers(bound, [op for op in ops if op.name not in sparse], card, stages_before)
+        for op in (op for op in ops if op.name not in sparse and op.shard == "n" and op.contraction):
+            # every card's share of its output to all others, over links that work at once
+            share = op.writes.at(s.batch) * op.layers * activation_bytes(s.precision) / s.devices
+            hops += (Hop(f"gather {op.name}", card, share, s.devices - 1.0, after=stages_before),)
     knobs = bound.family.knobs(bound.device, bound.graph, s)
     apart = sum(stage.device is bound.device for stage in stages) > 1 and not turns
     tiles = [(v,) for v in knobs[0].values] if apart and len(knobs) == 1 and not s.tile else []

@@ -167,23 +167,19 @@ def validate() -> list[dict[str, Any]]:
     return rows
 
 
-def coverage_lines() -> list[str]:
-    """What 90% bands hold of measurements whose source they were found without, by cell and over all."""
-    by = [cell for cell in cells() if cell["of"]]
-    n, within = (sum(cell[name] for cell in by) for name in ("of", "held"))
-    lines = [f"bands, each source left out in turn: {within} of {n} measured rows held"] if n else []
-    return lines + [f"  {cell['held']:4} of {cell['of']:4}  {cell['said']}" for cell in by]
-
-
 def summary(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> list[str]:
-    """Lines for a terminal: the headline, the other kinds, then every claim, then results printed elsewhere."""
+    """Lines for a terminal: the headline, the other kinds, what 90% bands hold of measurements whose source they were
+    found without, then every claim, then results printed elsewhere."""
     lines = lines_of(rows)
     errors = [abs(r["error"]) for r in elsewhere]
     lines.append(
         f"elsewhere: {len(errors)} measured results, recalled, which widen bands and count as no claim; median error "
         f"{percentile(errors, 0.5):.1%}, 90th percentile {percentile(errors, 0.9):.1%}"
     )
-    lines += coverage_lines()
+    by = [cell for cell in cells() if cell["of"]]
+    n, within = (sum(cell[name] for cell in by) for name in ("of", "held"))
+    lines += [f"bands, each source left out in turn: {within} of {n} measured rows held"] if n else []
+    lines += [f"  {cell['held']:4} of {cell['of']:4}  {cell['said']}" for cell in by]
     lines.append(f"not predictable: {sum(r['predicted'] is None for r in rows)}, each with its reason")
     for r in rows:
         if r["predicted"] is None:

@@ -165,14 +165,6 @@ def _tiling(row: np.ndarray, side: np.ndarray) -> Tiling:
     )  # fmt: skip
 
 
-def _reuse(op: Op) -> float:
-    """How many products of one filter an element of A can enter: the pixels of a window. [-]"""
-    if op.kind != "Conv":
-        return 1.0
-    side = op.attribute("kernel")
-    return side * side * max(1.0, op.attribute("kernel_t")) if side else math.inf
-
-
 def _least(op: Op, side: np.ndarray) -> tuple[float, float]:
     """Bytes that pass into and out of cores, and to and from LPDDR, at least. A bound. [B], [B]
 
@@ -184,10 +176,12 @@ def _least(op: Op, side: np.ndarray) -> tuple[float, float]:
     """
     groups, m, n, k = side[C.GROUPS], side[C.ROWS], side[C.COLUMNS], side[C.DEPTH]
     element = min(side[C.B] / (groups * n * k), side[C.C] / (groups * m * n))
+    window, deep = op.attribute("kernel", math.inf), max(1.0, op.attribute("kernel_t"))
+    reuse = min(window * window * deep if op.kind == "Conv" else 1.0, k)  # products that an element of A can enter
 
     def moved(memory: float, many: float) -> float:
         size = memory / element
-        return (2.0 * groups * m * n * k / math.sqrt(min(_reuse(op), k) * size) - 2.0 * size * many) * element
+        return (2.0 * groups * m * n * k / math.sqrt(reuse * size) - 2.0 * size * many) * element
 
     halo, share = C.arranged(side)[1], side[C.PIECES] / groups
     a, b = side[C.A], side[C.B] * side[C.COMES]

@@ -291,18 +291,13 @@ def _stream(table, j, q, launches, rec, block, point, gain):
 
 
 @kernel
-def _energy(rate):
-    """Field of a record with the energy of a FLOP on the units a rate is of."""
-    return L.low_j if rate == LOW else L.wide_j if rate == WIDE else L.lanes_j
-
-
-@kernel
 def _tally(gain, mask, work, times, block, out, j, point, sums):
     """Adds what the designs ``mask`` of `LANES` spend on so many operators to ``sums``; keeps the detail of
     the one at place 0."""
     work = alike(load(gain, 0), work)
     store(gain, WORK * LANES, work)
-    drawn = work * load(block, _energy(out[j, RATE]) * STRIDE + point)
+    flop_j = L.low_j if out[j, RATE] == LOW else L.wide_j if out[j, RATE] == WIDE else L.lanes_j
+    drawn = work * load(block, flop_j * STRIDE + point)
     drawn = drawn + load(gain, MOVED * LANES) * load(block, L.far_j * STRIDE + point)
     drawn = drawn + load(gain, NEAR * LANES) * load(block, L.near_j * STRIDE + point)
     store(gain, DRAWN * LANES, drawn)

@@ -78,13 +78,6 @@ def format_of(text: str, part: Device) -> str:
     return alone if alone and format not in part.peak else format
 
 
-def _unitless(name: str) -> list[str]:
-    """The columns a name without its unit, or with one that is not known, may have meant."""
-    stem = next((s for s in sorted(_UNITS, key=len, reverse=True) if name == s or name.startswith(f"{s}_")), None)
-    stem = stem or ("throughput_per" if name.startswith("throughput") else None)
-    return [f"{stem}_{unit}" for unit in _UNITS[stem]] if stem else []
-
-
 def sorted_out(header: Sequence[str]) -> Header:
     """A table's columns by what they are.
 
@@ -122,9 +115,11 @@ def _single(meanings: Mapping[str, str], verb: str) -> dict[str, str]:
 
 
 def _unknown(column: str, alternatives: Sequence[str]) -> str:
-    candidates = _unitless(column)
-    if candidates:
-        return f"column {brief(column)} gives no unit that is known: {' or '.join(candidates)} is allowed"
+    stem = next((s for s in sorted(_UNITS, key=len, reverse=True) if f"{column}_".startswith(f"{s}_")), None)
+    stem = stem or ("throughput_per" if column.startswith("throughput") else None)
+    if stem:  # it has no unit, or one that is not known
+        meant = " or ".join(f"{stem}_{unit}" for unit in _UNITS[stem])
+        return f"column {brief(column)} gives no unit that is known: {meant} is allowed"
     return f"column {brief(column)} is unknown{hint(column, (*alternatives, *FIGURES, 'switches.fuse'))}"
 
 

@@ -79,16 +79,11 @@ def _matmul(file: Survey, node: Any, name: str) -> list[Op]:
     return [replace(ops[0], stored=ops[0].stored + new, weights=Dim(ops[0].weights.coef + read))] if biases else ops
 
 
-def _filters(file: Survey, node: Any, name: str, at: int) -> tuple[int, ...]:
-    weight = node.input[at]
-    if weight not in file.constant:
-        raise WorkloadError(f"node {shown(name)}: a convolution whose filters are computed can't be counted")
-    return file.shape(weight)
-
-
 def _convolution(file: Survey, node: Any, name: str) -> list[Op]:
     weight = 3 if node.op_type == "QLinearConv" else 1
-    shape, image = _filters(file, node, name, weight), file.shape(node.input[0])
+    if node.input[weight] not in file.constant:
+        raise WorkloadError(f"node {shown(name)}: a convolution whose filters are computed can't be counted")
+    shape, image = file.shape(node.input[weight]), file.shape(node.input[0])
     attributes = attributes_of(node)
     groups = int(attributes.get("group", 1))
     transposed = node.op_type == "ConvTranspose"
