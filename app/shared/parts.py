@@ -198,6 +198,12 @@ def table(
     )
 
 
+def picked(event: Any, rows: Sequence[Any]) -> Any:
+    """Of ``rows``, the one that is selected in their table; None where none is, or it is gone."""
+    at = event["selection"]["rows"]
+    return rows[at[0]] if at and at[0] < len(rows) else None
+
+
 def table_alt(frame: pd.DataFrame) -> str:
     """What a reader of screens hears of a table."""
     return f"Table of {', '.join(map(str, frame.columns))}"

@@ -66,8 +66,7 @@ def pick() -> tuple[str, str | None]:
             select="rerun",
             key=f"v.catalog.{section}{wanted and f'.{wanted}'}",  # a row picked in another list is none of this
         )
-    rows = event["selection"]["rows"]
-    return section, result[rows[0]] if rows and rows[0] < len(result) else result[0]
+    return section, parts.picked(event, result) or result[0]
 
 
 def _matching(entries: dict[str, Any], wanted: str) -> list[str]:

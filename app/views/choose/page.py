@@ -33,8 +33,8 @@ def ranking(answer: Answer, able: list[Row]) -> None:
         columns["Range ($)"] = text(help=texts.BAND_HELP)
 
         def selected() -> None:
-            rows = st.session_state["h.table"]["selection"]["rows"]
-            st.session_state["h.row"] = able[rows[0]].label if rows and rows[0] < len(able) else None
+            row = parts.picked(st.session_state["h.table"], able)
+            st.session_state["h.row"] = row and row.label
 
         parts.table(frame, columns, most=_ROWS, tall=38 * _ROWS, select=selected, key="h.table")
 

@@ -116,9 +116,7 @@ def operators(report: Report) -> None:
         columns["Limited by"] = st.column_config.TextColumn(help=glossary.HELP["bound"])
         columns["Peak used (%)"] = number(format=fmt.cells(frame["Peak used (%)"]), help=glossary.HELP["peak_used"])
         event = parts.table(frame, columns, select="rerun", key="v.operators")
-        rows = event["selection"]["rows"]
-        if rows and rows[0] < len(frame):
-            op = report_tables.ordered(report)[rows[0]]
+        if op := parts.picked(event, report_tables.ordered(report)):
             kind = f"{op.kind}, {op.group}, {op.phase}" if isinstance(op, OpRow) else "no operator"
             st.markdown(f"**{fmt.plain(op.name)}** :gray[· {fmt.plain(kind)}]")
             st.markdown("  \n".join(fmt.plain(line) for line in report_tables.detail(op, report, _larger(report))))

@@ -53,9 +53,7 @@ def switches(report: Report) -> None:
             select="rerun",
             key="node.switches",
         )
-        at = event["selection"]["rows"]
-        if at and at[0] < len(rows):
-            row = rows[at[0]]
+        if row := parts.picked(event, rows):
             st.caption(f"**{fmt.plain(row.switch.label)}** · {fmt.plain(row.switch.help)}")
             if st.button(f"Turn it {'off' if row.on else 'on'}", key="node.turn"):
                 link.commit(switches={**report.scenario.switches, row.switch.name: not row.on})

@@ -154,9 +154,8 @@ def table(rows: list[claims.Row], key: str) -> None:
         return
 
     def picked() -> None:
-        at = st.session_state[key]["selection"]["rows"]
-        if at and at[0] < len(rows):
-            st.session_state["claim.now"] = rows[at[0]]["id"]
+        if row := parts.picked(st.session_state[key], rows):
+            st.session_state["claim.now"] = row["id"]
 
     text = st.column_config.TextColumn
 

@@ -154,9 +154,8 @@ def front_table(outcome: Outcome, inside: np.ndarray) -> None:
         frame = tables.frame(outcome, shown)
 
         def picked() -> None:
-            rows = st.session_state["sweep.table"]["selection"]["rows"]
-            if rows and rows[0] < len(shown):
-                st.session_state.sweep_design = shown[rows[0]].number
+            if design := parts.picked(st.session_state["sweep.table"], shown):
+                st.session_state.sweep_design = design.number
 
         parts.table(frame, select=picked, key="sweep.table")
         if alike := tables.alike(outcome, shown):
