@@ -47,6 +47,7 @@ Seconds = Annotated[Quantity, within("s")]
 SecondsOrZero = Annotated[Quantity, within("s", positive=False)]
 Cycles = Annotated[Quantity, within("cycle", positive=False)]
 Watts = Annotated[Quantity, within("W", positive=False)]
+WorkingWatts = Annotated[Quantity, within("W")]
 Usd = Annotated[Quantity, within("USD", positive=False)]
 Count = Annotated[Quantity, within("1", 1.0, 1e9)]
 CountOrZero = Annotated[Quantity, within("1", positive=False)]
@@ -104,9 +105,9 @@ class MemoryLevel(Record):
 class Power(Record):
     ordered = (("idle", "max"), ("idle", "loaded"))
 
-    max: Watts | None = None  # board or package limit
+    max: WorkingWatts | None = None  # board or package limit
     idle: Watts | None = None
-    loaded: Watts | None = None  # measured on the workload `loaded.where` names
+    loaded: WorkingWatts | None = None  # measured on the workload `loaded.where` names
     loaded_on: str | None = None  # kind of network it holds for alone, where it is far from what others would draw
 
 
@@ -252,6 +253,10 @@ class HostCpu(Record):
     clock: Hertz  # sustained on all of them
 
 
+_HOLDS = {"card": "offchip", "npu": "onchip"}
+"""Role of a memory level that a kind holds networks in, where not every one will do."""
+
+
 class Device(Entry):
     vendor: Name
     kind: Kind
@@ -300,8 +305,12 @@ class Device(Entry):
         extra = [k for k in KINDS if k != self.kind and getattr(self, k) is not None]
         if extra:
             raise SpecError(f"kind is {self.kind!r}, so the block `{extra[0]}:` is not allowed")
-        if self.kind == "card" and all(level.role != "offchip" for level in self.memory):
-            raise SpecError("memory has no level with role 'offchip': a card holds its networks in one")
+        roles = [level.role for level in self.memory]
+        role = _HOLDS.get(self.kind)
+        if not roles:
+            raise SpecError("memory is empty: the level that holds a network is needed")
+        if role is not None and role not in roles:
+            raise SpecError(f"memory has no level with role {role!r}: a {self.kind} holds its networks in one")
         return self
 
 

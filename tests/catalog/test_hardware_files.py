@@ -57,6 +57,8 @@ def put(path: str, value):
         (put("power/max", "150 W"), "power.max: must be a mapping"),
         (put("power/max/value", "-5 W"), "value '-5 W' is out of range"),
         (put("peak/fp12", {"value": "1 TFLOP/s"}), "peak.fp12"),
+        (put("power/max/value", "0 W"), "power.max: value '0 W' is out of range"),
+        (put("memory", []), "memory is empty: the level that holds a network is needed"),
         (put("power/max/value", True), "power.max.value"),
         (put("kind", "npu"), "the block `npu:` is required"),
         (put("kind", "toaster"), "'toaster'"),

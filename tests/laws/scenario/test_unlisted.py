@@ -7,7 +7,7 @@ from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
-from engine.scenario.overrides import unstated
+from engine.scenario.overrides import apply, unstated
 from engine.sweep import figures_of, inverse, price, space_of, sweep
 from engine.sweep.pricing.setting import numeric_axes
 from engine.sweep.pricing.structure import Structure
@@ -55,6 +55,15 @@ def test_changed_hardware_has_no_price_and_says_so(system: str, workload: str) -
         else:
             assert figures == [listed.figure(name) for name in MONEY], path
             assert "a what-if" not in said
+
+
+@pytest.mark.parametrize("system", ["h100-nvl", "loongson-3a5000", "dfx-u280", "fb-card"])
+def test_a_limit_of_no_power_is_one_sentence(system: str) -> None:
+    """It was a division by zero: a page without an answer, a traceback on the command line."""
+    workload = "gpt2-1.5b" if system != "fb-card" else "resnet50"
+    with pytest.raises(ScenarioError, match=r"power\.max.*'?0 W'?") as refusal:
+        evaluate(apply(default_scenario(system, workload), "devices.0.power.max", "0 W"))
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_price_that_is_set_is_the_price() -> None:
