@@ -35,17 +35,19 @@ class Parser(argparse.ArgumentParser):
 
 
 def _number(kind: type, limits: Mapping[str, float], text: str) -> float:
-    """A number of the text within ``from`` or ``above`` and ``to``."""
+    """A number of the text within ``from`` or ``above`` and ``to``; without limits, as whoever reads it takes it."""
     try:
         value = kind(text)
+        if not limits:
+            return value
     except ValueError:
         value = math.nan
     above, least, most = limits.get("above", -math.inf), limits.get("from", -math.inf), limits.get("to", math.inf)
-    if not (above < value and least <= value <= most):
+    if not limits or not (above < value and least <= value <= most):
         words = {"to": "to" if "from" in limits else "and up to"}
         said = " ".join(f"{words.get(word, word)} {limit:,.10g}" for word, limit in limits.items())
         whole = "a whole number" if kind is int else "a number"
-        raise argparse.ArgumentTypeError(f"{brief(text)} is not allowed: {whole} {said} is")
+        raise argparse.ArgumentTypeError(f"{brief(text)} is not allowed: {f'{whole} {said}'.rstrip()} is")
     return value
 
 
@@ -60,7 +62,7 @@ def add_argument(parser: Any, name: str, entry: Mapping[str, Any]) -> None:
         options |= _MEANS[word]
     if "type" in entry:
         kind = _TYPES[entry["type"]]
-        options["type"] = partial(_number, kind, limits) if limits else kind
+        options["type"] = kind if kind is Path else partial(_number, kind, limits)
     parser.add_argument(name, **options)
 
 

@@ -118,6 +118,8 @@ def test_a_token_with_truth_for_a_number_is_refused():
     ("argv", "said"),
     [
         (["--timeout", "nan"], "timeout_s is nan; it must be a finite number of at least 0"),
+        (["--timeout", "soon"], "argument --timeout: 'soon' is not allowed: a number is"),
+        (["--services", "2.5"], "argument --services: '2.5' is not allowed: a whole number is"),
         (["--timeout=-1"], "timeout_s is -1.0"),
         (["--services", "0"], "services is 0"),
         (["--share", "nan"], "share is nan; it must be a number from 0 to 1"),
