@@ -119,11 +119,6 @@ def lookup_s(scenario: Scenario) -> float:
     return next(p.time_s for p in _times(scenario).priced if p.stage.name == "sparse")
 
 
-def dense_utilisation(scenario: Scenario) -> float:
-    """Share of their time that the cores of the dense partition hold work. [-]"""
-    return card.utilisation(next(p for p in _times(scenario).priced if p.stage.name == "dense").runs[0].job)
-
-
 def saved_on_pcie(scenario: Scenario, between_cards: bool) -> float:
     """Share of the bytes on PCIe links that card-to-card transfers save, each link a byte crosses counted. [-]"""
 
@@ -205,7 +200,7 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "FB-065": lambda: _cards_memory() + _host_memory(),
     "FB-070": lambda: BITS["fp16"] / BITS["fp32"],
     "FB-071": lambda: sparse_cores(_node()) / 12,
-    "FB-072": lambda: dense_utilisation(_node()),
+    "FB-072": lambda: card.utilisation(next(p for p in _times(_node()).priced if p.stage.name == "dense").runs[0].job),
     "FB-079": _balanced_gain,
     "FB-080": lambda: saved_on_pcie(_node(), True),
     "FB-088": _resident_gain,

@@ -126,12 +126,6 @@ def _beside_others(job: Job) -> bool:
         raise NotAlike(error.axes, many=True) from None
 
 
-def reach_of(cpu: Cpu, threads: float) -> tuple[float, float]:
-    """Sockets a stream's threads lie on, and sockets there are. A stream stays on one socket if it fits there. [-]"""
-    sockets = cpu.sockets.si if cpu.sockets is not None else 1.0
-    return smaller(sockets, 1.0 * math.ceil(threads * sockets / cpu.cores.si)), sockets
-
-
 @remembered(lambda job: (id(job.graph), wide_format(job.device, job.format), job.format, job.ways))
 def sizes_of(job: Job) -> tuple[float, float]:
     """Bytes of the network's weights and of its lookup tables. [B]"""
@@ -222,7 +216,8 @@ def _memory(job: Job) -> dict[str, float]:
     """What caches and DRAM have for a stream. [B], [B/s], [s]"""
     model, cpu, levels = job.model, cpu_of(job.device), levels_of(job.device)
     cores, clock = cores_of(job) / model["inter_op"], stream_clock(job)
-    reach, sockets = reach_of(cpu, cores_of(job))
+    sockets = cpu.sockets.si if cpu.sockets is not None else 1.0
+    reach = smaller(sockets, 1.0 * math.ceil(cores_of(job) * sockets / cpu.cores.si))  # it stays on one if it fits
     sharing = larger(1.0, job.streams * reach / sockets)  # streams on the sockets this one uses
     bandwidth, latency = levels.dram.bandwidth, levels.dram.latency
     latency_s = latency.si if latency is not None else model["dram_latency"]

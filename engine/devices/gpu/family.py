@@ -60,15 +60,6 @@ def tables(job: Job) -> tuple[np.ndarray]:
     return (lowered(job.phase),)
 
 
-def _roofs(job: Job) -> tuple[float, float, float]:
-    """Dense peaks that ops are held against, by what `price` names RATE. [FLOP/s]"""
-    return (
-        peak(job.device, job.format),
-        peak(job.device, wide_format(job.device, job.format)),
-        1.0 / record(job)[L.lanes_s],
-    )
-
-
 def idles(device: Device, model: Mapping[str, float]) -> float | None:
     """What one device draws while it works, whatever the work. [W] An estimate; None where no limit is published."""
     return None if device.power.max is None else model["idle_share"] * device.power.max.si
@@ -87,14 +78,14 @@ def price(job: Job) -> PhaseCost:
     once, sums = np.ones(len(job.rows)), np.zeros((P.DRAWN + 1, 1))
     price_points(0, 1, job.rows, once, table, float(job.ways), sizes, records([rec]), sums, every)
     out = every[job.rows]
-    roofs = np.array(_roofs(job))[out[:, P.RATE].astype(int)]
-    spent = dict.fromkeys(("matrix units", "vector lanes", "memory", "cache"), 0.0)
-    for row, each in ((L.low_j, P.LOW), (L.wide_j, P.WIDE), (L.lanes_j, P.LANES_RATE)):
-        unit = "vector lanes" if each == P.LANES_RATE else "matrix units"
-        spent[unit] += float(out[out[:, P.RATE] == each, P.WORK].sum() * rec[row])
-    spent["memory"], spent["cache"] = (
-        float(out[:, at].sum() * rec[j]) for at, j in ((P.MOVED, L.far_j), (P.NEAR, L.near_j))
+    peaks = (peak(job.device, format) for format in (job.format, wide_format(job.device, job.format)))
+    roofs = np.array([*peaks, 1.0 / rec[L.lanes_s]])[out[:, P.RATE].astype(int)]
+    low, wide, lanes = (
+        float(out[out[:, P.RATE] == each, P.WORK].sum() * rec[row])
+        for row, each in ((L.low_j, P.LOW), (L.wide_j, P.WIDE), (L.lanes_j, P.LANES_RATE))
     )
+    far, near = (float(out[:, at].sum() * rec[row]) for at, row in ((P.MOVED, L.far_j), (P.NEAR, L.near_j)))
+    spent = {"matrix units": low + wide, "vector lanes": lanes, "memory": far, "cache": near}
     moved = out[:, P.MOVED], out[:, P.NEAR]
     notes = (expert_note(job),) if (table[job.rows, ROLE] == EXPERT).any() else ()
     return PhaseCost(out[:, :6], out[:, P.WORK], roofs, *moved, joules=spent, drawn=out[:, P.DRAWN], notes=notes)

@@ -95,7 +95,7 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
         raise ScenarioError(f"n_accel is {cells['n_accel']}: no replica of {workload} fits so many")
 
     def slowest(run: tuple[Scenario, ReplicaLoad]) -> float:
-        return _slowest(_text(run[0]), run[1], catalog)
+        return _slowest(run[0].model_dump_json(), run[1], catalog)
 
     return next((run for run in fitting if slowest(run) >= run[1].doubt), None) or max(fitting, key=slowest)
 
@@ -145,10 +145,6 @@ def _format(weights: str, part: Device) -> str:
     return format_of(weights, part)
 
 
-def _text(scenario: Scenario) -> str:
-    return scenario.model_dump_json()
-
-
 def predicted_at(scenario: Scenario, load: ReplicaLoad, catalog: Catalog) -> dict[str, float]:
     """Mean, p50, p90 and p99 of TTFT and TPOT at one replica in steady state, as `columns_of` names them. [s]
 
@@ -156,7 +152,7 @@ def predicted_at(scenario: Scenario, load: ReplicaLoad, catalog: Catalog) -> dic
     estimated, within its doubt, as makes the rate the highest that keeps them: the figures are given that the run was
     valid, and are no evidence of how good estimates of passes are where the limits decide them.
     """
-    text = _text(scenario)
+    text = scenario.model_dump_json()
     slowest = _slowest(text, load, catalog)
     spare = _SPARE if load.limits else 1.0
     early = {

@@ -15,6 +15,7 @@ from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Uniform
 from hardware_specs.catalog import Catalog
 
+_ONE: dict[str, int] = {"batch": 1, "inputs": 16, "outputs": 2}  # request, whatever a deployment's load
 SHARED = 16_384, 256, 16_384
 """Tokens of a pass, sequences and tokens of a request that every table covers: rows of a deployment share one."""
 
@@ -62,11 +63,7 @@ def shared_tables(scenario: Scenario, scheduler: Scheduler, longest: int, reques
     """Times of the passes of a deployment, whatever its load. Estimates. [s]"""
     sizes = scheduler.budget, min(scheduler.max_seqs, requests), longest
     budget, rows, most = (max(least, _power(size)) for least, size in zip(SHARED, sizes, strict=True))
-    return _tables(_deployed(scenario), budget, rows, most, catalog)
-
-
-def _deployed(scenario: Scenario) -> str:
-    return scenario.with_(batch=1, inputs=16, outputs=2).model_dump_json()
+    return _tables(scenario.with_(**_ONE).model_dump_json(), budget, rows, most, catalog)
 
 
 def cache_room(scenario: Scenario, longest: int, memory: float, catalog: Catalog) -> int | None:
@@ -74,7 +71,7 @@ def cache_room(scenario: Scenario, longest: int, memory: float, catalog: Catalog
 
     An estimate: a pass of a prompt of the ``longest`` [tokens], and ``memory`` the share that may be used.
     """
-    return cache_tokens(Scenario.model_validate_json(_deployed(scenario)), longest, memory, catalog)
+    return cache_tokens(scenario.with_(**_ONE), longest, memory, catalog)
 
 
 def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catalog: Catalog) -> dict[str, float]:

@@ -219,14 +219,16 @@ def _axes(value: Any) -> Axes:
 
 
 def _opened(inputs: dict[str, Axes]) -> tuple[int | str, str | None, frozenset[str]]:
-    """Which axis of the inputs is the batch, which one the length, and which inputs hold a cache."""
+    """Which axis of the inputs is the batch, which the length, and which inputs hold a cache of tokens before: those
+    named so that are open along one axis beside the batch's."""
     first = next((axes for axes in inputs.values() if axes), None)
     if first is None:
         raise WorkloadError("the ONNX model has no input with a shape")
     opened = list(dict.fromkeys(a for axes in inputs.values() for a in axes if isinstance(a, str)))
     batch = next((a for a in opened if a.lower() in _BATCHES), first[0])
-    past = _past(inputs, batch)
-    behind = {a for name in past for a in inputs[name] if isinstance(a, str) and a != batch}
+    free = {name: [a for a in axes if isinstance(a, str) and a != batch] for name, axes in inputs.items()}
+    past = frozenset(n for n in inputs if _PAST.search(n.lower()) and len(inputs[n]) >= 3 and len(free[n]) == 1)
+    behind = {axis for name in past for axis in free[name]}
     lengths = [a for a in opened if a != batch and a not in behind and not (past and _TOTAL.search(a.lower()))]
     if len(lengths) > 1:
         raise WorkloadError(
@@ -234,12 +236,6 @@ def _opened(inputs: dict[str, Axes]) -> tuple[int | str, str | None, frozenset[s
             f"{shown(str(batch))}; one length is allowed, so give the others a size"
         )
     return batch, lengths[0] if lengths else None, past
-
-
-def _past(inputs: Mapping[str, Axes], batch: int | str) -> frozenset[str]:
-    """Inputs that hold keys and values of tokens before: named so, and open along one axis beside the batch's."""
-    result = {n for n, axes in inputs.items() if _PAST.search(n.lower()) and len(axes) >= 3}
-    return frozenset(n for n in result if sum(isinstance(a, str) and a != batch for a in inputs[n]) == 1)
 
 
 def _needed(nodes: tuple[Any, ...], inputs: set[str], outputs: tuple[str, ...]) -> tuple[Any, ...]:
