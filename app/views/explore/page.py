@@ -94,15 +94,6 @@ def turn_one_knob() -> None:
             parts.figure(fig, f"Throughput along {word}: {answer}.", "knob")
 
 
-def _larger(report: Report) -> bool:
-    """Whether a larger batch gives more throughput."""
-    now = report.scenario.batch
-    return any(
-        r.scenario.batch > now and r.throughput_per_s > 1.005 * report.throughput_per_s
-        for _, r in _along(report.scenario, "batch")
-    )
-
-
 @boundary.fragment
 def operators(report: Report) -> None:
     """Every operator in time order; a row opens its detail."""
@@ -119,7 +110,9 @@ def operators(report: Report) -> None:
         if op := parts.picked(event, report_tables.ordered(report)):
             kind = f"{op.kind}, {op.group}, {op.phase}" if isinstance(op, OpRow) else "no operator"
             st.markdown(f"**{fmt.plain(op.name)}** :gray[· {fmt.plain(kind)}]")
-            st.markdown("  \n".join(fmt.plain(line) for line in report_tables.detail(op, report, _larger(report))))
+            wider = (r for _, r in _along(report.scenario, "batch") if r.scenario.batch > report.scenario.batch)
+            larger = any(r.throughput_per_s > 1.005 * report.throughput_per_s for r in wider)
+            st.markdown("  \n".join(fmt.plain(line) for line in report_tables.detail(op, report, larger)))
 
 
 def assumptions(report: Report) -> None:
