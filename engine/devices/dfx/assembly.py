@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from engine.devices.common.assembly import Line, ProgramError, Word, lines_of, unknown, whole
+from engine.devices.common.instruction_set import Line, ProgramError, Word, lines_of, unknown, whole
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.program import MNEMONICS, Instruction
 

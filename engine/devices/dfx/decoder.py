@@ -4,17 +4,22 @@
 positions, shared key heads and a gated feed-forward are the same vector instructions in another order, with a table of
 SiLU where GELU's is, and a bypass that turns halves of heads. Value comes first so that its transposition hides behind
 Key and Query. Heads run one after the other, as algorithm 1 has them. Source: Hong et al., MICRO 2022.
+
+A matrix's tiles come from memory in an order (figure 9) that costs the core something: horizontally, inputs stay while
+all columns pass, whose sums wait in buffers; vertically a column is summed up before the next, and every beat reads
+other inputs; the zigzag over d x d lies between. The document prints no number for it. Estimates.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import takewhile
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 from engine.devices.common.column import one_by_one
+from engine.devices.common.setting import PricedField, Setting
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.program import Instruction, LayerSizes
 from entries.files import load_yaml
@@ -105,3 +110,32 @@ def program_of(part: str, rec: Sequence[Any], layer: LayerSizes, context: Any) -
         source, columns = (isa.X, layer.width) if of == "layer" else (isa.NEXT, 1.0)
         program.append(Instruction(isa.SEND, isa.NONE, source, isa.HANDOVER, columns))
     return program
+
+
+_DEPTH = 2048.0  # words of 18 bit in a block of 36 Kbit, a shape that UltraScale+'s memory guide names
+_BEATS = {"horizontal": 1e6, "vertical": 1.0}
+"""Beats that inputs stay for at most: more than any matrix has columns, and one."""
+
+DIRECTION = PricedField(
+    needs="matrix products",
+    settings={way: Setting(parameters={"kept_beats": beats}) for way, beats in _BEATS.items()},
+    assumption="The load direction changes how often the matrix unit reads its inputs, how many partial sums it keeps "
+    "and in which order it adds; weights lie in memory in the order in which they are read, whatever it is.",
+)
+
+
+@lru_cache(maxsize=4096)
+def costs(part: str, rec: tuple[float, ...], layer: LayerSizes, context: float) -> tuple[float, float]:
+    """Words of vector registers that a program's products read, and the most partial sums a lane keeps. [-]
+
+    The context in [tokens].
+    """
+    products = [i for i in program_of(part, rec, layer, context) if i.op in isa.MATRIX]
+    word = rec[isa.D] / rec[isa.VECTOR]
+    reads = sum(isa.tile_beats(rec, i.rows, i.columns) / isa.kept_beats(rec, i.columns) for i in products)
+    return reads * word, max((isa.kept_beats(rec, i.columns) for i in products), default=0.0)
+
+
+def blocks(rec: Sequence[float], sums: float) -> float:
+    """Blocks of BRAM in which the lanes keep so many partial sums each. [-]"""
+    return rec[isa.L] * ceil(sums / _DEPTH)

@@ -36,7 +36,7 @@ from engine.devices.dfx.core import (
     time_program,
     weight_memory,
 )
-from engine.devices.dfx.direction import DIRECTION, blocks, costs
+from engine.devices.dfx.decoder import DIRECTION, blocks, costs
 from engine.devices.dfx.fabric import fabric
 from engine.devices.dfx.program import LayerSizes
 from engine.devices.dfx.scoreboard import N_UNITS

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from engine.devices.common.assembly import Line, ProgramError, Word, lines_of, unknown, whole
+from engine.devices.common.instruction_set import Line, ProgramError, Word, lines_of, unknown, whole
 from engine.devices.npu.chains import InstructionChain, VectorOp
 from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite
 

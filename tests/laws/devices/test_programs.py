@@ -10,8 +10,7 @@ import pytest
 from engine.analyses.machine import execute, listing, shipped
 from engine.cli.main import main
 from engine.devices import family
-from engine.devices.common.assembly import ProgramError
-from engine.devices.common.instruction_set import PARTS
+from engine.devices.common.instruction_set import PARTS, ProgramError
 from engine.devices.dfx import assembly as dfx_text
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import core_record

@@ -12,8 +12,7 @@ from engine.devices.dfx import program as isa
 from engine.devices.dfx.answers import accuracy
 from engine.devices.dfx.arithmetic import accumulate, gelu_table
 from engine.devices.dfx.core import LayerSizes, core_record, time_program
-from engine.devices.dfx.decoder import program_of
-from engine.devices.dfx.direction import DIRECTION
+from engine.devices.dfx.decoder import DIRECTION, program_of
 from engine.devices.dfx.family import TILE_SIDES
 from engine.devices.dfx.machine import DfxMachine, random_decoder
 from engine.evaluate import evaluate
