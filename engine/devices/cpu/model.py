@@ -5,20 +5,20 @@ from typing import Any
 import numpy as np
 
 from engine.devices.common.counts import SIZES, own_counts
-from engine.devices.cpu.flags import FLOP_A_SCORE, GROUPED, STORED_NARROW, WIDE_INPUT, F
-from engine.devices.cpu.share import (
-    LINE,
-    THREAD_ROWS,
-    R,
-    cell_bytes,
-    conv_share,
-    cycle_share,
-    on_threads,
-    random_share,
-    thread_share,
-    tile_share,
-    tiled_gain,
+from engine.devices.cpu.flags import GROUPED, F
+from engine.devices.cpu.operator import (
+    BLOCK_VECTORS,
+    activations,
+    cycles_of,
+    hidden_by_siblings,
+    lookup_lines,
+    product_overlap,
+    product_seconds,
+    vector_seconds,
+    weights_at,
+    weights_kept,
 )
+from engine.devices.cpu.share import R, cycle_share, on_threads, tiled_gain
 from engine.devices.cpu.share import field_of as _of
 from engine.devices.cpu.streams import OVERHEAD, ROOF, WIDTH, side_by_side, summed, wait_for_others
 from engine.kernels.ir.doubles import (
@@ -30,17 +30,12 @@ from engine.kernels.ir.doubles import (
     larger,
     load,
     loads,
-    root,
     rounded_up,
-    smaller,
     spread,
     store,
 )
 from engine.kernels.jit import kernel
 from model_zoo import table as T
-
-HASH = float(T.CODES["Hash"])
-BLOCK_VECTORS = 4.0  # vectors of columns a register tile holds
 
 
 @kernel
@@ -93,63 +88,33 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
     Formats and switches are those of the first design.
     """
     batch = size[0]
-    quantised, requantised = rec[R.quantised * LANES] > 0.0, rec[R.fuse_requantise * LANES] > 0.0
-    private, shared_share = _of(rec, R.private), _of(rec, R.shared_share)
-    weight_size, wide_size, stores = _of(rec, R.weight_bytes), _of(rec, R.wide_bytes), _of(rec, R.write_allocate)
-    cycles = _of(rec, R.clock) * _of(rec, R.cores)
-    # how much of what is read every pass stays in cache from one pass to the next
-    cached = private + _of(rec, R.shared)
-    weight_near = cycle_share(cached, _of(rec, R.weights_total))
-    weight_private = cycle_share(private, _of(rec, R.weights_total))
-    table_private = random_share(private, _of(rec, R.tables_total))
-    table_near = random_share(cached, _of(rec, R.tables_total))
+    quantised = rec[R.quantised * LANES] > 0.0
+    private, shared_share, stores = _of(rec, R.private), _of(rec, R.shared_share), _of(rec, R.write_allocate)
+    weight_size, wide_size = _of(rec, R.weight_bytes), _of(rec, R.wide_bytes)
+    cycles, none = cycles_of(rec), spread(0.0)
+    shared_rate, private_rate, dram = _of(rec, R.shared_rate), _of(rec, R.private_rate), _of(rec, R.dram)
+    kept_weights = weights_kept(rec)
     for j in rows:
         if priced[j] == ALL:
             continue
         steps, flops, reads, writes, weights, state, kept, owned, g, m, n, _, looked = own_counts(table, j, size, ways)
-        steps, state, stored = larger(steps, 1e-30), (state + kept) * owned, table[j, T.STORED]
-        klass = table[j, T.CLASS]
+        steps, state = larger(steps, 1e-30), (state + kept) * owned
+        klass, product = table[j, T.CLASS], table[j, T.CLASS] == T.CONTRACTION
         binary = flags[j, F.binary] > 0.0
-        low = quantised and klass == T.CONTRACTION and table[j, T.QUANTISABLE] > 0.0 and stored > 0.0
-        low = low and not binary
+        low = quantised and product and table[j, T.QUANTISABLE] > 0.0 and table[j, T.STORED] > 0.0 and not binary
         inline = rec[R.fuse * LANES] > 0.0 and flags[j, F.inline] > 0.0
-        narrow = quantised and requantised and flags[j, F.narrow] > 0.0
+        narrow = quantised and rec[R.fuse_requantise * LANES] > 0.0 and flags[j, F.narrow] > 0.0
         element = weight_size if narrow else wide_size
-        extra_ops, ranged = spread(0.0), spread(0.0)  # operators of their own, and the elements they quantise
 
         if flags[j, F.tiled] > 0.0:  # fewer multiplications of transformed tiles, by weights transformed beforehand
             gain = tiled_gain(m / batch, flags[j, F.channels], n, rec)
             flops /= gain
             weights *= chosen(above(gain, 1.0), _of(rec, R.winograd_weights), 1.0)
 
-        # bytes of activations: what lies in caches, and what crosses levels (a line is fetched before it is written),
-        # beside the product or in a pass of its own
-        apart = spread(0.0)
+        resident, moved, apart, ranged, extra_ops = activations(j, flags, reads, writes, low, narrow, rec)
         if binary:
-            resident = (reads + writes) / 8.0
-            moved = (reads + stores * writes) / 8.0
-        elif low:
-            resident, moved = reads * weight_size, reads * weight_size
-            stored_wide = flags[j, F.quantise] == STORED_NARROW and not requantised
-            if flags[j, F.quantise] == WIDE_INPUT or stored_wide:  # measured, scaled, rounded in a pass of its own
-                resident += reads * (wide_size + weight_size)
-                apart += reads * (wide_size + stores * weight_size)
-                ranged += reads
-                extra_ops += 1.0
-            resident += writes * weight_size
-            moved += stores * writes * weight_size
-            if not requantised:  # 32-bit sums stored, read for their range, read again to requantise
-                resident += writes * 4.0
-                moved += stores * writes * 4.0
-                apart += writes * (4.0 + 4.0)
-                ranged += writes
-                extra_ops += 2.0
-        else:
-            resident = (reads + writes) * element
-            moved = (reads + stores * writes) * element
-        if (
-            klass == T.CONTRACTION and not binary and flags[j, F.tiled] == 0.0
-        ):  # laid out for the product, read back by it
+            resident, moved = (reads + writes) / 8.0, (reads + stores * writes) / 8.0
+        elif product and flags[j, F.tiled] == 0.0:  # laid out for the product, read back by it
             apart += _of(rec, R.reordered) * reads * (wide_size if not low else weight_size)
         if not quantised and flags[j, F.loose] > 0.0:  # what follows it, where nothing fuses that
             loose = _of(rec, R.loose_grouped) if flags[j, F.loose] == GROUPED else _of(rec, R.loose_dense)
@@ -159,88 +124,39 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             resident = larger(reads - writes, 0.0) * element
             moved = resident
         if flags[j, F.free] > 0.0:
-            moved = spread(0.0)
-        state_bytes = state * wide_size
+            moved = none
         if klass == T.LOOKUP:
             resident = writes * wide_size
             moved = stores * resident
-            weight_bytes = spread(0.0)
+            weight_bytes = none
         elif binary:
             weight_bytes = weights / 8.0
-        elif low or (not quantised and klass == T.CONTRACTION):
-            weight_bytes = weights * weight_size
         else:
-            weight_bytes = weights * wide_size
+            weight_bytes = weights * (weight_size if low or (not quantised and product) else wide_size)
 
         # where they lie
-        act_private = cycle_share(private, resident)
-        act_near = cycle_share(private + shared_share, resident)
-        kept_w, kept_private = weight_near, weight_private
-        reread = above(steps, 1.0) & above(weight_bytes, 0.0)
-        if reread != 0:  # a step finds what the step before it read
-            again = (steps - 1.0) / steps
-            cell = cell_bytes(table, j, size, ways, reread, rec)
-            kept_w = chosen(reread, larger(kept_w, again * cycle_share(cached, cell)), kept_w)
-            kept_private = chosen(reread, larger(kept_private, again * cycle_share(private, cell)), kept_private)
-        state_near = cycle_share(shared_share + private, state_bytes * table[j, T.LAYERS])
-        dram_w = weight_bytes * (1.0 - kept_w) + state_bytes * (1.0 - state_near)
-        dram_a = moved * (1.0 - act_near)
+        act_private, act_near = cycle_share(private, resident), cycle_share(private + shared_share, resident)
+        dram_w, shared_w, private_w = weights_at(
+            table, j, size, ways, steps, weight_bytes, state * wide_size, kept_weights, rec
+        )
+        dram_a, shared_a, private_a = moved * (1.0 - act_near), moved * (act_near - act_private), moved * act_private
         dram_p, shared_p, private_p = apart * (1.0 - act_near), apart * (act_near - act_private), apart * act_private
-        shared_w = weight_bytes * (kept_w - kept_private) + state_bytes * state_near
-        private_w = weight_bytes * kept_private
-        shared_a = moved * (act_near - act_private)
-        private_a = moved * act_private
 
         # arithmetic
-        lookup = spread(0.0)
-        vector = _of(rec, R.lanes) * cycles
-        quantising = ranged / vector * (_of(rec, R.range_cycles) + _of(rec, R.requantise_cycles))
-        lanes = _of(rec, R.low_lanes) if low or not quantised else _of(rec, R.wide_lanes)
-        if klass == T.CONTRACTION:
-            if binary:
-                roof = _of(rec, R.binary_peak)
-                busy = flops / (roof * _of(rec, R.binary_efficiency))
-            else:
-                roof = _of(rec, R.low_peak) if low or not quantised else _of(rec, R.wide_peak)
-                useful = conv_share(m, n, batch, flags[j, F.window], flags[j, F.channels], lanes, rec)
-                tile = root(larger(m / batch, 1.0)) if flags[j, F.window] > 0.0 else spread(THREAD_ROWS)
-                useful *= thread_share(g, m, n, larger(_of(rec, R.cores), 1.0), tile)
-                useful *= tile_share(m, n, flags[j, F.slides], lanes, rec)
-                convolves = flags[j, F.convolves] > 0.0
-                if low or not quantised:
-                    reached = _of(rec, R.low_conv) if convolves else _of(rec, R.low_gemm)
-                else:
-                    reached = _of(rec, R.wide_conv) if convolves else _of(rec, R.wide_gemm)
-                busy = flops / (roof * reached * useful)
-                busy += weights / vector * _of(rec, R.unpack_cycles)
-                if low and requantised:
-                    busy += writes / vector * _of(rec, R.requantise_cycles)
+        lookup = none
+        quantising = ranged / (_of(rec, R.lanes) * cycles) * (_of(rec, R.range_cycles) + _of(rec, R.requantise_cycles))
+        if product and binary:
+            roof = _of(rec, R.binary_peak)
+            busy = flops / (roof * _of(rec, R.binary_efficiency))
+        elif product:
+            roof, busy = product_seconds(j, flags, batch, g, m, n, flops, weights, writes, low, rec)
         else:
-            roof = _of(rec, R.wide_peak)
-            busy = flops / _of(rec, R.vector_rate)
-            if flags[j, F.pools] > 0.0:
-                busy *= _of(rec, R.pool_cycles)
-            busy += flags[j, F.special] * writes * _of(rec, R.special_cycles) / _of(rec, R.lanes_rate)
-            if flags[j, F.suppresses] > 0.0:
-                busy += flops / FLOP_A_SCORE * _of(rec, R.score_cycles) / _of(rec, R.clock)
-                extra_ops += flags[j, F.suppresses] * _of(rec, R.class_ops)
-            busy += flags[j, F.powers] * writes * _of(rec, R.power_cycles) / _of(rec, R.clock)
-            if table[j, T.KIND] == HASH:
-                busy += writes * _of(rec, R.hash_cycles) / cycles
+            roof, busy = _of(rec, R.wide_peak), vector_seconds(j, table, flags, flops, writes, rec)
+            extra_ops += flags[j, F.suppresses] * _of(rec, R.class_ops)
         if klass == T.LOOKUP:
-            lines = rounded_up(table[j, T.ROW_ELEMENTS] * wide_size / LINE)
-            waiting = (
-                table_private * _of(rec, R.private_latency)
-                + (table_near - table_private) * _of(rec, R.shared_latency)
-                + (1.0 - table_near) * _of(rec, R.dram_latency)
-            )
-            lookup = looked * lines * waiting / (_of(rec, R.misses) * _of(rec, R.cores))
+            lookup, far, shared, own = lookup_lines(table, j, looked, rec)
             busy += looked * _of(rec, R.row_cycles) / cycles
-            far = looked * lines * LINE * (1.0 - table_near)
-            lookup = larger(lookup, far / _of(rec, R.dram))
-            dram_a += far
-            shared_a += looked * lines * LINE * (table_near - table_private)
-            private_a += looked * lines * LINE * table_private
+            dram_a, shared_a, private_a = dram_a + far, shared_a + shared, private_a + own
         if flags[j, F.hashed] > 0.0:
             columns = table[j, T.GATHER_ROWS]
             if rec[R.fuse_gathers * LANES] == 0.0:
@@ -250,45 +166,33 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
                 busy += columns * _of(rec, R.dead_ops) * batch * _of(rec, R.dead_cycles) / cycles
 
         # overlap: weights stream while the first row is multiplied; activations stream under the other rows
-        far_w, far_a = dram_w / _of(rec, R.dram), dram_a / _of(rec, R.dram)
-        shared_rate, private_rate = _of(rec, R.shared_rate), _of(rec, R.private_rate)
+        far_w, far_a, far_p = dram_w / dram, dram_a / dram, dram_p / dram
         near_w = shared_w / (shared_rate * _of(rec, R.weight_stream)) + private_w / private_rate
         near_a = shared_a / shared_rate + private_a / private_rate
-        passing = far_a + near_a
+        near_p = shared_p / shared_rate + private_p / private_rate
         if klass == T.LOOKUP:
+            passing = far_a + near_a
             stream = larger(lookup, passing)
             at_dram = chosen(above(far_a, 0.0), far_a / passing, 0.0)
             compute, offchip, onchip = busy, stream * at_dram, stream * (1.0 - at_dram)
-        elif klass == T.CONTRACTION:
-            # xor-and-count fills the issue slots that loads would need: nothing of it hides a wait
-            first = spread(0.0) if binary else smaller(far_w + near_w, busy / larger(m, 1.0))
-            compute = busy - first
-            late = chosen(above(passing, 0.0), larger(1.0 - compute / passing, 0.0), 0.0)
+        elif product:
             # rows are passed over for each block of columns; what of that comes from the shared cache is waited for
+            lanes = _of(rec, R.low_lanes) if low or not quantised else _of(rec, R.wide_lanes)
             again = larger(rounded_up(n / (lanes * BLOCK_VECTORS)) - 1.0, 0.0) * reads * wide_size
-            waited = (
-                max(flags[j, F.slides], flags[j, F.window])
-                * _of(rec, R.exposed)
-                * (moved + again)
-                * (act_near - act_private)
-                / shared_rate
+            exposed = max(flags[j, F.slides], flags[j, F.window]) * _of(rec, R.exposed)
+            waited = exposed * (moved + again) * (act_near - act_private) / shared_rate
+            compute, offchip, onchip = product_overlap(
+                m, busy, quantising, binary, far_w, near_w, far_a, near_a, far_p, near_p, waited
             )
-            far_p, near_p = dram_p / _of(rec, R.dram), shared_p / shared_rate + private_p / private_rate
-            offchip = far_w + late * far_a + far_p
-            onchip = near_w + larger(late * near_a, waited) + near_p
-            compute += larger(quantising - far_p - near_p, 0.0)
         else:
             offchip, onchip = far_w + far_a, near_w + near_a
             compute = larger(busy - offchip - onchip, 0.0)
         siblings = 1.0 - _of(rec, R.cores) / _of(rec, R.threads)
-        if above(siblings, 0.0) != 0:  # a thread waits while the other one of its core computes, but all lines pass
-            waits = larger(offchip + onchip, 1e-30)
-            passed = near_w + near_a + shared_p / shared_rate + private_p / private_rate
-            least = smaller(far_w + far_a + dram_p / _of(rec, R.dram) + passed - compute, waits)
-            left_over = larger(1.0 - 2.0 * siblings * compute / (compute + waits), least / waits)
-            offchip *= left_over
-            onchip *= left_over
-        overhead = spread(0.0)
+        if above(siblings, 0.0) != 0:
+            passed = far_w + far_a + far_p + (near_w + near_a + shared_p / shared_rate + private_p / private_rate)
+            share = hidden_by_siblings(compute, offchip, onchip, passed, siblings)
+            offchip, onchip = offchip * share, onchip * share
+        overhead = none
         if not inline and flags[j, F.free] == 0.0:
             # a library runs a recurrence in a call of its own: what issues it is paid once
             issued = _of(rec, R.op_overhead) + _of(rec, R.op_issue) / larger(steps, 1.0)
@@ -298,11 +202,10 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
                 overhead += _of(rec, R.step_overhead)
         runs = table[j, T.LAYERS] * steps
         if flags[j, F.prepared] > 0.0 and rec[R.preprocess_apart * LANES] > 0.0:
-            runs = spread(0.0)
+            runs = none
         at = j * WIDTH * LANES
-        near, none = shared_w + private_w + shared_a + private_a + shared_p + private_p, spread(0.0)
-        far, busy = dram_w + dram_a + dram_p, busy + quantising
-        columns = compute, offchip, onchip, none, none, overhead, flops, roof, far, near, busy
+        near, far = shared_w + private_w + shared_a + private_a + shared_p + private_p, dram_w + dram_a + dram_p
+        columns = compute, offchip, onchip, none, none, overhead, flops, roof, far, near, busy + quantising
         for r in range(WIDTH):
             store(out, at + r * LANES, columns[r] if r == ROOF else runs * columns[r])
 
