@@ -178,17 +178,13 @@ class DfxMachine:
         vocabulary = columns(len(self.model.tokens), self.cards, card)
         heads = (keys.stop - keys.start) * self.model.shared
         core = _Core(shares, heads, vocabulary.start, stored(self.model.tokens[vocabulary].T))
-        self._forget(core)
-        return core
-
-    def _forget(self, core: _Core) -> None:
-        """Empties a core's cache of keys and values."""
         core.keys, core.values = ([[] for _ in self.model.layers] for _ in range(2))
+        return core
 
     def generate(self, prompt: list[int], count: int) -> list[int]:
         """The `count` likeliest tokens after a prompt; input tokens go through one by one as well."""
         for core in self.cores:
-            self._forget(core)
+            core.keys, core.values = ([[] for _ in self.model.layers] for _ in range(2))
         self.history, tokens = [], []
         for position in range(len(prompt) + count - 1):
             token = prompt[position] if position < len(prompt) else tokens[-1]

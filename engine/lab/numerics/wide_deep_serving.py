@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.lab.numerics.criteo import NUMERIC
 from engine.lab.numerics.wide_deep import Prepared, WideDeep
-from engine.lab.operators.gemm import Packed, gemm_f32, gemm_u8, pack_f32, pack_s8
+from engine.lab.operators.gemm import gemm_f32, gemm_u8, pack_f32, pack_s8
 from engine.lab.operators.wide_deep import NO_GAIN, gather_range, head_codes_range, head_range
 from engine.lab.ranges import over_range, require, whole
 from engine.numerics.formats import NumericsError
@@ -149,15 +149,6 @@ def _range(x: np.ndarray, coverage: float) -> tuple[float, float]:
     return low, max(high, low + 1e-6)
 
 
-@dataclass(frozen=True, eq=False)
-class _Layer:
-    """One product on codes: weights, their scale a column [1 / code], shifted bias, and what turns sums into codes."""
-
-    packed: Packed
-    bias: np.ndarray
-    scale: np.ndarray
-
-
 def _weights(w: np.ndarray, per_channel: bool) -> tuple[np.ndarray, np.ndarray]:
     """Codes and their scale by column, ``127 / max |W|``."""
     most = np.abs(w).max(axis=0) if per_channel else np.full(w.shape[1], np.abs(w).max())
@@ -178,14 +169,14 @@ def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHE
     first = np.ascontiguousarray(model.weights[0] / gain[:, None])
     ranges = _ranges(model, calibration, gain, first, scheme)
     low, steps = ranges[0][0], [255.0 / (high - low) for low, high in ranges]
-    layers = []
+    layers = []  # of each product its weights, shifted bias, and what turns its sums into codes
     for i, (w, b) in enumerate(zip((first, *model.weights[1:-1]), model.biases[:-1], strict=True)):
         codes, scale = _weights(w, scheme.per_channel)
         shift = low * codes.sum(axis=0, dtype=np.int64) if i == 0 else 0.0
         bias = np.rint(steps[i] * (scale * b + shift)).astype(np.int32)
         spare = -len(codes) % _STEP
         packed = pack_s8(np.concatenate([codes, np.zeros((spare, codes.shape[1]), np.int8)]))
-        layers.append(_Layer(packed, bias, (steps[i + 1] / (steps[i] * scale)).astype(np.float32)))
+        layers.append((packed, bias, (steps[i + 1] / (steps[i] * scale)).astype(np.float32)))
     head, head_scale = _weights(model.weights[-1], scheme.per_channel)
     column, bias = np.ascontiguousarray(head[:, 0]), np.float32(model.biases[-1][0])
     unit = np.float32(1.0 / (steps[-1] * head_scale[0]))
@@ -195,13 +186,13 @@ def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHE
     def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, own: tuple[np.ndarray, ...]) -> None:
         wide, value, *hidden = own
         gather_range(0, count, ids, numbers, numeric, shift, tables, model.wide, value, wide)
-        for layer, to in zip(layers, hidden, strict=True):
-            value = gemm_u8(value, layer.packed, layer.scale, 0, layer.bias, 0, True, to, 1)
+        for (packed, shifted, factor), to in zip(layers, hidden, strict=True):
+            value = gemm_u8(value, packed, factor, 0, shifted, 0, True, to, 1)
         head_codes_range(0, count, value, column, unit, bias, numbers, model.wide_numeric, wide, out)
 
     def read(layer: int, codes: np.ndarray) -> np.ndarray:
         value = codes[:, : len(model.weights[layer])] / np.float32(steps[layer])
         return (value + np.float32(low)) / gain if layer == 0 else value
 
-    sizes = (layers[0].packed.k, *(layer.packed.n for layer in layers))
+    sizes = (layers[0][0].k, *(packed.n for packed, _, _ in layers))
     return Server(_buffers(sizes, np.uint8), rows, len(model.tables), read)
