@@ -10,8 +10,8 @@ from hardware_specs.catalog import default_catalog
 
 CATALOG = default_catalog()
 GENERATIONS = {
-    "h100-pcie": "hopper", "h100-nvl": "hopper", "h200-nvl": "hopper", "h20": "hopper", "gb200": "blackwell",
-    "b300-sxm": "blackwell",
+    "h100-pcie": "hopper", "h100-nvl": "hopper", "h200-nvl": "hopper", "gh200-144gb": "hopper", "h20": "hopper",
+    "gb200": "blackwell", "b300-sxm": "blackwell",
     "gb300": "blackwell", "rtx-pro-6000": "blackwell", "rtx-5090": "blackwell", "a30": "ampere", "a10": "ampere",
 }  # fmt: skip
 OTHERS = ("mi325x", "tpu-v7", "trainium-3", "xeon-6980p")
@@ -19,6 +19,7 @@ KIN = [  # part, kin, what is larger on the first: (path, at least, at most)
     ("h100-nvl", "h100-pcie", "bandwidth", 1.9, 2.0),
     ("h200-nvl", "h100-nvl", "capacity", 1.49, 1.51),
     ("h200-nvl", "h200-sxm", "fp8", 0.84, 0.85),
+    ("gh200-144gb", "h200-sxm", "bandwidth", 1.01, 1.03),
     ("h20", "h100-sxm", "fp16", 0.14, 0.16),
     ("h20", "h100-sxm", "bandwidth", 1.15, 1.25),
     ("gb200", "b200-sxm", "fp16", 1.1, 1.12),

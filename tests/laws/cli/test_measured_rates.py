@@ -65,6 +65,7 @@ def test_rows_are_predicted_at_their_rate_or_say_why_not(table: Path):
         ("NVIDIA L4", "l4"),
         ("NVIDIA L40S", "l40s"),
         ("NVIDIA GB300", "gb300-nvl72"),
+        ("NVIDIA GH200 Grace Hopper Superchip 144GB", "gh200-144gb"),
         ("Virtualized NVIDIA H200-SXM-141GB", "h200-sxm"),
         ("AMD Instinct MI300X-NPS1-SPX-192GB-750W", "mi300x"),
         ("AMD Instinct MI355X 288GB HBM3e", "mi355x"),
