@@ -4,7 +4,7 @@ import pytest
 
 from engine.evaluate import evaluate
 from engine.published import calibrated, claims, predictions
-from engine.published.dfx import _wins, bar, generation_rate, latency, rate, tiles
+from engine.published.dfx import bar, generation_rate, latency, rate, tiles
 from engine.published.kinds import known
 from engine.published.prediction import predicted
 from engine.scenario.overrides import apply_all
@@ -25,7 +25,8 @@ def even(model: str, cards: int) -> float:
     low, high = 1.0, 15.0
     while high - low > 0.05:
         middle = (low + high) / 2
-        low, high = (middle, high) if _wins(model, cards, round(64 * middle), 64) else (low, middle)
+        dfx, v100 = (latency(on, model, cards, round(64 * middle), 64) for on in ("dfx", "v100"))
+        low, high = (middle, high) if dfx < v100 else (low, middle)
     return (low + high) / 2
 
 
