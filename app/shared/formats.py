@@ -15,13 +15,13 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from engine.scenario.files import inert
 from engine.scenario.sentences import PREFIXES
 
 UNKNOWN = "—"
 MINUS = "−"
 _WHOLE = ("B", "FLOP", "FLOP/B", "OP", "OP/B", "$")  # units that are never divided further: 0.25 B, not 250 mB
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_FORMULA = ("=", "+", "-", "@")
 _ADDRESS = re.compile(r"/(?=/)/|www\\?\.|@(?=\w)\w", re.IGNORECASE)
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>$:~&^])")
 
@@ -289,17 +289,9 @@ def linked(text: str, address: str | None) -> str:
     return f"[{plain(text)}]({quote(address, safe=':/?#@!$&*+,;=%~')})"
 
 
-def _safe(cell: Any) -> Any:
-    """A cell no spreadsheet runs: one line of text, and an apostrophe before what would begin a formula."""
-    if not isinstance(cell, str):
-        return cell
-    line = " ".join(cell.split())
-    return "'" + line if line.startswith(_FORMULA) else line
-
-
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """CSV of some rows; columns in the order they first appear, cells safe to open in a spreadsheet."""
-    table = pd.DataFrame([{_safe(k): _safe(v) for k, v in row.items()} for row in rows], dtype=object)
+    table = pd.DataFrame([{inert(k): inert(v) for k, v in row.items()} for row in rows], dtype=object)
     return table.to_csv(index=False, lineterminator="\n")
 
 

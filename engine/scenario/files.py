@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from engine.scenario.token import ScenarioError, brief
 
@@ -38,6 +39,14 @@ def writable(path: Path, replaced: bool, folder: bool = False) -> None:
         raise ScenarioError(f"{brief(path, 120)} exists already: give --force to replace it, or another name")
     with suppress(_Enough), beside(path, folder):
         raise _Enough
+
+
+def inert(cell: Any) -> Any:
+    """A cell that no spreadsheet runs: one line of text, with an apostrophe before what would begin a formula."""
+    if not isinstance(cell, str):
+        return cell
+    line = " ".join(cell.split())
+    return "'" + line if line.startswith(("=", "+", "-", "@")) else line
 
 
 class _Enough(Exception):

@@ -17,6 +17,7 @@ from engine.devices.common.contract import RESOURCES
 from engine.evaluate import evaluate
 from engine.resolve.bind import engine_version
 from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario.files import inert
 from engine.sweep.goals import FIGURES
 from engine.sweep.space import Space
 from hardware_specs.catalog import Catalog, default_catalog
@@ -190,11 +191,4 @@ def write_rows(rows: Iterable[dict[str, Any]], path: Path) -> None:
             if writer is None:
                 writer = csv.DictWriter(file, list(row))
                 writer.writeheader()
-            writer.writerow({key: _inert(value) for key, value in row.items()})
-
-
-_RUN = ("=", "+", "-", "@", "\t", "\r")  # how a formula begins
-
-
-def _inert(value: Any) -> Any:
-    return "'" + value if isinstance(value, str) and value.startswith(_RUN) else value
+            writer.writerow({key: inert(value) for key, value in row.items()})
