@@ -151,7 +151,7 @@ def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:
         "dram_lines": out[:, C.MOVED] / LINE / np.maximum(runs, 1.0),
         "retiring_share": retiring,
         "core_share": core,
-        "memory_share": waiting - core,
+        "memory_share": np.maximum(0.0, waiting - core),  # which may differ in the last bit
         "runtime_share": runtime / time,
     }
     return {name: np.where(total > 0.0, value, 0.0) for name, value in counters.items()}
