@@ -190,7 +190,7 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
         siblings = 1.0 - _of(rec, R.cores) / _of(rec, R.threads)
         if above(siblings, 0.0) != 0:
             passed = far_w + far_a + far_p + (near_w + near_a + shared_p / shared_rate + private_p / private_rate)
-            share = hidden_by_siblings(compute, offchip, onchip, passed, siblings)
+            share = hidden_by_siblings(busy + quantising, compute, offchip, onchip, passed, siblings)
             offchip, onchip = offchip * share, onchip * share
         overhead = none
         if not inline and flags[j, F.free] == 0.0:

@@ -164,11 +164,14 @@ def product_overlap(m, busy, quantising, binary, far_w, near_w, far_a, near_a, f
 
 
 @kernel
-def hidden_by_siblings(compute, offchip, onchip, passed, siblings):
+def hidden_by_siblings(busy, compute, offchip, onchip, passed, siblings):
     """Part of its waits that a thread keeps where another of its core computes meanwhile. [-]
 
-    All lines pass all the same, in ``passed``. [s]
+    A core's units are ``busy`` for both threads, which is ``compute`` and what lies beneath waits already: the rest of
+    the waits alone can be hidden. All lines pass all the same, in ``passed``. [s]
     """
     waits = larger(offchip + onchip, 1e-30)
-    least = smaller(passed - compute, waits)
-    return larger(1.0 - 2.0 * siblings * compute / (compute + waits), least / waits)
+    idle = larger(compute + waits - busy, 1e-30)
+    least = smaller(passed - busy, idle)
+    left = idle * larger(1.0 - 2.0 * siblings * busy / (busy + idle), least / idle)
+    return smaller(1.0, larger(busy + left - compute, 0.0) / waits)
