@@ -218,3 +218,12 @@ def test_a_stream_that_gets_fewer_threads_than_its_tile_says_is_told_so(system, 
     fits = evaluate(report.scenario.with_(tile=(used, *report.scenario.tile[1:])))
     assert "tile." not in fits.verdict
     assert (fits.latency_s, fits.tile) == (report.latency_s, report.tile)
+
+
+def test_where_issue_slots_go_is_never_below_nothing():
+    """What other shares leave was -1e-16 where they leave nothing."""
+    for device in ("rk3399-a53", "apple-m1-cpu", "snapdragon-855"):
+        for net in ("whisper-large-v3", "minilm-l6-h384", "dlrm-less-complex"):
+            for format in ("int8", "w8a16", "w4a16"):
+                counters = family.price(job(device, net, format=format)).counters
+                assert all((values >= 0.0).all() for values in counters.values()), (device, net, format)
