@@ -27,8 +27,6 @@ Counted along one layer of Megatron-LM at half precision, recalled: keys and val
 widened, scaled, masked, normalised and narrowed; products of attention also copy an operand into place; a residual adds
 the bias of the projection before it. An assumption.
 """
-_ALONE = frozenset({"Mul", "RotaryEmbedding"})
-"""Element-wise kinds that no product takes along: a gate needs both halves of its row, a rotation pairs of it."""
 _NORMS = frozenset({"LayerNormalization", "RMSNormalization"})
 _LAYOUT = frozenset({"Transpose", "Concat", "Split", "Reshape"})
 
@@ -52,13 +50,24 @@ def _attentions(ops: tuple[Op, ...]) -> dict[str, tuple[Op, set[str]]]:
 
 
 def _rides(op: Op, by_name: dict[str, Op], riding: set[str], readers: dict[str, list[Op]]) -> bool:
-    """Whether a compiler has an element-wise operator ride in the kernel of a product before it or a norm behind it."""
-    if T.CLASS_OF.get(op.kind) != T.ELEMENTWISE or op.kind in _ALONE:
+    """Whether a compiler has an element-wise operator ride in the kernel of a product before it or a norm behind it.
+
+    A rotation needs pairs of its row. So does a gate of both halves of a product; a multiplication by what is there
+    before the product, as features are crossed, rides.
+    """
+    if T.CLASS_OF.get(op.kind) != T.ELEMENTWISE or op.kind == "RotaryEmbedding":
         return False
     before = [by_name[name] for name in op.inputs if name in by_name]
-    if any((p.contraction or p.name in riding) and p.layers == op.layers for p in before):
-        return True
-    return any(r.kind in _NORMS or r.kind == "Mul" for r in readers.get(op.name, ()))
+    kernels = [p for p in before if (p.contraction or p.name in riding) and p.layers == op.layers]
+    if op.kind == "Mul":
+        return any(p.contraction and p.writes == op.writes and _later(p, before, by_name) for p in kernels)
+    return bool(kernels) or any(r.kind in _NORMS or r.kind == "Mul" for r in readers.get(op.name, ()))
+
+
+def _later(product: Op, operands: list[Op], by_name: dict[str, Op]) -> bool:
+    """Whether all other operands are there when a product is: they stand before it in the graph."""
+    order = list(by_name)
+    return all(order.index(other.name) <= order.index(product.name) for other in operands)
 
 
 def _between_experts(ops: tuple[Op, ...], by_name: dict[str, Op]) -> set[str]:

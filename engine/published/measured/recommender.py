@@ -57,8 +57,10 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     cores = device.cpu
     streams = 1 if cores is None else int(cores.cores.si) // each
     together = 1 if at_cpu else queries["together"]
-    base = default_scenario(part, cells["model"].removesuffix("-99.9").removesuffix("-99"), catalog, zoo)
-    base = base.with_(precision=format_of(cells["weights"], device), streams=streams, batch=queries["items"] * together)
+    workload, exact = cells["model"].removesuffix("-99"), cells["model"].endswith("-99.9") and not at_cpu
+    base = default_scenario(part, workload.removesuffix("-99.9"), catalog, zoo)
+    format = queries["exact"] if exact else format_of(cells["weights"], device)
+    base = base.with_(precision=format, streams=streams, batch=queries["items"] * together)
     if at_cpu:
         base = base.with_(runtime="onednn-graph")  # PyTorch with its extension
     per_s = amount(cells, "target_qps") if scenario == "server" else 0.0

@@ -174,6 +174,7 @@ RECOMMENDERS = (
     f"dlrm-v2-99.9,Server,,,1,{XEON.format('6787P')},10.7,25.9,,11800",
     f"dlrm-v2-99.9,Offline,{H200_NODE},,,389330,408000",
     f"dlrm-v2-99.9,Server,{H200_NODE},8.06,9.92,,370000",
+    f"dlrm-v2-99,Offline,{H200_NODE},,,647861,720000",
     f"dlrm-v2-99.9,Server,,,1,{XEON.format('0000P')},10.7,25.9,,11800",
     f"dlrm-v2-99.9,Server,{H200_NODE},8.06,9.92,,3700000",
     f"dlrm-v2-99.9,Server,{H200_NODE},8.06,9.92,,many",
@@ -188,6 +189,10 @@ def test_queries_of_a_recommender_are_predicted_at_a_rate_and_all_at_once(tmp_pa
         assert row.reason == ""
         assert row.predicted
         assert all(abs(error) < 0.6 for error in row.errors.values()), row.errors
+    exact, plain = rows[4].predicted["samples_per_s"], rows[6].predicted["samples_per_s"]
+    assert exact / plain == pytest.approx(389330 / 647861, rel=0.1), "16 bits at 99.9% of the accuracy"
+    for row in (rows[4], rows[6]):
+        assert abs(row.errors["samples_per_s"]) < 0.1
     for at in (1, 3, 5):
         assert rows[at].predicted["latency_mean_s"] < rows[at].predicted["latency_p99_s"]
     assert "0000P" in unknown.reason

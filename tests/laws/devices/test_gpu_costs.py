@@ -98,6 +98,16 @@ def test_a_gate_is_a_kernel_of_its_own(system):
     assert [op.time_s for op in report.ops if op.name == "gate"][-1] / 32 > 2e-6
 
 
+@pytest.mark.parametrize("system", ["h100-sxm", "h200-sxm", "h200-nvl", "gh200-144gb"])
+def test_features_cross_in_the_kernel_of_their_product(system):
+    """What multiplies and what is added lie there before it: a tile reads them, and its own sums never leave it."""
+    report = asked(system, "dlrm-v2", precision="int8", batch=59_940)
+    crossing, others = _op(report, "cross2"), 2 * 59_940 * 27 * 128  # bytes of two operands
+    assert crossing.offchip_bytes + crossing.onchip_bytes == pytest.approx(others)
+    apart = _op(evaluate(report.scenario.with_(switches={**report.scenario.switches, "fuse": False})), "cross2")
+    assert crossing.time_s < 0.6 * apart.time_s
+
+
 def test_parts_that_were_not_measured_follow_from_their_data_sheets():
     """Twice the bandwidth, at all else alike, brings a token's pass closer to half; on every part of the family."""
     catalog = default_catalog()
