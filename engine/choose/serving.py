@@ -121,7 +121,7 @@ def served(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> I
             yield result
             return
         copies = plan.replicas * (len(plan.stages) if plan.pipelined else 1)
-        yield _demanded(question, bound, result, batch * scenario.streams * copies)
+        yield _demanded(question, bound, times, result, batch * scenario.streams * copies)
         if result.rate < _WORTH * last or (question.users is not None and batch >= question.users):
             return
         last = result.rate
@@ -179,10 +179,9 @@ def _loaded(
     )  # fmt: skip
 
 
-def _demanded(question: Question, bound: Bound, point: Served, under_way: int) -> Served:
+def _demanded(question: Question, bound: Bound, times: Figures, point: Served, under_way: int) -> Served:
     """As many instances as the demand takes, and their share of time busy; ``under_way`` requests fill one."""
-    usual = point.scenario.costs.utilisation
-    instances, busy = 1, usual
+    instances, busy = 1, point.scenario.costs.utilisation
     if question.qps is not None:
         need = question.qps * units_of(bound)
         instances = max(1, math.ceil(need / point.rate * (1 - 1e-12)))
@@ -192,8 +191,7 @@ def _demanded(question: Question, bound: Bound, point: Served, under_way: int) -
         busy = question.users / (instances * under_way) * point.full_rate / point.throughput_per_s
     busy = min(1.0, busy)
     scenario = point.scenario.with_(costs=point.scenario.costs.model_copy(update={"utilisation": busy}))
-    million = None if point.usd_per_million is None else point.usd_per_million * usual / busy
-    return replace(point, scenario=scenario, usd_per_million=million, instances=instances)
+    return replace(point, scenario=scenario, usd_per_million=times.usd_per_million_at(busy), instances=instances)
 
 
 def _missed(scenario: Scenario, name: str, value: float, limit: float, unit: str = "s") -> Refusal:

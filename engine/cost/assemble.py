@@ -130,6 +130,13 @@ class Figures:
         runs, passes = range(self.layout.runs), self.layout.where.passes
         return [float(self._parts(i)[1, :N].sum()) * self._number(passes + i) for i in runs]
 
+    def usd_per_million_at(self, utilisation: float) -> float | None:
+        """What a million units of work cost at another utilisation [-]; None without a price or a power. [USD]"""
+        where, rows = self.layout.where, self.rows.copy()
+        rows[where.globals + number.UTILISATION] = utilisation
+        money_figures(rows, 1, where)
+        return Figures(self.layout, rows).figure("usd_per_million")
+
     def global_of(self, which: int) -> float:
         """A number of the globals of `engine.cost.layout`: counts and shares [-], [W], [USD]."""
         return self._number(self.layout.where.globals + which)

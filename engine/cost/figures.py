@@ -356,17 +356,19 @@ def _watts(glob, drawn, rate, p):
 def money_figures(rows, n, where):
     """Figures that need power and price, of ``n`` points, from their rates; NaN where one is not published.
 
-    A unit of work costs the price spread over what is made in the years of use, and its energy.
+    A unit of work costs the price spread over what is made in the years of use, and the energy of that time: devices
+    work for the share of it that is their utilisation, and wait for the rest.
     """
     glob, out, drawn = rows[where.globals : where.drawn], rows[where.metrics : where.rows], rows[where.drawn :]
     for p in range(n):
         requests = where.replicas * glob[layout.STREAMS, p] / out[layout.INTERVAL, p]
         rate, price, watts = out[layout.RATE, p], glob[layout.PRICE, p], _watts(glob, drawn, requests, p)
-        made, pue, kwh = rate * glob[layout.UTILISATION, p], glob[layout.PUE, p], glob[layout.KWH, p]
+        used, pue, kwh = glob[layout.UTILISATION, p], glob[layout.PUE, p], glob[layout.KWH, p]
+        made, mean_w = rate * used, used * watts + (1.0 - used) * min(glob[layout.WAITING, p], watts)
         out[layout.POWER_W, p] = watts
         out[layout.CAPEX, p] = price
         out[layout.ENERGY, p] = watts / rate if rate != 0.0 else np.nan
         out[layout.PER_WATT, p] = rate / watts if watts != 0.0 else np.nan
         out[layout.PER_USD, p] = rate / price if price != 0.0 else np.nan
-        each = price / (glob[layout.YEARS, p] * YEAR_S * made) + watts * pue * kwh / J_PER_KWH / made
+        each = price / (glob[layout.YEARS, p] * YEAR_S * made) + mean_w * pue * kwh / J_PER_KWH / made
         out[layout.PER_MILLION, p] = each * 1e6

@@ -18,8 +18,8 @@ HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden", "setup_s", "h
 HOPS = len(HOP)
 MESSAGES, BYTES, PIECES, START, SPEED, HIDDEN, SETUP, COMMANDS = range(HOPS)
 # globals of a plan: [-], [W], [USD], [a], [USD/kWh] and counts of cores
-UNITS, UNITS_REQUEST, STREAMS, BATCHES, POWER, IDLE, PRICE, YEARS, UTILISATION, PUE, KWH = range(11)
-HOST_IDLE, HOST_MAX, HOST_CORES, PARSING_CORES, CAP, FLOOR, LOWEST, SLOPE, REACH, GLOBALS = range(11, 21)
+UNITS, UNITS_REQUEST, STREAMS, BATCHES, POWER, IDLE, PRICE, YEARS, UTILISATION, PUE, KWH, WAITING = range(12)
+HOST_IDLE, HOST_MAX, HOST_CORES, PARSING_CORES, CAP, FLOOR, LOWEST, SLOPE, REACH, GLOBALS = range(12, 22)
 DRAWN = ("clock_low", "clock_high", "clock", "device_j", "host_s", "joules")
 """Rows of what a request draws: shares of a clock, the first two while it is searched; [J], [core s], [J]."""
 CLOCK_LOW, CLOCK_HIGH, CLOCK, DEVICE_J, HOST_S, JOULES = range(len(DRAWN))

@@ -258,7 +258,7 @@ def _globals(design: Design) -> Numbers:
     """The globals, in the order of `engine.cost.layout`."""
     money, costs = design.account, design.bound.scenario.costs
     known = (math.nan if value is None else value for value in (money.limit_w, money.idle_w, money.price_usd))
-    prices = (costs.years, costs.utilisation, costs.pue, costs.energy_usd_per_kwh)
+    prices = (costs.years, costs.utilisation, costs.pue, costs.energy_usd_per_kwh, money.waiting_w)
     parsing, governor = model_of(design.bound).get("parsing_cores", 1.0), money.governor
     power = (*money.host, parsing, money.cap_w, money.floor_w, governor.lowest, governor.slope, governor.reach)
     return (*globals_of(design.bound), *known, *prices, *power), None

@@ -24,12 +24,14 @@ class Account:
     """Power and price of the devices in use; None where one is not published.
 
     `limit_w` is drawn at most by all but the host, `idle_w` of it whatever the work: the same where no family's power
-    follows its work. `host` is what a counted host draws at least and at most, and its cores, else zeros. [W], [-]
+    follows its work. `waiting_w` is what they and a counted host draw between two requests, at most. `host` is what a
+    counted host draws at least and at most, and its cores, else zeros. [W], [-]
     `governor` holds for devices in use that may draw `cap_w` together.
     """
 
     limit_w: float | None
     idle_w: float | None
+    waiting_w: float
     price_usd: float | None
     notes: tuple[tuple[str, str], ...]  # (text, basis)
     host: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -108,7 +110,8 @@ def account(bound: Bound, plan: Plan) -> Account:
             notes.append((f"{text}: {_few(paths)}", "assumed"))
     price, bought, contains, lacks = purchase(bound, plan)
     parts = tuple(contains), tuple(lacks)
-    return Account(power, idle, price, (*notes, *bought), host, governor, cap, least, *parts)
+    waits, _ = waiting(bound, plan, math.inf)
+    return Account(power, idle, waits, price, (*notes, *bought), host, governor, cap, least, *parts)
 
 
 def counts_host(bound: Bound) -> bool:
@@ -168,7 +171,7 @@ def waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
     for device, count in zip(bound.devices, plan.devices_used, strict=False):
         idle, (full, always, _, _) = device.power.idle, _busy(bound, device)
         watts = idle.si if idle is not None else always
-        total += count * (busy if watts is None else watts)
+        total += count * (busy if watts is None else watts) if count else 0.0
         if idle is not None and idle.basis == "assumed":
             notes.append(f"Assumed: idle power of {device.name} ({idle.note}).")
         elif idle is None and watts is not None and always != full:

@@ -1,7 +1,7 @@
 """What a token read and a token written cost apart. Estimates."""
 
 from engine.cost.assemble import Schedule
-from engine.cost.figures import J_PER_KWH
+from engine.cost.figures import YEAR_S
 from engine.cost.layout import IDLE
 from engine.resolve.bind import Bound
 
@@ -14,7 +14,7 @@ def token_costs(bound: Bound, times: Schedule) -> dict[str, float]:
     estimate; the two together are what a request takes.
     """
     s, layout = bound.scenario, times.layout
-    energy, cost = times.figure("energy_per_unit_j"), times.figure("usd_per_million")
+    energy, cost, price = (times.figure(name) for name in ("energy_per_unit_j", "usd_per_million", "capex_usd"))
     if not (bound.graph.causal and bound.graph.input_indices.s and any(layout.decode)) or energy is None:
         return {}
     spent, joules = [0.0, 0.0], [0.0, 0.0]  # of prompts, of written tokens
@@ -31,9 +31,9 @@ def token_costs(bound: Bound, times: Schedule) -> dict[str, float]:
         each = s.batch * tokens
         share = drawn[decode] / sum(drawn)
         result[f"energy_per_{name}_token_j"] = share * request_j / each
-        if cost is not None:
-            electricity = request_j * s.costs.pue * s.costs.energy_usd_per_kwh / J_PER_KWH
-            machine = cost / 1e6 * units - electricity
+        if cost is not None and price is not None:
+            machine = price / (s.costs.years * YEAR_S * times.requests_per_s * s.costs.utilisation)
+            electricity = cost / 1e6 * units - machine
             whole = machine * spent[decode] / times.latency_s + electricity * share
             result[f"usd_per_million_{name}"] = whole / each * 1e6
     return result

@@ -2,9 +2,11 @@
 
 import pytest
 
+from engine.cost.power_and_price import waiting
 from engine.cost.report import Report
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
+from engine.traffic.scenario_load import priced
 from hardware_specs.catalog import default_catalog
 
 PRICES = {
@@ -46,7 +48,10 @@ def test_a_million_items_cost_price_and_energy():
     costs = found.scenario.costs
     made = found.throughput_per_s * costs.utilisation
     seconds = costs.years * 365.25 * 86400
-    each = found.capex_usd / (seconds * made) + found.power_w * costs.pue * costs.energy_usd_per_kwh / 3.6e6 / made
+    bound, plan, _ = priced(found.scenario)
+    waits, _ = waiting(bound, plan, found.power_w)
+    drawn = costs.utilisation * found.power_w + (1.0 - costs.utilisation) * waits
+    each = found.capex_usd / (seconds * made) + drawn * costs.pue * costs.energy_usd_per_kwh / 3.6e6 / made
     assert found.usd_per_million == pytest.approx(1e6 * each)
 
 

@@ -15,13 +15,14 @@ from engine.choose.candidates import HOST_USD
 from engine.choose.presets import QUESTIONS
 from engine.choose.serving import Served, served
 from engine.cli.main import main
+from engine.cost.power_and_price import waiting
 from engine.resolve.choices import default_scenario, why_not
-from engine.scenario import ScenarioError, encode
+from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.configuration import configuration
 from engine.scenario.token import unpack
 from engine.traffic import DecoderServer, DynamicBatching, NoBatching, Poisson, Sla, max_qps
 from engine.traffic.runs import run_decoder
-from engine.traffic.scenario_load import load_of
+from engine.traffic.scenario_load import load_of, priced
 from engine.traffic.serving import Serving
 from hardware_specs import default_catalog
 from model_zoo.carried import in_link
@@ -142,6 +143,12 @@ def test_limits_on_a_token_travel_in_the_link_and_are_checked() -> None:
     assert "ttft" not in unpack(encode(start)[2:], "link", 1 << 16, plain=encode(start)[1] == "j")["limits"]
 
 
+def _waiting_w(scenario: Scenario) -> float:
+    """What devices in use draw between two requests."""
+    bound, plan, times = priced(scenario)
+    return waiting(bound, plan, times.figure("power_w") or 0.0)[0]
+
+
 @pytest.mark.parametrize("price", [{"usd": 12_345}, {"usd_per_hour": 2.5}], ids=["bought", "rented"])
 def test_the_users_own_price_travels_with_the_row(price: dict[str, float]) -> None:
     (row,) = choose({"workload": "resnet50", "systems": ["l4"], "prices": {"l4": price}}).rows
@@ -149,7 +156,8 @@ def test_the_users_own_price_travels_with_the_row(price: dict[str, float]) -> No
     report = evaluate(decode(encode(row.best.scenario)))
     costs = row.best.scenario.costs
     hour = report.usd_per_million * report.throughput_per_s * costs.utilisation * 3600e-6
-    energy = (report.power_w or 0.0) * costs.pue * costs.energy_usd_per_kwh / 1000.0
+    drawn = costs.utilisation * (report.power_w or 0.0) + (1.0 - costs.utilisation) * _waiting_w(report.scenario)
+    energy = drawn * costs.pue * costs.energy_usd_per_kwh / 1000.0
     assert hour == pytest.approx(price.get("usd_per_hour") or (12_345 + HOST_USD) / (costs.years * 8766.0) + energy)
     assert row.best.usd_per_hour == pytest.approx(hour)
 

@@ -27,7 +27,8 @@ def own_figures(scenario: Scenario, path: str) -> list[float | None] | None:
         report = evaluate(scenario)
     except (ScenarioError, Unsupported):
         return None
-    return [report.figure(name) for name in FIGURES if path.endswith(".price") or "usd" not in name]
+    money = path.endswith(".price") or path.startswith("model.")
+    return [report.figure(name) for name in FIGURES if money or "usd" not in name]
 
 
 @pytest.mark.parametrize(("system", "workload"), ONE_OF_EACH)

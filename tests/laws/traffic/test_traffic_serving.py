@@ -1,6 +1,7 @@
 """Arrangements of a scenario as several queues, sizes of every kind, and systems compared at an equal agreement."""
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -26,8 +27,8 @@ from engine.traffic import (
     timeline,
 )
 from engine.traffic.arrangements import ARRANGEMENTS, arrangements, packets, pool, stages
-from engine.traffic.plan import CapacityPlan, Demand
-from engine.traffic.scenario_load import service_table
+from engine.traffic.plan import CapacityPlan, Demand, capacity_plan
+from engine.traffic.scenario_load import node_facts, service_table
 from engine.traffic.serving import Serving, compare
 from tests.each import each
 
@@ -239,6 +240,30 @@ def test_a_full_node_draws_what_evaluate_says_of_as_many_requests_together(workl
     assert node.peak_w == pytest.approx(node.nodes * (idle + (together - idle) * node.peak_use), rel=1e-9)
     if serving.get("max_batch", 1) > 1:
         assert together > 1.05 * evaluate(scenario.with_(batch=1)).power_w
+
+
+class Full(NamedTuple):
+    """A load that a machine carries, which is all that it can."""
+
+    qps: float
+    capacity_qps: float
+    message: str = ""
+
+
+@each("id", lambda: PRESETS)
+def test_a_plan_and_a_report_bill_a_machine_alike(id: str) -> None:
+    """One node that works for the share of the year that the scenario's costs say, and waits for the rest."""
+    scenario = preset(id).scenario.with_(costs={"utilisation": 0.3})
+    report, costs = evaluate(scenario), scenario.costs
+    if report.usd_per_million is None:
+        return
+    node, _ = node_facts(scenario, Full(report.throughput_per_s, report.throughput_per_s))
+    site = SiteFacts(20, 1e6, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
+    demand = Demand((costs.utilisation * report.throughput_per_s,))
+    plan = capacity_plan(demand, node, site, headroom=0.0, survives="none")
+    assert plan.nodes == 1
+    made = costs.utilisation * report.throughput_per_s * 365.25 * 86400
+    assert report.usd_per_million == pytest.approx(plan.usd_per_year / made * 1e6, rel=1e-9)
 
 
 def test_a_million_sequences_cost_what_they_take_whatever_the_scenarios_batch() -> None:
