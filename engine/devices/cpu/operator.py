@@ -174,4 +174,4 @@ def hidden_by_siblings(busy, compute, offchip, onchip, passed, siblings):
     idle = larger(compute + waits - busy, 1e-30)
     least = smaller(passed - busy, idle)
     left = idle * larger(1.0 - 2.0 * siblings * busy / (busy + idle), least / idle)
-    return smaller(1.0, larger(busy + left - compute, 0.0) / waits)
+    return chosen(above(siblings, 0.0), smaller(1.0, larger(busy + left - compute, 0.0) / waits), 1.0)

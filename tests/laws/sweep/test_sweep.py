@@ -178,6 +178,13 @@ def test_a_per_layer_plan_sweeps_as_it_is_evaluated() -> None:
     assert check_points(space, 4, 1) == 4
 
 
+def test_a_design_without_hyper_threads_is_itself_beside_those_with_them():
+    """Eight designs are priced side by side: what one of them has changes no bit of another."""
+    axes = {"model.threads_per_core": [1.0, 2.0], "batch": list(range(1, 65)), "params.image": [96, 224]}
+    base = {"system": "xeon-8280l", "workload": "resnet50", "set": {"streams": 28}}
+    assert check_points(space_of({"scenario": base, "axes": axes}), 256, 0) == 256
+
+
 @pytest.mark.parametrize(("system", "workload"), PAIRS)
 def test_sweep_is_evaluate(system: str, workload: str) -> None:
     """Of `make soak` up to 204,600 designs over all pairs."""
