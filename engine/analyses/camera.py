@@ -1,26 +1,17 @@
-"""Cameras and the machines behind them, as a chain of tiers: where a network runs, or is cut, and what N cameras ask.
+"""Cameras and the machines behind them, as a chain of tiers that a network may be laid on.
 
 A tier is any device of the catalog, behind any link. A frame is computed by consecutive pieces of the network on the
-tiers in order, a tier may have none. What a place takes is put together as `evaluate` does (`engine.cost.assemble`).
-The best of all cuts is found from parts that add up, by dynamic programming over tiers and positions. Estimates;
-machines, links and distances are assumptions of the catalog, as document 003 names the points only.
+tiers in order, a tier may have none. Machines, links and distances are assumptions of the catalog, as document 003
+names the points only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
-from math import floor, inf
-from typing import Literal
+from math import inf
 
-import numpy as np
-
-from engine.analyses.cuts import CutParts, PricedCut, Times, check_format, price_cuts
-from engine.cost.assemble import wire_busy, wire_time
-from engine.cost.power_and_price import monthly
-from engine.cost.report import ErrorBand
+from engine.analyses.cuts import check_format, price_cuts
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.plan.plan import second_format_of
@@ -28,20 +19,12 @@ from engine.plan.schemes import executors, split_wires
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.formats import BITS
-from engine.traffic.arrivals import Poisson
-from engine.traffic.estimates import Estimate
-from engine.traffic.policies import PLAIN, DynamicBatching, Station, TandemQueue
-from engine.traffic.scenario_load import ladder
-from engine.traffic.service import Service
-from engine.traffic.simulate import simulate
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import Quantity, SpecError
 from hardware_specs.schema import DeviceGroup, LinkUse, System
 
 FIBRE_S_PER_M = 5e-9  # light in glass, one way
 _MOST_CAMERAS = 1_000_000
-Goal = Literal["latency", "throughput"]
-"""Least time of a frame, or most cameras."""
 
 
 @dataclass(frozen=True)
@@ -121,28 +104,6 @@ class Cascade:
 
     workload: str
     passed: float
-
-
-@dataclass(frozen=True)
-class Placement:
-    """One way to serve the cameras. Times are of a frame that is passed on, without queueing. [s]"""
-
-    name: str
-    cuts: tuple[int, ...]  # operators before each link
-    after: str  # last operators before each cut inside the network
-    latency_s: float  # from a frame to its answer
-    travel_s: float  # frame or intermediate out, answer back
-    answer_s: float  # of it, the answer's way back
-    compute_s: float
-    stage_s: tuple[float, ...]  # of the network at each tier
-    link_bytes: tuple[float, ...]  # of a frame over each link, outwards
-    uplink_bytes_per_s: float  # of one camera over the first link
-    cameras: int | None  # that tiers and links keep up with; None: any number
-    meets_limit: bool
-    watts: float | None  # of all machines at this load; None where a power is not published
-    joules_per_frame: float | None
-    usd_per_month: float | None  # machines and links over their years of use, and energy; None where no price is known
-    error_band: ErrorBand  # of the executors' times
 
 
 def _check(tier: Tier) -> None:
@@ -263,34 +224,6 @@ class CameraNetwork:
                 reasons[tier.name] = reason
         return reasons
 
-    def placements(self, limit_s: float | None = None, goal: Goal = "latency") -> tuple[Placement, ...]:
-        """The best cut for every set of tiers that can share the network, whole networks at one tier among them.
-
-        Unsupported, with the first reason, where none can.
-        """
-        parts, result = CutParts(self.bound, self.formats), []
-        loads = None if goal == "latency" else self._loads(parts)
-        for size in range(1, len(self.tiers) + 1):
-            for used in combinations(range(len(self.tiers)), size):
-                cuts = parts.best(used, loads)
-                if cuts is not None:
-                    result.append(_placement(self, used, price_cuts(self.bound, self.formats, cuts), limit_s))
-        if not result:
-            raise Unsupported(next(iter(self.refusals.values())))
-        return tuple(result)
-
-    def _loads(self, parts: CutParts) -> tuple[Times, Times]:
-        """Time that a frame takes of each link, and of all machines of a tier together. [s]
-
-        Machines of which each camera has one set no pace, but can't take longer than until its next frame.
-        """
-        loads = []
-        for at, (tier, seconds) in enumerate(zip(self.tiers, parts.tiers, strict=True)):
-            load = seconds * self.passed + (self.filter_s if not at else 0.0)
-            own = np.where(load * self.camera.frames_per_s <= 1.0, 0.0, inf)
-            loads.append(own if tier.machines is None else load / tier.machines)
-        return [busy * self.passed for busy in parts.link_busy], loads
-
     @property
     def filter_s(self) -> float:
         """Time of a cascade's small network on a machine of the first tier. [s]"""
@@ -316,95 +249,3 @@ class CameraNetwork:
     def passed(self) -> float:
         """Share of frames that the network sees. [-]"""
         return 1.0 if self.cascade is None else self.cascade.passed
-
-
-def _placement(network: CameraNetwork, used: Sequence[int], priced: PricedCut, limit: float | None) -> Placement:
-    """A way to cut with everything it asks."""
-    ops, tiers, camera, cuts = network.bound.graph.phases[0].ops, network.tiers, network.camera, priced.cuts
-    wires, hops = split_wires(network.bound), list(zip(priced.plan.hops, priced.figures.hop_s, strict=True))
-    answer = sum(s for hop, s in hops if hop.way == "out")
-    sent = tuple(sum(hop.bytes_per_message for hop, _ in hops if hop.wire == w and hop.way != "out") for w in wires)
-    rate, limits = network.passed * camera.frames_per_s, []
-    loads = _tier_loads(network, priced)
-    for tier, (load, _) in zip(tiers, loads, strict=True):
-        if tier.machines is None:
-            limits.append(inf if load * camera.frames_per_s <= 1.0 + 1e-12 else 0.0)
-        elif load:
-            limits.append(tier.machines / load / camera.frames_per_s)
-    for wire, size in zip(wires, sent, strict=True):
-        limits += [1.0 / wire_busy(wire, size) / rate] if size else []
-    most, latency = min(limits), priced.figures.latency_s + network.filter_s
-    travel = sum(s for _, s in hops)
-    watts, usd = _bill(network, loads, sent)
-    return Placement(
-        name=" and ".join(tiers[at].name for at in used),
-        cuts=cuts,
-        after=", ".join(dict.fromkeys(ops[at - 1].name for at in cuts if 0 < at < len(ops))),
-        latency_s=latency,
-        travel_s=travel,
-        answer_s=answer,
-        compute_s=latency - travel,
-        stage_s=priced.stage_s,
-        link_bytes=sent,
-        uplink_bytes_per_s=sent[0] * rate,
-        cameras=None if most == inf else floor(most * (1 + 1e-12)),
-        meets_limit=limit is None or latency <= limit,
-        watts=watts,
-        joules_per_frame=None if watts is None else watts / camera.cameras / camera.frames_per_s,
-        usd_per_month=usd,
-        error_band=priced.error_band,
-    )
-
-
-def _tier_loads(network: CameraNetwork, priced: PricedCut) -> list[tuple[float, float]]:
-    """Time and energy that a frame of any camera takes of a machine of each tier, at the tier's own batch. [s], [J]"""
-    loads = []
-    for at, (tier, alone) in enumerate(zip(network.tiers, priced.stage_s, strict=True)):
-        count = tier.batch if alone else 1
-        batched = price_cuts(network.bound, network.formats, priced.cuts, count) if count > 1 else priced
-        loads.append(network.of_frame(at, batched.stage_s[at] / count, batched.stage_j[at] / count))
-    return loads
-
-
-def _bill(
-    network: CameraNetwork, loads: Sequence[tuple[float, float]], sent: Sequence[float]
-) -> tuple[float | None, float | None]:
-    """What machines that work draw together [W], and what they, their links and their energy cost a month [USD]."""
-    camera, machines = network.camera, []
-    for tier, device, (load, joules) in zip(network.tiers, executors(network.bound), loads, strict=True):
-        if load:
-            count = camera.cameras if tier.machines is None else tier.machines
-            share = min(1.0, load * camera.cameras * camera.frames_per_s / count)
-            machines.append((device, count, share, joules / load))
-    links = [wire.link for wire, size in zip(split_wires(network.bound), sent, strict=True) if size]
-    return monthly(network.bound, machines, links)
-
-
-def p99_s(network: CameraNetwork, place: Placement, requests: int = 20_000, seed: int = 0) -> Estimate | None:
-    """99th percentile of the time of a passed frame with all cameras at work, frames batched where a tier says. [s]
-
-    Frames of many cameras come independently (Poisson). Tiers and links are stations of one queue each; a machine of
-    which each camera has one takes its frames one by one and queues none. None where they are more than it carries.
-    """
-    camera, row, way = network.camera, [], network.filter_s
-    for at, (tier, alone) in enumerate(zip(network.tiers, place.stage_s, strict=True)):
-        if tier.machines is None:
-            way += alone
-        elif alone:
-            counts = ladder(tier.batch)
-            priced = [price_cuts(network.bound, network.formats, place.cuts, count) for count in counts]
-            seconds = [[one.stage_s[at]] for one in priced]
-            policy = PLAIN if tier.batch == 1 else DynamicBatching(tier.batch, 0.0)
-            row.append(Station(Service.from_points(counts, seconds, servers=tier.machines), policy, name=tier.name))
-        if at < len(place.link_bytes) and place.link_bytes[at]:
-            wire = split_wires(network.bound)[at]
-            size = place.link_bytes[at]
-            hold, adds = wire_busy(wire, size), wire_time(wire, size)
-            row.append(Station(Service(np.array([[hold]]), np.array([[adds]])), name=f"link {at + 1}", wire=True))
-    if place.cameras is not None and place.cameras < camera.cameras:
-        return None
-    if not row:
-        return Estimate(place.latency_s, place.latency_s, place.latency_s)
-    arrivals = Poisson(camera.cameras * camera.frames_per_s * network.passed)
-    report = simulate(TandemQueue(tuple(row), way + place.answer_s), arrivals, requests=requests, seed=seed)
-    return report.latency.p99 if report.latency is not None else None

@@ -4,9 +4,10 @@ import argparse
 from dataclasses import asdict, replace
 from typing import Any
 
-from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, p99_s, row_of, tiers_of
+from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import best_split, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic
+from engine.analyses.placement import p99_s, placements
 from engine.cli.command import Answer
 from engine.cli.scenario import changed, scenario_of
 from engine.cost.error_bands import told
@@ -51,7 +52,7 @@ def camera(args: argparse.Namespace) -> Answer:
         Camera(args.frames, None if args.frame_kb is None else 1e3 * args.frame_kb, args.cameras),
         Cascade(args.filter, args.passed) if args.filter else None,
     )
-    places = network.placements(limit, args.goal)
+    places = placements(network, limit, args.goal)
     sentences = [f"{name}: {reason}" for name, reason in network.refusals.items()]
     sentences += [f"error band, {p.name}: {told(p.error_band)}" for p in places]
     rows = []

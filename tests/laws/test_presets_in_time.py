@@ -12,6 +12,7 @@ from engine.analyses.cuts import split_points
 from engine.analyses.edge import depth_first_of, forwarding, nic_of
 from engine.analyses.machine import machine
 from engine.analyses.node.at_work import links
+from engine.analyses.placement import placements
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.choices import choices
@@ -40,7 +41,7 @@ ASKED: dict[str, Callable[[Scenario], Any]] = {
     "Split: fuse": depth_first_of,
     "Split: split": split_points,
     "Split: forwarding": lambda s: forwarding(nic, 8) if (nic := nic_of(s)) else None,
-    "Split: placements": lambda s: CameraNetwork(row_of(s), tiers_of(s)).placements(),
+    "Split: placements": lambda s: placements(CameraNetwork(row_of(s), tiers_of(s))),
     "Sweep: sweep": lambda s: sweep(small(s)),
     "Sweep: sensitivity": sensitivity,
     "Sweep: inverse": lambda s: inverse(small(s), s),

@@ -6,10 +6,10 @@ from app.shared import formats as fmt
 from app.shared.figures.drawing import Bar, Trace, hover, limit, line, note, rows
 from app.shared.figures.style import CLOUD, INK, NEUTRAL, PALETTE, PICK, Figure, span, style, two_lines
 from app.views.split import texts
-from engine.analyses.camera import Placement
 from engine.analyses.cuts import SplitPoint
 from engine.analyses.depth_first import DepthFirstComparison
 from engine.analyses.edge import Forwarding
+from engine.analyses.placement import Placement
 
 _PARTS = (
     ("first device", "first_s", "compute", ""),

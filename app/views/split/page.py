@@ -11,9 +11,10 @@ from app.shared import formats as fmt
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choose, number, switch
 from app.views.split import charts, texts
-from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, p99_s, row_of, tiers_of
+from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import Goal, SplitPoint, best_split, executor_names, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic, nic_of
+from engine.analyses.placement import p99_s, placements
 from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
@@ -142,7 +143,7 @@ def camera(scenario: Scenario) -> None:
             Camera(frames, None if size is None else fmt.KILOBYTE.si(size), cameras),
             Cascade(small, passed) if small else None,
         )
-        places = network.placements(limit)
+        places = placements(network, limit)
     except InputError as error:
         with parts.card("Edge placement", texts.NONE_RUNS):
             st.caption(fmt.plain(str(error)))

@@ -8,6 +8,7 @@ from app.views.split import charts
 from engine.analyses.camera import CameraNetwork, row_of, tiers_of
 from engine.analyses.cuts import best_split, split_points
 from engine.analyses.edge import depth_first_of, forwarding, nic_of
+from engine.analyses.placement import placements
 from engine.devices.smartnic import family, slots
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
@@ -129,7 +130,7 @@ def test_figures_hold_the_numbers(dark):
         stacked = sum(trace.y[at] for trace in fig.data)
         assert stacked == pytest.approx(1e3 * point.latency_s)
     row = row_of(default_scenario("edge-metro-core", "mobilenet-v1"))
-    found = CameraNetwork(row, tiers_of(row)).placements(0.01)
+    found = placements(CameraNetwork(row, tiers_of(row)), 0.01)
     places = valid(charts.placements(found, 0.01, dark))
     _, travel = (trace for trace in places.data if trace.type == "bar")
     assert [b + x for b, x in zip(travel.base, travel.x)] == pytest.approx([1e3 * p.latency_s for p in found])

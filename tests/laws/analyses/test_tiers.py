@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, p99_s, row_of, tiers_of
+from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import CutParts, best_split, price_cuts, split_points
+from engine.analyses.placement import p99_s, placements
 from engine.cost.assemble import wire_time
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
@@ -32,7 +33,7 @@ TIERS = NEAR, METRO, CORE = on_row("mobilenet-v1").tiers
 
 
 def named(workload, *args, **kwargs):
-    return {p.name: p for p in on_row(workload, *args, **kwargs).placements()}
+    return {p.name: p for p in placements(on_row(workload, *args, **kwargs))}
 
 
 def _priced(network, cuts):
@@ -138,9 +139,9 @@ def test_cameras_share_the_uplink_and_larger_frames_serve_no_more(workload, came
     """No place serves more cameras than the narrowest link on their way carries."""
     network = on_row(workload, camera)
     larger = {
-        p.name: p for p in replace(network, camera=replace(camera, frame_bytes=4 * camera.frame_bytes)).placements()
+        p.name: p for p in placements(replace(network, camera=replace(camera, frame_bytes=4 * camera.frame_bytes)))
     }
-    for p in network.placements():
+    for p in placements(network):
         for wire, size in zip(split_wires(network.bound), p.link_bytes, strict=True):
             if p.cameras is not None:
                 assert p.cameras * size * camera.frames_per_s <= wire.link.usable * (1 + 1e-9)
@@ -163,15 +164,15 @@ def test_a_cascade_serves_more_cameras_by_the_share_it_passes():
 
 def test_more_cameras_wait_longer_and_draw_more_and_a_batch_carries_more():
     several = [replace(on_row("mobilenet-v1"), camera=Camera(5.0, 200e3, n)) for n in (2, 20, 35, 60)]
-    places = [next(p for p in network.placements() if p.name == "metro edge") for network in several]
+    places = [next(p for p in placements(network) if p.name == "metro edge") for network in several]
     tails = [p99_s(network, place, 4000) for network, place in zip(several, places, strict=True)]
     assert tails[3] is None  # more than it carries
     assert places[0].latency_s <= tails[0].value < tails[1].value < tails[2].value
-    core = [next(p for p in network.placements() if p.name == "core").usd_per_month for network in several[:3]]
+    core = [next(p for p in placements(network) if p.name == "core").usd_per_month for network in several[:3]]
     assert core == sorted(core)
     batched = replace(several[1], tiers=(NEAR, METRO, replace(CORE, batch=16)), camera=Camera(1.0, 1e3, 20))
     plain = replace(batched, tiers=TIERS)
-    most = [next(p for p in network.placements() if p.name == "core").cameras for network in (batched, plain)]
+    most = [next(p for p in placements(network) if p.name == "core").cameras for network in (batched, plain)]
     assert most[0] > most[1]
 
 
@@ -180,7 +181,7 @@ def test_machines_of_the_catalog_and_a_network_processor_stand_at_a_tier():
     nic = Tier("nic", "agilio-cx-2x40", "pcie-gen3-x8", precision="binary")
     host = Tier("host", "xeon-e5-1630v3", machines=None)
     network = on_row("vgg16-cifar-binary", tiers=(host, nic))
-    found = {p.name: p for p in network.placements()}
+    found = {p.name: p for p in placements(network)}
     assert set(found) == {"host", "host and nic"}
     assert "runs binary fully connected layers only" in network.refusals["nic"]
     scenario = default_scenario("xeon-agilio-coprocessor", "vgg16-cifar-binary", scheme="split", precision="fp32")
@@ -215,7 +216,7 @@ def test_machines_of_the_catalog_and_a_network_processor_stand_at_a_tier():
 )
 def test_bad_input_is_a_sentence(change, said):
     with pytest.raises(ScenarioError, match=said.replace("(", r"\(")) as error:
-        replace(on_row("mobilenet-v1"), **change).placements()
+        placements(replace(on_row("mobilenet-v1"), **change))
     assert "\n" not in str(error.value)
 
 
@@ -230,7 +231,7 @@ def test_a_format_that_one_tier_lacks_rules_out_that_tier_alone():
     lacking = network.refusals
     assert 0 < len(lacking) < len(TIERS)
     assert all("precision" in reason and "'int8'" in reason for reason in lacking.values())
-    assert not any(name in p.name for name in lacking for p in network.placements())
+    assert not any(name in p.name for name in lacking for p in placements(network))
 
 
 CUT = [preset.scenario for preset in PRESETS.values() if "split" in choices(preset.scenario).schemes]
@@ -275,7 +276,7 @@ def test_cameras_split_and_evaluate_give_one_answer(workload, system, what_ifs):
         return
     network = CameraNetwork(row_of(scenario), tiers_of(scenario))
     assert network.own
-    places = network.placements()
+    places = placements(network)
     assert min(p.latency_s for p in places) == pytest.approx(min(p.latency_s for p in points.values()), rel=1e-12)
     for place in places:
         report = evaluate(scenario.with_(split=place.cuts[0]))
@@ -292,10 +293,10 @@ def test_cameras_split_and_evaluate_give_one_answer(workload, system, what_ifs):
 def test_machines_at_full_work_draw_what_evaluate_says():
     """A Xeon on one core of eight was said to draw the 95 W of its limit, where a report says 40 W, at any load."""
     scenario = row_of(default_scenario("xeon-e5-2650-pair-qpi", "alexnet", scheme="split", precision="fp32"))
-    for place in CameraNetwork(scenario, tiers_of(scenario)).placements():
+    for place in placements(CameraNetwork(scenario, tiers_of(scenario))):
         report = evaluate(scenario.with_(split=place.cuts[0]))
         camera = Camera(report.throughput_per_s)
-        (full,) = (p for p in CameraNetwork(scenario, tiers_of(scenario), camera).placements() if p.name == place.name)
+        (full,) = (p for p in placements(CameraNetwork(scenario, tiers_of(scenario), camera)) if p.name == place.name)
         assert full.watts == pytest.approx(report.power_w, rel=1e-9), place.name
         assert full.joules_per_frame == pytest.approx(report.energy_per_unit_j, rel=1e-9)
 
@@ -304,7 +305,7 @@ def test_machines_at_full_work_draw_what_evaluate_says():
 def test_power_of_machines_goes_with_their_load_from_what_they_draw_idle(system):
     scenario = row_of(default_scenario(system, "alexnet", scheme="split", precision="fp32"))
     loads = (1e-9, 1.0, 2.0)
-    none, some, twice = (CameraNetwork(scenario, tiers_of(scenario), Camera(rate)).placements() for rate in loads)
+    none, some, twice = (placements(CameraNetwork(scenario, tiers_of(scenario), Camera(rate))) for rate in loads)
     for places in zip(none, some, twice, strict=True):
         least, one, two = (place.watts for place in places)
         assert 0 < least <= one <= two
@@ -340,9 +341,9 @@ def test_three_executors_are_cut_as_brute_force_over_every_pair_of_cuts_finds(wo
             assert p.error_band == some[p.at, p.second_at].error_band
         best = best_split(points, goal)
         assert measure(some[best.at, best.second_at]) == pytest.approx(min(map(measure, some.values())), rel=1e-9)
-    for place in on_row(workload).placements():
+    for place in placements(on_row(workload)):
         assert place.latency_s == some[place.cuts].latency_s
-    assert min(p.latency_s for p in on_row(workload).placements()) == min(r.latency_s for r in some.values())
+    assert min(p.latency_s for p in placements(on_row(workload))) == min(r.latency_s for r in some.values())
 
 
 def test_what_is_larger_travels_longer() -> None:
