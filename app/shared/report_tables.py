@@ -16,17 +16,8 @@ from engine.scenario import Scenario, encode
 
 Files = Mapping[str, tuple[str, Callable[[], Any]]]
 """What can be saved: by a label that ends with the kind of file, its stem's first part and what makes its content."""
-_SAME = (
-    "kind",
-    "group",
-    "phase",
-    "device",
-    "count",
-    "time_s",
-    "duration_s",
-    "share",
-    "bound",
-)  # columns named as of an operator
+# columns named as of an operator
+_SAME = ("kind", "group", "phase", "device", "count", "time_s", "duration_s", "share", "bound")
 _FASTER = glossary.WORDS["faster"]
 
 

@@ -158,6 +158,11 @@ def _busy(bound: Bound, device: Device) -> tuple[float | None, float | None, str
     return watts, floor, why, "assumed"
 
 
+def _idle_w(device: Device, always: float | None) -> float | None:
+    """What a device draws that waits: as published, else what it draws whatever the work. [W]"""
+    return device.power.idle.si if device.power.idle is not None else always
+
+
 def waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
     """What a system draws that waits, ``busy`` where a part's power is not known, and what that assumes. [W]
 
@@ -170,7 +175,7 @@ def waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
     total += _host(bound)[1] if counts_host(bound) else 0.0
     for device, count in zip(bound.devices, plan.devices_used, strict=False):
         idle, (full, always, _, _) = device.power.idle, _busy(bound, device)
-        watts = idle.si if idle is not None else always
+        watts = _idle_w(device, always)
         total += count * (busy if watts is None else watts) if count else 0.0
         if idle is not None and idle.basis == "assumed":
             notes.append(f"Assumed: idle power of {device.name} ({idle.note}).")
@@ -271,12 +276,11 @@ def monthly(
     price: float | None = 0.0
     for device, count, share, work_w in machines:
         limit, always, _, _ = _busy(bound, device)
-        if watts is not None and limit is not None and always is not None:
-            full, idle = min(limit, always + work_w), device.power.idle
-            idle_w = idle.si if idle is not None else always
-            watts += count * (idle_w + (full - idle_w) * share)
-        else:
+        idle_w = _idle_w(device, always)
+        if watts is None or limit is None or always is None or idle_w is None:
             watts = None
+        else:
+            watts += count * (idle_w + (min(limit, always + work_w) - idle_w) * share)
         price = None if price is None or device.price is None else price + count * device.price.si
     if price is None or watts is None:
         return watts, None

@@ -67,7 +67,7 @@ def gain_words(together: float | None, rows: list[Gain]) -> str:
 def kinds_table(columns: Sequence[KindColumn]) -> dict[str, list[Any]]:
     """Columns of a table of kinds of operators: seconds as it is, and with each optimisation that changes any turned.
 
-    A row a kind and one for the whole request, in ms.
+    One row per kind and one for the whole request, in ms.
     """
     first, *rest = columns
     kinds = list(dict.fromkeys(kind for column in columns for kind in column.seconds))

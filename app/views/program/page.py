@@ -50,7 +50,7 @@ def editor(scenario: Scenario, own: str) -> str:
 
 
 def drawn_units(listing: Listing, picked: int, dark: bool) -> Figure:
-    """A row a unit, a bar an instruction; the picked one stands out, and a line says when its result is valid."""
+    """One row per unit, one bar per instruction; a line says when the result of the picked instruction is valid."""
     names = list(dict.fromkeys(unit for unit, *_ in listing.bars))
     text = {row.number: row.text.split("  ")[0] for row in listing.rows}
     least = listing.cycles / 250  # a bar of a cycle is still seen

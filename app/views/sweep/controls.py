@@ -71,8 +71,8 @@ def _tie(
     def tied(chosen: str) -> None:
         ask.choose(ask.space.tied(path, None if chosen == _NONE else chosen))
 
-    names, more = {_NONE: _NONE} | {p: candidates[p].label for p in partners}, {"disabled": not partners}
-    pick("Set together with", names, f"x.tie.{path}", other or _NONE, tied, help=texts.TIED_HELP, **more)
+    names, now = {_NONE: _NONE} | {p: candidates[p].label for p in partners}, other or _NONE
+    pick("Set together with", names, f"x.tie.{path}", now, tied, help=texts.TIED_HELP, disabled=not partners)
 
 
 def _kind(ask: SpaceChoice) -> None:

@@ -66,8 +66,8 @@ def _rides(op: Op, by_name: dict[str, Op], riding: set[str], readers: dict[str, 
 
 def _later(product: Op, operands: list[Op], by_name: dict[str, Op]) -> bool:
     """Whether all other operands are there when a product is: they stand before it in the graph."""
-    order = list(by_name)
-    return all(order.index(other.name) <= order.index(product.name) for other in operands)
+    until = list(by_name).index(product.name)
+    return {operand.name for operand in operands} <= set(list(by_name)[: until + 1])
 
 
 def _between_experts(ops: tuple[Op, ...], by_name: dict[str, Op]) -> set[str]:

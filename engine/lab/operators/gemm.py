@@ -262,6 +262,13 @@ def gemm_f32(
     Error of an element at most ``(K + 1) 2**-24 (|a| @ |b| + |bias|)`` to first order. [-]
     """
     checked(a, _REAL, packed, "f32")
+    return _float_product(a, packed, bias, relu, out, threads)
+
+
+def _float_product(
+    a: np.ndarray, packed: Packed, bias: np.ndarray | None, relu: bool, out: np.ndarray | None, threads: int | None
+) -> np.ndarray:
+    """The float32 product of checked operands, from the bias on."""
     init = packed.zeros if bias is None else padded("bias", bias, packed.n, np.float32)
     out = output(out, (a.shape[0], packed.n), _REAL)
     return multiply(a, packed, init, out, threads, low=_ZERO if relu else _FLOOR)
@@ -303,6 +310,4 @@ def gemm_bf16(
     if not HAS_BF16:
         return gemm_f32(_widened(whole("a_bits", a_bits, np.uint16, 2)), packed, bias, relu, out, threads)
     checked(a_bits, np.uint16, packed, "bf16", "a_bits")
-    init = packed.zeros if bias is None else padded("bias", bias, packed.n, np.float32)
-    out = output(out, (a_bits.shape[0], packed.n), np.float32)
-    return multiply(a_bits, packed, init, out, threads, low=np.float32(0 if relu else -np.inf))
+    return _float_product(a_bits, packed, bias, relu, out, threads)

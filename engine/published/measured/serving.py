@@ -15,7 +15,7 @@ from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Uniform
 from hardware_specs.catalog import Catalog
 
-_ONE: dict[str, int] = {"batch": 1, "inputs": 16, "outputs": 2}  # request, whatever a deployment's load
+_LEAST_REQUEST: dict[str, int] = {"batch": 1, "inputs": 16, "outputs": 2}  # request, whatever a deployment's load
 SHARED = 16_384, 256, 16_384
 """Tokens of a pass, sequences and tokens of a request that every table covers: rows of a deployment share one."""
 
@@ -63,7 +63,7 @@ def shared_tables(scenario: Scenario, scheduler: Scheduler, longest: int, reques
     """Times of the passes of a deployment, whatever its load. Estimates. [s]"""
     sizes = scheduler.budget, min(scheduler.max_seqs, requests), longest
     budget, rows, most = (max(least, _power(size)) for least, size in zip(SHARED, sizes, strict=True))
-    return _tables(scenario.with_(**_ONE).model_dump_json(), budget, rows, most, catalog)
+    return _tables(scenario.with_(**_LEAST_REQUEST).model_dump_json(), budget, rows, most, catalog)
 
 
 def cache_room(scenario: Scenario, longest: int, memory: float, catalog: Catalog) -> int | None:
@@ -71,7 +71,7 @@ def cache_room(scenario: Scenario, longest: int, memory: float, catalog: Catalog
 
     An estimate: a pass of a prompt of the ``longest`` [tokens], and ``memory`` the share that may be used.
     """
-    return cache_tokens(scenario.with_(**_ONE), longest, memory, catalog)
+    return cache_tokens(scenario.with_(**_LEAST_REQUEST), longest, memory, catalog)
 
 
 def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catalog: Catalog) -> dict[str, float]:
