@@ -1,12 +1,9 @@
 """A user's measurements beside predictions: every row answered, nothing lost, a part fitted only where that helps."""
 
 import csv
-import io
 import json
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -15,16 +12,16 @@ from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.evaluate import evaluate
 from engine.published.measured.compare import compared, coverage, read_measured, write_back
-from engine.published.measured.fit import LEAST, ROWS_EACH, FittedConstant, FittedPart, enough, fit, write_fit
 from engine.published.measured.serving import BenchmarkRun, under_load
 from engine.published.measured.table import FIGURES
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import preset
 from engine.traffic.engines.scheduler import POLICIES
-from hardware_specs.catalog import Catalog, default_catalog
+from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 from tests.each import each
+from tests.laws.cli.measured_tables import run, table
 
 SERVING = (
     "id,source,measured,framework,version,model,system,precision,isl,osl,concurrency,batch_per_rank,gpus,tp,pp,attn_dp,"
@@ -36,18 +33,6 @@ LLAMA = "meta-llama/Llama-3.1-70B,h100_sxm,fp8,1024,1024"
 def serving(*changes: str) -> list[str]:
     """Rows in the columns of published serving tables."""
     return [SERVING, *(f"a,inferencex,2025-10-29,vllm,0.18.0,{change}" for change in changes)]
-
-
-def table(folder: Path, *lines: str) -> Path:
-    path = folder / "rows.csv"
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-def run(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str, str]:
-    code = main(["compare-measured", *map(str, argv)])
-    done = capsys.readouterr()
-    return code, done.out, done.err
 
 
 QUICK = ("node-resnext", "cpu-dlrm", "brainwave-tp1", "tonic-fc", "dfx-345m", "v100-1.5b")  # one of each family
@@ -308,111 +293,6 @@ def test_what_the_bands_held_adds_up(tmp_path: Path):
 
 
 # a part fitted
-
-NETS = [(id, b) for id in ("resnet50", "bert-base", "wide-deep-criteo", "mobilenet-v1") for b in (1, 8, 64)]
-TURNED = {"gemm_efficiency": 0.35, "conv_efficiency": 0.4, "op_overhead": 8e-6}
-
-
-def measurements(folder: Path, model: dict[str, float], nets: list[tuple[str, int]] = NETS) -> Path:
-    """Rows as a Xeon would give them whose constants are others than the shipped ones."""
-    rows = ["system,workload,batch,streams,latency_us"]
-    for workload, batch in nets:
-        base = default_scenario("xeon-8280l", workload).with_(batch=batch, streams=1)
-        report = evaluate(base.with_(overrides={f"model.{name}": value for name, value in model.items()}))
-        rows.append(f"xeon-8280l,{workload},{batch},1,{report.latency_s * 1e6!r}")
-    return table(folder, *rows)
-
-
-@pytest.fixture(scope="module")
-def turned(tmp_path_factory: pytest.TempPathFactory):
-    """Rows of a Xeon of other constants, and what a fit to them says that a user's catalog beside them now has."""
-    folder, said = tmp_path_factory.mktemp("turned"), io.StringIO()
-    path = measurements(folder, TURNED)
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
-        patch.setenv("INFERSCAPE_CATALOG", str(folder / "mine"))
-        assert main(["compare-measured", str(path), "--fit", "--json"]) == 0
-    (entry,) = json.loads(said.getvalue())["fit"]
-    return path, entry
-
-
-def test_a_fit_finds_a_constant_that_is_off_and_says_by_how_much(turned):
-    _, entry = turned
-    moved = {m["name"]: m["after"] for m in entry["moved"]}
-    assert 1 <= len(moved) <= len(NETS) // ROWS_EACH
-    assert entry["error_before"] > 0.25
-    assert entry["error_after"] < 0.05
-    assert entry["error_left_out"] < 0.7 * entry["error_before"]
-    assert moved.keys() >= TURNED.keys()
-    assert {name: moved[name] for name in TURNED} == pytest.approx(TURNED, rel=0.15)
-
-
-def test_a_fit_of_what_is_predicted_already_moves_nothing(tmp_path: Path):
-    catalog = default_catalog()
-    ((system, device, rows),) = enough(compared(read_measured(measurements(tmp_path, {}))).rows, catalog)
-    found = fit(system, device, rows, catalog)
-    assert found.moved == ()
-    assert not found.helps
-
-
-def test_a_fit_of_noise_is_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
-    """Times as far off upwards as downwards, with no constant behind them: rows left out are not met better."""
-    monkeypatch.setenv("INFERSCAPE_CATALOG", str(tmp_path / "mine"))
-    path = measurements(tmp_path, {})
-    columns, *rows = path.read_text().splitlines()
-    noisy = [
-        f"{row.rpartition(',')[0]},{float(row.rpartition(',')[2]) * 1.3 ** (-1) ** i!r}" for i, row in enumerate(rows)
-    ]
-    code, out, err = run(capsys, table(tmp_path, columns, *noisy), "--fit", "--json")
-    assert code == 0, err
-    (entry,) = json.loads(out)["fit"]
-    written = (tmp_path / "mine").exists()
-    assert (
-        written == ("files" in entry) == bool(entry["moved"] and entry["gain_left_out"] > entry["gain_standard_error"])
-    )
-
-
-def test_too_few_rows_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = measurements(tmp_path, TURNED, NETS[: LEAST - 1])
-    code, out, err = run(capsys, path, "--fit")
-    assert (code, out) == (2, "")
-    assert f"--fit needs at least {LEAST} predicted rows of one part" in err
-
-
-def test_a_fitted_part_is_a_device_of_the_users_catalog(turned, capsys: pytest.CaptureFixture[str], monkeypatch):
-    path, entry = turned
-    monkeypatch.setenv("INFERSCAPE_CATALOG", str(mine := path.parent / "mine"))
-    catalog = Catalog().with_guest(mine)
-    assert catalog.problems == ()
-    device = catalog.device("xeon-8280l-calibrated")
-    assert {m["name"] for m in entry["moved"]} <= device.model.keys()
-    for moved in entry["moved"]:
-        number = device.model[moved["name"]]
-        assert number.basis == "calibrated"
-        assert number.claims == ("rows.csv",)
-        assert number.si == pytest.approx(moved["after"], rel=1e-5)
-    again = compared(read_measured(path, [f"system={entry['new_system']}"], catalog), catalog)
-    errors = [abs(error) for row in again.rows for error in row.errors.values()]
-    assert median(errors) == pytest.approx(entry["error_after"], abs=1e-4)
-    code, _, err = run(capsys, path, "--fit")
-    assert code == 2
-    assert "--force" in err
-
-
-def test_a_fitted_part_of_the_longest_id_can_be_read_back(turned, tmp_path: Path):
-    """A part by itself, whose id leaves no room for a suffix."""
-    id, (_, entry) = "x" * 63, turned
-    text = default_catalog().path("devices", "xeon-8280l").read_text()
-    (tmp_path / "mine" / "devices").mkdir(parents=True)
-    (tmp_path / "mine" / "devices" / f"{id}.yaml").write_text(text.replace("id: xeon-8280l", f"id: {id}"))
-    catalog = Catalog().with_guest(tmp_path / "mine")
-    moved = tuple(FittedConstant(**constant) for constant in entry["moved"])
-    figures = (entry[name] for name in ("error_before", "error_after", "error_left_out"))
-    part = FittedPart(catalog.device(id), id, entry["rows"], moved, *figures, gain=1.0, doubt=0.0)
-    called, files = write_fit(part, "rows", catalog, tmp_path / "mine", force=False)
-    assert [file.stem for file in files] == [called], "a part by itself is its own system"
-    again = Catalog().with_guest(tmp_path / "mine")
-    assert again.problems == ()
-    assert again.system(called).devices[0].device == called
 
 
 def test_rows_of_operators_go_to_op(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

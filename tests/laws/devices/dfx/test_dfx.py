@@ -1,8 +1,6 @@
 """Laws of the DFX core: instruction streams that re-sum, bytes that are exact, time that never improves by accident."""
 
 import itertools
-import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.analyses.machine import listing, shipped, tile_map
-from engine.cost.assemble import assemble
+from engine.analyses.machine import tile_map
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.devices.dfx import program as isa
@@ -19,13 +16,9 @@ from engine.devices.dfx.core import LayerSizes, core_record, time_program, vecto
 from engine.devices.dfx.fabric import dsp_slices, fabric
 from engine.devices.dfx.family import TILE_SIDES
 from engine.evaluate import evaluate
-from engine.plan.schemes import open_plan
-from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
 from engine.scenario.overrides import apply_all
-from engine.traffic.engines.pass_times import decoder_of
-from engine.traffic.runs import run_decoder
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import default_zoo
 from tests.effort import examples
@@ -329,15 +322,6 @@ def test_a_verdict_names_what_sets_the_pace_of_weights(named, model, cards):
         assert 1 - evaluate(apply_all(base, [lever])).latency_s / now.latency_s == pytest.approx(said, abs=0.006)
 
 
-@pytest.mark.parametrize("scheme", ["tensor", "pipelined", "replicas"])
-def test_any_number_of_cards_up_to_eight_runs_and_more_never_give_less(scheme):
-    base = default_scenario("dfx-u280", "gpt2-1.5b", scheme=scheme, inputs=8, outputs=8)
-    reports = [evaluate(base.with_(devices=n)) for n in range(2, 9)]
-    rates = [one.throughput_per_s for one in reports]
-    assert rates == sorted(rates)
-    assert [one.devices_used for one in reports] == list(range(2, 9))
-
-
 def test_registers_lie_in_blocks_of_their_own():
     """A memory of 1 KiB holds no vector of 6,144 elements, whatever another kind of block has room for."""
     base = default_scenario("dfx-u280", "gpt2-1.5b")
@@ -373,121 +357,3 @@ def test_a_better_memory_is_never_slower(beside, format):
         times = [evaluate(apply_all(base, [f"{path}={value}"])).latency_s for value in values]
         assert times == sorted(times, reverse=True), path
         assert times[0] > times[-1] or path.startswith("model."), path
-
-
-def test_layers_dealt_over_cards_take_a_lone_cards_time_and_requests_start_as_often_as_the_fullest_can():
-    """What a pipeline adds is its messages; weights, cache and bytes are a lone card's, once."""
-    for model, cards in (("345m", 2), ("345m", 8), ("1.5b", 3)):
-        lone = evaluate(default_scenario("dfx-u280", f"gpt2-{model}", devices=1, scheme="single"))
-        dealt = evaluate(default_scenario("dfx-u280", f"gpt2-{model}", devices=cards, scheme="pipelined"))
-        sent = sum(row.time_s for row in dealt.other if row.name.startswith("ring"))
-        assert dealt.latency_s - sent == pytest.approx(lone.latency_s, rel=1e-9)
-        assert 0 < sent < 0.01 * lone.latency_s
-        assert 0.75 * cards < dealt.throughput_per_s / lone.throughput_per_s < cards
-        for of in ("offchip_bytes", "flops"):
-            once, shared = (sum(getattr(op, of) for op in report.ops) for report in (lone, dealt))
-            assert shared == pytest.approx(once, rel=1e-12)
-        once, shared = (sum(row.need_bytes for row in report.memory if row.level == "hbm") for report in (lone, dealt))
-        assert shared == pytest.approx(once, rel=1e-12)
-        (wire,) = {row.bytes_per_request for row in dealt.links if row.role == "peer"}
-        width, passes = {"345m": 1024, "1.5b": 1536}[model], 127
-        assert wire == 2 * (width * passes * (cards - 1) + 63)  # a vector a token and cut, a token made goes back
-        served = decoder_of(dealt.scenario)
-        held = run_decoder(served, np.zeros(1), *np.full((2, 1), 64)).finish[0]  # under load requests start as often
-        assert 64 * served.scheduler.replicas / held == pytest.approx(dealt.throughput_per_s, rel=5e-3)
-
-
-def test_no_other_deal_of_layers_lets_requests_start_more_often():
-    """A layer moved from the slowest card to any other leaves that one slower still."""
-    for model, cards in (("gpt2-345m", 4), ("llama2-7b", 8)):
-        bound = bind(default_scenario("dfx-u280", model, devices=cards, scheme="pipelined"))
-        plan = open_plan(bound)
-        held = [stage.layers for stage in plan.stages]
-        times = assemble(bound, plan)
-        now, each = times.interval_s, [stage.time_s for stage in times.priced]
-        one = each.index(max(each))
-        for other in {*range(cards)} - {one}:
-            moved = list(held)
-            moved[one], moved[other] = moved[one] - 1, moved[other] + 1
-            stages = tuple(replace(s, layers=n) for s, n in zip(plan.stages, moved, strict=True))
-            if min(moved):
-                assert assemble(bound, replace(plan, stages=stages)).interval_s >= now * (1 - 1e-9)
-
-
-def test_cutting_layers_answers_sooner_than_dealing_them_and_by_the_same_more_with_every_layer():
-    """Section IV-B: pipelined, the difference in latency grows linearly with the layers."""
-    for cards in (2, 4, 8):
-        gaps = []
-        for layers in (12, 24, 36):
-            base = default_scenario("dfx-u280", "gpt2-345m", devices=cards, params={"layers": layers})
-            cut, dealt = (evaluate(base.with_(scheme=scheme)).latency_s for scheme in ("tensor", "pipelined"))
-            gaps.append(dealt - cut)
-        assert 0 < gaps[0] < gaps[1] < gaps[2]
-        assert gaps[2] - gaps[1] == pytest.approx(gaps[1] - gaps[0], rel=1e-9)
-
-
-def test_two_clusters_are_two_rings_of_half_the_cards():
-    base = default_scenario("dfx-u280", "gpt2-1.5b", devices=8)
-    half, one, two = (
-        evaluate(base.with_(devices=cards, scheme=scheme))
-        for cards, scheme in ((4, "tensor"), (8, "tensor"), (8, "clusters"))
-    )
-    assert two.latency_s == half.latency_s > one.latency_s
-    assert two.throughput_per_s == pytest.approx(2 * half.throughput_per_s, rel=1e-12)
-    assert two.throughput_per_s > one.throughput_per_s
-    assert (two.power_w, two.capex_usd, two.devices_used) == (2 * half.power_w, 2 * half.capex_usd, 8)
-    with pytest.raises(ScenarioError, match=r"^devices is 3: .* 2 clusters of them, so a multiple of 2 is allowed$"):
-        evaluate(base.with_(devices=3, scheme="clusters"))
-
-
-def test_a_card_without_a_layer_is_refused_in_one_sentence():
-    base = default_scenario("dfx-u280", "gpt2-345m", devices=8, scheme="pipelined", params={"layers": 4})
-    with pytest.raises(ScenarioError, match=r"^devices is 8: .* has 4, so 1 to 4 are allowed$"):
-        evaluate(base)
-
-
-@pytest.mark.parametrize("tile", [(), (32, 32), (16, 64), (128, 8)])
-@pytest.mark.parametrize(("model", "cards"), [("345m", 1), ("1.5b", 4)])
-def test_the_longer_inputs_stay_the_less_registers_are_read_and_the_more_sums_are_kept(model, cards, tile):
-    """Figure 9: reads and time fall from vertical over zigzag to horizontal, buffers grow; the work is the same."""
-    base = default_scenario("dfx-u280", f"gpt2-{model}", devices=cards, tile=tile)
-    found = []
-    for direction in ("vertical", None, "horizontal"):
-        report = evaluate(base.with_(load_direction=direction))
-        (said, *_) = (a.text for a in report.assumptions if "words of vector registers" in a.text)
-        reads, kept = (float(n.replace(",", "")) for n in re.findall(r"[\d,]+", said))
-        found.append((report.latency_s, reads, -kept))
-        assert sum(op.flops for op in report.ops) == sum(op.flops for op in evaluate(base).ops)
-    assert found == sorted(found, reverse=True)
-    assert all(later <= earlier for a, b in itertools.pairwise(found) for earlier, later in zip(a, b, strict=True))
-    if not tile:  # of the published one the zigzag takes no time, and a quarter of the vertical one's reads
-        (slow, most, _), (now, reads, kept), (least, _, many) = found
-        assert (most, kept) == (pytest.approx(4 * reads, rel=1e-3), -4)  # rounded where they are told
-        assert 1.3 * now < slow
-        assert least < now < 1.005 * least
-        assert many < 20 * kept
-        verdicts = [evaluate(base.with_(load_direction=d)).limited_by for d in ("vertical", "horizontal")]
-        assert verdicts == ["reads of registers", "latency of off-chip memory"]
-
-
-def test_the_usual_load_direction_by_its_name_is_as_none_set():
-    base = default_scenario("dfx-u280", "gpt2-345m")
-    assert evaluate(base.with_(load_direction="zigzag")).latency_s == evaluate(base).latency_s
-
-
-def test_a_load_direction_is_listed_as_it_is_priced_and_its_sums_lie_in_blocks_the_core_leaves():
-    base = default_scenario("dfx-u280", "gpt2-345m", devices=1, scheme="single", inputs=1, outputs=1)
-    groups = ("self-attention", "feed-forward", "layer-norm+residual")
-    for direction in ("vertical", "horizontal"):
-        one = base.with_(load_direction=direction)
-        report = evaluate(one)
-        layers = sum(op.time_s for op in report.ops if op.group in groups and op.name != "final-norm")
-        assert 24 * listing(one, shipped(one)).seconds == pytest.approx(layers, rel=1e-9)
-        (sums,) = (row for row in report.memory if row.level == "bram")
-        assert sums.need_bytes == 36 * 128 * 16 * {"vertical": 1, "horizontal": 2}[direction]  # 3,142 columns a lane
-    full = apply_all(base.with_(load_direction="horizontal"), ["devices.0.fpga.used.bram36=0.99"])
-    assert not evaluate(full).fits
-    with pytest.raises(ScenarioError, match="is 'spiral'; allowed: zigzag, horizontal, vertical"):
-        evaluate(base.with_(load_direction="spiral"))
-    with pytest.raises(ScenarioError, match="allowed here: zigzag"):
-        evaluate(default_scenario("h100-sxm", "llama3.1-8b").with_(load_direction="vertical"))
