@@ -242,7 +242,9 @@ def split_plan(bound: Bound, formats: Sequence[str], cuts: Sequence[int]) -> Pla
             raise Unsupported(reason)
     plan = _chain(bound, cuts, devices, formats, wires)
     plan = replace(plan, hops=(*plan.hops, *_end_hops(bound, wires, cuts)))
-    return replace(plan, devices_used=(len(plan.stages),) if len(bound.devices) == 1 else (1,) * len(devices))
+    places = [stage.place for stage in plan.stages]
+    used = (len(places),) if len(bound.devices) == 1 else tuple(map(places.count, range(len(devices))))
+    return replace(plan, devices_used=used)
 
 
 def _units(ops: Sequence[Op], gates: bool) -> list[int]:

@@ -290,15 +290,33 @@ def test_cameras_split_and_evaluate_give_one_answer(workload, system, what_ifs):
         assert best.latency_s == pytest.approx(min(p.latency_s for p in inner), rel=1e-12)
 
 
-def test_machines_at_full_work_draw_what_evaluate_says():
-    """A Xeon on one core of eight was said to draw the 95 W of its limit, where a report says 40 W, at any load."""
-    scenario = row_of(default_scenario("xeon-e5-2650-pair-qpi", "alexnet", scheme="split", precision="fp32"))
+@pytest.mark.parametrize("system", ["xeon-e5-2650-pair-qpi", "edge-tiers"])
+def test_machines_at_full_work_draw_what_evaluate_says(system):
+    """A Xeon on one core of eight was said to draw the 95 W of its limit, where a report says 40 W, at any load.
+
+    A report counted a machine that had none of the network: 47 W for the 14 W of the far edge.
+    """
+    scenario = row_of(default_scenario(system, "alexnet", scheme="split", precision="fp32"))
     for place in placements(CameraNetwork(scenario, tiers_of(scenario))):
         report = evaluate(scenario.with_(split=place.cuts[0]))
         camera = Camera(report.throughput_per_s)
         (full,) = (p for p in placements(CameraNetwork(scenario, tiers_of(scenario), camera)) if p.name == place.name)
         assert full.watts == pytest.approx(report.power_w, rel=1e-9), place.name
         assert full.joules_per_frame == pytest.approx(report.energy_per_unit_j, rel=1e-9)
+
+
+@pytest.mark.parametrize("system", ["edge-tiers", "edge-core", "edge-metro-core"])
+def test_a_machine_without_a_part_is_neither_powered_nor_bought(system):
+    scenario = default_scenario(system, "alexnet", scheme="split", precision="fp32")
+    last = len(choices(scenario).splits)
+    alone = evaluate(scenario.with_(scheme="single", split=0))
+    whole = evaluate(scenario.with_(split=last))
+    for name in ("power_w", "energy_per_unit_j", "capex_usd", "usd_per_million", "devices_used"):
+        assert getattr(whole, name) == getattr(alone, name), name
+    cut, far = evaluate(scenario.with_(split=last // 2)), evaluate(scenario.with_(split=0))
+    assert cut.devices_used == 2
+    assert far.devices_used == 1
+    assert cut.capex_usd == pytest.approx(alone.capex_usd + far.capex_usd)
 
 
 @pytest.mark.parametrize("system", ["xeon-e5-2650-pair-qpi", "edge-tiers", "edge-core", "edge-metro-core"])
