@@ -147,7 +147,7 @@ def share_axis(title: str, most: float = 100.0, **more: Any) -> dict[str, Any]:
 
 
 def level_name(name: str) -> str:
-    """A memory level as people write it: HBM, Last-level cache, SRAM and cache."""
+    """A memory level as people write it: HBM, L3, SRAM and cache."""
     text = sentences.level_name(name)
     return text[:1].upper() + text[1:]
 

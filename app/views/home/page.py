@@ -70,10 +70,11 @@ def show() -> None:
     """The page; an address that names a scenario goes on to Explore."""
     if link.PARAM in st.query_params:
         link.show("explore")
-    st.header(texts.QUESTION, anchor=False)
-    st.markdown(texts.PURPOSE)
-    ask()
-    parts.beside(today, papers)
+    with st.container(key="home"):
+        st.header(texts.QUESTION, anchor=False)
+        st.markdown(texts.PURPOSE)
+        ask()
+        parts.beside(today, papers)
 
 
 show()

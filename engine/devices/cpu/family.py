@@ -76,12 +76,12 @@ def place(job: Job) -> tuple[Fit, ...]:
     need = footprint(job, wide=wide, table_bits=BITS[wide])
     dram, holds = levels.dram, "weights, tables and activations"
     fits = [Fit(dram.name, dram.role, need.total, dram.capacity.si, holds, state_bytes=need.state)]
-    if levels.shared:
+    if levels.last:
         cached = sum(sizes_of(job)) + need.activations
-        fits.append(Fit("last-level cache", "onchip", cached, levels.shared, holds, False))
-    if levels.private:
+        fits.append(Fit(levels.last.name, "onchip", cached, levels.shared, holds, False))
+    if levels.own:
         each, holds = need.activations / job.streams / cores_of(job), "one core's share of the activations"
-        fits.append(Fit("private cache", "onchip", each, levels.private, holds, False))
+        fits.append(Fit(levels.own.name, "onchip", each, levels.private, holds, False))
     return tuple(fits)
 
 

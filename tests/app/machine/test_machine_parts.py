@@ -51,6 +51,13 @@ def test_every_family_shows_levels_with_their_bytes_units_clock_power_links_and_
     assert ("**Arithmetic**" in text) == (preset in ("dfx-1.5b", "brainwave-gru"))
 
 
+def test_a_level_of_memory_is_listed_once_with_what_lies_in_it():
+    preset = PRESETS["wide-deep-int8"].scenario
+    levels = facts.memory(named(preset), evaluate(preset))
+    assert list(levels["Level"]) == ["DRAM", "L3", "L2, each core"]
+    assert levels["Full (%)"].notna().all()
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_long_numbers_of_a_spec_are_grouped(preset):
     bound = named(PRESETS[preset].scenario)

@@ -198,7 +198,7 @@ def test_the_current_knob_is_ringed_and_log_axes_are_marked():
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [("hbm", "HBM"), ("last-level cache", "Last-level cache"), ("sram and cache", "SRAM and cache"), ("m20k", "M20K")],
+    [("hbm", "HBM"), ("l3", "L3"), ("sram and cache", "SRAM and cache"), ("m20k", "M20K")],
 )
 def test_memory_levels_are_written_as_people_write_them(name, shown):
     assert style.level_name(name) == shown
