@@ -2,9 +2,7 @@
 
 from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
-from engine.cost.changes import moved, without_effect
-from engine.cost.compose import compose
-from engine.cost.report import Report
+from engine.cost.report import Report, report_of
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
 from hardware_specs.catalog import Catalog
@@ -37,5 +35,4 @@ def evaluate(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None
     # 3. each device family prices its part; stages, wires, power and price become figures
     times = assemble(bound, plan)
     # 4. the report, with the reason for each number
-    far = moved(scenario, times.latency_s, times.units_per_s, catalog, zoo)
-    return compose(bound, plan, times, far, lambda: without_effect(bound, times, catalog, zoo))
+    return report_of(times)

@@ -10,7 +10,8 @@ from app.shared import formats as fmt
 from app.shared import specs
 from app.shared.figures.roofline import points
 from app.shared.figures.style import RESOURCE_LABELS, level_name
-from engine.cost.report import RESOURCE_NAMES, Report
+from engine.cost.report import Report
+from engine.cost.rows import RESOURCE_NAMES
 from engine.devices import FAMILIES
 from engine.devices.common.contract import Span
 from engine.resolve.bind import named

@@ -16,8 +16,8 @@ from app.shared import formats as fmt
 from app.shared.figures.style import Figure
 from app.shared.legible import flips
 from app.shared.report_tables import Files
-from engine.cost.error_bands import told
-from engine.cost.report import ErrorBand, Report
+from engine.cost.error_bands import ErrorBand, told
+from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.published.nearest import nearest
 from engine.resolve.bind import engine_version

@@ -8,7 +8,8 @@ import pandas as pd
 from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.figures.style import RESOURCE_LABELS
-from engine.cost.report import OpRow, Other, Report
+from engine.cost.report import Report
+from engine.cost.rows import OpRow, Other
 from engine.cost.timeline import TRACED
 from engine.cost.trace import trace
 from engine.published.nearest import data_of, row_of

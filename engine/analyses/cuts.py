@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from engine.cost.assemble import Figures, figures_of, price_stage, wire_busy, wire_time
 from engine.cost.changes import moved
-from engine.cost.error_bands import error_band
+from engine.cost.error_bands import ErrorBand, error_band
 from engine.cost.pieces import Design
-from engine.cost.report import ErrorBand
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.plan.plan import Plan, Stage, second_format_of

@@ -15,8 +15,8 @@ import numpy as np
 from engine.analyses.camera import CameraNetwork
 from engine.analyses.cuts import CutParts, PricedCut, Times, price_cuts
 from engine.cost.assemble import wire_busy, wire_time
+from engine.cost.error_bands import ErrorBand
 from engine.cost.power_and_price import monthly
-from engine.cost.report import ErrorBand
 from engine.devices.common.contract import Unsupported
 from engine.plan.schemes import executors, split_wires
 from engine.traffic.arrivals import Poisson

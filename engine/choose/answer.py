@@ -9,7 +9,8 @@ from typing import Any
 from engine.choose.candidates import Candidate, candidates
 from engine.choose.question import Question, question_of
 from engine.choose.serving import Refusal, Served, served
-from engine.cost.report import NO_BAND, ErrorBand, Report
+from engine.cost.error_bands import NO_BAND, ErrorBand
+from engine.cost.report import Report
 from engine.evaluate import evaluate
 from engine.scenario import encode
 from engine.scenario.configuration import configuration

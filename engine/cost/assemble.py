@@ -174,6 +174,8 @@ class Figures:
 class Schedule(Figures):
     """Latency of a request, the rate at which requests finish, both without queueing, and what they draw and cost."""
 
+    bound: Bound
+    plan: Plan
     priced: tuple[Priced, ...]
     hops: tuple[tuple[Hop, float], ...]  # with the time each adds to a request
     account: Account
@@ -305,6 +307,8 @@ def assemble(bound: Bound, plan: Plan) -> Schedule:
     return Schedule(
         priced.layout,
         priced.rows,
+        bound,
+        plan,
         tuple(replace(stage, runs=own, fits=f, time_s=t, charged=share) for stage, own, f, t, share in details),
         tuple(zip(plan.hops, priced.hop_s, strict=True)),
         design.account,

@@ -28,7 +28,7 @@ def alike(plan: Plan) -> tuple[int, ...]:
 
 def _settled(bound: Bound, plan: Plan) -> Plan:
     """The option of a plan that fits, if any does, with the shortest interval between requests, then least latency."""
-    identity = bound.scenario.model_dump_json(exclude={"devices"}), bound.catalog_digest, bound.zoo_digest
+    identity = bound.scenario.model_dump_json(exclude={"devices"}), bound.catalog.digest, bound.zoo.digest
     candidates: list[tuple[bool, float, float]] = []
     for _, group in groupby(plan.options, key=alike):
         first, *more = group

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from engine.cost.assemble import Figures, figures_of
+from engine.cost.assemble import Figures, Schedule, figures_of
 from engine.cost.best_plan import make_plan
 from engine.cost.layout import METRICS, RATE
 from engine.devices.common.contract import Unsupported
@@ -52,7 +52,7 @@ def _plain(scenario: str, catalog: Catalog | None, zoo: Zoo | None) -> tuple[Fig
         return None
 
 
-def without_effect(bound: Bound, times: Figures, catalog: Catalog | None = None, zoo: Zoo | None = None) -> list[str]:
+def without_effect(times: Schedule) -> list[str]:
     """A sentence for each setting of a priced scenario that moves no time, rate, power, energy or price.
 
     Each what-if, network parameter, switch, tile, layer format and field of some families alone is set back to the
@@ -60,12 +60,12 @@ def without_effect(bound: Bound, times: Figures, catalog: Catalog | None = None,
     (`engine.scenario.overrides.unstated`): that alone is no effect of hardware. Cores of a host that has enough of
     them move its power alone, which is a sentence too.
     """
-    sentences = []
+    bound, sentences = times.bound, []
     for path, value, back in _settings(bound):
         own = path.endswith(".price") or not path.startswith(("devices.", "host.", "links.", "system."))
         names = [name for name in METRICS if own or name not in _MONEY]
         try:
-            other = bind(back, catalog, zoo)
+            other = bind(back, bound.catalog, bound.zoo)
             plain = figures_of(other, make_plan(other))
         except (ScenarioError, Unsupported):
             continue  # it does not run without

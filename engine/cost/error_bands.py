@@ -7,12 +7,11 @@ or by latency). The file it is read from is written by `python -m tests.tools.pu
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engine.cost.report import ErrorBand
 from engine.devices import family
 from engine.devices.common.cached import remembered
 from engine.scenario import Scenario
@@ -27,6 +26,53 @@ MATTERS = 0.01  # relative change of latency or rate from which what-ifs matter
 _FAR = math.log(2.0)  # of what-ifs: beyond it the part is another one
 _NARROW = {"fp8": "FP8", "fp4": "FP4"}
 _BOUNDS = {"compute": "compute", "offchip": "memory", "onchip": "memory"}
+
+
+BANDED = ("latency_s", "ttft_s", "tpot_s", "throughput_per_s")
+"""Figures that an error band stands around."""
+
+
+@dataclass(frozen=True)
+class ErrorBand:
+    """A 90% interval by conformal prediction around times and rates, or the fact that there is no evidence for one."""
+
+    relative: float | None  # |predicted / measured - 1| is at most this [-]
+    label: str  # validated | recalled | no evidence
+    count: int  # residuals of the cell
+    recalled: int = 0  # of them, results printed elsewhere that no document was retrieved for
+    sources: int = 0  # independent ones: one publication's measurements of one part
+    publications: int = 0  # that those are from
+    seen: int = 0  # of the residuals, those in view when constants or facts that they take were chosen
+    held: int = 0  # of `tested` residuals, those inside of a band that was found without their source
+    tested: int = 0
+    cell: str = ""  # family | kind of work | regime
+    why: str = ""  # there is none, or it is wider, in a few words
+
+    def around(self, value: float) -> tuple[float | None, float | None]:
+        """Ends of the band around a prediction, as many times below as above, in its unit; None for none. [-]"""
+        return (None, None) if self.relative is None else (value / (1.0 + self.relative), value * (1.0 + self.relative))
+
+    def ends(self, figures: Mapping[str, float | None]) -> dict[str, float | None]:
+        """Ends around times and rates by name: ``latency_s`` -> ``latency_low_s`` and ``latency_high_s``. [s], [1/s]"""
+        result: dict[str, float | None] = {}
+        for name, value in figures.items():
+            unit = "per_s" if name.endswith("_per_s") else name.rpartition("_")[2]
+            stem = name.removesuffix(f"_{unit}")
+            low, high = (None, None) if value is None else self.around(value)
+            result |= {f"{stem}_low_{unit}": low, f"{stem}_high_{unit}": high}
+        return result
+
+    def beside(self, figures: Mapping[str, float | None]) -> dict[str, Any]:
+        """The band as data, and its ends around figures: what stands beside a prediction in JSON. [s], [1/s]"""
+        return {"error_band": asdict(self), **self.ends(figures)}
+
+    def holds(self, error: float) -> bool:
+        """Whether a measurement lies in the band, by the prediction's error: predicted / measured - 1. [-]"""
+        return self.relative is not None and 1.0 / (1.0 + self.relative) <= 1.0 + error <= 1.0 + self.relative
+
+
+NO_BAND = ErrorBand(None, "no evidence", 0)
+"""Of what can't be predicted."""
 
 
 @cache

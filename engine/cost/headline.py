@@ -5,23 +5,25 @@ from collections.abc import Sequence
 from engine.cost.assemble import Schedule
 from engine.cost.best_plan import enough_devices
 from engine.cost.continuous import Continuous
-from engine.cost.report import RESOURCE_NAMES, MemoryRow
+from engine.cost.rows import RESOURCE_NAMES, MemoryRow
 from engine.resolve.bind import Bound
 from engine.scenario.overrides import unstated
 from engine.scenario.sentences import amount, bytes_, level_name, percent
 
 
-def governed_by(bound: Bound, times: Schedule) -> str | None:
+def governed_by(times: Schedule) -> str | None:
     """The sentence that a power limit takes clock; None where it does not."""
-    clock, limit = times.drawn("clock"), bound.device.power.max
+    clock, device = times.drawn("clock"), times.bound.device
+    limit = device.power.max
     if clock >= 1.0 or limit is None:
         return None
     left = f"{percent(clock)} of its clock" if clock >= times.account.governor.lowest else "pauses at its lowest clock"
-    return f"{bound.device.name}: the limit of {amount(limit.si, 'W')} leaves {left} to work without pause"
+    return f"{device.name}: the limit of {amount(limit.si, 'W')} leaves {left} to work without pause"
 
 
-def tile_of(bound: Bound, times: Schedule) -> tuple[tuple[str, int], ...]:
+def tile_of(times: Schedule) -> tuple[tuple[str, int], ...]:
     """Values of the first device's tiling knobs that a request runs with, by name."""
+    bound = times.bound
     first = next((p for p in times.priced if p.stage.device is bound.device), times.priced[0])
     knobs = first.family.knobs(first.stage.device, bound.graph, bound.scenario)
     tile = first.stage.tile or bound.scenario.tile
@@ -30,10 +32,10 @@ def tile_of(bound: Bound, times: Schedule) -> tuple[tuple[str, int], ...]:
     return tuple((knob.name, value) for knob, value in zip(knobs, tile))
 
 
-def _clipped(bound: Bound, times: Schedule) -> str:
+def _clipped(times: Schedule) -> str:
     """A sentence for each tiling knob of which a stream has less than it was set to."""
-    s = bound.scenario
-    pairs = [(name, asked, used) for (name, used), asked in zip(tile_of(bound, times), s.tile) if used < asked]
+    s = times.bound.scenario
+    pairs = [(name, asked, used) for (name, used), asked in zip(tile_of(times), s.tile) if used < asked]
     share = f"the share of each of {s.streams} streams" if s.streams > 1 else "the most that is left"
     return "".join(f" tile.{name} is {asked}; used: {used}, {share}." for name, asked, used in pairs)
 
@@ -61,11 +63,9 @@ def _times(ratio: float) -> str:
     return f"{100 * ratio:.0f}%" if ratio < 100 else f"{amount(ratio, '').strip()} times"
 
 
-def problems_of(
-    bound: Bound, memory: Sequence[MemoryRow], times: Schedule, joined: Continuous | None
-) -> tuple[str, ...]:
+def problems_of(times: Schedule, memory: Sequence[MemoryRow], joined: Continuous | None) -> tuple[str, ...]:
     """What does not fit, and limits that are missed, a sentence each; ``joined``: under continuous batching."""
-    problems, limits, price = [], bound.scenario.limits, times.account.price_usd
+    problems, limits, price = [], times.bound.scenario.limits, times.account.price_usd
     for row in memory:
         if not row.fits:
             ratio, unit = bytes_(row.need_bytes, row.capacity_bytes)
@@ -88,11 +88,11 @@ def problems_of(
     return tuple(problems)
 
 
-def _headline(bound: Bound, times: Schedule) -> str:
-    ttft, tpot, s = times.figure("ttft_s"), times.figure("tpot_s"), bound.scenario
+def _headline(times: Schedule) -> str:
+    ttft, tpot, s, graph = times.figure("ttft_s"), times.figure("tpot_s"), times.bound.scenario, times.bound.graph
     if ttft is not None and tpot is not None:
         return f"TTFT {amount(ttft, 's')}, TPOT {amount(tpot, 's')}, {amount(times.latency_s, 's')} end to end"
-    whole = f"batch of {s.batch}" if s.batch > 1 else "request" if bound.graph.causal else bound.graph.unit
+    whole = f"batch of {s.batch}" if s.batch > 1 else "request" if graph.causal else graph.unit
     if times.batches > 1:
         whole = f"request of {s.inputs:,} items in {times.batches:.0f} batches"
     return f"{amount(times.latency_s, 's')} per {whole}"
@@ -115,20 +115,20 @@ def _fit(bound: Bound, memory: Sequence[MemoryRow], latency_s: float) -> str:
     return f" {tight.holds[:1].upper()}{tight.holds[1:]} fit, {ratio} {unit} of {level_name(tight.level)} per device."
 
 
-def verdict(bound: Bound, times: Schedule, memory: Sequence[MemoryRow], joined: Continuous | None) -> tuple[str, str]:
+def verdict(times: Schedule, memory: Sequence[MemoryRow], joined: Continuous | None) -> tuple[str, str]:
     """The sentence on top of a report without problems, and what it names as the limit."""
     limit, saves = limit_of(times)
     if saves is None:
         share = max(times.breakdown.values()) / times.latency_s if times.latency_s else 0.0
-        text = f"**{_headline(bound, times)}**, limited by **{limit}** for {percent(share)} of the time."
+        text = f"**{_headline(times)}**, limited by **{limit}** for {percent(share)} of the time."
     else:
         saved = percent(saves / 10)
-        text = f"**{_headline(bound, times)}**, bound by **{limit}**: 10% less time there cuts latency by {saved}."
-    text += _fit(bound, memory, times.latency_s) + _clipped(bound, times)
+        text = f"**{_headline(times)}**, bound by **{limit}**: 10% less time there cuts latency by {saved}."
+    text += _fit(times.bound, memory, times.latency_s) + _clipped(times)
     if joined is not None:
         tokens = f"TTFT {amount(joined.ttft_s, 's')}, TPOT {amount(joined.tpot_s, 's')}"
         text += f" Under continuous batching {tokens}, {amount(joined.latency_s, 's')} end to end."
     if (power := times.figure("power_w")) is not None:
-        governed = governed_by(bound, times)
+        governed = governed_by(times)
         text += f" {amount(power, 'W')}{f' ({governed})' if governed is not None else ''}."
-    return text + (" No price: a what-if." if unstated(bound.scenario.overrides, "price") else ""), limit
+    return text + (" No price: a what-if." if unstated(times.bound.scenario.overrides, "price") else ""), limit

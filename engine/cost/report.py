@@ -3,168 +3,49 @@
 Estimates unless a row says that it is a bound.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from engine.cost.continuous import Continuous
+from engine.cost.assemble import Schedule
+from engine.cost.assumptions import Assumption, assumptions_of
+from engine.cost.best_plan import better_streams, fewer_devices
+from engine.cost.changes import moved, without_effect
+from engine.cost.continuous import Continuous, continuous
+from engine.cost.error_bands import BANDED, ErrorBand, error_band
+from engine.cost.headline import limit_of, problems_of, tile_of, verdict
+from engine.cost.layout import METRICS
+from engine.cost.rows import (
+    RESOURCE_NAMES,
+    LinkRow,
+    MemoryRow,
+    OpRow,
+    Other,
+    Roofline,
+    energy_of,
+    links_of,
+    memory_of,
+    ops_of,
+    other_of,
+    power_parts,
+    rooflines_of,
+    timeline_of,
+)
+from engine.cost.timeline import request
+from engine.cost.token_costs import token_costs
 from engine.devices.common.contract import RESOURCES, Span
+from engine.resolve.bind import engine_version
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import FIELDS, Field
 from engine.scenario.overrides import unstated
 
-BANDED = ("latency_s", "ttft_s", "tpot_s", "throughput_per_s")
-"""Figures that an error band stands around."""
 _COLUMNS = (
     *("latency_s", "ttft_s", "tpot_s", "throughput_per_s", "unit", "power_w", "energy_per_unit_j", "throughput_per_w"),
     *("capex_usd", "throughput_per_usd", "usd_per_million", "energy_per_input_token_j", "energy_per_output_token_j"),
     *("usd_per_million_input", "usd_per_million_output", "bound", "limited_by", "fits"),
 )  # of a row
-RESOURCE_NAMES: dict[str, str] = {
-    "compute": "compute",
-    "offchip": "off-chip memory",
-    "onchip": "on-chip memory",
-    "links": "links",
-    "host": "host",
-    "overhead": "overhead",
-}
-
-
-@dataclass(frozen=True)
-class OpRow:
-    """One operator, all its executions of a request together, on the device that holds it."""
-
-    name: str
-    kind: str
-    group: str
-    phase: str
-    device: str
-    count: float  # executions per request
-    time_s: float  # that a request takes longer with it
-    duration_s: float  # from its start to its end, other operators beside it
-    share: float  # of the request's latency
-    bound: str  # resource its time is spent on
-    flops: float  # done by one device
-    offchip_bytes: float
-    onchip_bytes: float
-    peak_flops_per_s: float  # dense, of one device at the precision used
-    resources: dict[str, float]
-    levels: dict[str, float] = field(default_factory=dict)  # bytes at each memory level, where its family tells [B]
-    limit: str = ""  # the unit or memory level that sets its time, where its family says
-    counters: dict[str, float] = field(default_factory=dict)  # of a processor, of one execution, where its family has
-
-    @property
-    def intensity(self) -> float | None:
-        """Arithmetic intensity against off-chip traffic; None where there is none. [FLOP/B]"""
-        return self.flops / self.offchip_bytes if self.offchip_bytes > 0 else None
-
-    @property
-    def rate(self) -> float:
-        """Work over the time it runs. [FLOP/s]"""
-        return self.flops / self.duration_s if self.duration_s > 0 else 0.0
-
-    @property
-    def peak_used(self) -> float:
-        """Achieved rate over the dense peak. [-]"""
-        return self.rate / self.peak_flops_per_s if self.peak_flops_per_s > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class Other:
-    """Time that belongs to no operator."""
-
-    name: str
-    resource: str
-    time_s: float
-
-
-@dataclass(frozen=True)
-class MemoryRow:
-    """What must lie in a memory level of a device, against its capacity. [B]"""
-
-    device: str
-    level: str
-    role: str
-    need_bytes: float
-    capacity_bytes: float
-    holds: str
-    required: bool
-    fits: bool
-    rest: str = ""  # level from which a pass streams what does not fit
-
-
-@dataclass(frozen=True)
-class LinkRow:
-    """What a request sends over a link, and how busy that keeps it."""
-
-    name: str
-    role: str
-    bytes_per_request: float
-    bandwidth: float  # usable, one direction [B/s]
-    time_s: float  # on this link within a request's latency
-    utilisation: float  # share of the usable rate used at the reported throughput
-
-
-@dataclass(frozen=True)
-class Roofline:
-    """Roofs of one device: its dense peak and the bandwidth of each memory level."""
-
-    device: str
-    format: str
-    peak_flops_per_s: float
-    levels: tuple[tuple[str, str, float], ...]  # name, role, B/s
-
-
-@dataclass(frozen=True)
-class Assumption:
-    """A sentence that figures rest on, and what stands behind it."""
-
-    text: str
-    basis: str  # published, calibrated, assumed, derived
-
-
-@dataclass(frozen=True)
-class ErrorBand:
-    """A 90% interval by conformal prediction around times and rates, or the fact that there is no evidence for one."""
-
-    relative: float | None  # |predicted / measured - 1| is at most this [-]
-    label: str  # validated | recalled | no evidence
-    count: int  # residuals of the cell
-    recalled: int = 0  # of them, results printed elsewhere that no document was retrieved for
-    sources: int = 0  # independent ones: one publication's measurements of one part
-    publications: int = 0  # that those are from
-    seen: int = 0  # of the residuals, those in view when constants or facts that they take were chosen
-    held: int = 0  # of `tested` residuals, those inside of a band that was found without their source
-    tested: int = 0
-    cell: str = ""  # family | kind of work | regime
-    why: str = ""  # there is none, or it is wider, in a few words
-
-    def around(self, value: float) -> tuple[float | None, float | None]:
-        """Ends of the band around a prediction, as many times below as above, in its unit; None for none. [-]"""
-        return (None, None) if self.relative is None else (value / (1.0 + self.relative), value * (1.0 + self.relative))
-
-    def ends(self, figures: Mapping[str, float | None]) -> dict[str, float | None]:
-        """Ends around times and rates by name: ``latency_s`` -> ``latency_low_s`` and ``latency_high_s``. [s], [1/s]"""
-        result: dict[str, float | None] = {}
-        for name, value in figures.items():
-            unit = "per_s" if name.endswith("_per_s") else name.rpartition("_")[2]
-            stem = name.removesuffix(f"_{unit}")
-            low, high = (None, None) if value is None else self.around(value)
-            result |= {f"{stem}_low_{unit}": low, f"{stem}_high_{unit}": high}
-        return result
-
-    def beside(self, figures: Mapping[str, float | None]) -> dict[str, Any]:
-        """The band as data, and its ends around figures: what stands beside a prediction in JSON. [s], [1/s]"""
-        return {"error_band": asdict(self), **self.ends(figures)}
-
-    def holds(self, error: float) -> bool:
-        """Whether a measurement lies in the band, by the prediction's error: predicted / measured - 1. [-]"""
-        return self.relative is not None and 1.0 / (1.0 + self.relative) <= 1.0 + error <= 1.0 + self.relative
-
-
-NO_BAND = ErrorBand(None, "no evidence", 0)
-"""Of what can't be predicted."""
+_OF_TIMES = tuple(name for name in METRICS if name != "interval_s" and name.removesuffix("_s") not in RESOURCES)
+"""Figures of a report that a schedule has."""
 
 
 @dataclass(frozen=True)
@@ -198,8 +79,7 @@ class Report:
     tile: tuple[tuple[str, int], ...]
     devices_used: int
     error_band: ErrorBand
-    problems: tuple[str, ...]
-    detail: Any = field(repr=False, compare=False)  # `engine.cost.compose.ReportDetail`: what is found when it is read
+    times: Schedule = field(repr=False, compare=False)  # what is found when it is read comes from it
     versions: dict[str, str] = field(default_factory=dict)
     power_parts_w: dict[str, float] = field(default_factory=dict)  # devices idle, their work, chassis, host; add up [W]
     clock_share: float = 1.0  # of the devices' clock that their power limit leaves them without pause [-]
@@ -217,11 +97,11 @@ class Report:
     @cached_property
     def ops(self) -> tuple[OpRow, ...]:
         """A row of each operator on each of its devices, made when they are read."""
-        return self.detail.ops()
+        return ops_of(self.times)
 
     @cached_property
     def _bars(self) -> tuple[tuple[Span, ...], str]:
-        return self.detail.timeline()
+        return timeline_of(self.times)
 
     @property
     def timeline(self) -> tuple[Span, ...]:
@@ -237,22 +117,26 @@ class Report:
     def assumptions(self) -> tuple[Assumption, ...]:
         """Sentences that figures rest on. Other counts are tried when they are read: it takes as long as the rest."""
         derived = (Assumption(text, "derived") for text in (*self.without_effect, *self.better))
-        return (*self.detail.stated(), *derived)
+        return (*assumptions_of(self.times), *derived)
 
     @cached_property
     def better(self) -> tuple[str, ...]:
         """Sentences on other counts of devices or streams that answer sooner, or more, and why."""
-        return self.detail.better()
+        bound, times = self.times.bound, self.times
+        tried = fewer_devices(bound, times.latency_s), better_streams(bound, times, RESOURCE_NAMES)
+        return tuple(filter(None, tried))
 
     @cached_property
     def without_effect(self) -> tuple[str, ...]:
         """A sentence for each setting that moves no figure. Each is set back when they are read."""
-        return tuple(self.detail.idle())
+        return tuple(without_effect(self.times))
 
     @cached_property
     def _words(self) -> tuple[str, str]:
         """What would help is tried when it is read: on an NPU that takes as long as all the rest."""
-        return self.detail.words()
+        if self.problems:
+            return self.problems[0], limit_of(self.times)[0]
+        return verdict(self.times, self.memory, self.continuous if self.scenario.batch > 1 else None)
 
     @property
     def verdict(self) -> str:
@@ -264,10 +148,17 @@ class Report:
         """What the verdict names: what would help most where a family tries that, else `bound` in words."""
         return self._words[1]
 
-    @property
+    @cached_property
     def continuous(self) -> Continuous | None:
-        """Times of a sequence that joins a running batch; None where no tokens are made one by one."""
-        return self.detail.continuous
+        """Times of a sequence that joins a running batch; None where no tokens are made one by one. [s]"""
+        return continuous(self.times.bound, self.times)
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """What does not fit, and limits that are missed, a sentence each."""
+        limits = self.scenario.limits
+        limited = limits.ttft_s is not None or limits.tpot_s is not None
+        return problems_of(self.times, self.memory, self.continuous if limited else None)
 
     @property
     def usd_per_million_all_tokens(self) -> float | None:
@@ -288,11 +179,11 @@ class Report:
     @cached_property
     def lanes(self) -> tuple[Span, ...]:
         """A request from first to last, as `engine.cost.timeline.request` lays it out for a page. [s]"""
-        return self.detail.request()
+        return request(self.times)
 
     def in_order(self, most: int) -> tuple[Span, ...]:
         """The same in ``most`` bars. [s]"""
-        return self.detail.request(most)
+        return request(self.times, most)
 
     @property
     def unlisted(self) -> bool:
@@ -320,13 +211,13 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with SI units in the key names; the JSON of the command line and of the app's export."""
-        out: dict[str, Any] = asdict(replace(self, detail=None))
+        out: dict[str, Any] = asdict(replace(self, times=None))
         out |= {"token": self.token, "assumptions": [asdict(row) for row in self.assumptions]}
         out |= {"verdict": self.verdict, "limited_by": self.limited_by, "without_effect": list(self.without_effect)}
         out |= self.further()
-        out |= {"better": list(self.better), "ops": [asdict(row) for row in self.ops]}
+        out |= {"problems": list(self.problems), "better": list(self.better), "ops": [asdict(row) for row in self.ops]}
         out |= {"timeline": [asdict(span) for span in self.timeline], "timeline_of": self.timeline_of}
-        del out["detail"]
+        del out["times"]
         out["scenario"] = self.scenario.model_dump(mode="json")
         for row, op in zip(out["ops"], self.ops, strict=True):
             row["intensity_flop_per_b"] = op.intensity
@@ -365,3 +256,37 @@ class Report:
             **{f"{name}_s": self.breakdown[name] for name in RESOURCES},
             **{f"{name}_version": value for name, value in self.versions.items()},
         }
+
+
+def report_of(times: Schedule) -> Report:
+    """The report of a priced plan. Estimates, as its parts are."""
+    bound, plan, memory = times.bound, times.plan, memory_of(times)
+    s, devices = bound.scenario, [stage.device for stage in plan.stages]
+    bound_by = max(times.breakdown, key=lambda name: times.breakdown[name])
+    far = moved(s, times.latency_s, times.units_per_s, bound.catalog, bound.zoo)
+    figures: dict[str, Any] = {name: times.figure(name) for name in _OF_TIMES}
+    return Report(
+        scenario=s,
+        system_name=bound.system.name,
+        workload_name=bound.workload.name,
+        unit=bound.graph.unit,
+        **figures,
+        price_contains=times.account.price_contains,
+        price_lacks=times.account.price_lacks,
+        bound=bound_by,
+        breakdown=times.breakdown,
+        other=other_of(times),
+        fits=all(row.fits for row in memory),
+        memory=memory,
+        links=links_of(times),
+        rooflines=rooflines_of(times),
+        tile=tile_of(times),
+        devices_used=sum(plan.devices_used),
+        error_band=error_band(s, bound.workload.family, bound.graph, devices, bound_by, far),
+        times=times,
+        energy=energy_of(times),
+        power_parts_w=power_parts(times),
+        clock_share=times.drawn("clock"),
+        **token_costs(times),
+        versions={"engine": engine_version(), "catalog": bound.catalog.digest, "zoo": bound.zoo.digest},
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.cost.assemble import PhaseRun, Schedule
-from engine.cost.report import RESOURCE_NAMES
+from engine.cost.rows import RESOURCE_NAMES
 from engine.devices.common.contract import RESOURCES, Span
 from model_zoo.ops import LOOKUPS
 

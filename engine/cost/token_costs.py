@@ -3,19 +3,18 @@
 from engine.cost.assemble import Schedule
 from engine.cost.figures import YEAR_S
 from engine.cost.layout import IDLE
-from engine.resolve.bind import Bound
 
 
-def token_costs(bound: Bound, times: Schedule) -> dict[str, float]:
+def token_costs(times: Schedule) -> dict[str, float]:
     """Energy and cost of a token read and of one written, apart. [J], [USD]
 
     Empty where tokens are not read and written one by one, or no power is published. What devices draw anyway and what
     they cost goes by the time that prompts and written tokens take, the rest of the energy by what each does. An
     estimate; the two together are what a request takes.
     """
-    s, layout = bound.scenario, times.layout
+    s, graph, layout = times.bound.scenario, times.bound.graph, times.layout
     energy, cost, price = (times.figure(name) for name in ("energy_per_unit_j", "usd_per_million", "capex_usd"))
-    if not (bound.graph.causal and bound.graph.input_indices.s and any(layout.decode)) or energy is None:
+    if not (graph.causal and graph.input_indices.s and any(layout.decode)) or energy is None:
         return {}
     spent, joules = [0.0, 0.0], [0.0, 0.0]  # of prompts, of written tokens
     for i, decode in enumerate(map(bool, layout.decode)):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from engine.cost.report import RESOURCE_NAMES
+from engine.cost.rows import RESOURCE_NAMES
 from engine.devices.common.contract import Span
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -58,8 +58,8 @@ class Bound:
     workload: Workload
     graph: Graph
     model: Mapping[str, float]  # scenario's overrides of model parameters
-    catalog_digest: str
-    zoo_digest: str
+    catalog: Catalog = field(repr=False)  # where its names were looked up
+    zoo: Zoo = field(repr=False)
 
     @property
     def device(self) -> Device:
@@ -149,7 +149,7 @@ def named(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = 
     except (SpecError, WorkloadError) as error:
         raise ScenarioError(str(error)) from None
     parts = tuple(devices), host, tuple(wires)
-    return Bound(scenario, system, *parts, workload, graph, model, catalog.digest, zoo.digest)
+    return Bound(scenario, system, *parts, workload, graph, model, catalog, zoo)
 
 
 def checked(bound: Bound) -> Bound:

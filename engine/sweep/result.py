@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.cost.changes import moved, plain
-from engine.cost.error_bands import error_band
-from engine.cost.report import BANDED, NO_BAND, ErrorBand
+from engine.cost.error_bands import BANDED, NO_BAND, ErrorBand, error_band
 from engine.devices.common.contract import RESOURCES
 from engine.evaluate import evaluate
 from engine.resolve.bind import engine_version

@@ -15,10 +15,10 @@ import numpy as np
 
 from engine.cost.assemble import Schedule, assemble
 from engine.cost.best_plan import make_plan
-from engine.cost.compose import compose, crossings
 from engine.cost.pieces import batches_of
 from engine.cost.power_and_price import waiting
-from engine.cost.report import Report
+from engine.cost.report import Report, report_of
+from engine.cost.rows import crossings
 from engine.devices.common.contract import Fit
 from engine.evaluate import evaluate
 from engine.plan.schemes import Plan
@@ -75,11 +75,11 @@ def ladder(most: int, least: int = 1, factor: int = 2) -> list[int]:
 
 
 def checked(scenario: Scenario) -> Report:
-    """The scenario's report, what-ifs left out of its error band; a system that can't hold it carries no load.
+    """The scenario's report; a system that can't hold it carries no load.
 
     TrafficError where the scenario does not fit its system.
     """
-    report = compose(*priced(scenario))
+    report = report_of(priced(scenario)[2])
     if not report.fits:
         raise TrafficError(report.problems[0] if report.problems else "The workload does not fit the system")
     return report

@@ -16,7 +16,6 @@ WALK = (
     "engine/cost/assemble.py",
     "engine/devices/gpu/family.py",
     "engine/cost/power_and_price.py",
-    "engine/cost/compose.py",
     "engine/cost/report.py",
 )
 """A scenario's token on its way to a report, for a scenario on a GPU: the files a reader opens, in order."""

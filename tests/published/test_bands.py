@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.cost import error_bands
-from engine.cost.error_bands import FILE, LEAST, spoken, told, widest
-from engine.cost.report import BANDED, ErrorBand
+from engine.cost.error_bands import BANDED, FILE, LEAST, ErrorBand, spoken, told, widest
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario

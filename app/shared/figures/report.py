@@ -25,7 +25,7 @@ from app.shared.figures.style import (
     style,
     two_lines,
 )
-from engine.cost.report import LinkRow, MemoryRow
+from engine.cost.rows import LinkRow, MemoryRow
 from engine.devices.common.contract import Span
 
 

@@ -19,7 +19,8 @@ from app.shared.figures.style import (
     log_axis,
     style,
 )
-from engine.cost.report import OpRow, Report, Roofline
+from engine.cost.report import Report
+from engine.cost.rows import OpRow, Roofline
 from engine.devices.common.contract import RESOURCES
 from engine.scenario.formats import LABELS
 

@@ -11,7 +11,7 @@ from typing import Any
 from plotly.basedatatypes import BaseFigure
 
 from app.shared import formats as fmt
-from engine.cost.report import RESOURCE_NAMES
+from engine.cost.rows import RESOURCE_NAMES
 from engine.scenario import sentences
 
 RESOURCE_LABELS = {resource: name[:1].upper() + name[1:] for resource, name in RESOURCE_NAMES.items()}

@@ -13,7 +13,8 @@ from app.shared.widgets.choices import pills
 from app.shared.widgets.saved import presets
 from app.views.explore import texts
 from app.views.explore.report_file import cards, figures, report_html
-from engine.cost.report import OpRow, Report
+from engine.cost.report import Report
+from engine.cost.rows import OpRow
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import field
 

@@ -11,7 +11,8 @@ import pandas as pd
 from app.shared import formats as fmt
 from app.shared import glossary, specs
 from app.shared.figures.style import level_name
-from engine.cost.report import MemoryRow, Report
+from engine.cost.report import Report
+from engine.cost.rows import MemoryRow
 from engine.published.nearest import TITLES
 from engine.resolve.bind import Bound
 

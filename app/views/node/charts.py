@@ -10,7 +10,8 @@ from app.shared.figures.style import INK, NEUTRAL, PALETTE, PICK, TRACK, Figure,
 from app.views.node import texts
 from engine.analyses.node import at_work
 from engine.analyses.node.at_work import LinkLoad
-from engine.cost.report import LinkRow, Report
+from engine.cost.report import Report
+from engine.cost.rows import LinkRow
 from engine.resolve.bind import bind
 
 _WIDTHS = (1.5, 9.0)  # px of an idle and of a saturated link

@@ -13,7 +13,8 @@ from app.views.sweep import spaces, texts
 from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.columns import settings_along, settings_of
-from engine.cost.report import RESOURCE_NAMES, Report
+from engine.cost.report import Report
+from engine.cost.rows import RESOURCE_NAMES
 from engine.sweep.result import origin
 from engine.traffic.engines.serving_sweep import HOW
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engine.cost.report import ErrorBand
+from engine.cost.error_bands import ErrorBand
 from engine.devices.gpu.operators.rows import Table, joined, read_rows
 from engine.evaluate import evaluate
 from engine.published.headline import percentile

@@ -9,7 +9,7 @@ import pytest
 from app.shared import glossary
 from app.shared.figures import drawing, roofline, style
 from app.shared.figures import report as charts
-from engine.cost.report import LinkRow, MemoryRow, OpRow, Roofline
+from engine.cost.rows import LinkRow, MemoryRow, OpRow, Roofline
 from engine.devices.common.contract import RESOURCES, Span
 from engine.scenario import sentences
 from hardware_specs import default_catalog

@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 
 from engine import choices, default_scenario, evaluate
-from engine.cost import compose, headline
+from engine.cost import headline
+from engine.cost import report as reports
 from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.devices.common.contract import RESOURCES, Unsupported
@@ -126,8 +127,8 @@ def test_an_answer_prices_every_stage_in_detail_once(id: str) -> None:
 
 
 def test_fewer_devices_are_tried_when_somebody_reads_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried, work = [], compose.fewer_devices
-    monkeypatch.setattr(compose, "fewer_devices", lambda *given: tried.append(given) or work(*given))
+    tried, work = [], reports.fewer_devices
+    monkeypatch.setattr(reports, "fewer_devices", lambda *given: tried.append(given) or work(*given))
     report = evaluate(default_scenario("h100-sxm", "bert-large", devices=4, scheme="tensor"))
     assert not tried
     sooner = "One device alone would answer in "

@@ -21,9 +21,9 @@ from engine.analyses.edge import forwarding, nic_of
 from engine.analyses.machine import machine_of, part_fits
 from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
-from engine.cost.compose import energy_of
 from engine.cost.layout import METRICS
 from engine.cost.power_and_price import waiting
+from engine.cost.rows import energy_of
 from engine.devices import FAMILIES, family
 from engine.devices.common.contract import Unsupported
 from engine.devices.common.parallel import PARALLEL

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cost.compose import _assumed
+from engine.cost.assumptions import _assumed
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.devices.npu.chains import CELLS, cut, floor_cycles, pass_cycles

@@ -1,0 +1,286 @@
+"""Rows of a report: operators, memories, links and time that belongs to none, of a priced plan. Estimates, SI."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from engine.cost.assemble import Schedule
+from engine.devices.common.contract import RESOURCES, Fit, Span
+from engine.plan.schemes import Stage
+from hardware_specs.schema import Link
+
+RESOURCE_NAMES: dict[str, str] = {
+    "compute": "compute",
+    "offchip": "off-chip memory",
+    "onchip": "on-chip memory",
+    "links": "links",
+    "host": "host",
+    "overhead": "overhead",
+}
+
+
+@dataclass(frozen=True)
+class OpRow:
+    """One operator, all its executions of a request together, on the device that holds it."""
+
+    name: str
+    kind: str
+    group: str
+    phase: str
+    device: str
+    count: float  # executions per request
+    time_s: float  # that a request takes longer with it
+    duration_s: float  # from its start to its end, other operators beside it
+    share: float  # of the request's latency
+    bound: str  # resource its time is spent on
+    flops: float  # done by one device
+    offchip_bytes: float
+    onchip_bytes: float
+    peak_flops_per_s: float  # dense, of one device at the precision used
+    resources: dict[str, float]
+    levels: dict[str, float] = field(default_factory=dict)  # bytes at each memory level, where its family tells [B]
+    limit: str = ""  # the unit or memory level that sets its time, where its family says
+    counters: dict[str, float] = field(default_factory=dict)  # of a processor, of one execution, where its family has
+
+    @property
+    def intensity(self) -> float | None:
+        """Arithmetic intensity against off-chip traffic; None where there is none. [FLOP/B]"""
+        return self.flops / self.offchip_bytes if self.offchip_bytes > 0 else None
+
+    @property
+    def rate(self) -> float:
+        """Work over the time it runs. [FLOP/s]"""
+        return self.flops / self.duration_s if self.duration_s > 0 else 0.0
+
+    @property
+    def peak_used(self) -> float:
+        """Achieved rate over the dense peak. [-]"""
+        return self.rate / self.peak_flops_per_s if self.peak_flops_per_s > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Other:
+    """Time that belongs to no operator."""
+
+    name: str
+    resource: str
+    time_s: float
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """What must lie in a memory level of a device, against its capacity. [B]"""
+
+    device: str
+    level: str
+    role: str
+    need_bytes: float
+    capacity_bytes: float
+    holds: str
+    required: bool
+    fits: bool
+    rest: str = ""  # level from which a pass streams what does not fit
+
+
+@dataclass(frozen=True)
+class LinkRow:
+    """What a request sends over a link, and how busy that keeps it."""
+
+    name: str
+    role: str
+    bytes_per_request: float
+    bandwidth: float  # usable, one direction [B/s]
+    time_s: float  # on this link within a request's latency
+    utilisation: float  # share of the usable rate used at the reported throughput
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Roofs of one device: its dense peak and the bandwidth of each memory level."""
+
+    device: str
+    format: str
+    peak_flops_per_s: float
+    levels: tuple[tuple[str, str, float], ...]  # name, role, B/s
+
+
+def ops_of(times: Schedule) -> tuple[OpRow, ...]:
+    """A row of each operator on each of its devices. [s], [B]"""
+    rows, latency = [], times.latency_s
+    for priced in times.priced:
+        for run in priced.runs:
+            job, cost = run.job, run.cost
+            seconds = cost.seconds * (run.passes * priced.charged)
+            totals, winners = seconds.sum(axis=1).tolist(), seconds.argmax(axis=1).tolist()
+            parts, peaks = seconds.tolist(), cost.peak.tolist()
+            lasts = totals if cost.durations is None else (cost.durations * (run.passes * priced.charged)).tolist()
+            flops, far, near = ((each * run.passes).tolist() for each in (cost.flops, cost.offchip, cost.onchip))
+            levels = {name: (moved * run.passes).tolist() for name, moved in cost.levels.items()}
+            for i, op in enumerate(job.ops):
+                rows.append(
+                    OpRow(
+                        name=op.name,
+                        kind=op.kind,
+                        group=op.group,
+                        phase=job.phase.name,
+                        device=job.device.id,
+                        count=op.layers * op.steps.at(job.batch, job.length, job.context) * run.passes,
+                        time_s=totals[i],
+                        duration_s=lasts[i],
+                        share=totals[i] / latency if latency else 0.0,
+                        bound=RESOURCES[winners[i]],
+                        flops=flops[i],
+                        offchip_bytes=far[i],
+                        onchip_bytes=near[i],
+                        peak_flops_per_s=peaks[i],
+                        resources=dict(zip(RESOURCES, parts[i], strict=True)),
+                        levels={name: moved[i] for name, moved in levels.items()},
+                        limit=cost.limits[i] if cost.limits else "",
+                        counters={name: float(of[i]) for name, of in cost.counters.items()},
+                    )
+                )
+    return tuple(rows)
+
+
+def energy_of(times: Schedule) -> dict[str, float]:
+    """Energy of a batch by part, on all devices that share a stage, where their families count it. [J]"""
+    result: dict[str, float] = defaultdict(float)
+    for priced in times.priced:
+        for run in priced.runs:
+            for part, spent in run.cost.joules.items():
+                result[part] += spent * run.passes * priced.stage.devices
+    return dict(result)
+
+
+def power_parts(times: Schedule) -> dict[str, float]:
+    """Power by who draws it: devices at any work, their work, switch and chassis, a counted host. [W]"""
+    power, idle, host = times.figure("power_w"), times.account.idle_w, 0.0
+    if power is None or idle is None:
+        return {}
+    extra = times.bound.system.extra_power
+    chassis = extra.si if extra is not None else 0.0
+    floor, most, cores = times.account.host
+    if cores:
+        host = floor + (most - floor) * min(1.0, times.drawn("host_s") * times.requests_per_s / cores)
+    return {"idle": idle - chassis, "work": power - idle - host, "chassis": chassis, "host": host}
+
+
+def other_of(times: Schedule) -> tuple[Other, ...]:
+    """Time that belongs to no operator, by what takes it. [s]"""
+    rows: dict[tuple[str, str], float] = {}
+    for priced in times.priced:
+        for run in priced.runs:
+            for name, resource, seconds in run.cost.other:
+                rows[name, resource] = rows.get((name, resource), 0.0) + seconds * run.passes * priced.charged
+        for name, resource, seconds in priced.fixed:
+            rows[name, resource] = rows.get((name, resource), 0.0) + seconds * priced.charged
+    for hop, seconds in times.hops:
+        rows[hop.name, "links"] = rows.get((hop.name, "links"), 0.0) + seconds
+    if times.batches > 1:
+        waited = (1.0 - 1.0 / times.batches) * times.interval_s / times.latency_s
+        rows |= {("batches that follow", name): waited * share for name, share in times.breakdown.items()}
+    return tuple(Other(name, resource, seconds) for (name, resource), seconds in rows.items() if seconds)
+
+
+def _role(times: Schedule, stage: Stage, fit: Fit) -> str:
+    """Which stages need that memory, where there are several."""
+    alike = [p.stage.name for p in times.priced if p.stage.device is stage.device and p.fits]
+    named = alike if times.plan.shared and fit.required and fit.role == "offchip" else [stage.name]
+    return f" ({', '.join(named)})" if len(times.plan.stages) > 1 else ""
+
+
+_OF_FIT = tuple(field.name for field in fields(MemoryRow)[1:])
+
+
+def memory_of(times: Schedule) -> tuple[MemoryRow, ...]:
+    """What must lie in each memory, stage by stage. [B]"""
+    return tuple(
+        MemoryRow(p.stage.device.name + _role(times, p.stage, fit), *(getattr(fit, name) for name in _OF_FIT))
+        for p in times.priced
+        for fit in p.fits
+    )
+
+
+def crossings(times: Schedule) -> Iterator[tuple[Link, str, str, float, int, float]]:
+    """Link, its role, the way, bytes of a request [B], wires that take turns with them [-], and their time [s].
+
+    Estimates. Of hops first, then of what devices of a stage exchange behind and inside its operators; what goes to
+    other nodes is apart.
+    """
+    for hop, seconds in times.hops:
+        if hop.bytes_per_message:
+            yield hop.wire.link, hop.wire.role, hop.way, hop.bytes_per_message * hop.messages, hop.alike, seconds
+    for wire, run in ((priced.stage.wire, run) for priced in times.priced for run in priced.runs):
+        if wire is not None:
+            cost, away = run.cost, run.cost.beyond_bytes * run.passes
+            between = sum(t for _, r, t in cost.other if r == "links") * run.passes
+            inside = float(cost.seconds[:, RESOURCES.index("links")].sum()) * run.passes
+            yield wire.link, wire.role, "in", cost.link_bytes * run.passes - away, 1, between
+            yield wire.link, wire.role, "in", 0.0, 1, inside
+            if away and wire.beyond:
+                yield wire.beyond, "scale-out", "in", away, 1, away / wire.beyond.usable
+
+
+def links_of(times: Schedule) -> tuple[LinkRow, ...]:
+    """Bytes over each kind of link; the utilisation is that of its busier direction, of one of the links alike."""
+    moved: dict[tuple[str, str], float] = defaultdict(float)
+    spent: dict[tuple[str, str], float] = defaultdict(float)
+    load: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    rates: dict[tuple[str, str], float] = {}
+    for link, role, way, size, alike, seconds in crossings(times):
+        key = link.name, role
+        rates[key] = link.usable
+        moved[key] += size
+        load[key][way] += size / alike
+        spent[key] += seconds
+    requests_per_s = times.batches * times.units_per_s / times.units if times.units else 0.0
+    per_wire = requests_per_s / max(times.plan.replicas, 1)
+    return tuple(
+        LinkRow(*key, moved[key], rate, spent[key], min(1.0, max(load[key].values()) * per_wire / rate))
+        for key, rate in rates.items()
+    )
+
+
+def timeline_of(times: Schedule) -> tuple[tuple[Span, ...], str]:
+    """The family's own timeline of the slowest phase, else its ops one after the other."""
+    runs = [(p.stage, run) for p in times.priced for run in p.runs]
+    stage, slowest = max(runs, key=lambda own: own[1].cost.total_s * own[1].passes)
+    if slowest.cost.timeline:
+        return slowest.cost.timeline, slowest.cost.timeline_of
+    job = slowest.job
+    most = max(op.layers for op in job.ops)
+    shared = stage.graph is not None and stage.turns  # what takes turns with it is of the same layers
+    turns = [run for on, run in runs if run is slowest or (shared and on.turns and on.place == stage.place)]
+    turns = [run for run in turns if run.job.phase.name == job.phase.name]
+    order = {op.name: at for at, op in enumerate(job.phase.ops)}
+    layer = [(op, run.cost.seconds[i]) for run in turns for i, op in enumerate(run.job.ops) if op.layers == most]
+    layer.sort(key=lambda own: order[own[0].name])
+    steps = [most * max(op.steps.at(job.batch, job.length, job.context), 1e-30) for op, _ in layer]
+    seconds = np.array([each for _, each in layer]) / np.array(steps)[:, None]
+    lasting = seconds.sum(axis=1)
+    begins = np.cumsum([0.0, *lasting[:-1]])
+    shown = np.sort(np.argsort(-lasting, kind="stable")[:32])
+    bound = [RESOURCES[r] for r in seconds[shown].argmax(axis=1).tolist()]
+    spans = tuple(
+        Span(RESOURCE_NAMES[by], layer[i][0].name, begin, span, by)
+        for i, begin, span, by in zip(shown, begins[shown].tolist(), lasting[shown].tolist(), bound, strict=True)
+    )
+    return spans, f"one of {most} layers, {job.phase.name}" if most > 1 else job.phase.name
+
+
+def rooflines_of(times: Schedule) -> tuple[Roofline, ...]:
+    """Roofs of each device, first of the one that spends most of the time. Bounds."""
+    rooflines: dict[str, Roofline] = {}
+    for p in sorted(times.priced, key=lambda p: -p.time_s):
+        device = p.stage.device
+        levels = tuple(
+            (m.name, m.role, m.bandwidth.si * (device.cores if m.per == "core" else 1.0))
+            for m in device.memory
+            if m.bandwidth is not None
+        )
+        rooflines.setdefault(
+            device.id, Roofline(device.name, p.stage.format, p.family.peak(device, p.stage.format), levels)
+        )
+    return tuple(rooflines.values())
