@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from app.shared import formats as fmt
-from app.shared.figures.drawing import Bar, Trace, area, bars, hover, limit, line, note, points, ring, rows
+from app.shared.figures.drawing import Bar, area, bars, hover, limit, line, note, points, ring, rows
 from app.shared.figures.labels import BESIDE, Plot
 from app.shared.figures.style import (
     CLOUD,
@@ -27,6 +27,9 @@ from app.shared.figures.style import (
 )
 from engine.cost.rows import LinkRow, MemoryRow
 from engine.devices.common.contract import Span
+
+_FAR = 8.0  # predicted over published, either way: beyond it a claim is drawn at the edge
+_RATIOS = {0.125: "−88%", 0.25: "−75%", 0.5: "−50%", 1.0: "0", 2.0: "+100%", 4.0: "+300%", 8.0: "+700%"}
 
 
 def breakdown(parts: dict[str, float], relative_band: float | None, per: str, dark: bool) -> Figure:
@@ -146,23 +149,27 @@ def predicted(
     width: float = 560.0,
     title: str = "Published (each in its own unit)",
 ) -> Figure:
-    """Predicted against published, both as printed, on log axes: filled is validation, hollow is calibration, grey
-    is neither.
+    """Error of each prediction over what was published, on log axes: filled is validation, hollow is calibration, grey
+    is neither; the band is within 10%.
 
     `claims` are rows of `validate` whose `published` and `predicted` are positive numbers; those `named` carry their id
-    where there is room. `width` is the plot area labels are laid out for [px], `title` the horizontal axis's.
+    where there is room. `width` is the plot area labels are laid out for [px], `title` the horizontal axis's. An error
+    of more than `_FAR` times either way is a triangle at the edge.
     """
     verb = title.split(maxsplit=1)[0].strip(",").lower()
-    values = [v for row in claims for v in (row["published"], row["predicted"])]
+    values = [row["published"] for row in claims]
     low, high = min(values, default=0.1) / 3, max(values, default=10.0) * 3
-    ends = [low, high]
-    data = area(ends, [v / 1.1 for v in ends], [v * 1.1 for v in ends], SHADE)
-    data.append(line(ends, ends, NEUTRAL, width=1.4))
+    ratios = {row["id"]: row["predicted"] / row["published"] for row in claims}
+    far = min(max([2.0, *ratios.values(), *(1 / ratio for ratio in ratios.values())]), _FAR)
+    drawn = {id: min(max(ratio, 1 / far), far) for id, ratio in ratios.items()}
+    data = area([low, high], [1 / 1.1] * 2, [1.1] * 2, SHADE)
+    data.append(line([low, high], [1.0, 1.0], NEUTRAL, width=1.4))
     roles = ("validation", "calibration")
     for role, hollow in (("", ""), (roles[0], ""), (roles[1], "-open")):
         for met in (True, False):
             known = [row for row in claims if row["within"] is met]
             group = [row for row in known if (row["role"] if row["role"] in roles else "") == role]
+            ids = [row["id"] for row in group]
             says = [
                 hover(
                     row["id"],
@@ -172,19 +179,26 @@ def predicted(
                 )
                 for row in group
             ]
-            look: Trace = {"symbol": ("circle" if met else "diamond") + hollow, "size": 7 if met else 9}
+            inside = "circle" if met else "diamond"
+            symbols = [
+                (inside if drawn[id] == ratios[id] else "triangle-up" if ratios[id] > 1 else "triangle-down") + hollow
+                for id in ids
+            ]
             colour = PICK[dark] if not met else INK[dark] if role else CLOUD[dark]
-            xs, ys = [row["published"] for row in group], [row["predicted"] for row in group]
+            xs, ys = [row["published"] for row in group], [drawn[id] for id in ids]
             if group:
-                data.append(points(xs, ys, colour, says, customdata=[row["id"] for row in group], **look))
-    plot = Plot((low, high), (low, high), width, 300.0)
+                size = 7 if met else 9
+                data.append(points(xs, ys, colour, says, customdata=ids, symbol=symbols, size=size))
+    ends = (1 / (1.3 * far), 1.3 * far)
+    plot = Plot((low, high), ends, width, 300.0)
     for row in claims:
-        plot.mark(row["published"], row["predicted"])
+        plot.mark(row["published"], drawn[row["id"]])
     for row in claims:
         if row["id"] in named:
-            plot.label(row["published"], row["predicted"], row["id"], BESIDE)
+            plot.label(row["published"], drawn[row["id"]], row["id"], BESIDE)
     x = log_axis(low, high, title) | {"showgrid": False}
-    y = log_axis(low, high, f"Predicted ({title.partition('(')[2]}")
+    ticks = {"tickvals": list(_RATIOS), "ticktext": list(_RATIOS.values())}
+    y = log_axis(*ends, "Error of the prediction") | ticks
     return style(data, x, y, 380, dark, notes=plot.notes)
 
 

@@ -106,7 +106,7 @@ def _pointed() -> None:
 
 
 def evidence(rows: list[claims.Row]) -> None:
-    """Predicted against published, and the claim picked in the chart or the table."""
+    """The error of every prediction, and the claim picked in the chart or the table."""
     if not rows:
         st.caption(texts.NO_CLAIM_MATCHES)
         return
@@ -115,9 +115,9 @@ def evidence(rows: list[claims.Row]) -> None:
     left, right = st.columns([7, 3], gap="small")
     with left:
         inside = sum(bool(row["within"]) for row in drawn)
-        answer = texts.SCATTER_ANSWER.format(inside=inside, count=len(drawn))
+        answer = texts.ERRORS_ANSWER.format(inside=inside, count=len(drawn))
         fig = charts.predicted(drawn, parts.dark(), far, 280 if parts.mobile() else 560)
-        parts.chart("Predicted against published", answer, fig, "v.claims", select=_pointed)
+        parts.chart(texts.ERRORS, answer, fig, "v.claims", select=_pointed)
     named = st.session_state.get("claim.now") or st.query_params.get("claim")  # picked last, else the address's
     now = next((row for row in rows if row["id"] == named), None)
     with right, st.container(border=True, height="stretch"):

@@ -118,7 +118,7 @@ def test_a_claim_opens_in_explore_and_back_returns(visit):
     assert me.settled().token() not in (given, encode(PRESETS["dfx-1.5b"].scenario))
     me.page.go_back()
     me.page.wait_for_url(f"{me.server}/published?s=*")
-    me.page.get_by_text("Predicted against published").first.wait_for()
+    me.page.get_by_text("Error of each prediction").first.wait_for()
 
 
 def test_a_click_on_a_point_shows_its_claim(visit):

@@ -219,3 +219,14 @@ def test_the_roofline_card_counts_what_limits_its_operators():
         "1 of 2 operators are limited by off-chip memory",
         "1 of 2 operators are limited by on-chip memory",
     )
+
+
+def test_an_error_beyond_the_axis_stands_at_its_edge():
+    claim = {"role": "validation", "published": 1.0, "within": False, "unit": None}
+    claims = [claim | {"id": str(far), "predicted": far, "error": far - 1} for far in (1e-6, 0.5, 1.25, 1e6)]
+    fig = charts.predicted(claims, dark=False)
+    spots = next(trace for trace in fig.to_dict()["data"] if trace.get("customdata"))
+    assert spots["marker"]["symbol"] == ["triangle-down", "diamond", "diamond", "triangle-up"]
+    assert spots["y"] == [0.125, 0.5, 1.25, 8.0]
+    low, high = fig.to_dict()["layout"]["yaxis"]["range"]
+    assert low < math.log10(0.125) < math.log10(8.0) < high

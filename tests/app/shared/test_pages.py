@@ -352,7 +352,7 @@ def test_published_says_what_the_readme_says_and_opens_a_claim():
     assert [c.value for c in alive(at).caption if "No claim matches" in c.value] == [
         "No claim matches these filters. Set them to All in the sidebar."
     ]
-    assert not any("Predicted against published" in m.value for m in at.markdown)  # no empty frame above it
+    assert not any("Error of each prediction" in m.value for m in at.markdown)  # no empty frame above it
 
 
 def test_a_claim_opens_as_the_scenario_it_is_predicted_with():
