@@ -80,10 +80,14 @@ def predicted_at(scenario: Scenario, load: RecommenderLoad, catalog: Catalog) ->
         return {"samples_per_s": rate * load.devices / queries["items"]}
     report = _served(scenario, load, 1.0, catalog)
     if report.latency is None:
-        faster = max(1.0 / known()["under_rate"]["doubt"]["measured"], _FULL / report.rho)
+        carried, doubt = load.per_s / report.rho, known()["under_rate"]["doubt"]["measured"]
+        faster = max(1.0 / doubt, _FULL / report.rho)
         report = _served(scenario, load, faster, catalog)
-    if report.latency is None:
-        raise TrafficError(f"target_qps is {load.per_s:g}; the devices carry {load.per_s / report.rho:.4g}")
+        if report.latency is None:
+            raise TrafficError(
+                f"target_qps is {load.per_s:g}; the devices carry {carried:.4g} by their estimated times, and "
+                f"{load.per_s / report.rho:.4g} if those are {faster:.2g} of it"
+            )
     return {f"latency_{name}_s": getattr(report.latency, name).value for name in ("mean", "p50", "p99")}
 
 

@@ -197,6 +197,9 @@ def test_queries_of_a_recommender_are_predicted_at_a_rate_and_all_at_once(tmp_pa
         assert rows[at].predicted["latency_mean_s"] < rows[at].predicted["latency_p99_s"]
     assert "0000P" in unknown.reason
     assert "devices carry" in beyond.reason
+    carried, sooner = (float(part.split()[0]) for part in beyond.reason.split("carry ")[1].split(", and "))
+    assert sooner == pytest.approx(carried / 0.8, rel=0.01), "the rate was that of 0.8 of the estimated times"
+    assert beyond.reason.endswith("if those are 0.8 of it")
     assert wordy.reason == "target_qps is 'many'; a number above 0 is needed"
 
 
