@@ -35,9 +35,8 @@ from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.service import TrafficError
 
 HEAD = "serving."
-_DERIVED = ("preempt", "swap_s")  # of a scenario's own host and block
-_OWN = {name: value for name, value in vars(Scheduler()).items() if value is not None and name not in _DERIVED}
-LEVERS = {"clients": 0, "policy": "", **_OWN}
+_DERIVED = ("preempt", "swap_s", "swap_blocks", "ranks", "replicas")  # of a scenario's own host and devices
+LEVERS = {"clients": 0, "policy": ""} | {k: v for k, v in vars(Scheduler(kv_blocks=1)).items() if k not in _DERIVED}
 """What may follow `serving.` in an axis, and what its values are like: clients of a closed loop, the policy that the
 rest is by default, and fields of `Scheduler`."""
 _POINTS_MOST, _RUNS_MOST = 2_000_000, 400
@@ -207,6 +206,11 @@ class ServingSweep:
         for (number, clients, own), (rate, first, gap) in zip(points, out.tolist(), strict=True):
             if not own.chunked and own.budget < prompt - hit:
                 self._refuse(f"budget is {own.budget}: without chunks it must take a whole prompt", 1)
+                continue
+            least, most = -(-(scenario.inputs + scenario.outputs) // own.block), room // own.block
+            if own.kv_blocks is not None and not least <= own.kv_blocks <= most:
+                why = f"a request needs {least:,} of {own.block} tokens, the devices have room for {most:,}"
+                self._refuse(f"kv_blocks is {own.kv_blocks:,}: {why}", 1)
                 continue
             used = min(engines, clients)
             tokens = used * rate * made / whole.devices

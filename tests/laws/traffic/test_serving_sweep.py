@@ -99,6 +99,21 @@ def test_a_scheme_that_leaves_devices_idle_is_no_point_of_so_many() -> None:
     assert settings["replicas", 2] > settings["single", 1]
 
 
+def test_blocks_of_the_cache_are_an_axis_and_what_the_devices_set_is_none() -> None:
+    """Ranks and copies were axes that moved nothing; blocks, which move everything, were none."""
+    plain = SPACE["scenario"] | {"workload": "llama3.1-8b", "devices": 1, "scheme": "single"}
+    swept = serving_sweep(
+        {"scenario": plain, "axes": {"serving.kv_blocks": [2, 80, 400, 10**9], "serving.clients": [32]}}
+    )
+    rates = {row["serving.kv_blocks"]: row["requests_per_s"] for row in swept.rows()}
+    assert list(rates) == [80, 400]
+    assert rates[80] < 0.8 * rates[400]
+    assert all("a request needs" in why for why in swept.refused)
+    for name in ("ranks", "replicas", "swap_blocks"):
+        with pytest.raises(TrafficError, match=f"axis serving.{name}: serving has clients"):
+            serving_sweep({"scenario": plain, "axes": {f"serving.{name}": [1, 4]}})
+
+
 def test_a_wide_sweep_prices_every_point_and_keeps_its_limits() -> None:
     axes = {"serving.clients": list(range(1, 257, 2)), "serving.budget": list(range(1024, 8193, 1024))}
     swept = serving_sweep({**SPACE, "axes": axes, "constraints": ["ttft_s<=0.05"]})
