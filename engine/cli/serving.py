@@ -2,26 +2,31 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
+from functools import partial
 from typing import Any
 
 from engine.cli.command import Answer, refuse
+from engine.cli.scenario import scenario_of
+from engine.cost.error_bands import told
+from engine.evaluate import evaluate
 from engine.kernels.events.passes import Times
 from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import apply_all, parse_setting
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import boundary, brief
 from engine.traffic.closed_loop import LoopReport, closed_loop
 from engine.traffic.engines.calendar import ClosedLoop, Figures, PriorityReport, ServingReport, serve, usual_requests
-from engine.traffic.engines.operating_points import engine
+from engine.traffic.engines.operating_points import devices_of, engine
 from engine.traffic.engines.pass_times import engine_of, given_times
 from engine.traffic.engines.pools import Network, Pool, serve_pools
 from engine.traffic.engines.priority import parse
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.engines.serving_sweep import varied
-from engine.traffic.plan import Demand, SiteFacts, capacity_plan
+from engine.traffic.plan import CapacityPlan, Demand, SiteFacts, capacity_plan
 from engine.traffic.policies import DecoderServer
-from engine.traffic.scenario_load import node_facts, priced, token_bytes, token_prices
+from engine.traffic.scenario_load import answer_unit, is_decoder, node_facts, token_bytes, token_prices
 from engine.traffic.serving import Serving
 from engine.traffic.sizes import Fixed
 from engine.traffic.sla import agreed
@@ -29,6 +34,9 @@ from engine.traffic.traces.requests import RequestFile, read_requests
 from entries.schema import InputError
 
 _AUTO_MOST = 64  # engines that are dealt to two pools in every way
+_OF_SCENARIO = (*(f.path for f in FIELDS if f.flag and f.path not in ("inputs", "outputs")), "set")
+OF_POOLS = ("port", "token_bytes", "prefill_set")
+_OF_QUEUES = ("arrangement", "buckets", "places", "request", "timeout_s", "services", "share", "sizes_are")
 
 
 def serves(args: argparse.Namespace) -> bool:
@@ -36,6 +44,37 @@ def serves(args: argparse.Namespace) -> bool:
     named = (args.clients, args.passes, args.policy, args.trace, args.pools)
     named += (args.limit_ttft, args.limit_tpot, args.limit_e2e)
     return bool(_engine(args)) or any(value is not None for value in named)
+
+
+def together(args: argparse.Namespace, scenario: Scenario) -> bool:
+    """Whether a capacity is a serving engine's: of several limits, a policy, what may vary, or a time of tokens."""
+    several = "," in args.sla or args.policy is not None or bool(args.vary)
+    return several or (agreed(args.sla)[0] != "latency" and is_decoder(scenario))
+
+
+def continuous_said(args: argparse.Namespace, scenario: Scenario) -> list[str]:
+    """That a language model in a queue batches no more sequences than its scenario does, unless it is told to."""
+    if args.max_batch is not None or not is_decoder(scenario):
+        return []
+    return [f"at most {scenario.batch:,} at once, the scenario's batch: max-batch or an engine's policy takes in more"]
+
+
+def _acting(args: argparse.Namespace, scenario: Scenario | None, ranks: int = 1) -> None:
+    """InputError for an option of a serving engine that the rest of them leaves nothing to act on."""
+    for dead, names, beside in (
+        (True, (*_OF_QUEUES, "max_batch", "most"), "a serving engine, which has max-seqs and a policy"),
+        (args.clients is None, ("think", "think_law", "ramp"), "arrivals at a rate; only clients have one"),
+        (args.think == 0.0, ("think_law",), "no think time"),
+        (args.clients is not None, ("arrivals", "speed"), f"clients {args.clients}: each asks when it is answered"),
+        (args.trace is not None, ("sizes", "output_sizes", "arrivals"), "a trace, which has its own"),
+        (args.pools is None, OF_POOLS, "one pool; give pools"),
+        (args.preempt != "swap", ("swap_blocks", "swap_s"), "preemption that recomputes; give preempt swap"),
+        (ranks == 1, ("balance_timeout",), "one attention rank, which waits for no other"),
+        (scenario is None and args.trace is not None, ("inputs", "outputs"), "a trace, which has its own lengths"),
+        (scenario is None, _OF_SCENARIO, "given passes, which are of no scenario"),
+    ):
+        if dead:
+            refuse(args, names, beside)
 
 
 def _engine(args: argparse.Namespace) -> dict[str, Any]:
@@ -89,6 +128,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         process, inputs, outputs = _traced(args, file, process), file.inputs, file.outputs
     elif args.speed is not None:
         raise ScenarioError(f"speed is {args.speed:g} without a trace; it multiplies the arrival rate of a trace")
+    _acting(args, scenario, 1 if scenario is None else scenario.attention_dp or 1)
     scheduler, load, count, devices = _scheduler(args), _load(args, process), args.requests, 1
     if count is None:
         count = usual_requests(args.clients or 0) if file is None else file.requests
@@ -101,29 +141,34 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         inputs, outputs = inputs or Fixed(scenario.inputs), outputs or Fixed(scenario.outputs)
         longest = inputs.largest + outputs.largest if file is None else file.longest
         times, scheduler = engine_of(scenario, scheduler, longest, count)
-        devices = max(1, sum(priced(scenario)[1].devices_used))
+        devices = devices_of(scenario)
     options = {"priority": getattr(file, "priority", None), "limits": _limits(args), "seed": args.seed}
     cached, rates = None, dict[str, Any]()
     if file is not None and file.hashes is not None and args.prefix_hit is None:
-        cached = file.cached(scheduler.kv_blocks, scheduler.block, scheduler.replicas)[:count]
+        cached = partial(file.cached, scheduler.kv_blocks, scheduler.block)
     if args.pools is None:
-        report = serve(times, scheduler, load, inputs, outputs, count, cached=cached, **options)
-        rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
+        hits = None if cached is None else cached(scheduler.replicas)[:count]
+        report = serve(times, scheduler, load, inputs, outputs, count, cached=hits, **options)
     else:
-        if cached is not None:
-            refuse(args, ["pools"], "a trace with hash_ids; give prefix-hit")
         first, second, network = _pools(args, scenario, times, scheduler, inputs.largest + outputs.largest, count)
-        runs: list[tuple[tuple[float, float], str, Any]] = []
+        runs: list[tuple[tuple[float, float], str, int, Any]] = []
         for many, more in _ratios(args.pools):
-            pair = (Pool(p.times, replace(p.scheduler, replicas=n)) for p, n in ((first, many), (second, more)))
-            ran = serve_pools(*pair, network, load, inputs, outputs, count, **options)
+            pair = replace(first, engines=many), replace(second, engines=more)
+            hits = None if cached is None else cached(pair[0].rules.replicas)[:count]
+            ran = serve_pools(*pair, network, load, inputs, outputs, count, cached=hits, **options)
             rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
-            runs.append(((rate, -ran.e2e.mean.value), f"{many}:{more}", ran))
-        _, ratio, report = max(runs, key=lambda run: run[0])
-        rates["pools"] = ratio
+            many_devices = sum(pool.engines * pool.devices for pool in pair)
+            runs.append(((rate / many_devices, -ran.e2e.mean.value), f"{many}:{more}", many_devices, ran))
+        _, rates["pools"], devices, report = max(runs, key=lambda run: run[0])
+    rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
-    shown = [*_lines(report), *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
-    return report.as_dict() | rates, shown
+    notes = [] if scheduler.note is None else [scheduler.note]
+    shown = [*_lines(report), *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio), *notes]
+    if scenario is not None:
+        band = evaluate(scenario).error_band
+        rates["error_band"] = asdict(band)
+        shown.append(f"error band of pass times: {told(band)}")
+    return report.as_dict() | rates | {"notes": notes}, shown
 
 
 def _pools(
@@ -132,11 +177,12 @@ def _pools(
     """The pools and the network that the arguments mean: the first as the scenario with what is set for it."""
     if scenario is None:
         refuse(args, ["prefill_set"], "given passes: both pools take those")
-    first, each = (times, scheduler), args.token_bytes
+    first, each, devices = Pool(times, scheduler), args.token_bytes, 1
     if scenario is not None:
-        first = engine_of(apply_all(scenario, args.prefill_set), _scheduler(args), longest, count)
+        own, devices = apply_all(scenario, args.prefill_set), devices_of(scenario)
+        first = Pool(*engine_of(own, _scheduler(args), longest, count), devices_of(own))
         each = token_bytes(scenario.with_(batch=1, outputs=1), longest) if each is None else each
-    return Pool(*first), Pool(times, replace(scheduler, prefix_hit=0.0)), Network(each or 0.0, args.port)
+    return first, Pool(times, replace(scheduler, prefix_hit=0.0), devices), Network(each or 0.0, args.port)
 
 
 def _ratios(text: str) -> list[tuple[int, int]]:
@@ -155,10 +201,11 @@ def _ratios(text: str) -> list[tuple[int, int]]:
 
 def _traced(args: argparse.Namespace, file: RequestFile, process: Any) -> Any:
     """The arrivals of a trace: its own, or those asked for where it has none. ScenarioError where they contradict."""
-    refuse(args, ["sizes", "output_sizes"], "a trace, which has its own lengths")
     if args.requests is not None and args.requests > file.requests:
         raise ScenarioError(f"requests is {args.requests}; the trace has {file.requests}")
     own = file.arrivals(1.0 if args.speed is None else args.speed)
+    if own is None:
+        refuse(args, ["speed"], "a trace without times; it multiplies its arrival rate")
     if own is not None:
         refuse(args, ["qps"], "a trace that has its own arrivals; give speed")
     return process if own is None or args.clients is not None else own
@@ -169,11 +216,13 @@ def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving
 
     ScenarioError for what only a serving engine of a language model has.
     """
-    for name, value in (_engine(args) | ({} if args.policy is None else {"policy": args.policy})).items():
+    alien = {name: value for name in ("policy", "trace", "pools") if (value := getattr(args, name)) is not None}
+    for name, value in (_engine(args) | alien).items():
         raise ScenarioError(
-            f"{name} is {brief(value)}: {scenario.workload} makes no tokens one by one, so no engine of language "
+            f"{name} is {brief(str(value))}: {scenario.workload} makes no tokens one by one, so no engine of language "
             "models serves it"
         )
+    refuse(args, ("arrivals", "most", "speed", *OF_POOLS), f"clients {args.clients} of {scenario.workload}")
     system, sizes, _ = serving.of(scenario)
     assert not isinstance(system, DecoderServer)
     count = args.requests or usual_requests(args.clients)
@@ -191,11 +240,13 @@ def capacity_together(
 
     ScenarioError for options of the one-limit search that this one has not.
     """
-    of_requests = "arrangement", "buckets", "places", "request", "against"  # served whole
-    refuse(args, of_requests, "limits of a serving engine; leave it out")
-    limits = {}
+    refuse(args, _OF_QUEUES, "limits of a serving engine; leave it out")
+    limits = dict[str, float]()
     for time, metric, most in map(agreed, args.sla.split(",")):
-        limits[f"{'e2e' if time == 'latency' else time}:{metric}"] = most
+        name = f"{'e2e' if time == 'latency' else time}:{metric}"
+        if name in limits:
+            raise ScenarioError(f"sla has {name} twice; give one limit of each")
+        limits[name] = most
     scheduler = _policy(args)
     if args.max_batch is not None:
         scheduler = replace(scheduler, max_seqs=args.max_batch)
@@ -205,7 +256,7 @@ def capacity_together(
     assert point is not None
     nearest = max(limits, key=lambda name: (point.figure(name) or 0.0) / limits[name])
     prices = token_prices(plan, own, point.running)
-    lines = []
+    lines, band = [], evaluate(own).error_band
     for at, row in enumerate(tried if len(tried) > 1 else ()):
         set_to = "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
         lines.append(f"{'tried' if at else 'best'}  {set_to}")
@@ -213,7 +264,7 @@ def capacity_together(
         f"a node: {carried.message}; nearest its limit: {nearest}; most time goes to {point.binds}",
         *_lines(point.report),
         f"{point.tokens_per_s_per_device:,.4g} output tokens/s per device",
-        plan.message,
+        *plan_lines(plan, own),
         *(f"{name.replace('_', ' ').replace('usd', '$')}: {value:.4g}" for name, value in prices.items()),
         *notes,
     ]
@@ -221,7 +272,36 @@ def capacity_together(
     rates = {name: getattr(point, name) for name in ("tokens_per_s_per_device", "tokens_per_s_per_user")}
     document = {"node": figures | {"message": carried.message} | rates, "plan": plan.as_dict() | prices, "notes": notes}
     document |= {"at_limit": point.report.as_dict(), "shares": dict(point.shares), "token": encode(own)}
+    document |= band.beside({"capacity_per_s": carried.capacity_qps})
+    document["against"] = against = list[dict[str, Any]]()
+    for target in args.against:
+        other = argparse.Namespace(**vars(args) | {"against": []})
+        try:
+            row, said = capacity_together(other, scenario_of(target), serving, arrivals, demand, site)
+        except InputError as why:
+            row, said = {"problem": str(why)}, [str(why)]
+        against.append(row | {"scenario": target})
+        lines += ["", f"against {target}:", *said]
     return document | ({"tried": tried} if len(tried) > 1 else {}), lines
+
+
+def plan_lines(plan: CapacityPlan, scenario: Scenario) -> list[str]:
+    """Machines, power and money of a plan in words, with the error band of the times that it rests on."""
+    report = evaluate(scenario)
+    unit = answer_unit(report)
+    lines = [
+        plan.message,
+        f"error band of service times: {told(report.error_band)}",
+        f"power       {amount(plan.mean_w, 'W')} over the day, {amount(plan.peak_w, 'W')} at the peak",
+        f"perf/W      {plan.inferences_per_joule:,.4g} {unit}s/J at this load, idle power and PUE included",
+    ]
+    if plan.capex_usd is not None and plan.usd_per_million is not None:
+        lines += [
+            f"capex       ${plan.capex_usd:,.0f}",
+            f"energy      ${plan.energy_usd_per_year:,.0f} per year",
+            f"a million   ${plan.usd_per_million:,.4g} for 10^6 {unit}s",
+        ]
+    return lines
 
 
 def _arrangement(
@@ -241,7 +321,8 @@ def _arrangement(
     failed: list[dict[str, Any]] = []
     for settings, own, rules in varied(scenario, scheduler, _varied(args.vary)):
         try:
-            carried = engine(own, rules, limits, serving.sizes, serving.outputs).most(arrivals)
+            subject = engine(own, rules, limits, serving.sizes, serving.outputs)
+            carried = subject.most(arrivals, args.requests, args.seed)
             node, notes = node_facts(own, carried, args.idle_w, args.node_usd, together=carried.together)
             plan = capacity_plan(wanted[0], node, wanted[1], headroom=args.headroom, survives=args.survives)
         except InputError as why:
@@ -249,8 +330,8 @@ def _arrangement(
                 raise
             failed.append(settings | {"problem": str(why)})
             continue
-        row = settings | {"qps": carried.qps, "nodes": plan.nodes, "devices": plan.nodes * node.cards}
-        by = float(row["devices"]) if plan.usd_per_year is None else plan.usd_per_year
+        row = settings | {"qps": carried.qps, "nodes": plan.nodes, "total_devices": plan.nodes * node.cards}
+        by = float(row["total_devices"]) if plan.usd_per_year is None else plan.usd_per_year
         options.append((by, row | {"usd_per_year": plan.usd_per_year}, (own, carried, plan, notes)))
     if not options:
         raise ScenarioError(f"no combination of --vary carries the demand: {failed[0]['problem']}")

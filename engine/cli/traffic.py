@@ -7,15 +7,24 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from engine import traffic
-from engine.cli.command import Answer
+from engine.cli.command import Answer, refuse
 from engine.cli.scenario import changed, scenario_of
-from engine.cli.serving import capacity_together, serves, simulate_loop, simulate_serving
+from engine.cli.serving import (
+    OF_POOLS,
+    capacity_together,
+    continuous_said,
+    plan_lines,
+    serves,
+    simulate_loop,
+    simulate_serving,
+    together,
+)
 from engine.cost.error_bands import told
 from engine.evaluate import evaluate
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import boundary, brief
-from engine.traffic.scenario_load import answer_unit, inferences_of, is_decoder
+from engine.traffic.scenario_load import inferences_of, is_decoder
 from engine.traffic.serving import Offer, Serving, compare
 
 _ARRIVALS = (
@@ -86,6 +95,7 @@ def simulate(args: argparse.Namespace) -> Answer:
         if scenario is not None and args.clients is not None and args.qps is None and not is_decoder(scenario):
             return simulate_loop(args, scenario, _loaded(args, 1.0)[0])
         return simulate_serving(args, scenario, offered)
+    refuse(args, ("think", "think_law", "ramp", "speed", *OF_POOLS), "a queue without clients or pools")
     if args.qps is None:
         raise ScenarioError("qps or clients is needed: a rate of requests, or a closed loop of so many in flight")
     return _simulate_open(args, changed(args))
@@ -112,7 +122,8 @@ def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> Answer:
             high = amount(e.high, "s") if math.isfinite(e.high) else "no upper end"
             lines.append(f"{name} {metric:4}  {amount(e.value, 's')}  ({amount(e.low, 's')} to {high})")
     lines += [f"use {percent(use):>5}  {name}" for name, use in report.use.items()]
-    return report.as_dict() | {"error_band": asdict(band)}, [*lines, *report.notes]
+    lines += [*report.notes, *continuous_said(args, scenario)]
+    return report.as_dict() | {"error_band": asdict(band)}, lines
 
 
 def capacity(args: argparse.Namespace) -> Answer:
@@ -121,11 +132,9 @@ def capacity(args: argparse.Namespace) -> Answer:
     with boundary(f"demand is {brief(args.demand, 60)}; it must be numbers separated by commas"):
         demand = traffic.Demand(tuple(float(part) for part in args.demand.split(",")))
     serving, arrivals = _loaded(args, demand.peak)
-    if "," in args.sla or args.policy is not None:
+    if together(args, scenario):
         return capacity_together(args, scenario, serving, arrivals, demand, _site(args, scenario))
-    sla = traffic.Sla.parse(args.sla)
-    if sla.time == "latency":
-        serving = replace(serving, stream=False)
+    sla, serving = traffic.Sla.parse(args.sla), replace(serving, stream=False)
     scenarios = {"this": scenario} | {target: scenario_of(target) for target in args.against}
     first, *rest = compare(
         scenarios,
@@ -144,7 +153,7 @@ def capacity(args: argparse.Namespace) -> Answer:
     if first.plan is None or first.headline is None:
         raise ScenarioError(first.problem)
     document = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, rest)]}
-    lines = [f"a node: {first.headline.message}", *_plan(first)]
+    lines = [f"a node: {first.headline.message}", *_plan(first), *continuous_said(args, scenario)]
     for offer in rest:
         if offer.headline is None or offer.plan is None:
             lines += ["", f"against {offer.name}: {offer.problem}"]
@@ -169,19 +178,5 @@ def _offer(offer: Offer) -> dict[str, Any]:
 
 
 def _plan(offer: Offer) -> list[str]:
-    plan, report = offer.plan, evaluate(offer.scenario)
-    assert plan is not None
-    unit = answer_unit(report)
-    lines = [
-        plan.message,
-        f"error band of service times: {told(report.error_band)}",
-        f"power       {amount(plan.mean_w, 'W')} over the day, {amount(plan.peak_w, 'W')} at the peak",
-        f"perf/W      {plan.inferences_per_joule:,.4g} {unit}s/J at this load, idle power and PUE included",
-    ]
-    if plan.capex_usd is not None and plan.usd_per_million is not None:
-        lines += [
-            f"capex       ${plan.capex_usd:,.0f}",
-            f"energy      ${plan.energy_usd_per_year:,.0f} per year",
-            f"a million   ${plan.usd_per_million:,.4g} for 10^6 {unit}s",
-        ]
-    return [*lines, *offer.notes]
+    assert offer.plan is not None
+    return [*plan_lines(offer.plan, offer.scenario), *offer.notes]

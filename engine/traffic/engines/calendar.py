@@ -27,6 +27,8 @@ from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Sizes
 
 LEVEL = 0.99  # confidence of every interval
+_SHARES = (0.5, 0.9, 0.95, 0.99)  # of requests or gaps, whose quantiles are told
+_TICK, _EXACT = 2.0**-52, 1e-3  # of a clock that shows 1; largest rounding of a pass [-]
 GROUPS = 16  # consecutive batches of requests
 _THINK_STREAM = 5
 MOST_REQUESTS = 5_000_000
@@ -73,10 +75,11 @@ class Figures:
     mean: Estimate
     p50: Estimate
     p90: Estimate
+    p95: Estimate
     p99: Estimate
 
     def as_dict(self) -> dict[str, float | None]:
-        """``mean``, ``p50``, ``p90``, ``p99``, and the ends of each one's interval as ``*_low``, ``*_high``. [s]"""
+        """The mean, ``p50`` to ``p99``, and the ends of each one's interval as ``*_low`` and ``*_high``. [s]"""
         values = {}
         for name, figure in vars(self).items():
             values |= {name: figure.value, f"{name}_low": figure.low, f"{name}_high": figure.high}
@@ -162,7 +165,7 @@ def figures(values: NDArray[np.float64]) -> Figures | None:
     """Of times in the order of their requests; intervals from consecutive batches of them. [s]"""
 
     def of(batches: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.column_stack([batches.mean(axis=1), *np.quantile(batches, (0.5, 0.9, 0.99), axis=1)])
+        return np.column_stack([batches.mean(axis=1), *np.quantile(batches, _SHARES, axis=1)])
 
     if values.size == 0:
         return None
@@ -175,7 +178,7 @@ def figures(values: NDArray[np.float64]) -> Figures | None:
 def _spread(values: Sequence[float] | NDArray[np.float64], batches: NDArray[np.float64]) -> Figures:
     """Values with an interval each from those of batches: Student's t over them; no ends where there is but one."""
     count = len(batches)
-    half = np.full(4, math.inf)
+    half = np.full(len(values), math.inf)
     if count > 1:
         half = student_t(LEVEL, count - 1) * batches.std(axis=0, ddof=1) / math.sqrt(count)
     return Figures(*(Estimate(float(v), float(v - h), float(v + h)) for v, h in zip(values, half, strict=True)))
@@ -186,7 +189,7 @@ def _gap_figures(counts: NDArray[np.int64], sums: NDArray[np.float64]) -> Figure
 
     def of(count: NDArray[np.int64], total: NDArray[np.float64]) -> list[float]:
         reached = np.cumsum(count)
-        at = [int(np.searchsorted(reached, math.ceil(share * reached[-1]))) for share in (0.5, 0.9, 0.99)]
+        at = [int(np.searchsorted(reached, math.ceil(share * reached[-1]))) for share in _SHARES]
         return [float(total.sum() / reached[-1]), *(float(total[k] / count[k]) for k in at)]
 
     filled = [k for k in range(len(counts)) if counts[k].any()]
@@ -299,7 +302,7 @@ def report_of(
 ) -> ServingReport:
     """The report of requests that were run under a load by so many engines; ``limits`` [s] as `serve` takes them.
 
-    ``numbers``: priorities of the requests' classes.
+    ``numbers``: priorities of the requests' classes. TrafficError for a run too long for its clock.
     """
     closed = isinstance(load, ClosedLoop)
     order = np.argsort(asked.arrive, kind="stable")
@@ -308,6 +311,11 @@ def report_of(
     tpot = (e2e - ttft) / np.maximum(1, made - 1)
     span = float(asked.finish.max() - arrive[0])
     rate = len(arrive) / span
+    if (each := ran.busy_s / ran.passes) < span * _TICK / _EXACT:
+        raise TrafficError(
+            f"the load lasts {amount(span, 's')}, beyond the digits of a clock that tells passes of "
+            f"{amount(each, 's')} apart: raise the rate, or shorten the think time"
+        )
     wave = np.arange(len(arrive)) < (load.clients if closed else 0)
     measured = {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": e2e}
     inside = np.all([measured[name] <= most for name, most in limits.items()], axis=0) if limits else None

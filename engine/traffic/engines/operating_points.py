@@ -42,9 +42,9 @@ def about(name: str) -> tuple[str, str]:
     time, _, metric = name.partition(":")
     if name in LIMITS:
         return LIMITS[name]
-    if time not in ("ttft", "tpot", "itl", "e2e") or metric not in ("mean", "p50", "p90", "p99"):
+    if time not in ("ttft", "tpot", "itl", "e2e") or metric not in ("mean", "p50", "p90", "p95", "p99"):
         raise TrafficError(
-            f"sla is {brief(name)}; several together are of ttft, tpot, itl and e2e, each mean, p50, p90 or p99"
+            f"sla is {brief(name)}; a serving engine has ttft, tpot, itl and e2e, each mean, p50, p90, p95 or p99"
         )
     return time, metric
 
@@ -178,28 +178,32 @@ class Engine:
             saturated = self.saturated_qps
             yield from (load.at(share * saturated) for share in _SHARES)
 
-    def most(self, load: ClosedLoop | Arrivals) -> Carried:
-        """The highest load like this one that keeps the limits, by bisection; of clients at most 4,096."""
+    def most(self, load: ClosedLoop | Arrivals, requests: int | None = None, seed: int = 0) -> Carried:
+        """The highest load like this one that keeps the limits, by bisection; of clients at most 4,096.
+
+        ``requests`` of each run; default what `requests` has for its load.
+        """
         full = self.saturated_qps
         closed = isinstance(load, ClosedLoop)
 
-        def step(x: float) -> ClosedLoop | Arrivals:
-            return replace(load, clients=round(x)) if isinstance(load, ClosedLoop) else load.at(x)
+        def at(x: float) -> OperatingPoint:
+            each = replace(load, clients=round(x)) if isinstance(load, ClosedLoop) else load.at(x)
+            return self.at(each, requests, seed)
 
         low, high = (1.0, 2.0) if closed else (0.01 * full, 0.1 * full)
-        best = self.at(step(low))
+        best = at(low)
         if missed := best.missed(self.limits):
             shown = ", ".join(f"{' '.join(about(n))} is {amount(best.figure(n) or 0.0, 's')}" for n in missed)
             return Carried(None, None, 0.0, full, f"No load keeps the limits: at the lowest {shown}")
         most = float(_CLIENTS_MOST) if closed else full
-        while high < most and not (point := self.at(step(high))).missed(self.limits):
+        while high < most and not (point := at(high)).missed(self.limits):
             low, best, high = high, point, 2.0 * high
         high = min(high, most)
         for _ in range(_STEPS):
             middle = round(0.5 * (low + high)) if closed else 0.5 * (low + high)
             if middle in (low, high) or high - low < 0.005 * high:
                 break
-            point = self.at(step(middle))
+            point = at(middle)
             low, best, high = (low, best, middle) if point.missed(self.limits) else (middle, point, high)
         text = f"{best.level:,.4g} {'clients' if closed else 'requests/s'} inside the limits"
         rate = best.report.requests_per_s if closed else best.level
@@ -219,8 +223,12 @@ def engine(
     """
     inputs, outputs = inputs or Fixed(scenario.inputs), outputs or Fixed(scenario.outputs)
     times, scheduler = engine_of(scenario, scheduler, inputs.largest + outputs.largest, scheduler.max_seqs)
-    devices = max(1, sum(priced(scenario)[1].devices_used))
-    return Engine(times, scheduler, devices, inputs, outputs, max(1, scenario.outputs), dict(limits))
+    return Engine(times, scheduler, devices_of(scenario), inputs, outputs, max(1, scenario.outputs), dict(limits))
+
+
+def devices_of(scenario: Scenario) -> int:
+    """Devices that serve a scenario. [-]"""
+    return max(1, sum(priced(scenario)[1].devices_used))
 
 
 def binds(report: ServingReport, scheduler: Scheduler, engines: int = 1) -> dict[str, float]:

@@ -31,10 +31,20 @@ _ROUNDS = 400  # of a closed loop: one settles a wave of its clients
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Engines alike, ``scheduler.replicas`` of them, and the seconds of their passes."""
+    """Engines alike, the seconds of their passes, and what each is: ``scheduler.replicas`` copies or stages.
+
+    ``devices`` of each engine [-], ``engines`` with a network port each [-].
+    """
 
     times: Times
     scheduler: Scheduler
+    devices: int = 1
+    engines: int = 1
+
+    @property
+    def rules(self) -> Scheduler:
+        """The scheduler with the copies or stages of all engines."""
+        return replace(self.scheduler, replicas=self.engines * self.scheduler.replicas)
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,7 @@ def serve_pools(
     outputs: Sizes,
     requests: int,
     *,
+    cached: NDArray[np.int64] | None = None,
     priority: NDArray[np.int64] | None = None,
     limits: Mapping[str, float] | None = None,
     seed: int = 0,
@@ -92,8 +103,9 @@ def serve_pools(
     """Run ``requests`` through both pools to the last token. Same seed, same bits.
 
     A closed loop is run again and again with the arrivals that its answers gave, until they stay: each round settles a
-    wave of its clients. ``priority`` as `serve` has it. Passes, blocks and preemptions of the report are both pools'
-    together, its log the second's. TrafficError for a request that a pool can never take.
+    wave of its clients. ``cached`` (of the first pool) and ``priority`` as `serve` has them. Passes, blocks and
+    preemptions of the report are both pools' together, its log the second's. TrafficError for a request that a pool
+    can never take.
     """
     whole("requests", requests, 1, _MOST_REQUESTS)
     whole("seed", seed, 0)
@@ -105,13 +117,15 @@ def serve_pools(
     else:
         arrive[:] = load.times(requests, seed, 0)
     numbers, classes = classes_of(prefill.scheduler, load, requests, seed, priority)
+    hit = np.floor(prefill.scheduler.prefix_hit * prompt).astype(np.int64) if cached is None else cached
+    hit = np.minimum(hit, prompt - 1)
     for _ in range(_ROUNDS):
-        asked, ran = _through(prefill, decode, network, arrive, prompt, made, classes, seed)
+        asked, ran = _through(prefill, decode, network, arrive, prompt, made, hit, classes, seed)
         again = arrive.copy()
         again[clients:] = np.sort(asked.finish, kind="stable")[: requests - clients] + think[clients:]
         again[clients:] = np.sort(again[clients:])
         if np.array_equal(again, arrive):
-            engines = prefill.scheduler.replicas + decode.scheduler.replicas
+            engines = prefill.rules.replicas + decode.rules.replicas
             return report_of(load, asked, limits or {}, ran, engines, numbers)
         arrive = again
     raise TrafficError(f"clients is {clients}: {requests} requests did not settle in {_ROUNDS} rounds")
@@ -124,27 +138,26 @@ def _through(
     arrive: NDArray[np.float64],
     prompt: NDArray[np.int64],
     made: NDArray[np.int64],
+    hit: NDArray[np.int64],
     classes: NDArray[np.int64],
     seed: int,
 ) -> tuple[Requests, PassRun]:
     """Given arrivals through both pools: the requests with their instants, and what the passes left."""
-    rules = prefill.scheduler
-    hit = np.minimum(np.floor(rules.prefix_hit * prompt).astype(np.int64), prompt - 1)
     groups, count = min(GROUPS, arrive.size), arrive.size
     many = {"groups": groups, "classes": int(classes.max()) + 1, "most": LOG_ROWS}
     first_pool = requests_of(arrive.copy(), prompt, np.ones(count, np.int64), hit, priority=classes)
-    one = run_passes(prefill.times, rules, first_pool, seed=seed, **many)
-    asked = requests_of(arrive, prompt, made, priority=classes)
+    one = run_passes(prefill.times, prefill.rules, first_pool, seed=seed, **many)
+    asked = requests_of(arrive, prompt, made, hit, priority=classes)
     asked.first[:] = asked.finish[:] = first_pool.first
     longer = np.flatnonzero(made > 1)
-    ports = min(rules.replicas, decode.scheduler.replicas)
+    ports = min(prefill.engines, decode.engines)
     sent = network.token_bytes * prompt[longer].astype(float)
     reached = shared_flows(asked.first[longer], sent, network.port_b_per_s, ports * network.port_b_per_s)
     reached += network.latency_s
     order = np.argsort(reached, kind="stable")
     rows = longer[order]
     second = requests_of(reached[order], prompt[rows] + 1, made[rows] - 1, prompt[rows].copy(), priority=classes[rows])
-    two = run_passes(decode.times, decode.scheduler, second, seed=seed, **many)
+    two = run_passes(decode.times, decode.rules, second, seed=seed, **many)
     asked.finish[rows] = second.finish
     for row, gap in zip(rows, second.first - asked.first[rows], strict=True):
         group, at = row * groups // count + groups * classes[row], gap_bin(gap)

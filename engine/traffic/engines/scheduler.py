@@ -81,6 +81,16 @@ class Scheduler:
     balance_timeout: int = 0
     replicas: int = 1
 
+    @property
+    def note(self) -> str | None:
+        """What attention ranks leave unlike `evaluate`; None of one."""
+        if self.ranks == 1:
+            return None
+        return (
+            f"The {self.ranks} attention ranks step together, and a pass takes as long as if all did what the fullest "
+            f"does: fewer requests take what evaluate says of a batch of {self.ranks}, an upper bound."
+        )
+
     def __post_init__(self) -> None:
         for name in ("budget", "block", "max_seqs", "ranks", "replicas", "steps"):
             whole(name, getattr(self, name))

@@ -246,11 +246,25 @@ def test_the_command_serves_a_scenario_and_says_what_fits(capsys) -> None:
     assert few["tpot_s"]["mean"] == pytest.approx(alone["tpot_s"], rel=0.05)
 
 
+def test_attention_ranks_say_why_one_request_takes_what_a_batch_of_them_does(capsys) -> None:
+    target = ("--system", "h200-sxm", "--workload", "qwen3-30b-a3b", "--devices", "8", "--scheme", "tensor")
+    target += ("--attention-dp", "8", "--inputs", "512", "--outputs", "32")
+    one = said(capsys, *target, "--clients", "1")
+    assert main(["evaluate", *target, "--batch", "8", "--json"]) == 0
+    eight = json.loads(capsys.readouterr().out)
+    assert one["ttft_s"]["mean"] == pytest.approx(eight["ttft_s"])
+    assert one["tpot_s"]["mean"] == pytest.approx(eight["tpot_s"])
+    assert "evaluate says of a batch of 8" in one["notes"][0]
+    assert one["error_band"]["why"]
+    assert said(capsys, *MIXTURE, "--clients", "1")["notes"] == []
+
+
 def _evaluated(capsys, *target: str) -> str:
     assert main(["evaluate", *target, "--batch", "1", "--json"]) == 0
     return capsys.readouterr().out
 
 
+GIVEN_PASSES = ("--passes", "{file}", "--inputs", "9", "--outputs", "9")
 FILES = {"file": "passes.yaml", "bad": "bad.yaml", "back": "back.jsonl"}
 MIXTURE = ("--system", "h200-sxm", "--workload", "qwen3-30b-a3b", "--devices", "8")
 
@@ -276,6 +290,19 @@ LAPTOP = ("--system", "core-i7-1185g7", "--workload", "llama3.1-8b")
         ((*MIXTURE, "--clients", "2", "--expert-parallel", "3"), "expert_parallel is 3; allowed: 1, 2, 4, 8"),
         (("preset:dfx-1.5b", "--trace", "{back}"), "trace line 3: timestamp is '500', before the line above; sort"),
         ((*MIXTURE, "--clients", "2", "--requests", "1000000000"), "requests is 1000000000; it must be a whole number"),
+        ((*GIVEN_PASSES, "--qps", "1e-30"), "beyond the digits of a clock"),
+        ((*GIVEN_PASSES, "--qps", "3", "--think", "2"), "think is 2 beside arrivals at a rate"),
+        ((*GIVEN_PASSES, "--clients", "3", "--think-law", "exponential"), "think-law is 'exponential' beside no think"),
+        ((*GIVEN_PASSES, "--clients", "3", "--arrivals", "gamma:2"), "arrivals is 'gamma:2' beside clients 3"),
+        ((*GIVEN_PASSES, "--clients", "3", "--max-batch", "2"), "max-batch is 2 beside a serving engine"),
+        ((*GIVEN_PASSES, "--clients", "3", "--port", "1e9"), "port is 1000000000 beside one pool"),
+        ((*GIVEN_PASSES, "--clients", "3", "--swap-s", "1"), "swap-s is 1 beside preemption that recomputes"),
+        ((*GIVEN_PASSES, "--clients", "3", "--balance-timeout", "5"), "balance-timeout is 5 beside one attention rank"),
+        ((*GIVEN_PASSES, "--clients", "3", "--batch", "4"), "batch is '4' beside given passes"),
+        ((*GIVEN_PASSES, "--clients", "3", "--set", "batch=4"), "set is 'batch=4' beside given passes"),
+        (("preset:node-dlrm", "--clients", "2", "--pools", "1:1"), "makes no tokens one by one"),
+        (("preset:node-dlrm", "--clients", "2", "--arrivals", "gamma:2"), "arrivals is 'gamma:2' beside clients"),
+        (("preset:node-dlrm", "--qps", "2", "--think", "1"), "think is 1 beside a queue without clients"),
     ],
 )
 def test_the_command_refuses_in_a_sentence(capsys, tmp_path, arguments, sentence) -> None:

@@ -32,6 +32,56 @@ def test_limits_together_carry_no_more_than_the_tightest_alone(capsys) -> None:
     assert both["plan"]["nodes"] >= 1
 
 
+def test_one_limit_on_a_time_of_tokens_is_the_engine_s(capsys) -> None:
+    """A second limit that binds nowhere must not change the answer: alone it was that of one sequence at a time."""
+    alone, both = (carried(capsys, sla) for sla in ("ttft:p99=300ms", "ttft:p99=300ms,e2e:p99=1000s"))
+    assert alone["node"]["qps"] == both["node"]["qps"]
+    assert alone["plan"] == both["plan"]
+    late = carried(capsys, "ttft:p95=300ms")
+    assert late["at_limit"]["ttft_s"]["p90"] <= late["at_limit"]["ttft_s"]["p95"] <= 0.3
+    assert late["node"]["qps"] >= alone["node"]["qps"]
+
+
+def test_requests_and_seed_reach_the_runs(capsys) -> None:
+    few = carried(capsys, "ttft:p99=300ms", "--requests", "700", "--seed", "4")["at_limit"]
+    assert few["requests"] == 700
+    assert few["ttft_s"] != carried(capsys, "ttft:p99=300ms", "--requests", "700")["at_limit"]["ttft_s"]
+
+
+def test_another_system_is_asked_for_the_same_tokens(capsys) -> None:
+    other = "preset:v100-1.5b"
+    data = carried(capsys, "ttft:p99=1s", "--against", other)["against"]
+    assert [row["scenario"] for row in data] == [other]
+    assert data[0]["plan"]["nodes"] >= 2
+    assert main(["capacity", other, "--sla", "ttft:p99=1s", "--demand", "20", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["plan"] == data[0]["plan"]
+
+
+def test_every_combination_says_what_it_is_of(capsys) -> None:
+    """Devices that vary stood under the name of the plan's devices, which was all a row told."""
+    tried = carried(capsys, "ttft:p99=1s", "--vary", "scheme=tensor", "--vary", "devices=1,2,4")["tried"]
+    assert sorted(row["devices"] for row in tried) == [1, 2, 4]
+    assert all(row["total_devices"] == row["nodes"] * row["devices"] for row in tried)
+
+
+def test_an_engine_s_plan_has_power_money_and_its_error_band(capsys) -> None:
+    data = carried(capsys, "ttft:p99=1s")
+    assert data["error_band"]["why"]
+    assert main(["capacity", *TARGET, "--sla", "ttft:p99=1s", "--node-usd", "30000"]) == 0
+    said = capsys.readouterr().out
+    for part in ("error band of service times", "power ", "perf/W ", "capex ", "energy "):
+        assert f"\n{part}" in said
+
+
+def test_a_queue_of_a_language_model_says_how_many_it_takes_in(capsys) -> None:
+    for ask in (("capacity", *TARGET, "--sla", "p99=60s"), ("simulate", *TARGET[:-2], "--qps", "0.1")):
+        said = {}
+        for more in ((), ("--max-batch", "2")):
+            assert main([*ask, "--requests", "2000", *more]) == 0
+            said[more] = "at most 1 at once, the scenario's batch" in capsys.readouterr().out
+        assert said == {(): True, ("--max-batch", "2"): False}
+
+
 def test_a_run_says_its_tokens_a_second_per_device_and_per_user(capsys) -> None:
     target = [*TARGET[:-2], "--devices", "2", "--scheme", "tensor", "--clients", "4", "--json"]
     assert main(["simulate", *target]) == 0
@@ -100,10 +150,11 @@ REFUSED = {
         "attention_dp=3",
     ),
     "No load keeps the limits": ("ttft:p99=1ns,tpot:p50=20ms",),
-    "several together are of ttft, tpot, itl and e2e": ("ttft:p95=1s,tpot:p50=20ms",),
+    "a serving engine has ttft, tpot, itl and e2e": ("ttft:p96=1s,tpot:p50=20ms",),
+    "sla has ttft:p99 twice": ("ttft:p99=1s,ttft:p99=2s",),
+    "timeout-s is 3 beside limits": ("ttft:p99=1s", "--timeout", "3"),
     "sla is 'soon'": ("soon,tpot:p50=20ms",),
     "places is 3 beside limits of a serving engine": ("ttft:p99=1s,tpot:p50=20ms", "--places", "3"),
-    "against is 'preset:v100-1.5b' beside": ("ttft:p99=1s,tpot:p50=20ms", "--against", "preset:v100-1.5b"),
     "policy is 'orca'": ("ttft:p99=1s,tpot:p50=20ms", "--policy", "orca"),
 }
 

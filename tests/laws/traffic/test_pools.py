@@ -19,8 +19,48 @@ LENGTHS = LogNormal(60, 0.8, 300)
 
 
 def through(load, pools=(1, 1), network=FREE, requests=400, outputs=LENGTHS, **kw):
-    first, second = (Pool(GPU, replace(RULES, replicas=count)) for count in pools)
+    first, second = (Pool(GPU, RULES, engines=count) for count in pools)
     return serve_pools(first, second, network, load, LogNormal(200, 0.8, 900), outputs, requests, **kw)
+
+
+def test_an_engine_s_stages_prefill_side_by_side(capsys) -> None:
+    """Two pipeline stages are two batches under way: a pool took an engine of any number of stages or copies as one."""
+    target = ["simulate", "--system", "h200-sxm", "--workload", "llama3.1-8b", "--scheme", "tensor", "--devices", "2"]
+    target += ["--inputs", "4096", "--outputs", "8", "--clients", "16", "--pools", "1:1", "--json"]
+    rates = {}
+    for stages in (1, 2):
+        assert main([*target, "--prefill-set", f"pipeline_parallel={stages}"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        rates[stages] = data["requests_per_s"]
+        assert data["output_tokens_per_s_per_device"] == pytest.approx(data["output_tokens_per_s"] / 4)
+    assert rates[2] > rates[1]
+
+
+def test_auto_pools_are_the_best_of_a_device(capsys) -> None:
+    target = ["simulate", "--system", "h200-sxm", "--workload", "llama3.1-8b", "--scheme", "tensor", "--devices", "1"]
+    target += ["--inputs", "2048", "--outputs", "64", "--clients", "32", "--prefill-set", "devices=4", "--json"]
+    found = {}
+    for ratio in ("auto:3", "1:2", "2:1"):
+        assert main([*target, "--pools", ratio]) == 0
+        found[ratio] = json.loads(capsys.readouterr().out)
+    rate = {ratio: data["output_tokens_per_s_per_device"] for ratio, data in found.items()}
+    assert rate["auto:3"] == max(rate.values())
+    assert rate["1:2"] == pytest.approx(found["1:2"]["output_tokens_per_s"] / 6)
+
+
+def test_prompts_that_begin_alike_are_found_where_they_are_prefilled(capsys, tmp_path) -> None:
+    """Mooncake's trace is of pools; its hashes were refused there."""
+    (tmp_path / "passes.yaml").write_text(PASSES)
+    row = '{{"timestamp": {}, "input_length": 2048, "output_length": 20, "hash_ids": [1, 2, {}, {}]}}'
+    (tmp_path / "trace.jsonl").write_text("\n".join(row.format(900 * k, 2 * k + 3, 2 * k + 4) for k in range(40)))
+    given = ["simulate", "--passes", str(tmp_path / "passes.yaml"), "--trace", str(tmp_path / "trace.jsonl")]
+    ttft = {}
+    for more in ((), ("--prefix-hit", "0")):
+        assert main([*given, "--pools", "1:1", *more, "--json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        ttft[more] = data["ttft_s"]["p50"], data["prefix_hit"]
+    assert ttft[()][1] == pytest.approx(39 / 40 * 0.5)
+    assert ttft[()][0] < 0.7 * ttft["--prefix-hit", "0"][0]
 
 
 def test_flows_share_what_they_cross_and_no_byte_is_lost() -> None:
