@@ -109,7 +109,7 @@ def _read_cpus(name: str, table: Table, settings: Sequence[str], catalog: Catalo
             if not figures:
                 raise ScenarioError("no figure was measured")
             for column, format, attribute, value in figures:
-                scenario, parts = cpu_tables.scenario_of(cells, format, catalog, zoo)
+                scenario, parts = cpu_tables.scenario_of(cells, format, attribute, catalog, zoo)
                 parts = parts if attribute == cpu_tables.RATE else 1.0
                 scenario = apply_all(scenario, list(settings))
                 rows.append(Row(at + 1, {attribute: value / parts}, scenario, column=column, parts=parts))

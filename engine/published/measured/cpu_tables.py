@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.devices.cpu.record import cpu_of
+from engine.evaluate import evaluate
 from engine.published.measured.table import Figure, Header, amount
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
@@ -19,6 +20,10 @@ LATENCY, RATE = "latency_s", "throughput_per_s"
 _COLUMNS = ("min_ms", "avg_ms", "int8", "fp32")
 _CORES = "devices.0.cpu.cores"
 _CLUSTER = re.compile(r"([\d.]+) ?[Gg][Hh][Zz](?: ?x ?(\d+))?")
+_AROUND = (  # a part's name in tables and as its system has it
+    r"[^a-z0-9]*@.*|"
+    r"\b(\d+(-core|th gen)|intel|xeon|platinum|gold|silver|bronze|core|atom|celeron|processor|amd|cpu|arm|r|tm)\b"
+)
 _DIFFERS = {  # what entries of parts say beside a like one: its path in a device, and its unit
     "cores": ("cpu.cores", ""),
     "clock": ("cpu.clock", "GHz"),
@@ -29,6 +34,7 @@ _DIFFERS = {  # what entries of parts say beside a like one: its path in a devic
     "int8": ("cpu.flop_per_cycle.int8", "OP/cycle"),
 }
 _LITTLE = "1"  # `powersave` of a row that ran on the slow cores
+_LAYOUT = ("cores_per_instance", "instances", "threads")  # columns that say how a row shares its part out
 
 
 @cache
@@ -63,19 +69,25 @@ def figures_of(cells: Mapping[str, str]) -> Iterator[tuple[str, str, str, float]
         yield column, format, *((LATENCY, value if unit == "s" else value * 1e-3) if timed else (RATE, value))
 
 
-def scenario_of(cells: Mapping[str, str], format: str, catalog: Catalog, zoo: Zoo) -> tuple[Scenario, float]:
-    """What a row ran in one of its formats, and the parts it did on. ScenarioError says what of it has no model."""
+def scenario_of(
+    cells: Mapping[str, str], format: str, attribute: str, catalog: Catalog, zoo: Zoo
+) -> tuple[Scenario, float]:
+    """What a row ran in one of its formats, and the parts it did on. ScenarioError says what of it has no model.
+
+    A rate (the row's ``attribute``) is of the streams that are fastest together where the row does not say how many:
+    runtimes that are asked for throughput share the cores out themselves.
+    """
     part, settings = _part(cells, catalog)
     workload, changes = _network(cells, zoo)
-    base = default_scenario(part, workload, catalog, zoo)
+    base = default_scenario(_alone(part, catalog), workload, catalog, zoo)
     rates = cpu_of(catalog.device(part)).flop_per_cycle
     plain = settings.pop("plain", False)
     if format == "fp":
         format = "fp16" if "fp16" in rates and not plain else "fp32"
     if plain:  # 8-bit products by 16-bit multiplications
         settings["devices.0.cpu.flop_per_cycle.int8"] = f"{2.0 * rates['fp32'].si} OP/cycle"
-    threads = int(float(cells.get("cores_per_instance") or cells.get("threads") or cores_of(part, catalog)))
     cores = int(float(settings.get(_CORES, cores_of(part, catalog))))
+    threads = int(float(cells.get("cores_per_instance") or cells.get("threads") or cores))
     if threads > cores:
         raise ScenarioError(f"{threads} threads were used: {part} has {cores} cores")
     streams, parts = _instances(cells, cores, threads)
@@ -83,7 +95,18 @@ def scenario_of(cells: Mapping[str, str], format: str, catalog: Catalog, zoo: Zo
     fixed["runtime"] = _runtime(cells)
     for path, value in (settings | changes | fixed).items():
         base = apply(base, path, value)
+    if attribute == RATE and not any(map(cells.get, _LAYOUT)):
+        ways = (base.with_(streams=n, tile=(cores // n,)) for n in range(1, cores + 1) if cores % n == 0)
+        base = max(ways, key=lambda way: evaluate(way, catalog, zoo).throughput_per_s)
     return base, parts
+
+
+def _alone(part: str, catalog: Catalog) -> str:
+    """The system that is a part by itself, whatever it is called there; the part's own id where there is none."""
+    if part in catalog.ids("systems"):
+        return part
+    systems = (id for id in catalog.ids("systems") if [g.device for g in catalog.system(id).devices] == [part])
+    return next((id for id in systems if catalog.system(id).devices[0].count == 1), part)
 
 
 def _instances(cells: Mapping[str, str], cores: int, threads: int) -> tuple[int, float]:
@@ -112,7 +135,9 @@ def cores_of(part: str, catalog: Catalog) -> float:
 def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, Any]]:
     """A row's part in the catalog, and what differs from it: the cores that were used and their clock, by its name."""
     name = cells.get("cpu") or cells.get("device", "")
-    own = next((id for id in catalog.ids("devices") if _short(id) == _short(name)), None)
+    devices, short = catalog.ids("devices"), _short(name)
+    own = next((id for id in devices if _short(id) == short), None)
+    own = own or next((id for id in devices if _short(catalog.device(id).name) == short), None)
     if own is not None and catalog.device(own).kind == "cpu":
         return own, {}
     known = next((p for p in names()["parts"] if re.search(p["name"], name, re.I)), None)
@@ -138,9 +163,8 @@ def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, An
 
 @lru_cache(maxsize=4096)
 def _short(name: str) -> str:
-    """A part's name without its maker and line, as ids of the catalog and tables both have it."""
-    words = re.sub(r"\b(intel|xeon|platinum|gold|silver|bronze|processor|amd|cpu|arm|r|tm)\b", "", name.lower())
-    return re.sub(r"[^a-z0-9]+", "", words.replace("+", "plus"))
+    """A part's name without its maker, line and clock, as the catalog, tables and systems themselves have it."""
+    return re.sub(f"{_AROUND}|[^a-z0-9]+", "", name.lower().replace("+", "plus"))
 
 
 def _named(name: str, slow: bool) -> dict[str, str]:

@@ -54,6 +54,42 @@ def test_instances_share_a_part_and_those_that_fill_two_are_twice_as_fast(capsys
     assert twenty == pytest.approx(2.0 * ten, rel=1e-4)
 
 
+def test_a_rate_is_of_the_fastest_streams_where_its_row_names_none(capsys, tmp_path):
+    """It was one stream's on all cores: 565 images/s of 5,695 on 60 cores. A latency stays that of one stream."""
+    shared = [f"v2,,8490H,OpenVINO,openvino,resnet-50,,{60 // n},{n},1,fps,5000,500" for n in (1, 15, 30, 60)]
+    free = (
+        "v2,,8490H,OpenVINO,openvino,resnet-50,,,,1,fps,5000,500",
+        "v2,,8490H,OpenVINO,openvino,resnet-50,,,,1,ms,2,4",
+    )
+    _, rows = compared(capsys, tmp_path, XEON, *shared, *free)
+    for format in ("int8", "fp32"):
+        *said, best, latency = (float(row[f"predicted_{format}"]) for row in rows)
+        assert best == max(said) > 1.9 * said[0]
+        assert latency == pytest.approx(1e3 / said[0], rel=1e-4)
+
+
+def test_a_part_that_differs_in_its_cores_runs_on_its_own(capsys, tmp_path):
+    """Without a number of threads rows took those of the like part: four of a Celeron's two, four of ten of a Xeon."""
+    lines = [f"v2,,{name},,,resnet-50,,,,1,ms,10,20" for name in ("Celeron 6305E", "W-1290P", "Core Ultra 7 155H")]
+    data, _ = compared(capsys, tmp_path, XEON, *lines)
+    assert data["predicted"] == 6
+    assert {p["cores"] for p in data["parts"]} == {0, 2, 10}
+
+
+def test_a_part_is_found_as_its_own_system_or_the_name_of_its_entry_has_it(capsys, tmp_path):
+    said = (
+        "Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz",
+        "AMD EPYC 7742 64-Core Processor",
+        "12th Gen Intel(R) Core(TM) i9-12900K",
+        "i9-12900K",
+        "ARM edge CPU (Cortex-A72 class)",
+    )
+    data, _ = compared(capsys, tmp_path, XEON, *(f"v2,,{name},,,resnet-50,,4,1,1,ms,10,20" for name in said))
+    parts = {p["part"] for p in data["parts"]} - {"all parts"}
+    assert parts == {"xeon-8380", "epyc-7742", "core-i9-12900k", "arm-edge"}
+    assert data["predicted"] == 10
+
+
 NEAR = {  # by table and figure: median and 90th percentile of |predicted / measured - 1|, reached and rounded up
     "xeon": {"fp32": (0.12, 0.33), "int8": (0.13, 0.41), "int8/fp32": (0.14, 0.39)},
     "ncnn": {"fp32": (0.18, 0.50), "fp16": (0.28, 0.66), "int8": (0.28, 0.62)},

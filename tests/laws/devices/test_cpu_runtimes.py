@@ -179,3 +179,16 @@ def test_streams_wait_for_dram_as_long_as_all_their_bytes_take_and_no_longer():
     assert seconds(usual) == pytest.approx(seconds(plenty), rel=1e-12)
     moved, dram = family._priced(little)[:, MOVED].sum(), family.FAMILY.compiled.record(little)[R.dram]
     assert family.price(little).total_s == pytest.approx(10 * moved / dram, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("parts", "times"),
+    [
+        (("core-i3-8100", "epyc-7742"), 2.0),  # bytes multiplied and added in pairs, then pairs of pairs
+        (("xeon-8280", "xeon-8380", "core-i7-1185g7", "core-i9-12900k"), 4.0),  # VNNI: in one instruction
+    ],
+)
+def test_int8_goes_by_what_the_vector_instructions_multiply(parts, times):
+    for device in map(default_catalog().device, parts):
+        rates = device.cpu.flop_per_cycle
+        assert rates["int8"].si / rates["fp32"].si == times, device.id
