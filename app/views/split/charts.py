@@ -22,8 +22,10 @@ _PARTS = (
 _CHAINS = 8
 
 
-def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int = 360) -> Figure:
-    """Latency of every cut as a stack of its parts; executors are told by hatches, the best cut is marked."""
+def cuts(
+    points: Sequence[SplitPoint], best: SplitPoint, now: SplitPoint | None, dark: bool, height: int = 360
+) -> Figure:
+    """Latency of every cut as a stack of its parts; executors are told by hatches, the best and present are marked."""
     scale = fmt.scale([max(p.latency_s for p in points)], "s")
     data = []
     for name, field, resource, shape in _PARTS:
@@ -41,10 +43,15 @@ def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int
         ends = {"x": [p.at for p in points], "y": [scale(v) for v in values]}
         data += [{"type": "bar", "name": name, "marker": marker, "hovertemplate": says} | ends] if any(values) else []
     top = scale(max(p.latency_s for p in points))
-    side = "right" if best.at > (points[0].at + points[-1].at) / 2 else "left"
-    arrow: Trace = {"showarrow": True, "arrowhead": 2, "arrowcolor": PICK[dark], "axref": "x", "ayref": "y"}
-    arrow |= {"ax": best.at, "ay": top * 1.09}
-    notes = [note(best.at, scale(best.latency_s), f"best: {best.place}", f"{side} auto", **arrow)]
+    marks = [(best, f"best: {best.place}", PICK[dark], 1.09)]
+    if now is not None and now.at != best.at:
+        marks.append((now, "now", NEUTRAL, 1.0))
+    notes = []
+    for point, text, colour, high in marks:
+        side = "right" if point.at > (points[0].at + points[-1].at) / 2 else "left"
+        arrow: Trace = {"showarrow": True, "arrowhead": 2, "arrowcolor": colour, "axref": "x", "ayref": "y"}
+        arrow |= {"ax": point.at, "ay": top * high}
+        notes.append(note(point.at, scale(point.latency_s), text, f"{side} auto", **arrow))
     y = span(f"Latency ({scale.unit})", 0, top * 1.15, grid=True)
     x = {"title": texts.CUTS_AXIS, "showgrid": False}
     return style(data, x, y, height, dark, notes=notes, legend=True, barmode="stack", bargap=0.08)

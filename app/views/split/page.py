@@ -65,7 +65,9 @@ def cut(scenario: Scenario) -> None:
     answer += f", {fmt.si(best.crossing_bytes, 'B')} cross" if best.crossing_bytes else ", nothing crosses"
     if best.latency_s > whole * 1.001:
         answer += f"; {fmt.times(best.latency_s / whole)} the least latency"
-    fig = charts.cuts(points, best, parts.dark(), 300 if parts.mobile() else 380)
+    here = (scenario.split, scenario.second_split) if scenario.scheme == "split" else None
+    now = next((point for point in points if (point.at, point.second_at) == here), None)
+    fig = charts.cuts(points, best, now, parts.dark(), 300 if parts.mobile() else 380)
     with parts.card(texts.CUTS.format(count=len(points)), answer, fig, "cuts"):
         names = zip(texts.EXECUTORS, executor_names(scenario))
         st.caption(fmt.plain(" ".join(f"{which}: {name}." for which, name in names)))

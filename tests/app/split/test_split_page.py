@@ -80,7 +80,7 @@ def test_cameras_stand_before_the_scenario_s_machines_with_its_what_ifs_until_ot
 def test_a_third_executor_has_its_own_bar_and_column():
     scenario = default_scenario("edge-metro-core", "mobilenet-v1", scheme="split", precision="fp32")
     points = split_points(scenario)
-    fig = valid(charts.cuts(points, best_split(points), False))
+    fig = valid(charts.cuts(points, best_split(points), None, False))
     assert [trace.name for trace in fig.data if "device" in trace.name] == [
         "first device",
         "second device",
@@ -123,7 +123,13 @@ def test_a_system_of_one_executor_names_others():
 @pytest.mark.parametrize("dark", [False, True])
 def test_figures_hold_the_numbers(dark):
     points = split_points(ALEXNET)
-    fig = valid(charts.cuts(points, best_split(points), dark))
+    fig, best = valid(charts.cuts(points, best_split(points), points[3], dark)), best_split(points)
+    marked = {note.text: (note.x, note.y) for note in fig.layout.annotations}
+    assert marked == {
+        f"best: {best.place}": (best.at, pytest.approx(1e3 * best.latency_s)),
+        "now": (points[3].at, pytest.approx(1e3 * points[3].latency_s)),
+    }
+    assert len(charts.cuts(points, best, best, dark).to_dict()["layout"]["annotations"]) == 1
     assert fig.data[0].name == "first device"
     assert fig.layout.legend.traceorder == "normal"  # the legend reads as the request runs
     for at, point in enumerate(points):
