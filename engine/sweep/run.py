@@ -4,9 +4,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
+from math import inf
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,8 +17,8 @@ from engine.kernels.jit import pool_size, run_chunks
 from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
-from engine.sweep.pricing.blocks import CHUNK, Blocks, DesignBlock
-from engine.sweep.pricing.chunk import ChunkRequest, ChunkResult, best, killers_of, price_chunk
+from engine.sweep.pricing.blocks import CHUNK, DesignBlock, blocks
+from engine.sweep.pricing.chunk import ChunkResult, best, killers_of, price_chunk
 from engine.sweep.result import Counts, Front, SweepResult
 from engine.sweep.space import Space, space_of
 from hardware_specs.catalog import Catalog
@@ -82,7 +82,8 @@ class _Archive:
 
     def __init__(self, space: Space, top: int, cloud: int) -> None:
         k = len(space.objectives)
-        self.space, self.cloud, self.wish = space, _Cloud(space, cloud), ChunkRequest.of(space, top)
+        self.space, self.cloud = space, _Cloud(space, cloud)
+        self.wish = top, np.zeros((k, 0)), inf  # what a chunk is asked for, as `thinned` has it
         self.number, self.values = self.best = np.zeros(0, dtype=np.int64), np.zeros((k, 0))
         none_missed = np.zeros(len(space.limits), dtype=np.int64)
         self.counts = Counts(space.size, none_missed, done=space.skipped, skipped=space.skipped)
@@ -91,11 +92,12 @@ class _Archive:
         """Adds a chunk's candidates, counts and picks; the next one is asked for what those leave open."""
         self.counts.add(chunk.counts)
         self.cloud.take(chunk)
+        top, killers, _ = self.wish
         if len(chunk.best[0]):
             joined = (np.concatenate(pair, axis=-1) for pair in zip(self.best, chunk.best, strict=True))
-            self.best = best(self.wish.top, *joined)
-            if len(self.best[0]) == self.wish.top:
-                self.wish = replace(self.wish, least=float(self.best[1][0, -1]))
+            self.best = best(top, *joined)
+            if len(self.best[0]) == top:
+                self.wish = top, killers, float(self.best[1][0, -1])
         if not len(chunk.number):
             return
         values = np.concatenate([self.values, chunk.values], axis=1)
@@ -106,7 +108,7 @@ class _Archive:
             raise ScenarioError(
                 f"more than {FRONT_LIMIT} designs are on the front: use fewer objectives or coarser axes"
             )
-        self.wish = replace(self.wish, killers=killers_of(self.values))
+        self.wish = top, killers_of(self.values), self.wish[2]
 
     def result(self, seconds: float, setup_s: float) -> SweepResult:
         """All of it, the front in the order of its designs' numbers. Times in [s]."""
@@ -169,12 +171,14 @@ def sweep(
     if remote and (space.catalog is not None or space.zoo is not None):
         raise ScenarioError("a sweep on other processes reads what ships: leave out your own catalog and workloads")
     counts, token = archive.counts, space.token if remote else ""
-    blocks, halted = Blocks(space, beat), False
+    setup_s, halted = 0.0, False
 
     def tasks() -> Iterator[tuple[Any, ...]]:
-        nonlocal halted
+        nonlocal halted, setup_s
         try:
-            for block in blocks.every():
+            at = time.perf_counter()
+            for block in blocks(space, beat):
+                setup_s += time.perf_counter() - at
                 counts.say(block.sentences)
                 which, places = archive.cloud.of(block)
                 step = min(chunk, CHUNK, block.chunk)
@@ -186,22 +190,23 @@ def sweep(
                     archive.cloud.waiting.append(which[within])
                     own = (token, block.digits) if remote and block.tables else block
                     yield own, lo, hi, places[within]
+                at = time.perf_counter()
         except SweepCancelled:  # what has begun is still waited for
             halted = True
 
     def work(task: tuple[Any, ...]) -> ChunkResult | None:
-        return None if halted else price_chunk(*task, archive.wish)
+        return None if halted else price_chunk(*task, *archive.wish)
 
     runner: Executor | None = executor
     if executor is not None and remote:  # other processes are sent each chunk with what is known by then
-        sends = SimpleNamespace(submit=lambda _, task: executor.submit(price_chunk, *task, archive.wish))
+        sends = SimpleNamespace(submit=lambda _, task: executor.submit(price_chunk, *task, *archive.wish))
         runner = cast(Executor, sends)
     for part in run_chunks(work, tasks(), runner, _AHEAD * pool_size()):
         if part is None:  # handed out, and not begun when the sweep was cancelled; nor is any after it counted
             break
         archive.take(part)
         progress(counts.done, space.size)
-    result = archive.result(time.perf_counter() - began, blocks.seconds)
+    result = archive.result(time.perf_counter() - began, setup_s)
     if halted:
         stopped = SweepCancelled(f"cancelled after {counts.done} of {space.size} designs")
         stopped.result = result

@@ -15,8 +15,8 @@ import numpy as np
 from engine.devices.common.contract import Unsupported
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
-from engine.sweep.pricing.blocks import Blocks, DesignBlock, figures_of
-from engine.sweep.pricing.chunk import ChunkRequest, thinned
+from engine.sweep.pricing.blocks import DesignBlock, block_at, figures_of
+from engine.sweep.pricing.chunk import thinned
 from engine.sweep.pricing.setting import numeric_axes
 from engine.sweep.pricing.structure import Structural
 from engine.sweep.result import Counts, Front, SweepResult
@@ -95,7 +95,7 @@ class Figures:
             if time.monotonic() > self._until:
                 raise TimeoutError  # tables would take longer than what they spare
 
-        self.space, self.blocks, self._until = space, Blocks(space, patient), inf
+        self.space, self._beat, self._until = space, patient, inf
         numeric = set(numeric_axes(space))
         self._fixed = [i for i in range(len(space.axes)) if i not in numeric]
         sizes = [i for i in numeric if space.axes[i].paths & SIZES]
@@ -103,6 +103,7 @@ class Figures:
         self._small = max(values, prod(len(space.axes[i]) for i in sizes)) <= _TABLED
         self._requests: Counter[tuple[int, ...]] = Counter()
         self._blocks: dict[tuple[int, ...], DesignBlock | None] = {}
+        self._known: dict[Any, Any] = {}
 
     def _block(self, number: int) -> DesignBlock | None:
         """The tables that price a design; None where too few have asked for them."""
@@ -111,7 +112,8 @@ class Figures:
         if self._small and self._requests[key] == _MANY:
             self._until = time.monotonic() + _SETUP_S
             try:
-                self._blocks[key] = self.blocks.block(tuple(zip(self._fixed, key, strict=True)))
+                digits = tuple(zip(self._fixed, key, strict=True))
+                self._blocks[key] = block_at(self.space, digits, self._known, self._beat)
             except (Structural, TimeoutError):
                 self._blocks[key] = None
         return self._blocks.get(key)
@@ -120,7 +122,7 @@ class Figures:
         """(figures, 0 it fits, 1 it does not, 2 refused, the sentence why) of a design. SI."""
         block = self._block(number)
         if block is not None and block.tables:
-            values, bad, unfit = block.fill_at(block.inside(np.array([number])), FIGURES)
+            values, bad, unfit = block.fill(0, 1, FIGURES, block.inside(np.array([number])))
             if not bad[0]:
                 return values[:, 0], int(unfit[0]), ""
         try:
@@ -173,9 +175,9 @@ class _Tried:
         n, space, counts = len(self.place), self.space, self.counts
         order = np.argsort(self.numbers[:n], kind="stable")
         numbers, figures, state = self.numbers[order], self.figures[:, order], self.state[order]
-        wish = ChunkRequest.of(space, top)
-        values = np.ascontiguousarray(figures[[FIGURES.index(name) for name in wish.figures]])
-        chunk = thinned(values, state == 2, state == 1, numbers.take, wish)
+        values = np.ascontiguousarray(figures[[FIGURES.index(name) for name in space.figures]])
+        known = np.zeros((len(space.objectives), 0))
+        chunk = thinned(values, state == 2, state == 1, numbers.take, space, top, known)
         counts.add(chunk.counts)
         signs = self.signs[:, None]
         drawn = np.linspace(0, n - 1, min(cloud, n)).astype(np.int64)

@@ -112,6 +112,11 @@ class Space:
         return prod(len(axis) for axis in self.axes)
 
     @cached_property
+    def figures(self) -> tuple[str, ...]:
+        """What its designs are judged by: objectives, then figures of limits."""
+        return tuple(dict.fromkeys(goal.figure for goal in (*self.objectives, *self.limits)))
+
+    @cached_property
     def strides(self) -> tuple[int, ...]:
         """What a step along each axis adds to a design's number."""
         sizes = [len(axis) for axis in self.axes]

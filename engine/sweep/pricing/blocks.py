@@ -1,6 +1,5 @@
 """A space as blocks of designs that share a structure, and all of them priced. Estimates, as `evaluate`'s are."""
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -34,6 +33,7 @@ _PACE = ("interval_s", "latency_s")  # what the best option that fits has least 
 class DesignBlock:
     """Designs that share a structure: which digits are fixed, where their numbers lie, and what prices them."""
 
+    space: Space
     digits: tuple[tuple[int, int], ...]  # (axis, digit) of the structural axes
     first: int  # number of the block's first design in the space
     size: int
@@ -60,16 +60,11 @@ class DesignBlock:
         """Designs that are priced in a fraction of a second. [-]"""
         return max(64, _WORK // max(sum(table.work for table in self.tables), 1))
 
-    def fill(self, lo: int, hi: int, figures: Sequence[str]) -> Priced:
-        """Designs lo..hi, each with the option of its plan that `make_plan` would take."""
-        return self._best(lo, hi - lo, ALL, figures)
+    def fill(self, lo: int, n: int, figures: Sequence[str], numbers: np.ndarray = ALL) -> Priced:
+        """The ``n`` designs from ``lo`` on, or those numbers, each with the option of its plan that `make_plan` takes.
 
-    def fill_at(self, numbers: np.ndarray, figures: Sequence[str]) -> Priced:
-        """Designs here and there, likewise."""
-        return self._best(0, len(numbers), np.asarray(numbers, dtype=np.int64), figures)
-
-    def _best(self, lo: int, n: int, numbers: np.ndarray, figures: Sequence[str]) -> Priced:
-        """The first option that fits with the shortest interval, then the least latency; refused where any is."""
+        That is the first that fits with the shortest interval, then the least latency; refused where any is.
+        """
         options = [(table, self.size * option) for table in self.tables for option in range(table.options)]
         names = tuple(dict.fromkeys((*_PACE, *figures))) if len(options) > 1 else figures
         (values, bad, unfit), *rest = (table.fill(at + lo, n, numbers + at, names) for table, at in options)
@@ -84,68 +79,60 @@ class DesignBlock:
         return values[[names.index(figure) for figure in figures]], bad, unfit
 
 
-class Blocks:
-    """Blocks of a space, made when first asked for. What a value of an axis sets is validated once."""
+def blocks(space: Space, beat: Beat = lambda at, of: None) -> Iterator[DesignBlock]:
+    """All blocks of a space, first to last; an axis that turns out to change a plan's structure is split on the way."""
+    numeric, known = set(numeric_axes(space)), dict[Any, Any]()
 
-    def __init__(self, space: Space, beat: Beat = lambda at, of: None) -> None:
-        self.space, self.beat = space, beat
-        self.known: dict[Any, Any] = {}
-        self.seconds = 0.0  # that making them has taken
-
-    def every(self) -> Iterator[DesignBlock]:
-        """All blocks, first to last; an axis that turns out to change a plan's structure is split on the way."""
-        numeric = set(numeric_axes(self.space))
-        fixed = [i for i in range(len(self.space.axes)) if i not in numeric]
-        for digits in product(*(range(len(self.space.axes[i])) for i in fixed)):
-            here = dict(zip(fixed, digits, strict=True))
-            out = self.space.left_out(here)
-            if not any(here.get(axis) for axis in out):  # else skipped
-                yield from self._split(here | dict.fromkeys(out, 0), numeric - out)
-
-    def _split(self, digits: dict[int, int], numeric: set[int]) -> Iterator[DesignBlock]:
+    def split(digits: dict[int, int], numeric: set[int]) -> Iterator[DesignBlock]:
         try:
-            yield self.block(tuple(sorted(digits.items())))
+            yield block_at(space, tuple(sorted(digits.items())), known, beat)
         except Structural as error:
             axes = sorted(error.axes & numeric)
-            for more in product(*(range(len(self.space.axes[i])) for i in axes)):
-                yield from self._split(digits | dict(zip(axes, more, strict=True)), numeric - set(axes))
+            for more in product(*(range(len(space.axes[i])) for i in axes)):
+                yield from split(digits | dict(zip(axes, more, strict=True)), numeric - set(axes))
 
-    def block(self, digits: tuple[tuple[int, int], ...]) -> DesignBlock:
-        """The block with those digits; Structural where they leave a plan's structure open."""
-        began = time.perf_counter()
-        try:
-            return self._block(digits)
-        finally:
-            self.seconds += time.perf_counter() - began
+    fixed = [i for i in range(len(space.axes)) if i not in numeric]
+    for digits in product(*(range(len(space.axes[i])) for i in fixed)):
+        here = dict(zip(fixed, digits, strict=True))
+        out = space.left_out(here)
+        if not any(here.get(axis) for axis in out):  # else skipped
+            yield from split(here | dict.fromkeys(out, 0), numeric - out)
 
-    def _block(self, digits: tuple[tuple[int, int], ...]) -> DesignBlock:
-        fixed = dict(digits)
-        space = self.space.without(self.space.left_out(fixed))
-        rest = [i for i in range(len(space.axes)) if i not in fixed]
-        first = sum(space.strides[axis] * digit for axis, digit in digits)
-        size = prod(len(space.axes[i]) for i in rest)
-        try:
-            open_axes = set(numeric_axes(space)) - set(fixed)
-            numeric = sorted(open_axes, key=lambda i: (len(space.axes[i]), i))  # the longest last, equals in axis order
-            structure = Structure(space, fixed, numeric, self.known, self.beat)
-            tables, sentences = tables_of(structure)
-        except (ScenarioError, Unsupported) as refusal:
-            return DesignBlock(digits, first, size, (str(refusal),))
-        order = tables[0].order
-        strides = tuple(space.strides[structure.numeric[a]] for a in order)
-        return DesignBlock(digits, first, size, sentences, tables, strides, tuple(structure.radix[a] for a in order))
+
+def block_at(
+    space: Space, digits: tuple[tuple[int, int], ...], known: dict[Any, Any], beat: Beat = lambda at, of: None
+) -> DesignBlock:
+    """The block of a space with those digits; Structural where they leave a plan's structure open.
+
+    ``known``: what the values of its axes set, as far as another block has had it validated.
+    """
+    fixed = dict(digits)
+    within = space.without(space.left_out(fixed))
+    rest = [i for i in range(len(space.axes)) if i not in fixed]
+    first = sum(space.strides[axis] * digit for axis, digit in digits)
+    size = prod(len(space.axes[i]) for i in rest)
+    try:
+        open_axes = set(numeric_axes(within)) - set(fixed)
+        numeric = sorted(open_axes, key=lambda i: (len(space.axes[i]), i))  # the longest last, equals in axis order
+        structure = Structure(within, fixed, numeric, known, beat)
+        tables, sentences = tables_of(structure)
+    except (ScenarioError, Unsupported) as refusal:
+        return DesignBlock(space, digits, first, size, (str(refusal),))
+    order = tables[0].order
+    lie = (tuple(of[structure.numeric[a]] for a in order) for of in (space.strides, [len(axis) for axis in space.axes]))
+    return DesignBlock(space, digits, first, size, sentences, tables, *lie)
 
 
 def price(space: Space, figures: Sequence[str] = FIGURES) -> Priced:
     """Figures (k, size) of every design by number, NaN where refused, and whether each is refused or does not fit."""
     values = np.full((len(figures), space.size), np.nan)
     bad, unfit = np.ones(space.size, dtype=bool), np.zeros(space.size, dtype=bool)
-    for block in Blocks(space).every():
+    for block in blocks(space):
         if not block.tables:
             continue
         for lo in range(0, block.size, CHUNK):
             hi = min(lo + CHUNK, block.size)
-            part, refused, misfit = block.fill(lo, hi, figures)
+            part, refused, misfit = block.fill(lo, hi - lo, figures)
             part[:, refused] = np.nan
             numbers = block.numbers(np.arange(lo, hi))
             values[:, numbers], bad[numbers], unfit[numbers] = part, refused, misfit & ~refused

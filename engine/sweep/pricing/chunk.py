@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import inf
+from typing import Any
 
 import numpy as np
 
 from engine.kernels.search.pareto import front_mask
 from engine.kernels.search.sift import sift
-from engine.sweep.goals import FIGURES, Limit, Objective
-from engine.sweep.pricing.blocks import Blocks, DesignBlock
+from engine.sweep.goals import FIGURES
+from engine.sweep.pricing.blocks import DesignBlock, block_at
 from engine.sweep.pricing.flat_table import Priced
 from engine.sweep.result import Counts
 from engine.sweep.space import Space, space_of
@@ -26,35 +27,15 @@ BlockKey = tuple[str, tuple[tuple[int, int], ...]]
 
 
 @lru_cache(maxsize=2)
-def _blocks(token: str) -> Blocks:
-    return Blocks(space_of(token))
+def _space(token: str) -> tuple[Space, dict[Any, Any]]:
+    """A space, and what the values of its axes set, as far as a block has had it validated."""
+    return space_of(token), {}
 
 
 @lru_cache(maxsize=16)
 def _block(key: BlockKey) -> DesignBlock:
-    return _blocks(key[0]).block(key[1])
-
-
-@dataclass(frozen=True)
-class ChunkRequest:
-    """What a chunk is asked for; what is known when it is handed out only spares work, and changes no result."""
-
-    objectives: tuple[Objective, ...]
-    limits: tuple[Limit, ...]
-    fits: bool
-    top: int  # designs to keep with the best first objective
-    killers: np.ndarray  # (objectives, n) values of designs on the front as far as it is known
-    least: float = inf  # of the first objective, signed: a design above it is not among the best
-
-    @classmethod
-    def of(cls, space: Space, top: int) -> ChunkRequest:
-        """Of a space of which no design is known."""
-        return cls(space.objectives, space.limits, space.fits, top, np.zeros((len(space.objectives), 0)))
-
-    @cached_property
-    def figures(self) -> tuple[str, ...]:
-        """Objectives, then figures of limits."""
-        return tuple(dict.fromkeys(goal.figure for goal in (*self.objectives, *self.limits)))
+    space, known = _space(key[0])
+    return block_at(space, key[1], known)
 
 
 @dataclass
@@ -74,24 +55,27 @@ def best(k: int, number: np.ndarray, values: np.ndarray) -> Best:
     return number[order], np.ascontiguousarray(values[:, order])
 
 
-def price_chunk(of: DesignBlock | BlockKey, lo: int, hi: int, picks: np.ndarray, wish: ChunkRequest) -> ChunkResult:
+def price_chunk(
+    of: DesignBlock | BlockKey, lo: int, hi: int, picks: np.ndarray, top: int, killers: np.ndarray, least: float
+) -> ChunkResult:
     """The chunk lo..hi of a block: its counts, its designs that nothing known dominates, its best, its picks.
 
     A block is given by its key in another process, which makes the tables itself. Where every design is picked, each
-    is priced once, in all figures.
+    is priced once, in all figures. ``top``, ``killers`` and ``least`` as `thinned` has them. [SI]
     """
     block, n = of if isinstance(of, DesignBlock) else _block(of), hi - lo
+    names = block.space.figures
     if not block.tables:
         refused = np.ones(n, dtype=bool)
-        return thinned(np.zeros((len(wish.figures), n)), refused, ~refused, lambda at: at, wish)
+        return thinned(np.zeros((len(names), n)), refused, ~refused, lambda at: at, block.space, top, killers, least)
     drawn = None
     if len(picks) == n:
-        drawn = block.fill(lo, hi, FIGURES)
-        values, refused, unfit = drawn[0][[FIGURES.index(figure) for figure in wish.figures]], *drawn[1:]
+        drawn = block.fill(lo, n, FIGURES)
+        values, refused, unfit = drawn[0][[FIGURES.index(figure) for figure in names]], *drawn[1:]
     else:
-        values, refused, unfit = block.fill(lo, hi, wish.figures)
-        drawn = block.fill_at(picks, FIGURES) if len(picks) else None
-    result = thinned(values, refused, unfit, lambda at: block.numbers(at + lo), wish)
+        values, refused, unfit = block.fill(lo, n, names)
+        drawn = block.fill(0, len(picks), FIGURES, picks) if len(picks) else None
+    result = thinned(values, refused, unfit, lambda at: block.numbers(at + lo), block.space, top, killers, least)
     return replace(result, drawn=drawn)
 
 
@@ -100,25 +84,30 @@ def thinned(
     refused: np.ndarray,
     unfit: np.ndarray,
     numbers: Callable[[np.ndarray], np.ndarray],
-    wish: ChunkRequest,
+    space: Space,
+    top: int,
+    killers: np.ndarray,
+    least: float = inf,
 ) -> ChunkResult:
-    """Priced designs (figures of ``wish``, n): counted, and those kept that nothing known dominates, and the best.
+    """Priced designs (`Space.figures`, n): counted, and those kept that nothing known dominates, and the ``top`` best.
 
-    ``numbers``: places -> numbers in the space. The values are taken apart on the way.
+    ``numbers``: places -> numbers in the space. The values are taken apart on the way. What is known of other designs
+    only spares work: ``killers`` (objectives, n) on the front so far, and the ``least`` first objective, signed, above
+    which a design is not among the best. [SI]
     """
-    k, n, missed = len(wish.objectives), len(refused), np.zeros(len(wish.limits), dtype=np.int64)
+    k, n, missed = len(space.objectives), len(refused), np.zeros(len(space.limits), dtype=np.int64)
     counts, at, good = np.zeros(3, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     candidates, able = sift(
         values,
         refused,
         unfit,
-        wish.fits,
-        np.array([limit.most for limit in wish.limits], dtype=np.bool_),
-        np.array([wish.figures.index(limit.figure) for limit in wish.limits], dtype=np.int64),
-        np.array([limit.value for limit in wish.limits], dtype=np.float64),
-        np.array([o.sign for o in wish.objectives]),
-        wish.killers,
-        wish.least if wish.top else -inf,
+        space.fits,
+        np.array([limit.most for limit in space.limits], dtype=np.bool_),
+        np.array([space.figures.index(limit.figure) for limit in space.limits], dtype=np.int64),
+        np.array([limit.value for limit in space.limits], dtype=np.float64),
+        np.array([o.sign for o in space.objectives]),
+        killers,
+        least if top else -inf,
         counts,
         missed,
         at,
@@ -126,9 +115,9 @@ def thinned(
     )
     at, good = at[:candidates], good[:able]
     front = at[front_mask(values[:k].take(at, axis=1))] if candidates else at
-    top = best(wish.top, numbers(good), values[:k].take(good, axis=1))
+    first = best(top, numbers(good), values[:k].take(good, axis=1))
     front_values = values[:k].take(front, axis=1)
-    return ChunkResult(Counts(n, missed, n, 0, *counts.tolist()), numbers(front), front_values, top)
+    return ChunkResult(Counts(n, missed, n, 0, *counts.tolist()), numbers(front), front_values, first)
 
 
 def killers_of(values: np.ndarray) -> np.ndarray:

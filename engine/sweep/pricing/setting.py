@@ -10,6 +10,7 @@ from engine.resolve.spec_path import enter, key_of, part_of, set_paths, told_as
 from engine.scenario import Scenario
 from engine.scenario.overrides import HARDWARE, apply
 from engine.sweep.space import SIZES, Space
+from hardware_specs.quantity import Quantity
 
 
 def head_of(path: str) -> tuple[str, str]:
@@ -38,23 +39,17 @@ def between(path: str, values: Sequence[Any]) -> bool:
     return head_of(path)[0] in HARDWARE and all(type(v) in (int, float) and 0.0 < v < inf for v in values)
 
 
-def number_of(kind: str, value: Any) -> float:
-    """The number that a setting of `read_setting` sets, exact, in its unit in SI, as [B/s]."""
-    return value[1].si if kind == "spec" else value[1] if kind == "model" else value
-
-
-def restated(kind: str, where: Any, setting: Any, value: float) -> tuple[str, Any, Any]:
+def restated(setting: tuple[str, Any, Any], value: float) -> tuple[str, Any, Any]:
     """A setting of `read_setting` with another value that its path allows, in its unit in SI, as [B/s]."""
-    if kind not in ("model", "spec"):
-        return kind, where, int(value) if isinstance(setting, int) else value
-    value = float(value)
-    if kind == "model":
-        return kind, where, (value, value)
-    return kind, where, (value, setting[1].model_copy(update={"value": told_as(setting[1], value)}))
+    kind, where, like = setting
+    if isinstance(like, Quantity):
+        return kind, where, like.model_copy(update={"value": told_as(like, value)})
+    return kind, where, int(value) if isinstance(like, int) else value
 
 
 def read_setting(scenario: Scenario, base: Bound, path: str, value: Any) -> tuple[str, Any, Any]:
-    """One setting of a scenario, validated against what it names: (kind, where it goes, what goes there).
+    """One setting of a scenario, validated against what it names: (kind, where it goes, what goes there):
+    a number in SI, as [B/s], or the quantity of a specification.
 
     ValueError, in one sentence, where the value is refused. ScenarioError for a path that is no number.
     """
@@ -71,11 +66,11 @@ def read_setting(scenario: Scenario, base: Bound, path: str, value: Any) -> tupl
     if head == "model" and "." not in rest:
         number = float(parameter(shown, printed, base.device))
         check_model(replace(base, model={rest: number}))
-        return "model", rest, (printed, number)
+        return "model", rest, number
     part, within = part_of(shown, len(base.devices), base.host is not None, [wire.role for wire in base.wires])
     spec: Any = {"devices": base.devices, "host": (base.host,), "links": [wire.link for wire in base.wires]}[part[0]]
     quantity, keys = set_paths(spec[part[1]], [(within, printed, shown)]), []
     for step in within:
         keys.append(key_of(quantity, step))
         quantity = enter(quantity, step, shown)
-    return "spec", (part, tuple(keys), shown), (printed, quantity)
+    return "spec", (part, tuple(keys), shown), quantity

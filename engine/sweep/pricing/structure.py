@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from engine.plan.schemes import Plan, open_plan
 from engine.resolve.bind import Bound, lowered, named, own_model
 from engine.scenario import Costs, Scenario, ScenarioError
 from engine.scenario.overrides import HARDWARE
-from engine.sweep.pricing.setting import between, head_of, number_of, read_setting, restated
+from engine.sweep.pricing.setting import between, head_of, read_setting, restated
 from engine.sweep.space import Space, apply_settings
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import PAIRED
@@ -97,7 +97,7 @@ def _settings_of(axis: int, harvest: Sequence[list[tuple[str, Any, Any]] | str])
     if len({tuple((kind, where) for kind, where, _ in settings) for settings in every}) > 1:
         raise Structural({axis})
     columns = [
-        (settings[0], np.array([number_of(kind, value) for kind, _, value in settings], dtype=np.float64))
+        (settings[0], np.array([getattr(value, "si", value) for _, _, value in settings], dtype=np.float64))
         for settings in zip(*every, strict=True)
     ]
     return [digit for digit in range(len(harvest)) if digit not in refused], refused, columns
@@ -119,7 +119,7 @@ class Structure:
         self.scenario = apply_settings(space.base, settings, space.catalog, space.zoo, space.moved)
         self.base: Bound = named(self.scenario, space.catalog, space.zoo)
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Designs.lower` has found it
-        self._designs: dict[Part, Designs] = {}
+        self.part = lru_cache(_REMEMBERED)(partial(Designs, self))
         harvest = {axis: self._harvest(axis, known) for axis in numeric}
         self.refused = {(axis, d): text for axis, (_, refused, _) in harvest.items() for d, text in refused.items()}
         self._joint()
@@ -133,7 +133,7 @@ class Structure:
     def choose(self, first: int, upto: int) -> None:
         """From now on, designs have those options of their plans, along the last axis."""
         if (first, upto) != (self.option, self.option + self.radix[-1]):
-            self._designs.clear()
+            self.part.cache_clear()
         self.option, self.radix = first, (*self.radix[:-1], upto - first)
         self.allowed = [*self.allowed[:-1], range(upto - first)]
 
@@ -195,40 +195,30 @@ class Structure:
         """All designs whose values are allowed."""
         return tuple((0, len(digits)) for digits in self.allowed)
 
-    def part(self, of: Part) -> Designs:
-        """Some designs as one: a column lies along each axis of which there are several values."""
-        if of not in self._designs:
-            if len(self._designs) > _REMEMBERED:
-                self._designs.clear()
-            self._designs[of] = Designs(self, of)
-        return self._designs[of]
-
     def settings(self, of: Part) -> list[tuple[str, Any, Any]]:
         """Everything the axes set in a part, as (kind, where, value)."""
         settings = []
         for at, ((lo, hi), columns) in enumerate(zip(of, self._columns, strict=False)):
             shape = [-1 if a == at else 1 for a in range(len(of))]
             for like, numbers in columns:
-                column = Column(numbers[lo:hi].reshape(shape)) if hi - lo > 1 else None
-                settings.append(restated(*like, float(numbers[lo])) if column is None else _as_column(*like, column))
+                if hi - lo == 1:
+                    settings.append(restated(like, float(numbers[lo])))
+                else:
+                    kind, where, value = like
+                    many = Column(numbers[lo:hi].reshape(shape))
+                    settings.append((kind, where, _Many.of(value, many) if isinstance(value, Quantity) else many))
         return settings
 
     def lowered(self, graph: Any) -> None:
         """From now on, designs have this graph."""
         if graph is not self.graph:
             self.graph = graph
-            self._designs.clear()
-
-
-def _as_column(kind: str, where: Any, like: Any, values: Column) -> tuple[str, Any, Any]:
-    """A setting like another one whose value is a column."""
-    if kind == "spec":
-        return kind, where, (like[0], _Many.of(like[1], values))
-    return kind, where, (like[0], values) if kind == "model" else values
+            self.part.cache_clear()
 
 
 class Designs(Design):
-    """Some designs of a structure as one: pieces of the model are functions of it."""
+    """Some designs of a structure as one, a column along each axis of which there are several values: pieces of the
+    model are functions of it."""
 
     def __init__(self, structure: Structure, of: Part) -> None:
         self.structure, self._options = structure, of[-1]
@@ -249,16 +239,16 @@ class Designs(Design):
             elif kind == "costs":
                 costs[where] = value
             elif kind == "model":
-                overrides[f"model.{where}"], model[where] = value
+                overrides[f"model.{where}"] = model[where] = value
             elif kind == "spec":
                 (role, position), keys, shown = where
-                overrides[shown], spec = value
+                overrides[shown] = value
                 if role == "devices":
-                    devices[position] = _put(devices[position], keys, spec)
+                    devices[position] = _put(devices[position], keys, value)
                 elif role == "host":
-                    host = _put(host, keys, spec)
+                    host = _put(host, keys, value)
                 else:
-                    wires[position] = replace(wires[position], link=_put(wires[position].link, keys, spec))
+                    wires[position] = replace(wires[position], link=_put(wires[position].link, keys, value))
         fields |= {"tile": tuple(tile), "costs": Costs.model_construct(**costs), "overrides": overrides}
         return replace(
             base,

@@ -31,7 +31,7 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
 from engine.sweep import price, space_of
 from engine.sweep.pricing import structure, tables
-from engine.sweep.pricing.blocks import Blocks
+from engine.sweep.pricing.blocks import blocks
 from engine.sweep.pricing.setting import between, read_setting, restated
 from engine.sweep.sensitivity import knobs_of
 from hardware_specs import default_catalog
@@ -158,11 +158,11 @@ def test_what_is_no_arithmetic_alike_for_all_is_refused(work) -> None:
 
 def test_a_constant_that_the_compiler_does_not_read_parts_no_family() -> None:
     base = {"scenario": {"system": "fb-node", "workload": "dlrm-less-complex"}, "constraints": []}
-    blocks = {
-        path: list(Blocks(space_of(base | {"axes": {"batch": [8, 16], path: values}})).every())
+    made = {
+        path: list(blocks(space_of(base | {"axes": {"batch": [8, 16], path: values}})))
         for path, values in (("model.kernel_start", [1e-6, 2e-6]), ("model.user_share", [0.25, 0.5]))
     }
-    assert {path: len(found) for path, found in blocks.items()} == {"model.kernel_start": 1, "model.user_share": 2}
+    assert {path: len(found) for path, found in made.items()} == {"model.kernel_start": 1, "model.user_share": 2}
 
 
 @pytest.mark.parametrize("precision", ["fp16", "w8a16", "int8"])
@@ -177,7 +177,7 @@ def test_a_core_is_taken_apart_by_none_of_its_numbers(precision: str) -> None:
             taken, work = [], tables._tabulated
             patch.setattr(tables, "_tabulated", lambda *given, t=taken, w=work: t.append(given) or w(*given))
             scenario = {"system": "dfx-u280", "workload": "gpt2-345m", "precision": precision}
-            list(Blocks(space_of({"scenario": scenario, "axes": axes, "constraints": []})).every())
+            list(blocks(space_of({"scenario": scenario, "axes": axes, "constraints": []})))
         parts[path] = len(taken)
     assert len(set(parts.values())) == 1, parts  # each piece once
 
@@ -193,8 +193,8 @@ def test_hardware_of_a_measured_gpu_is_not_taken_apart_value_by_value(part: str,
     space = space_of({"scenario": {"system": "h100-sxm", "workload": "llama3.1-8b"}, "axes": axes, "constraints": []})
     wholly = []
     monkeypatch.setattr(tables, "_apart", lambda fam, piece, of, axis, apart: wholly.append(of) or 1 / 0)
-    blocks = list(Blocks(space).every())
-    assert len(blocks) == 1
+    made = list(blocks(space))
+    assert len(made) == 1
     assert not wholly
 
 
@@ -208,7 +208,7 @@ def test_sizes_on_no_gpu_are_taken_apart_value_by_value(monkeypatch) -> None:
     space = space_of({"scenario": {"system": "h100-sxm", "workload": "gpt2-345m"}, "axes": axes, "constraints": []})
     apart, work = set(), tables._apart
     monkeypatch.setattr(tables, "_apart", lambda fam, *given: apart.add(fam.base.system.id) or work(fam, *given))
-    assert len(list(Blocks(space).every())) == len(systems) > 30
+    assert len(list(blocks(space))) == len(systems) > 30
     assert apart == set()
 
 
@@ -227,10 +227,10 @@ def test_a_number_between_two_allowed_ones_sets_what_it_sets_by_itself(system: s
             continue
         assert [one for one, _ in ran] == values[values.index(ran[0][0]) :][: len(ran)]  # what is allowed is a range
         for value, one in ran:
-            kind, where, put = restated(*ran[0][1], value)
+            kind, where, put = restated(ran[0][1], value)
             assert (kind, where, put) == one, path
             if kind == "spec":
-                assert put[1].si == value
+                assert put.si == value
             held += 1
     assert held > 20
 
@@ -241,7 +241,7 @@ def test_a_fine_axis_of_hardware_is_read_at_its_ends(monkeypatch) -> None:
     monkeypatch.setattr(structure, "read_setting", lambda *given: read.append(given[3]) or work(*given))
     axes = {"devices.0.peak.bf16": {"from": 1e14, "to": 1e15, "steps": 400}}
     space = space_of({"scenario": {"system": "h100-sxm", "workload": "llama3.1-8b"}, "axes": axes, "constraints": []})
-    assert len(list(Blocks(space).every())) == 1
+    assert len(list(blocks(space))) == 1
     assert read == [1e14, 1e15]
 
 
@@ -251,7 +251,7 @@ def test_lengths_on_dfx_are_taken_apart_for_the_first_token_alone(monkeypatch) -
     space = space_of({"scenario": {"system": "dfx-u280", "workload": "gpt2-1.5b"}, "axes": axes, "constraints": []})
     taken, work = [], tables._tabulated
     monkeypatch.setattr(tables, "_tabulated", lambda *given: taken.append(given) or work(*given))
-    assert len(list(Blocks(space).every())) == 1
+    assert len(list(blocks(space))) == 1
     assert len(taken) < 100
 
 
@@ -275,7 +275,7 @@ def test_lengths_on_dfx_are_taken_apart_for_the_first_token_alone(monkeypatch) -
 def test_tiles_are_one_structure_with_the_bits_of_each_by_itself(given, axes) -> None:
     """Every tile was bound, planned and tabulated apart: 1,200 designs of an appliance took 8 s of a core."""
     space = space_of({"scenario": given, "axes": axes})
-    (_,) = Blocks(space).every()
+    (_,) = blocks(space)
     (latency, rate), bad, unfit = price(space, ["latency_s", "throughput_per_s"])
     for number in range(space.size):
         with contextlib.suppress(ScenarioError, Unsupported):

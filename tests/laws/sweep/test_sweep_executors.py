@@ -28,7 +28,7 @@ from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode
 from engine.sweep import SweepCancelled, price, space_of, sweep, write_rows
-from engine.sweep.pricing.blocks import Blocks
+from engine.sweep.pricing.blocks import blocks
 from tests.effort import EFFORT
 from tests.laws.law_grids import ONE_OF_EACH
 
@@ -138,7 +138,7 @@ def test_the_command_line_tells_and_writes_a_whole_table(space: Path, tmp_path: 
 @pytest.mark.parametrize("given", [CORES, CARDS], ids=["CPU", "cards with an open tile"])
 def test_what_is_priced_design_by_design_is_evaluate(given) -> None:
     space = space_of(given)
-    block = next(iter(Blocks(space).every()))
+    block = next(iter(blocks(space)))
     assert all(table.live for table in block.tables)  # not a table of prices
     values, bad, _ = price(space, ["latency_s", "throughput_per_s"])
     for number in range(0, space.size, 23):
@@ -146,7 +146,7 @@ def test_what_is_priced_design_by_design_is_evaluate(given) -> None:
         assert not bad[number]
         assert values[:, number].tolist() == [report.latency_s, report.throughput_per_s]
     whole = block.fill(0, block.size, ["latency_s"])[0]
-    parts = [block.fill(lo, min(lo + 31, block.size), ["latency_s"])[0] for lo in range(0, block.size, 31)]
+    parts = [block.fill(lo, min(31, block.size - lo), ["latency_s"])[0] for lo in range(0, block.size, 31)]
     assert whole.tobytes() == np.concatenate(parts, axis=1).tobytes()
 
 
@@ -156,7 +156,7 @@ def test_an_open_tile_is_the_one_evaluate_takes() -> None:
     least = pinned.reshape(-1, 4).max(axis=1)
     assert (free[1] >= least).all()  # no pinned tile beats the open one
     assert (free[1] == least).any()
-    (block,) = Blocks(space_of(CARDS)).every()
+    (block,) = blocks(space_of(CARDS))
     assert [table.options for table in block.tables] == [11]  # every tile in one set of tables
 
 
@@ -219,7 +219,7 @@ def test_a_sweep_of_milliseconds_is_dealt_to_several_threads() -> None:
 
 
 def test_a_chunk_of_a_costly_price_is_short() -> None:
-    block = next(iter(Blocks(space_of(CARDS)).every()))
+    block = next(iter(blocks(space_of(CARDS))))
     start = time.thread_time()
     block.fill(0, min(block.size, block.chunk), ["latency_s"])
     assert time.thread_time() - start < 2.0  # what Cancel waits for at most, compilation included
