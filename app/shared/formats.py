@@ -217,7 +217,7 @@ def band(relative: float | None) -> str:
 def of(part: float, whole: float, unit: str = "B") -> str:
     """`3.11 of 8.00 GB`, or `3.11 > 2.00 GB` where the part is larger; one prefix for both."""
     common = scale([part, whole], unit)
-    if part and whole and max(part, whole) / max(min(part, whole), 1e-300) > 1e4:
+    if part and whole and max(part, whole) / max(min(part, whole), 1e-300) > 100:
         return f"{si(part, unit)} {'>' if part > whole else 'of'} {si(whole, unit)}"
     return f"{common.text(part)} {'>' if part > whole else 'of'} {common.text(whole)} {common.unit}"
 

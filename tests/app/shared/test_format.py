@@ -92,6 +92,7 @@ def test_ratios_counts_and_money():
     assert fmt.of(3.11e9, 8e9) == "3.11 of 8.00 GB"
     assert fmt.of(3.11e9, 2e9) == "3.11 > 2.00 GB"
     assert fmt.of(10.0, 8e9) == "10.0 B of 8.00 GB"
+    assert fmt.of(56.4e3, 35.4e6) == "56.4 kB of 35.4 MB"
 
 
 @pytest.mark.parametrize(
