@@ -222,9 +222,8 @@ class CutParts:
 
     def __init__(self, bound: Bound, formats: Sequence[str]) -> None:
         self.bound, self.formats = bound, formats
-        ops, wires = bound.graph.phases[0].ops, split_wires(bound)
-        self.last = len(ops)
-        self.tiers = [self._tier(*own, ops) for own in zip(executors(bound), formats, strict=True)]
+        wires, self.last = split_wires(bound), len(bound.graph.phases[0].ops)
+        self.tiers = [self.tier(at, bound.scenario.batch) for at in range(len(formats))]
         self.links = [np.zeros(self.last + 1) for _ in wires]  # time that a link adds, answer included. [s]
         self.link_busy = [np.zeros(self.last + 1) for _ in wires]  # for which what goes outwards takes it. [s]
         for at in range(self.last + 1):
@@ -239,8 +238,10 @@ class CutParts:
         """The same as the time for which each link and each executor is taken. [s]"""
         return self.link_busy, self.tiers
 
-    def _tier(self, device: Device, format: str, ops: Sequence[Op]) -> NDArray[np.float64]:
-        """Seconds of operators c to d, shape (n + 1, n + 1): infinite where an executor can't run them. [s]"""
+    def tier(self, at: int, batch: int) -> NDArray[np.float64]:
+        """Seconds of operators c to d on an executor, shape (n + 1, n + 1): infinite where it can't run them. [s]"""
+        device, format, ops = executors(self.bound)[at], self.formats[at], self.bound.graph.phases[0].ops
+        bound = replace(self.bound, scenario=self.bound.scenario.model_copy(update={"batch": batch}))
         n, fam = len(ops), family(device.kind)
         result = np.full((n + 1, n + 1), inf)
         np.fill_diagonal(result, 0.0)
@@ -253,21 +254,13 @@ class CutParts:
                 low += 1
                 continue
             high = next((i for i in range(low, n) if not able[i]), n)
-            runs = [self._alone(device, format, ops[start:high]) for start in range(low, high)]
+            runs = [_alone(bound, device, format, ops[start:high]) for start in range(low, high)]
             added = np.concatenate(([0.0], np.cumsum(runs[0][0])))
             for c, (_, once, drawn) in zip(range(low, high), runs, strict=True):
                 share = _read_share(ops, c)[c + 1 : high + 1]
                 result[c, c + 1 : high + 1] = added[c + 1 - low :] - added[c - low] + once + drawn * share
             low = high
         return result
-
-    def _alone(self, device: Device, format: str, ops: Sequence[Op]) -> tuple[NDArray[np.float64], float, float]:
-        """Seconds of each operator, once a request, and for what came from before them. [s]"""
-        plan = Plan((Stage("part", device, 1, frozenset(op.name for op in ops), format),), (), 1, (1,), False)
-        priced = price_stage(Design(self.bound, plan), 0, [0])
-        (run,) = priced.runs
-        other = sum(seconds for _, _, seconds in run.cost.other) * run.passes
-        return run.cost.seconds.sum(axis=1) * run.passes, sum(seconds for _, _, seconds in priced.fixed), other
 
     def best(self, used: Sequence[int], loads: tuple[Times, Times] | None = None) -> tuple[int, ...] | None:
         """Cuts of least time where those executors share the network and no other has any; None: there are none.
@@ -311,6 +304,15 @@ class CutParts:
             position = int(pick[position])
             cuts.append(position)
         return tuple(cuts)
+
+
+def _alone(bound: Bound, device: Device, format: str, ops: Sequence[Op]) -> tuple[NDArray[np.float64], float, float]:
+    """Seconds of each operator, once a request, and for what came from before them. [s]"""
+    plan = Plan((Stage("part", device, 1, frozenset(op.name for op in ops), format),), (), 1, (1,), False)
+    priced = price_stage(Design(bound, plan), 0, [0])
+    (run,) = priced.runs
+    other = sum(seconds for _, _, seconds in run.cost.other) * run.passes
+    return run.cost.seconds.sum(axis=1) * run.passes, sum(seconds for _, _, seconds in priced.fixed), other
 
 
 def _read_share(ops: Sequence[Op], at: int) -> NDArray[np.float64]:

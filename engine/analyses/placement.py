@@ -70,12 +70,13 @@ def placements(network: CameraNetwork, limit_s: float | None = None, goal: Goal 
 
 
 def _loads(network: CameraNetwork, parts: CutParts) -> tuple[Times, Times]:
-    """Time that a frame takes of each link, and of all machines of a tier together. [s]
+    """Time that a frame takes of each link, and of all machines of a tier together, at the tier's own batch. [s]
 
     Machines of which each camera has one set no pace, but can't take longer than until its next frame.
     """
     loads = []
-    for at, (tier, seconds) in enumerate(zip(network.tiers, parts.tiers, strict=True)):
+    for at, tier in enumerate(network.tiers):
+        seconds = parts.tiers[at] if tier.batch == 1 else parts.tier(at, tier.batch) / tier.batch
         load = seconds * network.passed + (network.filter_s if not at else 0.0)
         own = np.where(load * network.camera.frames_per_s <= 1.0, 0.0, inf)
         loads.append(own if tier.machines is None else load / tier.machines)

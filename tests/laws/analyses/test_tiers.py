@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import CutParts, best_split, price_cuts, split_points
 from engine.analyses.placement import p99_s, placements
-from engine.cost.assemble import wire_time
+from engine.cost.assemble import wire_busy, wire_time
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.plan.schemes import split_wires
@@ -174,6 +174,30 @@ def test_more_cameras_wait_longer_and_draw_more_and_a_batch_carries_more():
     plain = replace(batched, tiers=TIERS)
     most = [next(p for p in placements(network) if p.name == "core").cameras for network in (batched, plain)]
     assert most[0] > most[1]
+
+
+@pytest.mark.parametrize("batches", [(1, 1), (16, 16), (8, 1)])
+def test_most_cameras_are_those_of_the_best_of_every_cut_at_the_batches_of_its_tiers(batches):
+    """Where tiers batch, cuts were compared frame by frame: a third fewer cameras than another cut carries."""
+    tiers = (
+        Tier("near", "arm-edge-cpu", machines=2, batch=batches[0]),
+        Tier("far", "xeon-e5-2650", "ethernet-1g", batch=batches[1]),
+    )
+    network = on_row("alexnet", Camera(1e-3, 1e5), tiers)
+    (wire,), last = split_wires(network.bound), len(network.bound.graph.phases[0].ops)
+    most: dict[str, int] = {}
+    for cut in range(last + 1):
+        each, sent = [], sum(h.bytes_per_message for h in _priced(network, (cut,)).plan.hops if h.way != "out")
+        for at, tier in enumerate(tiers):
+            stage = price_cuts(network.bound, network.formats, (cut,), tier.batch).stage_s[at]
+            each.append(stage / tier.batch / tier.machines)
+        paced = max(*each, wire_busy(wire, sent) if sent else 0.0)
+        name = " and ".join(tier.name for tier, own in zip(tiers, each, strict=True) if own)
+        most[name] = max(most.get(name, 0), int(1e3 / paced))
+    found = {p.name: p.cameras for p in placements(network, goal="throughput")}
+    assert found.keys() == most.keys()
+    for name, cameras in found.items():
+        assert cameras == pytest.approx(most[name], abs=1), name
 
 
 def test_machines_of_the_catalog_and_a_network_processor_stand_at_a_tier():
