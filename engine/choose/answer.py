@@ -222,7 +222,7 @@ def _loses(row: Row, first: Row | None, money: str) -> str:
 
 def _no_price(row: Row) -> str:
     """Why a system that serves is not ranked."""
-    if row.best is not None and row.best.capex_usd is not None:
+    if row.report is not None and row.report.capex_usd is not None:
         return "no published power: give its price an hour"
     return "a what-if has no price: give yours" if row.what_if else "no published price: give yours"
 

@@ -39,13 +39,12 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Served:
-    """One instance of an arrangement at one batch: the figures of its report, and what it serves under load.
+    """One instance of an arrangement at one batch: what it serves under load.
 
     Attributes
     ----------
     scenario : with the question's limits and prices; its share of time busy is what the demand makes of it
-    latency_s, ttft_s, tpot_s, throughput_per_s, power_w, capex_usd : the scenario's report has the same; None where
-        one does not apply or is not published [s], [1/s], [W], [USD]
+    throughput_per_s : as the report of its scenario has it [1/s]
     usd_per_million : units of work at that share of time busy, output tokens of a decoder; None without a price [USD]
     loaded_latency_s : of 99% of requests where a limit or a demand says how they come, else of one in a busy instance
         [s]
@@ -57,12 +56,7 @@ class Served:
     """
 
     scenario: Scenario
-    latency_s: float
-    ttft_s: float | None
-    tpot_s: float | None
     throughput_per_s: float
-    power_w: float | None
-    capex_usd: float | None
     usd_per_million: float | None
     loaded_latency_s: float
     joined: Continuous | None
@@ -173,10 +167,8 @@ def _loaded(
         if share <= 0.0:
             return Refusal(scenario, "limit", "no load leaves room to wait inside the latency limit", 1.0)
     return Served(
-        scenario, times.latency_s, times.figure("ttft_s"), times.figure("tpot_s"), times.units_per_s,
-        times.figure("power_w"), times.figure("capex_usd"), times.figure("usd_per_million"), latency, joined,
-        share * full, full, devices,
-    )  # fmt: skip
+        scenario, times.units_per_s, times.figure("usd_per_million"), latency, joined, share * full, full, devices
+    )
 
 
 def _demanded(question: Question, bound: Bound, times: Figures, point: Served, under_way: int) -> Served:

@@ -71,8 +71,8 @@ def detail(answer: Answer, row: Row) -> None:
         facts += tables.times(answer, row)
         each = fmt.si(best.rate_per_device, f"{unit}/s")
         facts.append(texts.RATES.format(rate=fmt.si(best.rate, f"{unit}/s"), each=each))
-        if best.power_w is not None:
-            facts.append(f"{fmt.si(best.power_w * best.instances, 'W')} at full load")
+        if report.power_w is not None:
+            facts.append(f"{fmt.si(report.power_w * best.instances, 'W')} at full load")
         st.markdown("  \n".join(line.replace("$", "\\$") for line in facts))
         if row.reason:
             st.caption(fmt.plain(f"vs winner: {row.reason}."))

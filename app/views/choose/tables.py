@@ -51,10 +51,12 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
         first = fmt.scale([median(firsts)], "s")
         columns[f"TTFT under load ({first.unit})"] = [first(value) for value in firsts]
     columns[f"{pace.unit} per device"] = [pace(best.rate_per_device) for best in bests]
-    watts = [None if best.power_w is None else best.power_w * best.instances for best in bests]
+    reports = [row.report for row in rows if row.report]
+    powers = [(report.power_w, best.instances) for report, best in zip(reports, bests, strict=True)]
+    watts = [None if each is None else each * many for each, many in powers]
     power = fmt.scale(watts, "W")
     columns[f"Power ({power.unit})"] = [None if w is None else power(w) for w in watts]
-    columns["Price contains"] = [row.report.price_of if row.report else "" for row in rows]
+    columns["Price contains"] = [report.price_of for report in reports]
     columns["vs winner"] = [row.reason for row in rows]
     frame = pd.DataFrame(columns)
     return frame.astype(dict.fromkeys((name for name in frame if name[0] == "$" or "Power" in name), float))
@@ -80,18 +82,19 @@ def request(answer: Answer) -> str:
 
 def times(answer: Answer, row: Row) -> list[str]:
     """Times under load, and those of the scenario that opens elsewhere where they are others."""
-    best = row.best
+    best, report = row.best, row.report
     assert best is not None
+    assert report is not None
     batch = f"a batch of {best.scenario.batch:,}" if best.scenario.batch > 1 else "a request alone"
     if (joined := best.joined) is not None:
         first, each, whole = (fmt.seconds(value) for value in (joined.ttft_s, joined.tpot_s, joined.latency_s))
         lines = [texts.JOINED.format(ttft=first, tpot=each, latency=whole)]
         if best.scenario.batch > 1:
-            first, each, whole = (fmt.seconds(value) for value in (best.ttft_s, best.tpot_s, best.latency_s))
+            first, each, whole = (fmt.seconds(value) for value in (report.ttft_s, report.tpot_s, report.latency_s))
             count = f"{best.scenario.batch:,}"
             lines.append(texts.BATCH_TIMES.format(batch=count, ttft=first, tpot=each, latency=whole))
         return lines
-    words = [f"{fmt.seconds(best.latency_s)} for {batch} (as Explore)"]
+    words = [f"{fmt.seconds(report.latency_s)} for {batch} (as Explore)"]
     if _at_random(answer):
         rate = fmt.si(best.rate, f"{glossary.rate_unit(answer.unit)}/s")
         words.insert(0, f"p99 latency {fmt.seconds(best.loaded_latency_s)} at {rate}")

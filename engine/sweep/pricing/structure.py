@@ -90,19 +90,6 @@ _Settings = tuple[Sequence[int], Mapping[int, str], Sequence[tuple[tuple[str, An
 `read_setting` has it, one value and the numbers of all allowed digits."""
 
 
-def _settings_of(axis: int, harvest: Sequence[list[tuple[str, Any, Any]] | str]) -> _Settings:
-    """From what each digit sets; Structural where digits set different things."""
-    refused = {digit: settings for digit, settings in enumerate(harvest) if isinstance(settings, str)}
-    every = [settings for settings in harvest if not isinstance(settings, str)]
-    if len({tuple((kind, where) for kind, where, _ in settings) for settings in every}) > 1:
-        raise Structural({axis})
-    columns = [
-        (settings[0], np.array([getattr(value, "si", value) for _, _, value in settings], dtype=np.float64))
-        for settings in zip(*every, strict=True)
-    ]
-    return [digit for digit in range(len(harvest)) if digit not in refused], refused, columns
-
-
 class Structure:
     """Designs of a space that agree in every axis but the numeric ones: what is bound and planned once for all.
 
@@ -142,14 +129,25 @@ class Structure:
         plain = all("." not in path for path in self.space.axes[axis].paths)  # a scenario takes it on every system
         key = (axis,) if plain else (self.base.system.id, self.base.workload.id, axis)
         if key not in known:
-            known[key] = self._between(axis) or _settings_of(axis, [*self._every(axis)])
+            known[key] = self._between(axis) or self._one_by_one(axis)
         return known[key]
 
-    def _every(self, axis: int) -> Iterator[list[tuple[str, Any, Any]] | str]:
-        count = len(self.space.axes[axis])
+    def _one_by_one(self, axis: int) -> _Settings:
+        """What each value of an axis sets; Structural where values set different things."""
+        count, refused, every = len(self.space.axes[axis]), dict[int, str](), dict[int, list[tuple[str, Any, Any]]]()
         for digit in range(count):
             self.beat(digit, count)
-            yield self._setting(axis, digit)
+            try:
+                every[digit] = self._settings(axis, digit)
+            except ValueError as error:
+                refused[digit] = str(error)
+        if len({tuple((kind, where) for kind, where, _ in settings) for settings in every.values()}) > 1:
+            raise Structural({axis})
+        columns = [
+            (settings[0], np.array([getattr(value, "si", value) for _, _, value in settings], dtype=np.float64))
+            for settings in zip(*every.values(), strict=True)
+        ]
+        return list(every), refused, columns
 
     def _between(self, axis: int) -> _Settings | None:
         """What an axis of whole sizes or positive numbers sets, where the least and the most are allowed: what a size,
@@ -157,10 +155,16 @@ class Structure:
         (path, *more), values = self.space.axes[axis].paths, self.space.axes[axis].values
         if more or not between(path, values):
             return None
-        low, high = (self._setting(axis, values.index(end)) for end in (min(values), max(values)))
-        if isinstance(low, str) or isinstance(high, str):
+        try:
+            (low,), _ = (self._settings(axis, values.index(end)) for end in (min(values), max(values)))
+        except ValueError:
             return None
-        return range(len(values)), {}, [(low[0], np.array(values, dtype=np.float64))]
+        return range(len(values)), {}, [(low, np.array(values, dtype=np.float64))]
+
+    def _settings(self, axis: int, digit: int) -> list[tuple[str, Any, Any]]:
+        """What a value of an axis sets; ValueError in one sentence where that is refused."""
+        base, settings = self.space.base, self.space.axes[axis].settings(digit)
+        return [read_setting(base, self.base, path, value) for path, value in settings]
 
     def _joint(self) -> None:
         """Structural where what a value may be depends on another axis of the same part."""
@@ -170,17 +174,6 @@ class Structure:
             beside = {i for i, axes in enumerate(parents) if i != axis and axes & parents[axis]}
             if beside and any(head_of(path)[0] in HARDWARE[:3] for path in self.space.axes[axis].paths):
                 raise Structural({axis} | beside)
-
-    def _setting(self, axis: int, digit: int) -> list[tuple[str, Any, Any]] | str:
-        """What a digit of an axis sets; the first sentence that refuses it."""
-        settings: list[tuple[str, Any, Any]] = []
-        space = self.space
-        for path, value in space.axes[axis].settings(digit):
-            try:
-                settings.append(read_setting(space.base, self.base, path, value))
-            except ValueError as error:
-                return str(error)
-        return settings
 
     @property
     def bad(self) -> Iterator[np.ndarray]:

@@ -67,7 +67,7 @@ def test_limits_hold_in_every_row_that_meets_them(id: str) -> None:
         for one in (*row.front, *([row.best] if row.best else [])):
             assert q.latency_s is None or one.loaded_latency_s <= q.latency_s * (1 + 1e-9)
             assert q.tpot_s is None or (one.joined is not None and one.joined.tpot_s <= q.tpot_s)
-            assert q.power_w is None or one.power_w is None or one.power_w <= q.power_w
+            assert q.power_w is None or (evaluate(one.scenario).power_w or 0.0) <= q.power_w
             assert q.batch is None or one.scenario.batch == q.batch
 
 
@@ -100,7 +100,7 @@ def test_a_row_opens_everywhere_with_its_own_figures(id: str) -> None:
             wrong.append((row.system, "usd_per_million", ranked, report.usd_per_million))
         if report.problems or {k: v for k, v in question.limits.items() if v is not None} != plain["limits"]:
             wrong.append((row.system, "limits", report.problems, plain["limits"]))
-        assert (row.best.power_w, row.best.capex_usd) == (report.power_w, report.capex_usd)
+        assert row.best.throughput_per_s == report.throughput_per_s
         if row.best.total_usd_per_hour is not None and question.qps is not None:
             made = question.qps * row.best.usd_per_million * 3600e-6
             assert row.best.total_usd_per_hour == pytest.approx(made, rel=1e-9)
@@ -112,6 +112,7 @@ def test_a_row_opens_in_load_with_its_own_figures(id: str) -> None:
     """A load that vanishes: a batch takes the report's latency, a sequence alone the first token of a batch of one."""
     for row in [row for row in answer(id).rows if row.best is not None][:3]:
         assert row.best is not None
+        assert row.report is not None
         scenario = row.best.scenario
         queue, _, _ = Serving().of(scenario)
         if isinstance(queue, DecoderServer):
@@ -123,14 +124,16 @@ def test_a_row_opens_in_load_with_its_own_figures(id: str) -> None:
             assert first == pytest.approx(alone.ttft_s, rel=1e-9)
             joined = evaluate(scenario).continuous
             assert joined is not None
-            assert joined.ttft_s == pytest.approx(alone.ttft_s + (row.best.tpot_s if scenario.batch > 1 else 0.0))
+            assert joined.ttft_s == pytest.approx(
+                alone.ttft_s + (evaluate(scenario).tpot_s if scenario.batch > 1 else 0.0)
+            )
             continue
-        assert queue.stations[0].service.latency_s[0, 0] == pytest.approx(row.best.latency_s, rel=1e-12)
+        assert queue.stations[0].service.latency_s[0, 0] == pytest.approx(row.report.latency_s, rel=1e-12)
         alone, _, _ = Serving(request="item").of(scenario)
         policy, service = alone.stations[0].policy, alone.stations[0].service
         assert policy.max_batch == scenario.batch
         assert service.latency_s[0, 0] == pytest.approx(evaluate(scenario.with_(batch=1)).latency_s, rel=1e-12)
-        assert service.latency_s[scenario.batch - 1, 0] == pytest.approx(row.best.latency_s, rel=1e-12)
+        assert service.latency_s[scenario.batch - 1, 0] == pytest.approx(row.report.latency_s, rel=1e-12)
 
 
 def test_limits_on_a_token_travel_in_the_link_and_are_checked() -> None:
