@@ -162,13 +162,12 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         _, rates["pools"], devices, report = max(runs, key=lambda run: run[0])
     rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
-    notes = [] if scheduler.note is None else [scheduler.note]
-    shown = [*_lines(report), *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio), *notes]
+    shown = [*_lines(report), *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
     if scenario is not None:
         band = evaluate(scenario).error_band
         rates["error_band"] = asdict(band)
         shown.append(f"error band of pass times: {told(band)}")
-    return report.as_dict() | rates | {"notes": notes}, shown
+    return report.as_dict() | rates, shown
 
 
 def _pools(

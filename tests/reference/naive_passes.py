@@ -37,14 +37,18 @@ class Machine:
     sequence: float
     context: float
     least: float
+    prefill_spared: float = 0.0  # where all other ranks are idle
+    decode_spared: float = 0.0
 
-    def seconds(self, prefill: int, contexts: list[int]) -> float:
+    def seconds(self, prefill: int, contexts: list[int], idle: float) -> float:
         total = 0.0
         if prefill:
             total += self.base + self.token * prefill + self.token2 * prefill * prefill
+            total -= idle * self.prefill_spared
         if contexts:
             n = len(contexts)
             total += max(self.least, self.decode + self.sequence * n + self.context * (sum(contexts) / n))
+            total -= 0.0 if prefill else idle * self.decode_spared
         return total
 
 
@@ -178,15 +182,21 @@ class Twin:
         self.coming = [c for c in self.coming if c[0] > until]
 
     def next_pass(self, entry):
-        """Forms a pass: its work, and the seconds that this rank takes for it."""
+        """Forms a pass: its work, which it returns in tokens."""
         self.moved = 0
         self.shares = self.form(entry)
         self.swapped += self.moved
         self.work = [one for one in self.running if one.number in self.shares]
         decodes = [s for s in self.work if s.over or (s.made and s.context - s.written == 1)]
         self.prefill = sum(self.shares[s.number] for s in self.work if s not in decodes)
-        seconds = self.machine.seconds(self.prefill, [s.context for s in decodes])
-        return seconds + self.rules.swap_s * self.moved
+        self.contexts = [s.context for s in decodes]
+        return self.prefill + len(decodes)
+
+    def seconds(self, tokens):
+        """What this rank takes for its part of a pass in which all have so many tokens."""
+        own, others = self.prefill + len(self.contexts), self.rules.ranks - 1
+        idle = max(0.0, 1.0 - (tokens - own) / (others * own)) if others * own else 0.0
+        return self.machine.seconds(self.prefill, self.contexts, idle) + self.rules.swap_s * self.moved
 
     def book(self):
         """Books the tokens of the pass that ends."""
@@ -238,18 +248,19 @@ def _engine(env, ranks, rules):
             began = env.now
         yield env.timeout(0)  # whoever comes at this very instant
         until = began if rules.asynchronous else env.now
-        if not any(rank.waiting or rank.running for rank in ranks):
-            until = env.now
         if ahead <= 0 or not any(rank.running for rank in ranks):
             for rank in ranks:
                 rank.let_in(until)
+            if not any(rank.waiting or rank.running for rank in ranks):  # no pass was formed ahead
+                for rank in ranks:
+                    rank.let_in(env.now)
             ahead = rules.steps
         balanced = len(ranks) > 1 and rules.balance_timeout and all(rank.running for rank in ranks)
         ready = [rank.prefilling() for rank in ranks]
         wait = (wait + 1) % rules.balance_timeout if balanced and not all(ready) else 0
-        seconds = [rank.next_pass(not wait) for rank in ranks]
+        tokens = sum([rank.next_pass(not wait) for rank in ranks])
         ahead = 0 if any(rank.prefill for rank in ranks) else ahead - 1
         began = env.now
-        yield env.timeout(max(seconds))
+        yield env.timeout(max(rank.seconds(tokens) for rank in ranks))
         for rank in ranks:
             rank.book()

@@ -70,6 +70,8 @@ def _decode_on(requests, state, r, rules, times, this, count, began, now, until,
     many, total_s, low, high, at = 0, 0.0, 0.0, 0.0, 0  # gaps of one bin, not yet counted
     upto, start, value, slope = 0.0, 0.0, 0.0, 0.0
     fixed = value_at(times.rows, times.decode, float(rows)) + value_at(times.rows, times.head, float(rows))
+    if rules.ranks > 1:  # the others are idle
+        fixed -= value_at(times.rows, times.decode_spared, float(rows))
     host = rules.host_s + rules.row_s * rows
     while steps < count and until > (began if rules.late else now):
         context += rows
@@ -181,19 +183,23 @@ def _formed(requests, state, rules, times, wait):
     Ranks that balance let prompts enter where each has one and after so many passes, or where one has nothing to decode
     (TensorRT-LLM's ``_balance_adp_requests``).
     """
-    longest, ready, decoding, ranks = 0.0, 0, 0, state.this.shape[0]
+    longest, ready, decoding, tokens, ranks = 0.0, 0, 0, 0, state.this.shape[0]
     if rules.balance_timeout > 0 and ranks > 1:
         for r in range(ranks):
             ready += prefills(requests, state, r, rules)
             decoding += state.n[r, P.RUNNING] > 0
         wait = 0 if ready == ranks or decoding < ranks or wait + 1 >= rules.balance_timeout else wait + 1
-    for r in range(state.this.shape[0]):
+    for r in range(ranks):
         this = state.this[r]
-        attention = form_pass(requests, state, r, rules, times, this, wait == 0)
+        state.prompt_s[r] = form_pass(requests, state, r, rules, times, this, wait == 0)
+        tokens += this[P.PREFILL] + this[P.ROWS] * (1 + rules.guesses)
+    for r in range(ranks):
+        this, others = state.this[r], rules.ranks - 1
         mean = this[P.CONTEXT] / max(1, this[P.ROWS])
-        counts = this[P.PREFILL], this[P.PROMPTS], attention, this[P.ROWS], mean, this[P.MOVED]
-        seconds = pass_seconds(times, rules, *counts)
-        longest = max(longest, seconds)
+        own = this[P.PREFILL] + this[P.ROWS] * (1 + rules.guesses)
+        idle = max(0.0, 1.0 - (tokens - own) / (others * own)) if others * own > 0 else 0.0
+        counts = this[P.PREFILL], this[P.PROMPTS], state.prompt_s[r], this[P.ROWS], mean, this[P.MOVED], idle
+        longest = max(longest, pass_seconds(times, rules, *counts))
     return longest, wait
 
 
@@ -231,8 +237,9 @@ def _log(log, at, start, seconds, steps, blocks, counts, parts):
 def calendar(requests, state, many, clients, rules, times, accept, key, gaps, sums, log):
     """Run to the last token; returns passes, rows of the log and busy seconds.
 
-    Ranks step together: each forms its part of a pass, and all take what the slowest does, as those with fewer tokens
-    are padded to the fullest. ``times`` are of a rank where all others do the same. A rank without work waits along.
+    Ranks step together: each forms its part of a pass, and all take what the slowest does. ``times`` are of a rank
+    where all others do the same; layers that ranks share have the tokens that there are, none of padding, and take less
+    where others have fewer. A rank without work waits along.
 
     Parameters
     ----------

@@ -11,9 +11,10 @@ estimate of means for requests of one length; bursts, percentiles and preemption
 from engine.kernels.events.passes import pass_seconds, prompt_seconds
 from engine.kernels.jit import kernel
 
-POINT = ("clients", "budget", "seats", "tokens", "chunked")
-"""Of one rank of one engine: clients and sequences at most [-], budget and room of the cache [tokens], a flag."""
-CLIENTS, BUDGET, SEATS, TOKENS, CHUNKED = range(len(POINT))
+POINT = ("clients", "budget", "seats", "tokens", "chunked", "idle")
+"""Of one rank of one engine: clients and sequences at most [-], budget and room of the cache [tokens], a flag, the
+share of the other ranks that have no client."""
+CLIENTS, BUDGET, SEATS, TOKENS, CHUNKED, IDLE = range(len(POINT))
 ANSWER = ("requests_per_s", "ttft_s", "tpot_s")
 _HALVINGS, _TURNS = 24, 24
 
@@ -31,7 +32,8 @@ def _group(point, rules, times, inputs, cached, most, running):
     prompts = min(prompts, most)
     passes = max(1.0, prompts * fresh / room)
     attention = prompts * prompt_seconds(times, cached, fresh)
-    seconds = pass_seconds(times, rules, prompts * fresh / passes, prompts / passes, attention / passes, rows, inputs)
+    counts = prompts * fresh / passes, prompts / passes, attention / passes, rows, inputs
+    seconds = pass_seconds(times, rules, *counts, 0, point[IDLE])
     return prompts, passes, passes * seconds
 
 
@@ -39,7 +41,7 @@ def _group(point, rules, times, inputs, cached, most, running):
 def _in_turn(point, rules, times, inputs, cached, most, steps, context):
     """Where passes do not mix all prompts are taken in before anybody decodes: requests a second, gap [s]."""
     _, passes, prefill = _group(point, rules, times, inputs, cached, most, 0.0)
-    alone = pass_seconds(times, rules, 0, 0, 0.0, most, context)
+    alone = pass_seconds(times, rules, 0, 0, 0.0, most, context, 0, point[IDLE])
     early = 0.5 * prefill * (1.0 - 1.0 / min(passes, most))  # whose prompt is in waits for the rest
     return most / (prefill + steps * alone), alone + early / max(steps, 1.0)
 
@@ -51,7 +53,7 @@ def _mixed(point, rules, times, inputs, cached, most, steps, context):
     for _ in range(_HALVINGS):
         running = 0.5 * (low + high)
         prompts, passes, prefill = _group(point, rules, times, inputs, cached, most, running)
-        alone = pass_seconds(times, rules, 0, 0, 0.0, max(running, 1.0), context)
+        alone = pass_seconds(times, rules, 0, 0, 0.0, max(running, 1.0), context, 0, point[IDLE])
         groups, share, queue = most / prompts, 0.0, 0.0
         others = max(1.0 - 1.0 / groups, 0.0)
         for _ in range(_TURNS):

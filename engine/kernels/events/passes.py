@@ -15,6 +15,8 @@ PASS = (
 """Columns of the log of passes; a row is one pass, or ``steps`` of them between which nobody joined or left.
 ``waiting``: before the pass is formed; ``running``, ``refused``: sequences in the engine, and those that it left out,
 once it is; ``host_blocks``: in the host's memory then."""
+PARTS = ("linear", "decode", "head", "prompt", "attention", "linear_spared", "decode_spared")
+"""Tables of a device's `Times` that hold seconds."""
 COUNTS, PASS_COUNTS = 15, 9
 # counts of the engine's state
 FRONT, BACK, RUNNING, FREE, UNSEEN, PREEMPTED, PEAK, WAITING, GIVEN_NEXT, THINK_FRONT, THINK_BACK, STARTED = range(12)
@@ -43,6 +45,7 @@ class Rules(NamedTuple):
     swaps: bool  # blocks of who is preempted move to the host's memory, and back before it runs again
     swap_s: float  # a block's seconds between a device and the host
     balance_timeout: int  # passes that ranks with prompts wait for those without; 0: none
+    ranks: int = 1  # attention ranks of the engine, those without requests too
 
 
 class Times(NamedTuple):
@@ -50,7 +53,9 @@ class Times(NamedTuple):
 
     ``tokens``, ``linear``: all of a pass but attention and head, by its tokens. ``rows``, ``decode``, ``head``: the
     same of a pass that only decodes, and the head, by sequences. ``contexts``, ``prompt``: attention of a whole prompt,
-    for each of its tokens. ``attention``: of decoding (rows, contexts).
+    for each of its tokens. ``attention``: of decoding (rows, contexts). ``linear_spared``, ``decode_spared``: what of
+    ``linear`` and ``decode`` is for the same work of all other attention ranks: experts and sharded layers have none of
+    it where those are idle.
     """
 
     given: np.ndarray
@@ -62,6 +67,8 @@ class Times(NamedTuple):
     contexts: np.ndarray
     prompt: np.ndarray
     attention: np.ndarray
+    linear_spared: np.ndarray = np.zeros(1)
+    decode_spared: np.ndarray = np.zeros(1)
 
 
 class Requests(NamedTuple):
@@ -89,7 +96,7 @@ class State(NamedTuple):
 
     ``queue`` of those that wait, ``thinking`` of those to come from clients that think, soonest first; ``run`` and
     ``share`` of those that run: who, and tokens in this pass; ``sharing``: how many of each group. Counts of the engine
-    and of its pass.
+    and of its pass, and the attention of its prompts [s].
     """
 
     computed: np.ndarray
@@ -105,6 +112,7 @@ class State(NamedTuple):
     sharing: np.ndarray
     n: np.ndarray
     this: np.ndarray
+    prompt_s: np.ndarray
 
 
 def idle_engine(priority, seats, groups, classes=1):
@@ -118,7 +126,7 @@ def idle_engine(priority, seats, groups, classes=1):
     widths = (requests, requests, seats, seats, groups * classes, COUNTS, PASS_COUNTS)
     lines = (np.zeros((ranks, width), np.int64) for width in widths)
     group = np.arange(requests) * groups // requests + groups * priority
-    return State(*counts, np.zeros(each), np.zeros(each, bool), group, *lines)
+    return State(*counts, np.zeros(each), np.zeros(each, bool), group, *lines, np.zeros(ranks))
 
 
 @borrows
@@ -180,24 +188,30 @@ def decode_seconds(times, rows, context):
 
 
 @borrows
-def pass_seconds(times, rules, prefill, prompts, attention, rows, context, moved=0):
+def pass_seconds(times, rules, prefill, prompts, attention, rows, context, moved=0, idle=0.0):
     """Seconds of a pass. An estimate, or as given.
 
     ``prefill`` tokens, of which ``prompts`` prompts end, with ``attention`` seconds of their own; ``rows`` sequences
-    that decode at ``context`` tokens in the mean. The pass begins once ``moved`` blocks have crossed the host's link:
-    vLLM up to 0.9 copies them on the stream that its kernels then run on (`Worker.execute_worker`).
+    that decode at ``context`` tokens in the mean; ``idle``: share by which other attention ranks do less. The pass
+    begins once ``moved`` blocks have crossed the host's link: vLLM up to 0.9 copies them on the stream that its kernels
+    then run on (`Worker.execute_worker`).
     """
     given, n = times.given, float(rows)
     seconds = 0.0
     if prefill > 0:
         t = float(prefill)
         seconds += given[0] + given[1] * t + given[2] * t * t
-        seconds += value_at(times.tokens, times.linear, t + n * (1 + rules.guesses)) + attention
+        t += n * (1 + rules.guesses)
+        seconds += value_at(times.tokens, times.linear, t) + attention
+        if idle > 0.0:
+            seconds -= idle * value_at(times.tokens, times.linear_spared, t)
     if rows > 0:
         _, start, value, slope = attention_line(times, n, context)
         seconds += decode_seconds(times, n, context) + (value + slope * (context - start))
         if prefill == 0:
             seconds += value_at(times.rows, times.decode, n)
+            if idle > 0.0:
+                seconds -= idle * value_at(times.rows, times.decode_spared, n)
     if rows + prompts > 0:
         seconds += value_at(times.rows, times.head, float(rows + prompts))
     seconds += rules.swap_s * moved

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from engine.devices.gpu.operators.record import fitted
-from engine.kernels.events.passes import Times, pass_seconds
+from engine.kernels.events.passes import PARTS, Times, pass_seconds
 from engine.published.measured.serving import SHARED, cache_room, shared_tables
 from engine.published.measured.table import Figure, Header, amount, format_of, known, system_of
 from engine.resolve.choices import default_scenario
@@ -187,7 +187,7 @@ def _percentiles(scenario: str, load: ReplicaLoad, slower: float, catalog: Catal
     """
     scheduler, longest = load.scheduler, load.inputs.high + load.outputs.high
     tables = shared_tables(Scenario.model_validate_json(scenario), scheduler, longest, _REQUESTS, catalog)
-    scaled = {name: slower * getattr(tables, name) for name in ("linear", "decode", "head", "prompt", "attention")}
+    scaled = {name: slower * getattr(tables, name) for name in PARTS}
     times = tables._replace(**scaled)
     begun = _under_way(times, load)
     inputs = load.inputs.draw(_REQUESTS, 0, SIZE_STREAM, 0)

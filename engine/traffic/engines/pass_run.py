@@ -131,6 +131,7 @@ def rules_of(scheduler: Scheduler, blocks: int, places: int = -1) -> Rules:
         swaps=scheduler.preempt == "swap",
         swap_s=float(scheduler.swap_s),
         balance_timeout=scheduler.balance_timeout,
+        ranks=scheduler.ranks,
     )
 
 

@@ -14,7 +14,7 @@ from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.cost.pieces import PhaseRun
 from engine.devices.common.contract import Unsupported
-from engine.kernels.events.passes import GIVEN, Times
+from engine.kernels.events.passes import GIVEN, PARTS, Times
 from engine.plan.context import of_context
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
@@ -139,7 +139,8 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
     sequences and of four of the context, and at the scenario's own lengths, linear between them. What lies between two
     contexts (blocks that fill in jumps, chunks that layers attend in) is scaled to add up to `evaluate`'s latency for
     the scenario's own sequence alone, whose first token comes with `evaluate`'s TTFT. Where attention ranks have
-    requests of their own, the tables are of one rank while all others do the same.
+    requests of their own, the tables are of one rank while all others do the same, and of what is spared where those
+    are idle, which between the two is taken as linear in their tokens.
 
     Parameters
     ----------
@@ -154,16 +155,19 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
     prompt, base = scenario.inputs, scenario.with_(batch=apart)
     chunk = _chunk(scenario, catalog)
 
-    def prefill(tokens: float) -> tuple[int, tuple[float, float, float]]:
+    def prefill(tokens: float, ranks: int = apart) -> tuple[int, tuple[float, float, float]]:
         each = min(int(tokens), deepest)
         prompts = max(1, round(tokens / each))
         outputs = min(scenario.outputs, longest - each)  # a device may take no request beyond the longest
-        return prompts, _prefill(scenario.with_(batch=prompts * apart, inputs=each, outputs=outputs), catalog)
+        return prompts, _prefill(scenario.with_(batch=prompts * ranks, inputs=each, outputs=outputs), catalog)
 
-    def decode(sequences: float, context: float) -> tuple[float, float, float]:
+    def decode(sequences: float, context: float, ranks: int = apart) -> tuple[float, float, float]:
         many = min(chunk, 2 * int(context) - 1)
         before = max(1, int(context) - 1 - many // 2)
-        return _step(scenario.with_(batch=int(sequences) * apart, inputs=before, outputs=1 + many), catalog)
+        return _step(scenario.with_(batch=int(sequences) * ranks, inputs=before, outputs=1 + many), catalog)
+
+    def spared(full: tuple[float, float, float], alone: tuple[float, float, float]) -> float:
+        return max(0.0, full[0] - full[1] - (alone[0] - alone[1]))
 
     own = [length for length in (prompt, prompt + 1) if length <= deepest]
     tokens = np.union1d(ladder(min(budget, longest * max_seqs)), own[:1]).astype(float)
@@ -179,6 +183,13 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
         max(0.0, whole - attention - float(np.interp(prompts, rows, head)))
         for prompts, (whole, attention, _) in map(prefill, tokens)
     ]
+    prompts_spared, rows_spared = np.zeros(tokens.size), np.zeros(rows.size)
+    if apart > 1:
+        alone = [spared(prefill(t)[1], prefill(t, 1)[1]) for t in tokens if t <= deepest]
+        share = [s / whole for s, whole in zip(alone, linear) if whole > 0.0] or [0.0]
+        prompts_spared = np.array([*alone, *(share[-1] * whole for whole in linear[len(alone) :])])
+        at = min(prompt + 1, deepest)
+        rows_spared = np.array([spared(decode(n, at), decode(n, at, 1)) for n in rows])
     return Times(
         np.zeros(len(GIVEN)),
         tokens,
@@ -189,6 +200,8 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
         contexts,
         np.array([prefill(context)[1][1] / context for context in contexts]),
         np.ascontiguousarray(steps[:, :, 1]),
+        np.minimum(prompts_spared, linear),
+        np.minimum(rows_spared, steps[:, 0, 0] - steps[:, 0, 1] - head),
     )
 
 
@@ -226,7 +239,7 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: 
     visited = len({stage.place for stage in plan.stages}) if plan.pipelined else 1
     slowed = max(1.0, visited * lone.interval_s / lone.latency_s)
     if slowed > 1.0:
-        slower = {name: slowed * getattr(times, name) for name in ("linear", "decode", "head", "prompt", "attention")}
+        slower = {name: slowed * getattr(times, name) for name in PARTS}
         times = times._replace(**slower)
     checked(scenario.with_(batch=1))
     engines = plan.replicas * scenario.streams * visited

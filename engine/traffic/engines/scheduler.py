@@ -48,7 +48,7 @@ class Scheduler:
         where all before it are. [-]
     ranks : int
         Attention ranks of an engine: each with all of this for requests of its own, dealt in turn; they step together,
-        so that a pass takes what the slowest rank's does. [-]
+        so that a pass takes what the slowest rank's does; layers they share take what all have, without padding. [-]
     balance_timeout : int
         Passes that prompts wait until every rank has one, unless a rank has nothing to decode (TensorRT-LLM's
         ``attention_dp_config``, of which this is ``timeout_iters``); 0: they do not. [-]
@@ -80,16 +80,6 @@ class Scheduler:
     ranks: int = 1
     balance_timeout: int = 0
     replicas: int = 1
-
-    @property
-    def note(self) -> str | None:
-        """What attention ranks leave unlike `evaluate`; None of one."""
-        if self.ranks == 1:
-            return None
-        return (
-            f"The {self.ranks} attention ranks step together, and a pass takes as long as if all did what the fullest "
-            f"does: fewer requests take what evaluate says of a batch of {self.ranks}, an upper bound."
-        )
 
     def __post_init__(self) -> None:
         for name in ("budget", "block", "max_seqs", "ranks", "replicas", "steps"):

@@ -197,7 +197,9 @@ class ServingSweep:
         for row, (_, clients, own) in zip(rows, points, strict=True):
             tokens = min(room, own.kv_blocks * own.block if own.kv_blocks else room)
             kept = (prompt + 0.5 * made) / (prompt + (0.5 + 0.5 * own.reserve) * made)
-            row[:] = max(1.0, clients / engines), own.budget, own.max_seqs, tokens * kept, own.chunked
+            others = min(1.0, max(0.0, clients / whole.scheduler.replicas - 1.0) / max(1, ranks - 1))
+            idle = 1.0 - others if ranks > 1 else 0.0
+            row[:] = max(1.0, clients / engines), own.budget, own.max_seqs, tokens * kept, own.chunked, idle
         out, begun = np.empty((len(points), len(ANSWER))), time.perf_counter()
         makes = 1.0 + float(np.cumprod(alike.acceptance).sum())
         hit = float(min(int(alike.prefix_hit * prompt), prompt - 1))

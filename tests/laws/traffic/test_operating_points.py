@@ -131,6 +131,15 @@ def test_one_client_of_each_rank_is_what_evaluate_says_of_all_together(ways: dic
     assert engine(scenario, POLICIES["vllm"], {}).scheduler.kv_blocks <= held
 
 
+def test_a_prompt_on_one_rank_is_not_billed_to_all() -> None:
+    """Sixteen ranks carried 9% of their capacity within limits of many passes: each prompt cost one of every rank."""
+    for ranks in (8, 16):
+        ways = {"devices": ranks, "attention_dp": ranks, "expert_parallel": ranks}
+        scenario = default_scenario("h200-sxm", "qwen3-30b-a3b", devices=ranks, inputs=1024, outputs=64).with_(**ways)
+        carried = engine(scenario, POLICIES["vllm"], {"ttft:p99": 1.0, "tpot:p50": 0.03}).most(Poisson(1.0))
+        assert carried.qps > 0.6 * carried.capacity_qps
+
+
 def test_engines_alike_share_the_time_of_their_run() -> None:
     scenario = PRESETS["dfx-1.5b"].scenario.with_(scheme="replicas", devices=2)
     point = engine(scenario, POLICIES["vllm"], {}).at(ClosedLoop(2))

@@ -40,7 +40,7 @@ SPACE = {
 
 def _closed(scheduler: Scheduler, clients: int, inputs: int, outputs: int) -> np.ndarray:
     room = (scheduler.kv_blocks or 1) * scheduler.block
-    points = np.array([[clients, scheduler.budget, scheduler.max_seqs, room, scheduler.chunked]], float)
+    points = np.array([[clients, scheduler.budget, scheduler.max_seqs, room, scheduler.chunked, 0]], float)
     assert points.shape[1] == len(POINT)
     out = np.empty((1, len(ANSWER)))
     steady_points(0, 1, points, rules_of(scheduler, 0), GPU, float(inputs), float(outputs), 0.0, 1.0, out)

@@ -18,7 +18,9 @@ from tests.reference.naive_passes import Machine, Twin, run_together
 
 COEFFICIENTS = (12e-3, 1.6e-5, 5e-10, 2.5e-3, 5e-5, 1e-6, 1e-3)
 NONE, ONE = np.zeros(1), np.ones(1)
-GIVEN_TIMES = Times(np.array(COEFFICIENTS), ONE, NONE, ONE, NONE, NONE, ONE, NONE, NONE[None])
+SPARED = (5e-3, 1e-3)  # of a pass of prefill and of decoding where all other ranks are idle
+TABLES = ONE, NONE, ONE, NONE, NONE, ONE, NONE, NONE[None], *(np.array([each]) for each in SPARED)
+GIVEN_TIMES = Times(np.array(COEFFICIENTS), *TABLES)
 N = 400 if JIT_ENABLED else 60
 ENGINE = Scheduler(budget=512, kv_blocks=100_000, block=16, max_seqs=32)
 URGENT = ((0.2, 0), (0.8, 1))
@@ -76,7 +78,7 @@ def test_the_calendar_equals_its_simpy_twin_to_the_bit(name: str) -> None:
         arrive[clients:] = np.nan
     lengths = [tuple(map(int, row)) for row in zip(prompt, output, cached, draw(rules.priorities, N, 3))]
     twins = [
-        Twin(Machine(*COEFFICIENTS), rules, arrive[own].tolist(), lengths[own], think[own].tolist(), many)
+        Twin(Machine(*COEFFICIENTS, *SPARED), rules, arrive[own].tolist(), lengths[own], think[own].tolist(), many)
         for own, many in (
             (slice(r, None, rules.ranks), len(range(r, clients, rules.ranks))) for r in range(rules.ranks)
         )
