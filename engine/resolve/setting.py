@@ -27,19 +27,31 @@ UNREAD = {
     "smartnic.memories.emem.capacity": "what the DRAM behind the cache holds, which is `memory.emem.capacity`",
     "links.switch": "what crosses the switch is bound by its ports, `links.peer` and `links.host`",
     "peak": "a printed peak; that of this family follows from its multipliers and its clock",
+    "host": "no operator of this system runs on its host; cores, clock, power and price of it are read",
 }
 """Paths, or heads of them, that nothing reads, each with why; of ``peak`` those that a device's family derives, of
-``power.loaded`` those of a family whose governor reckons its power, of switches those between links of their own."""
+``power.loaded`` those of a family whose governor reckons its power, of switches those between links of their own, of
+hosts those of a system that leaves it no operator."""
+_ANY_HOST = "power.", "price", "cpu.cores", "cpu.clock"
+"""What is read of a host that runs no operator: it parses features for the devices behind it."""
 
 
 def settable(bound: Bound) -> Iterator[tuple[str, str, Quantity]]:
     """Part (``devices.0``, ``host``, ``links.peer``), path within it, and quantity of each number that may be set."""
     devices = [(f"devices.{at}", device) for at, device in enumerate(bound.devices)]
     for part, device in devices + ([("host", bound.host)] if bound.host is not None else []):
-        yield from ((part, path, quantity) for path, quantity in _read(device))
+        idle = part == "host" and _host_idles(bound)
+        read = _read(device)
+        yield from ((part, path, number) for path, number in read if not idle or path.startswith(_ANY_HOST))
     for wire in bound.wires:
         if not _behind_ports(bound, wire.role):
             yield from ((f"links.{wire.role}", path, quantity) for path, quantity in numbers(wire.link))
+
+
+def _host_idles(bound: Bound) -> bool:
+    """Whether no scheme of a system leaves its host an operator, and nothing from a network crosses its memory."""
+    runs = bound.system.topology == "on-path" or "tables" in bound.system.schemes
+    return not runs and bound.wire("network") is None
 
 
 def _behind_ports(bound: Bound, role: str) -> bool:
@@ -75,7 +87,9 @@ def without_reader(bound: Bound, path: str) -> str | None:
         return unread(bound.devices[int(at)], within)
     if head == "links":
         return UNREAD["links.switch"] if _behind_ports(bound, at) else None
-    return unread(bound.host, rest) if head == "host" and bound.host is not None else None
+    if head != "host" or bound.host is None:
+        return None
+    return UNREAD["host"] if _host_idles(bound) and not rest.startswith(_ANY_HOST) else unread(bound.host, rest)
 
 
 def label(bound: Bound, path: str) -> str:

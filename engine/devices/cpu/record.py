@@ -63,7 +63,8 @@ class Levels:
 
     dram: MemoryLevel
     last: MemoryLevel | None  # the cache all cores share
-    own: MemoryLevel | None  # the largest of one core
+    own: MemoryLevel | None  # the largest of one core, or one before the last that cores share
+    sharers: float = 1.0  # cores that share `own`
 
     @property
     def shared(self) -> float:
@@ -72,8 +73,8 @@ class Levels:
 
     @property
     def private(self) -> float:
-        """Capacity of one core's cache. [B]"""
-        return self.own.capacity.si if self.own else 0.0
+        """Capacity of one core's cache, or of its part of one that cores share before the last. [B]"""
+        return self.own.capacity.si / self.sharers if self.own else 0.0
 
 
 def _largest(levels: list[MemoryLevel]) -> MemoryLevel | None:
@@ -82,13 +83,18 @@ def _largest(levels: list[MemoryLevel]) -> MemoryLevel | None:
 
 
 def levels_of(device: Device) -> Levels:
-    """DRAM (or the only memory), the largest cache of the device and the largest of a core."""
+    """DRAM (or the only memory), the largest cache of the device and the largest of a core.
+
+    Where no cache is a core's, one that cores share before the last is divided among them.
+    """
     dram = _largest([m for m in device.memory if m.role == "offchip"] or list(device.memory))
     assert dram is not None, device.id
     caches = [m for m in device.memory if m.role == "onchip"]
-    return Levels(
-        dram, _largest([m for m in caches if m.per == "device"]), _largest([m for m in caches if m.per == "core"])
-    )
+    own, common = ([m for m in caches if m.per == per] for per in ("core", "device"))
+    last = _largest(common)
+    if own:
+        return Levels(dram, last, _largest(own))
+    return Levels(dram, last, _largest([m for m in common if m is not last]), cpu_of(device).cores.si)
 
 
 def _printed(level: MemoryLevel | None, name: str) -> float | None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
 from engine.devices.cpu import family
+from engine.devices.cpu.record import levels_of
 from engine.evaluate import evaluate
 from engine.resolve.spec_path import set_paths
 from engine.scenario import Scenario, ScenarioError
@@ -89,6 +90,13 @@ def test_no_op_beats_its_roofs(device, net, batch, streams, precision, fuse):
     dram = max((m for m in j.device.memory if m.role == "offchip"), key=lambda m: m.capacity.si)
     assert cost.offchip.sum() <= cost.total_s * dram.bandwidth.si * (1 + 1e-9)
     assert (cost.peak <= max(family.peak(j.device, f) for f in family.formats(j.device)) * (1 + 1e-9)).all()
+
+
+def test_a_cache_that_cores_share_before_the_last_is_divided_among_them():
+    atom = levels_of(default_catalog().device("atom-x6425e"))
+    assert (atom.shared, atom.private) == (4 * 2**20, 1.5 * 2**20 / 4)
+    board = levels_of(default_catalog().device("raspberry-pi-4"))  # one cache, of all cores
+    assert (board.shared, board.private) == (2**20, 0.0)
 
 
 @pytest.mark.parametrize("net", NETS)

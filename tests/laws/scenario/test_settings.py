@@ -7,7 +7,7 @@ prints those found. What is exempt is turned in `make soak` alone: there its rea
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatch
 from functools import cache
@@ -34,6 +34,7 @@ from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
 from hardware_specs import default_catalog
 from hardware_specs.catalog import numbers
+from tests.each import each
 from tests.effort import EFFORT
 
 EXEMPT = {
@@ -74,6 +75,10 @@ WORKLOADS = (
 """One of each kind of work."""
 
 
+SCENARIOS = 24
+"""Drawn at least of a system, however few kinds of work it runs."""
+
+
 def scenarios(system: str, times: int) -> Iterator[Scenario]:
     """Each kind of work that the system runs: as it is usually asked, then at random."""
     draw, usual = random.Random(28), []
@@ -88,38 +93,49 @@ def scenarios(system: str, times: int) -> Iterator[Scenario]:
     yield from usual
     if kind_of(system) == "card" and not ALL:
         return
-    for _ in range(times):
+    for _ in range(max(times, SCENARIOS // max(1, len(usual)))):
         for scenario in usual:
-            offered = choices(scenario)
-            params = {p.name: draw.choice((p.low, min(p.high, 16_384))) for p in offered.params[:1]}
-            changes: dict[str, Any] = {
-                "batch": draw.choice((1, 2, 8, 64)),
-                "precision": draw.choice(offered.formats),
-                "scheme": draw.choice(offered.schemes),
-                "devices": draw.choice(offered.device_counts),
-                "streams": draw.choice(offered.stream_counts),
-                "switches": {s.name: draw.random() < 0.5 for s in offered.switches},
-                "tile": tuple(draw.choice(k.values) for k in offered.knobs),
-                "params": params if offered.params and draw.random() < 0.5 else {},
-            } | {path: draw.choice((None, *values)) for path, values in offered.by_family.items() if values}
-            if changes["scheme"] == "split":
-                changes["split"] = draw.randrange(len(offered.splits) + 1)
-            try:
-                yield (drawn := scenario.with_(**changes))
+            with suppress(ScenarioError):
+                yield (drawn := drawn_of(scenario, draw))
                 if behind := choices(drawn).second_cuts:
                     yield drawn.with_(second_split=draw.choice(behind))
-            except ScenarioError:
-                continue
     yield from _cut(usual)
 
 
+def drawn_of(scenario: Scenario, draw: random.Random) -> Scenario:
+    """A scenario whose settings are drawn one after the other, each from what those before it leave to pick."""
+    offered = choices(scenario)
+    sizes = {p.name: draw.choice((p.low, min(p.high, 16_384))) for p in offered.params[:1]}
+    scenario = scenario.with_(
+        batch=draw.choice((1, 2, 8, 64)),
+        precision=draw.choice(offered.formats),
+        scheme=draw.choice(offered.schemes),
+        devices=draw.choice(offered.device_counts),
+        switches={s.name: draw.random() < 0.5 for s in offered.switches},
+        params=sizes if draw.random() < 0.5 else {},
+    )
+    if cuts := choices(scenario).cuts:
+        scenario = scenario.with_(split=draw.choice(cuts))
+    for path in choices(scenario).by_family:
+        if values := choices(scenario).by_family[path]:
+            scenario = scenario.with_(**{path: draw.choice((None, *values))})
+    scenario = scenario.with_(streams=draw.choice(choices(scenario).stream_counts))
+    return scenario.with_(tile=tuple(draw.choice(knob.values) for knob in choices(scenario).knobs))
+
+
 def _cut(usual: list[Scenario]) -> Iterator[Scenario]:
-    """Networks cut at set places: a start of a pass, say, shows only where a whole recurrence stands behind a cut."""
+    """Networks cut at set places: a start of a pass, say, shows only where a whole recurrence stands behind a cut.
+
+    All of a network of the usual size, and of the largest, lies behind the first.
+    """
     for scenario in usual:
         if "split" in (offered := choices(scenario)).schemes:
+            whole = scenario.with_(scheme="split", split=0)
+            with suppress(ScenarioError):
+                yield whole.with_(params={p.name: min(p.high, 16_384) for p in offered.params[:1]})
             for share in (0.1, 0.25, 0.4, 0.75, 0.9):
                 with suppress(ScenarioError):
-                    yield (cut := scenario.with_(scheme="split", split=round(share * (len(offered.splits) + 1))))
+                    yield (cut := whole.with_(split=round(share * (len(offered.splits) + 1))))
                     if behind := choices(cut).second_cuts:
                         yield cut.with_(second_split=behind[len(behind) // 3])
 
@@ -173,9 +189,13 @@ def _elsewhere(bound: Bound) -> Any:
     return said
 
 
-def moves(scenario: Scenario, before: Any, path: str, value: float) -> bool:
-    """Whether half or twice a value answers otherwise, or is refused: then it decides what runs. 0 is raised."""
-    for other in (0.5 * value, 2.0 * value) if value else (1e-5, 0.5, 100.0):
+NEAR, FAR = (0.5, 2.0), (0.125, 8.0)
+"""Factors that a value is turned by; by the second ones, in `make soak`, what nothing moved with by the first."""
+
+
+def moves(scenario: Scenario, before: Any, path: str, value: float, factors: tuple[float, ...] = NEAR) -> bool:
+    """Whether a value turned by factors answers otherwise, or is refused: then it decides what runs. 0 is raised."""
+    for other in (factor * value for factor in factors) if value else (1e-5, 0.5, 100.0):
         try:
             turned = answers(apply(scenario, path, other))
         except ScenarioError:  # out of the range of its field, which the sentence says
@@ -206,9 +226,26 @@ def dead(system: str, times: int) -> tuple[dict[str, bool], set[str]]:
     """
     found: dict[str, bool] = {}
     kind = kind_of(system)
-    alive = ALIVE[kind]
     left = {f"model.{p.name}" for p in family(kind).parameters if ALL or f"{kind}.{p.name}" not in EXEMPT_MODEL}
-    for scenario in scenarios(system, times):
+    turn(system, scenarios(system, times), found, left)
+    if ALL and not all(moved or exempt(system, path) for path, moved in found.items()):
+        turn(system, scenarios(system, times), found, set(), FAR)
+    return found, ALIVE[kind]
+
+
+def turn(
+    system: str,
+    asked: Iterable[Scenario],
+    found: dict[str, bool],
+    left: set[str],
+    factors: tuple[float, ...] = NEAR,
+) -> None:
+    """Turns what is idle in scenarios of a system until all moves; notes in ``found`` and `ALIVE` what did.
+
+    Model parameters are turned where they are ``left``, exempt numbers by near factors alone.
+    """
+    alive = ALIVE[kind_of(system)]
+    for scenario in asked:
         before = answers(scenario)
         if isinstance(before, str):
             continue
@@ -216,18 +253,17 @@ def dead(system: str, times: int) -> tuple[dict[str, bool], set[str]]:
             model = row.path.startswith("model.")
             if (row.path in alive) if model else found.get(row.path):
                 continue
-            if row.path not in left if model else not ALL and exempt(system, row.path):
+            if row.path not in left if model else not (ALL and factors is NEAR) and exempt(system, row.path):
                 continue
             if row.path.startswith("devices.1.") and row.path in found and scenario.scheme == "single":
                 continue  # the second part stands by
-            moved = moves(scenario, before, row.path, row.si)
+            moved = moves(scenario, before, row.path, row.si, factors)
             if not model:
                 found[row.path] = moved
             elif moved:
                 alive.add(row.path)
         if found and all(found.values()) and left <= alive:
             break
-    return found, alive
 
 
 def kind_of(system: str) -> str:
@@ -257,6 +293,39 @@ def test_every_number_of_hardware_moves_something_or_is_exempt_by_name(system: s
     assert len(idle) < max(3, len(found) // 2)
 
 
+SELDOM = (
+    ("atom-x6425e", "gpt2-345m", {}, "devices.0.memory.l2.capacity", NEAR),  # each core's part of it
+    ("snapdragon-855", "resnet50", {"tile": (1,)}, "devices.0.cpu.turbo", NEAR),
+    ("rk3399-a53", "mlp-121m", {}, "devices.0.memory.dram.bandwidth", FAR),  # few lines in flight ask for less
+    ("rk3588-a55", "mlp-121m", {}, "devices.0.memory.dram.bandwidth", FAR),
+    ("fb-card", "dlrm-more-complex", {}, "devices.0.memory.lpddr.latency", FAR),  # rows are opened more slowly
+    (
+        "xeon-agilio-coprocessor",
+        "binary-fc-4096",
+        {"scheme": "split", "split": 0, "params": {"inputs": 16_384}},
+        "devices.1.smartnic.memories.emem.nearest",
+        NEAR,
+    ),
+)
+"""Numbers that few scenarios move with: (system, network, what is set, path, factors)."""
+
+
+@each(("system", "workload", "changes", "path", "factors"), SELDOM)
+def test_a_number_acts_where_it_is_the_bound(
+    system: str, workload: str, changes: dict[str, Any], path: str, factors: tuple[float, ...]
+) -> None:
+    scenario = default_scenario(system, workload).with_(**changes)
+    value = next(row.si for row in overridable(scenario) if row.path == path)
+    assert moves(scenario, answers(scenario), path, value, factors)
+
+
+def test_what_is_drawn_is_seldom_refused() -> None:
+    draw = random.Random(28)
+    usual = [default_scenario("snapdragon-855", id) for id in WORKLOADS if why_not("snapdragon-855", id) is None]
+    refused = [sentence for one in usual if isinstance(sentence := answers(drawn_of(one, draw)), str)]
+    assert len(refused) <= 1, refused
+
+
 EXEMPT_MODEL = {
     "dfx.interleaved_banks": "at half and at twice its 16, banks still hide a row's cycle; 1 does not",
     "gpu.feature_bytes": "moves boards with a port of their own; behind a host the catalog lists no port",
@@ -276,6 +345,17 @@ def test_every_parameter_of_a_family_moves_something_or_is_exempt_by_name(kind: 
     idle = [p.name for p in family(kind).parameters if f"model.{p.name}" not in alive]
     print(*(f"{kind}.{name}: {EXEMPT_MODEL.get(f'{kind}.{name}')}" for name in idle), sep="\n")
     assert [name for name in idle if f"{kind}.{name}" not in EXEMPT_MODEL] == []
+
+
+def test_a_host_that_runs_no_operator_shows_what_is_read_of_it_alone() -> None:
+    card = default_scenario("fb-card", "dlrm-more-complex")
+    shown = {row.path for row in overridable(card) if row.path.startswith("host.")}
+    assert shown == {"host.power.max", "host.price", "host.cpu.cores", "host.cpu.clock"}
+    (told,) = evaluate(apply(card, "host.memory.dram.bandwidth", 1e9)).without_effect
+    assert UNREAD["host"] in told
+    for system in ("fb-node", "agilio-cx"):  # lookups on it, the tail of a network behind the NIC
+        scenario = default_scenario(system, next(id for id in WORKLOADS if why_not(system, id) is None))
+        assert "host.memory.dram.bandwidth" in {row.path for row in overridable(scenario)}
 
 
 def test_what_nothing_reads_is_not_shown_and_its_what_if_says_why() -> None:
