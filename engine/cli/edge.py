@@ -40,6 +40,8 @@ def split(args: argparse.Namespace) -> Answer:
 def camera(args: argparse.Namespace) -> Answer:
     """Where to analyse cameras' frames: whole at a tier, or cut over two or three of them. Estimates."""
     limit = None if args.limit_ms is None else args.limit_ms / 1e3
+    if args.passed is not None and not args.filter:
+        raise ScenarioError(f"passed is {args.passed:g}: a share that --filter passes on, and none is set")
     scenario = row_of(_on_cameras(args.workload, args.system))
     own = {} if args.precision is None else {"precision": args.precision}
     tiers = [_tier(said, {"precision": scenario.precision} | own) for said in args.tier or ()]
@@ -50,7 +52,7 @@ def camera(args: argparse.Namespace) -> Answer:
         scenario,
         tuple(tiers),
         Camera(args.frames, None if args.frame_kb is None else 1e3 * args.frame_kb, args.cameras),
-        Cascade(args.filter, args.passed) if args.filter else None,
+        Cascade(args.filter, 0.1 if args.passed is None else args.passed) if args.filter else None,
     )
     places = placements(network, limit, args.goal)
     sentences = [f"{name}: {reason}" for name, reason in network.refusals.items()]

@@ -14,7 +14,7 @@ from app.views.split import charts, texts
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import Goal, SplitPoint, best_split, executor_names, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic, nic_of
-from engine.analyses.placement import p99_s, placements
+from engine.analyses.placement import Placement, p99_s, placements
 from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
@@ -134,10 +134,11 @@ def camera(scenario: Scenario) -> None:
     limits = {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}
     value = choose("Latency limit", limits, "answer", widget=fourth.select_slider)
     limit = None if value == "any" else float(value)
-    zoo, left, right = default_zoo(), *st.columns(2)
+    zoo, left, middle, right = default_zoo(), *st.columns(3)
     images = {"": "none"} | {id: zoo.workload(id).name for id in zoo.ids() if zoo.graph(id).seen}
     small = choose(texts.FILTER, images, "filter", "", help=texts.FILTER_HELP, widget=left.selectbox)
-    passed = number(texts.PASSED, 0.01, 1.0, 0.1, "passed", disabled=not small, widget=right.number_input)
+    passed = number(texts.PASSED, 0.01, 1.0, 0.1, "passed", disabled=not small, widget=middle.number_input)
+    aim = choose("Cuts for", texts.PLACE_GOALS, "aim", widget=right.selectbox)
     try:
         network = CameraNetwork(
             own,
@@ -145,17 +146,18 @@ def camera(scenario: Scenario) -> None:
             Camera(frames, None if size is None else fmt.KILOBYTE.si(size), cameras),
             Cascade(small, passed) if small else None,
         )
-        places = placements(network, limit)
+        by_goal = [placements(network, limit, goal) for goal in texts.PLACE_GOALS]
     except InputError as error:
         with parts.card("Edge placement", texts.NONE_RUNS):
             st.caption(fmt.plain(str(error)))
         return
-    able = [p for p in places if p.meets_limit and (p.cameras is None or p.cameras >= cameras)]
+    places = by_goal[list(texts.PLACE_GOALS).index(aim)]
+    able = [p for own in by_goal for p in own if p.meets_limit and (p.cameras is None or p.cameras >= cameras)]
     quick = min(able, key=lambda p: p.latency_s, default=None)
     answer = texts.NO_PLACE.format(cameras=fmt.count(cameras))
     if quick is not None:
         most = max(able, key=lambda p: p.cameras or math.inf)
-        answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=most.name)
+        answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=_where(most))
         answer += fmt.count(most.cameras) if most.cameras else texts.ANY_NUMBER
     with parts.card("Edge placement", answer, charts.placements(places, limit, parts.dark()), "places"):
         tails = [p99_s(network, p, 5_000) for p in places] if cameras > 1 else [None] * len(places)
@@ -181,6 +183,11 @@ def camera(scenario: Scenario) -> None:
             st.caption(fmt.plain(texts.NO_ROW.format(name=parts.pair_names(scenario)[0])))
         elif not network.own and (scenario.overrides or scenario.layers):
             st.caption(texts.WHAT_IFS_CAPTION)
+
+
+def _where(place: Placement) -> str:
+    """A place with its cut, which a goal picks."""
+    return f"{place.name}, cut after {place.after}," if place.after else place.name
 
 
 def packets(scenario: Scenario, report: Report | None) -> None:

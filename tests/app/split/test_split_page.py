@@ -52,6 +52,22 @@ def test_points_that_cannot_run_a_network_are_named_and_the_others_shown():
     assert any("does not run at the second machine" in c.value for c in at.caption)
 
 
+def test_most_cameras_are_of_the_cut_for_them_as_on_the_command_line():
+    """The page knew the cuts of least time alone: 2 cameras on one machine, where a cut over two carries more."""
+    own = row_of(ALEXNET)
+    network = CameraNetwork(own, tiers_of(ALEXNET))
+    fast, many = (placements(network, goal=goal) for goal in ("latency", "throughput"))
+    most = max(many, key=lambda p: p.cameras)
+    assert most.cameras > max(p.cameras for p in fast)
+    at = opened("split", "alexnet-split")
+    assert f"{most.name}, cut after {most.after}, serves most cameras, {most.cameras}" in said(at)
+    shown = [list(frame.value["Cameras"]) for frame in at.dataframe if "Cameras" in frame.value]
+    assert shown == [[str(p.cameras) for p in fast]]
+    at.selectbox(key="w.aim").set_value("throughput").run()
+    shown = [list(frame.value["Cameras"]) for frame in at.dataframe if "Cameras" in frame.value]
+    assert shown == [[str(p.cameras) for p in many]]
+
+
 @pytest.mark.parametrize("id", ["dfx-1.5b", "tonic-fc", "brainwave-gru", "node-dlrm"])
 def test_a_network_that_takes_no_image_has_no_camera(id):
     at = opened("split", id)

@@ -57,6 +57,7 @@ def test_a_camera_is_placed(capsys):
     assert min(row["latency_s"] for row in own) == best["latency_s"]
     assert own == told(capsys, "camera", "mobilenet-v1", "--system", "edge-tiers")
     assert "pass rate is 1.5" in refused(capsys, "camera", "resnet50", "--filter", "mobilenet-v1", "--passed", "1.5")
+    assert "none is set" in refused(capsys, "camera", "resnet50", "--passed", "0.5")  # it was left aside in silence
 
 
 def test_three_executors_are_cut_twice_and_a_link_of_no_rate_is_refused(capsys):
