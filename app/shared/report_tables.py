@@ -10,8 +10,7 @@ from app.shared import glossary
 from app.shared.figures.style import RESOURCE_LABELS
 from engine.cost.report import Report
 from engine.cost.rows import OpRow, Other
-from engine.cost.timeline import TRACED
-from engine.cost.trace import trace
+from engine.cost.timeline import TRACED, trace
 from engine.published.nearest import data_of, row_of
 from engine.scenario import Scenario, encode
 

@@ -10,8 +10,7 @@ from typing import Any
 from engine.cli.command import Answer
 from engine.cli.scenario import changed
 from engine.cost.error_bands import told
-from engine.cost.timeline import TRACED
-from engine.cost.trace import trace
+from engine.cost.timeline import TRACED, trace
 from engine.evaluate import evaluate
 from engine.published import summary, validate
 from engine.published.nearest import data_of, nearest, row_of

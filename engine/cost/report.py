@@ -30,9 +30,9 @@ from engine.cost.rows import (
     power_parts,
     rooflines_of,
     timeline_of,
+    token_costs,
 )
 from engine.cost.timeline import request
-from engine.cost.token_costs import token_costs
 from engine.devices.common.contract import RESOURCES, Span
 from engine.resolve.bind import engine_version
 from engine.scenario import Scenario, encode

@@ -16,11 +16,9 @@ from engine.devices.common.contract import Unsupported
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
 from engine.sweep.pricing.blocks import DesignBlock, block_at, figures_of
-from engine.sweep.pricing.chunk import thinned
-from engine.sweep.pricing.setting import numeric_axes
-from engine.sweep.pricing.structure import Structural
+from engine.sweep.pricing.structure import Structural, numeric_axes
 from engine.sweep.result import Counts, Front, SweepResult
-from engine.sweep.run import CLOUD, SweepCancelled, sweep
+from engine.sweep.run import CLOUD, SweepCancelled, sweep, thinned
 from engine.sweep.space import SIZES, Space, space_of
 
 POPULATION = 100

@@ -14,8 +14,7 @@ from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
 from engine.sweep.pricing.flat_table import Priced, Table
 from engine.sweep.pricing.operators import ALL
-from engine.sweep.pricing.setting import numeric_axes
-from engine.sweep.pricing.structure import Beat, Structural, Structure
+from engine.sweep.pricing.structure import Beat, Structural, Structure, numeric_axes
 from engine.sweep.pricing.tables import tables_of
 from engine.sweep.result import design_row
 from engine.sweep.space import Space

@@ -9,8 +9,7 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
 from engine.scenario.overrides import apply, unstated
 from engine.sweep import figures_of, inverse, price, space_of, sweep
-from engine.sweep.pricing.setting import numeric_axes
-from engine.sweep.pricing.structure import Structure
+from engine.sweep.pricing.structure import Structure, numeric_axes
 from engine.sweep.pricing.tables import tabulate
 from engine.sweep.sensitivity import knobs_of
 from tests.effort import share

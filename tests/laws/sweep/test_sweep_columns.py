@@ -32,7 +32,7 @@ from engine.scenario import ScenarioError
 from engine.sweep import price, space_of
 from engine.sweep.pricing import structure, tables
 from engine.sweep.pricing.blocks import blocks
-from engine.sweep.pricing.setting import between, read_setting, restated
+from engine.sweep.pricing.structure import between, read_setting, restated
 from engine.sweep.sensitivity import knobs_of
 from hardware_specs import default_catalog
 from tests.effort import EFFORT

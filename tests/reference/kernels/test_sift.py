@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.kernels.search.sift import sift
+from engine.kernels.search.pareto import sift
 
 
 @pytest.mark.parametrize("fits", [True, False])
