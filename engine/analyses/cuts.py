@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.cost.assemble import Figures, figures_of, price_stage, wire_busy, wire_time
-from engine.cost.changes import moved
-from engine.cost.error_bands import ErrorBand, error_band
+from engine.cost.changes import band_of
+from engine.cost.error_bands import ErrorBand
 from engine.cost.pieces import Design
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
@@ -76,10 +76,7 @@ class PricedCut:
     @property
     def error_band(self) -> ErrorBand:
         """That of the report of such a scenario. [-]"""
-        bound, figures, spent = self.bound, self.figures, self.figures.breakdown
-        devices, limit = [stage.device for stage in self.plan.stages], max(spent, key=lambda name: spent[name])
-        far = moved(bound.scenario, figures.latency_s, figures.units_per_s, None, None)
-        return error_band(bound.scenario, bound.workload.family, bound.graph, devices, limit, far)
+        return band_of(self.bound, self.plan, self.figures)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path as FilePath
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
@@ -19,6 +21,7 @@ from engine.scenario.scenario import (
     one_sentence,
 )
 from engine.scenario.token import boundary, brief, token_of, unpack
+from entries.files import read_plain
 from hardware_specs.quantity import SpecError, parse
 
 LOAD = 0.8
@@ -139,3 +142,24 @@ def question_of(fields: Any) -> Question:
     if result.qps is not None and result.users is not None:
         raise ScenarioError(f"qps is {result.qps:g} beside {result.users} users: a demand is one of the two")
     return result
+
+
+@dataclass(frozen=True)
+class PresetQuestion:
+    """A named question; `document` is the one whose workload it asks about, empty for today's."""
+
+    id: str
+    title: str
+    document: str
+    fields: Mapping[str, Any]
+
+    @property
+    def question(self) -> Question:
+        """The full question."""
+        return question_of(self.fields)
+
+
+QUESTIONS: Mapping[str, PresetQuestion] = {
+    id: PresetQuestion(id, **row) for id, row in read_plain(FilePath(__file__).with_name("presets.yaml")).items()
+}
+"""Questions worth asking first by id, one for each document and today's, as `presets.yaml` lists them."""

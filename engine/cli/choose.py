@@ -5,8 +5,7 @@ from typing import Any
 
 import engine.choose
 from engine.choose import question_of
-from engine.choose.presets import QUESTIONS, question
-from engine.choose.question import READABLE, read_fields, read_number
+from engine.choose.question import QUESTIONS, READABLE, read_fields, read_number
 from engine.cli.command import Answer
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount
@@ -42,7 +41,10 @@ def _question(args: argparse.Namespace) -> Any:
         raise ScenarioError(f"a workload is needed, or one of preset:{', preset:'.join(QUESTIONS)}")
     fields: dict[str, Any]
     if target.startswith("preset:"):
-        fields = question(target.removeprefix("preset:")).model_dump(exclude_defaults=True)
+        id = target.removeprefix("preset:")
+        if id not in QUESTIONS:
+            raise ScenarioError(f"question {id[:60]!r} is not known; known: {', '.join(QUESTIONS)}")
+        fields = QUESTIONS[id].question.model_dump(exclude_defaults=True)
     elif target.startswith("1q"):
         fields = question_of(target).model_dump(exclude_defaults=True)
     else:

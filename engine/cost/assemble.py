@@ -29,7 +29,7 @@ from engine.resolve.bind import Bound, Wire
 
 
 @dataclass(frozen=True)
-class Priced:
+class StageCost:
     """A stage with the cost of everything a request asks of it."""
 
     stage: Stage
@@ -63,6 +63,11 @@ class Figures:
     def breakdown(self) -> dict[str, float]:
         """Time of a request by resource. [s]"""
         return {name: self.figures[f"{name}_s"] or 0.0 for name in RESOURCES}
+
+    @property
+    def bound_by(self) -> str:
+        """The resource that most of the time is spent on, of `RESOURCES`."""
+        return max(self.breakdown, key=lambda name: self.breakdown[name])
 
     @property
     def latency_s(self) -> float:
@@ -176,7 +181,7 @@ class Schedule(Figures):
 
     bound: Bound
     plan: Plan
-    priced: tuple[Priced, ...]
+    priced: tuple[StageCost, ...]
     hops: tuple[tuple[Hop, float], ...]  # with the time each adds to a request
     account: Account
 
@@ -193,7 +198,7 @@ def wire_busy(wire: Wire, bytes_per_message: float) -> float:
     return start + bytes_per_message / wire.link.usable
 
 
-def price_stage(design: Design, at: int, phases: Sequence[int]) -> Priced:
+def price_stage(design: Design, at: int, phases: Sequence[int]) -> StageCost:
     """Cost of everything a request asks of one stage, of the phases that have operators and passes there."""
     stage, jobs = design.plan.stages[at], [design.job(at, phase) for phase in phases]
     fam, runs = family(stage.device.kind), []
@@ -210,7 +215,7 @@ def price_stage(design: Design, at: int, phases: Sequence[int]) -> Priced:
             )
         runs.append(PhaseRun(job, cost, design.passes(phase)))
     fixed = fam.request(jobs[0]) if jobs and fam.request else ()
-    return Priced(stage, fam, tuple(runs), tuple(fixed), tuple(fam.place(jobs[0])) if jobs else ())
+    return StageCost(stage, fam, tuple(runs), tuple(fixed), tuple(fam.place(jobs[0])) if jobs else ())
 
 
 def _added_up(job: Job, numbers: Sequence[Any], tables: Tables, out: np.ndarray) -> None:

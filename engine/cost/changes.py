@@ -10,8 +10,10 @@ from typing import Any
 
 from engine.cost.assemble import Figures, Schedule, figures_of
 from engine.cost.best_plan import make_plan
+from engine.cost.error_bands import ErrorBand, error_band
 from engine.cost.layout import METRICS, RATE
 from engine.devices.common.contract import Unsupported
+from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, bind
 from engine.resolve.setting import label, without_reader
 from engine.scenario import Scenario, ScenarioError
@@ -40,6 +42,13 @@ def moved(
         return None
     before = known[0]
     return max(abs(math.log(latency_s / before.latency_s)), abs(math.log(units_per_s / before.units_per_s)))
+
+
+def band_of(bound: Bound, plan: Plan, figures: Figures) -> ErrorBand:
+    """Error band of a priced plan, wider by what its what-ifs move. [-]"""
+    far = moved(bound.scenario, figures.latency_s, figures.units_per_s, bound.catalog, bound.zoo)
+    devices = [stage.device for stage in plan.stages]
+    return error_band(bound.scenario, bound.workload.family, bound.graph, devices, figures.bound_by, far)
 
 
 @lru_cache(maxsize=4096)

@@ -56,7 +56,7 @@ def limit_of(times: Schedule) -> tuple[str, float | None]:
     best = max(saved, key=lambda name: saved[name], default="")
     if best and saved[best] > 0:
         return best, saved[best] / times.latency_s
-    return RESOURCE_NAMES[max(times.breakdown, key=lambda name: times.breakdown[name])], None
+    return RESOURCE_NAMES[times.bound_by], None
 
 
 def _times(ratio: float) -> str:

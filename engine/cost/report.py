@@ -10,9 +10,9 @@ from typing import Any
 from engine.cost.assemble import Schedule
 from engine.cost.assumptions import Assumption, assumptions_of
 from engine.cost.best_plan import better_streams, fewer_devices
-from engine.cost.changes import moved, without_effect
+from engine.cost.changes import band_of, without_effect
 from engine.cost.continuous import Continuous, continuous
-from engine.cost.error_bands import BANDED, ErrorBand, error_band
+from engine.cost.error_bands import BANDED, ErrorBand
 from engine.cost.headline import limit_of, problems_of, tile_of, verdict
 from engine.cost.layout import METRICS
 from engine.cost.rows import (
@@ -261,19 +261,16 @@ class Report:
 def report_of(times: Schedule) -> Report:
     """The report of a priced plan. Estimates, as its parts are."""
     bound, plan, memory = times.bound, times.plan, memory_of(times)
-    s, devices = bound.scenario, [stage.device for stage in plan.stages]
-    bound_by = max(times.breakdown, key=lambda name: times.breakdown[name])
-    far = moved(s, times.latency_s, times.units_per_s, bound.catalog, bound.zoo)
     figures: dict[str, Any] = {name: times.figure(name) for name in _OF_TIMES}
     return Report(
-        scenario=s,
+        scenario=bound.scenario,
         system_name=bound.system.name,
         workload_name=bound.workload.name,
         unit=bound.graph.unit,
         **figures,
         price_contains=times.account.price_contains,
         price_lacks=times.account.price_lacks,
-        bound=bound_by,
+        bound=times.bound_by,
         breakdown=times.breakdown,
         other=other_of(times),
         fits=all(row.fits for row in memory),
@@ -282,7 +279,7 @@ def report_of(times: Schedule) -> Report:
         rooflines=rooflines_of(times),
         tile=tile_of(times),
         devices_used=sum(plan.devices_used),
-        error_band=error_band(s, bound.workload.family, bound.graph, devices, bound_by, far),
+        error_band=band_of(bound, plan, times),
         times=times,
         energy=energy_of(times),
         power_parts_w=power_parts(times),

@@ -17,7 +17,7 @@ from app.shared.widgets.choices import remember, say
 from app.shared.widgets.controlled import controlled, pick
 from app.views.choose import texts
 from engine.choose import READABLE, Question, question_of, read_fields
-from engine.choose.presets import QUESTIONS
+from engine.choose.question import QUESTIONS
 from engine.scenario import ScenarioError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo

@@ -10,7 +10,7 @@ from app.shared import link, parts
 from app.shared.widgets import pickers
 from app.views.home import texts
 from engine.choose import question_of
-from engine.choose.presets import QUESTIONS
+from engine.choose.question import QUESTIONS
 from engine.published.nearest import TITLES
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from engine.cost.layout import M
-from engine.devices.common.contract import DeviceFamily, Job
-from engine.devices.common.counts import SIZES, Group
+from engine.devices.common.counts import Group
 from engine.sweep.pricing.points import gather
 
 ALL = np.zeros(0, dtype=np.int64)
@@ -98,15 +97,6 @@ class Operators:
     groups: tuple[Group, ...]
     sizes: tuple[Any, ...]
     record: tuple[Any, ...]
-
-    @classmethod
-    def of(
-        cls, run: int, fam: DeviceFamily, job: Job, tables: tuple[np.ndarray, ...], numbers: Sequence[Any]
-    ) -> Operators:
-        """Those of a family's job; what of the job may vary is taken from ``numbers``, its sizes and its record."""
-        assert fam.compiled is not None
-        inputs = tuple(numbers[:SIZES]), tuple(numbers[SIZES:])
-        return cls(run, fam.compiled.points, tables, float(job.ways), fam.groups(job), *inputs)
 
     def price(self, group: int, sizes: np.ndarray, record: tuple[np.ndarray, ...]) -> np.ndarray:
         """Seconds of a group by resource, (6, n), from sizes and record as `Compiled.points` takes them. [s]"""

@@ -170,7 +170,7 @@ class Structure:
         settings = [s for i in sorted(digits) for s in space.axes[i].settings(digits[i])]
         self.scenario = apply_settings(space.base, settings, space.catalog, space.zoo, space.moved)
         self.base: Bound = named(self.scenario, space.catalog, space.zoo)
-        self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Designs.lower` has found it
+        self.graph = self.base.graph  # as the accelerator's compiler runs it, once `lower` has found it
         self.part = lru_cache(_REMEMBERED)(partial(Designs, self))
         harvest = {axis: self._harvest(axis, known) for axis in numeric}
         self.refused = {(axis, d): text for axis, (_, refused, _) in harvest.items() for d, text in refused.items()}
@@ -267,8 +267,11 @@ class Structure:
                     settings.append((kind, where, _Many.of(value, many) if isinstance(value, Quantity) else many))
         return settings
 
-    def lowered(self, graph: Any) -> None:
-        """From now on, designs have this graph."""
+    def lower(self) -> None:
+        """The graph as the accelerator's compiler runs it, from now on; Structural where that depends on an axis."""
+        bound = self.part(self.whole).bound
+        model = _Fixed(own_model(bound.device, bound.model), self.numeric)
+        graph = lowered(bound.scenario, self.base.device, bound.graph, model)
         if graph is not self.graph:
             self.graph = graph
             self.part.cache_clear()
@@ -317,12 +320,6 @@ class Designs(Design):
             model=model,
             graph=self.structure.graph,
         )
-
-    def lower(self) -> None:
-        """The graph as the accelerator's compiler runs it; Structural where that depends on an axis."""
-        bound, whole = self.bound, self.structure
-        model = _Fixed(own_model(bound.device, bound.model), whole.numeric)
-        whole.lowered(lowered(bound.scenario, whole.base.device, bound.graph, model))
 
     @cached_property
     def open_plan(self) -> Plan:

@@ -16,6 +16,7 @@ from engine.cost.best_plan import alike
 from engine.cost.pieces import Numbers, demands, layout_of, pieces
 from engine.devices import family
 from engine.devices.common.column import NotAlike, arrays_of
+from engine.devices.common.counts import SIZES
 from engine.plan.schemes import Plan
 from engine.resolve.bind import check
 from engine.scenario import ScenarioError
@@ -130,19 +131,15 @@ def _check(design: Designs) -> Numbers:
     return (), None
 
 
-def _planned(design: Designs) -> Numbers:
-    """Passes of every phase, and the signature of the plan."""
-    return [design.passes(p) for p in range(len(design.bound.graph.phases))], _signature(design.open_plan)
-
-
 @np.errstate(all="ignore")
 def tables_of(structure: Structure) -> tuple[list[Table], tuple[str, ...]]:
     """Tables of the designs of a structure, options of their plans in the order in which they are tried; why designs
     are refused. Structural or ScenarioError where there are none.
     """
     checked = tabulate(structure, _check)
-    structure.part(structure.whole).lower()
-    planned = tabulate(structure, _planned)
+    structure.lower()
+    phases = range(len(structure.graph.phases))
+    planned = tabulate(structure, lambda design: (map(design.passes, phases), _signature(design.open_plan)))
     where = np.unravel_index(int(np.argmin(planned.bad)), planned.bad.shape)
     able = [digits.index(d) if d in digits else 0 for d, digits in zip(map(int, where), structure.allowed, strict=True)]
     sample = tuple((d, d + 1) for d in able)  # a design that the plan does not refuse
@@ -180,8 +177,12 @@ def _table(
         rows += zip(piece.rows, table.values, strict=False)
         if piece.run is not None:
             stage, job = design.plan.stages[runs[piece.run][0]], design.job(*runs[piece.run])
-            inputs = table.values[len(piece.rows) :]
-            operators.append(Operators.of(piece.run, family(stage.device.kind), job, table.mark.arrays, inputs))
+            fam, inputs = family(stage.device.kind), table.values[len(piece.rows) :]
+            assert fam.compiled is not None
+            ways, parts = float(job.ways), (tuple(inputs[:SIZES]), tuple(inputs[SIZES:]))
+            operators.append(
+                Operators(piece.run, fam.compiled.points, table.mark.arrays, ways, fam.groups(job), *parts)
+            )
     needs = tabulate(structure, lambda design: demands(design, runs))
     every.append(needs)
     refused = [*structure.bad, *(table.bad for table in every if table.bad.any())]

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.shared import cached, comparison
 from engine.choose import choose, question_of
-from engine.choose.presets import QUESTIONS
+from engine.choose.question import QUESTIONS
 from engine.scenario import encode
 from tests.app.pages import key_of
 from tests.effort import EFFORT

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.views.home import texts
 from engine.choose import question_of
-from engine.choose.presets import QUESTIONS
+from engine.choose.question import QUESTIONS
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 

@@ -12,7 +12,7 @@ from app.shared import cached
 from engine import decode, evaluate
 from engine.choose import LOAD, Answer, Question, choose, question_of
 from engine.choose.candidates import HOST_USD
-from engine.choose.presets import QUESTIONS
+from engine.choose.question import QUESTIONS
 from engine.choose.serving import Served, served
 from engine.cli.main import main
 from engine.cost.power_and_price import waiting
