@@ -369,7 +369,7 @@ def _figures(report: ServingReport | LoopReport | PriorityReport, names: Sequenc
 
 def _lines(report: ServingReport) -> Iterator[str]:
     yield report.message
-    yield from _times(report, ("ttft", "itl", "tpot", "e2e", "first_wave_ttft", "steady_ttft"))
+    yield from _times(report, ("ttft", "itl", "tpot", "e2e", "first_wave_ttft", "steady_ttft", "steady_e2e"))
     for own in report.classes:
         yield f"priority {own.priority}, {own.requests:,} requests"
         yield from _figures(own, ("ttft", "itl", "tpot", "e2e"))

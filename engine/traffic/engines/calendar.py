@@ -104,12 +104,13 @@ class ServingReport:
 
     ``ttft``: arrival to first token; ``itl``: between two tokens of one sequence, over all of them; ``tpot``: (end to
     end - TTFT) / (tokens - 1) of each request; ``e2e``: arrival to last token [s]. ``first_wave_ttft`` is that of the
-    requests that find the engine empty together (of a closed loop, the first of every client), ``steady_ttft`` that of
-    all others. ``goodput_per_s``: requests a second within the limits asked for. ``prefix_hit``: share of prompt
-    tokens found in the cache [-]. ``log``: passes in order, columns `engine.kernels.events.passes.PASS`, the first
-    200,000 of each replica. ``identity_s``: of a closed loop clients / rate - (tokens - 1) TPOT - think time, which
-    mean TTFT equals in steady state [s]. ``classes``: the same of each priority, the most urgent first; none where all
-    requests are alike. ``swapped_blocks`` crossed the host's link, ``peak_host_blocks`` were in its memory at once;
+    requests that find the engine empty together (of a closed loop, the first of every client), ``steady_ttft`` and
+    ``steady_e2e`` those of all others. ``goodput_per_s``: requests a second within the limits asked for.
+    ``prefix_hit``: share of prompt tokens found in the cache [-]. ``log``: passes in order, columns
+    `engine.kernels.events.passes.PASS`, the first 200,000 of each replica. ``identity_s``: of a closed loop clients /
+    rate - (tokens - 1) TPOT - think time, which mean TTFT equals in steady state [s]. ``classes``: the same of each
+    priority, the most urgent first; none where all requests are alike. ``swapped_blocks`` crossed the host's link,
+    ``peak_host_blocks`` were in its memory at once;
     None where preempted sequences are prefilled again.
     """
 
@@ -121,6 +122,7 @@ class ServingReport:
     e2e: Figures
     first_wave_ttft: Figures | None
     steady_ttft: Figures | None
+    steady_e2e: Figures | None
     requests_per_s: float
     output_tokens_per_s: float
     input_tokens_per_s: float
@@ -335,6 +337,7 @@ def report_of(
         **whole,
         first_wave_ttft=figures(ttft[wave]),
         steady_ttft=figures(ttft[~wave]),
+        steady_e2e=figures(e2e[~wave]),
         requests_per_s=rate,
         output_tokens_per_s=float(made.sum()) / span,
         input_tokens_per_s=float(asked.inputs.sum()) / span,

@@ -140,6 +140,17 @@ def test_a_prompt_on_one_rank_is_not_billed_to_all() -> None:
         assert carried.qps > 0.6 * carried.capacity_qps
 
 
+def test_limits_are_on_the_steady_state_and_clients_that_think_are_more() -> None:
+    """The first requests of all clients, which come together, were one in twelve: their TTFT was every p99."""
+    subject = of_given(Scheduler(), limits={"ttft_s": 0.5})
+    busy, idle = (subject.most(ClosedLoop(1, think, ramp_s=think, exponential=True)) for think in (0.0, 60.0))
+    assert busy.point is not None
+    assert busy.point.report.ttft.p99.value > 0.5 >= busy.point.ttft.p99.value
+    assert idle.level > 8 * busy.level
+    assert busy.point.of("e2e") is busy.point.report.steady_e2e
+    assert subject.at(ClosedLoop(3), 3).ttft.p99.value > 0.0, "with but one request of each, those count"
+
+
 def test_engines_alike_share_the_time_of_their_run() -> None:
     scenario = PRESETS["dfx-1.5b"].scenario.with_(scheme="replicas", devices=2)
     point = engine(scenario, POLICIES["vllm"], {}).at(ClosedLoop(2))
