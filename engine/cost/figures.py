@@ -269,9 +269,21 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
                 stage_j[s],
                 n,
             )
-        _spend(
-            own[N], others[N], watts[N], passes, ways, governed[s] != 0, glob, clock, joules, stage_j[s], device_j, n
-        )
+        if of_stages[5, s] != 0:
+            _spend(
+                own[N],
+                others[N],
+                watts[N],
+                passes,
+                ways,
+                governed[s] != 0,
+                glob,
+                clock,
+                joules,
+                stage_j[s],
+                device_j,
+                n,
+            )
         if decode[i] != 0.0:
             _decode(pass_s, passes, decode[i], tpot, decode_s, n)
     for s in range(stages):

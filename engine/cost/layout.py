@@ -106,6 +106,7 @@ class Layout:
     turns: tuple[int, ...]  # of each stage: whether it takes turns with the one before on its devices
     beside: tuple[int, ...]  # of each stage: -1: it goes on with the one before it, h: once hop h - 1 sent a piece
     governed: tuple[bool, ...]  # of each stage: whether a governor sets its clock
+    spends: tuple[bool, ...]  # of each stage: whether its operators add to what its devices draw at any work
     host: tuple[int, ...]  # of each stage: 1: on a core of the host, 2: on all of a stream's
 
     @cached_property
@@ -130,6 +131,6 @@ class Layout:
     def facts(self) -> tuple[Any, ...]:
         """The fixed facts in the order that `time_figures` takes them: where rows lie, then of runs, stages, hops."""
         of_runs, of_hops = (self.stage_of, self.ways), (self.wire_of, self.alike, self.shares)
-        of_stages = (self.copies, self.beside, self.governed, self.host, self.turns)
+        of_stages = (self.copies, self.beside, self.governed, self.host, self.turns, self.spends)
         lists = (np.array(each, dtype=np.int64) for each in (of_runs, of_stages, of_hops))
         return self.where, np.array(self.decode, dtype=np.float64), *lists

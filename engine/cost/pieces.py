@@ -13,7 +13,7 @@ import numpy as np
 from engine.cost.exchanges import exchange, exchanges, link_joules
 from engine.cost.figures import column_sums
 from engine.cost.layout import Layout, N
-from engine.cost.power_and_price import Account, account, counts_host, working_w
+from engine.cost.power_and_price import Account, account, counts_host, draws_alike, working_w
 from engine.devices import family
 from engine.devices.common.column import larger
 from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
@@ -96,6 +96,7 @@ def layout_of(design: Design, runs: Sequence[tuple[int, int]]) -> Layout:
         shares=tuple(hop.shares for hop in plan.hops),
         ways=tuple(plan.stages[stage].devices for stage, _ in runs),
         governed=tuple(_governed(stage) for stage in plan.stages),
+        spends=tuple(not draws_alike(stage.device) for stage in plan.stages),
         host=tuple(_on_host(design.bound, stage) for stage in plan.stages),
     )
 

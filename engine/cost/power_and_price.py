@@ -141,13 +141,19 @@ def working_w(bound: Bound, device: Device) -> float:
     return watts - floor if watts is not None and floor is not None else 0.0
 
 
+def draws_alike(device: Device) -> bool:
+    """Whether a device draws the same at any work, as far as is known: what its operators spend is part of it."""
+    fam = family(device.kind)
+    return fam.idles is None or (fam.activity is None and fam.governs is None and device.power.loaded is not None)
+
+
 def _busy(bound: Bound, device: Device) -> tuple[float | None, float | None, str, str]:
     """What a busy device draws at most, and whatever the work; where that comes from and its basis. [W]"""
     watts, why = device_power(device, bound.workload.family, bound.model)
     fam, power = family(device.kind), device.power
     if fam.governs is not None:
         watts = power.max.si if power.max is not None else None
-    if watts is None or fam.idles is None or (fam.activity is None and fam.governs is None and power.loaded):
+    if watts is None or fam.idles is None or draws_alike(device):
         return watts, watts, why, "published" if watts is not None else "assumed"
     known = power.idle if fam.activity is not None else None
     floor = known.si if known is not None else fam.idles(device, own_model(device, bound.model))

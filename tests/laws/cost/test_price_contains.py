@@ -45,8 +45,8 @@ def test_rivals_are_compared_as_nodes() -> None:
     for row in answers[None].rows:
         assert row.report is not None
         assert not row.report.price_lacks, row.system
-        assert evaluate(row.best.scenario).capex_usd == row.best.capex_usd
-    dear, cheap = ({row.system: row.best.capex_usd for row in answer.rows} for answer in answers.values())
+        assert evaluate(row.best.scenario).capex_usd == row.report.capex_usd
+    dear, cheap = ({row.system: row.report.capex_usd for row in answer.rows} for answer in answers.values())
     assert {id for id in systems if dear[id] != cheap[id]} == {"l4", "h100-sxm", "rtx-4090"}
     (rented,) = choose(
         {"workload": "resnet50", "batch": 8, "systems": ["l4"], "prices": {"l4": {"usd_per_hour": 1}}}
