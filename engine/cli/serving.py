@@ -343,8 +343,7 @@ def _varied(texts: Sequence[str]) -> dict[str, list[Any]]:
     axes: dict[str, list[Any]] = {}
     for text in texts:
         path, listed = parse_setting(text)
-        words = {"on": True, "off": False}
-        axes[path] = [int(part) if part.isdecimal() else words.get(part, part) for part in listed.split(",")]
+        axes[path] = [int(part) if part.isdecimal() else part for part in listed.split(",")]
     return axes
 
 

@@ -22,7 +22,7 @@ from engine.kernels.events.closed_forms import ANSWER, POINT, steady_points
 from engine.kernels.search.pareto import front_mask
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.overrides import apply
-from engine.scenario.token import brief
+from engine.scenario.token import boundary, brief
 from engine.sweep.axis import Axis
 from engine.sweep.goals import Limit, Objective
 from engine.sweep.result import Counts, Front, SweepResult, shown
@@ -39,6 +39,8 @@ _DERIVED = ("preempt", "swap_s", "swap_blocks", "ranks", "replicas")  # of a sce
 LEVERS = {"clients": 0, "policy": ""} | {k: v for k, v in vars(Scheduler(kv_blocks=1)).items() if k not in _DERIVED}
 """What may follow `serving.` in an axis, and what its values are like: clients of a closed loop, the policy that the
 rest is by default, and fields of `Scheduler`."""
+_SWITCH = {"on": True, "true": True, "off": False, "false": False}
+_KINDS: dict[type, str] = {bool: "on or off", int: "a whole number", float: "a number", tuple: "numbers in a list"}
 _POINTS_MOST, _RUNS_MOST = 2_000_000, 400
 FIGURES = ("requests_per_s", "ttft_s", "tpot_s", "output_tokens_per_s_per_device", "output_tokens_per_s_per_user")
 OBJECTIVES = (FIGURES[4], FIGURES[3])
@@ -160,7 +162,7 @@ class ServingSweep:
         for at, choice in enumerate(choices):
             try:
                 own = scheduler_of(choice)
-            except TrafficError as why:
+            except ScenarioError as why:
                 self._refuse(why, 1)
                 continue
             alike = replace(own, budget=8192, max_seqs=256, kv_blocks=None, chunked=True, block=1)
@@ -328,4 +330,19 @@ def scheduler_of(choice: Mapping[str, Any]) -> Scheduler:
 
 
 def _with(rules: Scheduler, levers: Mapping[str, Any]) -> Scheduler:
-    return replace(rules, **{name: parse(value) if name == "priorities" else value for name, value in levers.items()})
+    return replace(rules, **{name: _read(name, value) for name, value in levers.items()})
+
+
+def _read(name: str, value: Any) -> Any:
+    """A lever of what an axis or an option says; ScenarioError for what is no such value."""
+    kind: Any = type(LEVERS[name])
+    if name == "priorities":
+        return parse(value)
+    with boundary(f"serving.{name} is {brief(value)}; it must be {_KINDS[kind]}"):
+        if kind is bool:
+            return _SWITCH[str(value).lower()]
+        if isinstance(value, bool) or (kind is int and float(value) != int(value)):
+            raise ValueError
+        if kind is tuple:
+            return tuple(map(float, value if isinstance(value, list | tuple) else [value]))
+        return kind(value)

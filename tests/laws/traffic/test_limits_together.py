@@ -64,6 +64,20 @@ def test_every_combination_says_what_it_is_of(capsys) -> None:
     assert all(row["total_devices"] == row["nodes"] * row["devices"] for row in tried)
 
 
+def test_levers_of_every_kind_vary(capsys) -> None:
+    """A number with a point ended the command, and `false` was read as on."""
+    rates = {}
+    for lever in ("prefix_hit=0,0.5", "chunked=true,false", "chunked=on,off", "host_s=0.0,0.02"):
+        name = f"serving.{lever.partition('=')[0]}"
+        tried = carried(capsys, "ttft:p99=300ms", "--vary", f"serving.{lever}")["tried"]
+        rates[lever] = {str(row[name]): row["qps"] for row in tried}
+    assert rates["prefix_hit=0,0.5"]["0.5"] > 1.2 * rates["prefix_hit=0,0.5"]["0"]
+    assert rates["host_s=0.0,0.02"]["0.02"] < 0.95 * rates["host_s=0.0,0.02"]["0.0"]
+    plain, words = rates["chunked=on,off"], rates["chunked=true,false"]
+    assert (words["true"], words["false"]) == (plain["on"], plain["off"])
+    assert plain["on"] != plain["off"]
+
+
 def test_an_engine_s_plan_has_power_money_and_its_error_band(capsys) -> None:
     data = carried(capsys, "ttft:p99=1s")
     assert data["error_band"]["why"]
@@ -152,6 +166,9 @@ REFUSED = {
     "No load keeps the limits": ("ttft:p99=1ns,tpot:p50=20ms",),
     "a serving engine has ttft, tpot, itl and e2e": ("ttft:p96=1s,tpot:p50=20ms",),
     "sla has ttft:p99 twice": ("ttft:p99=1s,ttft:p99=2s",),
+    "serving.block is 'x'; it must be a whole number": ("ttft:p99=1s", "--vary", "serving.block=x"),
+    "serving.budget is '3.5'; it must be a whole number": ("ttft:p99=1s", "--vary", "serving.budget=3.5"),
+    "serving.chunked is 'perhaps'; it must be on or off": ("ttft:p99=1s", "--vary", "serving.chunked=perhaps"),
     "timeout-s is 3 beside limits": ("ttft:p99=1s", "--timeout", "3"),
     "sla is 'soon'": ("soon,tpot:p50=20ms",),
     "places is 3 beside limits of a serving engine": ("ttft:p99=1s,tpot:p50=20ms", "--places", "3"),

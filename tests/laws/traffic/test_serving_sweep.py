@@ -134,6 +134,9 @@ def test_a_wide_sweep_prices_every_point_and_keeps_its_limits() -> None:
             "operating points; at most",
         ),
         ({"serving.budget": [-3]}, "budget is -3"),
+        ({"serving.chunked": ["perhaps", 3]}, "serving.chunked is 'perhaps'; it must be on or off"),
+        ({"serving.acceptance": [[0.5, 2.0]]}, "acceptance is (0.5, 2.0); it must hold numbers from 0 to 1"),
+        ({"serving.prefix_hit": [True]}, "serving.prefix_hit is 'True'; it must be a number"),
     ],
 )
 def test_what_is_no_such_space_is_refused_in_a_sentence(axes: dict, sentence: str) -> None:

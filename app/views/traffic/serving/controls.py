@@ -76,7 +76,7 @@ def _offered(report: Report) -> dict[str, Any]:
     clients = _count("Clients", usual, _CLIENTS_MOST, "clients", of, help=texts.CLIENTS_HELP)
     first, second = st.columns(2)
     think = number("Think time (s)", 0.0, 86_400.0, 0.0, "think", help=texts.THINK_HELP, widget=first.number_input)
-    more = {"of": f"{think}", "help": texts.RAMP_HELP, "widget": second.number_input}
+    more: dict[str, Any] = {"of": f"{think}", "help": texts.RAMP_HELP, "widget": second.number_input}
     ramp = number("Ramp (s)", 0.0, 86_400.0, think, "ramp", **more)
     return {"closed": ClosedLoop(clients, think, ramp, exponential=True)}
 
