@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.devices.cpu.record import cpu_of
 from engine.evaluate import evaluate
-from engine.published.measured.table import Figure, Header, amount
+from engine.published.measured.table import TIME, Figure, Header, amount
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
@@ -63,10 +63,11 @@ def figures_of(cells: Mapping[str, str]) -> Iterator[tuple[str, str, str, float]
     for column in _COLUMNS:
         if not cells.get(column) or (column == "avg_ms" and cells.get("min_ms")):
             continue
-        value = amount(cells, column)
-        timed = column.endswith("_ms") or unit in ("ms", "s")
+        value, scale = amount(cells, column), TIME.get("ms" if column.endswith("_ms") else unit)
+        if scale is None and not re.search(r"(/s|/sec|ps|per second)$", unit):
+            raise ScenarioError(f"unit is {unit[:20]!r}; {', '.join(TIME)} or a rate, as fps or samples/s, is needed")
         format = column if column in ("int8", "fp32") else cells.get("precision", "fp")
-        yield column, format, *((LATENCY, value if unit == "s" else value * 1e-3) if timed else (RATE, value))
+        yield column, format, *((RATE, value) if scale is None else (LATENCY, value * scale))
 
 
 def scenario_of(
@@ -87,11 +88,11 @@ def scenario_of(
     if plain:  # 8-bit products by 16-bit multiplications
         settings["devices.0.cpu.flop_per_cycle.int8"] = f"{2.0 * rates['fp32'].si} OP/cycle"
     cores = int(float(settings.get(_CORES, cores_of(part, catalog))))
-    threads = int(float(cells.get("cores_per_instance") or cells.get("threads") or cores))
+    threads = _whole(cells, "cores_per_instance" if cells.get("cores_per_instance") else "threads", cores)
     if threads > cores:
         raise ScenarioError(f"{threads} threads were used: {part} has {cores} cores")
     streams, parts = _instances(cells, cores, threads)
-    fixed = {"precision": format, "batch": int(float(cells.get("batch") or 1)), "streams": streams, "tile": (threads,)}
+    fixed = {"precision": format, "batch": _whole(cells, "batch"), "streams": streams, "tile": (threads,)}
     fixed["runtime"] = _runtime(cells)
     for path, value in (settings | changes | fixed).items():
         base = apply(base, path, value)
@@ -99,6 +100,14 @@ def scenario_of(
         ways = (base.with_(streams=n, tile=(cores // n,)) for n in range(1, cores + 1) if cores % n == 0)
         base = max(ways, key=lambda way: evaluate(way, catalog, zoo).throughput_per_s)
     return base, parts
+
+
+def _whole(cells: Mapping[str, str], column: str, usual: int = 1) -> int:
+    """A row's count, or the usual one where it has none; ScenarioError for another text."""
+    value = amount(cells, column, usual)
+    if value % 1.0:
+        raise ScenarioError(f"{column} is {value:g}; a whole number is needed")
+    return int(value)
 
 
 def _alone(part: str, catalog: Catalog) -> str:
@@ -116,7 +125,7 @@ def _instances(cells: Mapping[str, str], cores: int, threads: int) -> tuple[int,
     cores are busy and share caches, clock and memory. A part is full where none are given; a board runs one network.
     """
     most = cores // threads
-    listed = float(cells.get("instances") or (most if "cores_per_instance" in cells else 1))
+    listed = amount(cells, "instances", most if "cores_per_instance" in cells else 1.0)
     return (streams := max(1, min(int(listed), most))), listed / streams
 
 
@@ -153,7 +162,7 @@ def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, An
         settings[f"devices.0.{path}"] = f"{value} {unit}".strip()
     if "generic" in known:
         settings |= _named(name, slow)
-    threads = int(float(cells.get("threads") or 1))
+    threads = _whole(cells, "threads")
     if "little" in known and threads > float(settings.get(_CORES, cores_of(part, catalog))):
         part, settings[_CORES] = known["little"], str(threads)  # shares are equal: the slow cores end last
     if (clock := re.search(r"Overclock to ([\d.]+) ?GHz", name, re.I)) is not None:

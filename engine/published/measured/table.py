@@ -16,12 +16,12 @@ from entries.schema import hint
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device
 
-_TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _UNITS: dict[str, dict[str, float]] = {
-    "latency": _TIME,
-    "ttft": _TIME,
-    "tpot": _TIME,
-    "latency_per_unit": _TIME,
+    "latency": TIME,
+    "ttft": TIME,
+    "tpot": TIME,
+    "latency_per_unit": TIME,
     "throughput_per": {"s": 1.0},
     "power": {"w": 1.0, "kw": 1e3},
     "energy_per_unit": {"j": 1.0, "mj": 1e-3, "uj": 1e-6},

@@ -132,6 +132,11 @@ def test_a_board_s_clusters_threads_and_clock_are_read_from_its_row(capsys, tmp_
         ("v1.7,,9999X,TF,tensorflow,resnet50,,4,,1,ms,7,21", "the catalog lacks the part '9999X'"),
         ("v1.7,,8280,TF,tensorflow,unheard_of,,4,,1,ms,7,21", "the network 'unheard_of' has no graph here"),
         ("v1.7,,8280,TF,tensorflow,resnet50,,29,,1,ms,7,21", "29 threads were used: xeon-8280 has 28 cores"),
+        ("v1.7,,8280,TF,tensorflow,resnet50,,0,,1,ms,7,21", "cores_per_instance is '0'; a number above 0 is needed"),
+        ("v1.7,,8280,TF,tensorflow,resnet50,,2.5,,1,ms,7,21", "cores_per_instance is 2.5; a whole number is needed"),
+        ("v1.7,,8280,TF,tensorflow,resnet50,,4,inf,1,ms,7,21", "instances is 'inf'; a number above 0 is needed"),
+        ("v1.7,,8280,TF,tensorflow,resnet50,,4,,many,ms,7,21", "batch is 'many'; a number above 0 is needed"),
+        ("v1.7,,8280,TF,tensorflow,resnet50,,4,,1,furlong,7,21", "unit is 'furlong'; s, ms, us, ns or a rate, as fps"),
         ("v1.7,,8280,TF,tensorflow,resnet50,,4,,1,ms,x,21", "int8 is 'x'; a number above 0 is needed"),
     ],
 )
