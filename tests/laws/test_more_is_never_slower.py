@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from engine import evaluate
+from engine import default_scenario, evaluate
+from engine.scenario.overrides import apply
 from tests.effort import examples
 from tests.laws.law_grids import Broken, broken, grids
 
@@ -46,11 +47,20 @@ def _dealt(one: Broken) -> bool:
     return one.less.scheme == "pipelined" and one.figure == "latency" and one.excess <= 0.0035 * cards
 
 
+def _commanded(one: Broken) -> bool:
+    """Whether a rate falls by no more than cards are added: those that share every operator."""
+    cards = one.more.devices / one.less.devices
+    return one.less.scheme == "tensor" and one.figure == "throughput" and one.excess <= (cards - 1) * (1 + 1e-9)
+
+
 LEFT: tuple[Left, ...] = (
     Left("card", "devices", 0.75, "Pooled embeddings cross between cards; one card alone has no such messages.",
          lambda one: one.less.scheme == "tables"),
     Left("card", "devices", 1.3, "Cards that share every operator exchange its result over the switch.",
          lambda one: one.less.scheme == "tensor"),
+    Left("card", "devices", 2.01,
+         "The host commands a transfer to each card that shares an operator, 4 us of its one thread: three times the "
+         "cards take a third of the requests of a small network. Cards times rate keeps the law.", _commanded),
     Left("card", "streams", 1.75,
          "An operator over several cores pays a kernel start, on one core a dispatch, which is less, and splitting is "
          "not chosen by time. Seen so in a case of 21%; the largest ones are not taken apart yet."),
@@ -107,6 +117,16 @@ def test_more_is_never_slower_and_more_work_never_faster(family: str) -> None:
     assert compared >= LEAST[family] * drawn / wanted / 2  # grids differ in size
     strange = [str(one) for one in found if not _allowed(one)]
     assert not strange, "\n".join(strange)
+
+
+def test_a_rate_that_commands_of_the_host_bind_falls_as_cards_are_added() -> None:
+    shared = default_scenario("fb-node", "dlrm-mlperf-v1", scheme="tensor", precision="int8", batch=1, streams=12)
+    two, six = (shared.with_(devices=cards) for cards in (2, 6))
+    rate, less = (evaluate(scenario).throughput_per_s for scenario in (two, six))
+    assert rate / less == pytest.approx(3.0)
+    assert evaluate(apply(six, "model.transfer_command", 2e-6)).throughput_per_s == pytest.approx(2 * less, rel=0.01)
+    assert _allowed(Broken("card", "devices", "throughput", rate / less - 1, 1, two, six))
+    assert not _allowed(Broken("card", "devices", "throughput", 2.005, 1, two, six))
 
 
 def test_what_is_left_names_its_physics() -> None:
