@@ -5,6 +5,7 @@
 >>> answer.sentence, answer.rows[0].configuration, answer.question.token
 """
 
-from engine.choose.answer import Answer, Row, choose
+from engine.choose.answer import Answer, choose
+from engine.choose.candidates import Row
 from engine.choose.question import LOAD, READABLE, Price, Question, WhatIf, question_of, read_fields
 from engine.choose.serving import Refusal, Served

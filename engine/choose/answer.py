@@ -6,52 +6,15 @@ from dataclasses import dataclass, replace
 from math import floor, inf, log, log10
 from typing import Any
 
-from engine.choose.candidates import Candidate, candidates
+from engine.choose.candidates import Row, candidates
 from engine.choose.question import Question, question_of
 from engine.choose.serving import Refusal, Served, served
-from engine.cost.error_bands import NO_BAND, ErrorBand
-from engine.cost.report import Report
 from engine.evaluate import evaluate
-from engine.scenario import encode
+from engine.scenario import Scenario, encode
 from engine.scenario.configuration import configuration
 from engine.scenario.sentences import amount
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import Zoo, default_zoo
-
-
-@dataclass(frozen=True)
-class Row:
-    """One system: its best arrangement under the limits, or why it has none.
-
-    `rank` counts from 1 among real systems that have a price; None for one that has none, is a what-if or is refused.
-    """
-
-    system: str
-    name: str
-    kind: str
-    what_if: bool
-    rank: int | None
-    best: Served | None
-    refusal: Refusal | None
-    reason: str  # its price and throughput against the winner; empty for the best
-    report: Report | None  # of the best arrangement: what opens elsewhere
-    front: tuple[Served, ...]  # speed of a user against throughput a device, slowest user first
-
-    @property
-    def configuration(self) -> str:
-        """`8x, FP8, TP8, batch 128`; empty where nothing of it was priced."""
-        result = self.best or self.refusal
-        return configuration(result.scenario) if result is not None else ""
-
-    @property
-    def band(self) -> ErrorBand:
-        """Error band of the best arrangement."""
-        return NO_BAND if self.report is None else self.report.error_band
-
-    @property
-    def label(self) -> str:
-        """Its name, and that it is a what-if."""
-        return f"{self.name} (what-if)" if self.what_if else self.name
 
 
 @dataclass(frozen=True)
@@ -115,8 +78,8 @@ def choose(question: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
     question = question_of(question)
     catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
     rows, tried = [], 0
-    for candidate in list(candidates(question, catalog, zoo)):  # all are looked up before the first is priced
-        row, count = _row(question, candidate, catalog, zoo)
+    for start, arrangements in list(candidates(question, catalog, zoo)):  # all are looked up before the first is priced
+        row, count = _tried(question, start, arrangements, catalog, zoo)
         rows.append(row)
         tried += count
     money = "total_usd_per_hour" if question.qps or question.users else "usd_per_million"
@@ -128,14 +91,16 @@ def choose(question: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
     return Answer(question, workload.name, unit, real, what_ifs, sentence, tried, time.perf_counter() - began)
 
 
-def _row(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -> tuple[Row, int]:
-    """A system's row before it is ranked, and how many designs were priced."""
+def _tried(
+    question: Question, row: Row, arrangements: Sequence[Scenario], catalog: Catalog, zoo: Zoo
+) -> tuple[Row, int]:
+    """A system's row once its arrangements are tried, and how many designs were priced."""
     result: list[Served] = []
     refused: list[Refusal] = []
     tried = 0
     causal = zoo.graph(question.workload).causal
     enough: set[str] = set()  # formats whose fewer devices serve already: more would serve no more a device
-    for start in candidate.arrangements:
+    for start in arrangements:
         if start.scheme == "tensor" and not causal and start.precision in enough:
             continue
         for offer in served(question, start, catalog, zoo):
@@ -148,10 +113,7 @@ def _row(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -
     best = min(result, key=lambda point: _key(point, question), default=None)
     report = None if best is None else evaluate(best.scenario, catalog, zoo)
     refusal = None if best is not None else min(refused, key=_distance, default=None)
-    return Row(
-        candidate.system, candidate.name, candidate.kind, candidate.what_if, None, best, refusal, candidate.reason,
-        report, _front(result),
-    ), tried  # fmt: skip
+    return replace(row, best=best, refusal=refusal, report=report, front=_front(result)), tried
 
 
 def _key(point: Served, question: Question) -> tuple[float, ...]:

@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.choose.question import Price, Question
+from engine.choose.serving import Refusal, Served
+from engine.cost.error_bands import NO_BAND, ErrorBand
+from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
+from engine.scenario.configuration import configuration
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device, System
@@ -25,19 +29,45 @@ is the Split page's question."""
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A system with the arrangements of it that are tried, each at batch 1; or why none is."""
+class Row:
+    """One system: its best arrangement under the limits, or why it has none.
+
+    `rank` counts from 1 among real systems that have a price; None for one that has none, is a what-if or is refused.
+    """
 
     system: str
     name: str
     kind: str
     what_if: bool
-    arrangements: tuple[Scenario, ...]
-    reason: str = ""
+    rank: int | None = None
+    best: Served | None = None
+    refusal: Refusal | None = None
+    reason: str = ""  # its price and throughput against the winner; empty for the best
+    report: Report | None = None  # of the best arrangement: what opens elsewhere
+    front: tuple[Served, ...] = ()  # speed of a user against throughput a device, slowest user first
+
+    @property
+    def configuration(self) -> str:
+        """`8x, FP8, TP8, batch 128`; empty where nothing of it was priced."""
+        result = self.best or self.refusal
+        return configuration(result.scenario) if result is not None else ""
+
+    @property
+    def band(self) -> ErrorBand:
+        """Error band of the best arrangement."""
+        return NO_BAND if self.report is None else self.report.error_band
+
+    @property
+    def label(self) -> str:
+        """Its name, and that it is a what-if."""
+        return f"{self.name} (what-if)" if self.what_if else self.name
 
 
-def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[Candidate]:
-    """Every real system asked for, then the what-ifs. ScenarioError for a system or a workload that is not known."""
+def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[tuple[Row, tuple[Scenario, ...]]]:
+    """Every real system asked for, then the what-ifs, each with the arrangements that are tried, at batch 1.
+
+    ScenarioError for a system or a workload that is not known.
+    """
     known = catalog.ids("systems")
     for id in (*question.systems, *question.prices):
         if id not in known:
@@ -48,13 +78,15 @@ def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[Candi
         yield _candidate(question, what_if.system, what_if.overrides, catalog, zoo)
 
 
-def _candidate(question: Question, id: str, overrides: Mapping[str, Any], catalog: Catalog, zoo: Zoo) -> Candidate:
+def _candidate(
+    question: Question, id: str, overrides: Mapping[str, Any], catalog: Catalog, zoo: Zoo
+) -> tuple[Row, tuple[Scenario, ...]]:
     try:
         base = default_scenario(id, question.workload, catalog, zoo, batch=question.batch or 1)
     except Unsupported as error:
         system = catalog.system(id)
         kind = family(catalog.device(system.devices[0].device).kind).label
-        return Candidate(id, system.name, kind, bool(overrides), (), str(error))
+        return Row(id, system.name, kind, bool(overrides), reason=str(error)), ()
     lengths = {"inputs": question.inputs, "outputs": question.outputs}
     price, costs = question.prices.get(id, Price()), question.costs
     costs = costs if costs.host_usd is not None else costs.model_copy(update={"host_usd": HOST_USD})
@@ -72,7 +104,7 @@ def _candidate(question: Question, id: str, overrides: Mapping[str, Any], catalo
     device = catalog.device(system.devices[0].device)
     arrangements = tuple(_arrangements(question, base, system, device, zoo))
     reason = "" if arrangements else "it is there to cut one network in two, which the Split page answers"
-    return Candidate(id, system.name, family(device.kind).label, bool(overrides), arrangements, reason)
+    return Row(id, system.name, family(device.kind).label, bool(overrides), reason=reason), arrangements
 
 
 def _arrangements(question: Question, base: Scenario, system: System, device: Device, zoo: Zoo) -> Iterator[Scenario]:

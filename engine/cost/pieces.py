@@ -95,7 +95,9 @@ def layout_of(design: Design, runs: Sequence[tuple[int, int]]) -> Layout:
         alike=tuple(hop.alike for hop in plan.hops),
         shares=tuple(hop.shares for hop in plan.hops),
         ways=tuple(plan.stages[stage].devices for stage, _ in runs),
-        governed=tuple(_governed(stage) for stage in plan.stages),
+        governed=tuple(  # of a device, not of a host or of a decoder beside it
+            family(stage.device.kind).governs is not None and stage.name not in BESIDE for stage in plan.stages
+        ),
         spends=tuple(not draws_alike(stage.device) for stage in plan.stages),
         host=tuple(_on_host(design.bound, stage) for stage in plan.stages),
     )
@@ -108,11 +110,6 @@ def _turns(plan: Plan) -> tuple[int, ...]:
     """Of each stage whether it takes turns with the one before it on the same devices."""
     turns, at = any(stage.turns for stage in plan.stages), [stage.place for stage in plan.stages]
     return tuple(int(turns and place == before) for place, before in zip(at, [at[0], *at], strict=False))
-
-
-def _governed(stage: Stage) -> bool:
-    """Whether a governor sets the clock of who runs a stage: of a device, not of a host or of a decoder beside it."""
-    return family(stage.device.kind).governs is not None and stage.name not in BESIDE
 
 
 def _on_host(bound: Bound, stage: Stage) -> int:
@@ -132,14 +129,6 @@ def batches_of(bound: Bound) -> float:
     """Batches that a request takes: several where it has more items than a batch of the network, else one. [-]"""
     s = bound.scenario
     return larger(1.0, 1.0 * math.ceil(s.inputs / s.batch)) if bound.graph.items else 1.0
-
-
-def globals_of(bound: Bound) -> tuple[float, float, float, float]:
-    """Units of one input, of what is answered at once (a batch, or a request of more items), streams, batches. [-]"""
-    s = bound.scenario
-    units = bound.graph.units_per_request.at(s.inputs, s.outputs)
-    answered = larger(units * s.batch, 1.0 * s.inputs) if bound.graph.items else units * s.batch
-    return units, answered, 1.0 * s.streams, batches_of(bound)
 
 
 class Design:
@@ -256,13 +245,16 @@ def _hops(design: Design) -> Numbers:
 
 
 def _globals(design: Design) -> Numbers:
-    """The globals, in the order of `engine.cost.layout`."""
-    money, costs = design.account, design.bound.scenario.costs
+    """The globals, in the order of `engine.cost.layout`: of work, of money and power, of a governor and a host."""
+    bound, money = design.bound, design.account
+    s, graph, governor = bound.scenario, bound.graph, money.governor
+    units = graph.units_per_request.at(s.inputs, s.outputs)
+    answered = larger(units * s.batch, 1.0 * s.inputs) if graph.items else units * s.batch
     known = (math.nan if value is None else value for value in (money.limit_w, money.idle_w, money.price_usd))
-    prices = (costs.years, costs.utilisation, costs.pue, costs.energy_usd_per_kwh, money.waiting_w)
-    parsing, governor = model_of(design.bound).get("parsing_cores", 1.0), money.governor
+    prices = (s.costs.years, s.costs.utilisation, s.costs.pue, s.costs.energy_usd_per_kwh, money.waiting_w)
+    parsing = model_of(bound).get("parsing_cores", 1.0)
     power = (*money.host, parsing, money.cap_w, money.floor_w, governor.lowest, governor.slope, governor.reach)
-    return (*globals_of(design.bound), *known, *prices, *power), None
+    return (units, answered, 1.0 * s.streams, batches_of(bound), *known, *prices, *power), None
 
 
 def demands(design: Design, runs: Sequence[tuple[int, int]]) -> Numbers:

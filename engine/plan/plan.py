@@ -276,17 +276,15 @@ def crossing_bytes(op: Op, format: str, batch: float, length: float) -> float:
     return leaving(op, batch, length) * wire_bytes("binary" if op.kind == "Sign" else format)
 
 
-@lru_cache(maxsize=1)
-def _path() -> Wire:
-    """What stands for the wires of a way whose time alone is known."""
-    rate = Quantity(value="1 TB/s", basis="assumed", note="nothing but time is counted")
-    return _wire("path", "Network path", "A request's way to its device and back.", rate)
+_RATE = Quantity(value="1 TB/s", basis="assumed", note="nothing but time is counted")
+_PATH = _wire("path", "Network path", "A request's way to its device and back.", _RATE)
+"""What stands for the wires of a way whose time alone is known."""
 
 
 def path_hops(bound: Bound) -> tuple[Hop, ...]:
     """A request's way to its device and back, where the family counts one."""
     path = bound.family.path(switches_of(bound), model_of(bound)) if bound.family.path else None
-    return () if path is None else (Hop(path[0], _path(), 0.0, 1.0, way_s=path[1]),)
+    return () if path is None else (Hop(path[0], _PATH, 0.0, 1.0, way_s=path[1]),)
 
 
 def host_hops(bound: Bound, stages: int = 1) -> tuple[Hop, ...]:

@@ -96,16 +96,11 @@ def inverse(space: Space, start: Mapping[str, Any]) -> Inverse:
     able = within if met else np.flatnonzero(~bad)
     keys = (able, far[able], moved[able]) if met else (able, far[able], moved[able], worst[able])
     number = int(able[np.lexsort(keys)[0]])
-    changes, shown = _changes(space, at, number), {name: float(row[number]) for name, row in figures.items()}
+    shown = {name: float(row[number]) for name, row in figures.items()}
+    digits = zip(space.axes, at, space.digits(number), strict=True)
+    changes = {axis.path: (axis.values[a], axis.values[d]) for axis, a, d in digits if a != d}
     binding = _name(space, int(which[number])) if not met else _binding(space, at, number, worst, which)
     return Inverse(met, space.scenario(number), number, changes, shown, binding)
-
-
-def _changes(space: Space, at: list[int], number: int) -> dict[str, tuple[Any, Any]]:
-    digits = space.digits(number)
-    return {
-        axis.path: (axis.values[a], axis.values[d]) for axis, a, d in zip(space.axes, at, digits, strict=True) if a != d
-    }
 
 
 def _name(space: Space, which: int) -> str:

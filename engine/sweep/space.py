@@ -294,6 +294,8 @@ def _base(basis: Any, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
 def space_of(source: Any, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Space:
     """A space from a mapping {scenario, axes, constraints, objectives}, a YAML path, a token or a `Space`.
 
+    ScenarioError for what is none.
+
     `catalog`, `zoo`: of one's own; without them a `Space`'s, else what ships and what lies in the user's folder.
     """
     if isinstance(source, Space):
@@ -302,7 +304,9 @@ def space_of(source: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
         if isinstance(source, Path) or (isinstance(source, str) and source.endswith((".yaml", ".yml", ".json"))):
             source = read_plain(Path(source), _JSON_LIMIT)
         elif isinstance(source, str):
-            source = _unpack(source)
+            if len(source) > TOKEN_LIMIT or source[:2] != "1s":
+                raise ScenarioError("this is not a space: a file, a mapping or a token that begins with 1s is needed")
+            source = unpack(source[2:], "space", _JSON_LIMIT)
         return _space(source, catalog, zoo)
 
 
@@ -326,9 +330,3 @@ def _space(data: Any, catalog: Catalog | None, zoo: Zoo | None) -> Space:
     if data.get("objectives"):
         return space
     return replace(space, objectives=usual[:2]) if space.unpriced else space
-
-
-def _unpack(token: str) -> Any:
-    if len(token) > TOKEN_LIMIT or token[:2] != "1s":
-        raise ScenarioError("this is not a space: a file, a mapping or a token that begins with 1s is needed")
-    return unpack(token[2:], "space", _JSON_LIMIT)
