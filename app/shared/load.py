@@ -155,7 +155,7 @@ def requests_of(system: traffic.TandemQueue | traffic.DecoderServer) -> int:
 def point_of(report: traffic.LoadReport, sla: traffic.Sla) -> LoadPoint:
     """A simulated load as a point of the curve."""
     figure, low, high = (sla.figure(report, side) for side in ("value", "low", "high"))
-    tail = getattr(report, sla.time)
+    tail = report.latency
     return LoadPoint(report.qps, figure, low, high, None if tail is None else tail.p50.value, report.use)
 
 
@@ -199,7 +199,7 @@ def _use(top: traffic.Capacity, qps: float) -> dict[str, float]:
     return {name: min(1.0, seconds * qps) for name, seconds in top.busy_s.items()}
 
 
-def point(load: Load, sla: traffic.Sla, qps: float, top: traffic.Capacity) -> LoadDetail:
+def point(load: Load, qps: float, top: traffic.Capacity) -> LoadDetail:
     """The system at one load: by its law where it has one, else by a small simulation."""
     system, sizes, outputs = load.system()
     use = _use(top, qps)
@@ -214,12 +214,12 @@ def point(load: Load, sla: traffic.Sla, qps: float, top: traffic.Capacity) -> Lo
     report = traffic.simulate(
         system, load.at(qps), sizes=sizes, outputs=outputs, requests=requests_of(system), ceiling=top, keep_samples=True
     )
-    return spot_of(report, sla)
+    return spot_of(report)
 
 
-def spot_of(report: traffic.LoadReport, sla: traffic.Sla) -> LoadDetail:
+def spot_of(report: traffic.LoadReport) -> LoadDetail:
     """A simulated load in full; its histogram is always of the whole latency."""
-    tail, common = getattr(report, sla.time), ("simulation", report.use, report, report.dropped.value)
+    tail, common = report.latency, ("simulation", report.use, report, report.dropped.value)
     if tail is None or report.samples is None or report.samples.size == 0:
         return LoadDetail(report.message, *common)
     samples = report.samples
@@ -264,5 +264,6 @@ def log_edges(low: float, high: float) -> NDArray[np.float64]:
 
 def window(load: Load, qps: float) -> traffic.RequestTimeline:
     """Forty requests on their way, after the queue has settled."""
-    system, sizes, outputs = load.system()
-    return traffic.timeline(system, load.at(qps), sizes=sizes, outputs=outputs, after=_SETTLED, show=_SHOWN)
+    system, sizes, _ = load.system()
+    assert isinstance(system, traffic.TandemQueue)
+    return traffic.timeline(system, load.at(qps), sizes=sizes, after=_SETTLED, show=_SHOWN)

@@ -20,7 +20,6 @@ from engine.traffic.sizes import Fixed, Sizes
 from hardware_specs.quantity import SpecError, parse
 
 _METRICS = ("mean", "p50", "p95", "p99")
-_TIMES = ("latency", "ttft", "tpot")
 _ONE = Fixed(1)
 _BRACKET_POINTS = 12  # loads scanned first: a tail need not grow with load (a batching timeout shrinks with it)
 _SATURATED = 0.95  # carried load over capacity from which the busiest resource is the limit, not the queue
@@ -41,37 +40,30 @@ def agreed(text: str) -> tuple[str, str, float]:
 
 @dataclass(frozen=True)
 class Sla:
-    """``metric`` of ``time`` at most ``seconds`` [s], and at most a share ``max_dropped`` of requests turned away.
-
-    ``time`` is ``latency`` (arrival to last answer) or, for decoders, ``ttft`` or ``tpot``.
-    """
+    """``metric`` of the latency at most ``seconds`` [s]; of requests at most ``max_dropped`` are turned away [-]."""
 
     seconds: float
     metric: str = "p99"
-    time: str = "latency"
     max_dropped: float = 0.001
 
     def __post_init__(self) -> None:
         positive("seconds", self.seconds)
         if self.metric not in _METRICS:
             raise TrafficError(f"metric is {brief(self.metric)}; it must be one of {', '.join(_METRICS)}")
-        if self.time not in _TIMES:
-            raise TrafficError(f"time is {brief(self.time)}; it must be one of {', '.join(_TIMES)}")
         if not 0.0 <= self.max_dropped <= 1.0:
             raise TrafficError(f"max_dropped is {self.max_dropped!r}; it must lie in [0, 1]")
 
     @classmethod
     def parse(cls, text: str) -> Sla:
-        """``p99=20ms`` or ``ttft:p95=300ms``: a metric and a time with its unit (ns, us, ms, s).
-
-        TrafficError for a text that is none.
-        """
+        """``p99=20ms``: a metric and a time with its unit (ns, us, ms, s). TrafficError for a text that is none."""
         time, metric, seconds = agreed(text)
-        return cls(seconds, metric, time)
+        if time != "latency":
+            raise TrafficError(f"time is {brief(time)}; only a language model has one, other systems have latency")
+        return cls(seconds, metric)
 
     def figure(self, report: LoadReport, side: str = "value") -> float | None:
         """The figure the agreement is about, or an end (``low``, ``high``) of its interval. [s]"""
-        tail = getattr(report, self.time)
+        tail = report.latency
         return None if tail is None else float(getattr(getattr(tail, self.metric), side))
 
     def met(self, report: LoadReport, side: str = "value") -> bool:
@@ -123,10 +115,7 @@ def max_qps(
 
     An estimate: ``qps`` goes by the estimates of the figures, and ``sure_qps``/``hopeless_qps`` say how far their
     intervals let it be off. All loads see the same random numbers. ``precision`` is relative to capacity. [1/s]
-    TrafficError for a time that only a decoder has.
     """
-    if sla.time != "latency" and not isinstance(system, DecoderServer):
-        raise TrafficError(f"time is {sla.time!r}; only a decoder has one, other systems have latency")
     positive("precision", precision)
     top = capacity(system, sizes, outputs, seed)
     # a finite buffer has a steady state above capacity too, so look there as well

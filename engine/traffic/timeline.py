@@ -1,4 +1,4 @@
-"""A window of requests on their way through stations or a decoder. Simulated."""
+"""A window of requests on their way through stations. Simulated."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.traffic.arrivals import Arrivals
-from engine.traffic.policies import DecoderServer, TandemQueue
-from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, run_decoder, run_stations
+from engine.traffic.policies import TandemQueue
+from engine.traffic.runs import SIZE_STREAM, run_stations
 from engine.traffic.service import whole
 from engine.traffic.sizes import Fixed, Sizes
 
@@ -19,26 +19,23 @@ class RequestTimeline:
     """A window of requests on their way. [s]
 
     ``came``, ``start`` and ``left`` are by station: when a request joined its queue, when its service began, when its
-    answer was out; nan where it never got there. A decoder has no stations but ``first``, its first token. ``wires``
-    are the stations that only carry.
+    answer was out; nan where it never got there. ``wires`` are the stations that only carry.
     """
 
     arrive: NDArray[np.float64]
     came: dict[str, NDArray[np.float64]]
     start: dict[str, NDArray[np.float64]]
     left: dict[str, NDArray[np.float64]]
-    first: NDArray[np.float64] | None
     finish: NDArray[np.float64]
     size: NDArray[np.int64]
     wires: frozenset[str] = frozenset()
 
 
 def timeline(
-    system: TandemQueue | DecoderServer,
+    system: TandemQueue,
     arrivals: Arrivals,
     *,
     sizes: Sizes = _ONE,
-    outputs: Sizes = _ONE,
     after: int = 2_000,
     show: int = 200,
     seed: int = 0,
@@ -49,10 +46,6 @@ def timeline(
     arrive = arrivals.times(drain, seed, 0)
     size = sizes.draw(drain, seed, SIZE_STREAM, 0)
     window = slice(after, n)
-    if isinstance(system, DecoderServer):
-        raw = run_decoder(system, arrive, size, outputs.draw(drain, seed, OUTPUT_STREAM, 0))
-        assert raw.first is not None
-        return RequestTimeline(arrive[window], {}, {}, {}, raw.first[window], raw.finish[window], size[window])
     raw = run_stations(system, arrive, size, seed=seed, traced=True)
     assert raw.start is not None
     assert raw.came is not None
@@ -62,4 +55,4 @@ def timeline(
     ends = [*(came[name] for name in names[1:]), raw.finish[window]]
     left = {name: end - hop for name, end, hop in zip(names, ends, hops, strict=True)}
     wires = frozenset(station.name for station in system.stations if station.wire)
-    return RequestTimeline(arrive[window], came, start, left, None, raw.finish[window], size[window], wires)
+    return RequestTimeline(arrive[window], came, start, left, raw.finish[window], size[window], wires)

@@ -114,7 +114,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     where = site(report, opened.headline.qps or opened.capacity.qps)
     frame, nodes, notes = tables.plans(report, answer.headline, where, load.rules.request, load.rules.max_batch)
     qps = rate(answer)
-    spot = cached.answer(loads.point, load, sla, qps, answer.capacity)
+    spot = cached.answer(loads.point, load, qps, answer.capacity)
     job, running = simulation_of((load, sla))
     points, headline = list(answer.curve), answer.headline
     origin = tables.made_by(answer)
@@ -123,7 +123,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         headline = job.headline or headline
         origin = tables.simulated_by(job)
         if job.spot is not None and job.spot.stable and job.qps == qps:
-            spot = spot_of(job.spot, sla)
+            spot = spot_of(job.spot)
     st.markdown(tables.verdict(headline, sla, report, load.process == "diurnal", load.rules.request))
     if spot.message:
         st.error(fmt.plain(tables.overload(qps, answer.capacity, spot)), icon=":material/block:")

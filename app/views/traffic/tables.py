@@ -232,7 +232,7 @@ def _settings(load: Load, sla: Sla) -> dict[str, Any]:
     set_to = {name: getattr(serving, name) for name in ("arrangement", "max_batch", "timeout_s", "places", "sizes_are")}
     law = serving.outputs or serving.sizes
     set_to |= {"arrivals": load.process, "sizes": type(law).__name__.lower() if law else "fixed"}
-    return set_to | {"sla_time": sla.time, "sla_metric": sla.metric, "sla_s": sla.seconds}
+    return set_to | {"sla_metric": sla.metric, "sla_s": sla.seconds}
 
 
 def curve_rows(report: Report, load: Load, sla: Sla, points: Sequence[LoadPoint]) -> list[dict[str, Any]]:
@@ -250,7 +250,7 @@ def curve_rows(report: Report, load: Load, sla: Sla, points: Sequence[LoadPoint]
 
 def plan_rows(report: Report, sla: Sla | str, frame: pd.DataFrame | None) -> list[dict[str, Any]]:
     """The capacity table with what it belongs to; a lone row without numbers where there is no plan."""
-    promise = {"sla": sla if isinstance(sla, str) else f"{sla.time} {sla.metric} <= {sla.seconds:g} s"}
+    promise = {"sla": sla if isinstance(sla, str) else f"latency {sla.metric} <= {sla.seconds:g} s"}
     rows: list[dict[str, Any]] = [{}] if frame is None else frame.to_dict("records")
     return stamped(report, [promise | row for row in rows])
 

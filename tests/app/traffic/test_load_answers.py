@@ -60,20 +60,20 @@ def test_the_closed_form_is_that_of_the_service_time(gru):
 
 
 def test_a_law_and_a_simulation_agree_and_bins_hold_everybody(gru):
-    load, sla, found = gru
+    load, _, found = gru
     qps = 0.5 * found.capacity.qps
-    law = loads.point(load, sla, qps, found.capacity)
+    law = loads.point(load, qps, found.capacity)
     assert law.shares.sum() == pytest.approx(1.0, abs=2e-3)
     assert np.diff(np.log(law.edges)).std() < 1e-9
-    batched = loads.point(Load(encode(GRU), Serving(places=10_000)), sla, qps, found.capacity)
+    batched = loads.point(Load(encode(GRU), Serving(places=10_000)), qps, found.capacity)
     assert batched.kind == "simulation"
     assert batched.shares.sum() == pytest.approx(1.0)
     assert batched.figures["p99"] == pytest.approx(law.figures["p99"], rel=0.15)
 
 
 def test_overload_has_no_tail_but_a_sentence(gru):
-    load, sla, found = gru
-    spot = loads.point(load, sla, 1.1 * found.capacity.qps, found.capacity)
+    load, _, found = gru
+    spot = loads.point(load, 1.1 * found.capacity.qps, found.capacity)
     assert spot.message
     assert not spot.figures
     text = tables.overload(1.1 * found.capacity.qps, found.capacity)
@@ -106,7 +106,7 @@ def test_every_way_to_load_it_has_an_answer(load):
     assert len(answer.curve) >= 10
     assert all(0.0 <= share <= 1.0 + 1e-9 for p in answer.curve for share in p.use.values())
     assert max(answer.curve[-1].use.values()) > (0.5 if load.process == "diurnal" else 0.85)  # a quick run is not a day
-    spot = loads.point(load, sla, 0.3 * answer.capacity.qps, answer.capacity)
+    spot = loads.point(load, 0.3 * answer.capacity.qps, answer.capacity)
     assert spot.figures["p50"] <= spot.figures["p99"]
 
 
@@ -137,7 +137,7 @@ def test_a_trace_brings_its_sizes_and_a_bad_one_a_sentence():
     load = Load(XLMR, trace="time_s,size\n" + rows)
     system, sizes, _ = load.system()
     assert sizes.draw(4, 0, 0, 0).tolist() == [8, 64, 8, 64]
-    found = loads.point(load, Sla(1.0), 20.0, capacity(system, sizes))
+    found = loads.point(load, 20.0, capacity(system, sizes))
     assert found.figures["p99"] > 1.02 * found.figures["p50"] or found.figures["p95"] > found.figures["p50"]
     for text, says in {"time_s\n1\n\0": "line 3", "when\n1": "time_s", "time_s\n2\n1": "line 3"}.items():
         with pytest.raises(ScenarioError, match=says) as caught:
@@ -220,7 +220,7 @@ def test_only_an_overloaded_part_stands_out():
     system, sizes, outputs = load.system()
     top = capacity(system, sizes, outputs)
     for share, over in ((0.8, False), (1.3, True)):
-        spot = loads.point(load, Sla(10.0), share * top.qps, top)
+        spot = loads.point(load, share * top.qps, top)
         assert max(spot.use.values()) >= 0.995
         assert (spot.message is not None) == over
         fig = valid(charts.use(spot.use, False, over=spot.message is not None))
@@ -237,14 +237,14 @@ def test_files_hold_units_token_and_versions(gru):
     assert {r["token"] for r in rows} == {encode(GRU)}
     assert float(rows[3]["figure_s"]) == found.curve[3].figure
     assert all(r["engine_version"] and r["catalog_version"] for r in rows)
-    spot = loads.point(load, sla, found.curve[3].qps, found.capacity)
+    spot = loads.point(load, found.curve[3].qps, found.capacity)
     here = tables.here(report, load, sla, found.curve[3].qps, found.headline, spot)
     assert json.loads(json.dumps(here, allow_nan=False))["p99_s"] == spot.figures["p99"]
 
 
 def test_figures_hold_the_numbers(gru):
     load, sla, found = gru
-    spot = loads.point(load, sla, 0.5 * found.capacity.qps, found.capacity)
+    spot = loads.point(load, 0.5 * found.capacity.qps, found.capacity)
     fig = valid(charts.curve(found.curve, sla, found.headline.qps, found.capacity.qps, 1.0, False))
     drawn = next(t for t in fig.data if t.mode == "lines+markers")
     assert drawn.y[5] == pytest.approx(1e3 * found.curve[5].figure)
@@ -253,7 +253,7 @@ def test_figures_hold_the_numbers(gru):
     assert fig.data[0].x[0] == pytest.approx(np.log10(spot.edges[:2]).mean())
     came, done = np.array([0.0, 1.0]), np.array([2.0, 4.0])
     start = {"server": np.array([0.0, 2.0])}
-    seen = RequestTimeline(came, {"server": came}, start, {"server": done}, None, done, np.ones(2, int))
+    seen = RequestTimeline(came, {"server": came}, start, {"server": done}, done, np.ones(2, int))
     assert tables.waits(seen) == pytest.approx((0.2, 2.5))
     fig = valid(charts.window(seen, False))
     assert list(fig.data[1].x) == [2.0, 2.0]

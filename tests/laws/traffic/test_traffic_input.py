@@ -148,7 +148,7 @@ def test_trace_file_is_read(tmp_path) -> None:
 
 def test_sla_is_read() -> None:
     assert Sla.parse("p99=20ms") == Sla(0.02)
-    assert Sla.parse(" ttft:p95 <= 0.3s ") == Sla(0.3, "p95", "ttft")
+    assert Sla.parse(" latency:p95 <= 0.3s ") == Sla(0.3, "p95")
     assert Sla.parse("mean=1.5e2us").seconds == pytest.approx(1.5e-4)
 
 

@@ -204,7 +204,7 @@ def test_a_gap_in_prices_leaves_the_machines() -> None:
 
 def _sequences(scenario: Scenario, **serving: int) -> CapacityPlan:
     """The plan for one sequence a second."""
-    sla, demand = Sla(200.0, "p99", "latency"), Demand((1.0,))
+    sla, demand = Sla(200.0), Demand((1.0,))
     (offer,) = compare({"": scenario}, Serving(**serving), sla, demand, Poisson(1.0), node_usd=1e5, requests=2_000)
     assert offer.plan is not None, offer.problem
     return offer.plan
@@ -227,7 +227,7 @@ def test_a_full_node_draws_what_evaluate_says_of_as_many_requests_together(workl
     (offer,) = compare(
         {"": scenario},
         Serving(**serving),
-        Sla(100.0, "p99", "latency"),
+        Sla(100.0),
         Demand((1.0,)),
         Poisson(1.0),
         site=SiteFacts(pue=1.0),

@@ -10,7 +10,7 @@ from engine.cost.report import Report
 from engine.resolve.bind import bind
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
-from engine.traffic import Poisson, Sla, TrafficError, capacity, simulate
+from engine.traffic import Poisson, TrafficError, capacity, simulate
 from engine.traffic.engines.pass_times import decoder_of
 from engine.traffic.scenario_load import is_decoder, priced
 from engine.traffic.serving import Serving
@@ -76,7 +76,7 @@ def test_the_page_names_the_latency_of_evaluate_at_a_load_that_vanishes() -> Non
         load = Load(encode(preset.scenario))
         system, sizes, outputs = load.system()
         top = capacity(system, sizes, outputs)
-        shown = point(load, Sla(1.0, "p50"), 1e-4 * top.qps, top)
+        shown = point(load, 1e-4 * top.qps, top)
         assert shown.figures["p50"] == pytest.approx(_alone(preset.scenario).latency_s, rel=1e-7)
 
 
