@@ -164,6 +164,23 @@ def test_an_engine_that_decides_for_several_passes_lets_who_comes_wait(tmp_path:
     assert older.predicted["ttft_p50_s"] > 2 * newer.predicted["ttft_p50_s"]
 
 
+@pytest.mark.usefixtures("shorter")
+def test_an_engine_that_forms_a_pass_while_one_runs_takes_a_pass_more_to_a_first_token(tmp_path: Path):
+    """Whichever table says how it was run: one of clients in a loop, or one of a stated rate."""
+    path = tmp_path / "overlap.csv"
+    row = "v5.1,llama2-70b-99,Server,NVIDIA H200-SXM-141GB,8,fp8,{},360,950,173,184,114,114"
+    path.write_text(
+        "\n".join((HEADER, *(row.format(of) for of in ("TensorRT 10.11", "SGLang v0.4", "vLLM v0.9.2")))) + "\n"
+    )
+    rows = compared(read_measured(path)).rows
+    assert [row.rate.scheduler.asynchronous for row in rows] == [True, True, False]
+    overlaid = rows[0]
+    plain = replace(overlaid.rate, scheduler=replace(overlaid.rate.scheduler, asynchronous=False))
+    sooner = arrivals.predicted_at(overlaid.scenario, plain, default_catalog())
+    waited = overlaid.predicted["ttft_p50_s"] - sooner["ttft_p50_s"]
+    assert waited == pytest.approx(sooner["tpot_p50_s"], rel=0.3)
+
+
 QUERIES = "model,scenario,accelerator,n_accel,nodes,cpu,n_cpu,weights,software,mean_ms,p99_ms,samples_s,target_qps"
 XEON = "INTEL(R) XEON(R) {},2,int8,PyTorch"
 H200_NODE = "NVIDIA H200-SXM-141GB,8,1,Xeon,2,int8,TensorRT 10.8"
