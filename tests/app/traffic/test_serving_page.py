@@ -127,6 +127,15 @@ def test_each_limit_has_a_row_which_shows_four_digits() -> None:
     assert at.number_input(key=key_of(at, "w.ttft")).proto.format == "%.0f"
 
 
+def test_limits_start_from_the_times_of_who_joins_a_running_batch() -> None:
+    """A batch whose prompts all start together offered 20 s to a first token as the limit."""
+    joined = evaluate(LLAMA.with_(batch=256)).continuous
+    at = opened("traffic", s=encode(LLAMA.with_(batch=256)))
+    ttft, tpot = (at.number_input(key=key_of(at, name)).value for name in ("w.ttft", "w.tpot"))
+    assert 5e3 * joined.ttft_s <= ttft <= 2e4 * joined.ttft_s
+    assert 1.5e3 * joined.tpot_s <= tpot <= 6e3 * joined.tpot_s
+
+
 def test_a_limit_that_is_emptied_is_none_here_and_in_the_link() -> None:
     at = opened("traffic", s=encode(LLAMA))
     at.number_input(key=key_of(at, "w.ttft")).set_value(None).run()

@@ -30,11 +30,11 @@ def _count(label: str, value: int | None, most: int, key: str, of: str, **more: 
 
 
 def _usual_limits(report: Report) -> dict[str, float]:
-    """The limits that the page starts from: the scenario's, else some times its figures. [s]"""
-    own = report.scenario.limits
+    """The limits that the page starts from: the scenario's, else some times those of who joins a running batch. [s]"""
+    own, joined = report.scenario.limits, report.continuous or report
     usual = {"ttft_s": own.ttft_s, "tpot_s": own.tpot_s, "e2e_s": own.latency_s}
     for name, times in _GENEROUS.items():
-        figure = getattr(report, name)
+        figure = getattr(joined, name)
         if usual[name] is None and figure is not None:
             usual[name] = nice(times * figure)
     return {name: seconds for name, seconds in usual.items() if seconds is not None}
