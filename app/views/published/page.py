@@ -139,7 +139,8 @@ def figures(rows: list[claims.Row]) -> None:
     groups = claims.by_figure(rows, TITLES)
     if not groups:
         return
-    name = choose(texts.FIGURES.format(count=len(groups)), {name: name for name in groups}, "figure")
+    fullest = max(groups, key=lambda name: len(groups[name]))
+    name = choose(texts.FIGURES.format(count=len(groups)), {name: name for name in groups}, "figure", fullest)
     group = groups[name]
     answer = texts.FIGURE_ANSWER.format(inside=sum(bool(row["within"]) for row in group), count=len(group))
     fig = charts.printed(claims.labels(group), group, claims.unit(group[0]), parts.dark())
