@@ -81,9 +81,6 @@ def price_chunk(
     """
     block, n = of if isinstance(of, DesignBlock) else _block(of), hi - lo
     names = block.space.figures
-    if not block.tables:
-        refused = np.ones(n, dtype=bool)
-        return thinned(np.zeros((len(names), n)), refused, ~refused, lambda at: at, block.space, top, killers, least)
     drawn = None
     if len(picks) == n:
         drawn = block.fill(lo, n, FIGURES)
@@ -162,8 +159,6 @@ class _Cloud:
         for axis, digit in block.digits:
             here &= self.numbers // self.space.strides[axis] % len(self.space.axes[axis]) == digit
         at = np.flatnonzero(here)
-        if not block.tables:
-            self.state[at] = _REFUSED
         places = block.inside(self.numbers[at])
         order = np.argsort(places, kind="stable")
         return at[order], places[order]

@@ -119,7 +119,7 @@ class Figures:
     def of(self, number: int) -> tuple[np.ndarray, int, str]:
         """(figures, 0 it fits, 1 it does not, 2 refused, the sentence why) of a design. SI."""
         block = self._block(number)
-        if block is not None and block.tables:
+        if block is not None:
             values, bad, unfit = block.fill(0, 1, FIGURES, block.inside(np.array([number])))
             if not bad[0]:
                 return values[:, 0], int(unfit[0]), ""

@@ -64,6 +64,8 @@ class DesignBlock:
 
         That is the first that fits with the shortest interval, then the least latency; refused where any is.
         """
+        if not self.tables:
+            return np.full((len(figures), n), nan), np.ones(n, dtype=bool), np.zeros(n, dtype=bool)
         options = [(table, self.size * option) for table in self.tables for option in range(table.options)]
         names = tuple(dict.fromkeys((*_PACE, *figures))) if len(options) > 1 else figures
         (values, bad, unfit), *rest = (table.fill(at + lo, n, numbers + at, names) for table, at in options)
