@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import pytest
 
 from engine import default_scenario, evaluate
+from engine.scenario import Scenario
 from engine.scenario.overrides import apply
+from tests.each import each
 from tests.effort import examples
 from tests.laws.law_grids import Broken, broken, grids
 
@@ -35,9 +37,9 @@ def _forked(one: Broken) -> bool:
 
 
 def _exchanged(one: Broken) -> bool:
-    """Whether links alone make the better design worse."""
+    """Whether links, and the host that starts what crosses them, alone make the better design worse."""
     less, more = (evaluate(scenario) for scenario in (one.less, one.more))
-    apart = [report.latency_s - report.breakdown["links"] for report in (less, more)]
+    apart = [report.latency_s - report.breakdown["links"] - report.breakdown["host"] for report in (less, more)]
     return one.less.scheme == "tensor" and apart[1] <= apart[0] * (1 + 1e-9)
 
 
@@ -45,6 +47,13 @@ def _dealt(one: Broken) -> bool:
     """Whether a request is handed over more often, and takes no more than 0.35% longer for each card more."""
     cards = one.more.devices - one.less.devices
     return one.less.scheme == "pipelined" and one.figure == "latency" and one.excess <= 0.0035 * cards
+
+
+def _notified(one: Broken) -> bool:
+    """Whether notifications and issue slots alone make the design of less work slower."""
+    less, more = (evaluate(scenario) for scenario in (one.less, one.more))
+    apart = [r.latency_s - r.breakdown["overhead"] - r.breakdown["compute"] for r in (less, more)]
+    return one.figure == "latency" and apart[0] <= apart[1] * (1 + 1e-9)
 
 
 def _commanded(one: Broken) -> bool:
@@ -89,6 +98,9 @@ LEFT: tuple[Left, ...] = (
     Left("dfx", "devices", 0.01,
          "Key heads are never cut: of 16 the fullest of seven cards has as many as the fullest of six, and each "
          "synchronisation goes round a longer ring. All but the ring keeps the law.", _exchanged),
+    Left("smartnic", "streams", 2.72,
+         "Start and end of a layer are told from executor to executor: a small network on 256 mostly waits for that. "
+         "More inferences at once leave each fewer, over more engines. All but both keeps the law.", _notified),
     Left("npu", "", 1.3,
          "Pinned weights lie the way that starts requests most often; with other hardware, or more of it, that is "
          "another way, in which a request crosses the network more often. Rates keep the law.",
@@ -127,6 +139,31 @@ def test_a_rate_that_commands_of_the_host_bind_falls_as_cards_are_added() -> Non
     assert evaluate(apply(six, "model.transfer_command", 2e-6)).throughput_per_s == pytest.approx(2 * less, rel=0.01)
     assert _allowed(Broken("card", "devices", "throughput", rate / less - 1, 1, two, six))
     assert not _allowed(Broken("card", "devices", "throughput", 2.005, 1, two, six))
+
+
+SLOWER = (
+    ("smartnic", "streams", "latency", default_scenario("agilio-cx", "binary-mlp-traffic", streams=3), 12),
+    (
+        "gpu",
+        "devices",
+        "latency",
+        default_scenario("h100-pcie", "densenet169", scheme="tensor", devices=1, batch=32),
+        2,
+    ),
+)
+"""Less of something, and how much of it makes a request faster or slower than a law has it."""
+
+
+@each(("family", "path", "figure", "less", "value"), SLOWER)
+def test_what_breaks_a_law_for_its_physics_is_left(
+    family: str, path: str, figure: str, less: Scenario, value: int
+) -> None:
+    more = less.with_(**{path: value})
+    before, after = (evaluate(scenario).latency_s for scenario in (less, more))
+    excess = before / after - 1 if path == "streams" else after / before - 1
+    assert excess > 0.1
+    assert _allowed(Broken(family, path, figure, excess, 1, less, more))
+    assert not _allowed(Broken(family, path, "throughput", excess, 1, less, more)) or path == "devices"
 
 
 def test_what_is_left_names_its_physics() -> None:
