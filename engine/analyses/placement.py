@@ -7,7 +7,7 @@ that add up, by dynamic programming over tiers and positions.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import floor, inf
+from math import floor, inf, sqrt
 from typing import Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from engine.cost.power_and_price import monthly
 from engine.devices.common.contract import Unsupported
 from engine.plan.schemes import executors, split_wires
 from engine.traffic.arrivals import Poisson
+from engine.traffic.closed_forms import mgc
 from engine.traffic.estimates import Estimate
 from engine.traffic.policies import PLAIN, DynamicBatching, Station, TandemQueue
 from engine.traffic.scenario_load import ladder
@@ -149,11 +150,21 @@ def p99_s(network: CameraNetwork, place: Placement, requests: int = 20_000, seed
     """99th percentile of the time of a passed frame with all cameras at work, frames batched where a tier says. [s]
 
     Frames of many cameras come independently (Poisson). Tiers and links are stations of one queue each; a machine of
-    which each camera has one takes its frames one by one and queues none. None where they are more than it carries.
+    which each camera has one takes its frames one by one and queues none. Where a cascade's network runs on first
+    machines that are shared, the 99th percentile of the wait for one of them is added whole, as a bound. None where
+    they are more than it carries.
     """
+    if place.cameras is not None and place.cameras < network.camera.cameras:
+        return None
     camera, row, way = network.camera, [], network.filter_s
+    shared = network.tiers[0].machines if network.cascade is not None else None
+    if shared is not None:
+        tail = _first_wait(network, place, shared)
+        if tail is None:
+            return None
+        way += tail
     for at, (tier, alone) in enumerate(zip(network.tiers, place.stage_s, strict=True)):
-        if tier.machines is None:
+        if tier.machines is None or (not at and shared is not None):
             way += alone
         elif alone:
             counts = ladder(tier.batch)
@@ -166,10 +177,23 @@ def p99_s(network: CameraNetwork, place: Placement, requests: int = 20_000, seed
             size = place.link_bytes[at]
             hold, adds = wire_busy(wire, size), wire_time(wire, size)
             row.append(Station(Service(np.array([[hold]]), np.array([[adds]])), name=f"link {at + 1}", wire=True))
-    if place.cameras is not None and place.cameras < camera.cameras:
-        return None
     if not row:
-        return Estimate(place.latency_s, place.latency_s, place.latency_s)
+        return Estimate(*[way + place.answer_s] * 3)
     arrivals = Poisson(camera.cameras * camera.frames_per_s * network.passed)
     report = simulate(TandemQueue(tuple(row), way + place.answer_s), arrivals, requests=requests, seed=seed)
     return report.latency.p99 if report.latency is not None else None
+
+
+def _first_wait(network: CameraNetwork, place: Placement, machines: int) -> float | None:
+    """99th percentile of a frame's wait for first machines that look at those dropped too; None where it has no end.
+
+    Closed form of Poisson arrivals at service times of two lengths (M/G/c). [s] An estimate.
+    """
+    priced = price_cuts(network.bound, network.formats, place.cuts)
+    mean, _ = _tier_loads(network, priced)[0]
+    rate = network.camera.cameras * network.camera.frames_per_s
+    if rate * mean >= machines * (1.0 - 1e-9):
+        return None
+    passed, own = network.passed, mean - network.filter_s
+    spread = sqrt((1.0 - passed) / passed) * own / mean  # of lengths: own / passed more for those passed
+    return max(0.0, mgc(rate, mean, machines, spread).quantile(0.99) - mean)

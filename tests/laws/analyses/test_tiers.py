@@ -18,6 +18,7 @@ from engine.plan.schemes import split_wires
 from engine.resolve.choices import choices, default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError
+from engine.traffic.closed_forms import mdc
 from model_zoo.catalog import default_zoo
 from tests.effort import EFFORT, examples
 
@@ -160,6 +161,21 @@ def test_a_cascade_serves_more_cameras_by_the_share_it_passes():
         assert passing[0.1][name].latency_s - alone[name].latency_s == pytest.approx(
             named("mobilenet-v1")["far edge"].latency_s
         )
+
+
+@pytest.mark.parametrize("place", ["core", "far edge and core"])
+def test_frames_that_a_cascade_drops_keep_those_waiting_that_it_passes(place):
+    """At 95% of two shared machines the tail was that of an idle one: only frames passed on were let to queue."""
+    tiers = (replace(NEAR, machines=2), *TIERS[1:])
+    tails = []
+    for cameras in (1, 8, 14, 17):
+        network = on_row("resnet50", Camera(5.0, 200e3, cameras), tiers, cascade=Cascade("mobilenet-v1", 0.05))
+        (found,) = (p for p in placements(network) if p.name == place)
+        tails.append(p99_s(network, found, 4000).value)
+        alone = mdc(5.0 * cameras, network.filter_s, 2).quantile(0.99) - network.filter_s
+        assert tails[-1] >= (found.latency_s + alone) * (1.0 - 1e-6)  # waits for the small network alone, at least
+    assert tails == sorted(tails)
+    assert tails[-1] > 10.0 * tails[0]
 
 
 def test_more_cameras_wait_longer_and_draw_more_and_a_batch_carries_more():
