@@ -16,7 +16,7 @@ from engine.scenario import Scenario
 from engine.scenario.sentences import amount
 from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
-from engine.traffic.engines.calendar import ClosedLoop, Figures, ServingReport, serve, usual_requests
+from engine.traffic.engines.calendar import ClosedLoop, ServingReport, serve, usual_requests
 from engine.traffic.engines.pass_times import engine_of
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.scenario_load import priced
@@ -89,19 +89,10 @@ class OperatingPoint:
         """Names of the ``limits`` that its figures are above, each at its percentile."""
         return [name for name, most in limits.items() if (self.figure(name) or 0.0) > most]
 
-    def of(self, time: str) -> Figures | None:
-        """Figures of a time; without each client's first request, which all find the engine empty together. [s]"""
-        return getattr(self.report, f"steady_{time}", None) or getattr(self.report, time)
-
-    @property
-    def ttft(self) -> Figures:
-        """Time to the first token, as `of` has it. [s]"""
-        return self.report.steady_ttft or self.report.ttft
-
     def figure(self, name: str) -> float | None:
         """What a limit is about. [s]"""
         time, metric = about(name)
-        figures = self.of(time)
+        figures = getattr(self.report, time)
         return None if figures is None else float(getattr(figures, metric).value)
 
 

@@ -263,7 +263,7 @@ class ServingSweep:
             return
         report = point.report
         gap = np.nan if report.tpot is None else report.tpot.mean.value
-        first = point.ttft.mean.value
+        first = (report.steady_ttft or report.ttft).mean.value
         self.figures[at] = [report.requests_per_s, first, gap, point.tokens_per_s_per_device, 1.0 / gap]
 
 

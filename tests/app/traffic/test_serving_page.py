@@ -101,6 +101,13 @@ def test_every_setting_opens_from_an_address_and_moves_an_answer() -> None:
             assert texts[0] != texts[1] or [m.value for m in at.markdown] != [m.value for m in usual.markdown], key
 
 
+def test_clients_that_think_begin_over_their_think_time() -> None:
+    at = opened("traffic", s=encode(LLAMA), clients="64", think="20")
+    assert [n.value for n in at.number_input if n.key == "w.ramp"] == [20.0]
+    together = opened("traffic", s=encode(LLAMA), clients="64", think="20", ramp="0")
+    assert shown(at)["TTFT p50"] != shown(together)["TTFT p50"]
+
+
 def test_attention_ranks_may_balance_their_prompts() -> None:
     ranks = LLAMA.with_(devices=2, scheme="tensor", attention_dp=2)
     uneven = {"clients": "64", "spread": "lognormal", "differ": "outputs"}

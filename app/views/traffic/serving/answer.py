@@ -31,7 +31,7 @@ def numbers(point: OperatingPoint) -> None:
 
 def along(load: ServingLoad, points: Sequence[OperatingPoint], now: OperatingPoint, how: str) -> None:
     """TTFT and inter-token latency along the load."""
-    ends = [f"{fmt.seconds(p.ttft.p99.value)} at {tables.level(load, p.level)}" for p in (points[0], points[-1])]
+    ends = [f"{fmt.seconds(p.report.ttft.p99.value)} at {tables.level(load, p.level)}" for p in (points[0], points[-1])]
     answer = f"TTFT p99 {', '.join(ends)}"
     with parts.card(texts.ALONG, answer, charts.along(points, now, load, parts.dark()), "t.along"):
         st.caption(how)

@@ -43,14 +43,14 @@ def along(shown: Sequence[OperatingPoint], now: OperatingPoint, load: ServingLoa
         ("ttft", "TTFT", INK[dark], "circle"),
         ("itl", "Inter-token", PALETTE["compute"][dark], "diamond"),
     ):
-        known = [(p.level, figures) for p in shown if (figures := p.of(time)) is not None]
+        known = [(p.level, figures) for p in shown if (figures := getattr(p.report, time)) is not None]
         for metric, dash in (("p99", "solid"), ("p50", "dot")):
             values = [(level, getattr(figures, metric).value) for level, figures in known]
             curves.append(LoadTimes(f"{name} {metric}", values, colour, dash, symbol))
     levels = [p.level for p in shown] + [now.level]
     left, right = min(levels) / 1.15, max(levels) * 1.15
     across = log_axis(left, right, "Clients") if load.closed else span("Load (requests/s)", 0, right, nticks=8)
-    sure = [(p.level, ends.low, ends.high) for p in shown if math.isfinite((ends := p.ttft.p99).low)]
+    sure = [(p.level, ends.low, ends.high) for p in shown if math.isfinite((ends := p.report.ttft.p99).low)]
     limits = [(f"limit of {LIMITS[name]}", most) for name, most in load.limits]
     return along_load(curves, sure, limits, [("now", now.level)], across, partial(tables.level, load), dark)
 

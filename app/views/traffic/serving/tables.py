@@ -76,8 +76,8 @@ def numbers(point: OperatingPoint, phone: bool = False) -> list[tuple[str, str, 
         ),
         (
             "TTFT p50",
-            fmt.seconds(point.ttft.p50.value),
-            f"p99 {fmt.seconds(point.ttft.p99.value)}",
+            fmt.seconds(report.ttft.p50.value),
+            f"p99 {fmt.seconds(report.ttft.p99.value)}",
             texts.SECONDS_HELP,
         ),
         (
