@@ -167,7 +167,7 @@ def test_a_decoder_opens_with_as_many_clients_as_its_scenario_has_sequences(scen
 
 
 def test_batching_makes_a_million_tokens_cheap():
-    at = opened("traffic", s=encode(LLAMA.with_(batch=64)), ttft="100000", tpot="100000")
+    at = opened("traffic", s=encode(LLAMA.with_(batch=64)), ttft="100000", tpot="100000", users="50000")
     usual = float(at.dataframe[0].value["$ / M requests"].iloc[0])
     at.number_input(key=key_of(at, "w.max-seqs")).set_value(1).run()
     assert usual < float(alive(at).dataframe[0].value["$ / M requests"].iloc[0]) / 10
