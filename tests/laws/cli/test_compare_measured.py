@@ -221,7 +221,9 @@ def test_ranks_that_attend_apart_read_no_latent_twice(tmp_path: Path):
         read_measured(table(tmp_path, SERVING, f"a,inferencex,2025-12-15,trtllm,1.1.0rc2.post2,{r1}"))
     ).rows
     assert abs(row.errors["tpot_s"]) < 0.1
-    assert abs(row.errors["ttft_s"]) < 0.1, "its prompts wait for one on every rank"
+    at_once = replace(row.engine, scheduler=replace(row.engine.scheduler, balance_timeout=0))
+    apart = under_load(row.scenario, row.concurrency, at_once, catalog)["ttft_s"] / row.measured["ttft_s"] - 1.0
+    assert abs(row.errors["ttft_s"]) < 0.3 * abs(apart), "its prompts wait for one on every rank"
 
 
 def test_published_runs_that_guess_tokens_ahead_are_met(tmp_path: Path):
