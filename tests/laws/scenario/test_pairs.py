@@ -65,7 +65,7 @@ def check_report(report: Report) -> None:
         assert report.energy_per_unit_j == pytest.approx(report.power_w / report.throughput_per_s)
         assert report.throughput_per_w * report.energy_per_unit_j == pytest.approx(1)
     assert report.verdict
-    read = {"ops": report.ops, "timeline": report.timeline, "detail": None}
+    read = {"ops": report.ops, "timeline": report.timeline, "times": None}
     json.dumps(vars(report) | read, default=vars, allow_nan=False)  # every number is one
 
 
