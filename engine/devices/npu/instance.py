@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from engine.devices.common.cached import remembered
-from engine.devices.common.column import larger, largest
+from engine.devices.common.column import larger, largest, smaller
 from engine.devices.npu.chains import DEPTHS, Pipeline
 from engine.devices.npu.density import resized
 from engine.devices.npu.pinning import formats, npu_of, pinned_memory, stored_bits
@@ -69,6 +69,11 @@ class Engine:
     def without_fetch(self) -> Engine:
         """The same instance with on-chip memory that never keeps a tile engine waiting."""
         return replace(self, fetch=0.0)
+
+    def answering(self, batch: float) -> Engine:
+        """The same instance as a batch [requests] occupies it: cores without a request read no weights."""
+        cores = self.side / self.lanes_in
+        return replace(self, fetch=self.fetch * (smaller(cores, math.ceil(batch / self.lanes_in)) / cores))
 
     def crossing(self, entering: float, leaving: float) -> float:
         """Cycles in which inputs are loaded and outputs stored. [cycle]

@@ -347,3 +347,12 @@ def test_binary_networks_are_refused_in_one_sentence():
     reason = family("npu").supports(DEVICE, default_zoo().graph("binary-fc-4096"), "ms-fp8")
     assert reason is not None
     assert reason.endswith(".")
+
+
+@each("batch", [1, 4, 12])
+def test_cores_without_a_request_read_no_weights(batch):
+    """Eight cores took twice as long as two for a request that one of them answers."""
+    scenario = default_scenario("npu-rtl", "deepbench-gru-1536", batch=batch)
+    times = [evaluate(scenario.with_(overrides={"devices.0.npu.cores": cores})).latency_s for cores in (1, 2, 4, 8)]
+    assert times == sorted(times, reverse=True)
+    assert times[2] == times[3]
