@@ -9,36 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
-from engine.analyses.cuts import CutParts, best_split, price_cuts, split_points
-from engine.analyses.placement import p99_s, placements
-from engine.cost.assemble import wire_busy, wire_time
+from engine.analyses.cuts import CutParts, best_split, split_points
+from engine.analyses.placement import placements
+from engine.cost.assemble import wire_time
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.plan.schemes import split_wires
 from engine.resolve.choices import choices, default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError
-from engine.traffic.closed_forms import mdc
-from model_zoo.catalog import default_zoo
-from tests.effort import EFFORT, examples
-
-SEEN = Camera(frame_bytes=200e3)
-
-
-def on_row(workload, camera=SEEN, tiers=None, *, params=None, system="edge-metro-core", **more):
-    scenario = default_scenario(system, workload, scheme="split", precision="fp32", params=params or {})
-    return CameraNetwork(row_of(scenario), tiers or tiers_of(scenario), camera, **more)
-
-
-TIERS = NEAR, METRO, CORE = on_row("mobilenet-v1").tiers
-
-
-def named(workload, *args, **kwargs):
-    return {p.name: p for p in placements(on_row(workload, *args, **kwargs))}
-
-
-def _priced(network, cuts):
-    return price_cuts(network.bound, network.formats, cuts)
+from tests.effort import examples
+from tests.laws.analyses.rows import CORE, FEW, METRO, NEAR, TIERS, named, on_row, price_at
 
 
 def test_each_tier_and_each_set_of_them_is_answered():
@@ -51,12 +32,6 @@ def test_each_tier_and_each_set_of_them_is_answered():
         assert sum(seconds > 0 for seconds in p.stage_s) == p.name.count(" and ") + 1
 
 
-FEW = ["alexnet", "vit-b16"]
-if EFFORT >= 5:
-    FEW = [id for id in default_zoo().ids() if default_zoo().graph(id).seen]
-"""Networks that take images; those with the fewest cuts in an ordinary run: to lower every network takes seconds."""
-
-
 @pytest.mark.parametrize("workload", FEW)
 def test_the_best_of_three_tiers_is_that_of_every_cut(workload):
     """Dynamic programming against each pair of cuts, every one put together as `evaluate` does."""
@@ -66,7 +41,7 @@ def test_the_best_of_three_tiers_is_that_of_every_cut(workload):
     for cuts in itertools.combinations_with_replacement(range(last + 1), 2):
         used = tuple(i for i, (low, high) in enumerate(itertools.pairwise((0, *cuts, last))) if high > low)
         try:
-            every.setdefault(used, []).append((_priced(network, cuts).figures.latency_s, cuts))
+            every.setdefault(used, []).append((price_at(network, cuts).figures.latency_s, cuts))
         except Unsupported:
             continue
     assert every
@@ -75,7 +50,7 @@ def test_the_best_of_three_tiers_is_that_of_every_cut(workload):
         assert (best is None) == (not brute)
         if best is None:
             continue
-        assert _priced(network, best).figures.latency_s == pytest.approx(min(brute)[0], rel=1e-9)
+        assert price_at(network, best).figures.latency_s == pytest.approx(min(brute)[0], rel=1e-9)
     assert sum(len(brute) for brute in every.values()) > last
 
 
@@ -91,7 +66,7 @@ def test_parts_add_up_to_any_cut_of_any_network(workload, first, second, format,
     network = on_row(workload, tiers=tiers)
     parts, last = CutParts(network.bound, network.formats), len(network.bound.graph.phases[0].ops)
     a, b = sorted((round(first * last), round(second * last)))
-    priced = _priced(network, (a, b))
+    priced = price_at(network, (a, b))
     added = parts.tiers[0][0, a] + parts.tiers[1][a, b] + parts.tiers[2][b, last]
     added += parts.links[0][a] + parts.links[1][b]
     assert added == pytest.approx(priced.figures.latency_s, rel=1e-9)
@@ -132,88 +107,6 @@ def test_what_takes_no_image_is_refused_in_a_sentence(workload):
 def test_a_larger_image_takes_longer_everywhere():
     usual, large = named("resnet50"), named("resnet50", params={"image": 448})
     assert all(large[name].compute_s > usual[name].compute_s for name in usual)
-
-
-@pytest.mark.parametrize("workload", ["mobilenet-v1", "resnet50"])
-@pytest.mark.parametrize("camera", [SEEN, Camera(30.0, 20e6), Camera(1.0, 1e3), Camera(100.0, 5e6)])
-def test_cameras_share_the_uplink_and_larger_frames_serve_no_more(workload, camera):
-    """No place serves more cameras than the narrowest link on their way carries."""
-    network = on_row(workload, camera)
-    larger = {
-        p.name: p for p in placements(replace(network, camera=replace(camera, frame_bytes=4 * camera.frame_bytes)))
-    }
-    for p in placements(network):
-        for wire, size in zip(split_wires(network.bound), p.link_bytes, strict=True):
-            if p.cameras is not None:
-                assert p.cameras * size * camera.frames_per_s <= wire.link.usable * (1 + 1e-9)
-        if p.cameras is not None and p.cuts[0] == 0:
-            assert larger[p.name].cameras <= p.cameras
-
-
-def test_a_cascade_serves_more_cameras_by_the_share_it_passes():
-    alone = named("resnet50")
-    passing = {rate: named("resnet50", cascade=Cascade("mobilenet-v1", rate)) for rate in (1.0, 0.5, 0.1)}
-    for name in ("metro edge", "core"):
-        many = [passing[rate][name].cameras for rate in (1.0, 0.5, 0.1)]
-        assert many == sorted(many)
-        assert passing[1.0][name].cameras == alone[name].cameras
-        assert passing[0.1][name].cameras >= 9.9 * alone[name].cameras
-        assert passing[0.1][name].latency_s - alone[name].latency_s == pytest.approx(
-            named("mobilenet-v1")["far edge"].latency_s
-        )
-
-
-@pytest.mark.parametrize("place", ["core", "far edge and core"])
-def test_frames_that_a_cascade_drops_keep_those_waiting_that_it_passes(place):
-    """At 95% of two shared machines the tail was that of an idle one: only frames passed on were let to queue."""
-    tiers = (replace(NEAR, machines=2), *TIERS[1:])
-    tails = []
-    for cameras in (1, 8, 14, 17):
-        network = on_row("resnet50", Camera(5.0, 200e3, cameras), tiers, cascade=Cascade("mobilenet-v1", 0.05))
-        (found,) = (p for p in placements(network) if p.name == place)
-        tails.append(p99_s(network, found, 4000).value)
-        alone = mdc(5.0 * cameras, network.filter_s, 2).quantile(0.99) - network.filter_s
-        assert tails[-1] >= (found.latency_s + alone) * (1.0 - 1e-6)  # waits for the small network alone, at least
-    assert tails == sorted(tails)
-    assert tails[-1] > 10.0 * tails[0]
-
-
-def test_more_cameras_wait_longer_and_draw_more_and_a_batch_carries_more():
-    several = [replace(on_row("mobilenet-v1"), camera=Camera(5.0, 200e3, n)) for n in (2, 20, 35, 60)]
-    places = [next(p for p in placements(network) if p.name == "metro edge") for network in several]
-    tails = [p99_s(network, place, 4000) for network, place in zip(several, places, strict=True)]
-    assert tails[3] is None  # more than it carries
-    assert places[0].latency_s <= tails[0].value < tails[1].value < tails[2].value
-    core = [next(p for p in placements(network) if p.name == "core").usd_per_month for network in several[:3]]
-    assert core == sorted(core)
-    batched = replace(several[1], tiers=(NEAR, METRO, replace(CORE, batch=16)), camera=Camera(1.0, 1e3, 20))
-    plain = replace(batched, tiers=TIERS)
-    most = [next(p for p in placements(network) if p.name == "core").cameras for network in (batched, plain)]
-    assert most[0] > most[1]
-
-
-@pytest.mark.parametrize("batches", [(1, 1), (16, 16), (8, 1)])
-def test_most_cameras_are_those_of_the_best_of_every_cut_at_the_batches_of_its_tiers(batches):
-    """Where tiers batch, cuts were compared frame by frame: a third fewer cameras than another cut carries."""
-    tiers = (
-        Tier("near", "arm-edge-cpu", machines=2, batch=batches[0]),
-        Tier("far", "xeon-e5-2650", "ethernet-1g", batch=batches[1]),
-    )
-    network = on_row("alexnet", Camera(1e-3, 1e5), tiers)
-    (wire,), last = split_wires(network.bound), len(network.bound.graph.phases[0].ops)
-    most: dict[str, int] = {}
-    for cut in range(last + 1):
-        each, sent = [], sum(h.bytes_per_message for h in _priced(network, (cut,)).plan.hops if h.way != "out")
-        for at, tier in enumerate(tiers):
-            stage = price_cuts(network.bound, network.formats, (cut,), tier.batch).stage_s[at]
-            each.append(stage / tier.batch / tier.machines)
-        paced = max(*each, wire_busy(wire, sent) if sent else 0.0)
-        name = " and ".join(tier.name for tier, own in zip(tiers, each, strict=True) if own)
-        most[name] = max(most.get(name, 0), int(1e3 / paced))
-    found = {p.name: p.cameras for p in placements(network, goal="throughput")}
-    assert found.keys() == most.keys()
-    for name, cameras in found.items():
-        assert cameras == pytest.approx(most[name], abs=1), name
 
 
 def test_machines_of_the_catalog_and_a_network_processor_stand_at_a_tier():
@@ -328,62 +221,6 @@ def test_cameras_split_and_evaluate_give_one_answer(workload, system, what_ifs):
     assert (best is None) == (not inner)
     if best is not None:
         assert best.latency_s == pytest.approx(min(p.latency_s for p in inner), rel=1e-12)
-
-
-@pytest.mark.parametrize("system", ["xeon-e5-2650-pair-qpi", "edge-tiers", "edge-core", "edge-metro-core"])
-def test_machines_at_full_work_draw_what_evaluate_says(system):
-    """A Xeon on one core of eight was said to draw the 95 W of its limit, where a report says 40 W, at any load.
-
-    A report counted a machine that had none of the network: 47 W for the 14 W of the far edge.
-    It added a V100's operators to the 300 W that it draws at any work while others were below their limits.
-    """
-    scenario = row_of(default_scenario(system, "alexnet", scheme="split", precision="fp32"))
-    for place in placements(CameraNetwork(scenario, tiers_of(scenario))):
-        first, *second = place.cuts
-        report = evaluate(scenario.with_(split=first, second_split=second[0] if second else None))
-        camera = Camera(report.throughput_per_s)
-        (full,) = (p for p in placements(CameraNetwork(scenario, tiers_of(scenario), camera)) if p.name == place.name)
-        assert full.watts == pytest.approx(report.power_w, rel=1e-9), place.name
-        assert full.joules_per_frame == pytest.approx(report.energy_per_unit_j, rel=1e-9)
-
-
-@pytest.mark.parametrize("system", ["edge-tiers", "edge-core", "edge-metro-core"])
-def test_a_machine_without_a_part_is_neither_powered_nor_bought(system):
-    scenario = default_scenario(system, "alexnet", scheme="split", precision="fp32")
-    last = len(choices(scenario).splits)
-    alone = evaluate(scenario.with_(scheme="single", split=0))
-    whole = evaluate(scenario.with_(split=last))
-    for name in ("power_w", "energy_per_unit_j", "capex_usd", "usd_per_million", "devices_used"):
-        assert getattr(whole, name) == getattr(alone, name), name
-    cut, far = evaluate(scenario.with_(split=last // 2)), evaluate(scenario.with_(split=0))
-    assert cut.devices_used == 2
-    assert far.devices_used == 1
-    assert cut.capex_usd == pytest.approx(alone.capex_usd + far.capex_usd)
-
-
-@pytest.mark.parametrize("system", ["xeon-e5-2650-pair-qpi", "edge-tiers", "edge-core", "edge-metro-core"])
-def test_power_of_machines_goes_with_their_load_from_what_they_draw_idle(system):
-    scenario = row_of(default_scenario(system, "alexnet", scheme="split", precision="fp32"))
-    loads = (1e-9, 1.0, 2.0)
-    none, some, twice = (placements(CameraNetwork(scenario, tiers_of(scenario), Camera(rate))) for rate in loads)
-    for places in zip(none, some, twice, strict=True):
-        least, one, two = (place.watts for place in places)
-        assert 0 < least <= one <= two
-        if max(places[0].stage_s) < 0.5:
-            assert two - least == pytest.approx(2 * (one - least), abs=1e-6)
-        assert least < one or "core" in places[0].name  # a V100 draws the same at any load
-
-
-def test_a_cascade_draws_for_its_small_network_and_the_frames_that_it_passes():
-    own = Camera(1e-9, 200e3), Camera(1.0, 200e3)
-    spent = []
-    for small, passed in ((None, 1.0), ("mobilenet-v1", 1.0), ("mobilenet-v1", 0.25)):
-        cascade = Cascade(small, passed) if small else None
-        idle, works = (named("resnet50", camera, cascade=cascade)["far edge"].watts for camera in own)
-        spent.append(works - idle)  # [W] of a frame a second
-    plain, all_of_them, some = spent
-    assert 0 < all_of_them - plain < plain
-    assert some == pytest.approx(all_of_them - 0.75 * plain, rel=1e-6)
 
 
 @pytest.mark.parametrize("workload", FEW[:1])

@@ -380,8 +380,7 @@ def test_what_nothing_reads_is_not_shown_and_its_what_if_says_why() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_switch_and_field_of_a_family_moves_something(kind: str) -> None:
     left = {f"switches.{switch.name}" for switch in family(kind).switches} | set(family(kind).fields)
-    left -= set(PARALLEL)  # of several devices: tests/laws/devices/test_parallel.py turns each
-    left -= {"numa"}  # of a machine with two sockets: tests/laws/devices/test_cpu_threads.py turns it
+    left -= {*PARALLEL, "numa"}  # of several devices, of two sockets: tests/laws/devices turns each
     left -= {"kv_format"} if kind == "dfx" else set()  # FP16 alone, its own, which is as good as nothing set
     for system in (id for id in SYSTEMS if kind_of(id) == kind):
         for scenario in scenarios(system, 3):
