@@ -46,20 +46,20 @@ def serves(args: argparse.Namespace) -> bool:
     return bool(_engine(args)) or any(value is not None for value in named)
 
 
-def together(args: argparse.Namespace, scenario: Scenario) -> bool:
+def needs_engine(args: argparse.Namespace, scenario: Scenario) -> bool:
     """Whether a capacity is a serving engine's: of several limits, a policy, what may vary, or a time of tokens."""
     several = "," in args.sla or args.policy is not None or bool(args.vary)
     return several or (agreed(args.sla)[0] != "latency" and is_decoder(scenario))
 
 
-def continuous_said(args: argparse.Namespace, scenario: Scenario) -> list[str]:
+def batch_note(args: argparse.Namespace, scenario: Scenario) -> list[str]:
     """That a language model in a queue batches no more sequences than its scenario does, unless it is told to."""
     if args.max_batch is not None or not is_decoder(scenario):
         return []
     return [f"at most {scenario.batch:,} at once, the scenario's batch: max-batch or an engine's policy takes in more"]
 
 
-def _acting(args: argparse.Namespace, scenario: Scenario | None, ranks: int = 1) -> None:
+def _refuse_idle(args: argparse.Namespace, scenario: Scenario | None, ranks: int = 1) -> None:
     """InputError for an option of a serving engine that the rest of them leaves nothing to act on."""
     for dead, names, beside in (
         (True, (*_OF_QUEUES, "max_batch", "most"), "a serving engine, which has max-seqs and a policy"),
@@ -128,7 +128,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         process, inputs, outputs = _traced(args, file, process), file.inputs, file.outputs
     elif args.speed is not None:
         raise ScenarioError(f"speed is {args.speed:g} without a trace; it multiplies the arrival rate of a trace")
-    _acting(args, scenario, 1 if scenario is None else scenario.attention_dp or 1)
+    _refuse_idle(args, scenario, 1 if scenario is None else scenario.attention_dp or 1)
     scheduler, load, count, devices = _scheduler(args), _load(args, process), args.requests, 1
     if count is None:
         count = usual_requests(args.clients or 0) if file is None else file.requests
@@ -157,8 +157,8 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
             hits = None if cached is None else cached(pair[0].rules.replicas)[:count]
             ran = serve_pools(*pair, network, load, inputs, outputs, count, cached=hits, **options)
             rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
-            many_devices = sum(pool.engines * pool.devices for pool in pair)
-            runs.append(((rate / many_devices, -ran.e2e.mean.value), f"{many}:{more}", many_devices, ran))
+            total = sum(pool.engines * pool.devices for pool in pair)
+            runs.append(((rate / total, -ran.e2e.mean.value), f"{many}:{more}", total, ran))
         _, rates["pools"], devices, report = max(runs, key=lambda run: run[0])
     rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
@@ -215,8 +215,8 @@ def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving
 
     ScenarioError for what only a serving engine of a language model has.
     """
-    alien = {name: value for name in ("policy", "trace", "pools") if (value := getattr(args, name)) is not None}
-    for name, value in (_engine(args) | alien).items():
+    of_engines = {name: value for name in ("policy", "trace", "pools") if (value := getattr(args, name)) is not None}
+    for name, value in (_engine(args) | of_engines).items():
         raise ScenarioError(
             f"{name} is {brief(str(value))}: {scenario.workload} makes no tokens one by one, so no engine of language "
             "models serves it"

@@ -11,13 +11,13 @@ from engine.cli.command import Answer, refuse
 from engine.cli.scenario import changed, scenario_of
 from engine.cli.serving import (
     OF_POOLS,
+    batch_note,
     capacity_together,
-    continuous_said,
+    needs_engine,
     plan_lines,
     serves,
     simulate_loop,
     simulate_serving,
-    together,
 )
 from engine.cost.error_bands import told
 from engine.evaluate import evaluate
@@ -122,7 +122,7 @@ def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> Answer:
             high = amount(e.high, "s") if math.isfinite(e.high) else "no upper end"
             lines.append(f"{name} {metric:4}  {amount(e.value, 's')}  ({amount(e.low, 's')} to {high})")
     lines += [f"use {percent(use):>5}  {name}" for name, use in report.use.items()]
-    lines += [*report.notes, *continuous_said(args, scenario)]
+    lines += [*report.notes, *batch_note(args, scenario)]
     return report.as_dict() | {"error_band": asdict(band)}, lines
 
 
@@ -132,7 +132,7 @@ def capacity(args: argparse.Namespace) -> Answer:
     with boundary(f"demand is {brief(args.demand, 60)}; it must be numbers separated by commas"):
         demand = traffic.Demand(tuple(float(part) for part in args.demand.split(",")))
     serving, arrivals = _loaded(args, demand.peak)
-    if together(args, scenario):
+    if needs_engine(args, scenario):
         return capacity_together(args, scenario, serving, arrivals, demand, _site(args, scenario))
     sla, serving = traffic.Sla.parse(args.sla), replace(serving, stream=False)
     scenarios = {"this": scenario} | {target: scenario_of(target) for target in args.against}
@@ -153,7 +153,7 @@ def capacity(args: argparse.Namespace) -> Answer:
     if first.plan is None or first.headline is None:
         raise ScenarioError(first.problem)
     document = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, rest)]}
-    lines = [f"a node: {first.headline.message}", *_plan(first), *continuous_said(args, scenario)]
+    lines = [f"a node: {first.headline.message}", *_plan(first), *batch_note(args, scenario)]
     for offer in rest:
         if offer.headline is None or offer.plan is None:
             lines += ["", f"against {offer.name}: {offer.problem}"]

@@ -237,8 +237,7 @@ def links_of(times: Schedule) -> tuple[LinkRow, ...]:
         moved[key] += size
         load[key][way] += size / alike
         spent[key] += seconds
-    requests_per_s = times.batches * times.units_per_s / times.units if times.units else 0.0
-    per_wire = requests_per_s / max(times.plan.replicas, 1)
+    per_wire = times.requests_per_s / max(times.plan.replicas, 1)
     return tuple(
         LinkRow(*key, moved[key], rate, spent[key], min(1.0, max(load[key].values()) * per_wire / rate))
         for key, rate in rates.items()

@@ -152,7 +152,7 @@ def camera(scenario: Scenario) -> None:
             st.caption(fmt.plain(str(error)))
         return
     places = by_goal[list(texts.PLACE_GOALS).index(aim)]
-    able = [p for own in by_goal for p in own if p.meets_limit and (p.cameras is None or p.cameras >= cameras)]
+    able = [p for found in by_goal for p in found if p.meets_limit and (p.cameras is None or p.cameras >= cameras)]
     quick = min(able, key=lambda p: p.latency_s, default=None)
     answer = texts.NO_PLACE.format(cameras=fmt.count(cameras))
     if quick is not None:

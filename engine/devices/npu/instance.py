@@ -70,7 +70,7 @@ class Engine:
         """The same instance with on-chip memory that never keeps a tile engine waiting."""
         return replace(self, fetch=0.0)
 
-    def answering(self, batch: float) -> Engine:
+    def for_batch(self, batch: float) -> Engine:
         """The same instance as a batch [requests] occupies it: cores without a request read no weights."""
         cores = self.side / self.lanes_in
         return replace(self, fetch=self.fetch * (smaller(cores, math.ceil(batch / self.lanes_in)) / cores))

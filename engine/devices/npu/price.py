@@ -92,7 +92,7 @@ def priced(job: Job, engine: Engine | None = None, memory: float = 1.0) -> PassC
 
     A batch is served one request after the other, or as many as share weights.
     """
-    engine = (engine or Engine.of(job.device, job.format)).answering(job.batch)
+    engine = (engine or Engine.of(job.device, job.format)).for_batch(job.batch)
     one, bits = _operator_cycles((job, engine)), stored_bits(job.device, job.format)
     room, _, bandwidth, *_ = levels(job.device)
     runs = one.times * math.ceil(job.batch / engine.side)
