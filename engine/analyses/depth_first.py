@@ -12,7 +12,7 @@ from math import sqrt
 from types import MappingProxyType
 
 from engine.devices import family
-from engine.devices.common.contract import Job
+from engine.devices.common.job import Job
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise
 from model_zoo.ops import Dim, Graph, Op, Phase, dim, readers_of

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from engine.cost.report import Report
 from engine.devices import family, instructions_of
-from engine.devices.common.contract import Job, Unsupported
+from engine.devices.common.contract import Unsupported
 from engine.devices.common.fabric import LABELS, Demand, shortage
 from engine.devices.common.instruction_set import Density, Error, InstructionSet, Listing, Use, Values
+from engine.devices.common.job import Job
 from engine.evaluate import evaluate
 from engine.plan.jobs import job_of
 from engine.plan.schemes import open_plan

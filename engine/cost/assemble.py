@@ -21,8 +21,9 @@ from engine.cost.pieces import Design, PhaseRun, Tables, demands, layout_of, pie
 from engine.cost.power_and_price import Account
 from engine.devices import family
 from engine.devices.common.column import Column, NotAlike, arrays_of
-from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job
+from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit
 from engine.devices.common.counts import SIZES
+from engine.devices.common.job import Job
 from engine.plan.plan import terms
 from engine.plan.schemes import Hop, Plan, Stage
 from engine.resolve.bind import Bound, Wire

@@ -8,8 +8,9 @@ from typing import Any
 from engine.devices import family
 from engine.devices.common.collective import OPS, collective_time, link_form, sent_beyond
 from engine.devices.common.column import larger, smaller
-from engine.devices.common.contract import DeviceFamily, Job
+from engine.devices.common.contract import DeviceFamily
 from engine.devices.common.counts import dealt
+from engine.devices.common.job import Job
 from engine.plan.context import is_prompt
 from engine.plan.plan import ExpertGroup
 from engine.plan.schemes import Stage

@@ -16,7 +16,8 @@ from engine.cost.layout import Layout, N
 from engine.cost.power_and_price import Account, account, counts_host, draws_alike, working_w
 from engine.devices import family
 from engine.devices.common.column import larger
-from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
+from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, PhaseCost
+from engine.devices.common.job import Job
 from engine.plan.jobs import job_of
 from engine.plan.plan import model_of, terms
 from engine.plan.schemes import Hop, Plan, Stage

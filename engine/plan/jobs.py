@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from engine.devices.common.column import largest
-from engine.devices.common.contract import DeviceFamily, Job
+from engine.devices.common.contract import DeviceFamily
+from engine.devices.common.job import Job
 from engine.plan.context import group_sizes, is_prompt
 from engine.plan.plan import Stage, compiled_length, on_host
 from engine.resolve.bind import Bound

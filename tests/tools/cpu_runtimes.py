@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.cost.best_plan import make_plan
-from engine.devices.common.contract import Job
+from engine.devices.common.job import Job
 from engine.devices.cpu import family
 from engine.devices.cpu.fields import RUNTIME
 from engine.plan.jobs import job_of

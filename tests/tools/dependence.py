@@ -19,7 +19,8 @@ import numpy as np
 from pydantic import BaseModel
 
 from engine.devices import FAMILIES, family
-from engine.devices.common.contract import DeviceFamily, Job, PhaseCost
+from engine.devices.common.contract import DeviceFamily, PhaseCost
+from engine.devices.common.job import Job
 from engine.published.kinds import LEAST, known
 from engine.published.prediction import Prediction, predicted
 from hardware_specs.catalog import default_catalog

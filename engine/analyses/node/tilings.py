@@ -15,7 +15,7 @@ from engine.cost.best_plan import make_plan
 from engine.devices import family
 from engine.devices.card import tiling as C
 from engine.devices.card.family import sides
-from engine.devices.common.contract import Job
+from engine.devices.common.job import Job
 from engine.kernels.search.pareto import front_mask
 from engine.kernels.search.tilings import AIMS, MAPPING, count, fewest_k, figures, fits, read, search, weigh
 from engine.plan.jobs import job_of

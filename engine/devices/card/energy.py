@@ -13,7 +13,7 @@ from engine.devices.card import demand as D
 from engine.devices.card.demand import F
 from engine.devices.card.placement import levels, line_bytes
 from engine.devices.card.supply import S
-from engine.devices.common.contract import Job
+from engine.devices.common.job import Job
 from engine.devices.common.offer import Governor
 from engine.kernels.jit import kernel
 from engine.scenario import ScenarioError

@@ -45,9 +45,10 @@ from engine.devices.card.supply import S, supply
 from engine.devices.card.tiling import AXES, AXIS
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
-from engine.devices.common.contract import Compiled, DeviceFamily, Job, PhaseCost
+from engine.devices.common.contract import Compiled, DeviceFamily, PhaseCost
 from engine.devices.common.footprint import footprint
 from engine.devices.common.host_work import PARSING, parsed_on_host
+from engine.devices.common.job import Job
 from engine.devices.common.model_file import model_file
 from engine.devices.common.offer import CollectiveWire, TableMemory
 from engine.devices.common.setting import Knob, traits

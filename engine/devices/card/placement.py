@@ -10,8 +10,9 @@ from engine.devices.card.graph import DECODED, HOSTED
 from engine.devices.card.tiling import TILE
 from engine.devices.common.cached import once, remembered
 from engine.devices.common.column import Column, larger, smaller
-from engine.devices.common.contract import Fit, Job
+from engine.devices.common.contract import Fit
 from engine.devices.common.footprint import footprint
+from engine.devices.common.job import Job
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Card, Device, MemoryLevel
 from model_zoo.ops import Op

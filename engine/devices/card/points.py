@@ -12,8 +12,9 @@ from engine.devices.card.energy import spend
 from engine.devices.card.schedule import BEGIN, END, PIECE, ROOM, SHARE, START, WORK, supply_block
 from engine.devices.card.supply import S
 from engine.devices.card.tiling import SIDES
-from engine.devices.common.contract import RESOURCES, Job, Span
+from engine.devices.common.contract import RESOURCES, Span
 from engine.devices.common.counts import SIZES, records
+from engine.devices.common.job import Job
 from engine.kernels.ir.doubles import LANES
 from engine.kernels.jit import body_of, kernel
 

@@ -3,8 +3,8 @@
 from engine.devices.card.placement import card_of, cores_of, levels, line_bytes, wide_format
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one
-from engine.devices.common.contract import Job
 from engine.devices.common.counts import places
+from engine.devices.common.job import Job
 
 S = places(
     "low_s wide_s lane_s cycle_s port_s far_s start_s solo_s host_op_s host_start_s beyond_s pixel_s sram_s cache_s "

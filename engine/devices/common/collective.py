@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from engine.devices.common.column import Column, together
-from engine.devices.common.contract import Job
+from engine.devices.common.job import Job
 from engine.kernels.jit import kernel
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND = range(5)

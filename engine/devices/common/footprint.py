@@ -6,8 +6,8 @@ from functools import lru_cache
 import numpy as np
 
 from engine.devices.common.column import larger
-from engine.devices.common.contract import Job
 from engine.devices.common.counts import dealt
+from engine.devices.common.job import Job
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from model_zoo.ops import LOOKUPS, ZERO, Dim, Graph, Op, Phase
 

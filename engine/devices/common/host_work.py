@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from engine.devices.common.contract import Job
+from engine.devices.common.job import Job
 from engine.devices.common.model_file import parameters_of
 from engine.devices.common.setting import Parameter
 from hardware_specs.schema import Device

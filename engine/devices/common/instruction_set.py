@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.common.contract import Job
 from engine.devices.common.fabric import Demand
+from engine.devices.common.job import Job
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device
 

@@ -6,13 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from engine.devices.common.job import Job
 from hardware_specs.schema import Device, NicMemory
 from model_zoo.ops import Op
-
-if TYPE_CHECKING:
-    from engine.devices.common.contract import Job
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.devices.common.cached import remembered
-from engine.devices.common.contract import Compiled, DeviceFamily, Fit, Job, PhaseCost
+from engine.devices.common.contract import Compiled, DeviceFamily, Fit, PhaseCost
 from engine.devices.common.counts import records
 from engine.devices.common.fabric import what_if_ratio
 from engine.devices.common.footprint import footprint
 from engine.devices.common.host_work import FEATURE_OVERHEAD, HASH_CYCLES, raw_features
+from engine.devices.common.job import Job
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.common.model_file import model_file
 from engine.devices.common.offer import CollectiveWire

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import NotAlike, larger, one_by_one, smaller
-from engine.devices.common.contract import Job
+from engine.devices.common.job import Job
 from engine.devices.cpu.share import LINE, R
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Cpu, Device, MemoryLevel

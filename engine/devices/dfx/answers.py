@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.common.contract import Job, Unsupported
+from engine.devices.common.contract import Unsupported
 from engine.devices.common.fabric import LABELS, Demand
 from engine.devices.common.instruction_set import (
     PARTS,
@@ -20,6 +20,7 @@ from engine.devices.common.instruction_set import (
     Values,
     register,
 )
+from engine.devices.common.job import Job
 from engine.devices.dfx import assembly
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import core_of, core_record, run_code, vector_lanes

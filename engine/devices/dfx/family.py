@@ -17,8 +17,9 @@ import numpy as np
 
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import as_doubles, larger, smaller
-from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost, Span, Unsupported
+from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, PhaseCost, Span, Unsupported
 from engine.devices.common.fabric import POWER, idle_power, scaled_power, shortage, what_if_ratio
+from engine.devices.common.job import Job
 from engine.devices.common.model_file import model_file
 from engine.devices.common.setting import Knob
 from engine.devices.dfx import program as isa

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from engine.devices.common.cached import remembered
-from engine.devices.common.contract import Compiled, DeviceFamily, Fit, Job, PhaseCost
+from engine.devices.common.contract import Compiled, DeviceFamily, Fit, PhaseCost
 from engine.devices.common.counts import records
 from engine.devices.common.footprint import footprint
 from engine.devices.common.host_work import PARSING, parsed_on_host
+from engine.devices.common.job import Job
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.common.model_file import model_file, runtimes
 from engine.devices.common.offer import CollectiveWire

@@ -11,8 +11,8 @@ from typing import Any
 
 from engine.devices.common.cached import once, remembered
 from engine.devices.common.column import larger, smaller
-from engine.devices.common.contract import Job
 from engine.devices.common.host_work import own_parsing
+from engine.devices.common.job import Job
 from engine.devices.gpu.operators.attention import FORMAT as TOKEN
 from engine.devices.gpu.operators.collective import start_of
 from engine.devices.gpu.operators.kinds import decode_way, picked, prefill_heads, prefill_tile

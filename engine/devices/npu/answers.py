@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.common.contract import Job
 from engine.devices.common.fabric import LABELS, Demand
 from engine.devices.common.instruction_set import (
     Error,
@@ -18,6 +17,7 @@ from engine.devices.common.instruction_set import (
     register,
     relative_error,
 )
+from engine.devices.common.job import Job
 from engine.devices.npu import assembly
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, InstructionChain, VectorOp
 from engine.devices.npu.density import densities, fabric, resized

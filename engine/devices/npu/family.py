@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from engine.devices.common.column import as_doubles
-from engine.devices.common.contract import DeviceFamily, Job, PhaseCost
+from engine.devices.common.contract import DeviceFamily, PhaseCost
 from engine.devices.common.fabric import POWER, idle_power, scaled_power, what_if_ratio
 from engine.devices.common.host_work import PARSING, parsed_on_host
+from engine.devices.common.job import Job
 from engine.devices.common.model_file import model_file
 from engine.devices.npu.chains import CELLS, DEPTHS
 from engine.devices.npu.density import overfull, resized

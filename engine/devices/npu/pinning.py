@@ -7,8 +7,9 @@ import numpy as np
 
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import as_doubles, columns_as, larger, numbers, smaller
-from engine.devices.common.contract import Fit, Job
+from engine.devices.common.contract import Fit
 from engine.devices.common.footprint import footprint
+from engine.devices.common.job import Job
 from engine.devices.npu.chains import TABLES
 from engine.devices.npu.density import densities
 from hardware_specs.schema import Device, MemoryLevel, Npu

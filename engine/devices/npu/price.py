@@ -18,7 +18,8 @@ from engine.devices.common.column import (
     one_by_one,
     smaller,
 )
-from engine.devices.common.contract import Job, Span
+from engine.devices.common.contract import Span
+from engine.devices.common.job import Job
 from engine.devices.npu.chains import CELLS, TABLES, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.pinning import HOST_KINDS, levels, spills, stored_bits

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.devices.common.column import smaller
-from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost, Span, Unsupported
+from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, PhaseCost, Span, Unsupported
 from engine.devices.common.footprint import footprint
+from engine.devices.common.job import Job
 from engine.devices.common.model_file import model_file
 from engine.devices.common.offer import PacketPath
 from engine.devices.common.setting import Knob

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.devices.common.column import as_doubles, exceeds, larger, largest, numbers, smaller
-from engine.devices.common.contract import Job, Unsupported
+from engine.devices.common.contract import Unsupported
+from engine.devices.common.job import Job
 from engine.devices.smartnic.memory import (
     WeightPlacement,
     accesses,

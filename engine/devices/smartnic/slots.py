@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.devices.common.column import larger, smaller
-from engine.devices.common.contract import Job, Unsupported
+from engine.devices.common.contract import Unsupported
+from engine.devices.common.job import Job
 from engine.devices.smartnic.memory import accesses, accesses_per_s, capacity_of, islands_of, nic_of
 from hardware_specs.schema import Device
 

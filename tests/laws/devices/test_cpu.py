@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
+from engine.devices.common.job import Job
 from engine.devices.cpu import family
 from engine.devices.cpu.record import levels_of
 from engine.evaluate import evaluate

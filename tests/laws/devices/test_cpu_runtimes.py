@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
+from engine.devices.common.job import Job
 from engine.devices.cpu import family
 from engine.devices.cpu.fields import RUNTIME
 from engine.devices.cpu.flags import WIDE_INPUT, F

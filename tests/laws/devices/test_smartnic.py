@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.analyses.edge import forwarding, host_and_nic, nic_of
-from engine.devices.common.contract import Job, Unsupported
+from engine.devices.common.contract import Unsupported
+from engine.devices.common.job import Job
 from engine.devices.smartnic import family, layer, slots
 from engine.devices.smartnic.memory import WeightPlacement, answer_cycles, home_of, input_cycles
 from engine.evaluate import evaluate

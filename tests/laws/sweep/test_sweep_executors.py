@@ -17,8 +17,8 @@ from engine.cli.main import main
 from engine.cost.best_plan import make_plan
 from engine.cost.figures import column_sums
 from engine.devices import family
-from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
+from engine.devices.common.job import Job
 from engine.devices.gpu import layout
 from engine.devices.gpu.record import record
 from engine.evaluate import evaluate

@@ -19,8 +19,8 @@ from engine.devices.common.collective import (
     collective_seconds,
     link_form,
 )
-from engine.devices.common.contract import Job
 from engine.devices.common.fabric import what_if_ratio
+from engine.devices.common.job import Job
 from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.record import facts, fitted
 from engine.kernels.jit import kernel

@@ -3,7 +3,7 @@ network trained here."""
 
 from dataclasses import dataclass
 
-from engine.devices.common.contract import Job
+from engine.devices.common.job import Job
 from engine.devices.cpu import family
 from engine.lab.host.calibrate import device_of, host
 from engine.lab.host.measure.fused import FusedRun, measure_block
