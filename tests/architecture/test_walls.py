@@ -4,7 +4,8 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,30 @@ def test_tables_are_drawn_by_one_function() -> None:
     """`parts.table` gives each its digits, its height and the dash for what is unknown."""
     own = [f.relative_to(ROOT).as_posix() for f in FILES if "st.dataframe(" in f.read_text()]
     assert own == ["app/shared/parts.py"]
+
+
+def circles(files: Mapping[str, Iterable[ast.AST]]) -> list[str]:
+    """Modules that import each other in a loop, imports for types among them: the first loop, in order."""
+    above = {name: modules(nodes) & files.keys() - {name} for name, nodes in files.items()}
+    try:
+        TopologicalSorter(above).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def modules(nodes: Iterable[ast.AST]) -> set[str]:
+    """Full names that nodes of a source import, at its top or for types: modules, and names within them."""
+    found = [(node.module, node.names) for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return {name for module, names in found for name in (module, *(f"{module}.{alias.name}" for alias in names))}
+
+
+def test_no_files_import_each_other() -> None:
+    assert circles({".".join(file.relative_to(ROOT).with_suffix("").parts): nodes(file) for file in FILES}) == []
+
+
+def test_a_circle_has_been_seen() -> None:
+    typed = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from b import y"
+    sources = {"a": typed, "b": "from a import x", "c": "from b import y"}
+    loop = circles({name: list(ast.walk(ast.parse(text))) for name, text in sources.items()})
+    assert {*loop} == {"a", "b"}

@@ -12,8 +12,9 @@ from app.shared.glossary import LEVERS, Metric
 from app.shared.jobs import Job
 from app.views.sweep import axes, front, spaces, texts
 from app.views.sweep.axes import Candidate
-from app.views.sweep.background import Outcome, SweptDesign, designs_of
+from app.views.sweep.background import designs_of
 from app.views.sweep.columns import settings_of
+from app.views.sweep.outcome import Outcome, SweptDesign
 from app.views.sweep.spaces import PageSpace
 from app.views.sweep.tables import over, setting
 from engine.cost.report import Report

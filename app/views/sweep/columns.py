@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +10,8 @@ from app.shared import formats as fmt
 from app.shared.figures.drawing import hover
 from app.shared.figures.style import log_ticks, span
 from app.shared.glossary import Metric
-from app.views.sweep import spaces, texts
+from app.views.sweep import spaces
 from engine.sweep import Space as Designs
-from engine.traffic.engines.serving_sweep import HOW
-
-if TYPE_CHECKING:
-    from app.views.sweep.background import Outcome
 
 Ranges = Mapping[str, tuple[float, float]]
 """What is kept: by a column's name, the places between which a design lies."""
@@ -89,31 +85,6 @@ class DesignColumns:
     columns: tuple[Column, ...]
     front: int  # how many are on it
     goals: int  # columns that are objectives, at the beginning
-
-    @classmethod
-    def of(cls, outcome: "Outcome") -> Self:
-        """Cloud and front of a sweep, each design once."""
-        metrics, candidates = outcome.metrics, outcome.candidates
-        behind = ~np.isin(outcome.cloud_numbers, outcome.drawn_numbers)
-        numbers = np.concatenate([outcome.cloud_numbers[behind], outcome.drawn_numbers])
-        figures = np.concatenate([outcome.cloud_figures[:, behind], outcome.drawn_figures], axis=1)
-        columns, known = [], outcome.result.figures
-        for name in dict.fromkeys((*outcome.objectives, *metrics)):
-            values, metric = figures[known.index(name)], metrics[name]
-            if name in outcome.objectives or np.isfinite(values).any():
-                columns.append(Column(name, metric.label, metric.unit, values, figure=metric))
-        if outcome.serving:
-            columns.append(Column("simulated", texts.FOUND_BY, "", figures[known.index("simulated")], HOW))
-        for path, options, stride in settings_along(outcome.space):
-            candidate, digits = candidates[path], numbers // stride % len(options)
-            label = candidate.label[:1].upper() + candidate.label[1:]
-            if candidate.row is not None:
-                values = np.array(options, dtype=np.float64)[digits]
-                columns.append(Column(path, label, candidate.row.unit, values))
-            else:
-                names = tuple(map(candidate.shown, options))
-                columns.append(Column(path, label, "", digits.astype(np.float64), names))
-        return cls(numbers, tuple(columns), len(outcome.drawn_numbers), len(outcome.objectives))
 
     def within(self, ranges: Ranges) -> np.ndarray:
         """Which designs lie inside every range, (n,)."""

@@ -12,8 +12,8 @@ import numpy as np
 from app.shared import formats as fmt
 from app.shared.figures.drawing import Bar, Trace, hover, line, note, points, ring, rows, rule
 from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, SHADE, Figure, names_axis, span, style, two_lines
-from app.views.sweep.background import Outcome
 from app.views.sweep.columns import Column, DesignColumns, Ranges
+from app.views.sweep.outcome import Outcome
 
 _DRAWN = 3000  # designs of the cloud: more would be slow to draw, and all count
 _FEW, _MANY = 2, 9  # values that a design of the cloud, and of the front, says under the pointer

@@ -13,7 +13,7 @@ from app.shared.widgets.choices import say
 from app.views.sweep import axes, below_front, front, spaces, tables, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep import controls as space_controls
-from app.views.sweep.background import Outcome, SweptDesign
+from app.views.sweep.outcome import Outcome, SweptDesign
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.scenario import encode

@@ -11,8 +11,8 @@ from app.shared.glossary import Metric
 from app.shared.report_tables import identity
 from app.views.sweep import spaces, texts
 from app.views.sweep.axes import Candidate
-from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.columns import settings_along, settings_of
+from app.views.sweep.outcome import Outcome, SweptDesign
 from engine.cost.report import Report
 from engine.cost.rows import RESOURCE_NAMES
 from engine.sweep.result import origin

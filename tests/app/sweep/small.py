@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 from app.shared import cached
 from app.views.sweep import background, spaces
 from app.views.sweep.axes import AxisRange
+from app.views.sweep.outcome import Outcome
 from app.views.sweep.spaces import PageSpace
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
@@ -27,7 +28,7 @@ TIED = SMALL.with_axis(BANDWIDTH, AxisRange("1.8 TB/s", "450 GB/s", 4)).tied("ba
 NAMES = ["latency_per_unit_s", "power_w", "throughput_per_s", "throughput_per_w"]
 
 
-def outcome(scenario=GPU, space=SMALL) -> background.Outcome:
+def outcome(scenario=GPU, space=SMALL) -> Outcome:
     """What a small sweep finds."""
     report = cached.report(encode(scenario))
     metrics = spaces.OPERATING if space.serving else spaces.metrics(report)
