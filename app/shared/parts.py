@@ -19,8 +19,8 @@ from app.shared.report_tables import Files
 from engine.cost.error_bands import ErrorBand, told
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
+from engine.kernels.sources import engine_version
 from engine.published.nearest import nearest
-from engine.resolve.bind import engine_version
 from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, Scenario, decode, encode
 from engine.scenario.configuration import configuration

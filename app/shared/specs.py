@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from app.shared import formats as fmt
-from engine.resolve.bind import bind, named, own_model
+from engine.resolve.bind import bind, named
+from engine.resolve.bound import own_model
 from engine.resolve.setting import label, settable
 from engine.scenario import Scenario
 from entries.schema import Evidence

@@ -16,7 +16,8 @@ from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.plan.plan import second_format_of
 from engine.plan.schemes import executors, split_wires
-from engine.resolve.bind import Bound, bind
+from engine.resolve.bind import bind
+from engine.resolve.bound import Bound
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.formats import BITS
 from hardware_specs.catalog import Catalog, default_catalog

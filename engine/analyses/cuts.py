@@ -23,7 +23,8 @@ from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.plan.plan import Plan, Stage, second_format_of
 from engine.plan.schemes import cut_hops, executors, part_of, split_plan, split_wires
-from engine.resolve.bind import Bound, bind
+from engine.resolve.bind import bind
+from engine.resolve.bound import Bound
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.schema import Device
 from model_zoo.ops import Op

@@ -7,7 +7,8 @@ from engine.analyses.depth_first import EAGER, DepthFirstComparison, compare
 from engine.cost.report import Report
 from engine.devices import FAMILIES, family
 from engine.evaluate import evaluate
-from engine.resolve.bind import Bound, bind, own_model
+from engine.resolve.bind import bind
+from engine.resolve.bound import Bound, own_model
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
 from hardware_specs.schema import Device, DeviceGroup, System

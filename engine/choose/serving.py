@@ -13,7 +13,8 @@ from engine.cost.best_plan import make_plan
 from engine.cost.continuous import Continuous, continuous, first_alone
 from engine.devices.common.contract import Unsupported
 from engine.plan.plan import Plan
-from engine.resolve.bind import Bound, bind
+from engine.resolve.bind import bind
+from engine.resolve.bound import Bound
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, level_name
 from hardware_specs.catalog import Catalog

@@ -26,7 +26,7 @@ from engine.devices.common.counts import SIZES
 from engine.devices.common.job import Job
 from engine.plan.plan import terms
 from engine.plan.schemes import Hop, Plan, Stage
-from engine.resolve.bind import Bound, Wire
+from engine.resolve.bound import Bound, Wire
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from engine.devices.common.contract import Unsupported
 from engine.plan.parallel import shared_otherwise
 from engine.plan.plan import Plan
 from engine.plan.schemes import open_plan
-from engine.resolve.bind import Bound
+from engine.resolve.bound import Bound
 from engine.scenario import ScenarioError
 
 

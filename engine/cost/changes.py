@@ -14,7 +14,8 @@ from engine.cost.error_bands import ErrorBand, error_band
 from engine.cost.layout import METRICS, RATE
 from engine.devices.common.contract import Unsupported
 from engine.plan.schemes import Plan
-from engine.resolve.bind import Bound, bind
+from engine.resolve.bind import bind
+from engine.resolve.bound import Bound
 from engine.resolve.setting import label, without_reader
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.fields import BY_FAMILY

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from engine.cost.assemble import Figures, figures_of
 from engine.cost.best_plan import make_plan
-from engine.resolve.bind import Bound
+from engine.resolve.bound import Bound
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from engine.cost.assemble import Schedule
 from engine.cost.best_plan import enough_devices
 from engine.cost.continuous import Continuous
 from engine.cost.rows import RESOURCE_NAMES, MemoryRow
-from engine.resolve.bind import Bound
+from engine.resolve.bound import Bound
 from engine.scenario.overrides import unstated
 from engine.scenario.sentences import amount, bytes_, level_name, percent
 

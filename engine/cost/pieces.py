@@ -21,7 +21,7 @@ from engine.devices.common.job import Job
 from engine.plan.jobs import job_of
 from engine.plan.plan import model_of, terms
 from engine.plan.schemes import Hop, Plan, Stage
-from engine.resolve.bind import Bound
+from engine.resolve.bound import Bound
 
 BESIDE = ("host", "decoder")
 """Names of stages that run beside a device."""

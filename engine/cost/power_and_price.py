@@ -10,7 +10,7 @@ from engine.devices.common.column import larger
 from engine.devices.common.offer import NO_GOVERNOR, Governor
 from engine.plan.plan import model_of
 from engine.plan.schemes import Plan
-from engine.resolve.bind import Bound, own_model
+from engine.resolve.bound import Bound, own_model
 from engine.scenario.overrides import unstated
 from hardware_specs.schema import Device, Link
 

@@ -34,7 +34,7 @@ from engine.cost.rows import (
 )
 from engine.cost.timeline import request
 from engine.devices.common.contract import RESOURCES, Span
-from engine.resolve.bind import engine_version
+from engine.kernels.sources import engine_version
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import FIELDS, Field
 from engine.scenario.overrides import unstated

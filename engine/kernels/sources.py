@@ -19,6 +19,11 @@ def source_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+def engine_version() -> str:
+    """That digest, short. [-]"""
+    return source_digest()[:8]
+
+
 @cache
 def module_name(file: Path) -> str:
     """Dotted name of a source file of ours, ``engine.lab.operators.gemm``; of another one, its stem."""

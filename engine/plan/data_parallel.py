@@ -23,7 +23,7 @@ from engine.plan.plan import (
     switches_of,
     tiled,
 )
-from engine.resolve.bind import Bound, Wire
+from engine.resolve.bound import Bound, Wire
 from model_zoo.ops import Op
 
 _WIDE = 2.0  # bytes of a value that leaves one unit for another

@@ -23,7 +23,7 @@ from engine.plan.plan import (
     switches_of,
     tiled,
 )
-from engine.resolve.bind import Bound, Wire
+from engine.resolve.bound import Bound, Wire
 from engine.scenario.formats import BITS, activation_bytes
 from model_zoo.ops import LOOKUPS
 

@@ -15,7 +15,7 @@ from engine.devices.common.footprint import footprint
 from engine.devices.common.offer import TableMemory
 from engine.plan.jobs import job_of
 from engine.plan.plan import Stage, model_of, second_format_of, switches_of
-from engine.resolve.bind import Bound
+from engine.resolve.bound import Bound
 from engine.scenario import ScenarioError
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device

@@ -9,7 +9,7 @@ from engine.devices.common.contract import DeviceFamily
 from engine.devices.common.job import Job
 from engine.plan.context import group_sizes, is_prompt
 from engine.plan.plan import Stage, compiled_length, on_host
-from engine.resolve.bind import Bound
+from engine.resolve.bound import Bound
 from model_zoo.ops import Op, Phase
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from engine.plan.context import of_context, of_groups
 from engine.plan.plan import ExpertGroup, Plan, Stage, host_hops, overlaps
-from engine.resolve.bind import Bound, Wire
+from engine.resolve.bound import Bound, Wire
 from engine.scenario import Scenario
 from engine.scenario.configuration import stage_devices, tensor_ways
 from hardware_specs.schema import Link

@@ -11,7 +11,7 @@ from engine.devices import family
 from engine.devices.common.column import exceeds, larger, smaller
 from engine.devices.common.contract import DeviceFamily
 from engine.devices.common.host_work import hashes
-from engine.resolve.bind import Bound, Wire, own_model
+from engine.resolve.bound import Bound, Wire, own_model
 from engine.scenario.formats import BITS, activation_bytes
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device, Link

@@ -23,7 +23,7 @@ from engine.plan.plan import (
     path_hops,
     second_format_of,
 )
-from engine.resolve.bind import Bound, Wire
+from engine.resolve.bound import Bound, Wire
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op, recurrence

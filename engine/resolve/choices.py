@@ -10,7 +10,7 @@ from typing import Any
 from engine.devices import family
 from engine.devices.common.contract import DeviceFamily, Unsupported
 from engine.devices.common.setting import Knob, Switch
-from engine.resolve.bind import own_values, second_cuts
+from engine.resolve.check import own_values, second_cuts
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.fields import Field
 from engine.scenario.formats import BITS

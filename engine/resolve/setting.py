@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from engine.devices import family
 from engine.devices.common.cached import remembered
-from engine.resolve.bind import Bound
+from engine.resolve.bound import Bound
 from engine.resolve.spec_path import set_paths
 from engine.scenario.fields import field
 from hardware_specs.catalog import numbers

@@ -14,7 +14,7 @@ from engine.cost.changes import moved, plain
 from engine.cost.error_bands import BANDED, NO_BAND, ErrorBand, error_band
 from engine.devices.common.contract import RESOURCES
 from engine.evaluate import evaluate
-from engine.resolve.bind import engine_version
+from engine.kernels.sources import engine_version
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.files import inert
 from engine.sweep.goals import FIGURES

@@ -22,7 +22,8 @@ from engine.cost.rows import crossings
 from engine.devices.common.contract import Fit
 from engine.evaluate import evaluate
 from engine.plan.schemes import Plan
-from engine.resolve.bind import Bound, bind
+from engine.resolve.bind import bind
+from engine.resolve.bound import Bound
 from engine.scenario import Scenario
 from engine.scenario.overrides import apply
 from engine.traffic.plan import CapacityPlan, NodeFacts

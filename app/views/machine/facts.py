@@ -14,7 +14,7 @@ from app.shared.figures.style import level_name
 from engine.cost.report import Report
 from engine.cost.rows import MemoryRow
 from engine.published.nearest import TITLES
-from engine.resolve.bind import Bound
+from engine.resolve.bound import Bound
 
 GROUPS = ("Units and rates", "Clock and power", "Memory, in detail", "Fabric")
 """Parts of a spec, in the order of the tab; price and plain capacity stand elsewhere."""

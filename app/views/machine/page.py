@@ -10,7 +10,8 @@ from app.shared.figures import report as charts
 from app.shared.widgets import sidebar
 from app.views.machine import facts
 from engine.cost.report import Report
-from engine.resolve.bind import Bound, named
+from engine.resolve.bind import named
+from engine.resolve.bound import Bound
 from engine.scenario import ScenarioError
 
 

@@ -19,7 +19,9 @@ from engine.cost.assemble import tiles_as_columns
 from engine.cost.pieces import Design
 from engine.devices.common.column import Column
 from engine.plan.schemes import Plan, open_plan
-from engine.resolve.bind import Bound, check_model, lowered, named, own_model, parameter
+from engine.resolve.bind import named, parameter
+from engine.resolve.bound import Bound, own_model
+from engine.resolve.check import check_model, lowered
 from engine.resolve.spec_path import enter, key_of, part_of, set_paths, told_as
 from engine.scenario import Costs, Scenario, ScenarioError
 from engine.scenario.overrides import HARDWARE, apply

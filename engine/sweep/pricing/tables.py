@@ -18,7 +18,7 @@ from engine.devices import family
 from engine.devices.common.column import NotAlike, arrays_of
 from engine.devices.common.counts import SIZES
 from engine.plan.schemes import Plan
-from engine.resolve.bind import check
+from engine.resolve.check import check
 from engine.scenario import ScenarioError
 from engine.sweep.pricing.flat_table import Table, table_of
 from engine.sweep.pricing.operators import Operators

@@ -27,7 +27,8 @@ from engine.cost.rows import energy_of
 from engine.devices import FAMILIES, family
 from engine.devices.common.contract import Unsupported
 from engine.devices.common.parallel import PARALLEL
-from engine.resolve.bind import Bound, bind
+from engine.resolve.bind import bind
+from engine.resolve.bound import Bound
 from engine.resolve.choices import choices, why_not
 from engine.resolve.setting import UNREAD, label, settable
 from engine.scenario import Scenario, ScenarioError
