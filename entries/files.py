@@ -22,36 +22,36 @@ def user_root() -> Path:
     return Path(os.environ.get("INFERSCAPE_CATALOG") or os.path.expanduser("~/.inferscape/catalog"))
 
 
-def read_bytes(path: Path, most: int) -> bytes:
+def read_bytes(path: Path, limit: int) -> bytes:
     """Bytes of a file of at most so many; InputError in one sentence, without the file's name, otherwise."""
     try:
         if path.exists() and not path.is_file():  # a pipe's reader would wait for a writer that never comes
             raise InputError("not a file")
         with path.open("rb") as file:
-            raw = file.read(most + 1)
+            raw = file.read(limit + 1)
     except OSError as error:
         raise InputError(f"not readable ({error.strerror or type(error).__name__})") from None
-    if len(raw) > most:
-        raise InputError(f"more than the {most} bytes such a file may have")
+    if len(raw) > limit:
+        raise InputError(f"more than the {limit} bytes such a file may have")
     return raw
 
 
-def read_plain(path: Path, most: int = MAX_BYTES, raised: type[InputError] = InputError) -> Any:
-    """What a .yaml, .yml or .json file of at most ``most`` bytes holds; what is ``raised`` names file and reason."""
+def read_plain(path: Path, limit: int = MAX_BYTES, failure: type[InputError] = InputError) -> Any:
+    """What a .yaml, .yml or .json file of at most ``limit`` bytes holds; a ``failure`` names file and reason."""
     try:
-        return plain(read_bytes(path, most), "JSON" if path.suffix == ".json" else "YAML")
+        return plain(read_bytes(path, limit), "JSON" if path.suffix == ".json" else "YAML")
     except InputError as error:
-        raise raised(f"{path.name}: {error}") from None
+        raise failure(f"{path.name}: {error}") from None
 
 
-def read_entry(path: Path, schema: type[BaseModel], raised: type[InputError]) -> Any:
-    """One YAML as an object of ``schema`` with the file's name as its id; what is ``raised`` names file and reason."""
+def read_entry(path: Path, schema: type[BaseModel], failure: type[InputError]) -> Any:
+    """One YAML as an object of ``schema`` with the file's name as its id; a ``failure`` names file and reason."""
     try:
-        entry: Any = schema.model_validate(read_plain(path, raised=raised))
+        entry: Any = schema.model_validate(read_plain(path, failure=failure))
     except ValidationError as error:
-        raise raised(f"{path.name}: {one_sentence(error, schema)}") from None
+        raise failure(f"{path.name}: {one_sentence(error, schema)}") from None
     if entry.id != path.stem:
-        raise raised(f"{path.name}: id is {entry.id!r}; it must equal the file's name {path.stem!r}")
+        raise failure(f"{path.name}: id is {entry.id!r}; it must equal the file's name {path.stem!r}")
     return entry
 
 
@@ -112,12 +112,12 @@ def load_yaml(raw: bytes) -> Any:
 
 def _load_json(raw: bytes) -> Any:
     def number(read: Callable[[str], Any]) -> Callable[[str], Any]:
-        def bounded(text: str) -> Any:
+        def parse(text: str) -> Any:
             if len(text) > _LONGEST:
                 raise ValueError(_too_long(text))
             return read(text)
 
-        return bounded
+        return parse
 
     text = raw.decode("utf-8-sig")
     data = json.loads(text, object_pairs_hook=_once, parse_int=number(int), parse_float=number(float))

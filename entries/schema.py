@@ -28,10 +28,10 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
-def hint(name: str, known: Collection[str]) -> str:
+def hint(name: str, names: Collection[str]) -> str:
     """What a sentence about a name that nothing has ends with: the nearest that is known, or all of them."""
-    near = difflib.get_close_matches(name[:80], known, 1, _NEAR)
-    return f"; nearest: {near[0]}" if near else f"; known: {', '.join(sorted(known))}"
+    near = difflib.get_close_matches(name[:80], names, 1, _NEAR)
+    return f"; nearest: {near[0]}" if near else f"; known: {', '.join(sorted(names))}"
 
 
 def _record(annotation: Any) -> type[BaseModel] | None:

@@ -34,8 +34,8 @@ class WorkerProcess:
         ``progress`` is called here with (done, of) ten times a second. Where it returns False, and after the limit, the
         process is ended: TimeoutError. ChildProcessError, with its exit status, where it ends by itself.
         """
-        link = self._started()
-        until, told = monotonic() + self.seconds, (0, 1)
+        link = self._connect()
+        until, state = monotonic() + self.seconds, (0, 1)
         try:
             link.send((job, args))
             while True:
@@ -45,8 +45,8 @@ class WorkerProcess:
                         return content
                     if kind == "error":
                         raise content
-                    told = content
-                if progress(*told) is False or monotonic() > until:
+                    state = content
+                if progress(*state) is False or monotonic() > until:
                     self.stop()
                     raise TimeoutError
         except (EOFError, ConnectionError):
@@ -65,7 +65,7 @@ class WorkerProcess:
             process.kill()
             return process.wait()
 
-    def _started(self) -> Connection:
+    def _connect(self) -> Connection:
         if self._link is not None and self._process is not None and self._process.poll() is None:
             return self._link
         self.stop()
@@ -91,18 +91,18 @@ def serve(descriptor: int) -> None:
     os.nice(_NICE)
     with Connection(descriptor) as link:
 
-        def told(done: int, of: int) -> bool:
-            link.send(("progress", (done, of)))
+        def report(count: int, of: int) -> bool:
+            link.send(("progress", (count, of)))
             return True
 
         while True:
             try:
-                asked = link.recv_bytes()
+                request = link.recv_bytes()
             except EOFError:
                 return
             try:
-                job, args = pickle.loads(asked)  # from the process that started this one
-                answer = ("result", job(*args, progress=told))
+                job, args = pickle.loads(request)  # from the process that started this one
+                answer = ("result", job(*args, progress=report))
             except Exception as error:  # the caller's to handle, whatever it is
                 answer = ("error", error)
             try:

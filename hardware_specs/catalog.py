@@ -24,9 +24,9 @@ _ROLES: dict[str, Literal["host", "network"]] = {"host_link": "host", "network_l
 def read_spec(path: Path, schema: type[BaseModel]) -> Any:
     """One YAML as an object of ``schema``; raises SpecError with one sentence naming file, field and reason."""
     spec = read_entry(path, schema, SpecError)
-    unlisted = {q.source for q in quantities(spec) if q.source} - set(spec.sources)
-    if unlisted:
-        raise SpecError(f"{path.name}: source {sorted(unlisted)[0]!r} is not listed under `sources`")
+    missing = {q.source for q in quantities(spec) if q.source} - set(spec.sources)
+    if missing:
+        raise SpecError(f"{path.name}: source {sorted(missing)[0]!r} is not listed under `sources`")
     return spec
 
 
@@ -66,7 +66,7 @@ def quantities(node: Any) -> list[Quantity]:
     return [quantity for _, quantity in numbers(node)]
 
 
-def _named(spec: Any) -> Iterator[tuple[str, str, str]]:
+def _references(spec: Any) -> Iterator[tuple[str, str, str]]:
     """What a spec names of the catalog: field, section and id."""
     if isinstance(spec, Device):
         yield from ((field, "links", id) for field, id in _links(spec).items())
@@ -86,8 +86,8 @@ def _named(spec: Any) -> Iterator[tuple[str, str, str]]:
 
 def _links(device: Device) -> dict[str, str]:
     """Ids of the links that a device names, by field."""
-    listed = {"host_link": device.host_link, "network_link": device.network_link}
-    return {field: id for field, id in listed.items() if id}
+    ids = {"host_link": device.host_link, "network_link": device.network_link}
+    return {field: id for field, id in ids.items() if id}
 
 
 def _alone(device: Device) -> System:
@@ -120,12 +120,12 @@ class Catalog:
 
     def with_system(self, system: System, links: tuple[Link, ...] = ()) -> Catalog:
         """The catalog with one more system, and links of its own: what no file describes."""
-        more = Catalog(*self.roots, guests=self.guests)
-        more._scan = self._scan
-        more._read = self._read | {("systems", system.id): system} | {("links", link.id): link for link in links}
-        said = "".join(spec.model_dump_json() for spec in (system, *links))
-        more.digest = hashlib.sha256((self.digest + said).encode()).hexdigest()[:12]
-        return more
+        catalog = Catalog(*self.roots, guests=self.guests)
+        catalog._scan = self._scan
+        catalog._read = self._read | {("systems", system.id): system} | {("links", link.id): link for link in links}
+        text = "".join(spec.model_dump_json() for spec in (system, *links))
+        catalog.digest = hashlib.sha256((self.digest + text).encode()).hexdigest()[:12]
+        return catalog
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class Catalog:
     def _dangling(self, paths: dict[str, dict[str, Path]]) -> Iterator[SpecError]:
         """Takes out what names a device, link, NIC or system that is not there, of a user's own; why, one by one."""
         for (section, id), spec in list(self._read.items()):
-            for field, kind, name in _named(spec):
+            for field, kind, name in _references(spec):
                 if name not in paths[kind] and not (kind == "systems" and name in paths["devices"]):
                     path = paths[section].pop(id)
                     del self._read[section, id]
@@ -181,8 +181,8 @@ class Catalog:
     @cached_property
     def _alone(self) -> frozenset[str]:
         """Devices that are a system by themselves: no system names them as its accelerator."""
-        described = {group.device for id in self._paths["systems"] for group in self._get("systems", id).devices}
-        return frozenset(self._paths["devices"]) - described - set(self._paths["systems"])
+        accelerators = {group.device for id in self._paths["systems"] for group in self._get("systems", id).devices}
+        return frozenset(self._paths["devices"]) - accelerators - set(self._paths["systems"])
 
     def path(self, section: str, id: str) -> Path:
         """File an entry is read from."""
@@ -199,8 +199,8 @@ class Catalog:
         elif section == "systems" and id in self._alone:
             self._read[key] = _alone(self._get("devices", id))
         else:
-            known = hint(id, self.ids(section))
-            raise SpecError(f"{section.removesuffix('s')} {id[:80]!r} is not in the catalog{known}")
+            advice = hint(id, self.ids(section))
+            raise SpecError(f"{section.removesuffix('s')} {id[:80]!r} is not in the catalog{advice}")
         return self._read[key]
 
     def device(self, id: str) -> Device:
@@ -223,7 +223,7 @@ class Catalog:
         """Whether a system is one device by itself, which no file under ``systems`` describes."""
         return system in self._alone
 
-    def called(self, name: str) -> str:
+    def resolve(self, name: str) -> str:
         """Id of the system that others call ``name``; the name itself where it is nobody's alias."""
         return self._aliases.get(name.strip().lower(), name)
 

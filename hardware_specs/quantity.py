@@ -36,18 +36,18 @@ def _unit(text: str) -> tuple[str, float]:
         dimension, factor, _ = _UNITS[text]
         return dimension, factor
     for prefix, scale in _BINARY.items():
-        rest = text[len(prefix) :]
-        if text.startswith(prefix) and rest in _UNITS and _UNITS[rest][0] in ("B", "B/s"):
-            return _UNITS[rest][0], scale * _UNITS[rest][1]
+        base = text[len(prefix) :]
+        if text.startswith(prefix) and base in _UNITS and _UNITS[base][0] in ("B", "B/s"):
+            return _UNITS[base][0], scale * _UNITS[base][1]
     for prefix, scale in _PREFIXES.items():
-        rest = text[len(prefix) :]
-        if not (prefix and text.startswith(prefix) and rest in _UNITS and _UNITS[rest][2]):
+        base = text[len(prefix) :]
+        if not (prefix and text.startswith(prefix) and base in _UNITS and _UNITS[base][2]):
             continue
-        if scale > 1 or _UNITS[rest][0] in _DIVIDED:
-            return _UNITS[rest][0], scale * _UNITS[rest][1]
-    known = ", ".join(sorted(u for u in _UNITS if u))
+        if scale > 1 or _UNITS[base][0] in _DIVIDED:
+            return _UNITS[base][0], scale * _UNITS[base][1]
+    names = ", ".join(sorted(u for u in _UNITS if u))
     raise SpecError(
-        f"unit {text!r} is not known: use one of {known}, with an SI prefix (Ki, Mi, Gi for bytes and bits)"
+        f"unit {text!r} is not known: use one of {names}, with an SI prefix (Ki, Mi, Gi for bytes and bits)"
     )
 
 
@@ -84,7 +84,7 @@ class Quantity(Evidence):
     before: str | float | None = None  # what a scenario's what-if stands in for, as printed; no file sets it
 
     @model_validator(mode="after")
-    def _parsed(self) -> Self:
+    def _check(self) -> Self:
         parse(self.value)
         return self
 
@@ -125,9 +125,9 @@ def within(dimension: str, low: float = 0.0, high: float = math.inf, positive: b
         if q.si and not _LEAST <= abs(q.si) <= _MOST:
             raise SpecError(f"value {q.value!r} is out of range: {_LEAST:g} to {_MOST:g}{unit} in size is allowed")
         if not low <= q.si <= high or (positive and q.si <= 0):
-            least = "more than 0" if positive and low <= 0 else f"at least {low:g}"
-            most = "" if math.isinf(high) else f" and at most {high:g}"
-            raise SpecError(f"value {q.value!r} is out of range: {least}{most}{unit} is allowed")
+            lower = "more than 0" if positive and low <= 0 else f"at least {low:g}"
+            upper = "" if math.isinf(high) else f" and at most {high:g}"
+            raise SpecError(f"value {q.value!r} is out of range: {lower}{upper}{unit} is allowed")
         return q
 
     return AfterValidator(check)

@@ -59,15 +59,15 @@ Ratio = Annotated[Quantity, within("1", 0.0, 1.0)]
 class Record(schema.Record, BaseModel):
     """Base of every spec."""
 
-    ordered: ClassVar[tuple[tuple[str, str], ...]] = ()
+    order: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Pairs of its numbers of which the first never exceeds the second."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        for low, high in self.ordered:
-            least, most = getattr(self, low), getattr(self, high)
-            if least is not None and most is not None and least.si > most.si:
-                raise SpecError(f"`{low}` is {least.value} and exceeds `{high}`, which is {most.value}")
+        for low, high in self.order:
+            lower, upper = getattr(self, low), getattr(self, high)
+            if lower is not None and upper is not None and lower.si > upper.si:
+                raise SpecError(f"`{low}` is {lower.value} and exceeds `{high}`, which is {upper.value}")
         return self
 
 
@@ -103,7 +103,7 @@ class MemoryLevel(Record):
 
 
 class Power(Record):
-    ordered = (("idle", "max"), ("idle", "loaded"))
+    order = (("idle", "max"), ("idle", "loaded"))
 
     max: WorkingWatts | None = None  # board or package limit
     idle: Watts | None = None
@@ -112,7 +112,7 @@ class Power(Record):
 
 
 class Clock(Record):
-    ordered = (("min", "max"),)
+    order = (("min", "max"),)
 
     max: Hertz
     min: Hertz | None = None
@@ -191,7 +191,7 @@ class Dfx(Record):
 class NicMemory(Record):
     """A memory of a network processor as one of its threads sees it: how long an access takes, how much it brings."""
 
-    ordered = (("nearest", "farthest"),)
+    order = (("nearest", "farthest"),)
 
     name: Id
     per: Literal["engine", "island", "chip"]
@@ -220,7 +220,7 @@ class SmartNic(Record):
         return next((m for m in self.memories if m.name == name), None)
 
 
-PAIRED = frozenset(name for record in (Power, Clock, NicMemory) for pair in record.ordered for name in pair)
+PAIRED = frozenset(name for record in (Power, Clock, NicMemory) for pair in record.order for name in pair)
 """Fields of which another of the same record bounds what they may be."""
 
 

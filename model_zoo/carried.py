@@ -58,21 +58,21 @@ def in_link(workload: Workload) -> str:
 
 
 @lru_cache(maxsize=256)
-def carried(id: str) -> Workload:
+def unpack(id: str) -> Workload:
     """The workload that an id carries, its graph built once; WorkloadError in one sentence otherwise."""
-    damaged = WorkloadError(f"workload {id[:40]!r}... is damaged: it does not carry a network")
+    error = WorkloadError(f"workload {id[:40]!r}... is damaged: it does not carry a network")
     try:
-        packed = id.removeprefix(CARRIED).upper()
+        payload = id.removeprefix(CARRIED).upper()
         unpacker = zlib.decompressobj(-15, zdict=_KNOWN.encode())
-        text = unpacker.decompress(base64.b32decode(packed + "=" * (-len(packed) % 8)), _MOST)
+        text = unpacker.decompress(base64.b32decode(payload + "=" * (-len(payload) % 8)), _MOST)
         if unpacker.unconsumed_tail or not unpacker.eof:
-            raise damaged
+            raise error
         name, family, precision, (batch, inputs, outputs), params = json.loads(text)
         workload = _workload(id, name, family, precision, Request(batch=batch, inputs=inputs, outputs=outputs), params)
     except WorkloadError:
         raise
     except Exception:  # an address was written by anybody
-        raise damaged from None
+        raise error from None
     built(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
     return workload
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from entries.files import read_entry, user_root
 from entries.schema import hint
-from model_zoo.carried import carried, carries
+from model_zoo.carried import carries, unpack
 from model_zoo.families import FAMILIES, NetworkFamily, built
 from model_zoo.importers.huggingface import read_config_file
 from model_zoo.importers.onnx.process import ImportProcess
@@ -79,10 +79,10 @@ class Zoo:
 
     @cached_property
     def _paths(self) -> dict[str, Path]:
-        return self._shipped | {id: guest.path for id, guest in self._scan[0].items()}
+        return self._root_paths | {id: guest.path for id, guest in self._scan[0].items()}
 
     @cached_property
-    def _shipped(self) -> dict[str, Path]:
+    def _root_paths(self) -> dict[str, Path]:
         result: dict[str, Path] = {}
         for root in self.roots:
             for path in sorted(root.rglob("*.yaml")):
@@ -101,7 +101,7 @@ class Zoo:
                 if path.name.endswith("hf_quant_config.json"):  # read with the configuration beside it
                     continue
                 try:
-                    if path.stem in self._shipped or path.stem in result:
+                    if path.stem in self._root_paths or path.stem in result:
                         raise WorkloadError(f"{path.name}: id {path.stem!r} is already taken")
                     result[path.stem] = _guest(path, apart)
                 except WorkloadError as error:
@@ -126,7 +126,7 @@ class Zoo:
     def workload(self, id: str) -> Workload:
         """Workload of that id, or the one that it carries; WorkloadError names the nearest one when there is none."""
         if carries(id):
-            return carried(id)
+            return unpack(id)
         if id not in self._paths:
             raise WorkloadError(f"workload {id[:80]!r} is not in the catalog{hint(id, self._paths)}")
         if id in self._scan[0]:
@@ -135,7 +135,7 @@ class Zoo:
             self._read[id] = read_workload(self._paths[id])
         return self._read[id]
 
-    def called(self, name: str) -> str:
+    def resolve(self, name: str) -> str:
         """Id of the workload that others call ``name``, its publisher said or not; the name itself where none is."""
         low = name.strip().lower()
         return self._aliases.get(low) or self._aliases.get(low.rpartition("/")[2], name)

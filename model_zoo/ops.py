@@ -79,8 +79,8 @@ def seen(context: float, span: float, cap: float, anew: bool = False) -> float:
 def _in_chunks(tokens: float, cap: float) -> float:
     """What so many tokens, the first of a sequence, see in their chunks together. [-]"""
     whole = tokens // cap
-    rest = tokens - whole * cap
-    return whole * cap * (cap + 1) / 2 + rest * (rest + 1) / 2
+    tail = tokens - whole * cap
+    return whole * cap * (cap + 1) / 2 + tail * (tail + 1) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ class Graph:
         """Operators of all phases, in order."""
         return [op for phase in self.phases for op in phase.ops]
 
-    def changed(self, of: Callable[[Op], Op | None]) -> Graph:
+    def map_ops(self, of: Callable[[Op], Op | None]) -> Graph:
         """The graph with what becomes of each operator; one that becomes None is left out."""
         return replace(self, phases=tuple(replace(p, ops=tuple(filter(None, map(of, p.ops)))) for p in self.phases))
 

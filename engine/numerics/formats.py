@@ -41,7 +41,7 @@ def _finite(x: np.ndarray) -> np.ndarray:
     return values
 
 
-def _reduced(values: np.ndarray, granularity: Granularity) -> tuple[int, ...] | None:
+def _scale_axes(values: np.ndarray, granularity: Granularity) -> tuple[int, ...] | None:
     """Axes that share one scale."""
     if granularity not in _AXIS:
         raise NumericsError(f"granularity is {granularity!r}; allowed: {', '.join(_AXIS)}")
@@ -69,12 +69,12 @@ class Integer:
 
     def codes(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Integer codes of ``x``, and the float32 scale that broadcasts against them."""
-        values, most = _finite(x), 2 ** (self.bits - 1) - 1
-        size = np.abs(values).max(axis=_reduced(values, self.granularity), keepdims=True, initial=0.0)
-        scale = (size / most).astype(np.float32)
+        values, largest = _finite(x), 2 ** (self.bits - 1) - 1
+        size = np.abs(values).max(axis=_scale_axes(values, self.granularity), keepdims=True, initial=0.0)
+        scale = (size / largest).astype(np.float32)
         scale[scale == 0] = 1  # nothing but zeros: any scale represents them
         ratio = (values.astype(np.float32) / scale).astype(np.float64)  # fp32 division, as ONNX QuantizeLinear
-        return np.clip(np.rint(ratio), -most, most).astype(np.int64), scale
+        return np.clip(np.rint(ratio), -largest, largest).astype(np.int64), scale
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         """``code * scale``, float32 (ONNX DequantizeLinear of QuantizeLinear)."""
@@ -100,11 +100,11 @@ class GroupInteger:
         short = whole * self.group - values.shape[-1]
         shape = (*values.shape[:-1], whole, self.group)  # said in full: a device's share may have no rows
         groups = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, short)]).reshape(shape)
-        most = 2 ** (self.bits - 1) - 1
-        scale = (np.abs(groups).max(-1, keepdims=True, initial=0.0) / most).astype(np.float16)
+        largest = 2 ** (self.bits - 1) - 1
+        scale = (np.abs(groups).max(-1, keepdims=True, initial=0.0) / largest).astype(np.float16)
         codes = np.rint(groups / np.where(scale == 0, 1, scale).astype(np.float64))
-        stored = np.clip(codes, -most, most).astype(np.float16) * scale
-        return stored.reshape(*shape[:-2], whole * self.group)[..., : values.shape[-1]].astype(np.float32)
+        result = np.clip(codes, -largest, largest).astype(np.float16) * scale
+        return result.reshape(*shape[:-2], whole * self.group)[..., : values.shape[-1]].astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -146,14 +146,14 @@ class Float:
     def apply(self, x: np.ndarray) -> np.ndarray:
         """``x`` rounded to the nearest representable value, float32; infinities and NaN pass unless saturating."""
         values = np.asarray(x, np.float64)
-        least = 2 - 2 ** (self.exponent_bits - 1)  # exponent of the smallest normal
+        lowest = 2 - 2 ** (self.exponent_bits - 1)  # exponent of the smallest normal
         exponent = np.frexp(np.where(np.isfinite(values), values, 0))[1] - 1
-        quantum = np.ldexp(1.0, np.maximum(exponent, least) - self.mantissa_bits)
+        quantum = np.ldexp(1.0, np.maximum(exponent, lowest) - self.mantissa_bits)
         with np.errstate(invalid="ignore"):
-            rounded = np.where(np.isfinite(values), np.rint(values / quantum) * quantum, values)
-        beyond = np.abs(rounded) > self.largest
+            nearest = np.where(np.isfinite(values), np.rint(values / quantum) * quantum, values)
+        beyond = np.abs(nearest) > self.largest
         edge = self.largest if self.saturating else np.inf
-        return np.where(beyond, np.copysign(edge, rounded), rounded).astype(np.float32)
+        return np.where(beyond, np.copysign(edge, nearest), nearest).astype(np.float32)
 
     def storage_bits(self, shape: tuple[int, ...]) -> int:
         """Sign, exponent and mantissa of every value. [bit]"""
@@ -190,8 +190,8 @@ class SharedExponent:
         exponent = np.frexp(np.abs(blocks).max(-1, keepdims=True))[1] - 1
         quantum = np.ldexp(1.0, np.clip(exponent, 1 - bias, bias) - self.mantissa_bits + 1)
         largest = 2**self.mantissa_bits - 1
-        rounded = np.clip(np.rint(blocks / quantum), -largest, largest) * quantum
-        return rounded.reshape(padded.shape)[..., :width].astype(np.float32)
+        nearest = np.clip(np.rint(blocks / quantum), -largest, largest) * quantum
+        return nearest.reshape(padded.shape)[..., :width].astype(np.float32)
 
     def storage_bits(self, shape: tuple[int, ...]) -> int:
         """Sign and mantissa of every value, one exponent per block of each row. [bit]"""

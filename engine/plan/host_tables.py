@@ -37,7 +37,7 @@ class TableSplit:
 def _with(graph: Graph, replaced: tuple[tuple[str, Op | None], ...], alone: bool) -> Graph:
     """The graph with operators replaced, or left out where there is None; ``alone``: with nothing else."""
     new = dict(replaced)
-    return graph.changed(lambda op: new.get(op.name, None if alone else op))
+    return graph.map_ops(lambda op: new.get(op.name, None if alone else op))
 
 
 def _off_chip(device: Device) -> float:

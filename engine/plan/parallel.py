@@ -172,4 +172,4 @@ def _expert_share(graph: Graph, routed: frozenset[str], ranks: int, load: float,
         stored = op.stored * (1.0 + copies / experts if experts else 1.0) / ranks
         return replace(op, attributes=attributes, stored=stored, **counts)
 
-    return graph.changed(own)
+    return graph.map_ops(own)

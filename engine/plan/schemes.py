@@ -197,7 +197,7 @@ def _chain(
 def part_of(graph: Graph, ops: Sequence[Op]) -> Graph:
     """The graph with only those operators."""
     names = {op.name for op in ops}
-    return graph.changed(lambda op: op if op.name in names else None)
+    return graph.map_ops(lambda op: op if op.name in names else None)
 
 
 def executors(bound: Bound) -> tuple[Device, ...]:

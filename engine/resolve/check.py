@@ -177,4 +177,4 @@ def _raised(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Graph)
 @lru_cache(maxsize=256)
 def _widened(graph: Graph, names: frozenset[str]) -> Graph:
     """The graph with those operators kept in the device's wide format."""
-    return graph.changed(lambda op: replace(op, quantisable=False) if op.name in names else op)
+    return graph.map_ops(lambda op: replace(op, quantisable=False) if op.name in names else op)

@@ -22,8 +22,8 @@ def test_an_alias_means_one_entry(kind: str):
 
 def test_an_alias_is_found_in_any_case_and_a_strange_name_stays():
     for id, aliases in ENTRIES["systems"].items():
-        assert {default_catalog().called(name.upper()) for name in aliases} <= {id}
+        assert {default_catalog().resolve(name.upper()) for name in aliases} <= {id}
     for id, aliases in ENTRIES["workloads"].items():
-        assert {default_zoo().called(name.upper()) for name in aliases} <= {id}
-    assert default_catalog().called("h9000") == "h9000"
-    assert default_zoo().called("resnet50") == "resnet50"
+        assert {default_zoo().resolve(name.upper()) for name in aliases} <= {id}
+    assert default_catalog().resolve("h9000") == "h9000"
+    assert default_zoo().resolve("resnet50") == "resnet50"

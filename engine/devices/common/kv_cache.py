@@ -57,4 +57,4 @@ def _recounted(graph: Graph, bits: float, narrow: float, wide: float, store: flo
         return replace(op, attributes=attributes, **counts)
 
     terms = tuple(term * (bits / store) if term.c else term for term in graph.state_elements.terms)
-    return replace(graph.changed(recounted), state_elements=Sum(terms))
+    return replace(graph.map_ops(recounted), state_elements=Sum(terms))

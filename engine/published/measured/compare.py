@@ -134,7 +134,7 @@ def _scenario(
         if lacking:
             raise ScenarioError(f"{lacking} is not given")
         said |= _checkpoint(said, zoo)
-        system, workload = catalog.called(said.pop("system")), zoo.called(said.pop("workload"))
+        system, workload = catalog.resolve(said.pop("system")), zoo.resolve(said.pop("workload"))
         count = {"devices": int(said["devices"])} if said.get("devices", "").isdecimal() else {}
         base = default_scenario(system, workload, catalog, zoo, **count)
     serving = {name: cells[name] for name in columns.serving if cells[name]}
@@ -142,7 +142,7 @@ def _scenario(
     if "precision" in said:
         said["precision"] = format_of(said["precision"], catalog.device(catalog.system(base.system).devices[0].device))
     for path, value in said.items():
-        called = {"system": catalog.called, "workload": zoo.called}.get(path, str)
+        called = {"system": catalog.resolve, "workload": zoo.resolve}.get(path, str)
         base = apply(base, path, called(value))
     if serving.get("spec", "") in known()["guessing_spec"]:
         base = apply(base, "params.guesses", _guess_layers(serving["spec"], base, zoo))
@@ -173,7 +173,7 @@ def _served(scenario: Scenario, cells: Mapping[str, str], said: Mapping[str, str
 def _checkpoint(settings: Mapping[str, str], zoo: Zoo) -> dict[str, str]:
     """A row's network and format, where the network's name ends in the format its weights were stored in."""
     plain, _, format = settings["workload"].rpartition("-")
-    if (format := format.lower()) not in known()["checkpoints"] or zoo.called(plain) == plain:
+    if (format := format.lower()) not in known()["checkpoints"] or zoo.resolve(plain) == plain:
         return {}
     return {"workload": plain, "precision": settings.get("precision", format)}
 

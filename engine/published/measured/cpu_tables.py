@@ -192,7 +192,7 @@ def _network(cells: Mapping[str, str], zoo: Zoo) -> tuple[str, dict[str, Any]]:
     for entry in names()["networks"]:
         if re.fullmatch(entry["name"], name) and entry.get("runtime") in (None, _runtime(cells)):
             return entry["is"], {path: value for path, value in entry.items() if path not in ("name", "is", "runtime")}
-    if (ours := zoo.called(name.replace("_", "-"))) in zoo.ids():
+    if (ours := zoo.resolve(name.replace("_", "-"))) in zoo.ids():
         return ours, {}
     raise ScenarioError(f"the network {name[:60]!r} has no graph here")
 

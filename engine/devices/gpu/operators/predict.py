@@ -41,7 +41,7 @@ def bands() -> dict[str, Any]:
 def named_part(name: str) -> Part:
     """The part others may call so, or call its system; NoModel where there is none or none such can be predicted."""
     low, catalog = name.strip().lower(), default_catalog()
-    system = catalog.called(low)
+    system = catalog.resolve(low)
     try:
         id = low.replace("_", "-").replace(" ", "-") if system == low else catalog.system(system).devices[0].device
         return part_of(catalog.device(id), catalog)
