@@ -110,10 +110,13 @@ def _tried(
             else:
                 result.append(offer)
                 enough.add(start.precision)
-    best = min(result, key=lambda point: _key(point, question), default=None)
-    report = None if best is None else evaluate(best.scenario, catalog, zoo)
-    refusal = None if best is not None else min(refused, key=_distance, default=None)
-    return replace(row, best=best, refusal=refusal, report=report, front=_front(result)), tried
+    for best in sorted(result, key=lambda point: _key(point, question)):
+        report = evaluate(best.scenario, catalog, zoo)
+        if report.error_band.relative is not None or question.evidence == "any":
+            return replace(row, best=best, report=report, front=_front(result)), tried
+        why = f"meets your limits without evidence: {report.error_band.why}"
+        refused.append(Refusal(best.scenario, "evidence", why, 1.0))
+    return replace(row, refusal=min(refused, key=_distance, default=None)), tried
 
 
 def _key(point: Served, question: Question) -> tuple[float, ...]:
@@ -131,8 +134,8 @@ def _key(point: Served, question: Question) -> tuple[float, ...]:
 
 
 def _distance(refusal: Refusal | None) -> tuple[int, float]:
-    """How far from serving: a missed limit before a memory that is short, before what never ran, before no trial."""
-    return (3, 0.0) if refusal is None else (("limit", "fits", "runs").index(refusal.kind), refusal.over)
+    """How far from serving: no evidence, then a missed limit, a memory that is short, what never ran, no trial."""
+    return (4, 0.0) if refusal is None else (("evidence", "limit", "fits", "runs").index(refusal.kind), refusal.over)
 
 
 def _front(served: Sequence[Served]) -> tuple[Served, ...]:
@@ -161,7 +164,7 @@ def _ordered(rows: Sequence[Row], money: str) -> tuple[Row, ...]:
     refused = sorted((r for r in rows if r.best is None), key=lambda r: (*_distance(r.refusal), r.system))
     first = priced[0] if priced else None
     out = [
-        replace(row, rank=None if row.what_if else at, reason=_loses(row, first, money))
+        replace(row, rank=None if row.what_if else at, reason=_loses(row, first, money), tied=_ties(row, first, money))
         for at, row in enumerate(priced, 1)
     ]
     out += [replace(row, reason=_no_price(row)) for row in unpriced]
@@ -180,6 +183,14 @@ def _loses(row: Row, first: Row | None, money: str) -> str:
     hour = (own.usd_per_hour or 0.0) / own.devices / max((best.usd_per_hour or 0.0) / best.devices, 1e-300)
     pace = own.rate_per_device / best.rate_per_device
     return f"{_times(hour)} price for {_times(pace)} throughput"
+
+
+def _ties(row: Row, first: Row | None, money: str) -> bool:
+    """Whether a priced system may cost as little as the first: their costs, each with its error band, overlap."""
+    if first is None or row is first:
+        return False
+    low, high = row.band.around(getattr(row.best, money))[0], first.band.around(getattr(first.best, money))[1]
+    return low is not None and high is not None and low <= high
 
 
 def _no_price(row: Row) -> str:
@@ -222,7 +233,8 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
     if not able:
         near = next((row for row in rows if row.refusal is not None), None)
         why = f"; nearest is {near.name} ({near.configuration}), {near.reason}" if near is not None else ""
-        return f"No system meets this for {workload}{why}."
+        system = "system" if question.evidence == "any" else "system with evidence"
+        return f"No {system} meets this for {workload}{why}."
     row = next((r for r in able if r.rank == 1), able[0])
     best = row.best
     assert best is not None
@@ -244,11 +256,26 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
     then = ""
     if len(ranked) > 1 and ranked[1].best is not None:
         then = f" Next: {ranked[1].name} at {_times(getattr(ranked[1].best, money) / getattr(best, money))} the cost."
+    then += _certainty(ranked, money)
     left = len(able) - len(ranked)
     unranked = f" {left} more meet them and have no price." if left else ""
-    return (
-        f"{head}: {cost}, cheapest of the {len(ranked)} priced systems that meet your limits; {times}.{then}{unranked}"
-    )
+    among = "the only priced system that meets"
+    if len(ranked) > 1:
+        among = f"cheapest of the {len(ranked)} priced systems that meet"
+    return f"{head}: {cost}, {among} your limits; {times}.{then}{unranked}"
+
+
+def _certainty(ranked: Sequence[Row], money: str) -> str:
+    """What error bands say of the cheapest: with how many it ties, or which one leads of those with evidence."""
+    first, *rivals = ranked
+    if first.band.relative is None:
+        rival = next((row for row in rivals if row.band.relative is not None), None)
+        if rival is None:
+            return " No measurement supports this cost."
+        ratio = _times(getattr(rival.best, money) / getattr(first.best, money))
+        return f" No measurement supports this cost; with evidence {rival.name} is cheapest, at {ratio}."
+    count = sum(row.tied for row in rivals)
+    return f" A tie: the error bands of {count} more overlap its own." if count else ""
 
 
 _FIGURES = (
@@ -267,6 +294,7 @@ def _plain(row: Row) -> dict[str, Any]:
         "rank": row.rank,
         "configuration": row.configuration,
         "reason": row.reason,
+        "tied": row.tied,
         "meets": row.best is not None,
         "error_band": row.band.relative,
         "evidence": row.band.label,

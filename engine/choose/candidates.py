@@ -43,6 +43,7 @@ class Row:
     best: Served | None = None
     refusal: Refusal | None = None
     reason: str = ""  # its price and throughput against the winner; empty for the best
+    tied: bool = False  # its cost and the winner's differ by less than their error bands
     report: Report | None = None  # of the best arrangement: what opens elsewhere
     front: tuple[Served, ...] = ()  # speed of a user against throughput a device, slowest user first
 

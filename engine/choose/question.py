@@ -55,7 +55,8 @@ class Question(ChoiceRecord):
     Limits hold under load: `latency_s` for 99% of requests, `ttft_s` and `tpot_s` at the concurrency that is answered
     with. `qps` is a demand of requests a second, `users` one of requests in flight, each user sending the next when the
     last is answered; without either, an instance is used to its limits. `bits` is the fewest of a weight that is
-    tried; a format that the network itself was made for always is.
+    tried; a format that the network itself was made for always is. `evidence` measured leaves
+    out what has no error band.
     """
 
     workload: WorkloadId
@@ -69,6 +70,7 @@ class Question(ChoiceRecord):
     users: int | None = Field(default=None, ge=1, le=1_000_000_000)
     batch: int | None = Field(default=None, ge=1, le=65536)
     bits: Literal[4, 8, 16, 32] = 8
+    evidence: Literal["any", "measured"] = "any"
     systems: tuple[Id, ...] = Field(default=(), max_length=1000)
     prices: dict[Id, Price] = Field(default={}, max_length=1000)
     what_ifs: tuple[WhatIf, ...] = Field(default=(), max_length=8)

@@ -27,9 +27,9 @@ _WORTH = 1.02  # growth of the rate below which a larger batch only waits longer
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why an arrangement serves nothing: it does not run, does not fit, or is too slow at any batch.
+    """Why an arrangement is no answer: it does not run, does not fit, is too slow at any batch, or lacks evidence.
 
-    `kind` is ``runs``, ``fits`` or ``limit``; `over` is how far it is from being served, as a ratio.
+    `kind` is ``runs``, ``fits``, ``limit`` or ``evidence``; `over` is how far it is from being served, as a ratio.
     """
 
     scenario: Scenario

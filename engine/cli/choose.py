@@ -52,6 +52,8 @@ def _question(args: argparse.Namespace) -> Any:
     fields |= read_fields({name: text for name in READABLE if (text := getattr(args, name, None)) is not None})
     if args.systems:
         fields["systems"] = [id.strip() for id in args.systems.split(",") if id.strip()]
+    if args.evidence_only:
+        fields["evidence"] = "measured"
     fields["prices"] = {**fields.get("prices", {}), **_prices(args.price)}
     fields["what_ifs"] = [*fields.get("what_ifs", []), *_what_ifs(args.what_if)]
     costs = {name: value for name in _COSTS if (value := getattr(args, name)) is not None}

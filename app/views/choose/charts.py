@@ -15,12 +15,22 @@ _HEIGHT = 380  # px
 _WIDTH = (500.0, 260.0)  # px of the plot area that labels are laid out for, at a desk and on a phone
 
 
-def front(rows: Sequence[Row], picked: str, unit: str, user: str, dark: bool, phone: bool = False) -> Figure:
-    """Curves of the systems that meet the limits; the picked one, the best ranked and the fastest are named."""
+def front(
+    rows: Sequence[Row], picked: str, unit: str, user: str, limit_s: float | None, dark: bool, phone: bool = False
+) -> Figure:
+    """Curves of the systems that meet the limits; the picked one, the best ranked and the fastest are named.
+
+    `limit_s`: of the time per token, or per answer, that a user waits: a rule up, left of which it is missed. [s]
+    """
     curves = {row.system: ([p.speed for p in row.front], [p.rate_per_device for p in row.front]) for row in rows}
     drawn = [row for row in rows if row.front]
     xs, ys = ([v for row in drawn for v in curves[row.system][axis]] for axis in (0, 1))
-    plot = Plot((min(xs) / 1.3, max(xs) * 1.5), (min(ys) / 1.5, max(ys) * 2.0), _WIDTH[phone], _HEIGHT - 60.0)
+    slowest = min(xs) if limit_s is None else min(*xs, 1.0 / limit_s)
+    plot = Plot((slowest / 1.3, max(xs) * 1.5), (min(ys) / 1.5, max(ys) * 2.0), _WIDTH[phone], _HEIGHT - 60.0)
+    if limit_s is not None:
+        plot.line([1.0 / limit_s] * 2, plot.y, solid=False)
+        text = texts.LIMIT.format(limit=fmt.seconds(limit_s))
+        plot.label(1.0 / limit_s, plot.y[0] * 1.2, text, BESIDE)
     fast = max(drawn, key=lambda row: max(curves[row.system][0]), default=None)
     named = {row.system for row in drawn if row is fast or (row.rank is not None and row.rank <= _NAMED)} | {picked}
     order = sorted(drawn, key=lambda row: (row.system == picked, row.system in named))

@@ -171,6 +171,9 @@ def _tried(ask: PageQuestion) -> None:
         help=texts.BATCH_HELP, **controlled("h.batch", q.batch, lambda v: ask.change(batch=v)),
     )  # fmt: skip
     pickers.systems("h.systems", list(q.systems), lambda ids: ask.change(systems=tuple(ids)))
+    measured = q.evidence == "measured"
+    args = controlled("h.evidence", measured, lambda on: ask.change(evidence="measured" if on else "any"))
+    st.toggle("With evidence only", help=texts.EVIDENCE_HELP, **args)
 
 
 def _prices(ask: PageQuestion) -> None:

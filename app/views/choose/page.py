@@ -94,7 +94,9 @@ def curves(answer: Answer, able: list[Row], row: Row) -> None:
     unit = glossary.rate_unit(answer.unit)
     decoder = any(r.best is not None and r.best.joined is not None for r in able)
     fast = max(able, key=lambda r: max((point.speed for point in r.front), default=0.0))
-    fig = charts.front(able, row.system, unit, "tok" if decoder else "answers", parts.dark(), parts.mobile())
+    limit_s = answer.question.tpot_s if decoder else answer.question.latency_s
+    user = "tok" if decoder else "answers"
+    fig = charts.front(able, row.system, unit, user, limit_s, parts.dark(), parts.mobile())
     title = texts.FRONT.format(rate="tokens/s" if decoder else "answers/s")
     parts.chart(title, texts.FRONT_ANSWER.format(label=fast.label), fig, "h.front")
 

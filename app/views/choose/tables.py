@@ -57,7 +57,7 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     power = fmt.scale(watts, "W")
     columns[f"Power ({power.unit})"] = [None if w is None else power(w) for w in watts]
     columns["Price contains"] = [report.price_of for report in reports]
-    columns["vs winner"] = [row.reason for row in rows]
+    columns["vs winner"] = [f"{texts.TIE if row.tied else ''}{row.reason}" for row in rows]
     frame = pd.DataFrame(columns)
     return frame.astype(dict.fromkeys((name for name in frame if name[0] == "$" or "Power" in name), float))
 

@@ -1,5 +1,6 @@
 """What should I use: the page answers, its address reruns it, and what it is given is never a dead page (AppTest)."""
 
+import json
 import re
 import time
 from pathlib import Path
@@ -132,3 +133,13 @@ def test_another_workload_drops_limits_it_cannot_have():
     me = Walker(q=question_of(FEW | {"workload": "llama3.1-8b", "tpot_s": 0.05}).token).open()
     me.pick("h.workload", "resnet50")
     assert me.question == question_of(FEW | {"workload": "resnet50"})
+
+
+def test_evidence_only_is_a_switch_and_the_limit_is_drawn():
+    fields = {"workload": "llama3.1-8b", "tpot_s": 0.025, "systems": ["h100-sxm", "mi300x"]}
+    me = Walker(q=question_of(fields).token).open()
+    rules = [trace for trace in json.loads(me.at.get("plotly_chart")[0].proto.spec)["data"] if trace["x"] == [40, 40]]
+    assert len(rules) == 1
+    me.pick("h.evidence", True, "toggle")
+    assert me.question == question_of(fields | {"evidence": "measured"})
+    assert plain(me.sentence) == cached.answer(choose, me.question.token).sentence
