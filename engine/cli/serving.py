@@ -4,13 +4,13 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 from engine.cli.command import Answer, refuse
 from engine.cli.scenario import scenario_of
 from engine.cost.error_bands import told
 from engine.evaluate import evaluate
-from engine.kernels.events.passes import Times
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import apply_all, parse_setting
@@ -20,11 +20,11 @@ from engine.traffic.closed_loop import LoopReport, closed_loop
 from engine.traffic.engines.calendar import ClosedLoop, Figures, PriorityReport, ServingReport, serve, usual_requests
 from engine.traffic.engines.operating_points import devices_of, engine
 from engine.traffic.engines.pass_times import engine_of, given_times
-from engine.traffic.engines.pools import Network, Pool, serve_pools
+from engine.traffic.engines.pools import Network, Pool, Pools, pools_of, ratios_of, serve_pools
 from engine.traffic.engines.priority import parse
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.engines.serving_sweep import varied
-from engine.traffic.plan import CapacityPlan, Demand, SiteFacts, capacity_plan
+from engine.traffic.plan import CapacityPlan, Demand, SiteFacts, capacity_plan, group_of
 from engine.traffic.policies import DecoderServer
 from engine.traffic.scenario_load import answer_unit, is_decoder, node_facts, token_bytes, token_prices
 from engine.traffic.serving import Serving
@@ -33,7 +33,6 @@ from engine.traffic.sla import agreed
 from engine.traffic.traces.requests import RequestFile, read_requests
 from entries.schema import InputError
 
-_AUTO_MOST = 64  # engines that are dealt to two pools in every way
 _OF_SCENARIO = (*(f.path for f in FIELDS if f.flag and f.path not in ("inputs", "outputs")), "set")
 OF_POOLS = ("port", "token_bytes", "prefill_set")
 _OF_QUEUES = ("arrangement", "buckets", "places", "request", "timeout_s", "services", "share", "sizes_are")
@@ -47,8 +46,8 @@ def serves(args: argparse.Namespace) -> bool:
 
 
 def needs_engine(args: argparse.Namespace, scenario: Scenario) -> bool:
-    """Whether a capacity is a serving engine's: of several limits, a policy, what may vary, or a time of tokens."""
-    several = "," in args.sla or args.policy is not None or bool(args.vary)
+    """Whether a capacity is a serving engine's: of several limits, a policy, pools, what may vary, a time of tokens."""
+    several = "," in args.sla or args.policy is not None or bool(args.vary) or args.pools is not None
     return several or (agreed(args.sla)[0] != "latency" and is_decoder(scenario))
 
 
@@ -150,15 +149,15 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         hits = None if cached is None else cached(scheduler.replicas)[:count]
         report = serve(times, scheduler, load, inputs, outputs, count, cached=hits, **options)
     else:
-        first, second, network = _pools(args, scenario, times, scheduler, inputs.largest + outputs.largest, count)
+        decodes, longest = Pool(times, scheduler, devices), inputs.largest + outputs.largest
+        pools = _pools(args, scenario, _scheduler(args), decodes, longest, count)
         runs: list[tuple[tuple[float, float], str, int, Any]] = []
-        for many, more in _ratios(args.pools):
-            pair = replace(first, engines=many), replace(second, engines=more)
-            hits = None if cached is None else cached(pair[0].rules.replicas)[:count]
-            ran = serve_pools(*pair, network, load, inputs, outputs, count, cached=hits, **options)
+        for ratio in ratios_of(args.pools):
+            own = pools.at(ratio)
+            hits = None if cached is None else cached(own.prefill.rules.replicas)[:count]
+            ran = serve_pools(*own, load, inputs, outputs, count, cached=hits, **options)
             rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
-            total = sum(pool.engines * pool.devices for pool in pair)
-            runs.append(((rate / total, -ran.e2e.mean.value), f"{many}:{more}", total, ran))
+            runs.append(((rate / own.devices, -ran.e2e.mean.value), "{}:{}".format(*ratio), own.devices, ran))
         _, rates["pools"], devices, report = max(runs, key=lambda run: run[0])
     rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
@@ -171,31 +170,16 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
 
 
 def _pools(
-    args: argparse.Namespace, scenario: Scenario | None, times: Times, scheduler: Scheduler, longest: int, count: int
-) -> tuple[Pool, Pool, Network]:
+    args: argparse.Namespace, scenario: Scenario | None, rules: Scheduler, decodes: Pool, longest: int, count: int
+) -> Pools:
     """The pools and the network that the arguments mean: the first as the scenario with what is set for it."""
     if scenario is None:
         refuse(args, ["prefill_set"], "given passes: both pools take those")
-    first, each, devices = Pool(times, scheduler), args.token_bytes, 1
-    if scenario is not None:
-        own, devices = apply_all(scenario, args.prefill_set), devices_of(scenario)
-        first = Pool(*engine_of(own, _scheduler(args), longest, count), devices_of(own))
-        each = token_bytes(scenario.with_(batch=1, outputs=1), longest) if each is None else each
-    return first, Pool(times, replace(scheduler, prefix_hit=0.0), devices), Network(each or 0.0, args.port)
-
-
-def _ratios(text: str) -> list[tuple[int, int]]:
-    """Engines that prefill and engines that decode, of ``2:3``; every way to deal so many, of ``auto:5``."""
-    first, _, second = text.partition(":")
-    if not (second.isdecimal() and int(second) and (first == "auto" or (first.isdecimal() and int(first)))):
-        raise ScenarioError(
-            f"pools is {brief(text)}; write engines that prefill and engines that decode, as 2:3, or auto:5"
-        )
-    if first != "auto":
-        return [(int(first), int(second))]
-    if not 2 <= int(second) <= _AUTO_MOST:
-        raise ScenarioError(f"pools is {brief(text)}; 2 to {_AUTO_MOST} engines can be shared out between two pools")
-    return [(many, int(second) - many) for many in range(1, int(second))]
+        return pools_of(decodes, decodes, Network(args.token_bytes or 0.0, args.port))
+    own, each = apply_all(scenario, args.prefill_set), args.token_bytes
+    first = Pool(*engine_of(own, rules, longest, count), devices_of(own))
+    each = token_bytes(scenario.with_(batch=1, outputs=1), longest) if each is None else each
+    return pools_of(first, decodes, Network(each, args.port))
 
 
 def _traced(args: argparse.Namespace, file: RequestFile, process: Any) -> Any:
@@ -240,6 +224,8 @@ def capacity_together(
     ScenarioError for options of the one-limit search that this one has not.
     """
     refuse(args, _OF_QUEUES, "limits of a serving engine; leave it out")
+    if args.pools is None:
+        refuse(args, OF_POOLS, "one pool; give pools")
     limits = dict[str, float]()
     for time, metric, most in map(agreed, args.sla.split(",")):
         name = f"{'e2e' if time == 'latency' else time}:{metric}"
@@ -250,17 +236,18 @@ def capacity_together(
     if args.max_batch is not None:
         scheduler = replace(scheduler, max_seqs=args.max_batch)
     best, tried = _arrangement(args, scenario, scheduler, limits, serving, arrivals, (demand, site))
-    own, carried, plan, notes = best
+    own, carried, plan, prefills, notes = best
     point = carried.point
     assert point is not None
     nearest = max(limits, key=lambda name: (point.figure(name) or 0.0) / limits[name])
-    prices = token_prices(plan, own, point.running)
+    prices = token_prices(plan, own, point.running, prefills)
     lines, band = [], evaluate(own).error_band
     for at, row in enumerate(tried if len(tried) > 1 else ()):
         set_to = "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
         lines.append(f"{'tried' if at else 'best'}  {set_to}")
+    unit = "node" if args.pools is None else "group"
     lines += [
-        f"a node: {carried.message}; nearest its limit: {nearest}; most time goes to {point.binds}",
+        f"a {unit}: {carried.message}; nearest its limit: {nearest}; most time goes to {point.binds}",
         *_lines(point.report),
         f"{point.tokens_per_s_per_device:,.4g} output tokens/s per device",
         *plan_lines(plan, own),
@@ -311,29 +298,46 @@ def _arrangement(
     serving: Serving,
     arrivals: Any,
     wanted: tuple[Demand, SiteFacts],
-) -> tuple[tuple[Scenario, Any, Any, Any], list[dict[str, Any]]]:
-    """Of what ``--vary`` allows, what carries the demand on fewest devices: its scenario, load and plan, and all tried.
+) -> tuple[tuple[Scenario, Any, Any, Any, Any], list[dict[str, Any]]]:
+    """Of what ``--vary`` and ``--pools`` allow, what carries the demand at the least cost, and all tried, best first.
 
-    Best first: by money where all have a price, else by devices. ScenarioError where none can carry it.
+    Its scenario, load, plan, the share of it that prefills alone, and notes; by money where all have a price, else by
+    devices. ScenarioError where none can carry it.
     """
     options: list[tuple[float, dict[str, Any], Any]] = []
     failed: list[dict[str, Any]] = []
-    for settings, own, rules in varied(scenario, scheduler, _varied(args.vary)):
+    ratios = [None] if args.pools is None else ratios_of(args.pools)
+    for (varies, own, rules), ratio in product(varied(scenario, scheduler, _varied(args.vary)), ratios):
+        settings = varies if ratio is None else varies | {"pools": "{}:{}".format(*ratio)}
         try:
             subject = engine(own, rules, limits, serving.sizes, serving.outputs)
-            carried = subject.most(arrivals, args.requests, args.seed)
-            node, notes = node_facts(own, carried, args.idle_w, args.node_usd, together=carried.together)
+            if ratio is not None:
+                decodes = Pool(subject.times, subject.scheduler, subject.devices)
+                longest = subject.inputs.largest + subject.outputs.largest
+                pools = _pools(args, own, rules, decodes, longest, rules.max_seqs)
+                subject = replace(subject, pools=pools.at(ratio))
+            carried, prefills = subject.most(arrivals, args.requests, args.seed), None
+            site = args.idle_w, args.node_usd
+            node, notes = node_facts(own, carried, *site, together=carried.together)
+            if ratio is not None:
+                first, _ = node_facts(apply_all(own, args.prefill_set), carried, *site, together=carried.together)
+                node, decode_usd = group_of(first, node, ratio), node.capex_usd
+                notes = (*notes, f"nodes come in groups of {ratio[0]} that prefill and {ratio[1]} that decode")
+                if node.capex_usd and decode_usd:
+                    prefills = 1.0 - ratio[1] * decode_usd / (sum(ratio) * node.capex_usd)
             plan = capacity_plan(wanted[0], node, wanted[1], headroom=args.headroom, survives=args.survives)
         except InputError as why:
-            if not args.vary:
+            if not args.vary and len(ratios) == 1:
                 raise
             failed.append(settings | {"problem": str(why)})
             continue
-        row = settings | {"qps": carried.qps, "nodes": plan.nodes, "total_devices": plan.nodes * node.cards}
+        devices = node.cards if subject.pools is None else subject.pools.devices
+        row = settings | {"qps": carried.qps, "nodes": plan.nodes, "total_devices": plan.nodes // node.group * devices}
         by = float(row["total_devices"]) if plan.usd_per_year is None else plan.usd_per_year
-        options.append((by, row | {"usd_per_year": plan.usd_per_year}, (own, carried, plan, notes)))
+        options.append((by, row | {"usd_per_year": plan.usd_per_year}, (own, carried, plan, prefills, notes)))
     if not options:
-        raise ScenarioError(f"no combination of --vary carries the demand: {failed[0]['problem']}")
+        tried = "combination of --vary" if args.vary else "ratio of --pools"
+        raise ScenarioError(f"no {tried} carries the demand: {failed[0]['problem']}")
     options.sort(key=lambda option: option[0])
     return options[0][2], [row for _, row, _ in options] + failed
 

@@ -1,7 +1,7 @@
 """How many nodes a demand needs, what they draw and what a million answers cost. Estimates."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,6 +59,9 @@ class NodeFacts:
         Inferences a request holds, `engine.traffic.scenario_load.inferences_of`. [-]
     domain : int
         Nodes whose devices one switch joins (an NVLink domain), which fail with it. [-]
+    group, weakest : int
+        Nodes that serve together, as pools in a fixed ratio do, and those of the smallest pool: the load a group
+        carries falls in proportion to them. [-]
     """
 
     qps: float
@@ -69,6 +72,8 @@ class NodeFacts:
     cards: int = 1
     inferences: int = 1
     domain: int = 1
+    group: int = 1
+    weakest: int = 1
 
     def __post_init__(self) -> None:
         positive("qps", self.qps)
@@ -82,6 +87,26 @@ class NodeFacts:
             raise TrafficError(f"full_qps is {self.full_qps!r}; it must be at least qps, {self.qps!r}")
         if self.busy_w < self.idle_w:
             raise TrafficError(f"busy_w is {self.busy_w!r}; it must be at least idle_w, {self.idle_w!r}")
+
+
+def group_of(first: NodeFacts, second: NodeFacts, ratio: tuple[int, int]) -> NodeFacts:
+    """A node of two pools in a ratio, the mean of their nodes; the load of ``second`` is what such a group carries."""
+    total = sum(ratio)
+
+    def mean(name: str) -> float:
+        return sum(k * getattr(node, name) for k, node in zip(ratio, (first, second), strict=True)) / total
+
+    return replace(
+        second,
+        qps=second.qps / total,
+        full_qps=second.full_qps / total,
+        idle_w=mean("idle_w"),
+        busy_w=mean("busy_w"),
+        capex_usd=None if None in (first.capex_usd, second.capex_usd) else mean("capex_usd"),
+        cards=min(first.cards, second.cards),
+        group=total,
+        weakest=min(ratio),
+    )
 
 
 @dataclass(frozen=True)
@@ -155,6 +180,8 @@ def capacity_plan(
 ) -> CapacityPlan:
     """Fewest nodes that carry the peak of ``demand`` plus ``headroom`` with the failure domain ``survives`` down.
 
+    Nodes come in whole groups, and what fails is of the pool with the fewest nodes, which costs most.
+
     ``card``: one accelerator of one node (its node carries (n-1)/n). ``node``: one node. ``domain``: all nodes that one
     switch joins. ``rack``: the fullest rack.
     Load is spread evenly over all nodes; a node's power is linear in its busy share from idle to busy (estimate).
@@ -169,17 +196,10 @@ def capacity_plan(
     if per_rack < 1:
         raise TrafficError(f"rack_w is {site.rack_w:g} W; one node draws {node.busy_w:g} W, so none fits")
     need = demand.peak * (1.0 + headroom)
-    bare = _enough(need / node.qps)
-    if survives == "card":
-        nodes = _enough(need / node.qps + 1.0 / node.cards)
-    elif survives in ("node", "domain"):
-        nodes = bare + (node.domain if survives == "domain" else 1)
-    elif survives == "rack":
-        nodes = bare + per_rack  # racks fill one by one, so the first is full and what is beyond it must do
-    else:
-        nodes = bare
-    down = {"card": 1.0 / node.cards, "node": 1.0, "domain": float(node.domain), "rack": float(per_rack)}
-    lost = min(down.get(survives, 0.0), float(nodes))
+    failed = {"none": 0.0, "card": 1.0 / node.cards, "node": 1.0, "domain": node.domain, "rack": per_rack}
+    lost = failed[survives] * node.group / node.weakest  # racks fill one by one: the first is full
+    nodes, bare = (node.group * _enough((need / node.qps + down) / node.group) for down in (lost, 0.0))
+    lost = min(lost, nodes)
     racks = math.ceil(nodes / per_rack)
     use = np.asarray(demand.qps) / (nodes * node.full_qps)
     watts = nodes * (node.idle_w + (node.busy_w - node.idle_w) * use) * site.pue

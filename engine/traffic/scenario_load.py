@@ -276,19 +276,22 @@ def node_facts(
     return NodeFacts(carried.qps, full, idle_w, busy, price, cards, each, max(1, int(joined // cards))), tuple(notes)
 
 
-def token_prices(plan: CapacityPlan, scenario: Scenario, running: float) -> dict[str, float]:
+def token_prices(
+    plan: CapacityPlan, scenario: Scenario, running: float, prefills: float | None = None
+) -> dict[str, float]:
     """Cost of a million tokens in a plan: of all, of those that are read, and of those that are written. [USD]
 
-    A request's share of the plan goes to its prompt and its answer as `evaluate` shares a batch of ``running`` [-] out.
-    Empty without a price. An estimate.
+    A request's share of the plan goes to its prompt and its answer as `evaluate` shares a batch of ``running`` [-] out,
+    or to its prompt what ``prefills`` alone, a share of the plan [-]. Empty without a price. An estimate.
     """
     report = evaluate(scenario.with_(batch=max(1, round(running))))
     usd, read, written = plan.usd_per_million, report.usd_per_million_input, report.usd_per_million_output
     if usd is None or read is None or written is None:
         return {}
-    whole = read * scenario.inputs + written * scenario.outputs
+    prompt, answer = read * scenario.inputs, written * scenario.outputs
+    share = prompt / (prompt + answer) if prefills is None else prefills
     return {
         "usd_per_million_tokens": usd / (scenario.inputs + scenario.outputs),
-        "usd_per_million_input_tokens": usd * read / whole,
-        "usd_per_million_output_tokens": usd * written / whole,
+        "usd_per_million_input_tokens": usd * share / scenario.inputs,
+        "usd_per_million_output_tokens": usd * (1.0 - share) / scenario.outputs,
     }

@@ -36,7 +36,12 @@ _MOST_TOKENS = 20_000_000_000  # tokens of all requests together
 LOG_ROWS = 200_000
 _REQUESTS_PER_CLIENT, _LEAST_REQUESTS, _OPEN_REQUESTS = 12, 64, 2000
 _CLIENTS_MOST = 1_000_000
-_SOMETIMES = ("classes", "swapped_blocks", "peak_host_blocks")  # figures of a report only where the scheduler asks
+_SOMETIMES = (
+    "classes",
+    "swapped_blocks",
+    "peak_host_blocks",
+    "pool_busy",
+)  # figures of a report only where the scheduler asks
 
 
 @dataclass(frozen=True)
@@ -110,8 +115,8 @@ class ServingReport:
     `engine.kernels.events.passes.PASS`, the first 200,000 of each replica. ``identity_s``: of a closed loop clients /
     rate - (tokens - 1) TPOT - think time, which mean TTFT equals in steady state [s]. ``classes``: the same of each
     priority, the most urgent first; none where all requests are alike. ``swapped_blocks`` crossed the host's link,
-    ``peak_host_blocks`` were in its memory at once;
-    None where preempted sequences are prefilled again.
+    ``peak_host_blocks`` were in its memory at once; None where preempted sequences are prefilled again. ``pool_busy``:
+    share of the time that the engines of a pool that prefills and of one that decodes are busy [-]; empty without them.
     """
 
     requests: int
@@ -142,6 +147,7 @@ class ServingReport:
     classes: tuple[PriorityReport, ...] = ()
     swapped_blocks: int | None = None
     peak_host_blocks: int | None = None
+    pool_busy: tuple[float, ...] = ()
 
     @property
     def output_tokens_per_s_per_user(self) -> float | None:
@@ -151,7 +157,7 @@ class ServingReport:
     def as_dict(self) -> dict[str, object]:
         """Plain numbers, text and None; times carry their unit in the key."""
         plain = as_plain(self) | {"classes": [as_plain(each) for each in self.classes]}
-        return {name: value for name, value in plain.items() if name not in _SOMETIMES or value not in ([], None)}
+        return {name: value for name, value in plain.items() if name not in _SOMETIMES or value not in ([], (), None)}
 
 
 def as_plain(report: object) -> dict[str, object]:

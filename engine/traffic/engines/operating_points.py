@@ -6,7 +6,7 @@ Times of passes are estimates, as good as the cost model.
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.engines.calendar import ClosedLoop, ServingReport, serve, usual_requests
 from engine.traffic.engines.pass_times import engine_of
+from engine.traffic.engines.pools import Pools, serve_pools
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.scenario_load import priced
 from engine.traffic.service import TrafficError
@@ -130,6 +131,7 @@ class Engine:
     outputs: Sizes
     mean_outputs: int
     limits: Mapping[str, float]
+    pools: Pools | None = None
 
     @cached_property
     def goods(self) -> dict[str, float]:
@@ -148,9 +150,8 @@ class Engine:
 
     def at(self, load: ClosedLoop | Arrivals, requests: int | None = None, seed: int = 0) -> OperatingPoint:
         """Run a load to its last token. TrafficError for what the engine can't serve."""
-        report = serve(
-            self.times,
-            self.scheduler,
+        serves = partial(serve, self.times, self.scheduler) if self.pools is None else partial(serve_pools, *self.pools)
+        report = serves(
             load,
             self.inputs,
             self.outputs,
@@ -159,6 +160,11 @@ class Engine:
             seed=seed,
         )
         level = float(load.clients) if isinstance(load, ClosedLoop) else load.qps
+        if self.pools is not None:
+            each = dict(zip(("pool that prefills", "pool that decodes"), (0.5 * busy for busy in report.pool_busy)))
+            shares = each | {"no requests": max(0.0, 1.0 - sum(each.values()))}
+            engines = self.pools.prefill.engines + self.pools.decode.engines
+            return OperatingPoint(level, report, self.pools.devices, engines, shares)
         engines = min(self.scheduler.replicas, round(level) if isinstance(load, ClosedLoop) else report.requests)
         return OperatingPoint(level, report, self.devices, engines, binds(report, self.scheduler, engines))
 

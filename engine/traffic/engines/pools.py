@@ -10,12 +10,14 @@ import heapq
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.kernels.events.calendar import gap_bin
 from engine.kernels.events.passes import Requests, Times
+from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.engines.calendar import GROUPS, LOG_ROWS, ClosedLoop, ServingReport, classes_of, report_of
 from engine.traffic.engines.pass_run import PassRun, requests_of, run_passes
@@ -26,6 +28,7 @@ from engine.traffic.sizes import Sizes
 
 _MOST_REQUESTS = 100_000
 _ADDED = ("passes", "preemptions", "blocks", "peak", "busy_s")  # of both pools
+_AUTO_MOST = 64  # engines that are dealt to two pools in every way
 _ROUNDS = 400  # of a closed loop: one settles a wave of its clients
 
 
@@ -60,6 +63,48 @@ class Network:
         positive("token_bytes", self.token_bytes, zero=True)
         positive("port_b_per_s", self.port_b_per_s)
         positive("latency_s", self.latency_s, zero=True)
+
+
+class Pools(NamedTuple):
+    """What prefills, what decodes, and what is between them."""
+
+    prefill: Pool
+    decode: Pool
+    network: Network
+
+    def at(self, ratio: tuple[int, int]) -> Pools:
+        """The same of so many engines that prefill and that decode."""
+        first, second = ratio
+        return Pools(replace(self.prefill, engines=first), replace(self.decode, engines=second), self.network)
+
+    @property
+    def devices(self) -> int:
+        """Of all engines. [-]"""
+        return sum(pool.engines * pool.devices for pool in (self.prefill, self.decode))
+
+
+def pools_of(prefill: Pool, decode: Pool, network: Network) -> Pools:
+    """Pools of which the second finds what it is sent, and nothing else, in its cache."""
+    return Pools(prefill, replace(decode, scheduler=replace(decode.scheduler, prefix_hit=0.0)), network)
+
+
+def ratios_of(text: str) -> list[tuple[int, int]]:
+    """Engines that prefill and engines that decode, of ``2:3``; every way to deal so many, of ``auto:5``; of a list.
+
+    TrafficError for another text.
+    """
+    if "," in text:
+        return [ratio for part in text.split(",") for ratio in ratios_of(part)]
+    first, _, second = text.partition(":")
+    if not (second.isdecimal() and int(second) and (first == "auto" or (first.isdecimal() and int(first)))):
+        raise TrafficError(
+            f"pools is {brief(text)}; write engines that prefill and engines that decode, as 2:3, or auto:5"
+        )
+    if first != "auto":
+        return [(int(first), int(second))]
+    if not 2 <= int(second) <= _AUTO_MOST:
+        raise TrafficError(f"pools is {brief(text)}; 2 to {_AUTO_MOST} engines can be shared out between two pools")
+    return [(many, int(second) - many) for many in range(1, int(second))]
 
 
 def shared_flows(begin: NDArray[np.float64], sizes: NDArray[np.float64], each: float, whole_rate: float) -> NDArray:
@@ -104,8 +149,8 @@ def serve_pools(
 
     A closed loop is run again and again with the arrivals that its answers gave, until they stay: each round settles a
     wave of its clients. ``cached`` (of the first pool) and ``priority`` as `serve` has them. Passes, blocks and
-    preemptions of the report are both pools' together, its log the second's. TrafficError for a request that a pool
-    can never take.
+    preemptions of the report are both pools' together, its log the second's; ``pool_busy`` is of each. TrafficError for
+    a request that a pool can never take.
     """
     whole("requests", requests, 1, _MOST_REQUESTS)
     whole("seed", seed, 0)
@@ -120,13 +165,15 @@ def serve_pools(
     hit = np.floor(prefill.scheduler.prefix_hit * prompt).astype(np.int64) if cached is None else cached
     hit = np.minimum(hit, prompt - 1)
     for _ in range(_ROUNDS):
-        asked, ran = _through(prefill, decode, network, arrive, prompt, made, hit, classes, seed)
+        asked, ran, busy = _through(prefill, decode, network, arrive, prompt, made, hit, classes, seed)
         again = arrive.copy()
         again[clients:] = np.sort(asked.finish, kind="stable")[: requests - clients] + think[clients:]
         again[clients:] = np.sort(again[clients:])
         if np.array_equal(again, arrive):
-            engines = prefill.rules.replicas + decode.rules.replicas
-            return report_of(load, asked, limits or {}, ran, engines, numbers)
+            engines = prefill.rules.replicas, decode.rules.replicas
+            report = report_of(load, asked, limits or {}, ran, sum(engines), numbers)
+            shares = (s / (report.duration_s * count) for s, count in zip(busy, engines, strict=True))
+            return replace(report, pool_busy=tuple(shares))
         arrive = again
     raise TrafficError(f"clients is {clients}: {requests} requests did not settle in {_ROUNDS} rounds")
 
@@ -141,8 +188,8 @@ def _through(
     hit: NDArray[np.int64],
     classes: NDArray[np.int64],
     seed: int,
-) -> tuple[Requests, PassRun]:
-    """Given arrivals through both pools: the requests with their instants, and what the passes left."""
+) -> tuple[Requests, PassRun, tuple[float, float]]:
+    """Given arrivals through both pools: the requests with their instants, what passes left, each pool's work [s]."""
     groups, count = min(GROUPS, arrive.size), arrive.size
     many = {"groups": groups, "classes": int(classes.max()) + 1, "most": LOG_ROWS}
     first_pool = requests_of(arrive.copy(), prompt, np.ones(count, np.int64), hit, priority=classes)
@@ -164,4 +211,5 @@ def _through(
         two.gaps[group, at] += 1
         two.sums[group, at] += gap
     both = {name: getattr(one, name) + getattr(two, name) for name in _ADDED}
-    return asked, replace(two, **both, swaps=tuple(a + b for a, b in zip(one.swaps, two.swaps, strict=True)))
+    swaps = tuple(a + b for a, b in zip(one.swaps, two.swaps, strict=True))
+    return asked, replace(two, **both, swaps=swaps), (one.busy_s, two.busy_s)

@@ -11,6 +11,7 @@ from engine.traffic import Fixed, LogNormal, Poisson, TrafficError
 from engine.traffic.engines.calendar import ClosedLoop, serve
 from engine.traffic.engines.pools import Network, Pool, serve_pools, shared_flows
 from engine.traffic.engines.scheduler import Scheduler
+from engine.traffic.plan import Demand, NodeFacts, SiteFacts, capacity_plan, group_of
 from tests.laws.traffic.test_calendar import GPU, PASSES
 
 RULES = Scheduler(budget=2048, kv_blocks=4000, block=16)
@@ -127,3 +128,58 @@ def test_the_command_serves_pools_and_refuses_in_a_sentence(capsys, tmp_path) ->
     assert "pools is '2'; write engines that prefill" in capsys.readouterr().err
     with pytest.raises(TrafficError, match="port_b_per_s is 0"):
         Network(1.0, 0.0)
+
+
+CAPACITY = ["capacity", "--system", "h100-sxm", "--workload", "llama3.1-8b", "--inputs", "1024", "--outputs", "64"]
+CAPACITY += ["--sla", "ttft:p99=1s,tpot:p50=12ms", "--demand", "200", "--requests", "300", "--json"]
+
+
+def planned(capsys, *more) -> dict:
+    assert main([*CAPACITY, *more]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_ratio_of_pools_is_asked_for_with_the_plan(capsys) -> None:
+    """Every ratio beside what varies, the cheapest first; pools could not be asked for inside limits."""
+    data = planned(capsys, "--pools", "1:2,auto:2", "--vary", "serving.budget=2048,8192")
+    assert len(data["tried"]) == 4
+    assert [row["usd_per_year"] for row in data["tried"]] == sorted(row["usd_per_year"] for row in data["tried"])
+    for row in data["tried"]:
+        assert row["nodes"] % {"1:1": 2, "1:2": 3}[row["pools"]] == 0
+        assert row["total_devices"] == row["nodes"]
+    best = data["tried"][0]
+    alone = planned(capsys, "--pools", best["pools"], "--vary", f"serving.budget={best['serving.budget']}")
+    assert (alone["node"], alone["plan"]) == (data["node"], data["plan"])
+
+
+def test_what_prefills_is_paid_by_prompts_and_what_decodes_by_answers(capsys) -> None:
+    data = planned(capsys, "--pools", "1:3")
+    plan, busy = data["plan"], data["at_limit"]["pool_busy"]
+    assert 1024 * plan["usd_per_million_input_tokens"] == pytest.approx(plan["usd_per_million"] / 4)
+    assert 64 * plan["usd_per_million_output_tokens"] == pytest.approx(0.75 * plan["usd_per_million"])
+    assert data["node"]["limit"] == f"pool that {'prefills' if busy[0] > busy[1] else 'decodes'}"
+    assert "groups of 1 that prefill and 3 that decode" in " ".join(data["notes"])
+
+
+def test_prefill_engines_of_their_own_are_counted(capsys) -> None:
+    data = planned(capsys, "--pools", "1:1,1:2", "--scheme", "tensor", "--devices", "1", "--prefill-set", "devices=2")
+    for row, mean in zip(sorted(data["tried"], key=lambda row: row["pools"]), (3 / 2, 4 / 3), strict=True):
+        assert row["total_devices"] == pytest.approx(mean * row["nodes"])
+
+
+@pytest.mark.parametrize("survives", ["none", "card", "node", "domain", "rack"])
+def test_a_group_loses_what_its_smaller_pool_loses(survives) -> None:
+    """Of groups of one node that prefills and three that decode, one node down leaves a whole group less at most."""
+    first, second = NodeFacts(40.0, 48.0, 100.0, 400.0, 10.0, 8), NodeFacts(40.0, 48.0, 200.0, 800.0, 30.0, 4, domain=2)
+    node = group_of(first, second, (1, 3))
+    assert (node.qps, node.full_qps, node.busy_w, node.capex_usd, node.cards) == (10.0, 12.0, 700.0, 25.0, 4)
+    plan = capacity_plan(Demand((395.0,)), node, SiteFacts(slots=6), headroom=0.0, survives=survives)
+    assert plan.nodes == {"none": 40, "card": 44, "node": 44, "domain": 48, "rack": 64}[survives]
+    assert plan.degraded_qps >= 395.0
+    assert plan.spare_nodes == plan.nodes - 40
+
+
+@pytest.mark.parametrize("pools", ["2", "auto:1", "auto:65", "1:0", "1:2,", "none"])
+def test_pools_that_are_none_are_refused_before_a_plan(capsys, pools) -> None:
+    assert main([*CAPACITY, "--pools", pools]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
