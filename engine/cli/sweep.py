@@ -82,7 +82,7 @@ def sweep(args: argparse.Namespace) -> Answer:
         if path:
             with beside(Path(path)) as fresh:
                 write_rows(rows(), fresh)
-    document: dict[str, Any] = result.to_dict() | {"free": space.unpowered}
+    document: dict[str, Any] = result.to_dict() | {"free": space.without_power}
     counts = result.counts
     lines = [
         f"{counts.done:,} designs in {result.seconds:.2f} s: set up in {result.setup_s:.2f} s, priced at "
@@ -90,7 +90,7 @@ def sweep(args: argparse.Namespace) -> Answer:
         f"refused     {counts.refused:,}",
         *(f"            {text[:200]}" for text in list(counts.sentences)[:3]),
         *([f"skipped     {counts.skipped:,}, as their system or network has no such setting"] * bool(counts.skipped)),
-        *(f"free        {path}: power does not follow it in this model" for path in space.unpowered),
+        *(f"free        {path}: power does not follow it in this model" for path in space.without_power),
         f"do not fit  {counts.unfit:,}",
         *(f"miss {limit}  {n:,}" for limit, n in document["missed"].items()),
         f"front       {len(result.front):,} of {counts.kept:,}{f', written to {args.out}' if args.out else ''}",

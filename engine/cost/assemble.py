@@ -39,7 +39,7 @@ class StageCost:
     fixed: tuple[tuple[str, str, float], ...]  # once a request
     fits: tuple[Fit, ...]
     time_s: float = 0.0  # within one request, set when the plan is settled
-    charged: float = 1.0  # share of it that a request is charged: less where another stage goes on beside it
+    charge: float = 1.0  # share of it that a request is charged: less where another stage goes on beside it
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,13 @@ class Figures:
     def stage_j(self) -> list[float]:
         """What the devices of each stage draw within a request beside what they draw anyway. [J]"""
         where = self.layout.where
-        return self.rows[where.stage_j : where.charged, 0].tolist()
+        return self.rows[where.stage_j : where.charge, 0].tolist()
 
     @property
-    def charged(self) -> list[float]:
+    def charges(self) -> list[float]:
         """Share of each stage's time that a request is charged: less where another stage goes on beside it. [-]"""
         where = self.layout.where
-        return self.rows[where.charged : where.hop_s, 0].tolist()
+        return self.rows[where.charge : where.hop_s, 0].tolist()
 
     @property
     def hop_s(self) -> list[float]:
@@ -143,29 +143,29 @@ class Figures:
         money_figures(rows, 1, where)
         return Figures(self.layout, rows).figure("usd_per_million")
 
-    def global_of(self, which: int) -> float:
+    def global_of(self, index: int) -> float:
         """A number of the globals of `engine.cost.layout`: counts and shares [-], [W], [USD]."""
-        return self._number(self.layout.where.globals + which)
+        return self._number(self.layout.where.globals + index)
 
-    def drawn(self, name: str) -> float:
+    def draw(self, name: str) -> float:
         """A number of `engine.cost.layout.DRAWN`: a share of a clock [-], or what a request takes [J], [s]."""
-        return self._number(self.layout.where.drawn + number.DRAWN.index(name))
+        return self._number(self.layout.where.draws + number.DRAWN.index(name))
 
     def at_clock(self, run: int) -> tuple[np.ndarray, float]:
         """Factors of a run's seconds by resource and of its joules, at the clock that its governor leaves. [-]"""
         factors = np.ones(N)
         if not self.layout.governed[self.layout.stage_of[run]]:
             return factors, 1.0
-        clock = self.drawn("clock")
+        clock = self.draw("clock")
         factors[list(number.CLOCKED)] = 1.0 / clock
         return factors, voltage(*map(self.global_of, (number.SLOPE, number.REACH, number.LOWEST)), clock) ** 2
 
-    def spent(self, run: int) -> tuple[float, float]:
+    def run_cost(self, run: int) -> tuple[float, float]:
         """Seconds and joules of a run in a request, all passes, joules of all devices that share it. [s], [J]"""
-        own, others, watts = self._parts(run)
-        factors, squared = self.at_clock(run)
-        seconds, passes = (own + others)[:N] * factors, self._number(self.layout.where.passes + run)
-        joules = float((own[N] + others[N] + watts[N]) * squared + watts[:N] @ seconds)
+        ops, extra, watts = self._parts(run)
+        factors, energy_scale = self.at_clock(run)
+        seconds, passes = (ops + extra)[:N] * factors, self._number(self.layout.where.passes + run)
+        joules = float((ops[N] + extra[N] + watts[N]) * energy_scale + watts[:N] @ seconds)
         return float(seconds.sum()) * passes, joules * passes * self.layout.ways[run]
 
     def _number(self, at: int) -> float:
@@ -206,13 +206,13 @@ def price_stage(design: Design, at: int, phases: Sequence[int]) -> StageCost:
     for job, phase in zip(jobs, phases, strict=True):
         cost = fam.price(job)
         if exchanges(stage, fam):
-            other, sent, beyond = exchange(stage, job)
+            rows, bytes_sent, beyond = exchange(stage, job)
             cost = replace(
                 cost,
-                other=(*cost.other, *(row for row in other if row[2])),
-                link_bytes=cost.link_bytes + sent,
+                other=(*cost.other, *(row for row in rows if row[2])),
+                link_bytes=cost.link_bytes + bytes_sent,
                 beyond_bytes=beyond,
-                link_j=link_joules(job, sent),
+                link_j=link_joules(job, bytes_sent),
             )
         runs.append(PhaseRun(job, cost, design.passes(phase)))
     fixed = fam.request(jobs[0]) if jobs and fam.request else ()
@@ -227,9 +227,9 @@ def _added_up(job: Job, numbers: Sequence[Any], tables: Tables, out: np.ndarray)
     for row, value in enumerate(numbers[:SIZES]):
         sizes[row] = value if type(value) is float else value.ravel()
     record = numbers[SIZES:]
-    many = [at for at, value in enumerate(record) if type(value) is not float]
-    values = np.array([record[at].ravel() for at in many]).reshape(len(many), n)
-    fields = np.array(many, dtype=np.int64)
+    columns = [at for at, value in enumerate(record) if type(value) is not float]
+    values = np.array([record[at].ravel() for at in columns]).reshape(len(columns), n)
+    fields = np.array(columns, dtype=np.int64)
     first = np.array([value if type(value) is float else value.flat[0] for value in record])
     for group in fam.groups(job):
         part = np.zeros(out.shape)
@@ -303,27 +303,27 @@ def tiles_as_columns(plans: Sequence[Plan], shape: tuple[int, ...]) -> Plan:
 def assemble(bound: Bound, plan: Plan) -> Schedule:
     """A plan priced in detail: stages one after the other, hops between them, the pace of the slowest, and money."""
     design = Design(bound, plan)
-    every = runs_of(design)
-    each = [price_stage(design, at, [phase for s, phase in every if s == at]) for at in range(len(plan.stages))]
-    fits = together(plan, [stage.fits for stage in each])
-    priced = Figures(*_figures(design, 1, every, [run for stage in each for run in stage.runs]))
-    runs = iter(range(priced.layout.runs))
-    clocked = [tuple(_slowed(run, *priced.at_clock(next(runs))) for run in stage.runs) for stage in each]
-    details = zip(each, clocked, fits, priced.stage_s, priced.charged, strict=True)
+    pairs = runs_of(design)
+    costs = [price_stage(design, at, [phase for s, phase in pairs if s == at]) for at in range(len(plan.stages))]
+    fits = together(plan, [stage.fits for stage in costs])
+    figures = Figures(*_figures(design, 1, pairs, [run for stage in costs for run in stage.runs]))
+    index = iter(range(figures.layout.runs))
+    slower = [tuple(_at_clock(run, *figures.at_clock(next(index))) for run in stage.runs) for stage in costs]
+    details = zip(costs, slower, fits, figures.stage_s, figures.charges, strict=True)
     return Schedule(
-        priced.layout,
-        priced.rows,
+        figures.layout,
+        figures.rows,
         bound,
         plan,
-        tuple(replace(stage, runs=own, fits=f, time_s=t, charged=share) for stage, own, f, t, share in details),
-        tuple(zip(plan.hops, priced.hop_s, strict=True)),
+        tuple(replace(stage, runs=runs, fits=f, time_s=t, charge=share) for stage, runs, f, t, share in details),
+        tuple(zip(plan.hops, figures.hop_s, strict=True)),
         design.account,
     )
 
 
-def _slowed(run: PhaseRun, factors: np.ndarray, squared: float) -> PhaseRun:
+def _at_clock(run: PhaseRun, factors: np.ndarray, energy_scale: float) -> PhaseRun:
     """A run at the clock that its governor leaves."""
-    if squared == 1.0 and (factors == 1.0).all():
+    if energy_scale == 1.0 and (factors == 1.0).all():
         return run
-    joules = {part: spent * squared for part, spent in run.cost.joules.items()}
+    joules = {part: energy * energy_scale for part, energy in run.cost.joules.items()}
     return replace(run, cost=replace(run.cost, seconds=run.cost.seconds * factors, joules=joules))

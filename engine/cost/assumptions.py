@@ -25,37 +25,37 @@ def assumptions_of(times: Schedule) -> tuple[Assumption, ...]:
     """Sentences that figures of a plan rest on."""
     bound = times.bound
     assumptions: dict[str, str] = {}
-    known, asked = bound.graph.positions, bound.scenario.inputs
-    if known and bound.graph.causal:
-        asked += bound.scenario.outputs - 1
-    if known and asked > known:
+    limit, reach = bound.graph.positions, bound.scenario.inputs
+    if limit and bound.graph.causal:
+        reach += bound.scenario.outputs - 1
+    if limit and reach > limit:
         text = (
-            f"{bound.workload.name} has {known:,} learned positions; this request reaches {asked:,}, as if it had more."
+            f"{bound.workload.name} has {limit:,} learned positions; this request reaches {reach:,}, as if it had more."
         )
         assumptions[text] = "assumed"
     for p in times.priced:
         for text in p.family.assumptions:
             assumptions[text] = "derived"
-        for path, priced in p.family.fields.items():
+        for path, field in p.family.fields.items():
             if getattr(bound.scenario, path) is not None:
-                assumptions[priced.assumption] = "assumed"
+                assumptions[field.assumption] = "assumed"
         for rule in p.family.rules:
             assumptions[f"{rule.text} Read off {', '.join(rule.claims)}."] = "calibrated"
-        own = p.runs[0].job.model if p.runs else {}
+        model = p.runs[0].job.model if p.runs else {}
         for parameter in p.family.parameters:
-            assumptions[_tell(parameter, own.get(parameter.name, parameter.value))] = parameter.basis
+            assumptions[_tell(parameter, model.get(parameter.name, parameter.value))] = parameter.basis
         for run in p.runs:
             for note in run.cost.notes:
                 assumptions[note] = "derived"
-        assumptions.update(dict.fromkeys(_assumed(p.stage.device), "assumed"))
+        assumptions.update(dict.fromkeys(_of_file(p.stage.device), "assumed"))
     for number in bound.workload.params.items():
         if number[1].basis in ("assumed", "calibrated"):
             value = shorten(str(number[1].value), 80, placeholder=" ...")  # of a list of layers the first ones
             assumptions[f"{bound.workload.name}: {number[0]} = {value} ({number[1].note})"] = number[1].basis
     for text, basis in times.account.notes:
         assumptions[text] = basis
-    if (governed := governed_by(times)) is not None:
-        assumptions[f"{governed}: arithmetic and on-chip memory slow down, the rest keeps its time"] = "derived"
+    if (clock_text := governed_by(times)) is not None:
+        assumptions[f"{clock_text}: arithmetic and on-chip memory slow down, the rest keeps its time"] = "derived"
     for text in (*times.plan.notes, *bound.system.notes, *bound.workload.notes):
         assumptions[text] = "published"
     return tuple(Assumption(text, basis) for text, basis in assumptions.items())
@@ -65,7 +65,7 @@ _SCALED = ("s", "J", "B", "B/s", "op/s", "pixel/s", "pixel")  # units that take 
 
 
 @remembered(id)
-def _assumed(device: Device) -> tuple[str, ...]:
+def _of_file(device: Device) -> tuple[str, ...]:
     """What a device's file assumes."""
     return tuple(f"{device.name}: {q.value} ({q.note})" for q in quantities(device) if q.basis == "assumed")
 
@@ -75,5 +75,5 @@ def _tell(parameter: Parameter, value: float) -> str:
     how = "fitted on" if parameter.basis == "calibrated" else "chosen knowing"
     where = f"; {how} {', '.join(parameter.claims)}" if parameter.claims else ""
     unit = parameter.unit
-    said = amount(value, unit) if unit in _SCALED else f"{value:.4g} {unit}".removesuffix(" 1")
-    return f"{parameter.name.replace('_', ' ')} = {said}: {parameter.note}{where}"
+    value_text = amount(value, unit) if unit in _SCALED else f"{value:.4g} {unit}".removesuffix(" 1")
+    return f"{parameter.name.replace('_', ' ')} = {value_text}: {parameter.note}{where}"

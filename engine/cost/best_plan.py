@@ -18,7 +18,7 @@ from engine.scenario import ScenarioError
 def make_plan(bound: Bound) -> Plan:
     """Plan of a bound scenario; ScenarioError or Unsupported says in one sentence why there is none."""
     plan = open_plan(bound)
-    return _settled(bound, plan) if plan.options else plan
+    return _fastest(bound, plan) if plan.options else plan
 
 
 def alike(plan: Plan) -> tuple[int, ...]:
@@ -26,13 +26,13 @@ def alike(plan: Plan) -> tuple[int, ...]:
     return id(plan.hops), *(x for stage in plan.stages for x in (id(stage.ops), id(stage.device), stage.ways))
 
 
-def _settled(bound: Bound, plan: Plan) -> Plan:
+def _fastest(bound: Bound, plan: Plan) -> Plan:
     """The option of a plan that fits, if any does, with the shortest interval between requests, then least latency."""
     identity = bound.scenario.model_dump_json(exclude={"devices"}), bound.catalog.digest, bound.zoo.digest
     candidates: list[tuple[bool, float, float]] = []
     for _, group in groupby(plan.options, key=alike):
-        first, *more = group
-        candidates += paces(bound, [first, *more]) if more else [_pace((identity, bound, first))]
+        first, *tail = group
+        candidates += paces(bound, [first, *tail]) if tail else [_pace((identity, bound, first))]
     return plan.options[candidates.index(min(candidates))]
 
 
@@ -59,8 +59,8 @@ def enough_devices(bound: Bound, latency_s: float) -> str | None:
     for count in sorted(bound.system.devices[0].counts) if pinned else ():
         if count <= s.devices:
             continue
-        more = replace(bound, scenario=s.with_(devices=count, scheme="pinned"))
-        times = assemble(more, make_plan(more))
+        wider = replace(bound, scenario=s.with_(devices=count, scheme="pinned"))
+        times = assemble(wider, make_plan(wider))
         over = any(fit.rest and fit.need_bytes > fit.capacity_bytes for stage in times.priced for fit in stage.fits)
         if not over and times.latency_s < latency_s:
             return f"{count} devices would hold it and answer {latency_s / times.latency_s:.3g} times as fast."
@@ -78,9 +78,9 @@ def fewer_devices(bound: Bound, latency_s: float) -> str | None:
     best, count = latency_s, 0
     for power in range((s.devices - 1).bit_length()):
         fewer = replace(bound, scenario=s.with_(devices=2**power, scheme="tensor" if power else "single"))
-        tried = figures_where_it_fits(fewer, make_plan(fewer))
-        if tried is not None and tried.latency_s < best:
-            best, count = tried.latency_s, 2**power
+        figures = figures_where_it_fits(fewer, make_plan(fewer))
+        if figures is not None and figures.latency_s < best:
+            best, count = figures.latency_s, 2**power
     if not count:
         return None
     alone = "One device alone" if count == 1 else f"{count} devices alone"
@@ -101,27 +101,27 @@ def better_streams(bound: Bound, times: Schedule, names: Mapping[str, str]) -> s
     Tried are the powers of two, and the shares of the most streams that leave none of a device idle.
     """
     s = bound.scenario
-    most = bound.family.max_streams(bound.device, s)
-    counts = {2**power for power in range(most.bit_length())} | {most // share for share in range(1, 7)}
+    limit = bound.family.max_streams(bound.device, s)
+    counts = {2**power for power in range(limit.bit_length())} | {limit // share for share in range(1, 7)}
     best: Figures = times
     count = 0
     for streams in sorted(counts - {0, s.streams}, key=lambda n: abs(n - s.streams)):
-        other = replace(bound, scenario=s.with_(streams=streams))
+        candidate = replace(bound, scenario=s.with_(streams=streams))
         try:
-            tried = figures_where_it_fits(other, make_plan(other))
+            figures = figures_where_it_fits(candidate, make_plan(candidate))
         except (ScenarioError, Unsupported):
             continue
-        least = best.units_per_s * (_WORTH if best is times else _NEARER)
-        if tried is not None and tried.units_per_s > least:
-            best, count = tried, streams
+        threshold = best.units_per_s * (_WORTH if best is times else _NEARER)
+        if figures is not None and figures.units_per_s > threshold:
+            best, count = figures, streams
     if not count:
         return None
-    more, sooner = best.units_per_s / times.units_per_s, best.latency_s / times.latency_s
+    gain, sooner = best.units_per_s / times.units_per_s, best.latency_s / times.latency_s
     proposal, now = (f"{n} stream{'s' if n > 1 else ''}" for n in (count, s.streams))
-    offer = f"{proposal}: {more:.3g}× the throughput at {sooner:.3g}× the latency"
-    spent = {name: times.breakdown[name] - seconds for name, seconds in best.breakdown.items()}
-    slower = max(spent, key=lambda r: spent[r])
+    offer = f"{proposal}: {gain:.3g}× the throughput at {sooner:.3g}× the latency"
+    extra_s = {name: times.breakdown[name] - seconds for name, seconds in best.breakdown.items()}
+    slower = max(extra_s, key=lambda r: extra_s[r])
     if sooner > _SOONER:
         return f"{offer}; with {now}, cores of the device or of its host stay idle."
-    part = spent[slower] / (times.latency_s - best.latency_s)
+    part = extra_s[slower] / (times.latency_s - best.latency_s)
     return f"{offer}; {min(part, 1.0):.0%} of the latency that {now} add is {names[slower]}."

@@ -32,22 +32,22 @@ def plain(scenario: Scenario, catalog: Catalog | None, zoo: Zoo | None) -> tuple
     return _plain(scenario.with_(overrides={}).model_dump_json(), catalog, zoo)
 
 
-def moved(
+def shift(
     scenario: Scenario, latency_s: float, units_per_s: float, catalog: Catalog | None, zoo: Zoo | None
 ) -> float | None:
     """Logarithm by which what-ifs move latency or rate, whichever more; None where nothing runs without them. [-]"""
     if not scenario.overrides:
         return 0.0
-    known = plain(scenario, catalog, zoo)
-    if known is None:
+    base = plain(scenario, catalog, zoo)
+    if base is None:
         return None
-    before = known[0]
+    before = base[0]
     return max(abs(math.log(latency_s / before.latency_s)), abs(math.log(units_per_s / before.units_per_s)))
 
 
 def band_of(bound: Bound, plan: Plan, figures: Figures) -> ErrorBand:
     """Error band of a priced plan, wider by what its what-ifs move. [-]"""
-    far = moved(bound.scenario, figures.latency_s, figures.units_per_s, bound.catalog, bound.zoo)
+    far = shift(bound.scenario, figures.latency_s, figures.units_per_s, bound.catalog, bound.zoo)
     devices = [stage.device for stage in plan.stages]
     return error_band(bound.scenario, bound.workload.family, bound.graph, devices, figures.bound_by, far)
 
@@ -72,23 +72,23 @@ def without_effect(times: Schedule) -> list[str]:
     """
     bound, sentences = times.bound, []
     for path, value, back in _settings(bound):
-        own = path.endswith(".price") or not path.startswith(("devices.", "host.", "links.", "system."))
-        names = [name for name in METRICS if own or name not in _MONEY]
+        with_money = path.endswith(".price") or not path.startswith(("devices.", "host.", "links.", "system."))
+        names = [name for name in METRICS if with_money or name not in _MONEY]
         try:
-            other = bind(back, bound.catalog, bound.zoo)
-            plain = figures_of(other, make_plan(other))
+            base = bind(back, bound.catalog, bound.zoo)
+            plain = figures_of(base, make_plan(base))
         except (ScenarioError, Unsupported):
             continue  # it does not run without
-        said = f"{label(bound, path)} = {f'{value:g}' if isinstance(value, float) else value}"
-        changed = {name for name in names if times.figure(name) != plain.figure(name)}
-        if changed and path.removeprefix("system.") == "host.cpu.cores" and changed.isdisjoint(_PACE):
-            busy = times.drawn("host_s") * times.requests_per_s
+        setting = f"{label(bound, path)} = {f'{value:g}' if isinstance(value, float) else value}"
+        changes = {name for name in names if times.figure(name) != plain.figure(name)}
+        if changes and path.removeprefix("system.") == "host.cpu.cores" and changes.isdisjoint(_PACE):
+            busy = times.draw("host_s") * times.requests_per_s
             enough = f"of its cores, and {math.ceil(busy)} would be enough; no time or rate moves"
-            sentences.append(f"Only power follows {said}: this rate is work for {busy:.2g} {enough}.")
-        if not changed:
+            sentences.append(f"Only power follows {setting}: this rate is work for {busy:.2g} {enough}.")
+        if not changes:
             why = without_reader(bound, path)
-            same = f"is the same without it{f', as this is {why}' if why else ''}"
-            sentences.append(f"No effect here: {said}; every time, rate, power and price {same}.")
+            clause = f"is the same without it{f', as this is {why}' if why else ''}"
+            sentences.append(f"No effect here: {setting}; every time, rate, power and price {clause}.")
     return sentences
 
 
@@ -98,8 +98,8 @@ def _settings(bound: Bound) -> Iterator[tuple[str, Any, Scenario]]:
     for field in ("overrides", "params"):
         settings = getattr(s, field)
         for name in settings:
-            shown = name if field == "overrides" else f"params.{name}"
-            yield shown, settings[name], s.with_(**{field: {k: v for k, v in settings.items() if k != name}})
+            path = name if field == "overrides" else f"params.{name}"
+            yield path, settings[name], s.with_(**{field: {k: v for k, v in settings.items() if k != name}})
     for name, on in s.switches.items():
         if on != usual[name]:
             yield f"switches.{name}", "on" if on else "off", s.with_(switches=s.switches | {name: usual[name]})

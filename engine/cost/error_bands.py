@@ -76,11 +76,11 @@ NO_BAND = ErrorBand(None, "no evidence", 0)
 
 
 @cache
-def _known() -> dict[str, Any]:
+def _bands() -> dict[str, Any]:
     return json.loads(FILE.read_text())
 
 
-def several(scenario: Scenario) -> bool:
+def multi_device(scenario: Scenario) -> bool:
     """Whether devices work on one request together."""
     return scenario.scheme not in ("single", "replicas") and scenario.devices > 1
 
@@ -101,9 +101,9 @@ def _kind(scenario: Scenario, network: str, graph: Graph) -> str:
     runtime = scenario.runtime
     if runtime is None and scenario.switches.get("graph") is False:
         runtime = "compiled" if scenario.switches.get("fuse") else "eager"
-    own = ("mixture of experts", mixture), (_NARROW.get(scenario.precision, ""), scenario.precision in _NARROW)
-    launched = runtime or "", runtime not in _CAPTURED  # a captured graph is what a GPU does unless told
-    return ", ".join([network, *(word for word, is_so in (*own, ("long context", long), launched) if is_so)])
+    traits = ("mixture of experts", mixture), (_NARROW.get(scenario.precision, ""), scenario.precision in _NARROW)
+    launch = runtime or "", runtime not in _CAPTURED  # a captured graph is what a GPU does unless told
+    return ", ".join([network, *(word for word, is_so in (*traits, ("long context", long), launch) if is_so)])
 
 
 def cell_of(device: Device, scenario: Scenario, network: str, graph: Graph, limit: str) -> str:
@@ -118,9 +118,9 @@ def cell_of(device: Device, scenario: Scenario, network: str, graph: Graph, limi
 def spoken(cell: str) -> str:
     """A cell in words: `CNN on CPU, batch 1, compute-bound`."""
     name, kind, regime = cell.split(" | ")
-    network, comma, rest = kind.partition(", ")
+    network, comma, suffix = kind.partition(", ")
     words = network.upper() if len(network) < 6 else network.replace("-", " ")
-    return f"{words}{comma}{rest} on {family(name).title}, {regime}"
+    return f"{words}{comma}{suffix} on {family(name).title}, {regime}"
 
 
 def _outside(cell: Mapping[str, Any], device: Device, scenario: Scenario, what_ifs: str) -> str:
@@ -128,7 +128,7 @@ def _outside(cell: Mapping[str, Any], device: Device, scenario: Scenario, what_i
     result = [f"what-ifs ({what_ifs})"] if what_ifs else []
     if device.id not in cell["parts"]:
         result.append(f"the {device.name}, which itself was not measured so")
-    if several(scenario) and not cell["several"]:
+    if multi_device(scenario) and not cell["several"]:
         result.append("several devices together, of which none were measured so")
     if scenario.batch > cell["largest_batch"]:
         result.append(f"a batch above the {cell['largest_batch']:,} that were measured")
@@ -137,23 +137,23 @@ def _outside(cell: Mapping[str, Any], device: Device, scenario: Scenario, what_i
 
 def _device_band(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, far: float) -> ErrorBand:
     """Band of one device: the cell's, wider outside of what was measured, by all that what-ifs move."""
-    known = _known()
-    cell, said = known["cells"].get(cell_name), spoken(cell_name)
+    bands = _bands()
+    cell, words = bands["cells"].get(cell_name), spoken(cell_name)
     none = ErrorBand(None, "no evidence", 0, cell=cell_name)
     if cell is None:
-        return replace(none, why=f"no independent measurement of {said}")
-    tried = next((row for row in known["coverage"] if row["cell"] == cell_name), {"held": 0, "n": 0})
-    rows, coverage = ("recalled", "sources", "publications", "seen"), {"held": tried["held"], "tested": tried["n"]}
+        return replace(none, why=f"no independent measurement of {words}")
+    trial = next((row for row in bands["coverage"] if row["cell"] == cell_name), {"held": 0, "n": 0})
+    rows, coverage = ("recalled", "sources", "publications", "seen"), {"held": trial["held"], "tested": trial["n"]}
     none = replace(none, count=cell["rows"], **{name: cell.get(name, 0) for name in rows}, **coverage)
     if cell["log_width"] is None:
-        few = f"{cell['sources']} independent source{'s measured' if cell['sources'] != 1 else ' measured'}"
-        return replace(none, why=f"only {few} {said}; {LEAST} are needed")
+        sources = f"{cell['sources']} independent source{'s measured' if cell['sources'] != 1 else ' measured'}"
+        return replace(none, why=f"only {sources} {words}; {LEAST} are needed")
     if device.lineage not in cell["lineages"]:
-        return replace(none, why=f"no part of {device.lineage} was measured in {said}")
+        return replace(none, why=f"no part of {device.lineage} was measured in {words}")
     outside = _outside(cell, device, scenario, what_ifs)
     return replace(
         none,
-        relative=math.expm1(cell["log_width"] * (known["outside"] if outside else 1.0) + far),
+        relative=math.expm1(cell["log_width"] * (bands["outside"] if outside else 1.0) + far),
         label="recalled" if cell["recalled"] else "validated",
         why=f"wider for {outside}" if outside else "",
     )
@@ -161,8 +161,8 @@ def _device_band(cell_name: str, device: Device, scenario: Scenario, what_ifs: s
 
 def cells() -> list[dict[str, Any]]:
     """Every cell with what is known of it: in words, its band, rows, sources, and rows held when left out. [-]"""
-    known = _known()
-    coverage = {row["cell"]: row for row in known["coverage"]}
+    bands = _bands()
+    coverage = {row["cell"]: row for row in bands["coverage"]}
     return [
         {
             "cell": name,
@@ -172,7 +172,7 @@ def cells() -> list[dict[str, Any]]:
             "of": coverage.get(name, {"n": 0})["n"],
             **{key: cell[key] for key in ("rows", "sources", "publications")},
         }
-        for name, cell in known["cells"].items()
+        for name, cell in bands["cells"].items()
     ]
 
 
@@ -184,7 +184,7 @@ def widest(bands: Iterable[ErrorBand]) -> ErrorBand:
 
 
 def error_band(
-    scenario: Scenario, network: str, graph: Graph, devices: Iterable[Device], limit: str, moved: float | None = 0.0
+    scenario: Scenario, network: str, graph: Graph, devices: Iterable[Device], limit: str, shift: float | None = 0.0
 ) -> ErrorBand:
     """Band of a scenario's times and rates: the widest of its devices'.
 
@@ -192,14 +192,14 @@ def error_band(
     ----------
     network, limit : as `cell_of` has them.
     devices : those its plan uses.
-    moved : logarithm by which what-ifs of hardware and model move latency or rate; None: nothing runs without. [-]
+    shift : logarithm by which what-ifs of hardware and model move latency or rate; None: nothing runs without. [-]
     """
     cells = [(device, cell_of(device, scenario, network, graph, limit)) for device in devices]
     paths = ", ".join(list(scenario.overrides)[:3]) + (", ..." if len(scenario.overrides) > 3 else "")
-    if moved is None or moved > _FAR:
+    if shift is None or shift > _FAR:
         why = f"what-ifs ({paths}) move it more than twofold: nobody measured such a part"
         return ErrorBand(None, "no evidence", 0, cell=cells[0][1], why=why)
-    what_ifs, far = (paths, moved) if moved > math.log1p(MATTERS) else ("", 0.0)
+    what_ifs, far = (paths, shift) if shift > math.log1p(MATTERS) else ("", 0.0)
     return widest(_device_band(cell, device, scenario, what_ifs, far) for device, cell in cells)
 
 
@@ -208,9 +208,9 @@ def told(band: ErrorBand) -> str:
     if band.relative is None:
         return f"no evidence: {band.why}"
     rows = f"{band.count} measured rows of {band.sources} independent sources in {band.publications} publications"
-    recalled = f", {band.recalled} of them recalled" if band.recalled else ""
+    recall = f", {band.recalled} of them recalled" if band.recalled else ""
     seen = f", {band.seen} in view when constants were chosen" if band.seen else ""
     short = band.held < 0.9 * band.tested
-    held = f"; without a row's source it held {band.held} of {band.tested}" if short else ""
+    coverage = f"; without a row's source it held {band.held} of {band.tested}" if short else ""
     why = f"; {band.why}" if band.why else ""
-    return f"±{percent(band.relative)} holds 9 of 10 ({rows}{recalled}{seen}){held}{why}"
+    return f"±{percent(band.relative)} holds 9 of 10 ({rows}{recall}{seen}){coverage}{why}"

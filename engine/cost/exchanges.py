@@ -36,7 +36,7 @@ def _whole_input(op: Op, ways: int) -> bool:
     return op.shard == "n" and op.contraction and op.attribute("groups", 1.0) < ways
 
 
-def _gathered(ops: Sequence[Op], ways: int) -> set[str]:
+def _gathers(ops: Sequence[Op], ways: int) -> set[str]:
     """Operators whose results lie in parts on devices that share them, and are read whole."""
     parts = {op.name for op in ops if op.shard in ("n", "g", "elements")}
     return {name for op in ops if _whole_input(op, ways) for name in op.inputs if name in parts}
@@ -50,29 +50,29 @@ def collectives(job: Job) -> list[Collective]:
     elements, is gathered where an op reads it whole: one that is not split, or a product split along N, whose every
     output takes all inputs. A recurrent product split along N takes the whole state, gathered before each step.
     """
-    readers, needed, fam = readers_of(job.ops), [], family(job.device.kind)
+    readers, result, fam = readers_of(job.ops), [], family(job.device.kind)
     width = activation_bytes(fam.exchanged(job.device, job.format))
     at = (job.batch, job.length, job.context)
-    summed: set[str] = set()
-    gathered = _gathered(job.ops, job.ways)
+    sums: set[str] = set()
+    gathers = _gathers(job.ops, job.ways)
     for op in job.ops:
         name, size = op.name, op.writes.at(*at) * width
         count = op.layers * op.steps.at(*at)
         if op.shard == "k":
-            after, *rest = readers.get(op.name, [op])
-            if after.kind == "ReduceSum" and not rest:
-                if after.name in summed:
+            after, *tail = readers.get(op.name, [op])
+            if after.kind == "ReduceSum" and not tail:
+                if after.name in sums:
                     continue
-                summed.add(after.name)
+                sums.add(after.name)
                 name, size = after.name, after.writes.at(*at) * width
-            needed.append(Collective(f"all-reduce after {name}", "all_reduce", count, size))
-        elif op.name in gathered:
+            result.append(Collective(f"all-reduce after {name}", "all_reduce", count, size))
+        elif op.name in gathers:
             alike = op.layers if op.kind in LOOKUPS else 1  # tables that are alike are looked up and gathered at once
-            needed.append(Collective(f"all-gather after {op.name}", "all_gather", count / alike, alike * size))
+            result.append(Collective(f"all-gather after {op.name}", "all_gather", count / alike, alike * size))
         if op.shard == "n" and op.contraction and op.sequential:
             state = op.m.at(*at) * op.k.at(*at) * width
-            needed.append(Collective(f"all-gather of the state for {op.name}", "all_gather", count, state))
-    return needed
+            result.append(Collective(f"all-gather of the state for {op.name}", "all_gather", count, state))
+    return result
 
 
 def _with_experts(ranks: ExpertGroup, job: Job) -> list[Collective]:
@@ -81,19 +81,19 @@ def _with_experts(ranks: ExpertGroup, job: Job) -> list[Collective]:
     A device sends its tokens once to each rank that holds some of what they pick, all of a rank's devices alike; the
     busiest rank takes in most. Where every device holds every token, results are added up over all.
     """
-    fam, tokens, needed = family(job.device.kind), job.batch * job.length, list[Collective]()
+    fam, tokens, result = family(job.device.kind), job.batch * job.length, list[Collective]()
     width = activation_bytes(fam.exchanged(job.device, job.format))
-    reached = ranks.ranks * (1.0 - (1.0 - 1.0 / ranks.ranks) ** ranks.picks) * job.ways
-    each = tokens / ranks.devices * reached * ranks.load
+    targets = ranks.ranks * (1.0 - (1.0 - 1.0 / ranks.ranks) ** ranks.picks) * job.ways
+    sends = tokens / ranks.devices * targets * ranks.load
     for op in (op for op in job.ops if op.shard == "k"):
         count, wide = op.layers, op.n.coef * width
         if ranks.attention > 1:
-            sent = op.n.coef * smaller(width, activation_bytes(job.format))
-            needed.append(Collective("all-to-all to experts", "alltoall", count, each * sent, ranks.devices))
-            needed.append(Collective("all-to-all from experts", "alltoall", count, each * wide, ranks.devices))
+            token_bytes = op.n.coef * smaller(width, activation_bytes(job.format))
+            result.append(Collective("all-to-all to experts", "alltoall", count, sends * token_bytes, ranks.devices))
+            result.append(Collective("all-to-all from experts", "alltoall", count, sends * wide, ranks.devices))
         elif not ranks.added:
-            needed.append(Collective("all-reduce after experts", "all_reduce", count, tokens * wide, ranks.devices))
-    return needed
+            result.append(Collective("all-reduce after experts", "all_reduce", count, tokens * wide, ranks.devices))
+    return result
 
 
 _SUM_BYTES = 4.0  # of a head's sum of exponentials beside its partial result: FP32, in which kernels add them up
@@ -105,32 +105,32 @@ def _among_groups(groups: int, job: Job) -> list[Collective]:
     Of a prompt, keys and values of all, as they are cached, before a layer attends. Of generated tokens their queries,
     keys and values go to all groups, and partial results back, an equal part of the tokens to each.
     """
-    fam, needed = family(job.device.kind), list[Collective]()
+    fam, result = family(job.device.kind), list[Collective]()
     wide = activation_bytes(fam.exchanged(job.device, job.format))
     by_name = {op.name: op for op in job.phase.ops}
-    every = groups * math.ceil(job.batch / groups)
+    requests = groups * math.ceil(job.batch / groups)
 
     def share(op: Op, elements: Any) -> Any:
         heads, rows = dealt(op.g.coef, op.m.coef, job.ways) if op.shard == "g" else (1.0, 1.0)
         return elements * (heads * rows)
 
-    def cached(op: Op, batch: Any, length: Any) -> Any:
+    def state_bytes(op: Op, batch: Any, length: Any) -> Any:
         width = smaller(wide, activation_bytes(job.format)) if op.quantisable else wide
         return share(op, op.state_writes.at(batch, length)) * width
 
     if is_prompt(job.phase):
-        states = ((op, cached(op, job.batch, job.length * groups)) for op in job.phase.ops if op.state_writes.s)
+        states = ((op, state_bytes(op, job.batch, job.length * groups)) for op in job.phase.ops if op.state_writes.s)
         return [Collective(f"all-gather after {op.name}", "all_gather", op.layers, size, groups) for op, size in states]
     for op in (op for op in job.ops if op.contraction):
         if op.n.c:
-            size = share(op, op.reads.at(every, job.length)) * wide
-            size += sum(cached(by_name[name], every, job.length) for name in op.inputs if name in by_name)
-            needed.append(Collective(f"all-gather for {op.name}", "all_gather", op.layers, size, groups))
+            size = share(op, op.reads.at(requests, job.length)) * wide
+            size += sum(state_bytes(by_name[name], requests, job.length) for name in op.inputs if name in by_name)
+            result.append(Collective(f"all-gather for {op.name}", "all_gather", op.layers, size, groups))
         elif op.k.c:
-            sums = op.g.at(every) * op.m.at(every, job.length) * _SUM_BYTES
-            size = share(op, op.writes.at(every, job.length) * wide + sums)
-            needed.append(Collective(f"all-to-all after {op.name}", "alltoall", op.layers, size, groups))
-    return needed
+            sums = op.g.at(requests) * op.m.at(requests, job.length) * _SUM_BYTES
+            size = share(op, op.writes.at(requests, job.length) * wide + sums)
+            result.append(Collective(f"all-to-all after {op.name}", "alltoall", op.layers, size, groups))
+    return result
 
 
 def _handed_on(stage: Stage, job: Job) -> tuple[float, float]:
@@ -149,34 +149,34 @@ def exchange(stage: Stage, job: Job) -> tuple[list[tuple[str, str, float]], floa
 
     Where a host issues calls one by one, a collective lasts the longer of its call and its way over the wire.
     """
-    fam, other, sent, beyond = family(job.device.kind), [], 0.0, 0.0
+    fam, rows, link_bytes, beyond = family(job.device.kind), [], 0.0, 0.0
     wires = fam.collective
     issue = wires.issue(job) if wires and wires.issue else 0.0
     if stage.attends:
-        needed = _among_groups(stage.context, job)
+        items = _among_groups(stage.context, job)
         job = replace(job, link_joins=max(1.0, job.link_joins / job.ways))  # of a node, devices of different groups
     else:
-        needed = _with_experts(stage.experts, job) if stage.experts else collectives(job) if job.ways > 1 else []
-    for each in needed:
-        ways = each.devices or job.ways
-        form = wires.wired(job, each.kind) if wires and wires.wired else link_form(job)
-        seconds, bytes_sent = collective_time(OPS[each.kind], ways, each.size, form)
-        other.append((each.name, "links", each.count * seconds))
+        items = _with_experts(stage.experts, job) if stage.experts else collectives(job) if job.ways > 1 else []
+    for item in items:
+        ways = item.devices or job.ways
+        form = wires.wired(job, item.kind) if wires and wires.wired else link_form(job)
+        seconds, bytes_sent = collective_time(OPS[item.kind], ways, item.size, form)
+        rows.append((item.name, "links", item.count * seconds))
         if issue:
-            other.append((f"issuing {each.name}", "host", each.count * larger(issue - seconds, 0.0)))
-        sent += each.count * bytes_sent
-        beyond += each.count * sent_beyond(OPS[each.kind], ways, each.size, job.link_joins)
+            rows.append((f"issuing {item.name}", "host", item.count * larger(issue - seconds, 0.0)))
+        link_bytes += item.count * bytes_sent
+        beyond += item.count * sent_beyond(OPS[item.kind], ways, item.size, job.link_joins)
     if stage.sends is not None:
         seconds, size = _handed_on(stage, job)
-        other.append(("to the next pipeline stage", "links", seconds))
-        sent += size
+        rows.append(("to the next pipeline stage", "links", seconds))
+        link_bytes += size
         beyond += size if stage.sends is job.link_beyond else 0.0
-    return other, sent, beyond
+    return rows, link_bytes, beyond
 
 
-def link_joules(job: Job, sent: float) -> float:
+def link_joules(job: Job, size: float) -> float:
     """Energy of bytes that a device sends to its peers, where its family's power follows from its work. [J]"""
-    return sent * job.model.get("wire_byte_j", 0.0)
+    return size * job.model.get("wire_byte_j", 0.0)
 
 
 def exchanges(stage: Stage, fam: DeviceFamily) -> bool:

@@ -46,26 +46,26 @@ def _zero(row, n):
 
 
 @kernel
-def _add(row, more, n):
+def _add(row, addend, n):
     for p in range(n):
-        row[p] += more[p]
+        row[p] += addend[p]
 
 
 @kernel
-def _take(row, less, n):
+def _take(row, part, n):
     for p in range(n):
-        row[p] -= less[p]
+        row[p] -= part[p]
 
 
 @kernel
-def _weigh(total, other, clock, clocked, watts, passes, ways, stage, pass_s, joules, stage_j, n):
+def _weigh(total, extra, clock, on_clock, watts, passes, ways, stage, pass_s, joules, stage_j, n):
     """A run's seconds of one resource, at its clock: into its stage, all passes; into the time of its pass, one.
 
     What all devices that share it draw beside their floor meanwhile goes to ``joules`` and to those of its stage.
     """
     for p in range(n):
-        seconds = total[p] + other[p]
-        if clocked:
+        seconds = total[p] + extra[p]
+        if on_clock:
             seconds /= clock[p]
         stage[p] += seconds * passes[p]
         pass_s[p] += seconds
@@ -74,16 +74,16 @@ def _weigh(total, other, clock, clocked, watts, passes, ways, stage, pass_s, jou
 
 
 @kernel
-def _spend(total, other, each, passes, ways, governed, glob, clock, joules, stage_j, device_j, n):
+def _spend(total, extra, pass_j, passes, ways, governed, glob, clock, joules, stage_j, device_j, n):
     """A run's joules, all passes on all devices that share it; with the square of the voltage where one is governed."""
     for p in range(n):
-        spent = (total[p] + other[p] + each[p]) * passes[p] * ways
+        energy = (total[p] + extra[p] + pass_j[p]) * passes[p] * ways
         if governed:
             slope, reach, lowest = glob[layout.SLOPE, p], glob[layout.REACH, p], glob[layout.LOWEST, p]
-            spent *= voltage(slope, reach, lowest, clock[p]) ** 2
-            device_j[p] += spent
-        joules[p] += spent
-        stage_j[p] += spent
+            energy *= voltage(slope, reach, lowest, clock[p]) ** 2
+            device_j[p] += energy
+        joules[p] += energy
+        stage_j[p] += energy
 
 
 @kernel
@@ -102,13 +102,13 @@ def _on_host(rows, where, glob, host, hops, interval, host_s, n):
     Requests finish no faster than all cores do what is left to them; stages on the host have a pace of their own.
     Several cores parse a request (row `fixed`), one core does anything else that a stage leaves to the host.
     """
-    spent, fixed = rows[where.spent + layout.HOST_ROW :], rows[where.fixed + layout.HOST_ROW :]
+    resource_s, fixed = rows[where.resource_s + layout.HOST_ROW :], rows[where.fixed + layout.HOST_ROW :]
     for p in range(n):
         cores, streams = glob[layout.HOST_CORES, p], glob[layout.STREAMS, p]
         for s in range(host.shape[0]):
             if host[s] == 0:
-                more = glob[layout.PARSING_CORES, p] - 1.0
-                host_s[p] += spent[N * s, p] + more * fixed[N * s, p]
+                helpers = glob[layout.PARSING_CORES, p] - 1.0
+                host_s[p] += resource_s[N * s, p] + helpers * fixed[N * s, p]
         for h in range(hops):
             hop = rows[where.hops + layout.HOPS * h :]
             host_s[p] += hop[layout.MESSAGES, p] * hop[layout.COMMANDS, p]
@@ -120,43 +120,43 @@ def _on_host(rows, where, glob, host, hops, interval, host_s, n):
 
 
 @kernel
-def _decode(pass_s, passes, each, tpot, decode_s, n):
-    """What a unit of output takes of so many passes ``each``, NaN where no pass makes one."""
+def _decode(pass_s, passes, per_unit, tpot, decode_s, n):
+    """What a unit of output takes of so many passes ``per_unit``, NaN where no pass makes one."""
     for p in range(n):
-        none, own = passes[p] <= 0.0, each * pass_s[p]
-        tpot[p] = tpot[p] if none else (own if np.isnan(tpot[p]) else tpot[p] + own)
+        none, unit_s = passes[p] <= 0.0, per_unit * pass_s[p]
+        tpot[p] = tpot[p] if none else (unit_s if np.isnan(tpot[p]) else tpot[p] + unit_s)
         decode_s[p] += 0.0 if none else pass_s[p] * passes[p]
 
 
 @kernel
-def _overlapped(rows, where, beside, s, n):
+def _overlap(rows, where, beside, s, n):
     """Part of its time that a request is charged of stage ``s``, where stages before or behind it go on beside it.
 
     All of them together take what the slowest does, and one piece of each other one.
     """
-    first, end, out = s, s + 1, rows[where.charged + s]
+    first, end, out = s, s + 1, rows[where.charge + s]
     while beside[first] != 0:
         first -= 1
     while end < beside.shape[0] and beside[end] != 0:
         end += 1
     for p in range(n):
-        whole, most, piece = 0.0, 0.0, 0.0
+        whole, longest, piece = 0.0, 0.0, 0.0
         for at in range(first, end):
             whole += rows[where.stage_s + at, p]
-            most = max(most, rows[where.stage_s + at, p])
+            longest = max(longest, rows[where.stage_s + at, p])
             if beside[at] > 0:
                 piece = max(piece, 1.0 / rows[where.hops + layout.HOPS * (beside[at] - 1) + layout.PIECES, p])
-        out[p] = (most + (whole - most) * piece) / whole if end - first > 1 and whole > 0.0 else 1.0
+        out[p] = (longest + (whole - longest) * piece) / whole if end - first > 1 and whole > 0.0 else 1.0
 
 
 @kernel
-def _add_part(row, more, part, n):
+def _add_part(row, addend, part, n):
     for p in range(n):
-        row[p] += more[p] * part[p]
+        row[p] += addend[p] * part[p]
 
 
 @kernel
-def _hop(hop, busy, hop_s, wire, alike, shared, n):
+def _hop(hop, busy, hop_s, wire, alike, carriers, n):
     """Time that a hop adds to a request, and how long it occupies its wire.
 
     What comes in pieces hides behind the devices' work, but for the first. Nothing is waited for of a hidden hop, and a
@@ -166,9 +166,9 @@ def _hop(hop, busy, hop_s, wire, alike, shared, n):
     for p in range(n):
         size, start, rate = hop[layout.BYTES, p], hop[layout.START, p], hop[layout.SPEED, p]
         whole, first = start + size / rate, start + size / hop[layout.PIECES, p] / rate
-        waited = hop[layout.MESSAGES, p] * (first + max(0.0, whole - first - busy[p]))
+        wait_s = hop[layout.MESSAGES, p] * (first + max(0.0, whole - first - busy[p]))
         wire[p] += hop[layout.MESSAGES, p] * (hop[layout.SETUP, p] + size / rate) / alike
-        hop_s[p] = 0.0 if hop[layout.HIDDEN, p] > 0.0 else waited / shared
+        hop_s[p] = 0.0 if hop[layout.HIDDEN, p] > 0.0 else wait_s / carriers
 
 
 @kernel
@@ -178,8 +178,8 @@ def _slower(pace, together, stage_s, parsed_s, copies, turns, n):
     What a host parses for a stage goes on beside the device's work on the request before.
     """
     for p in range(n):
-        own = (stage_s[p] - parsed_s[p]) / copies
-        together[p] = together[p] + own if turns else own
+        alone_s = (stage_s[p] - parsed_s[p]) / copies
+        together[p] = together[p] + alone_s if turns else alone_s
         pace[p] = max(pace[p], together[p])
 
 
@@ -194,14 +194,14 @@ def _busier(pace, wire_s, streams, copies, n):
 def _parsing(rows, pace, where, streams, copies, n):
     """What hosts parse for devices takes no time of the pace, unless their cores are slower than the devices."""
     for s in range(copies.shape[0]):
-        parsed = rows[where.fixed + N * s + layout.HOST_ROW]
+        parse_s = rows[where.fixed + N * s + layout.HOST_ROW]
         if not where.pipelined:
-            _take(pace, parsed, n)
-        _busier(pace, parsed, streams, float(copies[s]), n)
+            _take(pace, parse_s, n)
+        _busier(pace, parse_s, streams, float(copies[s]), n)
 
 
 @kernel
-def _repeat(latency, interval, drawn, breakdown, batches, n):
+def _repeat(latency, interval, draws, breakdown, batches, n):
     """A request of several batches: they start an interval apart, and what is waited for goes by the first's shares."""
     for p in range(n):
         if batches[p] > 1.0:
@@ -210,15 +210,15 @@ def _repeat(latency, interval, drawn, breakdown, batches, n):
                 breakdown[r, p] *= whole / latency[p]
             latency[p] = whole
             interval[p] *= batches[p]
-            for r in range(drawn.shape[0]):
-                drawn[r, p] *= batches[p]
+            for r in range(draws.shape[0]):
+                draws[r, p] *= batches[p]
 
 
 @kernel
 def _rates(out, glob, where, decode_s, n):
     for p in range(n):
-        latency, answered = out[layout.LATENCY, p], glob[layout.UNITS_REQUEST, p]
-        out[layout.RATE, p] = answered * where.replicas * glob[layout.STREAMS, p] / out[layout.INTERVAL, p]
+        latency, units = out[layout.LATENCY, p], glob[layout.UNITS_REQUEST, p]
+        out[layout.RATE, p] = units * where.replicas * glob[layout.STREAMS, p] / out[layout.INTERVAL, p]
         out[layout.TTFT, p] = latency - decode_s[p] if where.causal else np.nan
         out[layout.PER_UNIT, p] = latency / glob[layout.UNITS, p] if where.causal else latency
 
@@ -236,34 +236,34 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     runs, stages, hops = of_runs.shape[1], of_stages.shape[1], of_hops.shape[1]
     copies, beside, governed = of_stages[0], of_stages[1], of_stages[2]
     wire_of, alike, shares = of_hops[0], of_hops[1], of_hops[2]
-    glob, out = rows[where.globals : where.drawn], rows[where.metrics : where.rows]
+    glob, out = rows[where.globals : where.draws], rows[where.metrics : where.rows]
     latency, interval, tpot = out[layout.LATENCY], out[layout.INTERVAL], out[layout.TPOT]
     parts = out[layout.BREAKDOWN :]
-    drawn = rows[where.drawn + layout.DEVICE_J : where.scratch]
-    clock, device_j, host_s, joules = rows[where.drawn + layout.CLOCK], drawn[0], drawn[1], drawn[2]
-    for row in range(where.drawn + layout.DEVICE_J, where.rows):
+    draws = rows[where.draws + layout.DEVICE_J : where.scratch]
+    clock, device_j, host_s, joules = rows[where.draws + layout.CLOCK], draws[0], draws[1], draws[2]
+    for row in range(where.draws + layout.DEVICE_J, where.rows):
         _zero(rows[row], n)
     busy, decode_s, pass_s = rows[where.scratch], rows[where.scratch + 1], rows[where.scratch + 2]
-    spent, stage_s = rows[where.spent : where.stage_s], rows[where.stage_s : where.stage_j]
-    stage_j = rows[where.stage_j : where.charged]
+    resource_s, stage_s = rows[where.resource_s : where.stage_s], rows[where.stage_s : where.stage_j]
+    stage_j = rows[where.stage_j : where.charge]
     hop_s, wire_s = rows[where.hop_s : where.wire_s], rows[where.wire_s : where.metrics]
     for p in range(n):
         tpot[p] = np.nan
     for i in range(runs):
         s, ways, passes = of_runs[0, i], float(of_runs[1, i]), rows[where.passes + i]
-        own, others, watts = rows[M * i :], rows[where.others + M * i :], rows[where.watts + M * i :]
+        ops, extra, watts = rows[M * i :], rows[where.extra + M * i :], rows[where.watts + M * i :]
         _zero(pass_s, n)
         for r in range(N):
-            clocked = governed[s] != 0 and (r == layout.CLOCKED[0] or r == layout.CLOCKED[1])
+            on_clock = governed[s] != 0 and (r == layout.CLOCKED[0] or r == layout.CLOCKED[1])
             _weigh(
-                own[r],
-                others[r],
+                ops[r],
+                extra[r],
                 clock,
-                clocked,
+                on_clock,
                 watts[r],
                 passes,
                 ways,
-                spent[N * s + r],
+                resource_s[N * s + r],
                 pass_s,
                 joules,
                 stage_j[s],
@@ -271,8 +271,8 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
             )
         if of_stages[5, s] != 0:
             _spend(
-                own[N],
-                others[N],
+                ops[N],
+                extra[N],
                 watts[N],
                 passes,
                 ways,
@@ -288,13 +288,13 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
             _decode(pass_s, passes, decode[i], tpot, decode_s, n)
     for s in range(stages):
         for r in range(N):
-            _add(spent[N * s + r], rows[where.fixed + N * s + r], n)
-            _add(stage_s[s], spent[N * s + r], n)
+            _add(resource_s[N * s + r], rows[where.fixed + N * s + r], n)
+            _add(stage_s[s], resource_s[N * s + r], n)
         _add(busy, stage_s[s], n)
     for s in range(stages):
-        _overlapped(rows, where, beside, s, n)
+        _overlap(rows, where, beside, s, n)
         for r in range(N):
-            _add_part(parts[r], spent[N * s + r], rows[where.charged + s], n)
+            _add_part(parts[r], resource_s[N * s + r], rows[where.charge + s], n)
     for h in range(hops):
         hop, wires = rows[where.hops + layout.HOPS * h :], float(alike[h])
         _hop(hop, busy, hop_s[h], wire_s[wire_of[h]], wires, wires if shares[h] != 0 else 1.0, n)
@@ -306,15 +306,15 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
         for late in range(2):
             for s in range(stages):
                 if (beside[s] != 0) == (late == 1):
-                    turns, parsed = late == 0 and of_stages[4, s] != 0, rows[where.fixed + N * s + layout.HOST_ROW]
-                    _slower(interval, pass_s, stage_s[s], parsed, float(copies[s]), turns, n)
+                    turns, parse_s = late == 0 and of_stages[4, s] != 0, rows[where.fixed + N * s + layout.HOST_ROW]
+                    _slower(interval, pass_s, stage_s[s], parse_s, float(copies[s]), turns, n)
         for h in range(hops):
             _busier(interval, wire_s[h], glob[layout.STREAMS], 1.0, n)
     else:
         _add(interval, latency, n)
     _parsing(rows, interval, where, glob[layout.STREAMS], copies, n)
     _on_host(rows, where, glob, of_stages[3], hops, interval, host_s, n)
-    _repeat(latency, interval, drawn, parts, glob[layout.BATCHES], n)
+    _repeat(latency, interval, draws, parts, glob[layout.BATCHES], n)
     _rates(out, glob, where, decode_s, n)
 
 
@@ -326,8 +326,8 @@ def time_figures(rows, n, where, decode, of_runs, of_stages, of_hops):
     not: arithmetic and on-chip memory stretch, the rest keeps its time. An estimate, within 1.2% of what the families
     find at that clock; below a device's lowest clock it stands for gaps. The row ``clock`` says the share that is left.
     """
-    glob, out, drawn = rows[where.globals : where.drawn], rows[where.metrics : where.rows], rows[where.drawn :]
-    low, high, clock = drawn[layout.CLOCK_LOW], drawn[layout.CLOCK_HIGH], drawn[layout.CLOCK]
+    glob, out, draws = rows[where.globals : where.draws], rows[where.metrics : where.rows], rows[where.draws :]
+    low, high, clock = draws[layout.CLOCK_LOW], draws[layout.CLOCK_HIGH], draws[layout.CLOCK]
     for p in range(n):
         low[p] = high[p] = 1.0
     step, over = 0, True
@@ -338,7 +338,7 @@ def time_figures(rows, n, where, decode, of_runs, of_stages, of_hops):
         over = False
         for p in range(n):
             requests = where.replicas * glob[layout.STREAMS, p] / out[layout.INTERVAL, p]
-            watts = glob[layout.FLOOR, p] + drawn[layout.DEVICE_J, p] * requests
+            watts = glob[layout.FLOOR, p] + draws[layout.DEVICE_J, p] * requests
             above = where.governed and watts > glob[layout.CAP, p]
             if step == 0:
                 low[p] = 0.0 if above else 1.0
@@ -351,16 +351,16 @@ def time_figures(rows, n, where, decode, of_runs, of_stages, of_hops):
 
 
 @kernel
-def _watts(glob, drawn, rate, p):
+def _watts(glob, draws, rate, p):
     """What is drawn anyway, the joules of requests at their rate, and the host's share; no more than all limits. [W]"""
-    watts, limit, joules = glob[layout.IDLE, p], glob[layout.POWER, p], drawn[layout.JOULES, p]
+    watts, limit, joules = glob[layout.IDLE, p], glob[layout.POWER, p], draws[layout.JOULES, p]
     cores = glob[layout.HOST_CORES, p]
     if joules > 0.0:
         watts += joules * rate
     watts = limit if watts > limit else watts
     if cores > 0.0:
-        idle, most = glob[layout.HOST_IDLE, p], glob[layout.HOST_MAX, p]
-        watts += idle + (most - idle) * min(1.0, drawn[layout.HOST_S, p] * rate / cores)
+        idle, peak = glob[layout.HOST_IDLE, p], glob[layout.HOST_MAX, p]
+        watts += idle + (peak - idle) * min(1.0, draws[layout.HOST_S, p] * rate / cores)
     return watts
 
 
@@ -371,16 +371,16 @@ def money_figures(rows, n, where):
     A unit of work costs the price spread over what is made in the years of use, and the energy of that time: devices
     work for the share of it that is their utilisation, and wait for the rest.
     """
-    glob, out, drawn = rows[where.globals : where.drawn], rows[where.metrics : where.rows], rows[where.drawn :]
+    glob, out, draws = rows[where.globals : where.draws], rows[where.metrics : where.rows], rows[where.draws :]
     for p in range(n):
         requests = where.replicas * glob[layout.STREAMS, p] / out[layout.INTERVAL, p]
-        rate, price, watts = out[layout.RATE, p], glob[layout.PRICE, p], _watts(glob, drawn, requests, p)
-        used, pue, kwh = glob[layout.UTILISATION, p], glob[layout.PUE, p], glob[layout.KWH, p]
-        made, mean_w = rate * used, used * watts + (1.0 - used) * min(glob[layout.WAITING, p], watts)
+        rate, price, watts = out[layout.RATE, p], glob[layout.PRICE, p], _watts(glob, draws, requests, p)
+        duty, pue, kwh = glob[layout.UTILISATION, p], glob[layout.PUE, p], glob[layout.KWH, p]
+        output, mean_w = rate * duty, duty * watts + (1.0 - duty) * min(glob[layout.WAITING, p], watts)
         out[layout.POWER_W, p] = watts
         out[layout.CAPEX, p] = price
         out[layout.ENERGY, p] = watts / rate if rate != 0.0 else np.nan
         out[layout.PER_WATT, p] = rate / watts if watts != 0.0 else np.nan
         out[layout.PER_USD, p] = rate / price if price != 0.0 else np.nan
-        each = price / (glob[layout.YEARS, p] * YEAR_S * made) + mean_w * pue * kwh / J_PER_KWH / made
-        out[layout.PER_MILLION, p] = each * 1e6
+        unit_usd = price / (glob[layout.YEARS, p] * YEAR_S * output) + mean_w * pue * kwh / J_PER_KWH / output
+        out[layout.PER_MILLION, p] = unit_usd * 1e6

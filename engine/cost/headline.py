@@ -13,12 +13,12 @@ from engine.scenario.sentences import amount, bytes_, level_name, percent
 
 def governed_by(times: Schedule) -> str | None:
     """The sentence that a power limit takes clock; None where it does not."""
-    clock, device = times.drawn("clock"), times.bound.device
+    clock, device = times.draw("clock"), times.bound.device
     limit = device.power.max
     if clock >= 1.0 or limit is None:
         return None
-    left = f"{percent(clock)} of its clock" if clock >= times.account.governor.lowest else "pauses at its lowest clock"
-    return f"{device.name}: the limit of {amount(limit.si, 'W')} leaves {left} to work without pause"
+    share = f"{percent(clock)} of its clock" if clock >= times.account.governor.lowest else "pauses at its lowest clock"
+    return f"{device.name}: the limit of {amount(limit.si, 'W')} leaves {share} to work without pause"
 
 
 def tile_of(times: Schedule) -> tuple[tuple[str, int], ...]:
@@ -32,12 +32,12 @@ def tile_of(times: Schedule) -> tuple[tuple[str, int], ...]:
     return tuple((knob.name, value) for knob, value in zip(knobs, tile))
 
 
-def _clipped(times: Schedule) -> str:
+def _tile_limits(times: Schedule) -> str:
     """A sentence for each tiling knob of which a stream has less than it was set to."""
     s = times.bound.scenario
-    pairs = [(name, asked, used) for (name, used), asked in zip(tile_of(times), s.tile) if used < asked]
+    pairs = [(name, setting, actual) for (name, actual), setting in zip(tile_of(times), s.tile) if actual < setting]
     share = f"the share of each of {s.streams} streams" if s.streams > 1 else "the most that is left"
-    return "".join(f" tile.{name} is {asked}; used: {used}, {share}." for name, asked, used in pairs)
+    return "".join(f" tile.{name} is {setting}; used: {actual}, {share}." for name, setting, actual in pairs)
 
 
 def limit_of(times: Schedule) -> tuple[str, float | None]:
@@ -45,17 +45,17 @@ def limit_of(times: Schedule) -> tuple[str, float | None]:
 
     That is what shortens it the most where it is improved, else the resource with most of the time. [-]
     """
-    saved: dict[str, float] = {}
-    for priced in times.priced:
-        if (helps := priced.family.helps) is None:
+    savings: dict[str, float] = {}
+    for stage in times.priced:
+        if (helps := stage.family.helps) is None:
             continue
-        for run in priced.runs:
-            seconds = run.cost.total_s * run.passes * priced.charged
+        for run in stage.runs:
+            seconds = run.cost.total_s * run.passes * stage.charge
             for name, share in helps(run.job):
-                saved[name] = saved.get(name, 0.0) + share * seconds
-    best = max(saved, key=lambda name: saved[name], default="")
-    if best and saved[best] > 0:
-        return best, saved[best] / times.latency_s
+                savings[name] = savings.get(name, 0.0) + share * seconds
+    best = max(savings, key=lambda name: savings[name], default="")
+    if best and savings[best] > 0:
+        return best, savings[best] / times.latency_s
     return RESOURCE_NAMES[times.bound_by], None
 
 
@@ -63,8 +63,8 @@ def _times(ratio: float) -> str:
     return f"{100 * ratio:.0f}%" if ratio < 100 else f"{amount(ratio, '').strip()} times"
 
 
-def problems_of(times: Schedule, memory: Sequence[MemoryRow], joined: Continuous | None) -> tuple[str, ...]:
-    """What does not fit, and limits that are missed, a sentence each; ``joined``: under continuous batching."""
+def problems_of(times: Schedule, memory: Sequence[MemoryRow], continuous: Continuous | None) -> tuple[str, ...]:
+    """What does not fit, and limits that are missed, a sentence each; ``continuous``: under continuous batching."""
     problems, limits, price = [], times.bound.scenario.limits, times.account.price_usd
     for row in memory:
         if not row.fits:
@@ -75,14 +75,14 @@ def problems_of(times: Schedule, memory: Sequence[MemoryRow], joined: Continuous
                 f"Does not fit: {where} is {short} short; {row.holds} need {ratio} {unit} "
                 f"({_times(row.need_bytes / row.capacity_bytes)})."
             )
-    for text, unit, limit, reached, basis in (
-        ("TTFT limit missed", "s", limits.ttft_s, joined.ttft_s if joined else None, ", continuous batching"),
-        ("TPOT limit missed", "s", limits.tpot_s, joined.tpot_s if joined else None, ", continuous batching"),
+    for text, unit, limit, value, basis in (
+        ("TTFT limit missed", "s", limits.ttft_s, continuous.ttft_s if continuous else None, ", continuous batching"),
+        ("TPOT limit missed", "s", limits.tpot_s, continuous.tpot_s if continuous else None, ", continuous batching"),
         ("Latency limit missed", "s", limits.latency_s, times.latency_s, ""),
         ("Power limit exceeded", "W", limits.power_w, times.figure("power_w"), ""),
     ):
-        if limit is not None and reached is not None and reached > limit:
-            problems.append(f"{text}: {amount(reached, unit)} > {amount(limit, unit)}{basis}.")
+        if limit is not None and value is not None and value > limit:
+            problems.append(f"{text}: {amount(value, unit)} > {amount(limit, unit)}{basis}.")
     if limits.capex_usd is not None and price is not None and price > limits.capex_usd:
         problems.append(f"Budget exceeded: ${price:,.0f} > ${limits.capex_usd:,.0f}.")
     return tuple(problems)
@@ -115,20 +115,20 @@ def _fit(bound: Bound, memory: Sequence[MemoryRow], latency_s: float) -> str:
     return f" {tight.holds[:1].upper()}{tight.holds[1:]} fit, {ratio} {unit} of {level_name(tight.level)} per device."
 
 
-def verdict(times: Schedule, memory: Sequence[MemoryRow], joined: Continuous | None) -> tuple[str, str]:
+def verdict(times: Schedule, memory: Sequence[MemoryRow], continuous: Continuous | None) -> tuple[str, str]:
     """The sentence on top of a report without problems, and what it names as the limit."""
     limit, saves = limit_of(times)
     if saves is None:
         share = max(times.breakdown.values()) / times.latency_s if times.latency_s else 0.0
         text = f"**{_headline(times)}**, limited by **{limit}** for {percent(share)} of the time."
     else:
-        saved = percent(saves / 10)
-        text = f"**{_headline(times)}**, bound by **{limit}**: 10% less time there cuts latency by {saved}."
-    text += _fit(times.bound, memory, times.latency_s) + _clipped(times)
-    if joined is not None:
-        tokens = f"TTFT {amount(joined.ttft_s, 's')}, TPOT {amount(joined.tpot_s, 's')}"
-        text += f" Under continuous batching {tokens}, {amount(joined.latency_s, 's')} end to end."
+        cut = percent(saves / 10)
+        text = f"**{_headline(times)}**, bound by **{limit}**: 10% less time there cuts latency by {cut}."
+    text += _fit(times.bound, memory, times.latency_s) + _tile_limits(times)
+    if continuous is not None:
+        tokens = f"TTFT {amount(continuous.ttft_s, 's')}, TPOT {amount(continuous.tpot_s, 's')}"
+        text += f" Under continuous batching {tokens}, {amount(continuous.latency_s, 's')} end to end."
     if (power := times.figure("power_w")) is not None:
-        governed = governed_by(times)
-        text += f" {amount(power, 'W')}{f' ({governed})' if governed is not None else ''}."
+        limit_text = governed_by(times)
+        text += f" {amount(power, 'W')}{f' ({limit_text})' if limit_text is not None else ''}."
     return text + (" No price: a what-if." if unstated(times.bound.scenario.overrides, "price") else ""), limit

@@ -60,18 +60,18 @@ COLUMNS = len(METRICS)
 class Places(NamedTuple):
     """Where rows of a plan begin, in order, and facts of it, as compiled functions read them. See `Layout`."""
 
-    others: int
+    extra: int
     watts: int
     passes: int
     fixed: int
     hops: int
     globals: int
-    drawn: int
+    draws: int
     scratch: int
-    spent: int
+    resource_s: int
     stage_s: int
     stage_j: int
-    charged: int
+    charge: int
     hop_s: int
     wire_s: int
     metrics: int
@@ -132,5 +132,5 @@ class Layout:
         """The fixed facts in the order that `time_figures` takes them: where rows lie, then of runs, stages, hops."""
         of_runs, of_hops = (self.stage_of, self.ways), (self.wire_of, self.alike, self.shares)
         of_stages = (self.copies, self.beside, self.governed, self.host, self.turns, self.spends)
-        lists = (np.array(each, dtype=np.int64) for each in (of_runs, of_stages, of_hops))
+        lists = (np.array(rows, dtype=np.int64) for rows in (of_runs, of_stages, of_hops))
         return self.where, np.array(self.decode, dtype=np.float64), *lists

@@ -60,18 +60,18 @@ def together(plan: Plan, fits: Sequence[Sequence[Fit]]) -> list[tuple[Fit, ...]]
     """Demands on memory of each stage, off the chip those of all stages that lie on the same devices with the first."""
     result: list[tuple[Fit, ...]] = []
     first: dict[tuple[str, int, str], tuple[int, int]] = {}  # devices and level -> stage and rank that hold its demand
-    for at, (stage, own) in enumerate(zip(plan.stages, fits, strict=True)):
+    for at, (stage, stage_fits) in enumerate(zip(plan.stages, fits, strict=True)):
         distinct: list[Fit] = []
-        for fit in own:
+        for fit in stage_fits:
             key = stage.device.id, stage.place, fit.level
             if not (plan.shared and fit.required and fit.role == "offchip"):
                 distinct.append(fit)
             elif key in first:
                 s, i = first[key]
-                known = result[s][i]
-                both = known.need_bytes + fit.need_bytes, known.state_bytes + fit.state_bytes
-                summed = replace(known, need_bytes=both[0], state_bytes=both[1])
-                result[s] = (*result[s][:i], summed, *result[s][i + 1 :])
+                base = result[s][i]
+                sums = base.need_bytes + fit.need_bytes, base.state_bytes + fit.state_bytes
+                total = replace(base, need_bytes=sums[0], state_bytes=sums[1])
+                result[s] = (*result[s][:i], total, *result[s][i + 1 :])
             else:
                 first[key] = at, len(distinct)
                 distinct.append(fit)
@@ -212,9 +212,9 @@ def _compiled(stage: int, phase: int, fam: DeviceFamily, design: Design) -> Numb
     """Seconds by resource of a pass that belong to no operator, joules, sizes and record; tables of the network."""
     job, compiled = design.job(stage, phase), fam.compiled
     assert compiled is not None
-    between, sent = _between(design.plan.stages[stage], job, fam)
-    own = by_resource([*(compiled.other(job) if compiled.other else ()), *between])
-    return [*own.tolist(), link_joules(job, sent), *job.sizes, *compiled.record(job)], Tables(compiled.tables(job))
+    between, size = _between(design.plan.stages[stage], job, fam)
+    seconds = by_resource([*(compiled.other(job) if compiled.other else ()), *between])
+    return [*seconds.tolist(), link_joules(job, size), *job.sizes, *compiled.record(job)], Tables(compiled.tables(job))
 
 
 def _whole(stage: int, phase: int, fam: DeviceFamily, design: Design) -> Numbers:
@@ -222,15 +222,15 @@ def _whole(stage: int, phase: int, fam: DeviceFamily, design: Design) -> Numbers
     job = design.job(stage, phase)
     cost = fam.price(job, detail=False)
     totals = sum(cost.seconds, np.zeros(N))
-    between, sent = _between(design.plan.stages[stage], job, fam)
-    return [*totals.tolist(), 0.0, *by_resource([*cost.other, *between]).tolist(), link_joules(job, sent)], None
+    between, size = _between(design.plan.stages[stage], job, fam)
+    return [*totals.tolist(), 0.0, *by_resource([*cost.other, *between]).tolist(), link_joules(job, size)], None
 
 
-def _detailed(run: PhaseRun, fam: DeviceFamily, _: Design) -> Numbers:
+def _by_operator(run: PhaseRun, fam: DeviceFamily, _: Design) -> Numbers:
     """The same of a run whose operators were priced one by one: adds them up in the order of a compiled function."""
-    cost, drawn = run.cost, run.cost.drawn
-    every = np.column_stack([cost.seconds, np.zeros(len(cost.seconds)) if drawn is None else drawn])
-    totals = column_sums(every, fam.groups(run.job), run.job.rows)
+    cost, joules = run.cost, run.cost.drawn
+    columns = np.column_stack([cost.seconds, np.zeros(len(cost.seconds)) if joules is None else joules])
+    totals = column_sums(columns, fam.groups(run.job), run.job.rows)
     return [*totals.tolist(), *by_resource(cost.other).tolist(), cost.link_j], None
 
 
@@ -250,12 +250,12 @@ def _globals(design: Design) -> Numbers:
     bound, money = design.bound, design.account
     s, graph, governor = bound.scenario, bound.graph, money.governor
     units = graph.units_per_request.at(s.inputs, s.outputs)
-    answered = larger(units * s.batch, 1.0 * s.inputs) if graph.items else units * s.batch
-    known = (math.nan if value is None else value for value in (money.limit_w, money.idle_w, money.price_usd))
+    answers = larger(units * s.batch, 1.0 * s.inputs) if graph.items else units * s.batch
+    figures = (math.nan if value is None else value for value in (money.limit_w, money.idle_w, money.price_usd))
     prices = (s.costs.years, s.costs.utilisation, s.costs.pue, s.costs.energy_usd_per_kwh, money.waiting_w)
     parsing = model_of(bound).get("parsing_cores", 1.0)
     power = (*money.host, parsing, money.cap_w, money.floor_w, governor.lowest, governor.slope, governor.reach)
-    return (units, answered, 1.0 * s.streams, batches_of(bound), *known, *prices, *power), None
+    return (units, answers, 1.0 * s.streams, batches_of(bound), *figures, *prices, *power), None
 
 
 def demands(design: Design, runs: Sequence[tuple[int, int]]) -> Numbers:
@@ -264,8 +264,8 @@ def demands(design: Design, runs: Sequence[tuple[int, int]]) -> Numbers:
     for at, stage in enumerate(design.plan.stages):
         job = design.first_job(at, [phase for s, phase in runs if s == at])
         fits.append(() if job is None else family(stage.device.kind).place(job))
-    required = [fit for own in together(design.plan, fits) for fit in own if fit.required]
-    return [x for fit in required for x in (fit.need_bytes, fit.capacity_bytes)], None
+    needs = [fit for stage_fits in together(design.plan, fits) for fit in stage_fits if fit.required]
+    return [x for fit in needs for x in (fit.need_bytes, fit.capacity_bytes)], None
 
 
 def pieces(
@@ -274,18 +274,18 @@ def pieces(
     """Everything that a price is put together from, by rows of the layout; ``costs`` where operators are priced."""
     families, where = [family(stage.device.kind) for stage in design.plan.stages], layout.where
     for i, (s, p) in enumerate(runs):
-        fam, own, others = families[s], layout.of_run(0, i), layout.of_run(where.others, i)
+        fam, ops, extra = families[s], layout.of_run(0, i), layout.of_run(where.extra, i)
         yield Piece([where.passes + i], lambda design, p=p: ([design.passes(p)], None))
         if fam.activity:
             yield Piece(layout.of_run(where.watts, i), partial(_watts, s, p, fam))
         if costs:
-            yield Piece([*own, *others], partial(_detailed, costs[i], fam))
+            yield Piece([*ops, *extra], partial(_by_operator, costs[i], fam))
         elif fam.compiled is None:
-            yield Piece([*own, *others], partial(_whole, s, p, fam))
+            yield Piece([*ops, *extra], partial(_whole, s, p, fam))
         else:
-            yield Piece(others, partial(_compiled, s, p, fam), i)
+            yield Piece(extra, partial(_compiled, s, p, fam), i)
     for s, fam in enumerate(families):
         first, phases = where.fixed + N * s, [p for at, p in runs if at == s]
         yield Piece(range(first, first + N), partial(_once, s, phases, fam))
     yield Piece(range(where.hops, where.globals), _hops)
-    yield Piece(range(where.globals, where.drawn), _globals)
+    yield Piece(range(where.globals, where.draws), _globals)

@@ -48,17 +48,17 @@ def device_power(device: Device, network: str, model: Mapping[str, float] | None
     `network` is the kind of network it runs, a family of `model_zoo`: a load measured on another alone says nothing.
     That of a what-if follows the rule of its family, where it has one, unless the what-if says its power too.
     """
-    listed, why = device.power.loaded, "power measured under load"
-    if listed is None or device.power.loaded_on not in (None, network):
-        listed, why = device.power.max, "power limit of the board, an upper bound"
-    if listed is None:
+    power, why = device.power.loaded, "power measured under load"
+    if power is None or device.power.loaded_on not in (None, network):
+        power, why = device.power.max, "power limit of the board, an upper bound"
+    if power is None:
         return None, f"{device.name}: no power is published"
     draws = family(device.kind).draws
-    scale = draws(device, own_model(device, model or {})) if draws and listed.before is None else 1.0
-    return listed.si * scale, f"{device.name}: {why}"
+    scale = draws(device, own_model(device, model or {})) if draws and power.before is None else 1.0
+    return power.si * scale, f"{device.name}: {why}"
 
 
-def unpowered(bound: Bound, paths: Iterable[str]) -> list[str]:
+def without_power(bound: Bound, paths: Iterable[str]) -> list[str]:
     """What-ifs that make another part of hardware whose power no rule follows and none says: free in this model.
 
     Families with a rule for the power of a what-if have it for their clock, units and memory.
@@ -79,26 +79,26 @@ def account(bound: Bound, plan: Plan) -> Account:
     notes: list[tuple[str, str]] = []
     extra = bound.system.extra_power
     power = idle = extra.si if extra is not None else 0.0
-    governor, cap, least = NO_GOVERNOR, 0.0, 0.0
+    governor, cap, floor_w = NO_GOVERNOR, 0.0, 0.0
     for device, count in zip(bound.devices, plan.devices_used, strict=False):
         watts, floor, why, basis = _busy(bound, device)
         notes.append((why, basis))
         limit, active = device.power.max, family(device.kind).activity is not None
-        most = larger(watts, limit.si) if active and watts is not None and limit is not None else watts
-        power = None if power is None or most is None else power + count * most
+        peak = larger(watts, limit.si) if active and watts is not None and limit is not None else watts
+        power = None if power is None or peak is None else power + count * peak
         idle = None if idle is None or floor is None else idle + count * floor
         governs = family(device.kind).governs
         if governs is not None and watts is not None and floor is not None and count:
             governor = governs(device, own_model(device, bound.model))
-            cap, least = cap + count * watts, least + count * floor
+            cap, floor_w = cap + count * watts, floor_w + count * floor
     host = (0.0, 0.0, 0.0)
     if counts_host(bound):
-        most, floor, why, basis = _host(bound)
-        host = (floor, most, bound.host.cores if bound.host is not None else 0.0)
+        peak, floor, why, basis = _host(bound)
+        host = (floor, peak, bound.host.cores if bound.host is not None else 0.0)
         notes.append((why, basis))
     elif bound.host is not None:
         notes.append((_left_out(bound), "published"))
-    free = unpowered(bound, bound.scenario.overrides)
+    free = without_power(bound, bound.scenario.overrides)
     for paths, text in (
         (
             [path for path in unstated(bound.scenario.overrides, "power") if path not in free],
@@ -107,11 +107,11 @@ def account(bound: Bound, plan: Plan) -> Account:
         (free, "power is that of the catalog's parts, whatever a what-if makes of them, which is free in this model"),
     ):
         if paths:
-            notes.append((f"{text}: {_few(paths)}", "assumed"))
+            notes.append((f"{text}: {_paths_text(paths)}", "assumed"))
     price, bought, contains, lacks = purchase(bound, plan)
     parts = tuple(contains), tuple(lacks)
     waits, _ = waiting(bound, plan, math.inf)
-    return Account(power, idle, waits, price, (*notes, *bought), host, governor, cap, least, *parts)
+    return Account(power, idle, waits, price, (*notes, *bought), host, governor, cap, floor_w, *parts)
 
 
 def counts_host(bound: Bound) -> bool:
@@ -123,14 +123,14 @@ def _host(bound: Bound) -> tuple[float, float, str, str]:
     """What a counted host draws at most and while it waits; why and the basis. [W]"""
     host = bound.host
     assert host is not None
-    most, floor, why, _ = _busy(bound, host)
-    assert most is not None, host.id
+    peak, floor, why, _ = _busy(bound, host)
+    assert peak is not None, host.id
     assert floor is not None, host.id
     share = model_of(bound).get("host_idle")
     if share is not None and host.power.idle is None:
-        floor = share * most
+        floor = share * peak
     why = f"host counted: {why}, less what of it its cores do not work, from {floor:.0f} W when none does"
-    return most, floor, why, "assumed"
+    return peak, floor, why, "assumed"
 
 
 def working_w(bound: Bound, device: Device) -> float:
@@ -155,8 +155,8 @@ def _busy(bound: Bound, device: Device) -> tuple[float | None, float | None, str
         watts = power.max.si if power.max is not None else None
     if watts is None or fam.idles is None or draws_alike(device):
         return watts, watts, why, "published" if watts is not None else "assumed"
-    known = power.idle if fam.activity is not None else None
-    floor = known.si if known is not None else fam.idles(device, own_model(device, bound.model))
+    idle = power.idle if fam.activity is not None else None
+    floor = idle.si if idle is not None else fam.idles(device, own_model(device, bound.model))
     if fam.activity is not None:
         why = f"{why}; what of it follows the work is an assumed share, unless an idle power is published"
     else:
@@ -199,7 +199,7 @@ def waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
     return total, notes
 
 
-def _few(paths: Sequence[str]) -> str:
+def _paths_text(paths: Sequence[str]) -> str:
     """Some paths in a sentence."""
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
@@ -249,9 +249,9 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
                 notes.append((f"{device.name}: price is {device.price.note}", "assumed"))
     if price is None:
         return None, notes, [], []
-    turned = unstated(bound.scenario.overrides, "price")
-    if turned:
-        text = f"no price: a what-if, {_few(turned)}; no list has it, so a price has to be set too"
+    what_ifs = unstated(bound.scenario.overrides, "price")
+    if what_ifs:
+        text = f"no price: a what-if, {_paths_text(what_ifs)}; no list has it, so a price has to be set too"
         return None, [(text, "assumed")], [], []
     if bound.system.extra_price is not None:
         price += bound.system.extra_price.si

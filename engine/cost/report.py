@@ -116,15 +116,15 @@ class Report:
     @cached_property
     def assumptions(self) -> tuple[Assumption, ...]:
         """Sentences that figures rest on. Other counts are tried when they are read: it takes as long as the rest."""
-        derived = (Assumption(text, "derived") for text in (*self.without_effect, *self.better))
-        return (*assumptions_of(self.times), *derived)
+        effects = (Assumption(text, "derived") for text in (*self.without_effect, *self.better))
+        return (*assumptions_of(self.times), *effects)
 
     @cached_property
     def better(self) -> tuple[str, ...]:
         """Sentences on other counts of devices or streams that answer sooner, or more, and why."""
         bound, times = self.times.bound, self.times
-        tried = fewer_devices(bound, times.latency_s), better_streams(bound, times, RESOURCE_NAMES)
-        return tuple(filter(None, tried))
+        sentences = fewer_devices(bound, times.latency_s), better_streams(bound, times, RESOURCE_NAMES)
+        return tuple(filter(None, sentences))
 
     @cached_property
     def without_effect(self) -> tuple[str, ...]:
@@ -157,8 +157,8 @@ class Report:
     def problems(self) -> tuple[str, ...]:
         """What does not fit, and limits that are missed, a sentence each."""
         limits = self.scenario.limits
-        limited = limits.ttft_s is not None or limits.tpot_s is not None
-        return problems_of(self.times, self.memory, self.continuous if limited else None)
+        has_limits = limits.ttft_s is not None or limits.tpot_s is not None
+        return problems_of(self.times, self.memory, self.continuous if has_limits else None)
 
     @property
     def usd_per_million_all_tokens(self) -> float | None:
@@ -181,9 +181,9 @@ class Report:
         """A request from first to last, as `engine.cost.timeline.request` lays it out for a page. [s]"""
         return request(self.times)
 
-    def in_order(self, most: int) -> tuple[Span, ...]:
-        """The same in ``most`` bars. [s]"""
-        return request(self.times, most)
+    def in_order(self, limit: int) -> tuple[Span, ...]:
+        """The same in ``limit`` bars. [s]"""
+        return request(self.times, limit)
 
     @property
     def unlisted(self) -> bool:
@@ -229,15 +229,15 @@ class Report:
     def further(self) -> dict[str, float | None]:
         """Figures of a decoder beside those of its batch: by its other bases. [s], [1/s], [USD]"""
         names = ("ttft_s", "tpot_s", "latency_s", "throughput_per_s")
-        joined = self.continuous
-        figures = {f"continuous_{name}": None if joined is None else getattr(joined, name) for name in names}
+        basis = self.continuous
+        figures = {f"continuous_{name}": None if basis is None else getattr(basis, name) for name in names}
         return figures | {"usd_per_million_all_tokens": self.usd_per_million_all_tokens}
 
     def interval(self) -> dict[str, float | None]:
         """Ends of the error band around the times and the rate, by name; None where there is none. [s], [1/s]"""
         return self.error_band.ends({name: getattr(self, name) for name in BANDED})
 
-    def _exported(self, field: Field) -> Any:
+    def _export(self, field: Field) -> Any:
         """A field as exported rows hold it: a tile as it was settled, what is not set as the field calls that."""
         if field.kind == "tile":
             return " x ".join(str(v) for _, v in self.tile)
@@ -249,7 +249,7 @@ class Report:
         return {
             "id": f"{s.system}/{s.workload}",
             "token": self.token,
-            **{f.path: self._exported(f) for f in FIELDS if f.column},
+            **{f.path: self._export(f) for f in FIELDS if f.column},
             **{name: getattr(self, name) for name in _COLUMNS},
             "error_band": self.error_band.relative,
             **self.interval(),
@@ -283,7 +283,7 @@ def report_of(times: Schedule) -> Report:
         times=times,
         energy=energy_of(times),
         power_parts_w=power_parts(times),
-        clock_share=times.drawn("clock"),
+        clock_share=times.draw("clock"),
         **token_costs(times),
         versions={"engine": engine_version(), "catalog": bound.catalog.digest, "zoo": bound.zoo.digest},
     )

@@ -111,15 +111,15 @@ class Roofline:
 def ops_of(times: Schedule) -> tuple[OpRow, ...]:
     """A row of each operator on each of its devices. [s], [B]"""
     rows, latency = [], times.latency_s
-    for priced in times.priced:
-        for run in priced.runs:
+    for stage in times.priced:
+        for run in stage.runs:
             job, cost = run.job, run.cost
-            seconds = cost.seconds * (run.passes * priced.charged)
+            seconds = cost.seconds * (run.passes * stage.charge)
             totals, winners = seconds.sum(axis=1).tolist(), seconds.argmax(axis=1).tolist()
             parts, peaks = seconds.tolist(), cost.peak.tolist()
-            lasts = totals if cost.durations is None else (cost.durations * (run.passes * priced.charged)).tolist()
-            flops, far, near = ((each * run.passes).tolist() for each in (cost.flops, cost.offchip, cost.onchip))
-            levels = {name: (moved * run.passes).tolist() for name, moved in cost.levels.items()}
+            lasts = totals if cost.durations is None else (cost.durations * (run.passes * stage.charge)).tolist()
+            flops, far, near = ((counter * run.passes).tolist() for counter in (cost.flops, cost.offchip, cost.onchip))
+            levels = {name: (size * run.passes).tolist() for name, size in cost.levels.items()}
             for i, op in enumerate(job.ops):
                 rows.append(
                     OpRow(
@@ -138,7 +138,7 @@ def ops_of(times: Schedule) -> tuple[OpRow, ...]:
                         onchip_bytes=near[i],
                         peak_flops_per_s=peaks[i],
                         resources=dict(zip(RESOURCES, parts[i], strict=True)),
-                        levels={name: moved[i] for name, moved in levels.items()},
+                        levels={name: size[i] for name, size in levels.items()},
                         limit=cost.limits[i] if cost.limits else "",
                         counters={name: float(of[i]) for name, of in cost.counters.items()},
                     )
@@ -149,10 +149,10 @@ def ops_of(times: Schedule) -> tuple[OpRow, ...]:
 def energy_of(times: Schedule) -> dict[str, float]:
     """Energy of a batch by part, on all devices that share a stage, where their families count it. [J]"""
     result: dict[str, float] = defaultdict(float)
-    for priced in times.priced:
-        for run in priced.runs:
-            for part, spent in run.cost.joules.items():
-                result[part] += spent * run.passes * priced.stage.devices
+    for stage_cost in times.priced:
+        for run in stage_cost.runs:
+            for part, energy in run.cost.joules.items():
+                result[part] += energy * run.passes * stage_cost.stage.devices
     return dict(result)
 
 
@@ -163,34 +163,34 @@ def power_parts(times: Schedule) -> dict[str, float]:
         return {}
     extra = times.bound.system.extra_power
     chassis = extra.si if extra is not None else 0.0
-    floor, most, cores = times.account.host
+    floor, peak, cores = times.account.host
     if cores:
-        host = floor + (most - floor) * min(1.0, times.drawn("host_s") * times.requests_per_s / cores)
+        host = floor + (peak - floor) * min(1.0, times.draw("host_s") * times.requests_per_s / cores)
     return {"idle": idle - chassis, "work": power - idle - host, "chassis": chassis, "host": host}
 
 
 def other_of(times: Schedule) -> tuple[Other, ...]:
     """Time that belongs to no operator, by what takes it. [s]"""
     rows: dict[tuple[str, str], float] = {}
-    for priced in times.priced:
-        for run in priced.runs:
+    for stage in times.priced:
+        for run in stage.runs:
             for name, resource, seconds in run.cost.other:
-                rows[name, resource] = rows.get((name, resource), 0.0) + seconds * run.passes * priced.charged
-        for name, resource, seconds in priced.fixed:
-            rows[name, resource] = rows.get((name, resource), 0.0) + seconds * priced.charged
+                rows[name, resource] = rows.get((name, resource), 0.0) + seconds * run.passes * stage.charge
+        for name, resource, seconds in stage.fixed:
+            rows[name, resource] = rows.get((name, resource), 0.0) + seconds * stage.charge
     for hop, seconds in times.hops:
         rows[hop.name, "links"] = rows.get((hop.name, "links"), 0.0) + seconds
     if times.batches > 1:
-        waited = (1.0 - 1.0 / times.batches) * times.interval_s / times.latency_s
-        rows |= {("batches that follow", name): waited * share for name, share in times.breakdown.items()}
+        wait_s = (1.0 - 1.0 / times.batches) * times.interval_s / times.latency_s
+        rows |= {("batches that follow", name): wait_s * share for name, share in times.breakdown.items()}
     return tuple(Other(name, resource, seconds) for (name, resource), seconds in rows.items() if seconds)
 
 
 def _role(times: Schedule, stage: Stage, fit: Fit) -> str:
     """Which stages need that memory, where there are several."""
     alike = [p.stage.name for p in times.priced if p.stage.device is stage.device and p.fits]
-    named = alike if times.plan.shared and fit.required and fit.role == "offchip" else [stage.name]
-    return f" ({', '.join(named)})" if len(times.plan.stages) > 1 else ""
+    names = alike if times.plan.shared and fit.required and fit.role == "offchip" else [stage.name]
+    return f" ({', '.join(names)})" if len(times.plan.stages) > 1 else ""
 
 
 _OF_FIT = tuple(field.name for field in fields(MemoryRow)[1:])
@@ -214,7 +214,7 @@ def crossings(times: Schedule) -> Iterator[tuple[Link, str, str, float, int, flo
     for hop, seconds in times.hops:
         if hop.bytes_per_message:
             yield hop.wire.link, hop.wire.role, hop.way, hop.bytes_per_message * hop.messages, hop.alike, seconds
-    for wire, run in ((priced.stage.wire, run) for priced in times.priced for run in priced.runs):
+    for wire, run in ((stage_cost.stage.wire, run) for stage_cost in times.priced for run in stage_cost.runs):
         if wire is not None:
             cost, away = run.cost, run.cost.beyond_bytes * run.passes
             between = sum(t for _, r, t in cost.other if r == "links") * run.passes
@@ -227,19 +227,19 @@ def crossings(times: Schedule) -> Iterator[tuple[Link, str, str, float, int, flo
 
 def links_of(times: Schedule) -> tuple[LinkRow, ...]:
     """Bytes over each kind of link; the utilisation is that of its busier direction, of one of the links alike."""
-    moved: dict[tuple[str, str], float] = defaultdict(float)
-    spent: dict[tuple[str, str], float] = defaultdict(float)
+    sizes: dict[tuple[str, str], float] = defaultdict(float)
+    busy_s: dict[tuple[str, str], float] = defaultdict(float)
     load: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     rates: dict[tuple[str, str], float] = {}
     for link, role, way, size, alike, seconds in crossings(times):
         key = link.name, role
         rates[key] = link.usable
-        moved[key] += size
+        sizes[key] += size
         load[key][way] += size / alike
-        spent[key] += seconds
+        busy_s[key] += seconds
     per_wire = times.requests_per_s / max(times.plan.replicas, 1)
     return tuple(
-        LinkRow(*key, moved[key], rate, spent[key], min(1.0, max(load[key].values()) * per_wire / rate))
+        LinkRow(*key, sizes[key], rate, busy_s[key], min(1.0, max(load[key].values()) * per_wire / rate))
         for key, rate in rates.items()
     )
 
@@ -247,28 +247,28 @@ def links_of(times: Schedule) -> tuple[LinkRow, ...]:
 def timeline_of(times: Schedule) -> tuple[tuple[Span, ...], str]:
     """The family's own timeline of the slowest phase, else its ops one after the other."""
     runs = [(p.stage, run) for p in times.priced for run in p.runs]
-    stage, slowest = max(runs, key=lambda own: own[1].cost.total_s * own[1].passes)
+    stage, slowest = max(runs, key=lambda pair: pair[1].cost.total_s * pair[1].passes)
     if slowest.cost.timeline:
         return slowest.cost.timeline, slowest.cost.timeline_of
     job = slowest.job
-    most = max(op.layers for op in job.ops)
+    layers = max(op.layers for op in job.ops)
     shared = stage.graph is not None and stage.turns  # what takes turns with it is of the same layers
     turns = [run for on, run in runs if run is slowest or (shared and on.turns and on.place == stage.place)]
     turns = [run for run in turns if run.job.phase.name == job.phase.name]
     order = {op.name: at for at, op in enumerate(job.phase.ops)}
-    layer = [(op, run.cost.seconds[i]) for run in turns for i, op in enumerate(run.job.ops) if op.layers == most]
-    layer.sort(key=lambda own: order[own[0].name])
-    steps = [most * max(op.steps.at(job.batch, job.length, job.context), 1e-30) for op, _ in layer]
-    seconds = np.array([each for _, each in layer]) / np.array(steps)[:, None]
+    layer = [(op, run.cost.seconds[i]) for run in turns for i, op in enumerate(run.job.ops) if op.layers == layers]
+    layer.sort(key=lambda pair: order[pair[0].name])
+    steps = [layers * max(op.steps.at(job.batch, job.length, job.context), 1e-30) for op, _ in layer]
+    seconds = np.array([row for _, row in layer]) / np.array(steps)[:, None]
     lasting = seconds.sum(axis=1)
     begins = np.cumsum([0.0, *lasting[:-1]])
-    shown = np.sort(np.argsort(-lasting, kind="stable")[:32])
-    bound = [RESOURCES[r] for r in seconds[shown].argmax(axis=1).tolist()]
+    longest = np.sort(np.argsort(-lasting, kind="stable")[:32])
+    bound = [RESOURCES[r] for r in seconds[longest].argmax(axis=1).tolist()]
     spans = tuple(
         Span(RESOURCE_NAMES[by], layer[i][0].name, begin, span, by)
-        for i, begin, span, by in zip(shown, begins[shown].tolist(), lasting[shown].tolist(), bound, strict=True)
+        for i, begin, span, by in zip(longest, begins[longest].tolist(), lasting[longest].tolist(), bound, strict=True)
     )
-    return spans, f"one of {most} layers, {job.phase.name}" if most > 1 else job.phase.name
+    return spans, f"one of {layers} layers, {job.phase.name}" if layers > 1 else job.phase.name
 
 
 def rooflines_of(times: Schedule) -> tuple[Roofline, ...]:
@@ -298,23 +298,23 @@ def token_costs(times: Schedule) -> dict[str, float]:
     energy, cost, price = (times.figure(name) for name in ("energy_per_unit_j", "usd_per_million", "capex_usd"))
     if not (graph.causal and graph.input_indices.s and any(layout.decode)) or energy is None:
         return {}
-    spent, joules = [0.0, 0.0], [0.0, 0.0]  # of prompts, of written tokens
+    phase_s, joules = [0.0, 0.0], [0.0, 0.0]  # of prompts, of written tokens
     for i, decode in enumerate(map(bool, layout.decode)):
-        seconds, drawn = times.spent(i)
-        spent[decode] += seconds
-        joules[decode] += drawn
-    spent[False] = times.latency_s - spent[True]  # with all that belongs to no pass
+        seconds, run_j = times.run_cost(i)
+        phase_s[decode] += seconds
+        joules[decode] += run_j
+    phase_s[False] = times.latency_s - phase_s[True]  # with all that belongs to no pass
     units, idle = times.units, times.global_of(IDLE)
-    drawn = [j + idle * t for j, t in zip(joules, spent, strict=True)]
+    phase_j = [j + idle * t for j, t in zip(joules, phase_s, strict=True)]
     request_j = energy * units
     result = {}
     for name, decode, tokens in (("input", False, s.inputs), ("output", True, s.outputs)):
-        each = s.batch * tokens
-        share = drawn[decode] / sum(drawn)
-        result[f"energy_per_{name}_token_j"] = share * request_j / each
+        batch_tokens = s.batch * tokens
+        share = phase_j[decode] / sum(phase_j)
+        result[f"energy_per_{name}_token_j"] = share * request_j / batch_tokens
         if cost is not None and price is not None:
             machine = price / (s.costs.years * YEAR_S * times.requests_per_s * s.costs.utilisation)
             electricity = cost / 1e6 * units - machine
-            whole = machine * spent[decode] / times.latency_s + electricity * share
-            result[f"usd_per_million_{name}"] = whole / each * 1e6
+            whole = machine * phase_s[decode] / times.latency_s + electricity * share
+            result[f"usd_per_million_{name}"] = whole / batch_tokens * 1e6
     return result

@@ -25,13 +25,13 @@ class _Pass:
     """One pass of a run: bars before what it repeats, of one repetition, and behind. [s]"""
 
     before: list[_Bar]
-    repeated: list[_Bar]
+    repetition: list[_Bar]
     behind: list[_Bar]
     layers: int
     steps: int
 
 
-def _placed(run: PhaseRun, charged: float) -> _Pass:
+def _pass_bars(run: PhaseRun, charge: float) -> _Pass:
     """Operators in their order, each exchange behind the operator whose result it carries, by what repeats together."""
     job, ops = run.job, run.job.ops
     counts = [
@@ -39,16 +39,16 @@ def _placed(run: PhaseRun, charged: float) -> _Pass:
         for op in ops
     ]
     layers, steps = max(counts, key=lambda count: count[0] * count[1])
-    same = [at for at, count in enumerate(counts) if count == (layers, steps)]
-    first, last = same[0], same[-1] + 1
+    matches = [at for at, count in enumerate(counts) if count == (layers, steps)]
+    first, last = matches[0], matches[-1] + 1
     rows: list[list[_Bar]] = [[] for _ in range(len(ops) + 1)]  # the first: what comes before all operators
-    for at, (op, seconds) in enumerate(zip(ops, (run.cost.seconds * charged).tolist(), strict=True)):
+    for at, (op, seconds) in enumerate(zip(ops, (run.cost.seconds * charge).tolist(), strict=True)):
         rows[at + 1] += [(op.name, RESOURCES[r], s) for r, s in enumerate(seconds) if s > 0.0]
     places = {op.name: at + 1 for at, op in enumerate(ops)}
     for name, resource, seconds in run.cost.other:
         match = _AFTER.search(name)
         if seconds > 0.0:
-            rows[places.get(match[1], 0) if match else 0].append((name, resource, float(seconds) * charged))
+            rows[places.get(match[1], 0) if match else 0].append((name, resource, float(seconds) * charge))
     parts = [
         [bar for row in rows[a:b] for bar in row] for a, b in ((0, first + 1), (first + 1, last + 1), (last + 1, None))
     ]
@@ -61,48 +61,48 @@ def _together(bars: list[_Bar], times: float, name: str = "") -> Iterator[_Bar]:
     if not name:
         yield from ((n, r, s * times) for n, r, s in bars)
         return
-    spent: dict[str, float] = {}
+    total_s: dict[str, float] = {}
     for _, resource, seconds in bars:
-        spent[resource] = spent.get(resource, 0.0) + seconds * times
-    yield from ((name, resource, seconds) for resource, seconds in spent.items())
+        total_s[resource] = total_s.get(resource, 0.0) + seconds * times
+    yield from ((name, resource, seconds) for resource, seconds in total_s.items())
 
 
-def _passes(run: PhaseRun, charged: float, most: int) -> Iterator[_Bar]:
+def _passes(run: PhaseRun, charge: float, limit: int) -> Iterator[_Bar]:
     """Bars of a run, as fine as they are at most so many."""
-    placed, count = _placed(run, charged), max(1, round(run.passes))
-    times, repeats = run.passes / count, placed.layers * placed.steps
-    around, inside = len(placed.before) + len(placed.behind), len(placed.repeated)
-    fine = count * (around + repeats * inside) <= most
-    coarse = not fine and count * (around + repeats * len(RESOURCES)) <= most
-    whole = not fine and not coarse and count * (around + inside) <= most
+    parts, count = _pass_bars(run, charge), max(1, round(run.passes))
+    times, repeats = run.passes / count, parts.layers * parts.steps
+    around, inside = len(parts.before) + len(parts.behind), len(parts.repetition)
+    fine = count * (around + repeats * inside) <= limit
+    coarse = not fine and count * (around + repeats * len(RESOURCES)) <= limit
+    whole = not fine and not coarse and count * (around + inside) <= limit
     if not (fine or coarse or whole):
-        bars = [*placed.before, *_together(placed.repeated, repeats), *placed.behind]
-        if count * len(RESOURCES) > most:
+        bars = [*parts.before, *_together(parts.repetition, repeats), *parts.behind]
+        if count * len(RESOURCES) > limit:
             yield from _together(bars, run.passes)
             return
     for at in range(count):
-        said = f"{run.job.phase.name} {at + 1}" if count > 1 else ""
+        prefix = f"{run.job.phase.name} {at + 1}" if count > 1 else ""
         if not (fine or coarse or whole):
-            yield from _together(bars, times, said)
+            yield from _together(bars, times, prefix)
             continue
-        yield from _said(placed.before, times, said)
+        yield from _with_prefix(parts.before, times, prefix)
         for r in range(repeats if fine or coarse else 1):
-            layer, step = divmod(r, placed.steps)
-            named = [f"layer {layer + 1}"] * (placed.layers > 1) + [f"step {step + 1}"] * (placed.steps > 1)
-            here = ", ".join([said] * bool(said) + named * (fine or coarse))
+            layer, step = divmod(r, parts.steps)
+            labels = [f"layer {layer + 1}"] * (parts.layers > 1) + [f"step {step + 1}"] * (parts.steps > 1)
+            here = ", ".join([prefix] * bool(prefix) + labels * (fine or coarse))
             if fine or not coarse:
-                yield from _said(placed.repeated, times if fine else times * repeats, here)
+                yield from _with_prefix(parts.repetition, times if fine else times * repeats, here)
             else:
-                yield from _together(placed.repeated, times, here)
-        yield from _said(placed.behind, times, said)
+                yield from _together(parts.repetition, times, here)
+        yield from _with_prefix(parts.behind, times, prefix)
 
 
-def _said(bars: list[_Bar], times: float, where: str) -> Iterator[_Bar]:
+def _with_prefix(bars: list[_Bar], times: float, where: str) -> Iterator[_Bar]:
     yield from ((f"{where}, {name}" if where else name, resource, seconds * times) for name, resource, seconds in bars)
 
 
-def _bars(times: Schedule, most: int) -> Iterator[_Bar]:
-    share = most // max(1, sum(len(stage.runs) for stage in times.priced))
+def _bars(times: Schedule, limit: int) -> Iterator[_Bar]:
+    share = limit // max(1, sum(len(stage.runs) for stage in times.priced))
     for at in range(len(times.priced) + 1):
         last = at == len(times.priced)
         yield from (
@@ -113,23 +113,23 @@ def _bars(times: Schedule, most: int) -> Iterator[_Bar]:
         if last:
             break
         stage = times.priced[at]
-        yield from ((name, resource, float(s) * stage.charged) for name, resource, s in stage.fixed if s > 0.0)
+        yield from ((name, resource, float(s) * stage.charge) for name, resource, s in stage.fixed if s > 0.0)
         for run in stage.runs:
-            yield from _passes(run, stage.charged, share)
+            yield from _passes(run, stage.charge, share)
     if times.batches > 1.0:
-        waited = (1.0 - 1.0 / times.batches) * times.interval_s / times.latency_s
-        behind = ((name, waited * share) for name, share in times.breakdown.items())
+        wait_s = (1.0 - 1.0 / times.batches) * times.interval_s / times.latency_s
+        behind = ((name, wait_s * share) for name, share in times.breakdown.items())
         yield from (("batches that follow", name, seconds) for name, seconds in behind if seconds)
 
 
-def request(times: Schedule, most: int = SHOWN) -> tuple[Span, ...]:
+def request(times: Schedule, limit: int = SHOWN) -> tuple[Span, ...]:
     """Bars of one request one after the other, in the unit of their resource; the last ends at the latency. [s]
 
     Each token step and layer by operator where those are at most so many bars; else layers, steps or the passes of a
     phase are put together. Stages that go on beside each other have the part of their time that a request is charged.
     Steps of a phase are alike: each takes the mean of them.
     """
-    bars = list(_bars(times, most))
+    bars = list(_bars(times, limit))
     ends = np.cumsum([seconds for _, _, seconds in bars]).tolist()
     begins = [0.0, *ends[:-1]]
     return tuple(
@@ -146,9 +146,9 @@ def trace(spans: Sequence[Span], of: str, **facts: str) -> str:
     units = list(dict.fromkeys(span.unit for span in spans))
     events: list[dict[str, Any]] = [{"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": of}}]
     for at, unit in enumerate(units, 1):
-        named = {"ph": "M", "pid": 1, "tid": at}
-        events.append(named | {"name": "thread_name", "args": {"name": unit}})
-        events.append(named | {"name": "thread_sort_index", "args": {"sort_index": at}})
+        base = {"ph": "M", "pid": 1, "tid": at}
+        events.append(base | {"name": "thread_name", "args": {"name": unit}})
+        events.append(base | {"name": "thread_sort_index", "args": {"sort_index": at}})
     events += [
         {
             "ph": "X",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.changes import moved, plain
+from engine.cost.changes import plain, shift
 from engine.cost.error_bands import BANDED, NO_BAND, ErrorBand, error_band
 from engine.devices.common.contract import RESOURCES
 from engine.evaluate import evaluate
@@ -89,7 +89,7 @@ def _band(catalog: Catalog | None, zoo: Zoo, scenario: Scenario, figures: Mappin
         return NO_BAND
     limit = max(RESOURCES, key=lambda name: figures[f"{name}_s"] or 0.0)
     network, graph = zoo.workload(scenario.workload).family, zoo.graph(scenario.workload)
-    return error_band(scenario, network, graph, before[1], limit, moved(scenario, latency, rate, catalog, zoo))
+    return error_band(scenario, network, graph, before[1], limit, shift(scenario, latency, rate, catalog, zoo))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from engine.cost.power_and_price import unpowered
+from engine.cost.power_and_price import without_power
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.resolve.choices import choices, default_scenario
@@ -89,12 +89,12 @@ class Space:
         return unstated(always, "price")
 
     @cached_property
-    def unpowered(self) -> list[str]:
+    def without_power(self) -> list[str]:
         """What-ifs of hardware along an axis whose power no rule follows: more of it is free in this model."""
         paths = [path for axis in self.axes for path in sorted(axis.paths) if axis.even]
         if any(path in ("system", "workload") for axis in self.axes for path in axis.paths):
             return []
-        return unpowered(bind(self.base, self.catalog, self.zoo), [*self.base.overrides, *paths])
+        return without_power(bind(self.base, self.catalog, self.zoo), [*self.base.overrides, *paths])
 
     def priced(self) -> None:
         """ScenarioError where a goal is a figure of money and no design has one."""

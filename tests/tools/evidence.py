@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engine.cost.error_bands import cell_of, several
+from engine.cost.error_bands import cell_of, multi_device
 from engine.evaluate import evaluate
 from engine.published import nearest
 from engine.published.headline import independent
@@ -31,7 +31,7 @@ def _residual(
     limit = evaluate(scenario, catalog).bound
     network = zoo.workload(scenario.workload).family
     cell = cell_of(device, scenario, network, zoo.graph(scenario.workload), limit)
-    part, whole = device.lineage, several(scenario)
+    part, whole = device.lineage, multi_device(scenario)
     return Residual(id, cell, publication, device.id, part, error, scenario.batch, whole, recalled, seen)
 
 

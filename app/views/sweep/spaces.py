@@ -15,7 +15,7 @@ from app.shared.glossary import Metric
 from app.shared.widgets.choices import remember
 from app.views.sweep import axes, texts
 from app.views.sweep.axes import AxisRange, Values
-from engine.cost.power_and_price import unpowered
+from engine.cost.power_and_price import without_power
 from engine.cost.report import Report
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
@@ -93,7 +93,7 @@ def priced(names: Iterable[str], scenario: Scenario, axes: Iterable[str]) -> lis
     where no rule says what their hardware draws."""
     paths = [*scenario.overrides, *axes]
     known = [name for name in names if "usd" not in name] if unstated(paths, "price") else list(names)
-    return [name for name in known if name not in POWERED] if unpowered(bind(scenario), paths) else known
+    return [name for name in known if name not in POWERED] if without_power(bind(scenario), paths) else known
 
 
 def scale(metric: Metric, values: Iterable[float]) -> fmt.Scale:
