@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from entries.schema import one_sentence
-from model_zoo.families import FAMILIES, built
+from model_zoo.families import FAMILIES, build_graph
 from model_zoo.schema import CARRIED, LONGEST_CARRIED, Number, Request, Workload, WorkloadError
 
 _MOST = 16_384  # bytes that an id unpacks to
@@ -73,7 +73,7 @@ def unpack(id: str) -> Workload:
         raise
     except Exception:  # an address was written by anybody
         raise error from None
-    built(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
+    build_graph(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
     return workload
 
 

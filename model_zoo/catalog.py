@@ -12,7 +12,7 @@ from typing import Any
 from entries.files import read_entry, user_root
 from entries.schema import hint
 from model_zoo.carried import carries, unpack
-from model_zoo.families import FAMILIES, NetworkFamily, built
+from model_zoo.families import FAMILIES, NetworkFamily, build_graph
 from model_zoo.importers.huggingface import read_config_file
 from model_zoo.importers.onnx.process import ImportProcess
 from model_zoo.ops import Graph
@@ -50,7 +50,7 @@ def _guest(path: Path, apart: ImportProcess) -> _Guest:
         else:
             workload = read_config_file(path, path.stem) if path.suffix == ".json" else read_workload(path)
             family = FAMILIES[workload.family]
-        built(family, {key: number.value for key, number in workload.params.items()})
+        build_graph(family, {key: number.value for key, number in workload.params.items()})
         return _Guest(path, workload, family, hashlib.sha256(path.read_bytes()).digest())
     except WorkloadError as error:
         raise WorkloadError(f"{path.name}: {str(error).removeprefix(f'{path.name}: ')}") from None
@@ -167,7 +167,7 @@ class Zoo:
     def _lower_uncached(self, id: str, overrides: tuple[tuple[str, Any], ...]) -> Graph:
         workload = self.workload(id)
         params = {key: number.value for key, number in workload.params.items()}
-        return built(self.family(id), params | dict(overrides))
+        return build_graph(self.family(id), params | dict(overrides))
 
     @cached_property
     def digest(self) -> str:

@@ -10,7 +10,7 @@ from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount
 from model_zoo.carried import in_link
 from model_zoo.catalog import default_zoo, own_folder
-from model_zoo.families import FAMILIES, built
+from model_zoo.families import FAMILIES, build_graph
 from model_zoo.importers.huggingface import read_config_file, written
 from model_zoo.ops import Graph
 
@@ -30,7 +30,7 @@ def import_config(args: argparse.Namespace) -> Answer | None:
     writable(target, args.force, folder=True)
     with beside(target) as path:
         path.write_text(written(workload))
-    graph = built(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
+    graph = build_graph(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
     first, each = _cache(graph)
     data = {
         "id": workload.id,

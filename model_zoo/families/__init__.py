@@ -41,15 +41,15 @@ FAMILIES = {
 
 def build(family: str, params: Mapping[str, Any]) -> Graph:
     """Graph of the family of that name for a full set of parameters; WorkloadError names the one that is wrong."""
-    return built(FAMILIES[family], params)
+    return build_graph(FAMILIES[family], params)
 
 
-def built(entry: NetworkFamily, params: Mapping[str, Any]) -> Graph:
+def build_graph(entry: NetworkFamily, params: Mapping[str, Any]) -> Graph:
     """Graph of a family for a full set of parameters; WorkloadError names the parameter that is wrong."""
-    allowed = {*entry.required, *entry.defaults}
+    keys = {*entry.required, *entry.defaults}
     for key in params:
-        if key not in allowed:
-            names = ", ".join(sorted(allowed)) or "none"
+        if key not in keys:
+            names = ", ".join(sorted(keys)) or "none"
             raise WorkloadError(f"parameter {str(key)[:60]!r} is not one of family {entry.name!r}; allowed: {names}")
     for key in entry.required:
         if key not in params:

@@ -69,7 +69,7 @@ def linear(
     **fields: Unpack[OpFields],
 ) -> Op:
     """Rows of activations (rows x k) times a k x n matrix of weights."""
-    own = k * n + (n if bias else 0)
+    parameters = k * n + (n if bias else 0)
     return Op(
         name=name,
         kind=kind,
@@ -77,8 +77,8 @@ def linear(
         n=Dim(float(n)),
         k=Dim(float(k)),
         flops=rows * (2.0 * k * n),
-        stored=own if stored is None else stored,
-        weights=Dim(float(own)),
+        stored=parameters if stored is None else stored,
+        weights=Dim(float(parameters)),
         reads=ZERO if state_reads.coef else rows * k,
         writes=rows * n,
         state_reads=state_reads,
@@ -124,7 +124,7 @@ def elementwise(
     *,
     operands: float = 1,
     operations: float | None = None,
-    written: Dim | None = None,
+    writes: Dim | None = None,
     stored: float = 0.0,
     state_reads: Dim = ZERO,
     parts: Dim = ONE,
@@ -147,7 +147,7 @@ def elementwise(
         stored=stored,
         weights=Dim(float(stored)),
         reads=elements * operands,
-        writes=elements if written is None else written,
+        writes=elements if writes is None else writes,
         state_reads=state_reads,
         shard=shard,
         quantisable="wide" not in KINDS[kind],
@@ -160,13 +160,13 @@ def move(
     kind: str,
     elements: Dim,
     *,
-    written: Dim | None = None,
+    writes: Dim | None = None,
     parts: Dim = ONE,
     shard: Shard = "elements",
     **fields: Unpack[OpFields],
 ) -> Op:
     """Data movement: elements read and written, no arithmetic; shard "g" deals out `parts`."""
-    writes = elements if written is None else written
+    writes = elements if writes is None else writes
     return Op(name, kind, g=parts, reads=elements, writes=writes, shard=shard, **fields)
 
 
@@ -231,8 +231,8 @@ class Block:
         return self.append(Op(name, kind, **self._fields(inputs, fields)))
 
     def _fields(self, inputs: Sequence[str], fields: Mapping[str, Any]) -> dict[str, Any]:
-        own = {"group": self.group, "layers": self.layers, "inputs": tuple(filter(None, inputs))}
-        return {**own, **fields}
+        defaults = {"group": self.group, "layers": self.layers, "inputs": tuple(filter(None, inputs))}
+        return {**defaults, **fields}
 
     def _elements(self, width: Dim | float) -> Dim:
         return width if isinstance(width, Dim) else self.rows * width
@@ -242,7 +242,7 @@ class Block:
         fields = {"bias": self.bias} | self._fields(inputs, fields)
         return self.append(linear(name, self.rows if rows is None else rows, k, n, **fields))
 
-    def each(self, name: str, kind: str, width: Dim | float, *inputs: str, **fields: Any) -> str:
+    def vector(self, name: str, kind: str, width: Dim | float, *inputs: str, **fields: Any) -> str:
         """An element-wise operator or a reduction over `width` elements a row, or over that many in all."""
         return self.append(elementwise(name, kind, self._elements(width), **self._fields(inputs, fields)))
 
@@ -255,17 +255,17 @@ class Block:
         return self.append(matmul(name, g, m, n, k, reads=reads, **self._fields(inputs, fields)))
 
     def dot_attention(
-        self, prefix: str, extents: tuple[Dim, Dim, Dim, Dim], *inputs: str, reads: Dim, kept: Dim = ZERO, **fields: Any
+        self, prefix: str, extents: tuple[Dim, Dim, Dim, Dim], *inputs: str, reads: Dim, kv: Dim = ZERO, **fields: Any
     ) -> str:
         """G products of M queries by N keys as deep as K, their softmax, and its products with values as wide as K.
 
-        `kept` is what each of both products reads of a kept state; `inputs` past the first are read by the last too.
+        `kv` is what each of both products reads of a kept state; `inputs` past the first are read by the last too.
         """
         g, m, n, k = extents
         scores, after = g * m * n, (f"{prefix}softmax", *inputs[1:])
-        self.matmul(f"{prefix}scores", *extents, *inputs, reads=reads, state_reads=kept, **fields)
-        self.each(f"{prefix}softmax", "Softmax", scores, f"{prefix}scores", parts=g, **{"shard": "g"} | fields)
-        return self.matmul(f"{prefix}context", g, m, k, n, *after, reads=scores, state_reads=kept, **fields)
+        self.matmul(f"{prefix}scores", *extents, *inputs, reads=reads, state_reads=kv, **fields)
+        self.vector(f"{prefix}softmax", "Softmax", scores, f"{prefix}scores", parts=g, **{"shard": "g"} | fields)
+        return self.matmul(f"{prefix}context", g, m, k, n, *after, reads=scores, state_reads=kv, **fields)
 
     def gather(self, name: str, table_rows: float, width: float, *inputs: str, **fields: Any) -> str:
         """A row of a table for each row."""
@@ -285,5 +285,5 @@ class Block:
             name = source = self.linear(f"{prefix}{index}", k, n, source)
             kind = activation if index < len(widths) - 1 else last
             if kind:
-                source = self.each(f"{name}-{kind.lower()}", kind, n, source)
+                source = self.vector(f"{name}-{kind.lower()}", kind, n, source)
         return source

@@ -11,24 +11,24 @@ from model_zoo.ops import Graph, Op, dim
 
 def build(params: Params, unit: str = "image") -> Graph:
     """The network that `layers` lists, one ``unit`` of which is a request."""
-    listed = LayerList(params)
+    layers = LayerList(params)
     if params.word("architecture", ("layer-list", "fbnet-detection")) == "layer-list":
-        listed.lines(params.text("layers"), listed.net.input)
+        layers.lines(params.text("layers"), layers.net.input)
     else:
-        two_stages(listed, params)
-    net = listed.net
+        two_stages(layers, params)
+    net = layers.net
     return forward(net.ops, unit, dim(net.input.elements, "b"), net.ops[-1].writes)
 
 
-def two_stages(listed: LayerList, params: Params) -> None:
+def two_stages(layers: LayerList, params: Params) -> None:
     """Region proposals on the last map of the trunk that `layers` lists, and on each what its lines below a ``---`` do.
 
     Each of `proposals` regions is 14 x 14 (as the mobile Mask R-CNN recipes split a classification network).
     """
     trunk, _, box = params.text("layers").partition("---\n")
-    net, x = listed.net, listed.lines(trunk, listed.net.input)
+    net, x = layers.net, layers.lines(trunk, layers.net.input)
     net.group = "proposals"
-    anchors, proposals = 15, listed.proposals
+    anchors, proposals = 15, layers.proposals
     y = net.conv("rpn-conv", x, x.channels, 3)
     score = net.conv("rpn-score", y, anchors, 1, act=None)
     delta = net.conv("rpn-delta", y, 4 * anchors, 1, act=None)
@@ -36,14 +36,14 @@ def two_stages(listed: LayerList, params: Params) -> None:
     side, samples = 14, 4
     cells = proposals * side * side * x.channels
     net.group = "box-head"
-    moved = {"reads": dim(4.0 * samples * cells, "b"), "writes": dim(cells, "b"), "shard": "elements"}
+    io = {"reads": dim(4.0 * samples * cells, "b"), "writes": dim(cells, "b"), "shard": "elements"}
     marks = attributes(regions=proposals, side=side)
-    net.op("roi-align", "RoiAlign", x.name, "rpn-nms", flops=dim(8.0 * samples * cells, "b"), **moved, attributes=marks)
+    net.op("roi-align", "RoiAlign", x.name, "rpn-nms", flops=dim(8.0 * samples * cells, "b"), **io, attributes=marks)
     # Regions are a batch of small images: one above the other has the same pixels and, without padding between
     # them, the same work.
     start = len(net.ops)
-    y = listed.lines(box, Tensor("roi-align", x.channels, side, side))
-    net.dense("box-score", y, listed.classes)
+    y = layers.lines(box, Tensor("roi-align", x.channels, side, side))
+    net.dense("box-score", y, layers.classes)
     net.dense("box-delta", y, 4)
     net.ops[start:] = [_repeat(op, proposals) for op in net.ops[start:]]
 

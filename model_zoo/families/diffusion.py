@@ -35,7 +35,7 @@ class _UNet(Net):
         y = self.conv(f"{name}-conv1", y, width, 3, act=None, normalised=False)
         if self.time:
             time = self.linear(f"{name}-time", self.time, width, "time", rows=ROW * x.frames)
-            y = replace(y, name=self.each(f"{name}-timed", "Add", y.elements, y.name, time))
+            y = replace(y, name=self.vector(f"{name}-timed", "Add", y.elements, y.name, time))
         y = self.group_norm(f"{name}-norm2", y)
         y = self.conv(f"{name}-conv2", y, width, 3, act=None, normalised=False)
         if x.channels != width:
@@ -50,17 +50,17 @@ class _UNet(Net):
         source = _attention(block, f"{name}-self", source, x, head, x.pixels // x.frames, width)
         source = _attention(block, f"{name}-cross", source, x, head, _WORDS, self.words)
         up = block.linear(f"{name}-up", width, 8 * width, _layer_norm(block, f"{name}-norm3", width, source))
-        block.each(f"{name}-gelu", "Gelu", 4 * width, up)
-        wide = block.each(f"{name}-gate", "Mul", 4 * width, f"{name}-gelu", up, operands=2)
+        block.vector(f"{name}-gelu", "Gelu", 4 * width, up)
+        wide = block.vector(f"{name}-gate", "Mul", 4 * width, f"{name}-gelu", up, operands=2)
         down = block.linear(f"{name}-down", 4 * width, width, wide, shard="k")
-        last = block.each(f"{name}-sum3", "Add", width, down, source, operands=2)
+        last = block.vector(f"{name}-sum3", "Add", width, down, source, operands=2)
         out = replace(x, name=block.linear(f"{name}-out", width, width, last, layers=1))
         self.ops += block.ops
         return self.add(f"{name}-add", out, x)
 
 
 def _layer_norm(block: Block, name: str, width: int, source: str, **fields: Any) -> str:
-    return block.each(name, "LayerNormalization", width, source, stored=2.0 * width, **fields)
+    return block.vector(name, "LayerNormalization", width, source, stored=2.0 * width, **fields)
 
 
 def _attention(block: Block, name: str, source: str, x: Tensor, head: int, positions: int, source_width: int) -> str:
@@ -73,27 +73,27 @@ def _attention(block: Block, name: str, source: str, x: Tensor, head: int, posit
     extents = dim(width // head * x.frames, "b"), Dim(pixels), Dim(positions), Dim(head)
     block.dot_attention(f"{name}-", extents, f"{name}-q", keys, reads=block.rows * width)
     block.linear(f"{name}-merge", width, width, f"{name}-context", shard="k")
-    return block.each(f"{name}-sum", "Add", width, f"{name}-merge", source, operands=2)
+    return block.vector(f"{name}-sum", "Add", width, f"{name}-merge", source, operands=2)
 
 
-def _encoder(group: str, layers: int, width: int, heads: int, projected: int) -> list[Op]:
+def _encoder(group: str, layers: int, width: int, heads: int, projection: int) -> list[Op]:
     """An encoder of words on both prompts; its operators are named after its group."""
     block = Block(dim(_WORDS * _PAIR, "b"), group, layers)
     extents = dim(heads * _PAIR, "b"), Dim(_WORDS), Dim(_WORDS), Dim(width // heads)
     table = block.gather(f"{group}-table", _VOCAB, width, layers=1)
-    place = block.each(f"{group}-place", "Add", width, table, stored=float(_WORDS * width), layers=1)
+    place = block.vector(f"{group}-place", "Add", width, table, stored=float(_WORDS * width), layers=1)
     norm = _layer_norm(block, f"{group}-norm1", width, place)
     qkv = block.linear(f"{group}-qkv", width, 3 * width, norm)
     last = block.dot_attention(f"{group}-", extents, qkv, reads=block.rows * (2 * width))
     last = block.linear(f"{group}-merge", width, width, last, shard="k")
-    stream = block.each(f"{group}-sum1", "Add", width, last, place, operands=2)
+    stream = block.vector(f"{group}-sum1", "Add", width, last, place, operands=2)
     last = block.linear(f"{group}-fc1", width, 4 * width, _layer_norm(block, f"{group}-norm2", width, stream))
-    last = block.each(f"{group}-gelu", "Gelu", 4 * width, last)
+    last = block.vector(f"{group}-gelu", "Gelu", 4 * width, last)
     last = block.linear(f"{group}-fc2", 4 * width, width, last, shard="k")
-    last = block.each(f"{group}-sum2", "Add", width, last, stream, operands=2)
+    last = block.vector(f"{group}-sum2", "Add", width, last, stream, operands=2)
     last = _layer_norm(block, f"{group}-final", width, last, layers=1)
-    if projected:
-        block.linear(f"{group}-pooled", width, projected, last, rows=dim(_PAIR, "b"), bias=False, layers=1)
+    if projection:
+        block.linear(f"{group}-pooled", width, projection, last, rows=dim(_PAIR, "b"), bias=False, layers=1)
     return block.ops
 
 
@@ -112,12 +112,12 @@ def _steps(params: Params, side: int) -> list[Op]:
     head = params.whole("head", 1, 65536)
     net = _UNet(4, side, _PAIR, time, words)
     net.group = "time"
-    row, pooled = dim(_PAIR, "b"), _ENCODERS[-1][3] + 6 * 256  # sizes and crops, 256 values each
+    row, condition = dim(_PAIR, "b"), _ENCODERS[-1][3] + 6 * 256  # sizes and crops, 256 values each
     net.linear("time1", widths[0], time, rows=row)
     net.linear("time2", time, time, "time1", rows=row)
-    net.linear("given1", pooled, time, "words2-pooled", rows=row)
+    net.linear("given1", condition, time, "words2-pooled", rows=row)
     net.linear("given2", time, time, "given1", rows=row)
-    net.each("time", "Add", row * time, "time2", "given2", operands=2)
+    net.vector("time", "Add", row * time, "time2", "given2", operands=2)
     net.group = "down"
     x = net.conv("enter", net.input, widths[0], 3, act=None, normalised=False)
     beside = [x]
@@ -146,7 +146,7 @@ def _steps(params: Params, side: int) -> list[Op]:
     return net.ops
 
 
-def _looked(net: _UNet, x: Tensor) -> Tensor:
+def _pixel_attention(net: _UNet, x: Tensor) -> Tensor:
     """Attention of one head as wide as the image's channels, to all its pixels."""
     width, block = x.channels, Block(dim(x.pixels, "b"), net.group)
     last = block.linear("look-qkv", width, 3 * width, net.group_norm("look-norm", x, None).name)
@@ -165,7 +165,7 @@ def _pixels(params: Params, side: int) -> list[Op]:
     x = net.conv("latent", net.input, 4, 1, act=None, normalised=False)
     x = net.conv("pixels-enter", x, widths[0], 3, act=None, normalised=False)
     x = net.residual("pixels-middle1", x, widths[0])
-    x = _looked(net, x)
+    x = _pixel_attention(net, x)
     x = net.residual("pixels-middle2", x, widths[0])
     for n, width in enumerate(widths, 1):
         net.group = f"pixels{n}"

@@ -22,8 +22,8 @@ def _interaction(block: Block, kind: str, tables: int, width: int, bottom: str) 
         return "concat", vectors * width
     pairs = vectors * (vectors - 1) // 2
     block.move("transpose", "Transpose", vectors * width, "concat", shard="none")
-    sides, joined = Dim(vectors), ROW * (vectors * width)
-    block.matmul("interaction", ROW, sides, sides, Dim(width), "concat", "transpose", reads=joined * 2.0, shard="none")
+    sides, concat = Dim(vectors), ROW * (vectors * width)
+    block.matmul("interaction", ROW, sides, sides, Dim(width), "concat", "transpose", reads=concat * 2.0, shard="none")
     return block.move("select", "Concat", pairs + width, "interaction", bottom, shard="none"), pairs + width
 
 
@@ -36,7 +36,7 @@ def _cross(block: Block, layers: int, rank: int, wide: int, bottom: str) -> str:
     for at in range(1, layers + 1):
         down = block.linear(f"cross{at}-down", wide, rank, last)
         up = block.linear(f"cross{at}-up", rank, wide, down)
-        last = block.each(f"cross{at}", "Mul", wide, "concat", up, last if at > 1 else "", operands=3)
+        last = block.vector(f"cross{at}", "Mul", wide, "concat", up, last if at > 1 else "", operands=3)
     return last
 
 
@@ -45,8 +45,8 @@ def build(params: Params) -> Graph:
     rows = params.whole("rows", 1)
     width = params.whole("width", 1, 65536)
     lookups = params.number("lookups", 1, 1e6)
-    bottom = params.sizes("bottom", least=2, high=1_048_576)
-    top = params.sizes("top", least=1, high=1_048_576)
+    bottom = params.sizes("bottom", min_length=2, high=1_048_576)
+    top = params.sizes("top", min_length=1, high=1_048_576)
     kind = params.word("interaction", ("dot", "cat", "cross"))
     if bottom[-1] != width:
         raise WorkloadError(f"parameter 'bottom' ends with {bottom[-1]}; it must end with the tables' width {width}")
@@ -56,12 +56,12 @@ def build(params: Params) -> Graph:
     block.group = "interaction"
     if kind == "cross":
         layers, rank = params.whole("cross_layers", 1, 64), params.whole("cross_rank", 1, 65536)
-        handed = (tables + 1) * width
-        source = _cross(block, layers, rank, handed, lower)
+        fan_in = (tables + 1) * width
+        source = _cross(block, layers, rank, fan_in, lower)
     else:
-        source, handed = _interaction(block, kind, tables, width, lower)
+        source, fan_in = _interaction(block, kind, tables, width, lower)
     block.group = "top"
-    block.mlp("top", (handed, *top), source, last="Sigmoid")
+    block.mlp("top", (fan_in, *top), source, last="Sigmoid")
     return forward(
         block.ops, "item", ROW * (bottom[0] + tables * lookups), ROW * top[-1], input_indices=ROW * (tables * lookups)
     )
@@ -72,24 +72,24 @@ def build_wide_and_deep(params: Params) -> Graph:
     fields = params.whole("categorical", 1, 65536)
     buckets = params.whole("buckets", 2, 2**33)
     width = params.whole("width", 1, 65536)
-    hidden = params.sizes("hidden", least=1, high=1_048_576)
+    hidden = params.sizes("hidden", min_length=1, high=1_048_576)
     ids = ROW * fields
     deep_width = numeric + fields * width
     block = Block(group="preprocess")
-    hashed = Op("hash", "Hash", block.group, reads=ids, writes=ids, flops=ids, shard="elements", quantisable=False)
-    block.append(hashed)
+    hash_op = Op("hash", "Hash", block.group, reads=ids, writes=ids, flops=ids, shard="elements", quantisable=False)
+    block.append(hash_op)
     if numeric:
-        block.each("normalise", "Mul", numeric, operations=2, stored=2.0 * numeric)
+        block.vector("normalise", "Mul", numeric, operations=2, stored=2.0 * numeric)
     block.append(gather("deep-embedding", ids, fields * buckets, width, group="embedding", inputs=("hash",)))
     block.group = "deep"
     block.move("concat", "Concat", deep_width, "normalise", "deep-embedding", shard="none")
     deep = block.mlp("fc", (deep_width, *hidden, 1), "concat")
     block.group = "wide"
     block.append(gather("wide-embedding", ids, fields * buckets, 1, group="wide", inputs=("hash",)))
-    merged = [deep, block.each("wide-sum", "ReduceSum", ids, "wide-embedding", written=ROW, shard="none")]
+    terms = [deep, block.vector("wide-sum", "ReduceSum", ids, "wide-embedding", writes=ROW, shard="none")]
     if numeric:
-        merged.append(block.linear("wide-numeric", numeric, 1, "normalise", bias=False, shard="none"))
+        terms.append(block.linear("wide-numeric", numeric, 1, "normalise", bias=False, shard="none"))
     block.group = "head"
-    block.each("add", "Add", 1, *merged, operands=len(merged), operations=len(merged) - 1)
-    block.each("sigmoid", "Sigmoid", 1, "add")
+    block.vector("add", "Add", 1, *terms, operands=len(terms), operations=len(terms) - 1)
+    block.vector("sigmoid", "Sigmoid", 1, "add")
     return forward(block.ops, "sample", ROW * (numeric + fields), ROW, input_indices=ids)

@@ -20,18 +20,18 @@ class Params:
         """A whole number between `low` and `high`."""
         return _whole(key, self._values[key], low, high)
 
-    def given(self, key: str) -> bool:
+    def has(self, key: str) -> bool:
         """Whether a parameter that may be nothing is something."""
         return self._values[key] is not None
 
-    def sizes(self, key: str, least: int = 0, low: int = 1, high: int = MAX_SIZE) -> tuple[int, ...]:
-        """A list of at least `least` whole numbers."""
+    def sizes(self, key: str, min_length: int = 0, low: int = 1, high: int = MAX_SIZE) -> tuple[int, ...]:
+        """A list of at least `min_length` whole numbers."""
         value = self._values[key]
         if isinstance(value, int) and not isinstance(value, bool):
             value = (value,)
-        if not isinstance(value, (tuple, list)) or len(value) < least:
+        if not isinstance(value, (tuple, list)) or len(value) < min_length:
             raise WorkloadError(
-                f"parameter {key!r} is {_shown(value)}; a list of {least} or more whole numbers is needed"
+                f"parameter {key!r} is {_repr(value)}; a list of {min_length} or more whole numbers is needed"
             )
         return tuple(_whole(key, item, low, high) for item in value)
 
@@ -42,28 +42,28 @@ class Params:
             isinstance(r, (tuple, list)) and len(r) == columns for r in value
         )
         if not good:
-            raise WorkloadError(f"parameter {key!r} is {_shown(value)}; rows of {columns} whole numbers are needed")
+            raise WorkloadError(f"parameter {key!r} is {_repr(value)}; rows of {columns} whole numbers are needed")
         return tuple(tuple(_whole(key, item, 0, MAX_SIZE) for item in row) for row in value)
 
     def number(self, key: str, low: float, high: float) -> float:
         """A number between `low` and `high`."""
         value = self._values[key]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-            raise WorkloadError(f"parameter {key!r} is {_shown(value)}; a number from {low:g} to {high:g} is allowed")
+            raise WorkloadError(f"parameter {key!r} is {_repr(value)}; a number from {low:g} to {high:g} is allowed")
         return float(value)
 
     def text(self, key: str) -> str:
         """Text of at most 4096 characters."""
         value = self._values[key]
         if not isinstance(value, str) or len(value) > 4096:
-            raise WorkloadError(f"parameter {key!r} is {_shown(value)}; text of at most 4096 characters is allowed")
+            raise WorkloadError(f"parameter {key!r} is {_repr(value)}; text of at most 4096 characters is allowed")
         return value
 
-    def word(self, key: str, allowed: tuple[str, ...]) -> str:
+    def word(self, key: str, words: tuple[str, ...]) -> str:
         """One of the allowed words."""
         value = self._values[key]
-        if value not in allowed:
-            raise WorkloadError(f"parameter {key!r} is {_shown(value)}; allowed: {', '.join(allowed)}")
+        if value not in words:
+            raise WorkloadError(f"parameter {key!r} is {_repr(value)}; allowed: {', '.join(words)}")
         return str(value)
 
 
@@ -88,9 +88,9 @@ class NetworkFamily:
 def _whole(key: str, value: Any, low: int, high: int) -> int:
     whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not whole or not low <= value <= high:
-        raise WorkloadError(f"parameter {key!r} is {_shown(value)}; a whole number from {low} to {high} is allowed")
+        raise WorkloadError(f"parameter {key!r} is {_repr(value)}; a whole number from {low} to {high} is allowed")
     return int(value)
 
 
-def _shown(value: Any) -> str:
+def _repr(value: Any) -> str:
     return repr(value)[:60]

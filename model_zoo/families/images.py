@@ -81,19 +81,19 @@ class Net(Block):
             stride_t=frames[1],
             normalised=normalised,
         )
-        more = {"kind": "Conv", "stored": float(window * filters + filters), "attributes": marks}
-        self.linear(name, window, filters, x.name, rows=ROW * out.pixels, **more)
-        own = {"g": Dim(groups), "n": Dim(filters // groups), "reads": ROW * x.elements}
-        self.ops[-1] = replace(self.ops[-1], **own)
+        fields = {"kind": "Conv", "stored": float(window * filters + filters), "attributes": marks}
+        self.linear(name, window, filters, x.name, rows=ROW * out.pixels, **fields)
+        counts = {"g": Dim(groups), "n": Dim(filters // groups), "reads": ROW * x.elements}
+        self.ops[-1] = replace(self.ops[-1], **counts)
         return self.apply(act, out) if act else out
 
     def apply(self, kind: str, x: Tensor) -> Tensor:
         """Element-wise activation."""
-        return replace(x, name=self.each(f"{x.name}-{kind.lower()}", kind, x.elements, x.name))
+        return replace(x, name=self.vector(f"{x.name}-{kind.lower()}", kind, x.elements, x.name))
 
     def normalise(self, name: str, x: Tensor, act: str | None = "Relu", kind: str = "BatchNormalization") -> Tensor:
         """A normalisation that can't be folded: it follows a concatenation, or takes its statistics of each request."""
-        out = replace(x, name=self.each(name, kind, x.elements, x.name, stored=2.0 * x.channels))
+        out = replace(x, name=self.vector(name, kind, x.elements, x.name, stored=2.0 * x.channels))
         return self.apply(act, out) if act else out
 
     def pool(
@@ -117,32 +117,32 @@ class Net(Block):
         if out.height < 1 or out.width < 1:
             raise WorkloadError(f"layer {name!r}: an input of {x.height} x {x.width} is too small for its window")
         work, marks = ROW * (out.elements * kernel * kernel), attributes(kernel=kernel, stride=stride)
-        moved = {"reads": ROW * x.elements, "writes": ROW * out.elements}
-        self.op(name, kind, x.name, flops=work, **moved, shard="elements", attributes=marks)
+        io = {"reads": ROW * x.elements, "writes": ROW * out.elements}
+        self.op(name, kind, x.name, flops=work, **io, shard="elements", attributes=marks)
         return out
 
     def global_pool(self, name: str, x: Tensor) -> Tensor:
         """Average over all pixels of each channel."""
         out, whole = Tensor(name, x.channels, 1, 1, 1), ROW * x.elements
-        moved = {"reads": whole, "writes": ROW * out.elements, "shard": "elements"}
+        io = {"reads": whole, "writes": ROW * out.elements, "shard": "elements"}
         marks = attributes(height=x.height, width=x.width)
-        self.op(name, "GlobalAveragePool", x.name, flops=whole, **moved, attributes=marks)
+        self.op(name, "GlobalAveragePool", x.name, flops=whole, **io, attributes=marks)
         return out
 
     def add(self, name: str, x: Tensor, y: Tensor, act: str | None = None) -> Tensor:
         """Sum of two tensors of one shape."""
         if x.elements != y.elements:
             raise WorkloadError(f"layer {name!r}: {x.elements} and {y.elements} elements can't be added")
-        out = replace(x, name=self.each(name, "Add", x.elements, x.name, y.name, operands=2))
+        out = replace(x, name=self.vector(name, "Add", x.elements, x.name, y.name, operands=2))
         return self.apply(act, out) if act else out
 
-    def excite(self, name: str, x: Tensor, squeezed: int, *, inner: str = "Relu", outer: str = "Sigmoid") -> Tensor:
+    def excite(self, name: str, x: Tensor, bottleneck: int, *, inner: str = "Relu", outer: str = "Sigmoid") -> Tensor:
         """Squeeze and excitation: channel means through two layers scale the channels (tiled, then multiplied)."""
         mean = self.global_pool(f"{name}-pool", x)
-        low = self.dense(f"{name}-reduce", mean, squeezed, act=inner, kind="Conv")
+        low = self.dense(f"{name}-reduce", mean, bottleneck, act=inner, kind="Conv")
         gate = self.dense(f"{name}-expand", low, x.channels, act=outer, kind="Conv")
-        tiled = self.move(f"{name}-tile", "Tile", x.channels, gate.name, written=ROW * x.elements)
-        return replace(x, name=self.each(f"{name}-scale", "Mul", x.elements, x.name, tiled, operands=2))
+        scale = self.move(f"{name}-tile", "Tile", x.channels, gate.name, writes=ROW * x.elements)
+        return replace(x, name=self.vector(f"{name}-scale", "Mul", x.elements, x.name, scale, operands=2))
 
     def dense(self, name: str, x: Tensor, width: int, *, act: str | None = None, kind: str = "Gemm") -> Tensor:
         """Fully connected layer on the flattened tensor."""
@@ -160,7 +160,7 @@ class Net(Block):
     def resize(self, name: str, x: Tensor, like: Tensor) -> Tensor:
         """Pixels repeated to the extent of another tensor."""
         out = replace(like, name=name, channels=x.channels)
-        self.move(name, "Resize", x.elements, x.name, written=ROW * out.elements)
+        self.move(name, "Resize", x.elements, x.name, writes=ROW * out.elements)
         return out
 
     def upconv(self, name: str, x: Tensor, filters: int, side: int = 2) -> Tensor:
@@ -168,22 +168,22 @@ class Net(Block):
         frames = side if x.frames > 1 else 1
         block = side * side * frames
         out = Tensor(name, filters, x.height * side, x.width * side, x.frames * frames)
-        stored = float(x.channels * filters * block + filters)
-        self.linear(name, x.channels, filters * block, x.name, rows=ROW * x.pixels, kind="Conv", stored=stored)
-        self.ops[-1] = replace(self.ops[-1], weights=Dim(stored))
+        parameters = float(x.channels * filters * block + filters)
+        self.linear(name, x.channels, filters * block, x.name, rows=ROW * x.pixels, kind="Conv", stored=parameters)
+        self.ops[-1] = replace(self.ops[-1], weights=Dim(parameters))
         return out
 
     def suppress(self, name: str, boxes: int, best: int, *inputs: str, classes: int = 1, values: int = 6) -> str:
         """Suppression of boxes beside better ones: ten operations a score, `values` each of the best."""
         scores = {"flops": ROW * (10.0 * boxes * classes), "reads": ROW * (boxes * (classes + 4))}
-        more = {"writes": ROW * (values * best), "quantisable": False, "attributes": attributes(boxes=boxes, kept=best)}
-        return self.op(name, "NonMaxSuppression", *inputs, **scores, **more)
+        out = {"writes": ROW * (values * best), "quantisable": False, "attributes": attributes(boxes=boxes, kept=best)}
+        return self.op(name, "NonMaxSuppression", *inputs, **scores, **out)
 
     def lrn(self, name: str, x: Tensor, size: int = 5) -> Tensor:
         """Local response normalisation across channels."""
-        self.each(name, "LRN", x.elements, x.name, operations=size + 5.0, attributes=attributes(size=size))
+        self.vector(name, "LRN", x.elements, x.name, operations=size + 5.0, attributes=attributes(size=size))
         return replace(x, name=name)
 
     def softmax(self, name: str, x: Tensor) -> Tensor:
         """Softmax of the scores."""
-        return Tensor(self.each(name, "Softmax", x.elements, x.name, shard="none"), x.channels, 1, 1)
+        return Tensor(self.vector(name, "Softmax", x.elements, x.name, shard="none"), x.channels, 1, 1)

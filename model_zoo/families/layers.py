@@ -67,17 +67,17 @@ class LayerList:
 
     def name(self, kind: str) -> str:
         """Name of the next operator: its own, or its kind and a number."""
-        own, self.given = self.given, ""
-        if not own and self.label:
+        name, self.given = self.given, ""
+        if not name and self.label:
             self.used[self.label, kind] += 1
-            own = f"{kind}{self.used[self.label, kind]}"
-        return f"{self.label}-{own}" if self.label else own or f"{kind}{self.count}"
+            name = f"{kind}{self.used[self.label, kind]}"
+        return f"{self.label}-{name}" if self.label else name or f"{kind}{self.count}"
 
     def line(self, text: str, x: Tensor) -> Tensor:
         """What a line leaves."""
         match = _LINE.fullmatch(text)
         assert match is not None
-        group, times, label, own, joined, body, name = match.groups()
+        group, times, label, id, merge, body, name = match.groups()
         self.net.group = group or self.net.group
         for _ in range(int(times or 1)):
             self.count += 1
@@ -86,24 +86,24 @@ class LayerList:
             begin = len(self.net.ops)
             ends = [self.chain(part, x) for part in body.split("|")]
             x = ends[0]
-            if joined == "cat":
+            if merge == "cat":
                 x = self.net.concat(f"{self.label}-concat" if label else f"concat{self.count}", ends)
-            elif joined == "again":
+            elif merge == "again":
                 self.net.ops[begin:] = [replace(op, stored=0.0) for op in self.net.ops[begin:]]
-            elif joined == "boxes":
+            elif merge == "boxes":
                 x = self.boxes(ends[: len(ends) // 2], ends[len(ends) // 2 :])
-            for at, other in enumerate(ends[1:] if joined in ("add", "add!") else (), 1):
-                act = self.activation if at == len(ends) - 1 and joined == "add" else None
-                x = self.net.add(own or (f"{self.label}-add" if label else f"add{self.count}-{at}"), x, other, act)
+            for at, end in enumerate(ends[1:] if merge in ("add", "add!") else (), 1):
+                act = self.activation if at == len(ends) - 1 and merge == "add" else None
+                x = self.net.add(id or (f"{self.label}-add" if label else f"add{self.count}-{at}"), x, end, act)
         if name:
             self.named[name] = x
         return x
 
     def boxes(self, scores: Sequence[Tensor], places: Sequence[Tensor]) -> Tensor:
         """The best of the boxes that maps of scores and of places say."""
-        sure = self.net.each("score", "Sigmoid", sum(x.elements for x in scores), *(x.name for x in scores))
-        many = sum(x.elements for x in places) // 4
-        return Tensor(self.net.suppress("nms", many, self.proposals, sure, *(x.name for x in places)), 6, many, 1)
+        sure = self.net.vector("score", "Sigmoid", sum(x.elements for x in scores), *(x.name for x in scores))
+        count = sum(x.elements for x in places) // 4
+        return Tensor(self.net.suppress("nms", count, self.proposals, sure, *(x.name for x in places)), 6, count, 1)
 
     def tensor(self, name: str) -> Tensor:
         """What the line of that name left; WorkloadError where there is none."""
@@ -147,10 +147,10 @@ class LayerList:
         if word.startswith("like-"):
             return self.net.resize(self.name("up"), x, self.tensor(word.removeprefix("like-")))
         if match := _SIZED.fullmatch(word):
-            return self._sized(match[1], int(match[2] or self.classes), match[3], x)
+            return self._by_size(match[1], int(match[2] or self.classes), match[3], x)
         return self._conv(word, x)
 
-    def _sized(self, kind: str, size: int, bare: str, x: Tensor) -> Tensor:
+    def _by_size(self, kind: str, size: int, bare: str, x: Tensor) -> Tensor:
         name = self.name(kind)
         if kind == "fc":
             return self.net.dense(name, x, size, act=None if bare else self.activation)
@@ -164,12 +164,12 @@ class LayerList:
 
     def _conv(self, word: str, x: Tensor) -> Tensor:
         match = _CONV.fullmatch(word) or _refuse(word)
-        deep, filters, each, high, wide, stride, time, lasting, groups, valid, plain, bare = match.groups()
+        deep, filters, per_class, high, wide, stride, time, lasting, groups, valid, plain, bare = match.groups()
         side, step = int(deep or high or 1), int(stride or 1)
         return self.net.conv(
             self.name("conv"),
             x,
-            x.channels if deep else int(filters) * (self.classes if each else 1),
+            x.channels if deep else int(filters) * (self.classes if per_class else 1),
             side if wide is None else (side, int(wide)),
             step,
             pad=0 if valid else None,

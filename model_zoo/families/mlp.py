@@ -10,7 +10,7 @@ ACTIVATIONS = ("Relu", "Gelu", "Sigmoid", "Tanh")
 
 
 def build(params: Params) -> Graph:
-    widths = params.sizes("widths", least=2, high=1_048_576)
+    widths = params.sizes("widths", min_length=2, high=1_048_576)
     activation = params.word("activation", ACTIVATIONS)
     block = Block(group="fully-connected")
     block.mlp("fc", widths, activation=activation)
@@ -25,7 +25,7 @@ def binary_layers(block: Block, widths: tuple[int, ...], source: str = "") -> No
     for index, (k, n) in enumerate(pairwise(widths), 1):
         source = block.linear(f"binary-fc{index}", k, n, source, kind="BinaryGemm", bias=False)
         if index < len(widths) - 1 or len(widths) == 2:
-            source = block.each(f"{source}-sign", "Sign", n, source, stored=float(n))
+            source = block.vector(f"{source}-sign", "Sign", n, source, stored=float(n))
 
 
 def build_binary(params: Params) -> Graph:

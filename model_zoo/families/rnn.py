@@ -51,7 +51,7 @@ class Cell(Block):
         writes: int = 0,
     ) -> str:
         """An element-wise op over `vectors` vectors; `reads` and `writes` of them are kept state."""
-        return self.each(
+        return self.vector(
             f"{self.name}-{label}",
             kind,
             vectors * self.hidden,
@@ -78,8 +78,8 @@ def _gru(cell: Cell, width: int, source: tuple[str, ...], *, reset_first: bool =
     new = cell.pointwise("candidate-add", "Add", 1, (x, new), 2)
     new = cell.pointwise("candidate", "Tanh", 1, (new,))
     away = cell.pointwise("blend-subtract", "Add", 1, (new,), 2, reads=1)  # h - n
-    scaled = cell.pointwise("blend-scale", "Mul", 1, (gates, away), 2)  # z (h - n)
-    cell.pointwise("state", "Add", 1, (scaled, new), 2, writes=1)  # n + z (h - n)
+    blend = cell.pointwise("blend-scale", "Mul", 1, (gates, away), 2)  # z (h - n)
+    cell.pointwise("state", "Add", 1, (blend, new), 2, writes=1)  # n + z (h - n)
 
 
 def _lstm(cell: Cell, width: int, source: tuple[str, ...]) -> None:
@@ -89,10 +89,10 @@ def _lstm(cell: Cell, width: int, source: tuple[str, ...]) -> None:
     sigmoid = cell.pointwise("gates", "Sigmoid", 3, (gates,))
     new = cell.pointwise("candidate", "Tanh", 1, (gates,))
     old_cell = cell.pointwise("forget", "Mul", 1, (sigmoid,), 2, reads=1)
-    gained = cell.pointwise("accept", "Mul", 1, (sigmoid, new), 2)
-    memory = cell.pointwise("cell", "Add", 1, (old_cell, gained), 2, writes=1)
-    squashed = cell.pointwise("squash", "Tanh", 1, (memory,))
-    cell.pointwise("state", "Mul", 1, (sigmoid, squashed), 2, writes=1)
+    update = cell.pointwise("accept", "Mul", 1, (sigmoid, new), 2)
+    memory = cell.pointwise("cell", "Add", 1, (old_cell, update), 2, writes=1)
+    output = cell.pointwise("squash", "Tanh", 1, (memory,))
+    cell.pointwise("state", "Mul", 1, (sigmoid, output), 2, writes=1)
 
 
 def _plain(cell: Cell, width: int, source: tuple[str, ...]) -> None:
@@ -121,7 +121,7 @@ def _front(params: Params, width: int) -> tuple[Block, int, tuple[str, ...]]:
         marks = attributes(kernel=kernel, stride=1, groups=1, channels=width)
         name = block.linear(f"conv{index}", width * kernel, channels, source, kind="Conv", attributes=marks)
         block.ops[-1] = replace(block.ops[-1], reads=block.rows * width)
-        source, width = block.each(f"{name}-relu", "Relu", channels, name), channels
+        source, width = block.vector(f"{name}-relu", "Relu", channels, name), channels
     return block, width, (source,)
 
 
@@ -129,7 +129,7 @@ def build(params: Params) -> Graph:
     kind = params.word("cell", ("gru", "gru-reset-first", "lstm", "rnn", "none"))
     inputs = params.whole("input", 1, 1_048_576)
     hidden = params.whole("hidden", 0 if kind == "none" else 1, 1_048_576)
-    stacked = params.whole("layers", 1, 1024)
+    depth = params.whole("layers", 1, 1024)
     directions = params.whole("directions", 1, 2)
     instances = params.whole("instances", 1, 1024)
     front, width, source = _front(params, inputs)
@@ -138,12 +138,12 @@ def build(params: Params) -> Graph:
     if kind != "none":
         step = step_of(kind)
         side = directions * instances
-        for layer in range(1, stacked + 1):
-            cell = Cell("rnn" if stacked == 1 else f"rnn{layer}", "recurrent", hidden, side, side)
+        for layer in range(1, depth + 1):
+            cell = Cell("rnn" if depth == 1 else f"rnn{layer}", "recurrent", hidden, side, side)
             step(cell, width, source)
             ops += cell.ops
             width, source = hidden * directions, (cell.ops[-1].name,)
-        state = hidden * directions * instances * stacked * (2 if kind == "lstm" else 1)
+        state = hidden * directions * instances * depth * (2 if kind == "lstm" else 1)
     leaving = hidden * directions * instances if kind != "none" else width
     indices = dim(1, "bs") if params.whole("vocab", 0, 2**31) else ZERO
     entering = indices if indices.coef else dim(inputs, "bs")
@@ -177,11 +177,11 @@ def build_transducer(p: Params) -> Graph:
     ops += _stack("letter", "predictor", p.whole("predictor_layers", 1, 64), embed, embed, symbols, "letter")
     sound = block.linear("join-sound", hidden, joint, heard, steps=frames)
     letter = block.linear("join-letter", embed, joint, ops[-1].name, steps=symbols)
-    block.each("join", "Add", joint, sound, letter, operands=2, steps=rounds)
-    block.each("join-relu", "Relu", joint, "join", steps=rounds)
+    block.vector("join", "Add", joint, sound, letter, operands=2, steps=rounds)
+    block.vector("join-relu", "Relu", joint, "join", steps=rounds)
     block.linear("join-out", joint, letters, "join-relu", steps=rounds)
-    block.each("best", "ArgMax", letters, "join-out", written=ROW, steps=rounds)
+    block.vector("best", "ArgMax", letters, "join-out", writes=ROW, steps=rounds)
     layers = (before + after) * hidden + p.whole("predictor_layers", 1, 64) * embed
-    stores, written = Sum((dim(2 * layers, "b"),)), dim(letters_per_step, "bs")
+    stores, outputs = Sum((dim(2 * layers, "b"),)), dim(letters_per_step, "bs")
     ops, entering = [*ops, *block.ops], dim(p.whole("input", 1, 1_048_576), "bs")
-    return forward(ops, "utterance", entering, written, LENGTH, state_elements=stores, output_indices=written)
+    return forward(ops, "utterance", entering, outputs, LENGTH, state_elements=stores, output_indices=outputs)

@@ -20,43 +20,43 @@ class _Layers(Block):
 
     def norm(self, name: str, source: str, **fields: Any) -> str:
         """Layer normalisation with a scale and a shift."""
-        more = {"group": NORM, "stored": 2.0 * self.hidden, "shard": "none"} | fields
-        return self.each(name, "LayerNormalization", self.hidden, source, **more)
+        options = {"group": NORM, "stored": 2.0 * self.hidden, "shard": "none"} | fields
+        return self.vector(name, "LayerNormalization", self.hidden, source, **options)
 
     def residual(self, name: str, *inputs: str) -> str:
         """What enters a half of a layer and what it adds."""
-        return self.each(name, "Add", self.hidden, *inputs, group=NORM, operands=2, shard="none")
+        return self.vector(name, "Add", self.hidden, *inputs, group=NORM, operands=2, shard="none")
 
     def attention(self, heads: int, source: str) -> str:
         """Attention, its heads laid out by transposes."""
         self.group, h = "self-attention", self.hidden
         products, head = dim(heads, "b"), h // heads
         scores = products * self.positions * self.keys
-        shared: dict[str, Any] = {"shard": "g", "parts": products}
+        shard: dict[str, Any] = {"shard": "g", "parts": products}
         for name in ("query", "key", "value"):
-            self.move(f"{name}-transpose", "Transpose", h, self.linear(name, h, h, source), **shared)
+            self.move(f"{name}-transpose", "Transpose", h, self.linear(name, h, h, source), **shard)
         sides = "query-transpose", "key-transpose"
         self.matmul("scores", products, self.positions, self.keys, Dim(head), *sides, reads=self.rows * (2 * h))
-        self.each("scale", "Mul", scores, "scores", **shared)
-        self.each("mask", "Add", scores, "scale", **shared)
-        self.each("softmax", "Softmax", scores, "mask", **shared)
+        self.vector("scale", "Mul", scores, "scores", **shard)
+        self.vector("mask", "Add", scores, "scale", **shard)
+        self.vector("softmax", "Softmax", scores, "mask", **shard)
         product = {"g": products, "m": self.positions, "n": Dim(head), "k": self.keys, "flops": scores * (2.0 * head)}
-        inputs, moved = ("softmax", "value-transpose"), {"reads": scores, "writes": self.rows * h}
-        context = self.op("context", "MatMul", *inputs, **product, **moved, shard="g")
-        self.move("heads-concat", "Concat", h, context, **shared)
+        inputs, io = ("softmax", "value-transpose"), {"reads": scores, "writes": self.rows * h}
+        context = self.op("context", "MatMul", *inputs, **product, **io, shard="g")
+        self.move("heads-concat", "Concat", h, context, **shard)
         return self.linear("attention-out", h, h, "heads-concat", shard="k")
 
     def feed_forward(self, ffn: int, source: str) -> str:
         """Up, GELU and down again."""
         self.group = "feed-forward"
-        wide = self.each("gelu", "Gelu", ffn, self.linear("fc1", self.hidden, ffn, source))
+        wide = self.vector("gelu", "Gelu", ffn, self.linear("fc1", self.hidden, ffn, source))
         return self.linear("fc2", ffn, self.hidden, wide, shard="k")
 
     def stack(self, heads: int, ffn: int, entry: str, *, first: bool) -> str:
         """The layers; `first` puts the norm before each half (vision), otherwise after its residual (BERT)."""
         if first:
-            added = self.attention(heads, self.norm("norm1", entry))
-            stream = self.residual("residual1", added, entry)
+            branch = self.attention(heads, self.norm("norm1", entry))
+            stream = self.residual("residual1", branch, entry)
             return self.residual("residual2", self.feed_forward(ffn, self.norm("norm2", stream)), stream)
         stream = self.norm("norm1", self.residual("residual1", self.attention(heads, entry), entry))
         return self.norm("norm2", self.residual("residual2", self.feed_forward(ffn, stream), stream))
@@ -68,8 +68,8 @@ def _text(params: Params, block: _Layers) -> str:
     tables = {"token": params.whole("vocab", 1, 2**31), "position": params.whole("context", 1)}
     tables["segment"] = params.whole("segments", 0, 65536)
     names = [block.gather(f"{name}-embedding", rows, block.hidden, **once) for name, rows in tables.items() if rows]
-    more = once | {"operands": len(names), "operations": len(names) - 1, "shard": "none"}
-    return block.norm("norm-embedding", block.each("add-embedding", "Add", block.hidden, *names, **more), **once)
+    fields = once | {"operands": len(names), "operations": len(names) - 1, "shard": "none"}
+    return block.norm("norm-embedding", block.vector("add-embedding", "Add", block.hidden, *names, **fields), **once)
 
 
 def _patches(block: _Layers, image: int, patch: int) -> str:
@@ -80,15 +80,15 @@ def _patches(block: _Layers, image: int, patch: int) -> str:
     block.linear("patch", 3 * patch * patch, h, rows=ROW * (side * side), kind="Conv", attributes=marks, **once)
     block.ops[-1] = replace(block.ops[-1], reads=ROW * (3 * image * image))
     block.move("class-token", "Concat", h, "patch", shard="none", **once)
-    learned = float((side * side + 2) * h)
-    return block.each("add-position", "Add", h, "class-token", stored=learned, shard="none", **once)
+    parameters = float((side * side + 2) * h)
+    return block.vector("add-position", "Add", h, "class-token", stored=parameters, shard="none", **once)
 
 
 def _head(params: Params, hidden: int, source: str) -> list[Op]:
     """What is made of each sentence's first token."""
     head = Block(ROW, "head")
     if params.word("pooler", ("none", "tanh")) == "tanh":
-        source = head.each("pooler-tanh", "Tanh", hidden, head.linear("pooler", hidden, hidden, source))
+        source = head.vector("pooler-tanh", "Tanh", hidden, head.linear("pooler", hidden, hidden, source))
     if classes := params.whole("classes", 0, 2**31):
         head.linear("classifier", hidden, classes, source)
     return head.ops
@@ -102,13 +102,13 @@ def build(params: Params) -> Graph:
     image = params.whole("image", 1, 65536)
     if patch and image % patch:
         raise WorkloadError(f"parameter 'image' is {image}; it must be a multiple of the patch {patch}")
-    fixed = (image // patch) ** 2 + 1 if patch else 0
+    tokens = (image // patch) ** 2 + 1 if patch else 0
     block = _Layers(
         hidden,
         params.whole("layers", 1, 4096),
-        dim(fixed, "b") if fixed else dim(1, "bs"),
-        Dim(fixed) if fixed else dim(1, "s"),
-        Dim(fixed) if fixed else dim(1, "c"),
+        dim(tokens, "b") if tokens else dim(1, "bs"),
+        Dim(tokens) if tokens else dim(1, "s"),
+        Dim(tokens) if tokens else dim(1, "c"),
     )
     ffn = params.whole("ffn", 0, 1_048_576) or 4 * hidden
     last = block.stack(heads, ffn, _patches(block, image, patch) if patch else _text(params, block), first=bool(patch))
@@ -116,8 +116,8 @@ def build(params: Params) -> Graph:
         last = block.norm("final-norm", last, layers=1)
     head = _head(params, hidden, last)
     leaving = head[-1].writes if head else block.rows * hidden
-    leaving = Dim(leaving.coef, leaving.b) if head or fixed else dim(hidden, "b")
-    if fixed:
+    leaving = Dim(leaving.coef, leaving.b) if head or tokens else dim(hidden, "b")
+    if tokens:
         return forward((*block.ops, *head), "image", dim(3 * image * image, "b"), leaving)
     rows, places = block.rows, params.whole("context", 1)
     return forward((*block.ops, *head), "sentence", rows, leaving, LENGTH, input_indices=rows, positions=places)

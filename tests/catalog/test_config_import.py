@@ -13,7 +13,7 @@ from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from model_zoo import Zoo, default_zoo
 from model_zoo.catalog import own_folder
-from model_zoo.families import FAMILIES, built
+from model_zoo.families import FAMILIES, build_graph
 from model_zoo.importers.huggingface import keys as keys_of
 from model_zoo.importers.huggingface import read_config, read_config_file, written
 from model_zoo.ops import Graph
@@ -79,7 +79,7 @@ CARDS: dict[str, tuple[float, float | None, int]] = {
 
 
 def graph_of(workload: Workload) -> Graph:
-    return built(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
+    return build_graph(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
 
 
 def config(id: str, **changes: Any) -> dict[str, Any]:

@@ -233,7 +233,7 @@ def _broadcast(ops: list[Op], share: float, single: bool) -> list[Op]:
         tables = round(op.layers * share)
         if op.kind == "EmbeddingBag" and tables:
             rows, layers = (op.gather_rows * tables, 1) if single else (op.gather_rows, tables)
-            sent = move(f"{op.name}-broadcast", "Tile", Dim(rows.coef), group=op.group, written=rows, layers=layers)
+            sent = move(f"{op.name}-broadcast", "Tile", Dim(rows.coef), group=op.group, writes=rows, layers=layers)
             out.append(replace(sent, quantisable=False))
             out.append(replace(op, inputs=(*op.inputs, sent.name)))
         else:

@@ -27,27 +27,27 @@ class Block(blocks.Block):
 
     def norm(self, name: str, *inputs: str) -> str:
         """The network's own norm over its width."""
-        kind, stored = ("RMSNormalization", 1.0) if self.rms else ("LayerNormalization", 2.0)
-        return self.each(name, kind, self.hidden, *inputs, group=NORM, stored=stored * self.hidden, shard="none")
+        kind, scales = ("RMSNormalization", 1.0) if self.rms else ("LayerNormalization", 2.0)
+        return self.vector(name, kind, self.hidden, *inputs, group=NORM, stored=scales * self.hidden, shard="none")
 
     def residual(self, name: str, *inputs: str) -> str:
         """What enters a half of a layer and what it adds."""
-        more = {"operands": len(inputs), "operations": len(inputs) - 1, "shard": "none"}
-        return self.each(name, "Add", self.hidden, *inputs, group=NORM, **more)
+        fields = {"operands": len(inputs), "operations": len(inputs) - 1, "shard": "none"}
+        return self.vector(name, "Add", self.hidden, *inputs, group=NORM, **fields)
 
     def cache(self, name: str, width: int, parts: Dim, source: str) -> str:
         """What every token leaves in the cache."""
-        written = self.rows * width
-        return self.op(name, "Concat", source, reads=written, state_writes=written, g=parts, shard="g")
+        elements = self.rows * width
+        return self.op(name, "Concat", source, reads=elements, state_writes=elements, g=parts, shard="g")
 
     def copies(self, tag: str, count: int) -> list[Op]:
         """The operators as those of `count` layers, names ending in `tag`."""
-        own = {op.name for op in self.ops}
+        names = {op.name for op in self.ops}
 
-        def named(name: str) -> str:
-            return name + tag if name in own else name
+        def rename(name: str) -> str:
+            return name + tag if name in names else name
 
         return [
-            replace(op, name=named(op.name), inputs=tuple(map(named, op.inputs)), layers=op.layers * count)
+            replace(op, name=rename(op.name), inputs=tuple(map(rename, op.inputs)), layers=op.layers * count)
             for op in self.ops
         ]

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from model_zoo.families.family import Params
-from model_zoo.families.transformer_decoder.attention import attention, cached
+from model_zoo.families.transformer_decoder.attention import attention, cache_size
 from model_zoo.families.transformer_decoder.block import NORM, TOKENS, Block, View
 from model_zoo.families.transformer_decoder.feed_forward import feed_forward
-from model_zoo.families.transformer_decoder.recurrent import mixed, state
+from model_zoo.families.transformer_decoder.recurrent import mix, state
 from model_zoo.families.transformer_decoder.shape import CACHED, Layer, Shape, read_shape
 from model_zoo.families.transformer_decoder.tower import (
     Encoder,
@@ -35,11 +35,11 @@ def _embedding(shape: Shape, view: View) -> list[Op]:
     words = block.gather("token-embedding", shape.vocab, shape.hidden)
     if shape.positions:
         places = block.gather("position-embedding", shape.positions, shape.hidden)
-        block.each("add-embedding", "Add", shape.hidden, words, places, operands=2)
+        block.vector("add-embedding", "Add", shape.hidden, words, places, operands=2)
     return block.ops
 
 
-def _layer(shape: Shape, layer: Layer, view: View, entry: str, *, absorbed: bool, encoder: Encoder | None) -> Block:
+def _layer(shape: Shape, layer: Layer, view: View, entry: str, *, absorb: bool, encoder: Encoder | None) -> Block:
     """Operators of one layer, norms before each half and, where the network has them, after."""
     block = Block(shape.hidden, shape.rms, view)
     after = shape.says("post_norm")
@@ -47,65 +47,65 @@ def _layer(shape: Shape, layer: Layer, view: View, entry: str, *, absorbed: bool
     if layer.mixer:
         last = block.norm("norm1", stream)
         if layer.mixer in CACHED:
-            added = attention(shape, layer, block, last, absorbed=absorbed)
+            branch = attention(shape, layer, block, last, absorb=absorb)
         else:
-            added = mixed(shape, layer, block, last)
+            branch = mix(shape, layer, block, last)
         if shape.parallel and layer.feed:  # both halves read the same normalised input and are added together
-            block.residual("residual", added, feed_forward(shape, layer, block, last), stream)
+            block.residual("residual", branch, feed_forward(shape, layer, block, last), stream)
             return block
-        added = block.norm("norm1-after", added) if after else added
-        stream = block.residual("residual1", added, stream)
+        branch = block.norm("norm1-after", branch) if after else branch
+        stream = block.residual("residual1", branch, stream)
     if encoder:
-        normed = block.norm("norm-cross", stream)
-        added = cross_attention(shape, encoder, block, normed, f"cross-kv{shape.tags[layer]}")
-        stream = block.residual("residual-cross", added, stream)
+        norm = block.norm("norm-cross", stream)
+        branch = cross_attention(shape, encoder, block, norm, f"cross-kv{shape.tags[layer]}")
+        stream = block.residual("residual-cross", branch, stream)
     if layer.feed:
-        added = feed_forward(shape, layer, block, block.norm("norm2", stream))
-        added = block.norm("norm2-after", added) if after else added
-        block.residual("residual2", added, stream)
+        branch = feed_forward(shape, layer, block, block.norm("norm2", stream))
+        branch = block.norm("norm2-after", branch) if after else branch
+        block.residual("residual2", branch, stream)
     return block
 
 
 def _ops(
-    shape: Shape, view: View, *, absorbed: bool, before: tuple[Op, ...], encoder: Encoder | None, logits: Dim = LAST
+    shape: Shape, view: View, *, absorb: bool, before: tuple[Op, ...], encoder: Encoder | None, logits: Dim = LAST
 ) -> tuple[Op, ...]:
     """A pass; ``logits`` are the tokens whose logits it makes."""
     ops = [*before, *_embedding(shape, view)]
     for layer, count in shape.layers.items():
-        block = _layer(shape, layer, view, ops[-1].name, absorbed=absorbed, encoder=encoder)
+        block = _layer(shape, layer, view, ops[-1].name, absorb=absorb, encoder=encoder)
         ops += block.copies(shape.tags[layer], count)
-    return _headed(shape, view, ops, logits)
+    return _with_head(shape, view, ops, logits)
 
 
-def _headed(shape: Shape, view: View, ops: list[Op], logits: Dim) -> tuple[Op, ...]:
+def _with_head(shape: Shape, view: View, ops: list[Op], logits: Dim) -> tuple[Op, ...]:
     """Operators and what makes logits of what they leave, each in the format that the checkpoint holds it in."""
     head = Block(shape.hidden, shape.rms, replace(view, tokens=logits), "lm-head")
-    normed = head.norm("final-norm", ops[-1].name)
-    stored = 0.0 if shape.lm_head == "tied" else None
-    biased = shape.lm_head == "own-bias"
-    scores = head.linear("lm-head", shape.hidden, shape.vocab, normed, bias=biased, stored=stored)
-    head.each("argmax", "ArgMax", shape.vocab, scores, written=logits)
+    norm = head.norm("final-norm", ops[-1].name)
+    parameters = 0.0 if shape.lm_head == "tied" else None
+    bias = shape.lm_head == "own-bias"
+    scores = head.linear("lm-head", shape.hidden, shape.vocab, norm, bias=bias, stored=parameters)
+    head.vector("argmax", "ArgMax", shape.vocab, scores, writes=logits)
     low = QUANTISED[shape.p.word("quantised", tuple(QUANTISED))]
-    every = (*ops, *head.ops)
-    return _alone(op if low(op) else replace(op, quantisable=False) for op in every)
+    pass_ops = (*ops, *head.ops)
+    return _alone(op if low(op) else replace(op, quantisable=False) for op in pass_ops)
 
 
 def _guessing(shape: Shape) -> tuple[int, float]:
     """Tokens guessed before each pass, and tokens that a pass then makes: its own and the guesses before the first that
     does not hold, each of which holds alike. [-]"""
     p = shape.p
-    guesses = p.whole("guesses", 0, 16) if p.given("guesses") else 0
+    guesses = p.whole("guesses", 0, 16) if p.has("guesses") else 0
     if not guesses:
         return 0, 1.0
     if not p.whole("guess_layers", 0, 4096):
         raise WorkloadError(f"parameter 'guesses' is {guesses}; the network has no layer that guesses (guess_layers)")
-    if not p.given("acceptance"):
+    if not p.has("acceptance"):
         raise WorkloadError(f"parameter 'guesses' is {guesses}; 'acceptance' has to say how likely a guess holds")
     acceptance = p.number("acceptance", 0.0, 1.0)
     return guesses, sum(acceptance**i for i in range(guesses + 1))
 
 
-def _guess(shape: Shape, view: View, *, absorbed: bool) -> tuple[Op, ...]:
+def _guess(shape: Shape, view: View, *, absorb: bool) -> tuple[Op, ...]:
     """A pass of the layer that guesses: the token before and what the network left of it, joined, and a layer like the
     last one; embedding and head are the network's own."""
     ops, (layer, _) = _embedding(shape, view), list(shape.layers.items())[-1]
@@ -113,16 +113,16 @@ def _guess(shape: Shape, view: View, *, absorbed: bool) -> tuple[Op, ...]:
     join.norm("guess-norm-token", ops[-1].name)
     join.norm("guess-norm-left")
     join.group = "guess"
-    joined = join.linear("guess-join", 2 * shape.hidden, shape.hidden, "guess-norm-token", "guess-norm-left")
-    block = _layer(shape, layer, view, joined, absorbed=absorbed, encoder=None)
-    return _headed(shape, view, [*ops, *join.ops, *block.copies("-guess", 1)], LAST)
+    entry = join.linear("guess-join", 2 * shape.hidden, shape.hidden, "guess-norm-token", "guess-norm-left")
+    block = _layer(shape, layer, view, entry, absorb=absorb, encoder=None)
+    return _with_head(shape, view, [*ops, *join.ops, *block.copies("-guess", 1)], LAST)
 
 
 def _alone(ops: Iterable[Op]) -> tuple[Op, ...]:
     """Operators of one pass; what another pass has left for them is no input of this one."""
-    listed = tuple(ops)
-    names = {op.name for op in listed}
-    return tuple(replace(op, inputs=tuple(name for name in op.inputs if name in names)) for op in listed)
+    pass_ops = tuple(ops)
+    names = {op.name for op in pass_ops}
+    return tuple(replace(op, inputs=tuple(name for name in op.inputs if name in names)) for op in pass_ops)
 
 
 def _state(shape: Shape, encoder: Encoder | None) -> Sum:
@@ -130,12 +130,12 @@ def _state(shape: Shape, encoder: Encoder | None) -> Sum:
     result: dict[tuple[int, float], float] = {}
     guessing = {list(shape.layers)[-1]: min(_guessing(shape)[0], 1)}
     for layer, count in shape.layers.items():
-        many = count + guessing.get(layer, 0)
-        states = [cached(shape, layer)] if layer.mixer in CACHED else [state(shape, layer)] if layer.mixer else []
+        copies = count + guessing.get(layer, 0)
+        states = [cache_size(shape, layer)] if layer.mixer in CACHED else [state(shape, layer)] if layer.mixer else []
         if encoder:
             states.append(dim(2.0 * encoder.heads * shape.head, "b") * encoder.seen)
         for part in states:
-            result[part.c, part.cap] = result.get((part.c, part.cap), 0.0) + part.coef * many
+            result[part.c, part.cap] = result.get((part.c, part.cap), 0.0) + part.coef * copies
     return Sum(tuple(Dim(coef, 1, 0, c, cap) for (c, cap), coef in result.items()))
 
 
@@ -143,38 +143,38 @@ def _phases(shape: Shape, encoder: Encoder | None) -> tuple[tuple[Phase, ...], i
     """Passes of a request, and the tokens that images put before its own."""
     tower, images = image_tower(shape)
     guesses, tokens_per_pass = _guessing(shape)
-    once, more = Linear(1), Linear(-1 / tokens_per_pass, 0, 1 / tokens_per_pass)
+    once, passes = Linear(1), Linear(-1 / tokens_per_pass, 0, 1 / tokens_per_pass)
     if encoder is None or encoder.tokens:
         before = (*tower, *(source_encoder(shape, encoder) if encoder else ()))
-        fill = _ops(shape, View(), absorbed=False, before=before, encoder=encoder)
+        fill = _ops(shape, View(), absorb=False, before=before, encoder=encoder)
         logits = TOKENS if guesses else LAST
-        step = _ops(shape, View(), absorbed=True, before=(), encoder=encoder, logits=logits)
+        step = _ops(shape, View(), absorb=True, before=(), encoder=encoder, logits=logits)
         length, context = Linear(images, 1, 0), Linear(images + guesses, 1, 0.5)
         prefill = Phase("prefill", fill, length=length, context=length, repeat=once)
-        decode = Phase("decode", step, length=Linear(1 + guesses), context=context, repeat=more)
+        decode = Phase("decode", step, length=Linear(1 + guesses), context=context, repeat=passes)
         if not guesses:
             return (prefill, decode), images
         # a guess reads the tokens that the pass before it checked, the next ones the one before: 2 each in the mean
-        first, other = (_guess(shape, View(), absorbed=absorbed) for absorbed in (False, True))
+        first, later = (_guess(shape, View(), absorb=absorb) for absorb in (False, True))
         often = Linear(-guesses / tokens_per_pass, 0, guesses / tokens_per_pass)
         return (
             prefill,
             Phase("guess-prefill", first, length=length, context=length, repeat=once),
             decode,
-            Phase("guess", other, length=Linear(2), context=context, repeat=often),
+            Phase("guess", later, length=Linear(2), context=context, repeat=often),
         ), images
     if guesses:
         raise WorkloadError(f"parameter 'guesses' is {guesses}; it is modelled for networks without an encoder")
     # the encoder reads what enters; the decoder begins with a token of its own and attends to both
-    first = _ops(shape, FIRST, absorbed=True, before=tuple(source_encoder(shape, encoder)), encoder=encoder)
-    entered = Linear(0, 1, 0)
-    step = _ops(shape, View(), absorbed=True, before=(), encoder=encoder)
+    first = _ops(shape, FIRST, absorb=True, before=tuple(source_encoder(shape, encoder)), encoder=encoder)
+    inputs = Linear(0, 1, 0)
+    step = _ops(shape, View(), absorb=True, before=(), encoder=encoder)
     cross = _alone(op for op in step if op.group == "cross-attention")
-    rest = _alone(op for op in step if op.group != "cross-attention")
+    main = _alone(op for op in step if op.group != "cross-attention")
     return (
-        Phase("prefill", first, length=entered, context=entered, repeat=once),
-        Phase("decode", rest, context=Linear(0, 0, 0.5), repeat=more),
-        Phase("decode-cross", cross, context=entered, repeat=more),
+        Phase("prefill", first, length=inputs, context=inputs, repeat=once),
+        Phase("decode", main, context=Linear(0, 0, 0.5), repeat=passes),
+        Phase("decode-cross", cross, context=inputs, repeat=passes),
     ), 0
 
 

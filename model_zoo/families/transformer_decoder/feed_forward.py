@@ -14,11 +14,11 @@ def _half(shape: Shape, block: Block, source: tuple[str, ...], width: int, ffn: 
     act = kind.lower()
     if shape.gated:
         up = block.linear(f"{prefix}gate-up", width, 2 * ffn, *source, bias=bias)
-        block.each(f"{prefix}{act}", kind, ffn, up)
-        wide = block.each(f"{prefix}gate", "Mul", ffn, f"{prefix}{act}", up, operands=2)
+        block.vector(f"{prefix}{act}", kind, ffn, up)
+        wide = block.vector(f"{prefix}gate", "Mul", ffn, f"{prefix}{act}", up, operands=2)
         return block.linear(f"{prefix}down", ffn, width, wide, bias=bias, shard="k")
     up = block.linear(f"{prefix}fc1", width, ffn, *source, bias=bias)
-    wide = block.each(f"{prefix}{act}", kind, ffn, up)
+    wide = block.vector(f"{prefix}{act}", kind, ffn, up)
     return block.linear(f"{prefix}fc2", ffn, width, wide, bias=bias, shard="k")
 
 
@@ -30,7 +30,7 @@ def feed_forward(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     bias = shape.bias == "all"
     block.linear("router", shape.hidden, shape.experts, source, bias=bias, shard="none", quantisable=False)
     tokens = block.rows
-    block.each("top-k", "TopK", shape.experts, "router", written=tokens * (2 * shape.top_k), shard="none")
+    block.vector("top-k", "TopK", shape.experts, "router", writes=tokens * (2 * shape.top_k), shard="none")
     inner = shape.p.whole("expert_width", 0, 1_048_576)
     entering = block.linear("expert-down", shape.hidden, inner, source, shard="none") if inner else source
     width = inner or shape.hidden
@@ -41,20 +41,20 @@ def feed_forward(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     marks = attributes(experts=shape.experts, top_k=shape.top_k)
     for i, op in enumerate(block.ops[first:], first):
         if op.contraction:  # an expert's matrices each, of which a pass reads those its tokens chose
-            own = op.weights.coef
-            block.ops[i] = replace(op, stored=own * shape.experts, weights=rows * own, attributes=marks)
-    joined, parts = [last, "top-k"], shape.top_k
-    shared = shape.p.whole("shared_ffn", 0, 1_048_576)
+            weights = op.weights.coef
+            block.ops[i] = replace(op, stored=weights * shape.experts, weights=rows * weights, attributes=marks)
+    terms, parts = [last, "top-k"], shape.top_k
+    shared_ffn = shape.p.whole("shared_ffn", 0, 1_048_576)
     if inner:
-        block.each("combine", "ReduceSum", width, *joined, operands=parts, operations=2.0 * parts, shard="none")
+        block.vector("combine", "ReduceSum", width, *terms, operands=parts, operations=2.0 * parts, shard="none")
         last = block.linear("expert-up", inner, shape.hidden, "combine", shard="none")
-        joined, parts = [last], 1
-    if shared:
-        joined.append(_half(shape, block, (source,), shape.hidden, shared, "shared-"))
+        terms, parts = [last], 1
+    if shared_ffn:
+        terms.append(_half(shape, block, (source,), shape.hidden, shared_ffn, "shared-"))
         parts += 1
         if shape.says("shared_gate"):
-            joined.append(block.linear("shared-expert-gate", shape.hidden, 1, source, shard="none", quantisable=False))
-    if inner and not shared:
+            terms.append(block.linear("shared-expert-gate", shape.hidden, 1, source, shard="none", quantisable=False))
+    if inner and not shared_ffn:
         return last
     name = "add-shared" if inner else "combine"
-    return block.each(name, "ReduceSum", shape.hidden, *joined, operands=parts, operations=2.0 * parts, shard="none")
+    return block.vector(name, "ReduceSum", shape.hidden, *terms, operands=parts, operations=2.0 * parts, shard="none")

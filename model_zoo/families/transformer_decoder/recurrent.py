@@ -42,7 +42,7 @@ def _sizes(shape: Shape, layer: Layer) -> tuple[int, int, int, int, int]:
     return heads, depth, width, heads * width + 2 * groups * depth, taps
 
 
-def mixed(shape: Shape, layer: Layer, block: Block, source: str) -> str:
+def mix(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     """The mixing half of such a layer; the name of what it adds to the stream."""
     block.group = "state-space" if layer.mixer.startswith("mamba") else "linear-attention"
     return {"delta": _delta, "mamba2": _mamba2, "mamba1": _mamba1, "linear": _linear}[layer.mixer](
@@ -50,16 +50,16 @@ def mixed(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     )
 
 
-def _convolved(shape: Shape, layer: Layer, block: Block, source: str, *, bias: bool) -> str:
+def _convolve(shape: Shape, layer: Layer, block: Block, source: str, *, bias: bool) -> str:
     """A short causal convolution of every channel by itself, and its activation."""
     *_, channels, taps = _sizes(shape, layer)
     reads, inner = block.rows * channels, dim(channels * taps, "b")
     product = {"g": Dim(channels), "m": block.rows, "n": Dim(1), "k": Dim(taps), "flops": reads * (2.0 * taps)}
-    stored = float(channels * (taps + bias))
-    own = {"stored": stored, "weights": Dim(stored), "state_reads": inner, "state_writes": inner, "shard": "g"}
+    filters = float(channels * (taps + bias))
+    state = {"stored": filters, "weights": Dim(filters), "state_reads": inner, "state_writes": inner, "shard": "g"}
     marks = attributes(kernel=taps, stride=1, groups=channels, channels=channels)
-    block.op("conv", "Conv", source, **product, **own, reads=reads, writes=reads, attributes=marks)
-    return block.each("conv-silu", "Silu", channels, "conv", shard="g", parts=Dim(channels))
+    block.op("conv", "Conv", source, **product, **state, reads=reads, writes=reads, attributes=marks)
+    return block.vector("conv-silu", "Silu", channels, "conv", shard="g", parts=Dim(channels))
 
 
 def _recurrence(shape: Shape, layer: Layer, block: Block, ready: str, *, delta: bool) -> str:
@@ -70,9 +70,9 @@ def _recurrence(shape: Shape, layer: Layer, block: Block, ready: str, *, delta: 
     shard = {"shard": "g", "parts": products}
     if delta:
         block.matmul("state-retrieve", products, rows, Dim(value), Dim(key), ready, reads=tokens * heads * key)
-        block.each("state-error", "Mul", heads * value, "state-retrieve", ready, operands=2, operations=2, **shard)
+        block.vector("state-error", "Mul", heads * value, "state-retrieve", ready, operands=2, operations=2, **shard)
         ready = "state-error"
-    block.each("state-decay", "Mul", tokens * size, ready, written=ZERO, state_reads=state_bytes, **shard)
+    block.vector("state-decay", "Mul", tokens * size, ready, writes=ZERO, state_reads=state_bytes, **shard)
     block.ops[-1] = replace(block.ops[-1], reads=tokens * heads, quantisable=False)
     read = tokens * (heads * (key + value))
     block.matmul("state-update", products, Dim(key), Dim(value), rows, ready, "state-decay", reads=read)
@@ -84,13 +84,13 @@ def _recurrence(shape: Shape, layer: Layer, block: Block, ready: str, *, delta: 
     return "state-read"
 
 
-def _gated_norm(shape: Shape, layer: Layer, block: Block, result: str, gate: str, stored: int, kind: str) -> str:
+def _gated_norm(shape: Shape, layer: Layer, block: Block, result: str, gate: str, scales: int, kind: str) -> str:
     heads, _, value, *_ = _sizes(shape, layer)
     shard = {"shard": "g", "parts": dim(heads, "b")}
-    if stored:
-        result = block.each("state-norm", "RMSNormalization", heads * value, result, stored=float(stored), **shard)
-    block.each("state-gate", kind, heads * value, gate, **shard)
-    return block.each("gate-state", "Mul", heads * value, result, "state-gate", operands=2, **shard)
+    if scales:
+        result = block.vector("state-norm", "RMSNormalization", heads * value, result, stored=float(scales), **shard)
+    block.vector("state-gate", kind, heads * value, gate, **shard)
+    return block.vector("gate-state", "Mul", heads * value, result, "state-gate", operands=2, **shard)
 
 
 def _delta(shape: Shape, layer: Layer, block: Block, source: str) -> str:
@@ -101,13 +101,13 @@ def _delta(shape: Shape, layer: Layer, block: Block, source: str) -> str:
         block.linear("in-proj", shape.hidden, channels + heads + 2 * rank, source)
         block.linear("decay-up", rank, channels // 3, "in-proj", bias=False)
         gate = block.linear("gate-up-state", rank, inner, "in-proj", bias=False)
-        more = heads + channels // 3
+        scales = heads + channels // 3
     else:
         gate = block.linear("in-proj", shape.hidden, channels + inner + 2 * heads, source)
-        more = 2 * heads
-    ready = _convolved(shape, layer, block, "in-proj", bias=False)
+        scales = 2 * heads
+    ready = _convolve(shape, layer, block, "in-proj", bias=False)
     keys = channels - inner
-    ready = block.each("qk-norm", "RMSNormalization", keys, ready, operations=4.0, stored=float(more), **shard)
+    ready = block.vector("qk-norm", "RMSNormalization", keys, ready, operations=4.0, stored=float(scales), **shard)
     ready = _recurrence(shape, layer, block, ready, delta=True)
     ready = _gated_norm(shape, layer, block, ready, gate, value, "Sigmoid" if rank else "Silu")
     return block.linear("out-proj", inner, shape.hidden, ready, shard="k")
@@ -117,11 +117,11 @@ def _mamba2(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     heads, _, width, channels, _ = _sizes(shape, layer)
     inner = heads * width
     block.linear("in-proj", shape.hidden, inner + channels + heads, source)
-    ready = _convolved(shape, layer, block, "in-proj", bias=True)
-    step = block.each(
+    ready = _convolve(shape, layer, block, "in-proj", bias=True)
+    step = block.vector(
         "step", "Sigmoid", heads, "in-proj", stored=3.0 * heads, shard="g", parts=dim(heads, "b")
     )  # softplus; its bias, the decay and what skips the state are parameters of a head
-    block.each("step-scale", "Mul", inner, ready, step, operands=2, shard="g", parts=dim(heads, "b"))
+    block.vector("step-scale", "Mul", inner, ready, step, operands=2, shard="g", parts=dim(heads, "b"))
     ready = _recurrence(shape, layer, block, "step-scale", delta=False)
     ready = _gated_norm(shape, layer, block, ready, "in-proj", inner, "Silu")
     return block.linear("out-proj", inner, shape.hidden, ready, shard="k")
@@ -134,13 +134,13 @@ def _mamba1(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     tokens, state_bytes = block.rows, dim(WIDE * width * depth, "b")
     shard = {"shard": "g", "parts": Dim(width)}
     block.linear("in-proj", shape.hidden, 2 * width, source)
-    ready = _convolved(shape, layer, block, "in-proj", bias=True)
+    ready = _convolve(shape, layer, block, "in-proj", bias=True)
     step = block.linear("x-proj", width, rank + 2 * depth, ready, shard="k")
     if shape.says("ssm_norm"):
         narrow = rank + 2 * depth
-        step = block.each("x-norm", "RMSNormalization", narrow, step, stored=float(narrow), shard="none")
+        step = block.vector("x-norm", "RMSNormalization", narrow, step, stored=float(narrow), shard="none")
     step = block.linear("step", rank, width, step, bias=True)
-    block.each("scan", "Mul", width, ready, step, stored=float(width * depth + width), **shard)
+    block.vector("scan", "Mul", width, ready, step, stored=float(width * depth + width), **shard)
     # a state's element: decay (a product and an exponential), what enters (two products), their sum, and the result
     block.ops[-1] = replace(
         block.ops[-1],
@@ -150,8 +150,8 @@ def _mamba1(shape: Shape, layer: Layer, block: Block, source: str) -> str:
         state_writes=state_bytes,
         quantisable=False,
     )
-    block.each("state-gate", "Silu", width, "in-proj", **shard)
-    ready = block.each("gate-state", "Mul", width, "scan", "state-gate", operands=2, **shard)
+    block.vector("state-gate", "Silu", width, "in-proj", **shard)
+    ready = block.vector("gate-state", "Mul", width, "scan", "state-gate", operands=2, **shard)
     return block.linear("out-proj", width, shape.hidden, ready, shard="k")
 
 
@@ -159,7 +159,7 @@ def _linear(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     heads, key, value, *_ = _sizes(shape, layer)
     inner = heads * value
     ready = block.linear("qkv", shape.hidden, heads * (2 * key + value), source)
-    ready = block.each("qkv-silu", "Silu", heads * (2 * key + value), ready, shard="g", parts=dim(heads, "b"))
+    ready = block.vector("qkv-silu", "Silu", heads * (2 * key + value), ready, shard="g", parts=dim(heads, "b"))
     gate = block.linear("gate-proj", shape.hidden, inner, source)
     ready = _recurrence(shape, layer, block, ready, delta=False)
     ready = _gated_norm(shape, layer, block, ready, gate, inner, "Sigmoid")

@@ -62,17 +62,17 @@ class Shape:
         for layer in self.layers:
             tag = ""
             for i, of in enumerate(among):
-                peers = [other for other in self.layers if of is None or other[of] == layer[of]]
+                peers = [peer for peer in self.layers if of is None or peer[of] == layer[of]]
                 if layer[i] and len({other[i] for other in peers}) > 1:
                     tag += f"-{words[i]}{layer[i]}"
             tags[layer] = tag
         return tags
 
 
-def _letters(p: Params, key: str, known: Mapping[str, str], empty: str = "") -> str:
+def _letters(p: Params, key: str, names: Mapping[str, str], empty: str = "") -> str:
     value = p.text(key) or empty
-    if not value or set(value) - set(known):
-        words = ", ".join(f"{letter} ({name or 'none'})" for letter, name in known.items())
+    if not value or set(value) - set(names):
+        words = ", ".join(f"{letter} ({name or 'none'})" for letter, name in names.items())
         raise WorkloadError(f"parameter {key!r} is {value[:60]!r}; letters allowed, one a layer: {words}")
     return value
 
@@ -88,14 +88,14 @@ def _layers(p: Params, hidden: int, experts: int) -> dict[Layer, int]:
     for i in range(p.whole("layers", 1, 4096)):
         mixer, feed = MIXERS[mixers[i % len(mixers)]], FEEDS[feeds[i % len(feeds)]]
         feed = "dense" if feed and i < first else feed
-        own = heads[i % len(heads)]
-        kv = kv_heads[i % len(kv_heads)] or own
-        if own % kv:
-            raise WorkloadError(f"parameter 'kv_heads' is {kv}; it must divide the {own} heads")
+        q_heads = heads[i % len(heads)]
+        kv = kv_heads[i % len(kv_heads)] or q_heads
+        if q_heads % kv:
+            raise WorkloadError(f"parameter 'kv_heads' is {kv}; it must divide the {q_heads} heads")
         ffn = plain if feed == "dense" and plain else widths[i % len(widths)]
         feed = feed if ffn else ""
         cached = mixer in CACHED
-        layer = Layer(mixer, feed, own if mixer else 0, kv if cached else 0, ffn if feed else 0)
+        layer = Layer(mixer, feed, q_heads if mixer else 0, kv if cached else 0, ffn if feed else 0)
         if not mixer and not feed:  # a layer that was pruned whole
             continue
         layers[layer] += 1

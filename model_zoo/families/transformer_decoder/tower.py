@@ -9,25 +9,25 @@ from model_zoo.ops import Dim, Op, dim
 from model_zoo.schema import WorkloadError
 
 
-def _layer(block: Block, heads: int, head: int, ffn: int, kv_len: Dim, source: str, *, gated: str, bias: bool) -> None:
+def _layer(block: Block, heads: int, head: int, ffn: int, kv_len: Dim, source: str, *, gate: str, bias: bool) -> None:
     """One layer of an encoder without a mask: norms before each half."""
     view, hidden = block.view, block.hidden
     inner, products = heads * head, dim(heads, "b")
-    normed = block.norm("norm1", source)
+    norm = block.norm("norm1", source)
     block.group = "encoder-attention"
-    block.linear("qkv", hidden, 3 * inner, normed, bias=bias)
+    block.linear("qkv", hidden, 3 * inner, norm, bias=bias)
     block.dot_attention("", (products, view.positions, kv_len, Dim(head)), "qkv", reads=view.tokens * (3 * inner))
     block.linear("attention-out", inner, hidden, "context", bias=bias, shard="k")
     block.residual("residual1", "attention-out", source)
-    normed = block.norm("norm2", "residual1")
+    norm = block.norm("norm2", "residual1")
     block.group = "encoder-feed-forward"
-    if gated:
-        block.linear("gate-up", hidden, 2 * ffn, normed, bias=bias)
-        block.each("act", gated, ffn, "gate-up")
-        wide = block.each("gate", "Mul", ffn, "act", "gate-up", operands=2)
+    if gate:
+        block.linear("gate-up", hidden, 2 * ffn, norm, bias=bias)
+        block.vector("act", gate, ffn, "gate-up")
+        wide = block.vector("gate", "Mul", ffn, "act", "gate-up", operands=2)
     else:
-        block.linear("fc1", hidden, ffn, normed, bias=bias)
-        wide = block.each("act", "Gelu", ffn, "fc1")
+        block.linear("fc1", hidden, ffn, norm, bias=bias)
+        wide = block.vector("act", "Gelu", ffn, "fc1")
     block.linear("fc2", ffn, hidden, wide, bias=bias, shard="k")
     block.residual("residual2", "fc2", "residual1")
 
@@ -42,11 +42,11 @@ def image_tower(shape: Shape) -> tuple[list[Op], int]:
     if hidden % heads:
         raise WorkloadError(f"parameter 'tower_heads' is {heads}; it must divide the tower_hidden {hidden}")
     patches, ffn = p.whole("tower_patches", 1, 2**24), p.whole("tower_ffn", 0, 1_048_576) or 4 * hidden
-    gated = "Silu" if shape.says("tower_gated") else ""
+    gate = "Silu" if shape.says("tower_gated") else ""
     view = View(dim(patches * images, "b"), Dim(patches * images), Dim(patches))
     begin = Block(hidden, False, view, "vision")
     last = begin.linear("image-patch", p.whole("tower_patch", 1, 2**24), hidden, bias=True)
-    last = begin.each("image-position", "Add", hidden, last, stored=float(patches * hidden), shard="none")
+    last = begin.vector("image-position", "Add", hidden, last, stored=float(patches * hidden), shard="none")
     ops = begin.ops
     window, full = p.whole("tower_window", 0, patches), p.whole("tower_full_layers", 0, layers)
     kinds = (
@@ -56,9 +56,9 @@ def image_tower(shape: Shape) -> tuple[list[Op], int]:
     )
     for count, keys, tag in kinds:
         if count:
-            block = Block(hidden, bool(gated), view, "vision")
+            block = Block(hidden, bool(gate), view, "vision")
             # a query's keys are of its own image, so the square is of patches by patches
-            _layer(block, heads, hidden // heads, ffn, Dim(keys), last, gated=gated, bias=True)
+            _layer(block, heads, hidden // heads, ffn, Dim(keys), last, gate=gate, bias=True)
             ops = [*ops, *block.copies(tag, count)]
             last = ops[-1].name
     tokens = p.whole("image_tokens", 1, 2**24)
@@ -67,7 +67,7 @@ def image_tower(shape: Shape) -> tuple[list[Op], int]:
     for i, (k, n) in enumerate(zip(widths, (*widths[1:], shape.hidden), strict=True), 1):
         last = end.linear(f"image-project{i}", k, n, last, bias=True)
         if i < len(widths):
-            last = end.each(f"image-gelu{i}", "Gelu", n, last)
+            last = end.vector(f"image-gelu{i}", "Gelu", n, last)
     return [*ops, *end.ops], tokens * images
 
 
@@ -105,15 +105,15 @@ def source_encoder(shape: Shape, encoder: Encoder) -> list[Op]:
         for i, (width, stride) in enumerate(((encoder.channels, 2), (hidden, 1)), 1):
             begin.rows = view.tokens * stride
             last = begin.linear(f"audio-conv{i}", 3 * width, hidden, *(f"audio-gelu{i - 1}",) * (i > 1), bias=True)
-            begin.each(f"audio-gelu{i}", "Gelu", hidden, last)
+            begin.vector(f"audio-gelu{i}", "Gelu", hidden, last)
         begin.rows = view.tokens
-        last = begin.each("audio-position", "Add", hidden, "audio-gelu2", stored=float(encoder.tokens * hidden))
+        last = begin.vector("audio-position", "Add", hidden, "audio-gelu2", stored=float(encoder.tokens * hidden))
         ops = begin.ops
     else:  # the decoder's table of words
-        shared = gather("source-embedding", view.tokens, shape.vocab, hidden, group="encoder")
-        ops, last = [replace(shared, stored=0.0)], "source-embedding"
-    block, gated = Block(hidden, shape.rms, view), shape.activation if shape.gated else ""
-    _layer(block, encoder.heads, shape.head, encoder.ffn, encoder.seen, last, gated=gated, bias=shape.bias == "all")
+        table = gather("source-embedding", view.tokens, shape.vocab, hidden, group="encoder")
+        ops, last = [replace(table, stored=0.0)], "source-embedding"
+    block, gate = Block(hidden, shape.rms, view), shape.activation if shape.gated else ""
+    _layer(block, encoder.heads, shape.head, encoder.ffn, encoder.seen, last, gate=gate, bias=shape.bias == "all")
     ops = [*ops, *block.copies("-encoder", encoder.layers)]
     end = Block(hidden, shape.rms, view, "encoder")
     last = end.norm("final-norm-encoder", ops[-1].name)
@@ -122,8 +122,8 @@ def source_encoder(shape: Shape, encoder: Encoder) -> list[Op]:
     for layer, count in shape.layers.items():
         name = f"cross-kv{shape.tags[layer]}"
         end.linear(name, hidden, 2 * width, last, bias=shape.bias == "all", layers=count)
-        written = view.tokens * (2 * width)
-        end.ops[-1] = replace(end.ops[-1], writes=Dim(0.0), state_writes=written)
+        elements = view.tokens * (2 * width)
+        end.ops[-1] = replace(end.ops[-1], writes=Dim(0.0), state_writes=elements)
     return [*ops, *end.ops]
 
 
@@ -135,5 +135,5 @@ def cross_attention(shape: Shape, encoder: Encoder, block: Block, source: str, c
     kv_len, state = encoder.seen, dim(width, "b") * encoder.seen
     block.linear("cross-q", shape.hidden, width, source, bias=bias)
     extents = products, block.view.positions, kv_len, Dim(head)
-    block.dot_attention("cross-", extents, "cross-q", cache, reads=tokens * width, kept=state)
+    block.dot_attention("cross-", extents, "cross-q", cache, reads=tokens * width, kv=state)
     return block.linear("cross-out", width, shape.hidden, "cross-context", bias=bias, shard="k")

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from entries.files import read_bytes
 from entries.schema import InputError, one_sentence
-from model_zoo.families import FAMILIES, built
+from model_zoo.families import FAMILIES, build_graph
 from model_zoo.importers.huggingface.decoder import Fields, architecture, decoder
 from model_zoo.importers.huggingface.keys import MAX_BYTES, NAMES, Keys, config_of
 from model_zoo.importers.huggingface.prefix import encoder, images
@@ -96,7 +96,7 @@ def _number(value: Any, key: str) -> Number:
 def _workload(fields: Fields, id: str, kind: str, file: str, precision: str, notes: list[str]) -> Workload:
     params = {name: value for name, (value, _) in fields.items()}
     try:
-        graph = built(FAMILIES[_FAMILY], params)
+        graph = build_graph(FAMILIES[_FAMILY], params)
     except WorkloadError as error:
         sentence = str(error)  # with the configuration's key in place of a family's parameter
         for name, (_, key) in fields.items():

@@ -73,7 +73,7 @@ def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
     inputs = file.made_by(node.input)
     if kind in _MOVES:
         reads = file.elements(computed[0]) if kind in _WIDENED and computed else out
-        return [move(name, kind, reads, group="network", inputs=inputs, written=out)]
+        return [move(name, kind, reads, group="network", inputs=inputs, writes=out)]
     reads = combined([file.elements(i) for i in computed]) if computed else out
     read, new = file.own(node.input)
     operations = OPERATIONS.get(kind, 0.0)
@@ -84,7 +84,7 @@ def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
     elif node.op_type in _SKIPS:
         operations += 1.0
     work = file.elements(computed[0]) if kind in _REDUCED and computed else out
-    op = elementwise(name, kind, work, group="network", inputs=inputs, written=out, stored=new, operations=operations)
+    op = elementwise(name, kind, work, group="network", inputs=inputs, writes=out, stored=new, operations=operations)
     return [replace(op, reads=reads, weights=Dim(read))]
 
 
