@@ -11,7 +11,7 @@ from engine.scenario.sentences import amount
 from model_zoo.carried import in_link
 from model_zoo.catalog import default_zoo, own_folder
 from model_zoo.families import FAMILIES, build_graph
-from model_zoo.importers.huggingface import read_config_file, written
+from model_zoo.importers.huggingface import read_config_file, to_yaml
 from model_zoo.ops import Graph
 
 
@@ -19,7 +19,7 @@ def import_config(args: argparse.Namespace) -> Answer | None:
     """The workload of a configuration: written, shown or as a link."""
     workload = read_config_file(Path(args.config), args.id)
     if args.show:
-        sys.stdout.write(written(workload))
+        sys.stdout.write(to_yaml(workload))
         return None
     if args.link:
         return {"id": in_link(workload)}, [in_link(workload)]
@@ -29,7 +29,7 @@ def import_config(args: argparse.Namespace) -> Answer | None:
     target = own_folder() / f"{workload.id}.yaml"
     writable(target, args.force, folder=True)
     with beside(target) as path:
-        path.write_text(written(workload))
+        path.write_text(to_yaml(workload))
     graph = build_graph(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
     first, each = _cache(graph)
     data = {

@@ -23,14 +23,14 @@ class _Reader:
         self.keys, self.kind = keys, kind
         self.fields: Fields = {}
 
-    def put(self, name: str, value: Any, key: str = "") -> None:
+    def set(self, name: str, value: Any, key: str = "") -> None:
         """A parameter's value, and the key that says so: the last one read where none is given."""
         self.fields[name] = (value, key or self.keys.last or "model_type")
 
     def take(self, name: str, *keys: str, default: int | None = None, low: int = 1, high: int = 65536) -> int:
         """A parameter that is the whole number under one of those keys."""
         value = self.keys.whole(*keys, default=default, low=low, high=high)
-        self.put(name, value)
+        self.set(name, value)
         return value
 
     def value(self, name: str) -> Any:
@@ -45,21 +45,21 @@ def _architectures() -> dict[str, dict[str, Any]]:
 
 def architecture(kind: str) -> dict[str, Any]:
     """What the architecture of that `model_type` says; WorkloadError where it is not known or can't be lowered."""
-    known = _architectures()
-    if kind not in known:
-        near = ", ".join(difflib.get_close_matches(kind[:60], known, 3, 0.4)) or "llama, qwen3_moe, deepseek_v3, t5"
+    table = _architectures()
+    if kind not in table:
+        near = ", ".join(difflib.get_close_matches(kind[:60], table, 3, 0.4)) or "llama, qwen3_moe, deepseek_v3, t5"
         raise WorkloadError(
-            f"key 'model_type' is {kind[:60]!r}, which is not known; of {len(known)} that are, the nearest: {near}"
+            f"key 'model_type' is {kind[:60]!r}, which is not known; of {len(table)} that are, the nearest: {near}"
         )
-    own = dict(known[kind])
-    while "of" in own:
-        base = own.pop("of")
-        own = {**known[base], **own}
-    if "refuse" in own:
+    entry = dict(table[kind])
+    while "of" in entry:
+        base = entry.pop("of")
+        entry = {**table[base], **entry}
+    if "refuse" in entry:
         raise WorkloadError(
-            f"key 'model_type' is {kind!r}: what its key {own['refuse']!r} stands for is not understood"
+            f"key 'model_type' is {kind!r}: what its key {entry['refuse']!r} stands for is not understood"
         )
-    return own
+    return entry
 
 
 def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Fields, list[str]]:
@@ -67,34 +67,34 @@ def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Fields, list[str]]:
 
     WorkloadError in one sentence that names the key.
     """
-    own, reader = architecture(kind), _Reader(keys, kind)
+    preset, reader = architecture(kind), _Reader(keys, kind)
     _refuse(keys)
-    for name, value in own.items():
+    for name, value in preset.items():
         if name not in ("tied", "encoder", "mixers"):
-            reader.put(name, value, "model_type")
-    layers = reader.take("layers", *(reversed(NAMES["layers"]) if "encoder" in own else NAMES["layers"]), high=4096)
+            reader.set(name, value, "model_type")
+    layers = reader.take("layers", *(reversed(NAMES["layers"]) if "encoder" in preset else NAMES["layers"]), high=4096)
     reader.take("hidden", *NAMES["width"], high=WIDEST)
     reader.take("vocab", "vocab_size", "padded_vocab_size", high=2**31)
     _attention(reader)
     _position(reader)
-    _feed_forward(reader, layers, own)
-    mixers, mixer_key = mixers_of(keys, layers, kind, own.get("mixers", ""))
+    _feed_forward(reader, layers, preset)
+    mixers, mixer_key = mixers_of(keys, layers, kind, preset.get("mixers", ""))
     if pattern := keys.text("hybrid_override_pattern"):
         mixers, feeds = _pattern(keys, pattern, layers)
-        reader.put("feeds", shortest(feeds, layers))
+        reader.set("feeds", shortest(feeds, layers))
     elif set(mixers) <= {"m", "s"} and kind in _BARE:
-        reader.put("feeds", "n", "model_type")
-    reader.put("mixers", shortest(mixers, layers), mixer_key)
+        reader.set("feeds", "n", "model_type")
+    reader.set("mixers", shortest(mixers, layers), mixer_key)
     if kind in ("nemotron-nas", "deci"):
         _blocks(reader, layers)
     if narrow := keys.whole("swa_num_key_value_heads", default=0, low=1, high=65536):  # MiMo: of windowed layers
         wide = reader.value("kv_heads")
-        reader.put("kv_heads", [narrow if letter == "w" else wide for letter in mixers[:layers]])
+        reader.set("kv_heads", [narrow if letter == "w" else wide for letter in mixers[:layers]])
     _mixing(reader, set(mixers))
     where = keys if "tie_word_embeddings" in keys else outside
-    tied = where.flag("tie_word_embeddings", default=own.get("tied") == "yes")
+    tie = where.flag("tie_word_embeddings", default=preset.get("tied") == "yes")
     if reader.value("lm_head") != "own-bias":
-        reader.put("lm_head", "tied" if tied else "own", keys.last or "tie_word_embeddings")
+        reader.set("lm_head", "tied" if tie else "own", keys.last or "tie_word_embeddings")
     notes = _guessing(reader, outside)
     plain = {"mixers": "f"}
     fields = {name: entry for name, entry in reader.fields.items() if entry[0] not in (0, "", None, plain.get(name))}
@@ -110,16 +110,16 @@ def _refuse(keys: Keys) -> None:
         value = keys.raw(name)
         if value and not (name == "cla_share_factor" and not keys.data.get("use_cla")):
             raise WorkloadError(f"key {name!r} is {str(value)[:60]}: what it stands for is not understood")
-    for name, same in NAMES["same"].items():
+    for name, key in NAMES["same"].items():
         value = keys.raw(name)
-        if value is not None and same in keys and value != keys.data[same]:
-            raise WorkloadError(f"key {name!r} is {str(value)[:60]} beside {same!r} {keys.data[same]}: not understood")
+        if value is not None and key in keys and value != keys.data[key]:
+            raise WorkloadError(f"key {name!r} is {str(value)[:60]} beside {key!r} {keys.data[key]}: not understood")
 
 
 def _attention(reader: _Reader) -> None:
     keys, kind = reader.keys, reader.kind
     if kind in _BARE:
-        reader.put("heads", 1, "model_type")
+        reader.set("heads", 1, "model_type")
         return
     heads, width = reader.take("heads", *NAMES["heads"]), reader.value("hidden")
     key = keys.last
@@ -129,21 +129,21 @@ def _attention(reader: _Reader) -> None:
         return
     head = keys.whole("head_dim", "kv_channels", "attention_head_dim", "d_kv", default=0, low=1, high=65536)
     if head:
-        reader.put("head_dim", head)
+        reader.set("head_dim", head)
     elif width % heads:
         raise WorkloadError(f"key {key!r} is {heads}; it must divide the {width} of 'hidden_size', or 'head_dim' says")
     if kv := _kv_heads(reader, heads):
         if heads % kv:
             raise WorkloadError(f"key {keys.last!r} is {kv}; it must divide the {heads} heads")
-        reader.put("kv_heads", kv)
+        reader.set("kv_heads", kv)
     v = keys.whole("v_head_dim", default=0, low=1, high=65536)
     if v and v != head:
-        reader.put("v_dim", v)
+        reader.set("v_dim", v)
     norm = keys.raw("use_qk_norm", "qk_norm", "qk_layernorm", "add_qk_norm")
     if isinstance(norm, bool) and not kind.startswith("llama4"):  # of Llama 4 it has no scales
         key = keys.last
         full = "layer" in keys.text("qk_norm_type") or reader.value("head_norm") == "rms-full"
-        reader.put("head_norm", ("rms-full" if full else "rms") if norm else "no", key)
+        reader.set("head_norm", ("rms-full" if full else "rms") if norm else "no", key)
 
 
 def _kv_heads(reader: _Reader, heads: int) -> int:
@@ -151,7 +151,7 @@ def _kv_heads(reader: _Reader, heads: int) -> int:
     keys = reader.keys
     if reader.kind == "falcon":
         if keys.flag("parallel_attn", default=True):
-            reader.put("block", "parallel", "parallel_attn")
+            reader.set("block", "parallel", "parallel_attn")
         if keys.flag("new_decoder_architecture"):
             return keys.whole("num_kv_heads", "n_head_kv", default=heads, low=1, high=65536)
         return 1 if keys.flag("multi_query", default=True) else heads
@@ -187,37 +187,37 @@ def _biases(reader: _Reader) -> None:
     biases = keys.raw(*NAMES["biases"])
     attention = bool(biases) if isinstance(biases, bool | int) else False
     where = keys.last
-    rest = keys.flag("mlp_bias", "use_mlp_bias", "ffn_bias")
+    mlp = keys.flag("mlp_bias", "use_mlp_bias", "ffn_bias")
     only_keys = kind in ("chatglm", "internlm2") or (kind.startswith("glm4") and kind != "glm4_moe_lite")
-    word = "all" if attention and rest else "feed-forward" if rest else "attention" if attention else "none"
-    reader.put("bias", "qkv" if word == "attention" and only_keys else word, where or "model_type")
+    word = "all" if attention and mlp else "feed-forward" if mlp else "attention" if attention else "none"
+    reader.set("bias", "qkv" if word == "attention" and only_keys else word, where or "model_type")
 
 
 def _position(reader: _Reader) -> None:
     keys, kind = reader.keys, reader.kind
     if not reader.value("position"):
         alibi = keys.flag("alibi", "use_alibi")
-        reader.put("position", "none" if alibi or kind in _BARE else "rotary", "model_type")
+        reader.set("position", "none" if alibi or kind in _BARE else "rotary", "model_type")
     if reader.value("position") == "learned":
         places = "max_position_embeddings", "n_positions", "n_ctx", "max_target_positions"
-        reader.put("context", keys.whole(*places, low=1, high=2**31) + 2 * (kind in ("opt", "bart", "mbart")))
+        reader.set("context", keys.whole(*places, low=1, high=2**31) + 2 * (kind in ("opt", "bart", "mbart")))
     if not reader.value("norm"):
-        reader.put("norm", "rms" if keys.flag("rmsnorm", default=True) else "layer", "model_type")
+        reader.set("norm", "rms" if keys.flag("rmsnorm", default=True) else "layer", "model_type")
     if kind in ("gpt_neox", "stablelm") and keys.flag("use_parallel_residual", default=kind == "gpt_neox"):
-        reader.put("block", "parallel", "use_parallel_residual")
+        reader.set("block", "parallel", "use_parallel_residual")
 
 
-def _feed_forward(reader: _Reader, layers: int, own: dict[str, Any]) -> None:
+def _feed_forward(reader: _Reader, layers: int, preset: dict[str, Any]) -> None:
     keys, kind = reader.keys, reader.kind
     acts = "hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "feed_forward_proj", "act_fn"
-    act, form = keys.text(*acts), own.get("feed_forward", "gated")
+    act, form = keys.text(*acts), preset.get("feed_forward", "gated")
     if form == "gated" and act.startswith(("gelu", "gated-gelu")):
         form = "gated-gelu"
     if act in ("relu2", "relu_squared", "squared_relu"):
         form = "relu2"
     if kind in ("t5", "mt5", "umt5") and act.startswith("gated"):
         form = "gated-gelu"
-    reader.put("feed_forward", form, keys.last if act else "model_type")
+    reader.set("feed_forward", form, keys.last if act else "model_type")
     config = keys.under("ffn_config")
     experts_keys = config or keys
     experts = experts_keys.whole(*NAMES["experts"], default=0, low=0, high=65536)
@@ -229,27 +229,27 @@ def _feed_forward(reader: _Reader, layers: int, own: dict[str, Any]) -> None:
             dense = config.whole("ffn_hidden_size", default=0, low=1, high=WIDEST)
         if kind == "mpt":
             dense = keys.whole("expansion_ratio", default=4, low=1, high=64) * reader.value("hidden")
-        reader.put("ffn", dense, dense_key)
+        reader.set("ffn", dense, dense_key)
         keys.raw(*NAMES["top_k"])
         return
-    reader.put("experts", experts, said_experts)
+    reader.set("experts", experts, said_experts)
     top = experts_keys.whole(*NAMES["top_k"], low=1, high=65536)
     if top > experts:
         raise WorkloadError(f"key {experts_keys.last!r} is {top}; between 1 and the {experts} experts are allowed")
-    reader.put("top_k", top, experts_keys.last)
+    reader.set("top_k", top, experts_keys.last)
     width = experts_keys.whole(*NAMES["expert_ffn"], "ffn_hidden_size", default=0, low=1, high=WIDEST)
-    reader.put("ffn", width or dense, experts_keys.last if width else dense_key)
+    reader.set("ffn", width or dense, experts_keys.last if width else dense_key)
     feeds, first, where = feeds_of(keys, layers, kind, experts)
-    reader.put("feeds", "" if set(feeds) == {"e"} else shortest(feeds, layers), where)
-    reader.put("dense_layers", first, where)
+    reader.set("feeds", "" if set(feeds) == {"e"} else shortest(feeds, layers), where)
+    reader.set("dense_layers", first, where)
     if first or "d" in feeds:
         names = "intermediate_size_mlp", "dense_intermediate_size", "prefix_dense_intermediate_size"
-        reader.put("dense_ffn", keys.whole(*names, default=dense, high=WIDEST), keys.last or dense_key)
-    _shared(reader, width or dense)
+        reader.set("dense_ffn", keys.whole(*names, default=dense, high=WIDEST), keys.last or dense_key)
+    _shared_experts(reader, width or dense)
     reader.take("expert_width", "moe_latent_size", default=0, high=WIDEST)
 
 
-def _shared(reader: _Reader, width: int) -> None:
+def _shared_experts(reader: _Reader, width: int) -> None:
     """Width of the experts that every token passes."""
     keys, kind = reader.keys, reader.kind
     names = "shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size"
@@ -260,11 +260,11 @@ def _shared(reader: _Reader, width: int) -> None:
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= 65536):
         raise keys.refuse(count, "a whole number from 0 to 65536 is allowed")
     if wide:
-        reader.put("shared_ffn", wide * (count if kind.startswith(("nemotron", "bailing")) and count else 1), key)
+        reader.set("shared_ffn", wide * (count if kind.startswith(("nemotron", "bailing")) and count else 1), key)
     elif count:
-        reader.put("shared_ffn", count * width)
+        reader.set("shared_ffn", count * width)
     elif kind.startswith("llama4"):
-        reader.put("shared_ffn", width, "model_type")
+        reader.set("shared_ffn", width, "model_type")
 
 
 def _pattern(keys: Keys, pattern: str, layers: int) -> tuple[str, str]:
@@ -280,12 +280,12 @@ def _pattern(keys: Keys, pattern: str, layers: int) -> tuple[str, str]:
 def _blocks(reader: _Reader, layers: int) -> None:
     """Nemotron-NAS: each layer with as many key heads, and as wide a feed-forward, as a search left it."""
     keys = reader.keys
-    listed = keys.listed("block_configs")
-    if len(listed) != layers:
-        raise keys.refuse(f"{len(listed)} entries", f"one entry for each of the {layers} layers is needed")
+    entries = keys.entries("block_configs")
+    if len(entries) != layers:
+        raise keys.refuse(f"{len(entries)} entries", f"one entry for each of the {layers} layers is needed")
     heads, width = reader.value("heads"), reader.value("hidden")
     mixers, kv_heads, ffn = "", [], []
-    for i, entry in enumerate(listed):
+    for i, entry in enumerate(entries):
         block = Keys(entry if isinstance(entry, dict) else {}, f"block_configs[{i}].")
         attention, feed = (block.under(name) or Keys({}) for name in ("attention", "ffn"))
         skip = attention.flag("no_op") or attention.flag("replace_with_linear")
@@ -296,7 +296,7 @@ def _blocks(reader: _Reader, layers: int) -> None:
         wide = feed.whole("intermediate_size", default=-(-int(wide) // 256) * 256, high=WIDEST)
         ffn.append(0 if feed.flag("no_op") else wide)
     for name, value in (("mixers", shortest(mixers, layers)), ("kv_heads", kv_heads), ("ffn", ffn)):
-        reader.put(name, value, "block_configs")
+        reader.set(name, value, "block_configs")
 
 
 def _mixing(reader: _Reader, letters: set[str]) -> None:
@@ -305,24 +305,24 @@ def _mixing(reader: _Reader, letters: set[str]) -> None:
     if "w" in letters:
         reader.take("window", "sliding_window", "sliding_window_size", high=2**31)
     if "c" in letters:
-        reader.put("chunk", keys.whole("attention_chunk_size", default=8192, low=1, high=2**31), "attention_chunk_size")
+        reader.set("chunk", keys.whole("attention_chunk_size", default=8192, low=1, high=2**31), "attention_chunk_size")
     if "d" in letters:
         _delta(reader)
     if "m" in letters:
         reader.take("ssm_groups", "n_groups", "mamba_n_groups", "mamba_ngroups", default=1)
         inner = int(keys.number("mamba_expand", "expand", default=2.0, low=0.01, high=64) * width)
-        own = (("head_dim",), ("num_heads",)) if kind == "mamba2" else ((), ())
-        head = reader.take("ssm_dim", "mamba_head_dim", "mamba_d_head", "mamba_headdim", *own[0], default=64)
-        names = "mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *own[1]
-        reader.put(
+        extra = (("head_dim",), ("num_heads",)) if kind == "mamba2" else ((), ())
+        head = reader.take("ssm_dim", "mamba_head_dim", "mamba_d_head", "mamba_headdim", *extra[0], default=64)
+        names = "mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *extra[1]
+        reader.set(
             "ssm_heads", keys.whole(*names, default=inner // head, low=1, high=65536), keys.last or "mamba_expand"
         )
     if "s" in letters:
         inner = keys.whole("intermediate_size", default=0, low=1) if kind != "jamba" else 0
         factor = keys.number("mamba_expand", "expand", default=2.0, low=0.01, high=64)
-        reader.put("ssm_dim", inner or int(factor * width), keys.last or "expand")
+        reader.set("ssm_dim", inner or int(factor * width), keys.last or "expand")
         rank = keys.raw("mamba_dt_rank", "time_step_rank")
-        reader.put("ssm_rank", rank if isinstance(rank, int) and not isinstance(rank, bool) else -(-width // 16))
+        reader.set("ssm_rank", rank if isinstance(rank, int) and not isinstance(rank, bool) else -(-width // 16))
     if letters & {"m", "s"}:
         names = "ssm_state_size", "mamba_d_state", "state_size"
         reader.take("ssm_state", *names, default=128 if "m" in letters else 16)
@@ -330,16 +330,16 @@ def _mixing(reader: _Reader, letters: set[str]) -> None:
 
 
 def _delta(reader: _Reader) -> None:
-    own = reader.keys.under("linear_attn_config")
-    if own is not None:  # Kimi delta attention
-        heads, width = own.whole("num_heads", low=1, high=65536), own.whole("head_dim", low=1, high=65536)
+    config = reader.keys.under("linear_attn_config")
+    if config is not None:  # Kimi delta attention
+        heads, width = config.whole("num_heads", low=1, high=65536), config.whole("head_dim", low=1, high=65536)
         sizes = {"linear_heads": heads, "linear_value_heads": heads, "linear_dim": width, "linear_value_dim": width}
         sizes |= {
             "linear_gate_rank": width,
-            "conv_kernel": own.whole("short_conv_kernel_size", default=4, low=1, high=1024),
+            "conv_kernel": config.whole("short_conv_kernel_size", default=4, low=1, high=1024),
         }
         for name, value in sizes.items():
-            reader.put(name, value, "linear_attn_config")
+            reader.set(name, value, "linear_attn_config")
         return
     reader.take("linear_heads", "linear_num_key_heads")
     reader.take("linear_value_heads", "linear_num_value_heads")
@@ -354,7 +354,7 @@ def _guessing(reader: _Reader, outside: Keys) -> list[str]:
     for level in (reader.keys, outside):
         layers = level.whole(*names, default=0, high=4096)
         if layers:
-            reader.put("guess_layers", layers, level.last)
+            reader.set("guess_layers", layers, level.last)
             layers_text = "a layer that guesses" if layers == 1 else f"{layers} layers that guess"
             return [f"The checkpoint also holds {layers_text} tokens ahead (multi-token prediction), run where asked."]
     return []

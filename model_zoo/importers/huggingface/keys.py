@@ -44,16 +44,16 @@ class Keys:
                 self.last, value = self.prefix + name, self.data[name]
         return value
 
-    def refuse(self, value: Any, allowed: str) -> WorkloadError:
+    def refuse(self, value: Any, rule: str) -> WorkloadError:
         """What is wrong with the key last read."""
-        shown = repr(value)
-        return WorkloadError(f"key {self.last!r} is {shown[:_SHOWN]}; {allowed}")
+        text = repr(value)
+        return WorkloadError(f"key {self.last!r} is {text[:_SHOWN]}; {rule}")
 
-    def _checked(self, names: tuple[str, ...], fits: Callable[[Any], bool], allowed: str) -> Any:
+    def _check(self, names: tuple[str, ...], fits: Callable[[Any], bool], rule: str) -> Any:
         """The value of the first of those keys that is set, else None; WorkloadError where it is not what fits."""
         value = self.raw(*names)
         if value is not None and not fits(value):
-            raise self.refuse(value, f"{allowed} is allowed")
+            raise self.refuse(value, f"{rule} is allowed")
         return value
 
     def whole(self, *names: str, default: int | None = None, low: int = 0, high: int = 2**40) -> int:
@@ -62,7 +62,7 @@ class Keys:
         def fits(value: Any) -> bool:
             return _is_number(value) and low <= value <= high and value == value // 1
 
-        value = self._checked(names, fits, f"a whole number from {low} to {high}")
+        value = self._check(names, fits, f"a whole number from {low} to {high}")
         value = default if value is None else value
         if value is None:
             raise WorkloadError(f"key {self.prefix + names[0]!r} is missing; a model configuration needs it")
@@ -70,28 +70,28 @@ class Keys:
 
     def number(self, *names: str, default: float, low: float, high: float) -> float:
         """A number."""
-        allowed = f"a number from {low:g} to {high:g}"
-        value = self._checked(names, lambda value: _is_number(value) and low <= value <= high, allowed)
+        rule = f"a number from {low:g} to {high:g}"
+        value = self._check(names, lambda value: _is_number(value) and low <= value <= high, rule)
         return default if value is None else float(value)
 
     def flag(self, *names: str, default: bool = False) -> bool:
         """True or false."""
-        value = self._checked(names, lambda value: isinstance(value, int), "true or false")
+        value = self._check(names, lambda value: isinstance(value, int), "true or false")
         return default if value is None else bool(value)
 
     def text(self, *names: str, default: str = "") -> str:
         """Text, in lower case."""
-        value = self._checked(names, lambda value: isinstance(value, str), "text")
+        value = self._check(names, lambda value: isinstance(value, str), "text")
         return default if value is None else value.lower()
 
-    def listed(self, *names: str, most: int = 4096) -> Sequence[Any]:
+    def entries(self, *names: str, limit: int = 4096) -> Sequence[Any]:
         """A list; empty where there is none."""
-        allowed = f"a list of at most {most} entries"
-        return self._checked(names, lambda value: isinstance(value, list) and len(value) <= most, allowed) or ()
+        rule = f"a list of at most {limit} entries"
+        return self._check(names, lambda value: isinstance(value, list) and len(value) <= limit, rule) or ()
 
     def under(self, *names: str) -> Keys | None:
         """The object under a key; None where there is none."""
-        value = self._checked(names, lambda value: isinstance(value, dict), "an object")
+        value = self._check(names, lambda value: isinstance(value, dict), "an object")
         return None if value is None else Keys(value, f"{self.last}.")
 
     def unread(self) -> Iterator[tuple[str, Any]]:

@@ -57,16 +57,16 @@ def images(outside: Keys, text: Keys, fields: Fields) -> list[str]:
     merge = merge or outside.whole("spatial_merge_size", "scale_factor", default=0, low=1, high=64)
     shuffle = vision.number("pixel_shuffle_ratio", default=0.0, low=0, high=1)
     shuffle = shuffle or outside.number("downsample_ratio", default=0.0, low=0, high=1)
-    each = merge * merge if merge else round(1 / shuffle**2) if shuffle else 1
-    listed = vision.raw("merge_kernel_size")
-    if isinstance(listed, list) and len(listed) == 2 and all(isinstance(entry, int) and entry > 0 for entry in listed):
-        each = listed[0] * listed[1]
-    pooled = outside.whole("mm_tokens_per_image", default=0, low=1, high=2**24)
-    tokens = pooled or -(-patches // each)
-    entering = hidden if pooled else hidden * each
+    per_token = merge * merge if merge else round(1 / shuffle**2) if shuffle else 1
+    kernel = vision.raw("merge_kernel_size")
+    if isinstance(kernel, list) and len(kernel) == 2 and all(isinstance(entry, int) and entry > 0 for entry in kernel):
+        per_token = kernel[0] * kernel[1]
+    image_tokens = outside.whole("mm_tokens_per_image", default=0, low=1, high=2**24)
+    tokens = image_tokens or -(-patches // per_token)
+    entering = hidden if image_tokens else hidden * per_token
     middle = outer or vision.whole("projector_output_dim", default=0, high=WIDEST) or fields["hidden"][0]
     middle = entering if merge and not outer and "out_hidden_size" in vision else middle
-    two = not pooled and outside.text("model_type") != "paligemma"
+    two = not image_tokens and outside.text("model_type") != "paligemma"
     where = vision.prefix.rstrip(".")
     for name, value in (
         ("tower_layers", layers),
@@ -80,7 +80,7 @@ def images(outside: Keys, text: Keys, fields: Fields) -> list[str]:
         ("image_tokens", tokens),
     ):
         fields[name] = (value, where)
-    full = vision.listed("fullatt_block_indexes")
+    full = vision.entries("fullatt_block_indexes")
     if full:
         window = _side(vision.raw("window_size") or 112, vision) // patch
         fields["tower_window"] = (min(window * window, patches), f"{where}.window_size")

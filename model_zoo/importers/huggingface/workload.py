@@ -27,15 +27,15 @@ def read_config_file(path: Path, id: str | None = None) -> Workload:
     A file `hf_quant_config.json` beside it says how the weights are quantised.
     """
     path = path / "config.json" if path.is_dir() else path
-    named = path.parent.name if path.stem == "config" else path.stem.removesuffix("_config").rsplit("--", 1)[-1]
+    name = path.parent.name if path.stem == "config" else path.stem.removesuffix("_config").rsplit("--", 1)[-1]
     try:
         data = config_of(read_bytes(path, MAX_BYTES))
         if "quantization" in data and "model_type" not in data:
             raise WorkloadError("it says how weights are quantised: give the model's own config.json beside it")
-        other = path.with_name(path.name.removesuffix("config.json") + _BESIDE)
-        has_other = path.name.endswith("config.json") and other.is_file()
-        beside = config_of(read_bytes(other, MAX_BYTES)) if has_other else None
-        return read_config(data, id or id_from(str(data.get("_name_or_path") or "") or named), path.name, beside)
+        quant_path = path.with_name(path.name.removesuffix("config.json") + _BESIDE)
+        has_other = path.name.endswith("config.json") and quant_path.is_file()
+        beside = config_of(read_bytes(quant_path, MAX_BYTES)) if has_other else None
+        return read_config(data, id or id_from(str(data.get("_name_or_path") or "") or name), path.name, beside)
     except InputError as error:
         raise WorkloadError(f"{path.name}: {str(error).removeprefix(f'{path.name}: ')}") from None
 
@@ -61,18 +61,18 @@ def read_config(
     keys = inner if inner is not None and inner.data else outside
     if not kind and keys is outside:
         raise WorkloadError("key 'model_type' is missing; it names the architecture")
-    own = keys.text("model_type", default=kind) if keys is not outside else kind
+    text_kind = keys.text("model_type", default=kind) if keys is not outside else kind
     if keys is not outside and kind:
         architecture(kind)
-    fields, notes = decoder(keys, own, outside)
-    if architecture(own).get("encoder") == "yes":
+    fields, notes = decoder(keys, text_kind, outside)
+    if architecture(text_kind).get("encoder") == "yes":
         encoder(keys, fields)
     notes += images(outside, keys, fields)
     format = checkpoint_format(outside, keys, Keys(beside) if beside is not None else None)
     if format.quantised != "all":
         fields["quantised"] = (format.quantised, format.key)
     notes += [*format.notes, *_strange(keys), *(_strange(outside) if keys is not outside else [])]
-    return _workload(fields, id, own, file, format.precision, notes)
+    return _workload(fields, id, text_kind, file, format.precision, notes)
 
 
 def _strange(keys: Keys) -> list[str]:
@@ -89,8 +89,8 @@ def _strange(keys: Keys) -> list[str]:
 
 
 def _number(value: Any, key: str) -> Number:
-    listed = tuple(value) if isinstance(value, list) else value
-    return Number(value=listed, source="config", where=key[:200])
+    result = tuple(value) if isinstance(value, list) else value
+    return Number(value=result, source="config", where=key[:200])
 
 
 def _workload(fields: Fields, id: str, kind: str, file: str, precision: str, notes: list[str]) -> Workload:
@@ -123,7 +123,7 @@ def _workload(fields: Fields, id: str, kind: str, file: str, precision: str, not
         raise WorkloadError(one_sentence(error, Workload)) from None
 
 
-def written(workload: Workload) -> str:
+def to_yaml(workload: Workload) -> str:
     """The YAML of a workload, as a file of the zoo has it."""
     data: dict[str, Any] = workload.model_dump(mode="json", exclude_defaults=True)
     data = {"schema_version": 1, **{key: value for key, value in data.items() if key != "schema_version"}}
@@ -133,5 +133,5 @@ def written(workload: Workload) -> str:
     for name, number in params.items():
         flow = yaml.safe_dump(number, sort_keys=False, default_flow_style=True, allow_unicode=True, width=10**6)
         lines.append(f"  {name}: {flow.strip()}")
-    rest = {key: data[key] for key in ("request", "notes") if key in data}
-    return "\n".join([*lines, yaml.safe_dump(rest, sort_keys=False, allow_unicode=True, width=118)])
+    tail = {key: data[key] for key in ("request", "notes") if key in data}
+    return "\n".join([*lines, yaml.safe_dump(tail, sort_keys=False, allow_unicode=True, width=118)])

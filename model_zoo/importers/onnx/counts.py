@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from model_zoo.importers.onnx.file import File, shown
+from model_zoo.importers.onnx.file import File, quote
 from model_zoo.importers.onnx.shapes import Walk
 from model_zoo.ops import Dim, Op
 from model_zoo.schema import WorkloadError
@@ -14,7 +14,7 @@ BATCH, LENGTH = 2, 32  # where shapes are first worked out
 _STORED = frozenset({1, 2, 3, 4, 5, 6, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26})  # floats and quantised ints
 
 
-def combined(dims: Sequence[Dim]) -> Dim:
+def combine(dims: Sequence[Dim]) -> Dim:
     """Sum of counts; of those that do not grow alike, the kind that is largest at the batch and length walked."""
     groups: dict[tuple[int, int, int], float] = {}
     for d in dims:
@@ -31,8 +31,8 @@ class Survey:
     """Shapes of a file at every point, and who made which tensor.
 
     `constant` are tensors that follow from the file's own alone, each with the tensor it was made of, so that a
-    weight is stored once whatever its form; `static` those that follow from weights and lengths; `kept` those that are
-    a cache in whatever form, each with the tensor that leaves it for the next pass.
+    weight is stored once whatever its form; `static` those that follow from weights and lengths; `caches` those that
+    are a cache in whatever form, each with the tensor that leaves it for the next pass.
     """
 
     file: File
@@ -40,8 +40,8 @@ class Survey:
     constant: dict[str, str] = field(default_factory=dict)
     static: set[str] = field(default_factory=set)
     source: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    owned: set[str] = field(default_factory=set)
-    kept: dict[str, str] = field(default_factory=dict)
+    roots: set[str] = field(default_factory=set)
+    caches: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         batch = self.file.batch if isinstance(self.file.batch, int) else BATCH
@@ -63,7 +63,7 @@ class Survey:
         result = self.walks[0].shape(name)
         if result is None or None in result:
             raise WorkloadError(
-                f"the shape of tensor {shown(name)} can't be inferred from the inputs' shapes; it depends on the data, "
+                f"the shape of tensor {quote(name)} can't be inferred from the inputs' shapes; it depends on the data, "
                 "or its operator has no shape rule"
             )
         return tuple(e for e in result if e is not None)
@@ -75,34 +75,34 @@ class Survey:
         for walk in self.walks:
             extents = walk.shape(name) or ()
             if None in extents:
-                raise WorkloadError(f"the shape of tensor {shown(name)} can't be inferred at every batch and length")
+                raise WorkloadError(f"the shape of tensor {quote(name)} can't be inferred at every batch and length")
             measures.append(float(of(tuple(e for e in extents if e is not None))))
         return tuple(measures)
 
     def elements(self, name: str) -> Dim:
         """Elements of a tensor as a count."""
-        return self.fit(self.measure(name, prod), f"tensor {shown(name)}")
+        return self.fit(self.measure(name, prod), f"tensor {quote(name)}")
 
-    def powers(self, measures: tuple[float, ...], what: str) -> tuple[int, int]:
+    def powers(self, measures: tuple[float, ...], label: str) -> tuple[int, int]:
         """With which power of the batch and of the length a figure grows."""
         batch = length = 0
-        rest = list(measures[1:])
+        tail = list(measures[1:])
         if isinstance(self.file.batch, str):
-            batch = _power(measures[0], rest.pop(0), what, str(self.file.batch), self.walks[0].batch, 1)
+            batch = _power(measures[0], tail.pop(0), label, str(self.file.batch), self.walks[0].batch, 1)
         if self.grows:
-            length = _power(measures[0], rest.pop(0), what, self.file.length or "past", LENGTH, 2)
+            length = _power(measures[0], tail.pop(0), label, self.file.length or "past", LENGTH, 2)
         return batch, length
 
-    def fit(self, measures: tuple[float, ...], what: str) -> Dim:
+    def fit(self, measures: tuple[float, ...], label: str) -> Dim:
         """The count that has these values at the points; a fixed batch is taken out and made a factor."""
-        return self.spread([measures], what)[0]
+        return self.spread([measures], label)[0]
 
-    def spread(self, factors: Sequence[tuple[float, ...]], what: str) -> list[Dim]:
+    def spread(self, factors: Sequence[tuple[float, ...]], label: str) -> list[Dim]:
         """Counts whose product is linear in batch, length and context; a fixed batch is a factor of the first."""
-        powers = [self.powers(factor, what) for factor in factors]
+        powers = [self.powers(factor, label) for factor in factors]
         lengths = ["c", "s"] if self.file.steps else ["s", "c"]
         if sum(b for b, _ in powers) > 1 or sum(s for _, s in powers) > 2:
-            raise WorkloadError(f"{what} grows faster than the batch and the square of the length, which has no count")
+            raise WorkloadError(f"{label} grows faster than the batch and the square of the length, which has no count")
         dims = []
         for factor, (b, s) in zip(factors, powers, strict=True):
             known_lengths = [lengths.pop(0) for _ in range(s)]
@@ -124,35 +124,35 @@ class Survey:
         """An operator that reads what a node reads."""
         return Op(name, kind, "network", self.made_by(node.input), **fields)
 
-    def computed(self, names: Sequence[str]) -> list[str]:
+    def activations(self, names: Sequence[str]) -> list[str]:
         """Those of some tensors that are not the file's own and are known."""
         return [n for n in names if n and n not in self.constant and self.walks[0].shape(n) is not None]
 
-    def stored(self, name: str) -> bool:
+    def is_weight(self, name: str) -> bool:
         """Whether a tensor is made of parameters: numbers that were learned, no axes, sizes or bounds."""
         if name not in self.constant:
             return False
         return bool(self.walks[0].shape(name)) and self.walks[0].element(name) in _STORED
 
-    def own(self, names: Sequence[str]) -> tuple[float, float]:
+    def parameters(self, names: Sequence[str]) -> tuple[float, float]:
         """Parameters an op reads, and those of them no op before it has read."""
         read = new = 0.0
         for name in dict.fromkeys(names):
-            if self.stored(name):
+            if self.is_weight(name):
                 count = float(prod(self.shape(name)))
                 root = self.constant[name]
                 read += count
-                new += 0.0 if root in self.owned else count
-                self.owned.add(root)
+                new += 0.0 if root in self.roots else count
+                self.roots.add(root)
         return read, new
 
 
-def _power(first: float, second: float, what: str, axis: str, at: int, most: int) -> int:
+def _power(first: float, second: float, label: str, axis: str, at: int, limit: int) -> int:
     """With which power a figure grows where an axis doubles."""
-    for power in range(most + 1):
+    for power in range(limit + 1):
         if second == first * 2**power:
             return power
     raise WorkloadError(
-        f"{what} has {first:g} elements where the axis {shown(axis)} is {at} and {second:g} where it is {2 * at}: "
+        f"{label} has {first:g} elements where the axis {quote(axis)} is {at} and {second:g} where it is {2 * at}: "
         "neither fixed nor in proportion, so give that axis a size"
     )

@@ -63,11 +63,11 @@ class File:
         open_axes = {a for axes in self.inputs.values() for a in axes if isinstance(a, str) and a != self.batch}
         behind = {a for name in self.past for a in self.inputs[name] if isinstance(a, str) and a != self.batch}
         first = {a: ((0, 0) if a in behind else (1, 0)) for a in open_axes}
-        more = {a: (1, -1) if a in behind else (0, 1) if a == self.length else (1, 0) for a in open_axes}
-        return replace(self, axes=first), replace(self, axes=more, steps=True)
+        step = {a: (1, -1) if a in behind else (0, 1) if a == self.length else (1, 0) for a in open_axes}
+        return replace(self, axes=first), replace(self, axes=step, steps=True)
 
 
-def shown(name: str) -> str:
+def quote(name: str) -> str:
     """A name out of a file as a sentence may hold it: short, quoted, control characters escaped."""
     return repr(name if len(name) <= 60 else name[:57] + "...")
 
@@ -90,9 +90,9 @@ def open_file(data: bytes) -> File:
     elements = {name: tensor.data_type for name, tensor in tensors.items()}
     inputs = {v.name: _axes(v) for v in graph.input if v.name not in tensors}
     elements |= {v.name: v.type.tensor_type.elem_type for v in graph.input if v.name not in tensors}
-    batch, length, past = _opened(inputs)
+    batch, length, past = _open_axes(inputs)
     outputs = tuple(v.name for v in graph.output)
-    nodes = _needed(tuple(graph.node), {*inputs, *tensors}, outputs)
+    nodes = _live_nodes(tuple(graph.node), {*inputs, *tensors}, outputs)
     small = {name: t for name, t in tensors.items() if prod(t.dims) <= SMALL and t.data_location != t.EXTERNAL}
     return File(nodes, outputs, inputs, elements, weights, small, opset, model.ir_version, batch, length, past)
 
@@ -117,10 +117,10 @@ def _parse(data: bytes) -> Any:
         raise WorkloadError("the ONNX model has no nodes")
     if not all(isinstance(text, str) for text in _texts(model)):
         raise WorkloadError("not readable as an ONNX model (a name in it is no text)")
-    count = _expanded(model)
+    count = _node_count(model)
     if count > MAX_NODES:
-        raise WorkloadError(f"the ONNX model has {_many(count)} nodes; at most {MAX_NODES} are read")
-    return _inlined(model) if model.functions else model
+        raise WorkloadError(f"the ONNX model has {_count_text(count)} nodes; at most {MAX_NODES} are read")
+    return _inline(model) if model.functions else model
 
 
 def _texts(model: Any) -> Iterator[Any]:
@@ -139,33 +139,33 @@ def _texts(model: Any) -> Iterator[Any]:
         yield from (attribute.name for attribute in node.attribute)
 
 
-def _many(count: int) -> str:
+def _count_text(count: int) -> str:
     return str(count) if count < 10**12 else "more than 10^12"
 
 
-def _expanded(model: Any) -> int:
+def _node_count(model: Any) -> int:
     """Nodes with every call of the model's own functions written out."""
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     counts: dict[tuple[str, str, str], int | None] = {}
 
-    def expanded(node: Any) -> int:
+    def size(node: Any) -> int:
         key = (node.domain, node.op_type, node.overload)
         if key not in functions:
             return 1
         if key not in counts:
             counts[key] = None
-            counts[key] = sum(expanded(inner) for inner in functions[key].node)
+            counts[key] = sum(size(inner) for inner in functions[key].node)
         if counts[key] is None:
-            raise WorkloadError(f"the ONNX model's function {shown(node.op_type)} calls itself")
+            raise WorkloadError(f"the ONNX model's function {quote(node.op_type)} calls itself")
         return counts[key] or 0
 
     try:
-        return sum(expanded(node) for node in model.graph.node)
+        return sum(size(node) for node in model.graph.node)
     except RecursionError:
         raise WorkloadError("the ONNX model's functions call each other too deeply to be read") from None
 
 
-def _inlined(model: Any) -> Any:
+def _inline(model: Any) -> Any:
     from onnx import checker, inliner
 
     try:
@@ -191,7 +191,7 @@ def _weight(tensor: Any) -> tuple[int, ...]:
     if any(d < 0 for d in dims) or prod(dims) > MAX_ELEMENTS:
         extents = " x ".join(map(str, dims[:8]))
         raise WorkloadError(
-            f"weight {shown(tensor.name)} has the shape {extents}; extents of at least 0 and together at most "
+            f"weight {quote(tensor.name)} has the shape {extents}; extents of at least 0 and together at most "
             f"{MAX_ELEMENTS} elements are allowed"
         )
     return dims
@@ -201,9 +201,9 @@ def _axes(value: Any) -> Axes:
     """Axes of an input: a number, or the name of an open axis (one of its own where the file gives none)."""
     kind = value.type.tensor_type
     if not value.type.HasField("tensor_type"):
-        raise WorkloadError(f"input {shown(value.name)} is no tensor: sequences, maps and optionals have no count here")
+        raise WorkloadError(f"input {quote(value.name)} is no tensor: sequences, maps and optionals have no count here")
     if not kind.HasField("shape"):
-        raise WorkloadError(f"input {shown(value.name)} has no shape; export the model with one")
+        raise WorkloadError(f"input {quote(value.name)} has no shape; export the model with one")
     axes: list[int | str] = []
     for number, axis in enumerate(kind.shape.dim):
         if not axis.HasField("dim_value") or axis.dim_value == -1:  # some exporters write -1 for an open axis
@@ -212,54 +212,54 @@ def _axes(value: Any) -> Axes:
             axes.append(int(axis.dim_value))
         else:
             raise WorkloadError(
-                f"input {shown(value.name)} has {axis.dim_value} along axis {number}; 1 to {MAX_ELEMENTS} or an open "
+                f"input {quote(value.name)} has {axis.dim_value} along axis {number}; 1 to {MAX_ELEMENTS} or an open "
                 "axis is allowed"
             )
     return tuple(axes)
 
 
-def _opened(inputs: dict[str, Axes]) -> tuple[int | str, str | None, frozenset[str]]:
+def _open_axes(inputs: dict[str, Axes]) -> tuple[int | str, str | None, frozenset[str]]:
     """Which axis of the inputs is the batch, which the length, and which inputs hold a cache of tokens before: those
     named so that are open along one axis beside the batch's."""
     first = next((axes for axes in inputs.values() if axes), None)
     if first is None:
         raise WorkloadError("the ONNX model has no input with a shape")
-    opened = list(dict.fromkeys(a for axes in inputs.values() for a in axes if isinstance(a, str)))
-    batch = next((a for a in opened if a.lower() in _BATCHES), first[0])
+    open_axes = list(dict.fromkeys(a for axes in inputs.values() for a in axes if isinstance(a, str)))
+    batch = next((a for a in open_axes if a.lower() in _BATCHES), first[0])
     free = {name: [a for a in axes if isinstance(a, str) and a != batch] for name, axes in inputs.items()}
     past = frozenset(n for n in inputs if _PAST.search(n.lower()) and len(inputs[n]) >= 3 and len(free[n]) == 1)
     behind = {axis for name in past for axis in free[name]}
-    lengths = [a for a in opened if a != batch and a not in behind and not (past and _TOTAL.search(a.lower()))]
+    lengths = [a for a in open_axes if a != batch and a not in behind and not (past and _TOTAL.search(a.lower()))]
     if len(lengths) > 1:
         raise WorkloadError(
-            f"the inputs leave the axes {', '.join(map(shown, lengths[:6]))} open beside the batch "
-            f"{shown(str(batch))}; one length is allowed, so give the others a size"
+            f"the inputs leave the axes {', '.join(map(quote, lengths[:6]))} open beside the batch "
+            f"{quote(str(batch))}; one length is allowed, so give the others a size"
         )
     return batch, lengths[0] if lengths else None, past
 
 
-def _needed(nodes: tuple[Any, ...], inputs: set[str], outputs: tuple[str, ...]) -> tuple[Any, ...]:
+def _live_nodes(nodes: tuple[Any, ...], inputs: set[str], outputs: tuple[str, ...]) -> tuple[Any, ...]:
     """Nodes that some output needs, after a check that every tensor is made once and before it is read."""
     available = set(inputs)
     for number, node in enumerate(nodes, 1):
-        label = shown(node.name or f"{node.op_type.lower()}{number}")
+        label = quote(node.name or f"{node.op_type.lower()}{number}")
         for name in node.input:
             if name and name not in available:
                 raise WorkloadError(
-                    f"node {label} reads {shown(name)}, which no input, weight or earlier node of the ONNX model makes"
+                    f"node {label} reads {quote(name)}, which no input, weight or earlier node of the ONNX model makes"
                 )
         for name in node.output:
             if name and name in available:
-                raise WorkloadError(f"node {label} makes {shown(name)}, which exists already")
+                raise WorkloadError(f"node {label} makes {quote(name)}, which exists already")
             available.add(name)
     if not outputs:
         raise WorkloadError("the ONNX model has no output")
     for name in outputs:
         if name not in available or not name:
-            raise WorkloadError(f"output {shown(name)} of the ONNX model is made by no node")
-    wanted, needed = set(outputs), []
+            raise WorkloadError(f"output {quote(name)} of the ONNX model is made by no node")
+    tensors, live = set(outputs), []
     for node in reversed(nodes):
-        if wanted.intersection(filter(None, node.output)):
-            wanted.update(node.input)
-            needed.append(node)
-    return tuple(reversed(needed))
+        if tensors.intersection(filter(None, node.output)):
+            tensors.update(node.input)
+            live.append(node)
+    return tuple(reversed(live))

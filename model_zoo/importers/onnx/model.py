@@ -20,8 +20,8 @@ from typing import Any
 
 from entries.files import read_plain
 from model_zoo.families.blocks import OPERATIONS, elementwise, gather, move
-from model_zoo.importers.onnx.counts import Survey, combined
-from model_zoo.importers.onnx.file import File, open_file, shown
+from model_zoo.importers.onnx.counts import Survey, combine
+from model_zoo.importers.onnx.file import File, open_file, quote
 from model_zoo.importers.onnx.products import PRODUCTS, RECURRENT, attributes_of, axes_of
 from model_zoo.importers.onnx.shapes import MICROSOFT
 from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase, Sum, dim
@@ -46,7 +46,7 @@ _PARTED = RECURRENT | {"Attention"}  # several ops, named after the node
 
 def _lookup(file: Survey, node: Any, name: str) -> list[Op]:
     """Rows of a table of the file's own."""
-    width, (_, new) = float(prod(file.shape(node.input[0])[1:])), file.own([node.input[0]])
+    width, (_, new) = float(prod(file.shape(node.input[0])[1:])), file.parameters([node.input[0]])
     op = gather(name, file.elements(node.input[1]), 1, width, group="network", inputs=file.made_by(node.input))
     return [replace(op, stored=new)]
 
@@ -68,14 +68,14 @@ def _pool(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
 def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
     """Element-wise ops, reductions and data movement."""
     split = kind in ("Split", "TopK")
-    out = combined([file.elements(o) for o in node.output if o]) if split else file.elements(node.output[0])
-    computed = file.computed(node.input)
+    out = combine([file.elements(o) for o in node.output if o]) if split else file.elements(node.output[0])
+    activations = file.activations(node.input)
     inputs = file.made_by(node.input)
     if kind in _MOVES:
-        reads = file.elements(computed[0]) if kind in _WIDENED and computed else out
+        reads = file.elements(activations[0]) if kind in _WIDENED and activations else out
         return [move(name, kind, reads, group="network", inputs=inputs, writes=out)]
-    reads = combined([file.elements(i) for i in computed]) if computed else out
-    read, new = file.own(node.input)
+    reads = combine([file.elements(i) for i in activations]) if activations else out
+    read, new = file.parameters(node.input)
     operations = OPERATIONS.get(kind, 0.0)
     if kind == "LRN":
         operations = 5.0 + float(attributes_of(node).get("size", 5))
@@ -83,7 +83,7 @@ def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
         operations = float(max(len(node.input) - 1, 1))
     elif node.op_type in _SKIPS:
         operations += 1.0
-    work = file.elements(computed[0]) if kind in _REDUCED and computed else out
+    work = file.elements(activations[0]) if kind in _REDUCED and activations else out
     op = elementwise(name, kind, work, group="network", inputs=inputs, writes=out, stored=new, operations=operations)
     return [replace(op, reads=reads, weights=Dim(read))]
 
@@ -92,7 +92,7 @@ def _suppression(file: Survey, node: Any, name: str) -> list[Op]:
     """Boxes sorted by score and compared with those kept: ten operations a box, as the zoo's own detector counts it."""
     boxes, scores = (file.elements(name_of) for name_of in node.input[:2])
     candidates, out = scores.at(1), file.elements(node.output[0])
-    read = combined([replace(boxes, coef=boxes.coef + scores.coef)])
+    read = combine([replace(boxes, coef=boxes.coef + scores.coef)])
     marks = (("boxes", candidates), ("kept", out.at(1) / 3))
     kind, work = "NonMaxSuppression", scores * 10.0
     return [file.op(node, name, kind, flops=work, reads=read, writes=out, quantisable=False, attributes=marks)]
@@ -102,20 +102,20 @@ def _of_cache(file: Survey, node: Any) -> str:
     """What a node does with a cache: appends to it, or lays it out otherwise, which costs nothing; empty: neither."""
     inputs, out = [n for n in node.input if n], node.output[0]
     if node.op_type == "Concat" and any(n in file.file.past for n in inputs):
-        file.kept[out] = out
+        file.caches[out] = out
         return _APPENDS
-    rest = [n for n in inputs[1:] if n not in file.constant and n not in file.static]
-    if node.op_type in _LAYOUT and inputs and inputs[0] in file.kept and not rest:
-        file.kept[out] = file.kept[inputs[0]]
+    dynamic = [n for n in inputs[1:] if n not in file.constant and n not in file.static]
+    if node.op_type in _LAYOUT and inputs and inputs[0] in file.caches and not dynamic:
+        file.caches[out] = file.caches[inputs[0]]
         file.source[out] = file.made_by(inputs[:1])
         return _LAYS
     return ""
 
 
-def _appended(file: Survey, node: Any, name: str) -> Op:
+def _append(file: Survey, node: Any, name: str) -> Op:
     """Keys or values of the pass's tokens, written behind those that are cached."""
     inputs, shape = [n for n in node.input if n], file.shape(node.output[0])
-    new = combined([file.elements(n) for n in inputs if n not in file.file.past])
+    new = combine([file.elements(n) for n in inputs if n not in file.file.past])
     op = Op(name, "Concat", "network", file.made_by(inputs), reads=new, state_writes=new)
     if len(shape) == 4 and shape[1] > 1:  # heads, which devices share
         return replace(op, g=Dim(float(shape[1]), 1), shard="g")
@@ -124,8 +124,8 @@ def _appended(file: Survey, node: Any, name: str) -> Op:
 
 def _lower(file: Survey, node: Any, name: str) -> list[Op]:
     kind = _KINDS.get(node.op_type, node.op_type)
-    known = MICROSOFT if node.domain == "com.microsoft" else None
-    if node.domain in ("", "ai.onnx") or (known and node.op_type in known):
+    contrib = MICROSOFT if node.domain == "com.microsoft" else None
+    if node.domain in ("", "ai.onnx") or (contrib and node.op_type in contrib):
         if node.op_type in PRODUCTS:
             return PRODUCTS[node.op_type](file, node, name)
         if kind == "Gather":
@@ -139,20 +139,20 @@ def _lower(file: Survey, node: Any, name: str) -> list[Op]:
             return _plain(file, node, name, kind)
     elif node.domain:
         raise WorkloadError(
-            f"node {shown(name)} is {shown(node.op_type)} of the domain {shown(node.domain)}, which has no count here"
+            f"node {quote(name)} is {quote(node.op_type)} of the domain {quote(node.domain)}, which has no count here"
         )
     why = f": {_WHY[node.op_type]}" if node.op_type in _WHY else ""
-    raise WorkloadError(f"node {shown(name)} is a {shown(node.op_type)}, an ONNX operator that has no count here{why}")
+    raise WorkloadError(f"node {quote(name)} is a {quote(node.op_type)}, an ONNX operator that has no count here{why}")
 
 
-def _named(node: Any, number: int, used: set[str]) -> str:
+def _name(node: Any, number: int, names: set[str]) -> str:
     """A name for an op as scenarios may hold it: letters, digits, ``_ . -``, and no other op's."""
     label = re.sub(r"[^\w.-]+", ".", node.name).strip(".-")[-60:].strip(".-")
     name = label or f"{re.sub(r'[^a-z0-9]', '', node.op_type.lower())[:40]}{number}"
     parts = node.op_type in _PARTED
-    while name in used or (parts and any(other.startswith(f"{name}-") for other in used)):
+    while name in names or (parts and any(peer.startswith(f"{name}-") for peer in names)):
         name = f"{name}-{number}"
-    used.add(name)
+    names.add(name)
     return name
 
 
@@ -165,7 +165,7 @@ def _free(file: Survey, node: Any) -> bool:
         for out in outputs:
             file.constant[out] = file.constant[largest] if largest and sizes[largest] == sizes[out] else out
         return True
-    static = all(n in file.static or (n in file.constant and not file.stored(n)) for n in inputs)
+    static = all(n in file.static or (n in file.constant and not file.is_weight(n)) for n in inputs)
     if static or node.op_type in ("Shape", "Size"):
         file.static.update(outputs)
         return True
@@ -177,25 +177,25 @@ def _free(file: Survey, node: Any) -> bool:
     return False
 
 
-def _survey(opened: File) -> Survey:
+def _survey(model: File) -> Survey:
     """Shapes of a file, its batch where its first recurrent layer has it."""
-    file = Survey(opened)
-    node = next((n for n in opened.nodes if n.op_type in RECURRENT and n.domain in ("", "ai.onnx")), None)
-    if node is None or node.input[0] in opened.weights:
+    file = Survey(model)
+    node = next((n for n in model.nodes if n.op_type in RECURRENT and n.domain in ("", "ai.onnx")), None)
+    if node is None or node.input[0] in model.weights:
         return file
     at, along = axes_of(attributes_of(node))
     rows, steps = (file.measure(node.input[0], lambda s, axis=axis: s[axis]) for axis in (at, along))
-    if isinstance(opened.batch, int):
-        axes = next(axes for axes in opened.inputs.values() if axes)
-        known = rows[0] == 1 or int(rows[0]) in (axes[:-1] if len(axes) > 2 else axes)
-        named = rows[0] != opened.batch and known
-        return Survey(replace(opened, batch=int(rows[0]))) if named else file
-    batch, length = (file.powers(source, f"node {shown(node.name)}") for source in (rows, steps))
+    if isinstance(model.batch, int):
+        axes = next(axes for axes in model.inputs.values() if axes)
+        fits = rows[0] == 1 or int(rows[0]) in (axes[:-1] if len(axes) > 2 else axes)
+        differs = rows[0] != model.batch and fits
+        return Survey(replace(model, batch=int(rows[0]))) if differs else file
+    batch, length = (file.powers(source, f"node {quote(node.name)}") for source in (rows, steps))
     if batch[0] or not length[0]:
         return file
-    if opened.length is None:  # the open axis is the sequence
-        return Survey(replace(opened, batch=int(rows[0]), length=opened.batch))
-    return Survey(replace(opened, batch=opened.length, length=opened.batch)) if batch[1] else file
+    if model.length is None:  # the open axis is the sequence
+        return Survey(replace(model, batch=int(rows[0]), length=model.batch))
+    return Survey(replace(model, batch=model.length, length=model.batch)) if batch[1] else file
 
 
 def read_onnx(data: bytes) -> Graph:
@@ -205,20 +205,20 @@ def read_onnx(data: bytes) -> Graph:
     operator. Control flow and anything whose size depends on the data are refused. Where a request's parts do not grow
     alike, what enters and leaves counts the larger kind.
     """
-    opened = open_file(data)
-    if opened.past:
-        return _decoder(opened)
-    file = _survey(opened)
+    model = open_file(data)
+    if model.past:
+        return _decoder(model)
+    file = _survey(model)
     ops = _operators(file)
     through = Linear(0, 1, 0)
-    leaving = [file.elements(n) for n in opened.outputs if n not in file.constant]
+    leaving = [file.elements(n) for n in model.outputs if n not in file.constant]
     entering, indices = _entering(file)
     return Graph(
         phases=(Phase("forward", tuple(ops), length=through, context=through),),
         unit="inference",
         input_elements=entering,
         input_indices=indices,
-        output_elements=combined(leaving) if leaving else ONE,
+        output_elements=combine(leaving) if leaving else ONE,
     )
 
 
@@ -227,14 +227,14 @@ def _operators(file: Survey) -> list[Op]:
     names: set[str] = set()
     ops: list[Op] = []
     for number, node in enumerate(file.file.nodes, 1):
-        cached = _of_cache(file, node)
-        if cached == _LAYS or (not cached and _free(file, node)):
+        role = _of_cache(file, node)
+        if role == _LAYS or (not role and _free(file, node)):
             continue
-        name = _named(node, number, names)
-        lowered = [_appended(file, node, name)] if cached else _lower(file, node, name)
-        ops += lowered
-        names.update(op.name for op in lowered)
-        file.source.update(dict.fromkeys(filter(None, node.output), (lowered[-1].name,)))
+        name = _name(node, number, names)
+        node_ops = [_append(file, node, name)] if role else _lower(file, node, name)
+        ops += node_ops
+        names.update(op.name for op in node_ops)
+        file.source.update(dict.fromkeys(filter(None, node.output), (node_ops[-1].name,)))
     if not ops:
         raise WorkloadError("the ONNX model has no operator that computes")
     return ops
@@ -243,29 +243,29 @@ def _operators(file: Survey) -> list[Op]:
 def _entering(file: Survey) -> tuple[Dim, Dim]:
     """Elements that enter with a request, and those of them that are indices; a cache does not enter."""
     names = [n for n in file.file.inputs if n not in file.file.past]
-    entering = combined([file.elements(n) for n in names])
+    entering = combine([file.elements(n) for n in names])
     ids = [file.elements(n) for n in names if file.file.elements.get(n) in _INDICES]
     indices = [d for d in ids if (d.b, d.s, d.c) == (entering.b, entering.s, entering.c)]
     return entering, replace(entering, coef=sum(d.coef for d in indices))
 
 
-def _decoder(opened: File) -> Graph:
+def _decoder(model: File) -> Graph:
     """A network with a cache: one pass over the prompt, and one for each token more, as `Phase` says.
 
     The file is walked as it fills the cache and as it adds a token; both passes hold the same operators.
     """
-    fill, step = (Survey(phase) for phase in opened.passes())
-    first, more = _operators(fill), _operators(step)
+    fill, step = (Survey(phase) for phase in model.passes())
+    first, later = _operators(fill), _operators(step)
     names = {op.name for op in first}
-    if {op.name for op in more} != names:
+    if {op.name for op in later} != names:
         raise WorkloadError("the ONNX model runs other operators with a cache than without one, which has no count")
-    states = [step.elements(root) for root in dict.fromkeys(step.kept.values())]
+    states = [step.elements(root) for root in dict.fromkeys(step.caches.values())]
     entering, indices = _entering(fill)
     through = Linear(0, 1, 0)
     return Graph(
         phases=(
             Phase("prefill", tuple(first), length=through, context=through),
-            Phase("decode", tuple(more), context=Linear(0, 1, 0.5), repeat=Linear(-1, 0, 1)),
+            Phase("decode", tuple(later), context=Linear(0, 1, 0.5), repeat=Linear(-1, 0, 1)),
         ),
         unit="token",
         units_per_request=Linear(0, 0, 1),

@@ -39,7 +39,7 @@ def read_onnx_workload(path: Path) -> tuple[Workload, Graph]:
         id=path.stem,
         name=path.stem,
         family="onnx",
-        summary=f"Read from {path.name}: {_said(graph)}.",
+        summary=f"Read from {path.name}: {_summary(graph)}.",
         sources={},
         params={},
         request=Request(inputs=128, outputs=128) if graph.causal else Request(),
@@ -55,7 +55,7 @@ def _family_of(graph: Graph) -> NetworkFamily:
     return NetworkFamily("onnx", lambda _: graph, (), {}, {}, input_label=words[0], output_label=words[1])
 
 
-def _said(graph: Graph) -> str:
+def _summary(graph: Graph) -> str:
     ops = sum(len(phase.ops) for phase in graph.phases)
     operators = "1 operator" if ops == 1 else f"{ops:,} operators"
     return f"{operators}, {graph.parameters:,.0f} parameters"
@@ -81,8 +81,8 @@ class ImportProcess(WorkerProcess):
         except TimeoutError:
             raise WorkloadError(f"reading it takes more than the {self.seconds:g} s that are allowed") from None
         except ChildProcessError:
-            most = f"{self.memory >> 20} MiB"
-            raise WorkloadError(f"reading it ends the reader, or takes more than {most}") from None
+            limit = f"{self.memory >> 20} MiB"
+            raise WorkloadError(f"reading it ends the reader, or takes more than {limit}") from None
         return workload, _family_of(graph)
 
 

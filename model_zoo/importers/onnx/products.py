@@ -7,8 +7,8 @@ from typing import Any
 
 from model_zoo.families.blocks import elementwise, linear, matmul
 from model_zoo.families.rnn import GATES, Cell, step_of
-from model_zoo.importers.onnx.counts import Survey, combined
-from model_zoo.importers.onnx.file import shown
+from model_zoo.importers.onnx.counts import Survey, combine
+from model_zoo.importers.onnx.file import quote
 from model_zoo.ops import Dim, Op
 from model_zoo.schema import WorkloadError
 
@@ -26,22 +26,22 @@ def _contraction(
     file: Survey, name: str, sides: Sequence[str], out: str, extents: Mapping[str, tuple[float, ...]]
 ) -> list[Op]:
     """G products of M x K by K x N, `extents` at every point; one side may be the file's own."""
-    what = f"node {shown(name)}"
+    label = f"node {quote(name)}"
     if any(value <= 0 for extent in extents.values() for value in extent):
-        raise WorkloadError(f"{what} multiplies matrices without elements")
-    own = [side for side in sides if side in file.constant]
-    read, new = file.own(own)
+        raise WorkloadError(f"{label} multiplies matrices without elements")
+    weights = [side for side in sides if side in file.constant]
+    read, new = file.parameters(weights)
     inputs = file.made_by(sides)
-    if own and max(extents["g"]) == 1:
-        transposed = own[0] == sides[0]  # weights on the left: their rows are what comes out
-        rows, width = ("n", "m") if transposed else ("m", "n")
-        m, k, n = file.spread([extents[rows], extents["k"], extents[width]], what)
+    if weights and max(extents["g"]) == 1:
+        on_left = weights[0] == sides[0]  # weights on the left: their rows are what comes out
+        rows, width = ("n", "m") if on_left else ("m", "n")
+        m, k, n = file.spread([extents[rows], extents["k"], extents[width]], label)
         if (k.b, k.s, k.c, n.b, n.s, n.c) == (0,) * 6:
             op = linear(name, m, k.coef, n.coef, group="network", inputs=inputs, bias=False, stored=new)
             return [replace(op, weights=Dim(read))]
-    g, m, n, k = file.spread([extents[axis] for axis in "gmnk"], what)
-    reads = combined([file.elements(side) for side in sides if side not in file.constant and side not in file.kept])
-    state = combined([file.elements(file.kept[side]) for side in sides if side in file.kept])
+    g, m, n, k = file.spread([extents[axis] for axis in "gmnk"], label)
+    reads = combine([file.elements(side) for side in sides if side not in file.constant and side not in file.caches])
+    state = combine([file.elements(file.caches[side]) for side in sides if side in file.caches])
     op = matmul(name, g, m, n, k, group="network", reads=reads, state_reads=state, inputs=inputs)
     return [replace(op, stored=new, weights=Dim(read), writes=file.elements(out))]
 
@@ -51,65 +51,65 @@ def _matmul(file: Survey, node: Any, name: str) -> list[Op]:
     marks = attributes_of(node) if node.op_type == "Gemm" else {}
     out = node.output[0]
 
-    def left(shape: tuple[int, ...]) -> tuple[int, int]:
+    def lhs(shape: tuple[int, ...]) -> tuple[int, int]:
         m, k = (1, shape[-1]) if len(shape) == 1 else shape[-2:]
         return (k, m) if marks.get("transA") else (m, k)
 
-    def right(shape: tuple[int, ...]) -> int:
+    def rhs(shape: tuple[int, ...]) -> int:
         return 1 if len(shape) == 1 else (shape[-2] if marks.get("transB") else shape[-1])
 
     if not file.shape(sides[0]) or not file.shape(sides[1]):
-        raise WorkloadError(f"node {shown(name)} multiplies a single number as a matrix")
-    m = file.measure(sides[0], lambda s: left(s)[0])
-    k = file.measure(sides[0], lambda s: left(s)[1])
-    n = file.measure(sides[1], right)
+        raise WorkloadError(f"node {quote(name)} multiplies a single number as a matrix")
+    m = file.measure(sides[0], lambda s: lhs(s)[0])
+    k = file.measure(sides[0], lambda s: lhs(s)[1])
+    n = file.measure(sides[1], rhs)
     total = file.measure(out, prod)
     if any(side in file.constant and len(file.shape(side)) <= 2 for side in sides):  # one matrix for all rows
         rows = "n" if sides[0] in file.constant else "m"
-        rest = m if rows == "n" else n
-        grown = tuple(t / (e or 1.0) for t, e in zip(total, rest, strict=True))
+        width = m if rows == "n" else n
+        grown = tuple(t / (e or 1.0) for t, e in zip(total, width, strict=True))
         units = (1.0,) * len(total)
-        extents = {"g": units, "m": rest if rows == "n" else grown, "n": grown if rows == "n" else rest, "k": k}
+        extents = {"g": units, "m": width if rows == "n" else grown, "n": grown if rows == "n" else width, "k": k}
     else:
         copies = tuple(t / (a * b or 1.0) for t, a, b in zip(total, m, n, strict=True))
         extents = {"g": copies, "m": m, "n": n, "k": k}
     ops = _contraction(file, name, sides, out, extents)
     biases = [i for i in node.input[2:3] if node.op_type == "Gemm" and i]
-    read, new = file.own(biases)
+    read, new = file.parameters(biases)
     return [replace(ops[0], stored=ops[0].stored + new, weights=Dim(ops[0].weights.coef + read))] if biases else ops
 
 
 def _convolution(file: Survey, node: Any, name: str) -> list[Op]:
     weight = 3 if node.op_type == "QLinearConv" else 1
     if node.input[weight] not in file.constant:
-        raise WorkloadError(f"node {shown(name)}: a convolution whose filters are computed can't be counted")
+        raise WorkloadError(f"node {quote(name)}: a convolution whose filters are computed can't be counted")
     shape, image = file.shape(node.input[weight]), file.shape(node.input[0])
     attributes = attributes_of(node)
     groups = int(attributes.get("group", 1))
-    transposed = node.op_type == "ConvTranspose"
+    transpose = node.op_type == "ConvTranspose"
     if len(shape) < 3 or len(image) != len(shape) or groups < 1:
         raise WorkloadError(
-            f"node {shown(name)}: filters of {len(shape)} axes on an image of {len(image)}, in {groups} groups, are no "
+            f"node {quote(name)}: filters of {len(shape)} axes on an image of {len(image)}, in {groups} groups, are no "
             "convolution"
         )
-    channels, wanted = (shape[0], shape[1] * groups) if transposed else (shape[1] * groups, shape[0])
+    channels, filters = (shape[0], shape[1] * groups) if transpose else (shape[1] * groups, shape[0])
     if channels != image[1] or shape[0] % groups or not prod(shape):
         raise WorkloadError(
-            f"node {shown(name)}: filters of {' x '.join(map(str, shape))} in {groups} groups do not fit an image of "
+            f"node {quote(name)}: filters of {' x '.join(map(str, shape))} in {groups} groups do not fit an image of "
             f"{image[1]} channels"
         )
     kernel = shape[2:]
     window = shape[1] * prod(kernel)
-    read, new = file.own([node.input[i] for i in {1: (1, 2), 3: (3, 8)}[weight] if i < len(node.input)])
+    read, new = file.parameters([node.input[i] for i in {1: (1, 2), 3: (3, 8)}[weight] if i < len(node.input)])
     reads, writes = file.elements(node.input[0]), file.elements(node.output[0])
-    if transposed:  # every pixel that enters makes a window of what leaves
+    if transpose:  # every pixel that enters makes a window of what leaves
         m, n, k, flops = reads * (1.0 / channels), window, channels // groups, reads * (2.0 * window)
     else:
-        m, n, k, flops = writes * (1.0 / wanted), wanted // groups, window, writes * (2.0 * window)
+        m, n, k, flops = writes * (1.0 / filters), filters // groups, window, writes * (2.0 * window)
     product = {"g": Dim(float(groups)), "m": m, "n": Dim(float(n)), "k": Dim(float(k)), "flops": flops, "shard": "n"}
-    marks = () if transposed else _plane(attributes, kernel, image, groups, wanted)
-    moved = {"stored": new, "weights": Dim(read), "reads": reads, "writes": writes}
-    return [file.op(node, name, "Conv", **product, **moved, attributes=marks)]
+    marks = () if transpose else _plane(attributes, kernel, image, groups, filters)
+    io = {"stored": new, "weights": Dim(read), "reads": reads, "writes": writes}
+    return [file.op(node, name, "Conv", **product, **io, attributes=marks)]
 
 
 def _plane(
@@ -121,8 +121,8 @@ def _plane(
     pads = attributes.get("pads") or [0] * 2 * rank
     marks = {"kernel": max(kernel), "stride": max(strides), "groups": groups, "channels": image[1], "filters": filters}
     plane = slice(-2, None)
-    same = all(len(set(part)) == 1 for part in (kernel[plane], strides[plane], pads[rank - 2 : rank], pads[plane]))
-    if rank in (2, 3) and same and set(dilations) == {1} and attributes.get("auto_pad", b"NOTSET") == b"NOTSET":
+    uniform = all(len(set(part)) == 1 for part in (kernel[plane], strides[plane], pads[rank - 2 : rank], pads[plane]))
+    if rank in (2, 3) and uniform and set(dilations) == {1} and attributes.get("auto_pad", b"NOTSET") == b"NOTSET":
         marks |= {"kernel": kernel[-1], "stride": strides[-1], "pad": pads[-1], "height": image[-2], "width": image[-1]}
         deep = (image[2], kernel[0], strides[0]) if rank == 3 else (1, 1, 1)
         marks |= dict(zip(("frames", "kernel_t", "stride_t"), deep, strict=True))
@@ -139,16 +139,16 @@ def _einsum(file: Survey, node: Any, name: str) -> list[Op]:
     shapes = [file.shape(side) for side in node.input]
     if not fits or any(len(t) != len(s) for t, s in zip(terms, shapes, strict=True)):
         raise WorkloadError(
-            f"node {shown(name)} (Einsum) has the equation {shown(equation)}; two factors have a count, as in "
+            f"node {quote(name)} (Einsum) has the equation {quote(equation)}; two factors have a count, as in "
             "'bij,bjk->bik'"
         )
     a, b, out = (set(t) for t in (*terms, result))
     if (a ^ b) - out or out - (a | b):
-        raise WorkloadError(f"node {shown(name)} (Einsum) sums an axis that only one factor of {shown(equation)} has")
+        raise WorkloadError(f"node {quote(name)} (Einsum) sums an axis that only one factor of {quote(equation)} has")
     if not (a & b) - out:
         elements = file.elements(node.output[0])
-        reads = combined([file.elements(side) for side in file.computed(node.input)])
-        read, new = file.own(node.input)
+        reads = combine([file.elements(side) for side in file.activations(node.input)])
+        read, new = file.parameters(node.input)
         op = elementwise(name, "Mul", elements, group="network", inputs=file.made_by(node.input), stored=new)
         return [replace(op, reads=reads, weights=Dim(read))]
 
@@ -156,7 +156,7 @@ def _einsum(file: Survey, node: Any, name: str) -> list[Op]:
         sizes = []
         for at, term in enumerate(terms):
             axes = [term.index(letter) for letter in sorted(letters) if letter in term and (at == 0 or letter not in a)]
-            sizes.append(file.measure(node.input[at], lambda s, summed=axes: prod(s[i] for i in summed)))
+            sizes.append(file.measure(node.input[at], lambda s, axes=axes: prod(s[i] for i in axes)))
         return tuple(x * y for x, y in zip(*sizes, strict=True))
 
     extents = {"g": extent(a & b & out), "m": extent(a - b), "n": extent(b - a), "k": extent((a & b) - out)}
@@ -175,18 +175,18 @@ def _recurrent(file: Survey, node: Any, name: str) -> list[Op]:
     step_kind = "gru-reset-first" if kind == "gru" and not attributes.get("linear_before_reset", 0) else kind
     for side in node.input[1:3]:
         if side not in file.constant:
-            raise WorkloadError(f"node {shown(name)}: a recurrent layer whose weights are computed can't be counted")
+            raise WorkloadError(f"node {quote(name)}: a recurrent layer whose weights are computed can't be counted")
     if len(node.input) > 7 and node.input[7]:
-        raise WorkloadError(f"node {shown(name)}: an LSTM with peepholes has no count here")
+        raise WorkloadError(f"node {quote(name)}: an LSTM with peepholes has no count here")
     directions, gates, width = file.shape(node.input[1])
     hidden = gates // GATES[kind]
     rows, steps = (file.measure(node.input[0], lambda s, at=at: s[at]) for at in axes_of(attributes))
-    row, step = file.spread([rows, steps], f"node {shown(name)}")
+    row, step = file.spread([rows, steps], f"node {quote(name)}")
     cell = Cell(name, "network", hidden, directions, directions, row, step)
     step_of(step_kind)(cell, width, file.made_by(node.input[:1]))
-    read, new = file.own(list(node.input[1:4]))
-    stored = sum(op.stored for op in cell.ops) * directions
-    share = 0.0 if new == 0 else new / stored
+    read, new = file.parameters(list(node.input[1:4]))
+    parameters = sum(op.stored for op in cell.ops) * directions
+    share = 0.0 if new == 0 else new / parameters
     return [replace(op, stored=op.stored * share) for op in cell.ops] if read else cell.ops
 
 
@@ -198,13 +198,13 @@ def _attention(file: Survey, node: Any, name: str) -> list[Op]:
     heads, kv_heads = int(attributes.get("q_num_heads", 0)), int(attributes.get("kv_num_heads", 0))
     if (flat and not (heads and kv_heads)) or (len(node.input) > 4 and node.input[4]):
         raise WorkloadError(
-            f"node {shown(name)} (Attention) with a cache, or without its numbers of heads, has no count"
+            f"node {quote(name)} (Attention) with a cache, or without its numbers of heads, has no count"
         )
 
     for side, copies in ((queries, heads), (keys, kv_heads), (values, kv_heads)):
         if flat and file.shape(side)[2] % copies:
             raise WorkloadError(
-                f"node {shown(name)} (Attention) has {copies} heads over a width of {file.shape(side)[2]}: they must "
+                f"node {quote(name)} (Attention) has {copies} heads over a width of {file.shape(side)[2]}: they must "
                 "share it evenly"
             )
 
@@ -217,16 +217,16 @@ def _attention(file: Survey, node: Any, name: str) -> list[Op]:
     g, q = part(queries, 1, heads), part(queries, 2, heads)
     depth, rows, width = part(queries, 3, heads), part(keys, 2, kv_heads), part(values, 3, kv_heads)
     sides = [file.elements(side) for side in (queries, keys, values)]
-    what = f"node {shown(name)}"
-    copies, m, n, k = file.spread([g, q, rows, depth], what)
+    label = f"node {quote(name)}"
+    copies, m, n, k = file.spread([g, q, rows, depth], label)
     scores = copies * m * n
     first = matmul(
-        f"{name}-scores", copies, m, n, k, group="network", reads=combined(sides[:2]), inputs=file.made_by(node.input)
+        f"{name}-scores", copies, m, n, k, group="network", reads=combine(sides[:2]), inputs=file.made_by(node.input)
     )
     soft = elementwise(f"{name}-softmax", "Softmax", scores, group="network", inputs=(first.name,))
-    copies, m, n, k = file.spread([g, q, width, rows], what)
+    copies, m, n, k = file.spread([g, q, width, rows], label)
     last = matmul(
-        f"{name}-context", copies, m, n, k, group="network", reads=combined([scores, sides[2]]), inputs=(soft.name,)
+        f"{name}-context", copies, m, n, k, group="network", reads=combine([scores, sides[2]]), inputs=(soft.name,)
     )
     return [first, soft, replace(last, name=name)]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from model_zoo.importers.onnx.file import MAX_ELEMENTS, NATIVE, SMALL, File, first_line, shown
+from model_zoo.importers.onnx.file import MAX_ELEMENTS, NATIVE, SMALL, File, first_line, quote
 from model_zoo.schema import WorkloadError
 
 _FOLDED = frozenset({
@@ -47,7 +47,7 @@ class Walk:
         for name, axes in self.file.inputs.items():
             shape = [at.get(a, a) if isinstance(a, str) else a for a in axes]
             self.types[name] = helper.make_tensor_type_proto(self.file.elements[name], shape)
-            self._limit(name, f"input {shown(name)}")
+            self._limit(name, f"input {quote(name)}")
         for name, shape in self.file.weights.items():
             self.types[name] = helper.make_tensor_type_proto(self.file.elements[name], shape)
         self.data.update(self.file.small)
@@ -85,13 +85,13 @@ class Walk:
         schema = _schema(node.op_type, self.file.opset) if node.domain in ("", "ai.onnx") else None
         if schema is None:
             return
-        label = shown(node.name or f"{node.op_type.lower()}{number}")
+        label = quote(node.name or f"{node.op_type.lower()}{number}")
         _fits(schema, node, label)
         self._infer(schema, node, label)
         if node.op_type == "NonMaxSuppression":
             self._bound(node)
         for name in filter(None, node.output):
-            self._limit(name, f"the result {shown(name)} of node {label}")
+            self._limit(name, f"the result {quote(name)} of node {label}")
         if node.op_type in _VIEWS:
             before, after = self.count(node.input[0]), self.count(node.output[0])
             if None not in (before, after) and before != after:
@@ -106,12 +106,12 @@ class Walk:
         from onnx import helper, numpy_helper
 
         boxes, scores = self.shape(node.input[0]), self.shape(node.input[1])
-        most = self.data.get(node.input[2]) if len(node.input) > 2 else None
-        if most is None or not boxes or not scores or None in boxes or None in scores:
+        limit = self.data.get(node.input[2]) if len(node.input) > 2 else None
+        if limit is None or not boxes or not scores or None in boxes or None in scores:
             return
-        each = min(int(numpy_helper.to_array(most).reshape(-1)[0]), boxes[1] or 0)
-        if each > 0:
-            rows = (boxes[0] or 0) * (scores[1] or 0) * each
+        per_class = min(int(numpy_helper.to_array(limit).reshape(-1)[0]), boxes[1] or 0)
+        if per_class > 0:
+            rows = (boxes[0] or 0) * (scores[1] or 0) * per_class
             self.types[node.output[0]] = helper.make_tensor_type_proto(7, [rows, 3])
 
     def _infer(self, schema: Any, node: Any, label: str) -> None:
@@ -145,12 +145,12 @@ class Walk:
         try:
             if node.op_type in ("Shape", "Size"):  # of whatever lies there
                 shapes = {n: self.shape(n) or () for n in inputs if self.count(n) is not None}
-                given = {n: np.broadcast_to(False, [e or 0 for e in shape]) for n, shape in shapes.items()}
+                feeds = {n: np.broadcast_to(False, [e or 0 for e in shape]) for n, shape in shapes.items()}
             else:
-                given = {n: numpy_helper.to_array(self.data[n]) for n in inputs if n in self.data}
-            if not given.keys() >= set(inputs):
+                feeds = {n: numpy_helper.to_array(self.data[n]) for n in inputs if n in self.data}
+            if not feeds.keys() >= set(inputs):
                 return
-            results = _runner(node.SerializeToString(), self.file.opset).run(None, given)
+            results = _runner(node.SerializeToString(), self.file.opset).run(None, feeds)
             for name, value in zip(outputs, results, strict=True):
                 if value.size <= SMALL:
                     self.data[name] = numpy_helper.from_array(value, name)
@@ -195,19 +195,19 @@ def _attribute_types(kind: str, since: int) -> dict[str, tuple[int, bool]]:
 
 def _fits(schema: Any, node: Any, label: str) -> None:
     """Inputs, outputs and attributes of a node against what its operator takes."""
-    many, results = len(node.input), len(node.output)
-    if not schema.min_input <= many <= schema.max_input or not schema.min_output <= results <= schema.max_output:
+    operands, results = len(node.input), len(node.output)
+    if not schema.min_input <= operands <= schema.max_input or not schema.min_output <= results <= schema.max_output:
         raise WorkloadError(
-            f"node {label} ({node.op_type}) has {many} inputs and {results} outputs; {schema.min_input} to "
+            f"node {label} ({node.op_type}) has {operands} inputs and {results} outputs; {schema.min_input} to "
             f"{schema.max_input} and {schema.min_output} to {schema.max_output} are allowed"
         )
     types = _attribute_types(schema.name, schema.since_version)
     kinds = {a.name: int(a.type) for a in node.attribute}
     for name, (kind, required) in types.items():
         if name in kinds and kinds[name] != kind:
-            raise WorkloadError(f"node {label} ({node.op_type}) has an attribute {shown(name)} of the wrong type")
+            raise WorkloadError(f"node {label} ({node.op_type}) has an attribute {quote(name)} of the wrong type")
         if required and name not in kinds:
-            raise WorkloadError(f"node {label} ({node.op_type}) lacks its attribute {shown(name)}")
+            raise WorkloadError(f"node {label} ({node.op_type}) lacks its attribute {quote(name)}")
     _refuse_fatal(node, label)
 
 
@@ -216,10 +216,10 @@ def _refuse_fatal(node: Any, label: str) -> None:
     for attribute in node.attribute:
         name, value = attribute.name, attribute.i
         if name in ("axis", "batch_dims"):
-            least = 0 if name == "batch_dims" else -_MOST_AXES
-            if not least <= value <= _MOST_AXES:
+            lowest = 0 if name == "batch_dims" else -_MOST_AXES
+            if not lowest <= value <= _MOST_AXES:
                 raise WorkloadError(
-                    f"node {label} ({node.op_type}) has {name} {value}; {least} to {_MOST_AXES} is allowed"
+                    f"node {label} ({node.op_type}) has {name} {value}; {lowest} to {_MOST_AXES} is allowed"
                 )
         elif name == "equation" and any(term.count(b".") not in (0, 3) for term in re.split(b",|->", attribute.s)):
             raise WorkloadError(f"node {label} ({node.op_type}) has a term with more than one '...' in its equation")
