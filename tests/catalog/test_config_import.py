@@ -15,7 +15,7 @@ from model_zoo import Zoo, default_zoo
 from model_zoo.catalog import own_folder
 from model_zoo.families import FAMILIES, build_graph
 from model_zoo.importers.huggingface import keys as keys_of
-from model_zoo.importers.huggingface import read_config, read_config_file, written
+from model_zoo.importers.huggingface import read_config, read_config_file, to_yaml
 from model_zoo.ops import Graph
 from model_zoo.schema import Workload, WorkloadError
 from tests.each import each
@@ -307,7 +307,7 @@ def test_the_yaml_is_the_workload(tmp_path: Path) -> None:
     folder.mkdir()
     for id in ("deepseek-v3.2", "nemotron-nas-like", "qwen2.5-vl-7b", "whisper-large-v3"):
         workload = read_config_file(FOLDER / f"{id}.json", f"my-{id}")
-        (folder / f"my-{id}.yaml").write_text(written(workload))
+        (folder / f"my-{id}.yaml").write_text(to_yaml(workload))
         again = Zoo().with_guest(folder)
         assert again.problems == ()
         assert again.workload(f"my-{id}") == workload
