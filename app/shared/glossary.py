@@ -147,7 +147,7 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
 def _shown(of: Field, scenario: Scenario) -> str:
     """A field's value amid a line: `FP16`, `6 × 16`, `tensor on 4 devices`, how many are set by name, or `none`."""
     value = getattr(scenario, of.path)
-    if of.shown(value) == of.none:
+    if of.display(value) == of.none:
         return str(of.none)
     if of.path == "scheme":
         return value_label(value).lower() + (f" on {scenario.devices} devices" if scenario.devices > 1 else "")

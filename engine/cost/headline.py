@@ -7,7 +7,7 @@ from engine.cost.best_plan import enough_devices
 from engine.cost.continuous import Continuous
 from engine.cost.rows import RESOURCE_NAMES, MemoryRow
 from engine.resolve.bound import Bound
-from engine.scenario.overrides import unstated
+from engine.scenario.overrides import without_figure
 from engine.scenario.sentences import amount, bytes_, level_name, percent
 
 
@@ -131,4 +131,4 @@ def verdict(times: Schedule, memory: Sequence[MemoryRow], continuous: Continuous
     if (power := times.figure("power_w")) is not None:
         limit_text = governed_by(times)
         text += f" {amount(power, 'W')}{f' ({limit_text})' if limit_text is not None else ''}."
-    return text + (" No price: a what-if." if unstated(times.bound.scenario.overrides, "price") else ""), limit
+    return text + (" No price: a what-if." if without_figure(times.bound.scenario.overrides, "price") else ""), limit

@@ -11,7 +11,7 @@ from engine.devices.common.offer import NO_GOVERNOR, Governor
 from engine.plan.plan import model_of
 from engine.plan.schemes import Plan
 from engine.resolve.bound import Bound, own_model
-from engine.scenario.overrides import unstated
+from engine.scenario.overrides import without_figure
 from hardware_specs.schema import Device, Link
 
 MONTH_S = YEAR_S / 12
@@ -65,7 +65,7 @@ def without_power(bound: Bound, paths: Iterable[str]) -> list[str]:
     """
     return [
         path
-        for path in unstated(paths, "power")
+        for path in without_figure(paths, "power")
         if not (path.startswith("devices.") and family(bound.devices[int(path.split(".")[1])].kind).draws)
     ]
 
@@ -101,7 +101,7 @@ def account(bound: Bound, plan: Plan) -> Account:
     free = without_power(bound, bound.scenario.overrides)
     for paths, text in (
         (
-            [path for path in unstated(bound.scenario.overrides, "power") if path not in free],
+            [path for path in without_figure(bound.scenario.overrides, "power") if path not in free],
             "power of a what-if goes with its clock, its units and its memory's bandwidth, each an assumed share",
         ),
         (free, "power is that of the catalog's parts, whatever a what-if makes of them, which is free in this model"),
@@ -249,7 +249,7 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
                 notes.append((f"{device.name}: price is {device.price.note}", "assumed"))
     if price is None:
         return None, notes, [], []
-    what_ifs = unstated(bound.scenario.overrides, "price")
+    what_ifs = without_figure(bound.scenario.overrides, "price")
     if what_ifs:
         text = f"no price: a what-if, {_paths_text(what_ifs)}; no list has it, so a price has to be set too"
         return None, [(text, "assumed")], [], []

@@ -37,7 +37,7 @@ from engine.devices.common.contract import RESOURCES, Span
 from engine.kernels.sources import engine_version
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import FIELDS, Field
-from engine.scenario.overrides import unstated
+from engine.scenario.overrides import without_figure
 
 _COLUMNS = (
     *("latency_s", "ttft_s", "tpot_s", "throughput_per_s", "unit", "power_w", "energy_per_unit_j", "throughput_per_w"),
@@ -188,7 +188,7 @@ class Report:
     @property
     def unlisted(self) -> bool:
         """Whether what-ifs make a part that no list has a price for."""
-        return bool(unstated(self.scenario.overrides, "price"))
+        return bool(without_figure(self.scenario.overrides, "price"))
 
     @property
     def unpriced(self) -> str | None:
@@ -241,7 +241,7 @@ class Report:
         """A field as exported rows hold it: a tile as it was settled, what is not set as the field calls that."""
         if field.kind == "tile":
             return " x ".join(str(v) for _, v in self.tile)
-        return field.shown(getattr(self.scenario, field.path))
+        return field.display(getattr(self.scenario, field.path))
 
     def csv_row(self) -> dict[str, Any]:
         """One flat row: identity first, then headline metrics, then versions."""

@@ -32,7 +32,7 @@ def of_groups(graph: Graph, groups: int) -> Graph:
     """The network as each of so many groups has it, at the sizes of `group_sizes`: its part of the state and of each
     window; of a prompt, room for gathered keys and values, and those that each makes of a gathered latent."""
 
-    def own(op: Op, prompt: bool) -> Op:
+    def group_op(op: Op, prompt: bool) -> Op:
         if not prompt:
             counts = ((f.name, count) for f in fields(op) if isinstance(count := getattr(op, f.name), Dim) and count.c)
             return replace(op, **{name: replace(count, cap=count.cap / groups) for name, count in counts})
@@ -43,7 +43,7 @@ def of_groups(graph: Graph, groups: int) -> Graph:
             return replace(op, **{name: getattr(op, name) * groups for name in ("m", "flops", "reads", "writes")})
         return op
 
-    phases = (replace(p, ops=tuple(own(op, is_prompt(p)) for op in p.ops)) for p in graph.phases)
+    phases = (replace(p, ops=tuple(group_op(op, is_prompt(p)) for op in p.ops)) for p in graph.phases)
     state = Sum(tuple(term * (1.0 / groups) for term in graph.state_elements.terms))
     return replace(graph, phases=tuple(phases), state_elements=state)
 

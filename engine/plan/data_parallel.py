@@ -21,7 +21,7 @@ from engine.plan.plan import (
     model_of,
     overlaps,
     switches_of,
-    tiled,
+    with_tiles,
 )
 from engine.resolve.bound import Bound, Wire
 from model_zoo.ops import Op
@@ -70,9 +70,9 @@ def data_parallel(bound: Bound, ways: int = 1) -> Plan | None:
     """
     s, graph = bound.scenario, bound.graph
     host, card = bound.wire("host"), bound.wire("peer")
-    wired = bound.system.topology == "switch" and host is not None and card is not None
+    switched = bound.system.topology == "switch" and host is not None and card is not None
     parts = _parts(bound) if len(graph.phases) == 1 else [("device", list(graph.phases[0].ops))]
-    if host is None or (not wired and len(parts) == 1) or (len(graph.phases) > 1 and not wired):
+    if host is None or (not switched and len(parts) == 1) or (len(graph.phases) > 1 and not switched):
         return None
     cards = s.devices
     pipelined = cards > 1 or overlaps(bound)
@@ -82,42 +82,42 @@ def data_parallel(bound: Bound, ways: int = 1) -> Plan | None:
         name = {"device": "network" if len(parts) == 1 else f"net {at + 1}"}.get(where, where)
         copies = int(max(1, host_cores // s.streams)) if where == "host" else cards // ways
         names = frozenset(op.name for op in ops) if len(parts) > 1 else every_op(graph)
-        many, wire = (ways, card) if ways > 1 and where == "device" else (1, None)
-        stages.append(Stage(name, bound.device, many, names, s.precision, wire, copies))
-    if wired and card is not None:
-        hops = _wired(bound, parts, host, card, ways)
+        stage_ways, wire = (ways, card) if ways > 1 and where == "device" else (1, None)
+        stages.append(Stage(name, bound.device, stage_ways, names, s.precision, wire, copies))
+    if switched and card is not None:
+        hops = _over_switch(bound, parts, host, card, ways)
     else:
         hops = _direct(bound, parts, host)
     nets = sum(where == "device" for where, _ in parts)
     knobs = bound.family.knobs(bound.device, bound.graph, s)
     tiles = [(v,) for v in knobs[0].values] if nets > 1 and len(knobs) == 1 and not s.tile else []
-    return tiled(Plan(tuple(stages), hops, 1, (cards,), pipelined, _notes(bound), shared=True), tiles)
+    return with_tiles(Plan(tuple(stages), hops, 1, (cards,), pipelined, _notes(bound), shared=True), tiles)
 
 
 def _notes(bound: Bound) -> tuple[str, ...]:
-    length, own = compiled_length(bound), bound.scenario.inputs
-    if length == own:
+    length, raw = compiled_length(bound), bound.scenario.inputs
+    if length == raw:
         return ()
-    return (f"Sentences of {own:g} tokens on average are padded to {length:.3g}: {own / length:.0%} of that is text.",)
+    return (f"Sentences of {raw:g} tokens on average are padded to {length:.3g}: {raw / length:.0%} of that is text.",)
 
 
-def _wired(bound: Bound, parts: list[tuple[str, list[Op]]], host: Wire, card: Wire, shared: int) -> tuple[Hop, ...]:
-    """Messages over network, the host's memory and link, and the links of the ``shared`` cards of a request.
+def _over_switch(bound: Bound, parts: list[tuple[str, list[Op]]], host: Wire, card: Wire, ways: int) -> tuple[Hop, ...]:
+    """Messages over network, the host's memory and link, and the links of the ``ways`` cards of a request.
 
     Each of them takes all that comes in, and sends its part of what leaves.
     """
     wires = HostLink(bound, host, card)
-    through = partial(wires.through, count=1.0 * shared, spread=shared)
-    arriving, sent = _entering(bound, parts)
+    through = partial(wires.through, count=1.0 * ways, spread=ways)
+    arriving, to_card = _entering(bound, parts)
     leaving, last = leaving_bytes(bound), len(parts)
     hops = list(wires.over_network("request from the network", arriving, "in", 0))
     if parts[0][0] != "host":
-        hops += through("input", shared * sent, "in", 0)
+        hops += through("input", ways * to_card, "in", 0)
     for at in range(1, last):
         (left, before), (right, after) = parts[at - 1], parts[at]
         if "host" in (left, right):
             way = "in" if left == "host" else "out"
-            size = _crossing(bound, before, after) * (shared if left == "host" else 1)
+            size = _crossing(bound, before, after) * (ways if left == "host" else 1)
             hops += through(f"after {before[-1].name}", size, way, at)
     if parts[-1][0] != "host":
         hops += through("output", leaving, "out", last)

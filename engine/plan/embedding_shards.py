@@ -10,7 +10,7 @@ their rates.
 from dataclasses import dataclass, replace
 
 from engine.devices.common.contract import Unsupported
-from engine.plan.host_tables import TableSplit, divide, staged
+from engine.plan.host_tables import TableSplit, divide, table_stages
 from engine.plan.plan import (
     INDEX,
     Hop,
@@ -21,7 +21,7 @@ from engine.plan.plan import (
     host_hops,
     model_of,
     switches_of,
-    tiled,
+    with_tiles,
 )
 from engine.resolve.bound import Bound, Wire
 from engine.scenario.formats import BITS, activation_bytes
@@ -53,21 +53,21 @@ def traffic(bound: Bound, split: TableSplit | None = None) -> Traffic:
     rows, elsewhere = (sum(op.gather_rows.at(s.batch) * op.layers for op in group) for group in (lookups, away))
     lists = 1.0 * s.batch * tables
     once = (1 - user) + user / s.batch  # the user's lists are the same for every item
-    used = INDEX * (rows + lists) * once + INDEX * (elsewhere + 1.0 * s.batch * distant) * once
-    sent = INDEX * (rows * (1.0 if on.get("partial-tensors", True) else model.get("most_indices", 1.0)) + lists)
-    sent *= once if on.get("broadcast-on-card", True) else 1.0
+    index_bytes = INDEX * (rows + lists) * once + INDEX * (elsewhere + 1.0 * s.batch * distant) * once
+    link_bytes = INDEX * (rows * (1.0 if on.get("partial-tensors", True) else model.get("most_indices", 1.0)) + lists)
+    link_bytes *= once if on.get("broadcast-on-card", True) else 1.0
     elements = sum(op.reads.at(s.batch) for op in ops if not op.inputs and op.kind not in (*LOOKUPS, "Tile"))
     features = elements * (2 if on.get("fp16-features", True) else 4)
     width = max(BITS[s.precision], 16.0) / 8
-    pooled, returned = (sum(op.writes.at(s.batch) * op.layers for op in group) * width for group in (lookups, away))
+    pooled, from_host = (sum(op.writes.at(s.batch) * op.layers for op in group) * width for group in (lookups, away))
     output = bound.graph.output_elements.at(s.batch) * width
     batched = on.get("command-batching", True)
     return Traffic(
-        arriving=used + features,
-        indices=sent,
+        arriving=index_bytes + features,
+        indices=link_bytes,
         features=features,
         pooled=pooled,
-        from_host=returned,
+        from_host=from_host,
         output=output,
         commands=float(s.devices) if batched else 2.0 * tables,
         returns=float(s.devices) if batched else float(tables),
@@ -75,26 +75,26 @@ def traffic(bound: Bound, split: TableSplit | None = None) -> Traffic:
     )
 
 
-def _hops(bound: Bound, moved: Traffic, host: Wire, card: Wire, before: int) -> tuple[Hop, ...]:
+def _hops(bound: Bound, flow: Traffic, host: Wire, card: Wire, before: int) -> tuple[Hop, ...]:
     """Messages of a request over network, the host's memory and links, x16 and x4; ``before`` the dense stage."""
     wires, cards = HostLink(bound, host, card), bound.scenario.devices
-    hops = list(wires.over_network("request from the network", moved.arriving, "in", 0))
-    if moved.pooled:
-        hops += wires.through("indices", moved.indices, "in", 0, count=moved.commands, spread=cards)
-    hops += wires.through("dense features", moved.features, "in", 0)
-    if moved.from_host:
-        hops += wires.through("rows pooled on the host", moved.from_host, "in", before, count=moved.host_returns)
-    if cards > 1 and moved.pooled and switches_of(bound).get("peer-to-peer", True):
-        away = moved.pooled * (cards - 1) / cards
-        count = max(1.0, moved.returns * (cards - 1) / cards)
+    hops = list(wires.over_network("request from the network", flow.arriving, "in", 0))
+    if flow.pooled:
+        hops += wires.through("indices", flow.indices, "in", 0, count=flow.commands, spread=cards)
+    hops += wires.through("dense features", flow.features, "in", 0)
+    if flow.from_host:
+        hops += wires.through("rows pooled on the host", flow.from_host, "in", before, count=flow.host_returns)
+    if cards > 1 and flow.pooled and switches_of(bound).get("peer-to-peer", True):
+        away = flow.pooled * (cards - 1) / cards
+        count = max(1.0, flow.returns * (cards - 1) / cards)
         pooled = Hop("pooled embeddings", card, away / count, count, alike=cards, after=before)
         hops += [replace(pooled, hidden=1.0, way="out", shares=True), replace(pooled, command_s=wires.command)]
-    elif cards > 1 and moved.pooled:
-        back, count = "pooled embeddings from the host", moved.returns
-        hops += wires.through("pooled embeddings to the host", moved.pooled, "out", before, count=count, spread=cards)
-        hops += wires.through(back, moved.pooled, "in", before, count=count)
-    hops += wires.through("result", moved.output, "out", before + 1)
-    return (*hops, *wires.over_network("answer to the network", moved.output, "out", before + 1))
+    elif cards > 1 and flow.pooled:
+        back, count = "pooled embeddings from the host", flow.returns
+        hops += wires.through("pooled embeddings to the host", flow.pooled, "out", before, count=count, spread=cards)
+        hops += wires.through(back, flow.pooled, "in", before, count=count)
+    hops += wires.through("result", flow.output, "out", before + 1)
+    return (*hops, *wires.over_network("answer to the network", flow.output, "out", before + 1))
 
 
 def shard_tables(bound: Bound) -> Plan:
@@ -118,7 +118,7 @@ def shard_tables(bound: Bound) -> Plan:
         turns=turns,
     )
     split = divide(bound, (first, second))
-    stages = (first, second) if split is None else staged(split, first, second)
+    stages = (first, second) if split is None else table_stages(split, first, second)
     host, card, stages_before = bound.wire("host"), bound.wire("peer") or bound.wire("switch"), len(stages) - 1
     if card is None or host is None:
         hops = host_hops(bound, 2)
@@ -133,4 +133,4 @@ def shard_tables(bound: Bound) -> Plan:
     apart = sum(stage.device is bound.device for stage in stages) > 1 and not turns
     tiles = [(v,) for v in knobs[0].values] if apart and len(knobs) == 1 and not s.tile else []
     notes = split.notes if split else ()
-    return tiled(Plan(stages, hops, 1, (s.devices,), on.get("in-flight", True), notes, shared=True), tiles)
+    return with_tiles(Plan(stages, hops, 1, (s.devices,), on.get("in-flight", True), notes, shared=True), tiles)

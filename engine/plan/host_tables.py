@@ -34,9 +34,9 @@ class TableSplit:
 
 
 @lru_cache(maxsize=256)
-def _with(graph: Graph, replaced: tuple[tuple[str, Op | None], ...], alone: bool) -> Graph:
+def _with(graph: Graph, changes: tuple[tuple[str, Op | None], ...], alone: bool) -> Graph:
     """The graph with operators replaced, or left out where there is None; ``alone``: with nothing else."""
-    new = dict(replaced)
+    new = dict(changes)
     return graph.map_ops(lambda op: new.get(op.name, None if alone else op))
 
 
@@ -55,17 +55,17 @@ def _by_capacity(bound: Bound, store: TableMemory, stages: tuple[Stage, ...], ta
     bits, wide = store.bits(jobs[0]), fam.exchanged(bound.device, s.precision)
     needs = [footprint(job, wide=wide, table_bits=bits) for job in jobs]
     room = _off_chip(bound.device) - sum(need.total - need.tables for need in needs)
-    limited = switches_of(bound).get("nvm-tier", False) and bound.host is not None
-    beside = _off_chip(bound.host) if limited and bound.host is not None else math.inf
+    nvm_tier = switches_of(bound).get("nvm-tier", False) and bound.host is not None
+    beside = _off_chip(bound.host) if nvm_tier and bound.host is not None else math.inf
     result = {}
     for op in tables:
-        each = op.stored * bits / 8
-        resident = min(op.layers, s.devices * max(0, math.floor(room / each)))
-        room -= math.ceil(resident / s.devices) * each
+        table_bytes = op.stored * bits / 8
+        resident = min(op.layers, s.devices * max(0, math.floor(room / table_bytes)))
+        room -= math.ceil(resident / s.devices) * table_bytes
         result[op.name] = away = op.layers - resident
-        if limited:
-            result[op.name] = min(away, max(0, math.floor(beside / each)))
-            beside -= result[op.name] * each
+        if nvm_tier:
+            result[op.name] = min(away, max(0, math.floor(beside / table_bytes)))
+            beside -= result[op.name] * table_bytes
     return result
 
 
@@ -75,8 +75,8 @@ def _fed(tile: Op, before: Op, stays: Op | None) -> Op | None:
         return None
     copies = max(1, round(tile.layers * stays.layers / before.layers))
     rows = stays.gather_rows.coef * stays.layers / (before.gather_rows.coef * before.layers)
-    each = rows * tile.layers / copies
-    return replace(tile, layers=copies, flops=tile.flops * each, reads=tile.reads * each, writes=tile.writes * each)
+    size = rows * tile.layers / copies
+    return replace(tile, layers=copies, flops=tile.flops * size, reads=tile.reads * size, writes=tile.writes * size)
 
 
 def divide(bound: Bound, stages: tuple[Stage, ...]) -> TableSplit | None:
@@ -110,29 +110,29 @@ def _apart(
     row = bits / BITS[on.exchanged(host, format)]  # in elements as the host counts them
     by = {op.name: op for op in bound.graph.ops}
     remaining: dict[str, Op | None] = {}
-    moved = []
+    host_ops = []
     for op in leaving:
         stays, goes = store.divided(op, away[op.name], switches_of(bound), model_of(bound))
         remaining[op.name] = stays
         remaining |= {name: _fed(by[name], op, stays) for name in op.inputs if name in by and by[name].kind == "Tile"}
         sizes = {name: getattr(goes, name) * row for name in ("stored", "weights", "row_elements")}
-        moved.append((op.name, replace(goes, **sizes)))
-    cards, rest = _with(bound.graph, tuple(remaining.items()), False), _with(bound.graph, tuple(moved), True)
-    if reason := on.supports(host, rest, format):
+        host_ops.append((op.name, replace(goes, **sizes)))
+    cards, host_graph = _with(bound.graph, tuple(remaining.items()), False), _with(bound.graph, tuple(host_ops), True)
+    if reason := on.supports(host, host_graph, format):
         raise Unsupported(reason)
     batch = bound.scenario.batch
-    rows, whole = (sum(op.gather_rows.at(batch) * op.layers for op in ops) for ops in (rest.ops, leaving))
+    rows, whole = (sum(op.gather_rows.at(batch) * op.layers for op in ops) for ops in (host_graph.ops, leaving))
     text = (
         f"{sum(away.values())} of {sum(op.layers for op in leaving)} tables lie in the host's memory; "
         f"{rows / whole:.0%} of the lookups go there."
     )
-    return TableSplit(cards, rest, host, format, (text,))
+    return TableSplit(cards, host_graph, host, format, (text,))
 
 
-def staged(split: TableSplit, first: Stage, second: Stage) -> tuple[Stage, ...]:
+def table_stages(split: TableSplit, first: Stage, second: Stage) -> tuple[Stage, ...]:
     """Lookups on the cards, unless the host has all tables, and meanwhile on the host; then the dense part."""
     first, second = (replace(stage, graph=split.cards) for stage in (first, second))
     names = frozenset(op.name for op in split.host.ops)
-    mixed = any(op.name in first.ops for op in split.cards.ops)
-    host = Stage("host tables", split.device, 1, names, split.format, graph=split.host, beside=mixed)
-    return (first, host, second) if mixed else (host, second)
+    card_lookups = any(op.name in first.ops for op in split.cards.ops)
+    host = Stage("host tables", split.device, 1, names, split.format, graph=split.host, beside=card_lookups)
+    return (first, host, second) if card_lookups else (host, second)

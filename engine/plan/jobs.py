@@ -16,8 +16,8 @@ from model_zoo.ops import Op, Phase
 @lru_cache(maxsize=512)
 def _dealt(phase: Phase, layers: int) -> Phase:
     """A phase with so many of the layers that it repeats: always the same one."""
-    most = max(op.layers for op in phase.ops)
-    return replace(phase, ops=tuple(replace(op, layers=layers) if op.layers == most else op for op in phase.ops))
+    highest = max(op.layers for op in phase.ops)
+    return replace(phase, ops=tuple(replace(op, layers=layers) if op.layers == highest else op for op in phase.ops))
 
 
 @lru_cache(maxsize=512)
@@ -35,8 +35,8 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     phase = _dealt(phase, stage.layers) if stage.layers else phase
     model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
     switches, engine = {sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches}, ""
-    for path, priced in fam.fields.items():
-        if priced.settings and (setting := priced.settings.get(getattr(s, path))) is not None:
+    for path, field in fam.fields.items():
+        if field.settings and (setting := field.settings.get(getattr(s, path))) is not None:
             setting = setting if phase.repeat.o or setting.prompts is None else setting.prompts
             switches, model = switches | dict(setting.switches), dict(setting.parameters) | model
             engine = setting.engine or engine

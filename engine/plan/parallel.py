@@ -34,15 +34,15 @@ def parallel(bound: Bound, wire: Wire | None) -> Plan:
     for at in range(places):
         graph = dealt(bound.graph, at, places)
         ops = {op.name: op for op in graph.ops}
-        routed = _routed(graph) if experts > 1 else frozenset()
-        shared = frozenset(n for n, op in ops.items() if op.group == "feed-forward" and ranks > 1 and experts == 1)
-        attended = frozenset(n for n, op in ops.items() if context > 1 and of_context(op))
+        moe_ops = _moe_ops(graph) if experts > 1 else frozenset()
+        ffn_ops = frozenset(n for n, op in ops.items() if op.group == "feed-forward" and ranks > 1 and experts == 1)
+        context_ops = frozenset(n for n, op in ops.items() if context > 1 and of_context(op))
         graph = of_groups(graph, context) if context > 1 else graph
         on = Stage(
             "attention" if places == 1 else f"part {at + 1}",
             bound.device,
             ways,
-            frozenset(ops) - routed - shared - attended,
+            frozenset(ops) - moe_ops - ffn_ops - context_ops,
             s.precision,
             wire,
             graph=graph,
@@ -53,19 +53,19 @@ def parallel(bound: Bound, wire: Wire | None) -> Plan:
             under_way=places,
             sends=_next(wire, (at + 1) * group) if at + 1 < places else None,
         )
-        if attended:
-            attends = replace(on, name=f"{on.name}, keys and values", ops=attended, attends=True, sends=None)
+        if context_ops:
+            attends = replace(on, name=f"{on.name}, keys and values", ops=context_ops, attends=True, sends=None)
             stages.append(attends)
             on = replace(on, graph=_stateless(graph))
         stages.append(on)
         apart = replace(on, graph=_stateless(graph), ranks=1, context=1, sends=None)
-        if shared:
-            stages.append(replace(apart, name=f"{on.name}, feed-forward", ways=group, ops=shared))
-        if routed:
-            share = _expert_share(apart.graph or graph, routed, experts, _load(s), s.redundant_experts or 0)
-            how = _expert_ranks(graph, routed, s, group)
-            own = replace(apart, name=f"{on.name}, experts", ways=group // experts, ops=routed, ranks=experts)
-            stages.append(replace(own, graph=share, experts=how))
+        if ffn_ops:
+            stages.append(replace(apart, name=f"{on.name}, feed-forward", ways=group, ops=ffn_ops))
+        if moe_ops:
+            share = _expert_share(apart.graph or graph, moe_ops, experts, _load(s), s.redundant_experts or 0)
+            how = _expert_ranks(graph, moe_ops, s, group)
+            stage = replace(apart, name=f"{on.name}, experts", ways=group // experts, ops=moe_ops, ranks=experts)
+            stages.append(replace(stage, graph=share, experts=how))
     among = f" x context {context}" if context > 1 else ""
     parts = f"TP {ways} x PP {places} x attention DP {ranks}{among}, EP {experts}"
     under_way = f"; {places} batches under way reach the throughput" if places > 1 else ""
@@ -92,22 +92,22 @@ def _deals(layers: tuple[int, ...], places: int) -> dict[int, tuple[int, ...]]:
     """Of each number of layers that a kind has, how many each place gets: even, ends last with what is left over."""
     loads, result = [0] * places, {}
     for count in sorted(layers, reverse=True):
-        own = [count // places] * places
+        deal = [count // places] * places
         for at in sorted(range(places), key=lambda i: (loads[i], i in (0, places - 1)))[: count % places]:
-            own[at] += 1
-        loads = [load + more for load, more in zip(loads, own, strict=True)]
-        result[count] = tuple(own)
+            deal[at] += 1
+        loads = [load + extra for load, extra in zip(loads, deal, strict=True)]
+        result[count] = tuple(deal)
     return result
 
 
 def _dealt_ops(ops: Sequence[Op], at: int, places: int) -> tuple[Op, ...]:
-    repeated = [i for i, op in enumerate(ops) if op.layers > 1]
-    if not repeated:  # what guesses or ends lies with the last
+    repeats = [i for i, op in enumerate(ops) if op.layers > 1]
+    if not repeats:  # what guesses or ends lies with the last
         return tuple(ops) if at == places - 1 else ()
-    deals = _deals(tuple(sorted({ops[i].layers for i in repeated})), places)
+    deals = _deals(tuple(sorted({ops[i].layers for i in repeats})), places)
     result = []
     for i, op in enumerate(ops):
-        layers = deals[op.layers][at] if op.layers > 1 else int(at == (places - 1 if i > repeated[-1] else 0))
+        layers = deals[op.layers][at] if op.layers > 1 else int(at == (places - 1 if i > repeats[-1] else 0))
         if layers:
             result.append(replace(op, layers=layers))
     return tuple(result)
@@ -126,8 +126,8 @@ def dealt(graph: Graph, at: int, places: int) -> Graph:
     phases = tuple(replace(phase, ops=_dealt_ops(phase.ops, at, places)) for phase in graph.phases)
     share = {}
     for grows in (True, False):
-        every = _state_written(graph.phases[0], grows)
-        share[grows] = _state_written(phases[0], grows) / every if every else 1.0 / places
+        whole = _state_written(graph.phases[0], grows)
+        share[grows] = _state_written(phases[0], grows) / whole if whole else 1.0 / places
     state = Sum(tuple(term * share[bool(term.c)] for term in graph.state_elements.terms))
     return replace(graph, phases=phases, state_elements=state)
 
@@ -138,7 +138,7 @@ def _stateless(graph: Graph) -> Graph:
 
 
 @lru_cache(maxsize=512)
-def _routed(graph: Graph) -> frozenset[str]:
+def _moe_ops(graph: Graph) -> frozenset[str]:
     """Operators that run where experts lie: their products, and what lies between two of those."""
     names: set[str] = set()
     for phase in graph.phases:
@@ -149,27 +149,27 @@ def _routed(graph: Graph) -> frozenset[str]:
     return frozenset(names)
 
 
-def _expert_ranks(graph: Graph, routed: frozenset[str], scenario: Scenario, group: int) -> ExpertGroup:
+def _expert_ranks(graph: Graph, moe_ops: frozenset[str], scenario: Scenario, group: int) -> ExpertGroup:
     ops = graph.ops
-    read = {name for op in ops if op.name not in routed and routed.intersection(op.inputs) for name in op.inputs}
-    added = any(op.shard == "k" and op.name in read - routed for op in ops)
-    picks = max(op.attribute("top_k") for op in ops if op.name in routed)
+    read = {name for op in ops if op.name not in moe_ops and moe_ops.intersection(op.inputs) for name in op.inputs}
+    added = any(op.shard == "k" and op.name in read - moe_ops for op in ops)
+    picks = max(op.attribute("top_k") for op in ops if op.name in moe_ops)
     ranks = scenario.expert_parallel or 1
     apart = (scenario.attention_dp or 1) * (scenario.context_parallel or 1)
     return ExpertGroup(ranks, group, apart, picks, _load(scenario), added)
 
 
 @lru_cache(maxsize=512)
-def _expert_share(graph: Graph, routed: frozenset[str], ranks: int, load: float, copies: int) -> Graph:
+def _expert_share(graph: Graph, moe_ops: frozenset[str], ranks: int, load: float, copies: int) -> Graph:
     """The network as the busiest of so many ranks of experts has it: its experts, and what is sent to them."""
 
-    def own(op: Op) -> Op:
-        if op.name not in routed:
+    def share_of(op: Op) -> Op:
+        if op.name not in moe_ops:
             return op
         part, experts = load / ranks, op.attribute("experts")
         counts = {name: getattr(op, name) * part for name in ("m", "flops", "reads", "writes", "weights")}
         attributes = tuple((n, v / ranks if n in ("experts", "top_k") else v) for n, v in op.attributes)
-        stored = op.stored * (1.0 + copies / experts if experts else 1.0) / ranks
-        return replace(op, attributes=attributes, stored=stored, **counts)
+        elements = op.stored * (1.0 + copies / experts if experts else 1.0) / ranks
+        return replace(op, attributes=attributes, stored=elements, **counts)
 
-    return graph.map_ops(own)
+    return graph.map_ops(share_of)

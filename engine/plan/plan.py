@@ -112,7 +112,7 @@ class Plan:
     options: tuple[Plan, ...] = ()  # whole plans to choose from where the scenario leaves something open; this is one
 
 
-def tiled(plan: Plan, tiles: Iterable[tuple[int, ...]]) -> Plan:
+def with_tiles(plan: Plan, tiles: Iterable[tuple[int, ...]]) -> Plan:
     """A plan that leaves the knobs of its stages' devices open, where there are several settings."""
 
     def at(tile: tuple[int, ...]) -> Plan:
@@ -141,10 +141,10 @@ def entering_bytes(bound: Bound, length: float) -> float:
 
 def arriving_bytes(bound: Bound, length: float) -> float:
     """What a request brings over the network of a node: records of raw features where its host hashes them. [B]"""
-    each = model_of(bound).get("feature_bytes")
-    if each is None or not hashes(bound.graph.phases[0].ops):
+    feature_bytes = model_of(bound).get("feature_bytes")
+    if feature_bytes is None or not hashes(bound.graph.phases[0].ops):
         return entering_bytes(bound, length)
-    return bound.graph.input_elements.at(bound.scenario.batch) * each
+    return bound.graph.input_elements.at(bound.scenario.batch) * feature_bytes
 
 
 def leaving_bytes(bound: Bound) -> float:
@@ -161,8 +161,8 @@ def switches_of(bound: Bound) -> dict[str, bool]:
 
 def second_format_of(bound: Bound, second: Device) -> str:
     """The scenario's precision where the second executor has it, else its own first one."""
-    offered = family(second.kind).formats(second)
-    return bound.scenario.precision if bound.scenario.precision in offered else offered[0]
+    formats = family(second.kind).formats(second)
+    return bound.scenario.precision if bound.scenario.precision in formats else formats[0]
 
 
 def overlaps(bound: Bound) -> bool:
@@ -183,8 +183,8 @@ def on_host(bound: Bound, fam: DeviceFamily, model: dict[str, float]) -> dict[st
     if clock is None or clock.before is None:
         return model
     faster = clock.si / clock.catalog_si
-    paced = {p.name: p.unit.endswith("/s") for p in fam.parameters if p.of_host}
-    return model | {name: model[name] * faster if rate else model[name] / faster for name, rate in paced.items()}
+    rates = {p.name: p.unit.endswith("/s") for p in fam.parameters if p.of_host}
+    return model | {name: model[name] * faster if rate else model[name] / faster for name, rate in rates.items()}
 
 
 def compiled_length(bound: Bound) -> float:
@@ -248,16 +248,16 @@ class HostLink:
         The host gives a command for each message, its link and its memory carry all of them; each card's link carries
         its part. What each takes is what it is charged, so that no faster link makes a request wait for a slower one.
         """
-        each, command = size / count, self.command
+        piece, command = size / count, self.command
         (far_s, far), (near_s, near) = terms(self.host), terms(self.card)
-        host = count * (command + far_s + each / far)
-        card = count / spread * (command + near_s + each / near)
+        host = count * (command + far_s + piece / far)
+        card = count / spread * (command + near_s + piece / near)
         quick, slow = exceeds(card, host), 0.0
         memory: tuple[Hop, ...] = ()
         if self.memory is not None:
             slow = exceeds(size / self.memory.link.usable, larger(host, card))
             memory = (Hop(name, self.memory, size, 1.0, hidden=1.0 - slow, after=after),)
-        whole = Hop(name, self.host, each, count, way=way, command_s=command, after=after)
+        whole = Hop(name, self.host, piece, count, way=way, command_s=command, after=after)
         return (
             replace(whole, hidden=larger(quick, slow)),
             replace(whole, wire=self.card, alike=self.cards, hidden=larger(1.0 - quick, slow), shares=spread > 1),
@@ -298,5 +298,5 @@ def host_hops(bound: Bound, stages: int = 1) -> tuple[Hop, ...]:
     out = leaving_bytes(bound)
     parts = (1.0 * s.inputs if graph.input_elements.s else 1.0, 1.0 * s.outputs if graph.output_elements.s else 1.0)
     first, last = parts if fam.streamed_io else (1.0, 1.0)
-    entered = (*path_hops(bound), Hop("input", wire, into, 1.0, first))
-    return (*entered, Hop("output", wire, out, 1.0, last, way="out", after=stages))
+    entry = (*path_hops(bound), Hop("input", wire, into, 1.0, first))
+    return (*entry, Hop("output", wire, out, 1.0, last, way="out", after=stages))

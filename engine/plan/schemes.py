@@ -37,7 +37,7 @@ def _single(bound: Bound) -> Plan:
     return Plan((stage,), host_hops(bound), 1, (1,), overlaps(bound), notes)
 
 
-def _undivided(bound: Bound) -> Plan:
+def _whole_network(bound: Bound) -> Plan:
     return data_parallel(bound) or _single(bound)
 
 
@@ -65,17 +65,17 @@ def _tensor(bound: Bound, clusters: int = 1) -> Plan:
             "is allowed"
         )
     if count == 1:
-        return _undivided(bound)
+        return _whole_network(bound)
     if shared_otherwise(bound.scenario):
         return parallel(bound, _peers(bound, ways))
-    shared = data_parallel(bound, ways) if bound.system.topology == "switch" else None
-    if shared is not None:
-        return shared
+    plan = data_parallel(bound, ways) if bound.system.topology == "switch" else None
+    if plan is not None:
+        return plan
     stage = Stage("network", bound.device, ways, every_op(bound.graph), bound.scenario.precision, _peers(bound, ways))
     return Plan((stage,), host_hops(bound), clusters, (count,), overlaps(bound))
 
 
-def _pipelined(bound: Bound) -> Plan:
+def _pipeline(bound: Bound) -> Plan:
     """Layers dealt over the devices in order, so that none has more work than it must; a request is on one at a time.
 
     Families that offer it hand over by their own programs: no hop stands between the stages.
@@ -87,20 +87,20 @@ def _pipelined(bound: Bound) -> Plan:
             f"devices is {s.devices}: scheme 'pipelined' gives each a layer at least, and {bound.workload.name} has "
             f"{layers}, so 1 to {layers} are allowed"
         )
-    repeated = [i for i, op in enumerate(ops) if op.layers == layers]
-    before, each, after = (
+    repeats = [i for i, op in enumerate(ops) if op.layers == layers]
+    before, layer_flops, after = (
         sum(op.flops.at(1, 1, 1) for op in part)
-        for part in (ops[: repeated[0]], ops[repeated[0] : repeated[-1] + 1], ops[repeated[-1] + 1 :])
+        for part in (ops[: repeats[0]], ops[repeats[0] : repeats[-1] + 1], ops[repeats[-1] + 1 :])
     )
     layers_of, stages = [1] * s.devices, []
-    load = [each] * s.devices
+    load = [layer_flops] * s.devices
     load[0], load[-1] = load[0] + before, load[-1] + after
     for _ in range(layers - s.devices):
-        least = load.index(min(load))
-        layers_of[least], load[least] = layers_of[least] + 1, load[least] + each
+        lightest = load.index(min(load))
+        layers_of[lightest], load[lightest] = layers_of[lightest] + 1, load[lightest] + layer_flops
     for i, count in enumerate(layers_of):
-        low = 0 if i == 0 else repeated[0]
-        high = len(ops) if i == s.devices - 1 else repeated[-1] + 1
+        low = 0 if i == 0 else repeats[0]
+        high = len(ops) if i == s.devices - 1 else repeats[-1] + 1
         names = frozenset(op.name for op in ops[low:high])
         stages.append(Stage(f"part {i + 1}", bound.device, 1, names, s.precision, wire, layers=count, place=i))
     notes = (
@@ -115,11 +115,11 @@ def cut_bytes(bound: Bound, ops: Sequence[Op], at: int, format: str) -> float:
     """Bytes that cross a cut before op number ``at``: every producer's output that a later op reads. [B]"""
     s = bound.scenario
     before = {op.name: op for op in ops[:at]}
-    needed = dict.fromkeys(name for op in ops[at:] for name in op.inputs if name in before)  # in order: sums are too
-    if not needed and before:
-        needed = {ops[at - 1].name: None}
+    names = dict.fromkeys(name for op in ops[at:] for name in op.inputs if name in before)  # in order: sums are too
+    if not names and before:
+        names = {ops[at - 1].name: None}
     length = float(s.inputs)
-    return sum(crossing_bytes(before[name], format, s.batch, length) for name in needed)
+    return sum(crossing_bytes(before[name], format, s.batch, length) for name in names)
 
 
 def _cut_hop(bound: Bound, part: int, at: int, wire: Wire, format: str) -> Hop:
@@ -136,8 +136,8 @@ def cut_hops(bound: Bound, formats: Sequence[str], cuts: Sequence[int]) -> tuple
     """What crosses each wire of a split network: at a cut inside it a part's results, at either end the whole's."""
     wires, last = split_wires(bound), len(bound.graph.phases[0].ops)
     inside = [(i, at) for i, at in enumerate(cuts) if 0 < at < last]
-    own = (_cut_hop(bound, i, at, wires[i], formats[i]) for i, at in inside)
-    return (*own, *_end_hops(bound, wires, cuts))
+    inner = (_cut_hop(bound, i, at, wires[i], formats[i]) for i, at in inside)
+    return (*inner, *_end_hops(bound, wires, cuts))
 
 
 def _end_hops(bound: Bound, wires: Sequence[Wire], cuts: Sequence[int]) -> tuple[Hop, ...]:
@@ -243,8 +243,8 @@ def split_plan(bound: Bound, formats: Sequence[str], cuts: Sequence[int]) -> Pla
     plan = _chain(bound, cuts, devices, formats, wires)
     plan = replace(plan, hops=(*plan.hops, *_end_hops(bound, wires, cuts)))
     places = [stage.place for stage in plan.stages]
-    used = (len(places),) if len(bound.devices) == 1 else tuple(map(places.count, range(len(devices))))
-    return replace(plan, devices_used=used)
+    counts = (len(places),) if len(bound.devices) == 1 else tuple(map(places.count, range(len(devices))))
+    return replace(plan, devices_used=counts)
 
 
 def _units(ops: Sequence[Op], gates: bool) -> list[int]:
@@ -257,11 +257,11 @@ def _units(ops: Sequence[Op], gates: bool) -> list[int]:
     while at < len(ops):
         if not at or ops[at].stored > 0:
             starts.append(at)
-        folded = sum(1 for _ in takewhile(lambda op, copies=ops[at].layers: op.layers == copies > 1, ops[at:]))
+        layers = sum(1 for _ in takewhile(lambda op, copies=ops[at].layers: op.layers == copies > 1, ops[at:]))
         cell = recurrence(ops, at)
         if gates and cell > 1 and ops[at].layers == 1 and not ops[at].sequential:
             starts.append(at + 1)
-        at += cell or folded or 1
+        at += cell or layers or 1
     return starts
 
 
@@ -270,18 +270,18 @@ def _depth_first(graph: Graph, gates: bool, count: int) -> tuple[int, ...]:
     """Where to cut ops so that each of at most `count` devices takes units in order until its share is full."""
     ops = graph.phases[0].ops
     total = sum(op.stored * op.layers for op in ops)
-    cuts, filled, here = [], 0.0, 0.0
+    cuts, load, here = [], 0.0, 0.0
     for start, end in pairwise([*_units(ops, gates), len(ops)]):
         size = sum(op.stored * op.layers for op in ops[start:end])
-        full = filled + size > total * (len(cuts) + 1) / count * 1.0001
+        full = load + size > total * (len(cuts) + 1) / count * 1.0001
         if start and len(cuts) < count - 1 and here > 0 and full:
             cuts.append(start)
             here = 0.0
-        filled, here = filled + size, here + size
+        load, here = load + size, here + size
     return tuple(cuts)
 
 
-def _pinned(bound: Bound) -> Plan:
+def _pinning(bound: Bound) -> Plan:
     """Weights pinned over k devices, one of several ways, of as many devices as are worth it.
 
     Pieces of the network, depth first: each device takes ops in order until its share is full, and works on another
@@ -290,21 +290,21 @@ def _pinned(bound: Bound) -> Plan:
     """
     format = bound.scenario.precision
     wire = bound.wire("network") or bound.wire("peer")
-    group, most = bound.system.devices[0], bound.scenario.devices
+    group, limit = bound.system.devices[0], bound.scenario.devices
     options: list[Plan] = []
-    known: set[tuple[int, ...]] = set()
-    for count in sorted({1, most, *(n for n in group.counts if n < most)}):
+    cut_sets: set[tuple[int, ...]] = set()
+    for count in sorted({1, limit, *(n for n in group.counts if n < limit)}):
         for cuts in (_depth_first(bound.graph, gates, count) for gates in (False, True)):
-            used = len(cuts) + 1
-            if cuts in known:
+            parts = len(cuts) + 1
+            if cuts in cut_sets:
                 continue
-            known.add(cuts)
-            wires = (wire,) * (used - 1) if wire is not None else ()
-            plan = _chain(bound, cuts, [bound.device] * used, [format] * used, wires)
-            options.append(replace(plan, devices_used=(used,), notes=_idle(most - used, most)))
+            cut_sets.add(cuts)
+            wires = (wire,) * (parts - 1) if wire is not None else ()
+            plan = _chain(bound, cuts, [bound.device] * parts, [format] * parts, wires)
+            options.append(replace(plan, devices_used=(parts,), notes=_idle(limit - parts, limit)))
         if count > 1 and bound.family.pins is not None:
             stage = Stage("network", bound.device, count, every_op(bound.graph), format, wire)
-            notes = ("Every matrix is divided between all devices.", *_idle(most - count, most))
+            notes = ("Every matrix is divided between all devices.", *_idle(limit - count, limit))
             options.append(Plan((stage,), host_hops(bound), 1, (count,), overlaps(bound), notes))
     return replace(options[-1], options=tuple(options)) if len(options) > 1 else options[0]
 
@@ -319,13 +319,13 @@ def _idle(count: int, devices: int) -> tuple[str, ...]:
 
 
 _SCHEMES: dict[str, Callable[[Bound], Plan]] = {
-    "single": _undivided,
+    "single": _whole_network,
     "replicas": _replicas,
     "tensor": _tensor,
     "clusters": lambda bound: _tensor(bound, bound.system.clusters),
-    "pipelined": _pipelined,
+    "pipelined": _pipeline,
     "tables": shard_tables,
-    "pinned": _pinned,
+    "pinned": _pinning,
     "split": _split,
     "on-path": lambda bound: replace(_single(bound), hops=path_hops(bound)),  # nothing crosses the host's bus
 }

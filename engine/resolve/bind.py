@@ -10,7 +10,7 @@ from typing import Any
 from engine.devices import family
 from engine.kernels.allowance import beat
 from engine.resolve.bound import Bound, Wire, own_model
-from engine.resolve.check import check, check_model, lowered
+from engine.resolve.check import check, check_model, lower_graph
 from engine.resolve.spec_path import part_of, set_paths
 from engine.scenario import NotThereError, Scenario, ScenarioError
 from hardware_specs.catalog import Catalog, default_catalog
@@ -27,31 +27,31 @@ def _override(
     """Specs after the scenario's overrides, and its model-parameter overrides."""
     model: dict[str, float] = {}
     changes: dict[tuple[str, int], list[tuple[list[str], str | float, str]]] = {}
-    for shown, value in scenario.overrides.items():
-        head, *path = shown.removeprefix("system.").split(".")
+    for setting, value in scenario.overrides.items():
+        head, *path = setting.removeprefix("system.").split(".")
         if head == "model" and len(path) == 1:
-            model[path[0]] = parameter(shown, value, devices[0])
+            model[path[0]] = parameter(setting, value, devices[0])
         else:
-            part, within = part_of(shown, len(devices), host is not None, [wire.role for wire in wires])
-            changes.setdefault(part, []).append((within, value, shown))
-    for (head, at), listed in changes.items():
+            part, within = part_of(setting, len(devices), host is not None, [wire.role for wire in wires])
+            changes.setdefault(part, []).append((within, value, setting))
+    for (head, at), edits in changes.items():
         if head == "devices":
-            devices[at] = set_paths(devices[at], listed)
+            devices[at] = set_paths(devices[at], edits)
         elif head == "host":
-            host = set_paths(host, listed)
+            host = set_paths(host, edits)
         else:
-            wires[at] = replace(wires[at], link=set_paths(wires[at].link, listed))
+            wires[at] = replace(wires[at], link=set_paths(wires[at].link, edits))
     return devices, host, wires, model
 
 
-def parameter(shown: str, value: str | float, device: Device) -> float:
+def parameter(path: str, value: str | float, device: Device) -> float:
     """A model parameter's value at a path: a plain number in its unit, or one that carries the unit (`14 us`).
 
     ScenarioError for a text that is none.
     """
     if not isinstance(value, str):
         return value
-    name = shown.rpartition(".")[2]
+    name = path.rpartition(".")[2]
     unit = next((p.unit for p in family(device.kind).parameters if p.name == name), "1")
     number, _, suffix = value.strip().rpartition(" ")
     with suppress(ValueError):
@@ -61,17 +61,15 @@ def parameter(shown: str, value: str | float, device: Device) -> float:
         if dimension == unit:
             return result
     also = "" if unit == "1" else f", or one in {unit}"
-    raise ScenarioError(f"{shown} = {value[:40]!r}: a model parameter is a plain number in SI{also}")
+    raise ScenarioError(f"{path} = {value[:40]!r}: a model parameter is a plain number in SI{also}")
 
 
 def _params(scenario: Scenario, entry: NetworkFamily) -> dict[str, Any]:
     """Workload parameters the scenario turns, checked against what the family lets a user turn."""
     for name, value in scenario.params.items():
         if name not in entry.adjustable:
-            allowed = ", ".join(sorted(entry.adjustable)) or "none"
-            raise NotThereError(
-                f"params.{name} = {value}: not adjustable for {scenario.workload}; adjustable: {allowed}"
-            )
+            names = ", ".join(sorted(entry.adjustable)) or "none"
+            raise NotThereError(f"params.{name} = {value}: not adjustable for {scenario.workload}; adjustable: {names}")
         label, low, high = entry.adjustable[name]
         if not low <= value <= high:
             raise ScenarioError(f"params.{name} ({label}) = {value:g}: {low:g} to {high:g} is allowed")
@@ -107,7 +105,7 @@ def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = N
     bound = named(scenario, catalog, zoo)
     check(scenario, bound.system, bound.device, bound.graph)
     check_model(bound)
-    graph = lowered(scenario, bound.device, bound.graph, own_model(bound.device, bound.model))
+    graph = lower_graph(scenario, bound.device, bound.graph, own_model(bound.device, bound.model))
     return bound if graph is bound.graph else replace(bound, graph=graph)
 
 

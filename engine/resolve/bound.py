@@ -22,7 +22,7 @@ class Wire:
 
     link: Link
     role: str
-    placed: int  # hops of the system's own layout
+    layout_hops: int  # hops of the system's own layout
     direct: bool = False  # every pair of devices has a way of its own, so a collective needs no ring
     joins: float = math.inf  # devices that it joins: a node
     beyond: Link | None = None  # each device's link to those of other nodes
@@ -32,7 +32,7 @@ class Wire:
     @property
     def hops(self) -> float:
         """Switches or cards a message passes: the link's own number where placement decides it. [-]"""
-        return self.link.hops.si if self.link.hops else self.placed
+        return self.link.hops.si if self.link.hops else self.layout_hops
 
 
 @dataclass(frozen=True)

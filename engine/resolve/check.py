@@ -29,15 +29,15 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
     _check_cuts(scenario, system, graph)
     _check_format(scenario, fam, device, graph)
     _check_tile(scenario, fam, device, graph)
-    known = {s.name for s in fam.switches}
+    names = {s.name for s in fam.switches}
     for name in scenario.switches:
-        if name not in known:
-            raise NotThereError(f"switches.{name}: {device.name} has {', '.join(sorted(known)) or 'no switches'}")
+        if name not in names:
+            raise NotThereError(f"switches.{name}: {device.name} has {', '.join(sorted(names)) or 'no switches'}")
     _check_own(scenario, fam, device, system, graph)
-    most = fam.max_streams(device, scenario)
-    if scenario.streams > most:
-        why = f", as {fam.in_turn}" if fam.in_turn and most == 1 else ""
-        raise ScenarioError(f"streams is {scenario.streams}: {device.name} runs at most {most} at once{why}")
+    limit = fam.max_streams(device, scenario)
+    if scenario.streams > limit:
+        why = f", as {fam.in_turn}" if fam.in_turn and limit == 1 else ""
+        raise ScenarioError(f"streams is {scenario.streams}: {device.name} runs at most {limit} at once{why}")
 
 
 def _check_count(scenario: Scenario, system: System) -> None:
@@ -47,12 +47,12 @@ def _check_count(scenario: Scenario, system: System) -> None:
     if scenario.scheme not in system.schemes:
         raise ScenarioError(f"scheme is {scenario.scheme!r}: {system.name} offers {', '.join(system.schemes)}")
     node = next((use.joins for use in system.links if use.joins), None)
-    many = bool(node) and any(use.role == "scale-out" for use in system.links)
+    scalable = bool(node) and any(use.role == "scale-out" for use in system.links)
     if scenario.devices not in counts and not (
-        many and scenario.devices % (node or 1) == 0 and scenario.devices <= MOST
+        scalable and scenario.devices % (node or 1) == 0 and scenario.devices <= MOST
     ):
-        more = f" or a multiple of {node} up to {MOST:,}" if many else ""
-        raise ScenarioError(f"devices is {scenario.devices}: {system.name} offers {', '.join(map(str, counts))}{more}")
+        also = f" or a multiple of {node} up to {MOST:,}" if scalable else ""
+        raise ScenarioError(f"devices is {scenario.devices}: {system.name} offers {', '.join(map(str, counts))}{also}")
 
 
 def _check_format(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Graph) -> None:
@@ -71,8 +71,8 @@ def _check_tile(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Gr
     knobs = fam.knobs(device, graph, scenario)
     if len(scenario.tile) != len(knobs):
         names = ", ".join(k.name for k in knobs) or "no tiling knob for this network"
-        refused = ScenarioError if knobs else NotThereError
-        raise refused(f"tile is {'x'.join(map(str, scenario.tile))}: {device.name} has {names}")
+        error = ScenarioError if knobs else NotThereError
+        raise error(f"tile is {'x'.join(map(str, scenario.tile))}: {device.name} has {names}")
     for value, knob in zip(scenario.tile, knobs, strict=True):
         if not knob.takes(value):
             raise ScenarioError(f"tile.{knob.name} is {value}: {knob.allowed} are allowed")
@@ -92,27 +92,27 @@ def _check_cuts(scenario: Scenario, system: System, graph: Graph) -> None:
         )
     cuts = second_cuts(scenario, system, graph)
     if scenario.second_split is not None and scenario.second_split not in cuts:
-        allowed, refused = f"allowed: none, {scenario.split} to {len(graph.phases[0].ops)}", ScenarioError
+        text, error = f"allowed: none, {scenario.split} to {len(graph.phases[0].ops)}", ScenarioError
         if not cuts:
             why = f"{system.name} has no third executor" if scenario.scheme == "split" else "the scheme cuts no network"
-            allowed, refused = f"allowed here: none, as {why}", NotThereError
-        raise refused(f"second_split is {scenario.second_split}; {allowed}")
+            text, error = f"allowed here: none, as {why}", NotThereError
+        raise error(f"second_split is {scenario.second_split}; {text}")
 
 
 def own_values(
     path: str, fam: DeviceFamily, part: tuple[Device, System], graph: Graph, scenario: Scenario
 ) -> tuple[tuple[Any, ...], str]:
     """Values of a field that a family prices for a part and a network, and where there are none why."""
-    priced = fam.fields.get(path)
-    if priced is None:
+    field = fam.fields.get(path)
+    if field is None:
         return (), f"{part[0].name} has no price for another one"
-    if priced.schemes and scenario.scheme not in priced.schemes:
-        return (), f"the scheme is {scenario.scheme!r}, not {' or '.join(priced.schemes)}"
-    if not priced.schemes and scenario.scheme == "split":
+    if field.schemes and scenario.scheme not in field.schemes:
+        return (), f"the scheme is {scenario.scheme!r}, not {' or '.join(field.schemes)}"
+    if not field.schemes and scenario.scheme == "split":
         return (), "the network is cut between two executors"
-    if priced.available and not priced.available(*part):
-        return (), f"{part[0].name} has no {priced.needs}"
-    return priced.values(graph, scenario), f"the network has no {priced.needs}"
+    if field.available and not field.available(*part):
+        return (), f"{part[0].name} has no {field.needs}"
+    return field.values(graph, scenario), f"the network has no {field.needs}"
 
 
 def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, system: System, graph: Graph) -> None:
@@ -124,8 +124,8 @@ def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, system: Sy
         if value in values:
             continue
         if values:
-            allowed = ", ".join(map(str, (of.none, *values)))
-            raise ScenarioError(f"{of.path} is {value!r}; allowed: {allowed}")
+            options = ", ".join(map(str, (of.none, *values)))
+            raise ScenarioError(f"{of.path} is {value!r}; allowed: {options}")
         raise NotThereError(f"{of.path} is {value!r}; allowed here: {of.none}, as {why}")
 
 
@@ -133,29 +133,29 @@ def check_model(bound: Bound) -> None:
     """ScenarioError unless each overridden parameter is of a family of a device or the host, and in its limits."""
     if not bound.model:
         return
-    known: set[str] = set()
+    names: set[str] = set()
     for device in (*bound.devices, *([bound.host] if bound.host else [])):
         own_model(device, bound.model)
-        known |= {p.name for p in family(device.kind).parameters}
-    for name in bound.model.keys() - known:
-        raise NotThereError(f"model.{name}: no such parameter; {bound.system.name} has {', '.join(sorted(known))}")
+        names |= {p.name for p in family(device.kind).parameters}
+    for name in bound.model.keys() - names:
+        raise NotThereError(f"model.{name}: no such parameter; {bound.system.name} has {', '.join(sorted(names))}")
 
 
-def lowered(scenario: Scenario, device: Device, graph: Graph, model: Mapping[str, float]) -> Graph:
+def lower_graph(scenario: Scenario, device: Device, graph: Graph, model: Mapping[str, float]) -> Graph:
     """The graph as the accelerator's compiler runs it, where its family says how; `model` as of `own_model`."""
     fam = family(device.kind)
     if scenario.layers:
-        graph = _raised(scenario, fam, device, graph)
-    for path, priced in fam.fields.items():
-        if priced.lower and (value := getattr(scenario, path)) is not None:
-            graph = priced.lower(device, graph, scenario.precision, value)
+        graph = _wide_layers(scenario, fam, device, graph)
+    for path, field in fam.fields.items():
+        if field.lower and (value := getattr(scenario, path)) is not None:
+            graph = field.lower(device, graph, scenario.precision, value)
     if fam.lower is None:
         return graph
     switches = {s.name: scenario.switches.get(s.name, s.default) for s in fam.switches}
     return fam.lower(device, graph, scenario.precision, switches, model)
 
 
-def _raised(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Graph) -> Graph:
+def _wide_layers(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Graph) -> Graph:
     """The graph with the operators of the scenario's per-layer plan kept wide; ScenarioError where one can't be."""
     if fam.mixed is None:
         raise ScenarioError(
@@ -168,13 +168,13 @@ def _raised(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Graph)
             examples = ", ".join(sorted(names)[:8])
             raise ScenarioError(f"layers.{name}: no layer with weights has that name; there are {examples} and so on")
         if format not in (wide, scenario.precision):
-            allowed = " or ".join(dict.fromkeys((scenario.precision, wide)))
-            raise ScenarioError(f"layers.{name} is {format!r}: {allowed} is allowed beside {scenario.precision}")
+            formats = " or ".join(dict.fromkeys((scenario.precision, wide)))
+            raise ScenarioError(f"layers.{name} is {format!r}: {formats} is allowed beside {scenario.precision}")
     wider = frozenset(name for name, format in scenario.layers.items() if format != scenario.precision)
-    return _widened(graph, wider)
+    return _keep_wide(graph, wider)
 
 
 @lru_cache(maxsize=256)
-def _widened(graph: Graph, names: frozenset[str]) -> Graph:
+def _keep_wide(graph: Graph, names: frozenset[str]) -> Graph:
     """The graph with those operators kept in the device's wide format."""
     return graph.map_ops(lambda op: replace(op, quantisable=False) if op.name in names else op)

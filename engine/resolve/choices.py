@@ -68,8 +68,8 @@ class Choices:
     @property
     def stream_counts(self) -> tuple[int, ...]:
         """Powers of two up to the most streams of the device, and that."""
-        doubled = (2**i for i in range(self.max_streams.bit_length()))
-        return tuple(dict.fromkeys((*doubled, self.max_streams)))
+        powers = (2**i for i in range(self.max_streams.bit_length()))
+        return tuple(dict.fromkeys((*powers, self.max_streams)))
 
     def of(self, field: Field) -> tuple[Any, ...]:
         """Values of a field that may be picked, first what it is called when nothing is set.
@@ -135,9 +135,9 @@ def _default(system: str, workload: str, catalog: Catalog, zoo: Zoo, **changes: 
     if reason:
         raise Unsupported(reason)
     fam = family(device.kind)
-    offered = _formats(system, workload, catalog, zoo)
+    formats = _formats(system, workload, catalog, zoo)
     prefer = load.precision, _WITHOUT_UNITS.get(load.precision or ""), *_PREFERRED
-    precision = next((f for f in prefer if f in offered), offered[0])
+    precision = next((f for f in prefer if f in formats), formats[0])
     scheme = changes.get("scheme") or _default_scheme(
         entry.schemes, int(changes.get("devices", entry.devices[0].count)), zoo, workload, fam
     )
@@ -187,7 +187,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         kind = zoo.family(scenario.workload)
         device = catalog.device(entry.devices[0].device)
         graph = zoo.graph(scenario.workload)
-        offered = _formats(scenario.system, scenario.workload, catalog, zoo)
+        formats = _formats(scenario.system, scenario.workload, catalog, zoo)
     except (SpecError, WorkloadError) as error:
         raise ScenarioError(str(error)) from None
     fam = family(device.kind)
@@ -196,7 +196,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
     values = {**kind.defaults, **{k: n.value for k, n in load.params.items()}}
     group = entry.devices[0]
     return Choices(
-        formats=offered,
+        formats=formats,
         schemes=schemes,
         device_counts=group.counts or (group.count,),
         knobs=fam.knobs(device, graph, scenario),

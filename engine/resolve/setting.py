@@ -75,33 +75,33 @@ def unread(device: Device, path: str) -> str | None:
     twice = set_paths(device, [(["peak", format], 2.0 * device.peak[format].si, path)])
     peak = family(device.kind).peak
     formats = family(device.kind).formats(device)
-    moved = format not in formats or any(peak(device, f) != peak(twice, f) for f in formats)
-    return None if moved else UNREAD["peak"]
+    effect = format not in formats or any(peak(device, f) != peak(twice, f) for f in formats)
+    return None if effect else UNREAD["peak"]
 
 
 def without_reader(bound: Bound, path: str) -> str | None:
     """Why nothing reads the number at a scenario's path, as ``host.launched``; None where something does."""
-    head, _, rest = path.removeprefix("system.").partition(".")
-    at, _, within = rest.partition(".")
+    head, _, tail = path.removeprefix("system.").partition(".")
+    at, _, within = tail.partition(".")
     if head == "devices" and at.isdigit():
         return unread(bound.devices[int(at)], within)
     if head == "links":
         return UNREAD["links.switch"] if _behind_ports(bound, at) else None
     if head != "host" or bound.host is None:
         return None
-    return UNREAD["host"] if _host_idles(bound) and not rest.startswith(_ANY_HOST) else unread(bound.host, rest)
+    return UNREAD["host"] if _host_idles(bound) and not tail.startswith(_ANY_HOST) else unread(bound.host, tail)
 
 
 def label(bound: Bound, path: str) -> str:
     """What a setting at a path is called: `memory hbm bandwidth`, `peer link: latency`, `model: array depth`."""
-    head, _, rest = path.removeprefix("system.").partition(".")
-    if not rest:
+    head, _, tail = path.removeprefix("system.").partition(".")
+    if not tail:
         return field(head).label
     if head == "switches":
-        return next((switch.label for switch in bound.family.switches if switch.name == rest), rest)
+        return next((switch.label for switch in bound.family.switches if switch.name == tail), tail)
     if head in ("devices", "links"):
-        at, _, rest = rest.partition(".")
+        at, _, tail = tail.partition(".")
         head = f"{at} link" if head == "links" else bound.devices[int(at)].name if len(bound.devices) > 1 else ""
     part = {"params": "network", "layers": "format of layer"}.get(head, head)
-    words = rest if head == "layers" else rest.replace("_", " ").replace(".", " ")
+    words = tail if head == "layers" else tail.replace("_", " ").replace(".", " ")
     return f"{part}: {words}" if part else words

@@ -10,12 +10,12 @@ from engine.scenario import NotThereError, ScenarioError
 from hardware_specs.quantity import Quantity
 
 
-def part_of(shown: str, devices: int, host: bool, roles: Sequence[str]) -> tuple[tuple[str, int], list[str]]:
+def part_of(label: str, devices: int, host: bool, roles: Sequence[str]) -> tuple[tuple[str, int], list[str]]:
     """The part that a path is of, by kind and number, and the path within it, of a system with those parts.
 
     ``host``: whether it has one; ``roles``: of its links. NotThereError for a path of no such part.
     """
-    head, *path = shown.removeprefix("system.").split(".")
+    head, *path = label.removeprefix("system.").split(".")
     if head == "devices" and len(path) >= 2 and path[0].isdigit() and int(path[0]) < devices:
         return (head, int(path[0])), path[1:]
     if head == "host" and path and host:
@@ -24,7 +24,7 @@ def part_of(shown: str, devices: int, host: bool, roles: Sequence[str]) -> tuple
         return (head, roles.index(path[0])), path[1:]
     there = [f"devices.{i}.<field>" for i in range(devices)] + ["host.<field>"] * host
     there += [f"links.<{'|'.join(roles)}>.<field>"] * bool(roles)
-    raise NotThereError(f"{shown} is not a hardware path of this system: use {', '.join(there)} or model.<parameter>")
+    raise NotThereError(f"{label} is not a hardware path of this system: use {', '.join(there)} or model.<parameter>")
 
 
 def set_paths(spec: Any, changes: list[tuple[list[str], str | float, str]]) -> Any:
@@ -35,24 +35,24 @@ def set_paths(spec: Any, changes: list[tuple[list[str], str | float, str]]) -> A
     unit. What holds between two numbers of a spec is asked of the result, so the order of changes does not matter.
     """
     data = spec
-    for path, value, shown in changes:
-        data = _with(data, path, _replacement(spec, path, value, shown))
+    for path, value, label in changes:
+        data = _with(data, path, _replacement(spec, path, value, label))
     try:
         return type(spec).model_validate(data) if changes else spec
     except ValidationError as error:
         message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        settings = " and ".join(f"{shown} = {str(value)[:40]}" for _, value, shown in changes[:3])
+        settings = " and ".join(f"{label} = {str(value)[:40]}" for _, value, label in changes[:3])
         raise ScenarioError(f"{settings}: {message}") from None
 
 
-def _replacement(spec: Any, path: list[str], value: str | float, shown: str) -> dict[str, Any]:
+def _replacement(spec: Any, path: list[str], value: str | float, label: str) -> dict[str, Any]:
     """What stands for a quantity of a spec that a scenario changes."""
     node = quantity = spec
     for step in path:
-        node, quantity = quantity, enter(quantity, step, shown)
+        node, quantity = quantity, enter(quantity, step, label)
     if not isinstance(quantity, Quantity) or isinstance(node, tuple):
-        raise ScenarioError(f"{shown} is not a number of the specification: name one of its quantities")
-    note = quantity.note if quantity is _unlisted() else f"the catalog says {quantity.value}"
+        raise ScenarioError(f"{label} is not a number of the specification: name one of its quantities")
+    note = quantity.note if quantity is _no_price() else f"the catalog says {quantity.value}"
     return {
         "value": value if isinstance(value, str) else told_as(quantity, value),
         "basis": "assumed",
@@ -78,12 +78,12 @@ def _with(node: Any, path: list[str], replacement: Any) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _unlisted() -> Quantity:
+def _no_price() -> Quantity:
     """What stands for the price of a part that no list has, so that a scenario may name one."""
     return Quantity(value="0 USD", basis="assumed", note="no price is published")
 
 
-def enter(node: Any, step: str, shown: str) -> Any:
+def enter(node: Any, step: str, label: str) -> Any:
     """The child of a spec node that a path step names. NotThereError where there is none."""
     key = key_of(node, step)
     try:
@@ -91,9 +91,9 @@ def enter(node: Any, step: str, shown: str) -> Any:
     except (KeyError, IndexError, AttributeError, TypeError):
         child = None
     if child is None and isinstance(node, BaseModel) and step == "price" in type(node).model_fields:
-        return _unlisted()
+        return _no_price()
     if child is None or (isinstance(node, BaseModel) and step not in type(node).model_fields):
-        raise NotThereError(f"{shown}: {step!r} is not set there; set are {', '.join(_names(node)) or 'no fields'}")
+        raise NotThereError(f"{label}: {step!r} is not set there; set are {', '.join(_names(node)) or 'no fields'}")
     return child
 
 

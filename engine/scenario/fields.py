@@ -33,13 +33,13 @@ class Field:
     column: bool = True  # a column of exported rows
     first: bool = False  # an axis of the first sweep of a scenario
 
-    def shown(self, value: Any) -> Any:
+    def display(self, value: Any) -> Any:
         """A value as a user meets it: what it is called where nothing is set, else itself."""
         return self.none if self.none is not None and value in (None, (), {}) else value
 
-    def value_of(self, shown: Any) -> Any:
+    def value_of(self, text: Any) -> Any:
         """The other way for one value: None where it is called what it is when nothing is set."""
-        return None if self.none is not None and shown in (self.none, "none", "", None) else shown
+        return None if self.none is not None and text in (self.none, "none", "", None) else text
 
 
 FIELDS = tuple(Field(**entry) for entry in load_yaml(Path(__file__).with_suffix(".yaml").read_bytes()))

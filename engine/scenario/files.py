@@ -31,11 +31,11 @@ def beside(path: Path, folder: bool = False) -> Iterator[Path]:
         raise ScenarioError(f"{brief(path, 120)} can't be written: {error.strerror or error}") from None
 
 
-def writable(path: Path, replaced: bool, folder: bool = False) -> None:
+def writable(path: Path, force: bool, folder: bool = False) -> None:
     """Refuses a file that can't be written before anything is computed for it; leaves what is there as it is."""
     if path.is_dir():
         raise ScenarioError(f"{brief(path, 120)} can't be written: it is a folder")
-    if os.path.lexists(path) and not replaced:
+    if os.path.lexists(path) and not force:
         raise ScenarioError(f"{brief(path, 120)} exists already: give --force to replace it, or another name")
     with suppress(_Enough), beside(path, folder):
         raise _Enough

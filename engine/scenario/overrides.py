@@ -13,28 +13,28 @@ HARDWARE = ("devices", "host", "links", "model")  # heads of paths into a specif
 _ON = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}
 
 
-def unstated(paths: Iterable[str], figure: str) -> tuple[str, ...]:
+def without_figure(paths: Iterable[str], figure: str) -> tuple[str, ...]:
     """Paths of what-ifs that make another part of hardware than the catalog's, whose `figure` (price, power) none says.
 
     A device's own figure says it for that device, any device's or the host's for a link. A parameter of the cost model
     makes no other part. Paths alone decide, whatever they set.
     """
-    changed: dict[str, list[str]] = {}
-    stated = set()
+    changes: dict[str, list[str]] = {}
+    exempt = set()
     for path in paths:
-        head, _, rest = path.removeprefix("system.").partition(".")
+        head, _, tail = path.removeprefix("system.").partition(".")
         if head in ("devices", "links"):
-            at, _, rest = rest.partition(".")
+            at, _, tail = tail.partition(".")
             head = f"{head}.{at}"
-        field = rest.partition(".")[0]
+        field = tail.partition(".")[0]
         if field == figure:
-            stated |= {head} if head.startswith("links.") else {head, "links"}
+            exempt |= {head} if head.startswith("links.") else {head, "links"}
         elif field not in ("", "price", "model") and head.startswith(("devices.", "host", "links.")):
-            changed.setdefault(head, []).append(path.removeprefix("system."))
+            changes.setdefault(head, []).append(path.removeprefix("system."))
     return tuple(
         path
-        for head, rows in changed.items()
-        if head not in stated and not (head.startswith("links.") and "links" in stated)
+        for head, rows in changes.items()
+        if head not in exempt and not (head.startswith("links.") and "links" in exempt)
         for path in rows
     )
 
@@ -71,9 +71,9 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     ``links.<role>.<field>``, ``model.<parameter>``, each also behind ``system.``.
     """
     fields = scenario.model_dump()
-    head, _, rest = path.partition(".")
-    if path.startswith("system.") or (head in HARDWARE and rest):
-        fields["overrides"] = fields["overrides"] | {path.removeprefix("system."): _printed(path, value)}
+    head, _, tail = path.partition(".")
+    if path.startswith("system.") or (head in HARDWARE and tail):
+        fields["overrides"] = fields["overrides"] | {path.removeprefix("system."): _quantity(path, value)}
     elif path in _PLAIN:
         fields[path] = field(path).value_of(value)
         if path == "scheme" and value != "split":
@@ -82,26 +82,26 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
         fields[path] = _whole(path, value)
     elif path == "tile":
         fields["tile"] = _tile(value)
-    elif head == "tile" and rest.isdecimal():
+    elif head == "tile" and tail.isdecimal():
         tile = list(scenario.tile)
-        if int(rest) >= len(tile):
+        if int(tail) >= len(tile):
             raise ScenarioError(f"{path}: the tile has {len(tile)} numbers; set all of it first, as tile=64x16")
-        tile[int(rest)] = _whole(path, value)
+        tile[int(tail)] = _whole(path, value)
         fields["tile"] = tuple(tile)
-    elif head == "params" and rest:
-        fields["params"] = fields["params"] | {rest: _number(path, value)}
-    elif head == "switches" and rest:
+    elif head == "params" and tail:
+        fields["params"] = fields["params"] | {tail: _number(path, value)}
+    elif head == "switches" and tail:
         on = value if isinstance(value, bool) else _ON.get(str(value).lower())
         if on is None:
             raise ScenarioError(f"{path} is {brief(value)}: on or off is allowed")
-        fields["switches"] = fields["switches"] | {rest: on}
-    elif head == "layers" and rest:
-        fields["layers"] = fields["layers"] | {rest: str(value)}
-    elif head in _RECORDS and rest:
+        fields["switches"] = fields["switches"] | {tail: on}
+    elif head == "layers" and tail:
+        fields["layers"] = fields["layers"] | {tail: str(value)}
+    elif head in _RECORDS and tail:
         names = type(getattr(scenario, head)).model_fields  # a limit that is not set is not in the dump
-        if rest not in names:
+        if tail not in names:
             raise ScenarioError(f"{path}: {head} has {', '.join(names)}")
-        fields[head] = fields[head] | {rest: _number(path, value)}
+        fields[head] = fields[head] | {tail: _number(path, value)}
     else:
         raise ScenarioError(
             f"{brief(path, 60)} is not a setting; there are {', '.join(sorted(_PLAIN | _WHOLE))}, tile, params.*, "
@@ -110,7 +110,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     return make(fields)
 
 
-def _printed(path: str, value: Any) -> Any:
+def _quantity(path: str, value: Any) -> Any:
     """A number where the text is one, else the printed quantity."""
     if isinstance(value, str):
         try:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
 
-from engine.scenario.token import ScenarioError, boundary, brief, deflated, pack, unpack
+from engine.scenario.token import ScenarioError, boundary, brief, deflate, pack, unpack
 from entries.schema import Id, Record, WorkloadId, fields_at
 
 VERSION = 1
@@ -151,14 +151,14 @@ def one_sentence(error: ValidationError, model: type[BaseModel]) -> str:
     if kind == "value_error":
         return f"{field}: {message}" if field else message
     info, fields = fields_at(model, parts)
-    shown = "" if isinstance(value, dict | list) or kind == "missing" else f" is {brief(value)}"
+    text = "" if isinstance(value, dict | list) or kind == "missing" else f" is {brief(value)}"
     if kind in ("too_long", "too_short"):
-        bound, many = ("at most", "max_length") if kind == "too_long" else ("at least", "min_length")
-        return f"{field}: {bound} {first['ctx'][many]} of them are allowed, not {first['ctx']['actual_length']}"
-    return f"{field or model.__name__.lower()}{shown}: {_allowed(kind, info, message, fields)}"
+        bound, key = ("at most", "max_length") if kind == "too_long" else ("at least", "min_length")
+        return f"{field}: {bound} {first['ctx'][key]} of them are allowed, not {first['ctx']['actual_length']}"
+    return f"{field or model.__name__.lower()}{text}: {_rule(kind, info, message, fields)}"
 
 
-def _allowed(kind: str, info: Any, message: str, fields: Iterable[str]) -> str:
+def _rule(kind: str, info: Any, message: str, fields: Iterable[str]) -> str:
     if kind == "missing":
         return "is required"
     if kind == "extra_forbidden":
@@ -176,8 +176,8 @@ def _allowed(kind: str, info: Any, message: str, fields: Iterable[str]) -> str:
         above = next((m.gt for m in info.metadata if hasattr(m, "gt")), None)
         high = next((m.le for m in info.metadata if hasattr(m, "le")), None)
         number = "a whole number" if int in (info.annotation, *get_args(info.annotation)) else "a number"
-        least = f"from {low}" if above is None else f"above {above}"
-        return f"{number} {least} {'to' if above is None else 'and up to'} {high:,.12g} is allowed".replace(",", "")
+        start = f"from {low}" if above is None else f"above {above}"
+        return f"{number} {start} {'to' if above is None else 'and up to'} {high:,.12g} is allowed".replace(",", "")
     return {
         "finite_number": "a finite number is needed",
         "dict_type": "a mapping of names to values is needed",
@@ -193,8 +193,8 @@ def encode(scenario: Scenario) -> str:
     """Token of a scenario, e.g. ``1z...``."""
     fields = {name: value for name, value in scenario.model_dump(mode="json").items() if value is not None}
     text = json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
-    packed = deflated(text)
-    kind, body = ("z", packed) if len(packed) < len(text) else ("j", text)
+    short = deflate(text)
+    kind, body = ("z", short) if len(short) < len(text) else ("j", text)
     return f"{VERSION}{kind}" + pack(text, body)
 
 

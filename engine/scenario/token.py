@@ -21,13 +21,13 @@ class NotThereError(ScenarioError):
     """A setting of something that this system or network has none of, whatever the value."""
 
 
-def brief(value: object, most: int = 40) -> str:
+def brief(value: object, limit: int = 40) -> str:
     """A value as a sentence may hold it: quoted, printable, at most so many characters."""
     try:
         text = str(value)
     except ValueError:  # Python does not print integers of more than 4300 digits
         text = "an integer of thousands of digits"
-    return repr(printable(text[:most]))
+    return repr(printable(text[:limit]))
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def boundary(refusal: str) -> Iterator[None]:
         raise ScenarioError(refusal) from None
 
 
-def deflated(text: bytes) -> bytes:
+def deflate(text: bytes) -> bytes:
     """Deflated, without a header. [bytes]"""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     return packer.compress(text) + packer.flush()
@@ -52,28 +52,28 @@ def pack(text: bytes, body: bytes) -> str:
     return base64.urlsafe_b64encode(zlib.crc32(text).to_bytes(4, "big") + body).rstrip(b"=").decode()
 
 
-def token_of(head: str, data: Any, what: str, most: int) -> str:
+def token_of(head: str, data: Any, noun: str, limit: int) -> str:
     """Plain data as a token that begins with ``head``; ScenarioError where it has more than so many characters."""
     text = json.dumps(data, separators=(",", ":")).encode()
-    token = head + pack(text, deflated(text))
-    if len(token) > most:
-        raise ScenarioError(f"this {what} makes a token of {len(token)} characters: {most} are allowed")
+    token = head + pack(text, deflate(text))
+    if len(token) > limit:
+        raise ScenarioError(f"this {noun} makes a token of {len(token)} characters: {limit} are allowed")
     return token
 
 
-def unpack(packed: str, what: str, most: int, plain: bool = False) -> Any:
-    """What `pack` was given, of at most so many bytes; ScenarioError in one sentence about ``what`` otherwise."""
-    with boundary(f"This {what} is damaged: it can't be unpacked"):
-        raw = base64.b64decode(packed + "=" * (-len(packed) % 4), altchars=b"-_", validate=True)
+def unpack(body: str, noun: str, limit: int, plain: bool = False) -> Any:
+    """What `pack` was given, of at most so many bytes; ScenarioError in one sentence about ``noun`` otherwise."""
+    with boundary(f"This {noun} is damaged: it can't be unpacked"):
+        raw = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
         text = raw[4:]
         if not plain:
             unpacker = zlib.decompressobj(-15)
-            text = unpacker.decompress(text, most)
+            text = unpacker.decompress(text, limit)
             if unpacker.unconsumed_tail:
-                raise ScenarioError(f"This {what} unpacks to more than {most} bytes, which is not allowed")
+                raise ScenarioError(f"This {noun} unpacks to more than {limit} bytes, which is not allowed")
     if zlib.crc32(text).to_bytes(4, "big") != raw[:4]:
-        raise ScenarioError(f"This {what} is damaged: its checksum does not match")
-    with boundary(f"This {what} is damaged: it does not hold a {what.replace('link', 'scenario')}"):
+        raise ScenarioError(f"This {noun} is damaged: its checksum does not match")
+    with boundary(f"This {noun} is damaged: it does not hold a {noun.replace('link', 'scenario')}"):
         value = json.loads(text)
         json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
         return value

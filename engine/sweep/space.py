@@ -22,7 +22,7 @@ from engine.resolve.bind import bind
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import NotThereError, Scenario, ScenarioError, decode, encode, token_in
 from engine.scenario.fields import BY_FAMILY, FIELDS
-from engine.scenario.overrides import apply, unstated
+from engine.scenario.overrides import apply, without_figure
 from engine.scenario.token import boundary, brief, token_of, unpack
 from engine.sweep.axis import Axis, axis_values
 from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
@@ -86,7 +86,7 @@ class Space:
         always = [] if moved else list(self.base.overrides)
         for axis in self.axes:
             always += [path for path in sorted(axis.paths) if axis.even or path.endswith(".price")]
-        return unstated(always, "price")
+        return without_figure(always, "price")
 
     @cached_property
     def without_power(self) -> list[str]:

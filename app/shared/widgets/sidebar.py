@@ -113,7 +113,7 @@ def _choice(of: Field, options: tuple[str, ...], now: str, missing: list[str]) -
 
 def _offered(of: Field, scenario: Scenario, offered: Choices) -> None:
     """A field whose values are listed: numbers along a slider, names to choose from; nothing where it has none."""
-    values, now = offered.of(of), of.shown(getattr(scenario, of.path))
+    values, now = offered.of(of), of.display(getattr(scenario, of.path))
     if not values:
         return
     if of.kind == "count":

@@ -66,7 +66,7 @@ def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
     for value in _values(scenario)[knob][1]:
         report = cached.tried(scenario, **{path: cached.fastest_tile(scenario, {int(at): value}) if at else value})
         if report is not None and report.fits:  # what is not offered with the rest has no point on the curve
-            result.append((glossary.value_label(field(path).shown(value)), report))
+            result.append((glossary.value_label(field(path).display(value)), report))
     return result
 
 

@@ -89,7 +89,7 @@ def _listed(path: str, label: str, group: str, options: Any, *rest: Any, first: 
 
 def _of_field(of: Field, scenario: Scenario, offered: Choices) -> Candidate | None:
     """A field as an axis; None where there is one value to choose from."""
-    now = of.shown(getattr(scenario, of.path))
+    now = of.display(getattr(scenario, of.path))
     label = getattr(offered, of.called) if of.called else of.label
     values: Any = _whole(1, 4096) if of.called and label else offered.of(of)
     if of.kind == "count" and values:

@@ -19,7 +19,7 @@ from engine.cost.power_and_price import without_power
 from engine.cost.report import Report
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
-from engine.scenario.overrides import unstated
+from engine.scenario.overrides import without_figure
 from engine.scenario.token import boundary, token_of, unpack
 from engine.sweep.space import POWERED
 from engine.traffic.engines.serving_sweep import HEAD
@@ -92,7 +92,7 @@ def priced(names: Iterable[str], scenario: Scenario, axes: Iterable[str]) -> lis
     """The figures that designs along those axes have: without money where no list has their hardware, and without power
     where no rule says what their hardware draws."""
     paths = [*scenario.overrides, *axes]
-    known = [name for name in names if "usd" not in name] if unstated(paths, "price") else list(names)
+    known = [name for name in names if "usd" not in name] if without_figure(paths, "price") else list(names)
     return [name for name in known if name not in POWERED] if without_power(bind(scenario), paths) else known
 
 

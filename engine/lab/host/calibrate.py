@@ -257,7 +257,7 @@ def probe_host() -> tuple[MeasuredRoofline, dict[str, float]]:
 
 def calibrate(root: Path | None = None) -> tuple[Device, Path, MeasuredRoofline, dict[str, float]]:
     """Probe the host and write it into a catalog folder. A measurement."""
-    writable(_file(root), replaced=True, folder=True)
+    writable(_file(root), force=True, folder=True)
     roofline, profile = probe_host()
     device = device_of(roofline, profile)
     return device, write_spec(device, root), roofline, profile

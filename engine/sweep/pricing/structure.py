@@ -21,7 +21,7 @@ from engine.devices.common.column import Column
 from engine.plan.schemes import Plan, open_plan
 from engine.resolve.bind import named, parameter
 from engine.resolve.bound import Bound, own_model
-from engine.resolve.check import check_model, lowered
+from engine.resolve.check import check_model, lower_graph
 from engine.resolve.spec_path import enter, key_of, part_of, set_paths, told_as
 from engine.scenario import Costs, Scenario, ScenarioError
 from engine.scenario.overrides import HARDWARE, apply
@@ -273,7 +273,7 @@ class Structure:
         """The graph as the accelerator's compiler runs it, from now on; Structural where that depends on an axis."""
         bound = self.part(self.whole).bound
         model = _Fixed(own_model(bound.device, bound.model), self.numeric)
-        graph = lowered(bound.scenario, self.base.device, bound.graph, model)
+        graph = lower_graph(bound.scenario, self.base.device, bound.graph, model)
         if graph is not self.graph:
             self.graph = graph
             self.part.cache_clear()

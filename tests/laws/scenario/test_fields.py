@@ -33,7 +33,7 @@ def test_a_row_names_what_exists(of):
     assert of.label[0].isupper()
     assert of.help.endswith(".")
     assert of.none is None or of.value_of(of.none) is None
-    assert of.none is None or of.shown(None) == of.none
+    assert of.none is None or of.display(None) == of.none
 
 
 @each("of", FIELDS, ids=lambda f: f.path)
@@ -50,7 +50,7 @@ def test_every_value_that_is_offered_can_be_set_by_its_path(id):
     offered = choices(scenario)
     for of in FIELDS:
         for value in offered.of(of) if of.kind in ("count", "choice") else ():
-            assert of.shown(getattr(apply(scenario, of.path, value), of.path)) == value
+            assert of.display(getattr(apply(scenario, of.path, value), of.path)) == value
     for path, axis in candidates(scenario).items():
         assert axis.ranged or axis.now is None or axis.now in axis.options, path
 

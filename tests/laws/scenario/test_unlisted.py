@@ -7,7 +7,7 @@ from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
-from engine.scenario.overrides import apply, unstated
+from engine.scenario.overrides import apply, without_figure
 from engine.sweep import figures_of, inverse, price, space_of, sweep
 from engine.sweep.pricing.structure import Structure, numeric_axes
 from engine.sweep.pricing.tables import tabulate
@@ -86,7 +86,7 @@ def test_a_price_that_is_set_is_the_price() -> None:
     ],
 )
 def test_paths_alone_decide(paths, left) -> None:
-    assert unstated(paths, "price") == left
+    assert without_figure(paths, "price") == left
 
 
 AXES = {
