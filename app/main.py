@@ -40,7 +40,7 @@ def show() -> None:
     )
     st.logo(str(HERE / "logo.svg"), size="medium")
     st.html(STYLE)  # it takes no place on the page
-    with boundary.bounded(), compiling.notice(st.empty()):
+    with boundary.guard(), compiling.notice(st.empty()):
         _show()
 
 
@@ -73,10 +73,10 @@ def _tabs(page: Page) -> None:
     """The tabs of the page's room that the scenario has something for; this one whatever it has."""
     here = page.url_path or PAGES[0]  # the default page has no path
     tabs = next((tabs for tabs in ROOMS.values() if here in tabs), {})
-    shown = [name for name in tabs if link.offers(name) or name == here]
+    names = [name for name in tabs if link.offers(name) or name == here]
     if len(tabs) > 1:
         with st.container(horizontal=True, gap="small", key="tabs"):
-            for name in shown:
+            for name in names:
                 st.page_link(f"views/{name}/page.py", label=tabs[name], query_params=link.address())
 
 
@@ -101,7 +101,7 @@ def _show() -> None:
         page.run()
         parts.footer()
     except Unsupported as reason:
-        fixes.unsupported(page.url_path or PAGES[0], reason)
+        fixes.alternatives(page.url_path or PAGES[0], reason)
         parts.footer()
     finally:
         for text in sentences():

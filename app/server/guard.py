@@ -45,18 +45,18 @@ _DROPPED = (b"if-none-match", b"if-modified-since", b"accept-encoding")  # a cop
 
 def names() -> frozenset[str]:
     """Names this server answers to beside addresses: localhost, the machine's own, and those of INFERSCAPE_HOSTS."""
-    given = os.environ.get("INFERSCAPE_HOSTS", "").replace(",", " ").split()
-    return frozenset(name.lower().rstrip(".") for name in ("localhost", socket.gethostname(), *given))
+    extra = os.environ.get("INFERSCAPE_HOSTS", "").replace(",", " ").split()
+    return frozenset(name.lower().rstrip(".") for name in ("localhost", socket.gethostname(), *extra))
 
 
-def _known(host: str, known: frozenset[str]) -> bool:
+def _is_ours(host: str, hosts: frozenset[str]) -> bool:
     """Whether a name or address is ours: no page can be rebound to an address, only to a name."""
     name = host.lower().rstrip(".")
     try:
         ipaddress.ip_address(name)
         return True
     except ValueError:
-        return name in known or "*" in known
+        return name in hosts or "*" in hosts
 
 
 def _name(netloc: str) -> str | None:
@@ -69,16 +69,16 @@ def _name(netloc: str) -> str | None:
     return split.hostname if split.netloc == netloc and "@" not in netloc and not split.path else None
 
 
-def foreign(host: str, origin: str | None, known: frozenset[str]) -> str | None:
+def foreign(host: str, origin: str | None, hosts: frozenset[str]) -> str | None:
     """What is wrong with who asks: one sentence, None where it is somebody of ours."""
     name = _name(host)
-    if name is None or not _known(name, known):
-        allowed = ", ".join(sorted(known))
-        return f"Host {host[:80]!r} is not this server's; allowed are addresses and {allowed} (INFERSCAPE_HOSTS adds)"
+    if name is None or not _is_ours(name, hosts):
+        listing = ", ".join(sorted(hosts))
+        return f"Host {host[:80]!r} is not this server's; allowed are addresses and {listing} (INFERSCAPE_HOSTS adds)"
     if origin is None or urlsplit(origin).netloc == host:
         return None
     sender = _name(urlsplit(origin).netloc)
-    if sender is not None and sender in known - {"localhost"}:  # a proxy that asks under a name of its own
+    if sender is not None and sender in hosts - {"localhost"}:  # a proxy that asks under a name of its own
         return None
     return f"Origin {origin[:80]!r} is another site's; only this server's own pages may ask"
 
@@ -113,17 +113,17 @@ class Health:
 class Guard:
     """ASGI middleware: refuses strangers, adds headers, answers for the server's health."""
 
-    def __init__(self, app: Asgi, health: Health, known: frozenset[str] | None = None) -> None:
+    def __init__(self, app: Asgi, health: Health, hosts: frozenset[str] | None = None) -> None:
         self._app = app
         self._health = health
-        self._names = names() if known is None else known
+        self._names = names() if hosts is None else hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        given, code = Headers(scope=scope), 403
-        wrong = foreign(given.get("host", ""), given.get("origin"), self._names)
+        request, code = Headers(scope=scope), 403
+        wrong = foreign(request.get("host", ""), request.get("origin"), self._names)
         if wrong is None and scope["type"] == "http" and scope["path"].endswith(_HEALTH):
             code, status = 503, await asyncio.to_thread(self._health.status)
             wrong = None if status == "ok" else status
@@ -162,7 +162,7 @@ class PageStyle:
         start: MutableMapping[str, Any] = {}
         body = b""
 
-        async def written(message: MutableMapping[str, Any]) -> None:
+        async def send_page(message: MutableMapping[str, Any]) -> None:
             nonlocal start, body
             if message["type"] == "http.response.start":
                 start = message
@@ -177,5 +177,5 @@ class PageStyle:
             await send(start)
             await send({"type": "http.response.body", "body": body})
 
-        kept = [(key, value) for key, value in scope["headers"] if key not in _DROPPED]
-        await self._app({**scope, "headers": kept}, receive, written)
+        headers = [(key, value) for key, value in scope["headers"] if key not in _DROPPED]
+        await self._app({**scope, "headers": headers}, receive, send_page)

@@ -22,12 +22,12 @@ def supervise(command: Sequence[str]) -> int:
     -------
     status : its own exit status, 0 where it was asked to end, 128 and the signal's number where it died too often.
     """
-    asked = False
+    stopping = False
     server: subprocess.Popen[bytes] | None = None
 
     def pass_on(*_: object) -> None:
-        nonlocal asked
-        asked = True
+        nonlocal stopping
+        stopping = True
         if server is not None:
             server.terminate()  # a second interrupt, where a terminal sent the first, would cut short how it ends
 
@@ -36,10 +36,10 @@ def supervise(command: Sequence[str]) -> int:
     try:
         while True:
             server = subprocess.Popen(command)
-            if asked:  # while it was started
+            if stopping:  # while it was started
                 server.terminate()
             status = server.wait()
-            if asked or -status in _ASKED:
+            if stopping or -status in _ASKED:
                 return 0
             if status >= 0:
                 return status

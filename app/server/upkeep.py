@@ -24,7 +24,7 @@ _WORTH = 40  # collections of the youngest, of 700 objects each, that make a who
 _TASKS = Path("/proc/self/task")  # where the system tells what a thread has computed
 
 
-def _spent(thread: threading.Thread) -> float:
+def _cpu_time_s(thread: threading.Thread) -> float:
     """Processor time that a thread has taken; 0 where the system does not say or it has ended. [s]"""
     try:
         fields = (_TASKS / str(thread.native_id) / "stat").read_text().rpartition(")")[2].split()
@@ -39,7 +39,7 @@ def watch(limit: float = HOPELESS_S, end: Callable[[], object] = os.abort) -> No
     A script ends itself (`engine.kernels.allowance`); one that can't must not hold a core until somebody looks. Whoever
     serves starts the server again (`app/server/supervise.py`), and an address holds all of a page.
     """
-    if any(_spent(thread) - before > limit for thread, before in began()):
+    if any(_cpu_time_s(thread) - before > limit for thread, before in began()):
         end()
 
 

@@ -38,44 +38,44 @@ def _home() -> None:
     st.query_params.clear()
 
 
-def _shown(what: str, key: str) -> None:
-    st.error(fmt.plain(what), icon=":material/error:")
+def _notice(text: str, key: str) -> None:
+    st.error(fmt.plain(text), icon=":material/error:")
     st.button("Back to the default", key=f"fallen.{key}", on_click=_home)
 
 
 @contextmanager
-def bounded(what: str = "This page can't show what its link and its controls ask for", key: str = "page") -> Iterator:
-    """Show what escapes in one sentence, after ``what`` it is that can't be shown."""
+def guard(subject: str = "This page can't show what its link and its controls ask for", key: str = "page") -> Iterator:
+    """Show what escapes in one sentence, after the `subject` that can't be shown."""
     fallen = st.session_state.pop(_FALLEN, None) if key == "page" else None
     try:
         if fallen:
-            _shown(f"That change was not made. {fallen}", "change")
+            _notice(f"That change was not made. {fallen}", "change")
         with allowance():
             yield
     except Exception as error:  # the last place before a dead page; the traceback goes to the log
-        _shown(f"{what}. {_why(error)}", key)
+        _notice(f"{subject}. {_why(error)}", key)
 
 
 def callback(act: Callable[P, object]) -> Callable[P, None]:
     """A callback that leaves the session to the page where it fails: the page then says so."""
 
     @wraps(act)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             with allowance():
                 act(*args, **kwargs)
-        except Exception as error:  # as in `bounded`: callbacks run outside it
+        except Exception as error:  # as in `guard`: callbacks run outside it
             st.session_state[_FALLEN] = _why(error)
 
-    return guarded
+    return wrapper
 
 
 def fragment(draw: Callable[P, None]) -> Callable[P, None]:
     """A part of a page that reruns alone, with a boundary of its own: the rest of the page stays."""
 
     @wraps(draw)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
-        with bounded("This part can't be shown", getattr(draw, "__name__", "part")):
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
+        with guard("This part can't be shown", getattr(draw, "__name__", "part")):
             draw(*args, **kwargs)
 
-    return st.fragment(guarded)
+    return st.fragment(wrapper)

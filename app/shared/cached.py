@@ -24,7 +24,7 @@ def report(token: str) -> Report:
     return evaluate(decode(token))
 
 
-def tried(scenario: Scenario, **changes: Any) -> Report | None:
+def try_report(scenario: Scenario, **changes: Any) -> Report | None:
     """Report of a scenario with these fields changed; None where that can't be evaluated."""
     try:
         return report(encode(scenario.with_(**changes) if changes else scenario))
@@ -38,18 +38,18 @@ def options(token: str) -> Choices:
     return choices(decode(token))
 
 
-def fastest_tile(scenario: Scenario, fixed: Mapping[int, int]) -> tuple[int, ...]:
-    """The tile of least latency with the numbers at some places `fixed`: an estimate; others as they are set, or every
+def fastest_tile(scenario: Scenario, sides: Mapping[int, int]) -> tuple[int, ...]:
+    """The tile of least latency with these `sides` at some places: an estimate; others as they are set, or every
     value tried.
     """
 
     def latency(tile: tuple[int, ...]) -> float:
-        trial = tried(scenario, tile=tile)
+        trial = try_report(scenario, tile=tile)
         return trial.latency_s if trial is not None and trial.fits else float("inf")
 
     knobs = options(encode(scenario)).knobs
     free = [(now,) for now in scenario.tile] or [knob.values for knob in knobs]
-    return min(product(*([fixed[at]] if at in fixed else values for at, values in enumerate(free))), key=latency)
+    return min(product(*([sides[at]] if at in sides else values for at, values in enumerate(free))), key=latency)
 
 
 @st.cache_resource(max_entries=512, show_spinner=False)
@@ -57,13 +57,13 @@ def _answer(key: str, _work: Callable[[], Any]) -> Any:
     return _work()
 
 
-def answer(ask: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+def answer(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What a function of the engine answers; raises what it raises, and then keeps nothing.
 
     Arguments are scenarios or values whose repr says all of them.
     """
-    words = (encode(value) if isinstance(value, Scenario) else repr(value) for value in (*args, *more.items()))
-    return _answer(" ".join((ask.__module__, getattr(ask, "__qualname__", ""), *words)), lambda: ask(*args, **more))
+    words = (encode(value) if isinstance(value, Scenario) else repr(value) for value in (*args, *kwargs.items()))
+    return _answer(" ".join((ask.__module__, getattr(ask, "__qualname__", ""), *words)), lambda: ask(*args, **kwargs))
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)

@@ -71,10 +71,10 @@ def tolerance(value: Any) -> str:
     return str(value).replace("_", " ")
 
 
-def worst(rows: Sequence[Row], most: int = 5) -> list[Row]:
-    """Predicted claims that miss by most, those outside their tolerance first."""
+def worst(rows: Sequence[Row], count: int = 5) -> list[Row]:
+    """The `count` predicted claims that miss by most, those outside their tolerance first."""
     off = [row for row in rows if row["predicted"] is not None and row["error"] is not None]
-    return sorted(off, key=lambda row: (bool(row["within"]), -abs(row["error"])))[:most]
+    return sorted(off, key=lambda row: (bool(row["within"]), -abs(row["error"])))[:count]
 
 
 def drawable(rows: Sequence[Row]) -> list[Row]:
@@ -91,10 +91,10 @@ def by_figure(rows: Sequence[Row], titles: dict[str, str]) -> dict[str, list[Row
 
     One with more than `_ROWS` is taken apart by workload.
     """
-    drawn = drawable(rows)
-    names = [f"{titles[row['document']]}, {row['where']}, {unit(row) or 'ratio'}" for row in drawn]
+    points = drawable(rows)
+    names = [f"{titles[row['document']]}, {row['where']}, {unit(row) or 'ratio'}" for row in points]
     groups: dict[str, list[Row]] = {}
-    for name, row in zip(names, drawn, strict=True):
+    for name, row in zip(names, points, strict=True):
         part = f", {row['workload']}" if names.count(name) > _ROWS else ""
         groups.setdefault(name + part, []).append(row)
     return {name: group for name, group in sorted(groups.items()) if len(group) > 1}
@@ -104,7 +104,7 @@ def labels(rows: Sequence[Row]) -> list[str]:
     """What each claim of a figure is about, in the words that differ between them; the metric where none does."""
     words = [(metric(row["metric"]), *of(row, "\n").split("\n")) for row in rows]
     common = set.intersection(*map(set, words))
-    return [", ".join(word for word in own if word not in common) or own[0] for own in words]
+    return [", ".join(word for word in claim if word not in common) or claim[0] for claim in words]
 
 
 def status(row: Row) -> str:

@@ -63,33 +63,33 @@ def read(token: str) -> tuple[Comparison, str | None]:
     """Comparison of a token, and one sentence where some of it is left out; ScenarioError where nothing is readable."""
     if len(token) > LIMIT:
         raise ScenarioError(f"This comparison has {len(token):,} characters; at most {LIMIT:,} are allowed")
-    head, _, rest = token.partition("~")
-    if len(head) != 2 or not head.isascii() or not head.isdigit() or not rest:
+    head, _, body = token.partition("~")
+    if len(head) != 2 or not head.isascii() or not head.isdigit() or not body:
         raise ScenarioError("This comparison is damaged: it does not begin like one")
     version, baseline = int(head[0]), int(head[1])
     if version != VERSION:
         origin = "a newer version" if version > VERSION else "no version that exists"
         raise ScenarioError(f"This comparison was made by {origin} ({version}; this server reads {VERSION})")
-    pieces = rest.split("~", _PARTS_MAX)
+    pieces = body.split("~", _PARTS_MAX)
     entries: list[Entry] = []
-    lost: list[tuple[int, str]] = []
+    failures: list[tuple[int, str]] = []
     kept_baseline = None
     for at, part in enumerate(pieces[:MOST]):
         scenario_token, _, note = part.partition(".")
         try:
-            scenario = _named(scenario_token)
+            scenario = _scenario_of(scenario_token)
         except ScenarioError as error:
-            lost.append((at, str(error).rstrip(".")))
+            failures.append((at, str(error).rstrip(".")))
             continue
         if at == baseline:
             kept_baseline = len(entries)
         entries.append(Entry(scenario, _note(note)))
     if not entries:
-        raise ScenarioError(f"This comparison has no scenario that can be read. {lost[0][1]}")
-    return Comparison(tuple(entries), kept_baseline or 0), _left_out(lost, len(pieces), kept_baseline is None)
+        raise ScenarioError(f"This comparison has no scenario that can be read. {failures[0][1]}")
+    return Comparison(tuple(entries), kept_baseline or 0), _left_out(failures, len(pieces), kept_baseline is None)
 
 
-def _named(token: str) -> Scenario:
+def _scenario_of(token: str) -> Scenario:
     """Scenario of a token that this server can name and check; pricing it is its column's business."""
     scenario = decode(token)
     with suppress(Unsupported):  # a column says why
@@ -105,24 +105,24 @@ def _note(text: str) -> str:
         return ""
 
 
-def _left_out(lost: list[tuple[int, str]], count: int, rebased: bool) -> str | None:
+def _left_out(failures: list[tuple[int, str]], count: int, no_baseline: bool) -> str | None:
     """One sentence on everything a link held and the comparison does not."""
     says = []
-    if lost:
-        which, verb = ("scenarios", "are") if len(lost) > 1 else ("scenario", "is")
-        places = " and ".join(str(at + 1) for at, _ in lost)
-        says.append(f"{which} {places} of this comparison {verb} left out ({lost[0][1]})")
+    if failures:
+        noun, verb = ("scenarios", "are") if len(failures) > 1 else ("scenario", "is")
+        places = " and ".join(str(at + 1) for at, _ in failures)
+        says.append(f"{noun} {places} of this comparison {verb} left out ({failures[0][1]})")
     if count > MOST:
         says.append(f"only the first {MOST} scenarios of this comparison are read")
-    if rebased:
+    if no_baseline:
         says.append("the first one is the baseline")
     return fmt.sentence("; ".join(says)) if says else None
 
 
 def current() -> Comparison:
     """The comparison of this session; this scenario with its baseline before anybody chose."""
-    if chosen := st.session_state.get("comparison"):
-        return chosen
+    if comparison := st.session_state.get("comparison"):
+        return comparison
     now = Entry(link.current())
     token = link.baseline()
     if token and token != st.session_state.token:
@@ -222,7 +222,7 @@ def annotate(at: int, note: str) -> None:
     _take(replace(now, entries=(*now.entries[:at], entry, *now.entries[at + 1 :])))
 
 
-def compare_now(*others: Scenario) -> None:
+def compare_now(*scenarios: Scenario) -> None:
     """Take the session's scenario and others to the Compare page (from a page's body: a callback knows no pages)."""
-    add(Entry(link.current()), *map(Entry, others))
+    add(Entry(link.current()), *map(Entry, scenarios))
     link.show("compare", query={PARAM: write(current())})

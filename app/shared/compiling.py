@@ -16,24 +16,24 @@ _LOOK_S = 0.5  # between two looks; who waits less is told nothing
 def sentence(now: Compilation) -> str:
     """What is compiled, and for how long by now."""
     kind = next((kind for kind, module in FAMILIES.items() if now.module.startswith(module.removesuffix("family"))), "")
-    what = f"the price model ({family(kind).title})" if kind else "the functions that this takes"
-    return f"Compiling {what}, once on this machine: {now.taken_s:.0f} s so far."
+    target = f"the price model ({family(kind).title})" if kind else "the functions that this takes"
+    return f"Compiling {target}, once on this machine: {now.taken_s:.0f} s so far."
 
 
 @contextmanager
 def notice(slot: DeltaGenerator) -> Iterator[None]:
     """While what is inside takes longer than a moment and something is compiled, `slot` says what."""
-    done = threading.Event()
+    end = threading.Event()
 
     def watch() -> None:
-        shown = False
-        while not done.wait(_LOOK_S):
+        visible = False
+        while not end.wait(_LOOK_S):
             if (now := compilation()) is not None:
                 slot.info(sentence(now), icon=":material/hourglass_top:")
-            elif shown:
+            elif visible:
                 slot.empty()
-            shown = now is not None
-        if shown:
+            visible = now is not None
+        if visible:
             slot.empty()
 
     watcher = threading.Thread(target=watch, name="compiling", daemon=True)
@@ -42,5 +42,5 @@ def notice(slot: DeltaGenerator) -> Iterator[None]:
     try:
         yield
     finally:
-        done.set()
+        end.set()
         watcher.join()

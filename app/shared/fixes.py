@@ -31,29 +31,29 @@ class Fix:
 
 
 def _works(scenario: Scenario) -> bool:
-    report = cached.tried(scenario)
+    report = cached.try_report(scenario)
     return report is not None and not report.problems
 
 
 def _knobs(s: Scenario) -> Iterator[Axis]:
     """Each knob with the values that are offered, the present one among them; what belongs together is one axis."""
-    offered = cached.options(encode(s))
+    options = cached.options(encode(s))
 
     def axis(path: str, values: Iterable[Any]) -> Axis:
         return Axis(path, tuple(sorted({*values, getattr(s, path)})))
 
-    yield axis("devices", offered.device_counts)
-    shared = [c for c in ("tensor", "tables", "pinned") if c in offered.schemes and c != s.scheme]
-    pairs = [{"devices": n, "scheme": c} for c in shared for n in offered.device_counts if n != s.devices]
+    yield axis("devices", options.device_counts)
+    schemes = [c for c in ("tensor", "tables", "pinned") if c in options.schemes and c != s.scheme]
+    pairs = [{"devices": n, "scheme": c} for c in schemes for n in options.device_counts if n != s.devices]
     yield Axis("both", ({"devices": s.devices, "scheme": s.scheme}, *pairs))
-    fewer = sorted((f for f in offered.formats if BITS[f] < BITS[s.precision]), key=lambda f: -BITS[f])
+    fewer = sorted((f for f in options.formats if BITS[f] < BITS[s.precision]), key=lambda f: -BITS[f])
     yield Axis("precision", (s.precision, *fewer))
-    for path, values in offered.by_family.items():
+    for path, values in options.by_family.items():
         now = getattr(s, path)
         yield Axis(path, (now, *(v for v in (None, *values) if v != now)))
-    yield axis("batch", (b for b in offered.batches if b < s.batch))
+    yield axis("batch", (b for b in options.batches if b < s.batch))
     yield axis("streams", (s.streams >> i for i in range(1, s.streams.bit_length())))
-    if offered.input_label:
+    if options.input_label:
         yield axis("inputs", (s.inputs >> i for i in range(1, s.inputs.bit_length())))
 
 
@@ -62,8 +62,8 @@ def _smallest(s: Scenario, knob: Axis) -> Fix | None:
     now = {"devices": s.devices, "scheme": s.scheme} if knob.path == "both" else getattr(s, knob.path)
     if len(knob) < 2:
         return None
-    known = cached.report(encode(s)).figure
-    limits = tuple(Limit(name, True, value) for name, value in s.limits.of_figures.items() if known(name) is not None)
+    figure = cached.report(encode(s)).figure
+    limits = tuple(Limit(name, True, value) for name, value in s.limits.of_figures.items() if figure(name) is not None)
     try:
         answer = inverse(Space(s, (knob,), limits=limits), {knob.path: now})
     except ScenarioError:
@@ -73,31 +73,31 @@ def _smallest(s: Scenario, knob: Axis) -> Fix | None:
     return _fix(s, answer.scenario, _BINDS.get(answer.binding.split(" ")[0], ""))
 
 
-def _fix(s: Scenario, changed: Scenario, stops: str = "") -> Fix:
-    words = "; ".join(glossary.changed(s, changed, None))
-    return Fix(f"{words[:1].upper()}{words[1:]}", changed, stops)
+def _fix(s: Scenario, result: Scenario, stops: str = "") -> Fix:
+    words = "; ".join(glossary.differences(s, result, None))
+    return Fix(f"{words[:1].upper()}{words[1:]}", result, stops)
 
 
-def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
-    """Up to `most` smallest changes of one knob after which no limit is violated; estimates, each one evaluated."""
+def fixes(scenario: Scenario, limit: int = 2) -> list[Fix]:
+    """Up to `limit` smallest changes of one knob after which no limit is violated; estimates, each one evaluated."""
     result = []
     for knob in _knobs(scenario):
         fix = _smallest(scenario, knob)
         if fix is not None and _works(fix.scenario):
             result.append(fix)
-        if len(result) == most:
+        if len(result) == limit:
             return result
     for change in ({"overrides": {}}, {"tile": ()}):  # back to what the catalog and the family choose
-        if (changed := scenario.with_(**change)) != scenario and _works(changed):
-            result.append(_fix(scenario, changed))
-    return result[:most]
+        if (trial := scenario.with_(**change)) != scenario and _works(trial):
+            result.append(_fix(scenario, trial))
+    return result[:limit]
 
 
 def violated(report: Report) -> None:
     """What is violated, by how much, and the smallest changes that would do."""
     for problem in report.problems:
-        head, _, rest = problem.partition(": ")
-        st.error(f"**{fmt.plain(head)}:** {fmt.plain(rest)}", icon=":material/block:")
+        head, _, detail = problem.partition(": ")
+        st.error(f"**{fmt.plain(head)}:** {fmt.plain(detail)}", icon=":material/block:")
     with st.skeleton(height=38):  # each candidate is evaluated
         ways = fixes(link.current())
     with st.container(horizontal=True, gap="small"):
@@ -126,7 +126,7 @@ def neighbours(scenario: Scenario) -> list[tuple[str, str]]:
     return [pair for pair in (here, there) if pair]
 
 
-def unsupported(page: str, reason: Unsupported) -> None:
+def alternatives(page: str, reason: Unsupported) -> None:
     """The rest of a page of a pair that can't run: why, the nearest that can, and the way back."""
     scenario = link.current()
     parts.bar(None, page)

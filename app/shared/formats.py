@@ -28,7 +28,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>$:~&^])")
 
 @dataclass(frozen=True)
 class Scale:
-    """One prefix for a column, an axis or a comparison: ``shown = si * factor``."""
+    """One prefix for a column, an axis or a comparison: ``number = si * factor``."""
 
     factor: float
     unit: str
@@ -37,9 +37,9 @@ class Scale:
         """The number to plot or to put in a cell."""
         return value * self.factor
 
-    def si(self, shown: float) -> float:
+    def si(self, number: float) -> float:
         """The SI value of a number typed in this unit."""
-        return shown / self.factor
+        return number / self.factor
 
     def text(self, value: float | None) -> str:
         """The number with three digits, without its unit."""
@@ -55,7 +55,7 @@ WATT = Scale(1.0, "W")
 DOLLAR = Scale(1.0, "$")
 
 
-def _known(value: float | None) -> TypeGuard[float]:
+def _finite(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value)
 
 
@@ -65,7 +65,7 @@ def _round3(value: float) -> float:
 
 def digits3(value: float) -> str:
     """Three significant digits, trailing zeros kept, thousands with a comma: 2.00, 13.8, 920, 1,340."""
-    if not _known(value):
+    if not _finite(value):
         return UNKNOWN
     if value == 0:
         return "0"
@@ -79,22 +79,22 @@ def digits4(value: float) -> str:
 
     Below a ten-thousandth, digits behind that many zeros are counted by nobody: `<0.0001`.
     """
-    if not _known(value):
+    if not _finite(value):
         return UNKNOWN
     size = abs(value)
     if 0 < size < 1e-4:
         return f">{MINUS}0.0001" if value < 0 else "<0.0001"
-    return (MINUS if value < 0 else "") + (_trimmed(size, 4) if 0 < size < 1000 else f"{size:,.0f}")
+    return (MINUS if value < 0 else "") + (_without_zeros(size, 4) if 0 < size < 1000 else f"{size:,.0f}")
 
 
 def decimal(value: float) -> str:
     """A number as it is typed: six significant digits, thousands with a comma, all zeros of a small one; 0.000001."""
-    if value == 0 or not _known(value):
+    if value == 0 or not _finite(value):
         return digits3(value)
-    return ("-" if value < 0 else "") + _trimmed(float(f"{abs(value):.6g}"), 6)
+    return ("-" if value < 0 else "") + _without_zeros(float(f"{abs(value):.6g}"), 6)
 
 
-def _trimmed(size: float, digits: int) -> str:
+def _without_zeros(size: float, digits: int) -> str:
     """A positive number to so many significant digits, thousands with a comma, without trailing zeros."""
     text = f"{size:,.{max(0, digits - 1 - math.floor(math.log10(size)))}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -106,15 +106,15 @@ def cells(values: Iterable[float | None]) -> str:
     Three digits of each number where the largest would have more than four behind the point; a number below a
     millionth the browser would then write scientifically: it is rounded away. "localized" rounds nothing: 289.782.
     """
-    sizes = sorted(abs(v) for v in values if _known(v) and v)
+    sizes = sorted(abs(v) for v in values if _finite(v) and v)
     if not sizes:
         return "localized"
-    least, most = (math.floor(math.log10(_round3(size))) for size in (sizes[0], sizes[-1]))
-    decimals = max(2 - most, 1 - least if least < 0 else 0)
+    low, high = (math.floor(math.log10(_round3(size))) for size in (sizes[0], sizes[-1]))
+    decimals = max(2 - high, 1 - low if low < 0 else 0)
     if decimals <= 0:
         return "localized" if sizes[-1] >= 1e4 or all(size == round(size) for size in sizes) else "%.0f"
-    if most + decimals > 3:
-        return "%.3g" if least >= -6 else f"%.{max(0, 2 - most)}f"
+    if high + decimals > 3:
+        return "%.3g" if low >= -6 else f"%.{max(0, 2 - high)}f"
     return f"%.{decimals}f"
 
 
@@ -127,13 +127,13 @@ def _exponent(value: float, unit: str) -> int:
     if size >= 10.0 ** (exponent + 3):  # log10 rounds down just below a power of ten
         exponent += 3
     low = 0 if unit.removesuffix("/s") in _WHOLE else min(PREFIXES)
-    if exponent == -3 and counted(unit):
+    if exponent == -3 and is_count(unit):
         return 0  # 0.404 tok/J reads better than 404 m tok/J
     high = 0 if unit == "s" else max(PREFIXES)
     return min(max(exponent, low), high)
 
 
-def counted(unit: str) -> bool:
+def is_count(unit: str) -> bool:
     """Whether a unit is a thing that is counted (tok, samples, nothing at all) rather than one of the SI."""
     head = unit.split("/", maxsplit=1)[0]
     return head not in ("s", "B", "b", "W", "J", "Hz", "FLOP", "OP")
@@ -141,18 +141,18 @@ def counted(unit: str) -> bool:
 
 def scale(values: Iterable[float | None], unit: str) -> Scale:
     """The prefix that suits the largest of some SI values; words keep it with the number: `1.21 M samples/s`."""
-    exponent = _exponent(max((abs(v) for v in values if _known(v)), default=0.0), unit)
+    exponent = _exponent(max((abs(v) for v in values if _finite(v)), default=0.0), unit)
     prefix = PREFIXES[exponent]
-    between = " " if counted(unit) else ""
+    between = " " if is_count(unit) else ""
     return Scale(10.0**-exponent, (f"$ {prefix}" if unit == "$" else f"{prefix}{between}{unit}").strip())
 
 
 def si(value: float | None, unit: str = "") -> str:
     """`13.8 ms`, `920 GB/s`, `72.7 tok/s`: value, space, prefixed unit. Unknown is an em dash."""
-    if not _known(value):
+    if not _finite(value):
         return UNKNOWN
-    scaled = scale([value], unit)
-    return f"{scaled.text(value)} {scaled.unit}".rstrip()
+    unit_scale = scale([value], unit)
+    return f"{unit_scale.text(value)} {unit_scale.unit}".rstrip()
 
 
 def seconds(value: float | None) -> str:
@@ -162,7 +162,7 @@ def seconds(value: float | None) -> str:
 
 def percent(ratio: float | None) -> str:
     """`54%`; a share that is there but below 1% is `<1%`."""
-    if not _known(ratio):
+    if not _finite(ratio):
         return UNKNOWN
     if 0 < abs(ratio) < 0.01:
         return "<1%"
@@ -171,7 +171,7 @@ def percent(ratio: float | None) -> str:
 
 def times(ratio: float | None) -> str:
     """`3.48×`; ratios below 0.01 as `1/120`."""
-    if not _known(ratio) or ratio < 0:
+    if not _finite(ratio) or ratio < 0:
         return UNKNOWN
     if 0 < ratio < 0.01:
         return f"1/{count(1 / ratio)}"
@@ -180,7 +180,7 @@ def times(ratio: float | None) -> str:
 
 def count(value: float | None) -> str:
     """`9,024` exactly below 10,000, then `1.05 M`; a count that is not whole keeps three digits."""
-    if not _known(value):
+    if not _finite(value):
         return UNKNOWN
     if abs(value) < 10_000 and float(value).is_integer():
         return f"{int(value):,}".replace("-", MINUS)
@@ -194,7 +194,7 @@ def parameters(value: float) -> str:
 
 def usd(value: float | None) -> str:
     """`$31.1 k`, `$0.120`."""
-    if not _known(value):
+    if not _finite(value):
         return UNKNOWN
     if value == 0:
         return "$0"
@@ -209,7 +209,7 @@ def work(format: str) -> str:
 
 def band(relative: float | None) -> str:
     """`±5%`, or `unvalidated` where nothing published was compared."""
-    if not _known(relative):
+    if not _finite(relative):
         return "unvalidated"
     return "±<1%" if relative < 0.01 else f"±{percent(relative)}"
 
@@ -222,14 +222,14 @@ def of(part: float, whole: float, unit: str = "B") -> str:
     return f"{common.text(part)} {'>' if part > whole else 'of'} {common.text(whole)} {common.unit}"
 
 
-def compared(value: float | None, baseline: float | None, more: str, less: str) -> str | None:
+def ratio_text(value: float | None, baseline: float | None, above: str, below: str) -> str | None:
     """`3.48× more`, `12% less`, `same`: a value against a baseline, in words; None where either is unknown."""
     if value is None or baseline is None or not (value > 0 and baseline > 0):
         return None
     ratio = value / baseline
     if not math.isfinite(ratio) or ratio == 0:
         return None
-    word = more if ratio > 1 else less
+    word = above if ratio > 1 else below
     big = max(ratio, 1 / ratio)
     if big < 1.005:
         return "same"
@@ -238,23 +238,23 @@ def compared(value: float | None, baseline: float | None, more: str, less: str) 
     return f"{digits3(big)}× {word}" if big < 10_000 else f"{count(big)}× {word}"
 
 
-def signed(relative: float | None) -> str:
+def deviation(relative: float | None) -> str:
     """A signed error: `+3.2%`, `−11%`."""
-    if not _known(relative):
+    if not _finite(relative):
         return UNKNOWN
-    shown = relative * 100
-    digits = f"{abs(shown):,.1f}" if abs(shown) < 10 else f"{abs(shown):,.0f}"
-    return ("+" if shown >= 0 else MINUS) + digits + "%"
+    percentage = relative * 100
+    digits = f"{abs(percentage):,.1f}" if abs(percentage) < 10 else f"{abs(percentage):,.0f}"
+    return ("+" if percentage >= 0 else MINUS) + digits + "%"
 
 
 def words(parts: Sequence[str], limit: int = 80) -> tuple[str, tuple[str, ...]]:
     """Parts joined by ` · ` up to `limit` characters, and the parts that were left out."""
-    shown: list[str] = []
+    head: list[str] = []
     for at, part in enumerate(parts):
-        if shown and len(" · ".join([*shown, part])) > limit:
-            return " · ".join(shown), tuple(parts[at:])
-        shown.append(part)
-    return " · ".join(shown), ()
+        if head and len(" · ".join([*head, part])) > limit:
+            return " · ".join(head), tuple(parts[at:])
+        head.append(part)
+    return " · ".join(head), ()
 
 
 def plain(text: str) -> str:
@@ -262,8 +262,8 @@ def plain(text: str) -> str:
 
     An address is broken with a word joiner, because renderers link even escaped ones.
     """
-    escaped = _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
-    return _ADDRESS.sub(lambda match: match[0][:-1] + "\u2060" + match[0][-1], escaped)
+    safe = _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+    return _ADDRESS.sub(lambda match: match[0][:-1] + "\u2060" + match[0][-1], safe)
 
 
 def sentence(text: object) -> str:
@@ -279,7 +279,7 @@ def prose(text: str) -> str:
     return re.sub(power, lambda m: f"{m[1]} × 10{str(int(m[2])).translate(_RAISED)}", text).replace("_", " ")
 
 
-def linked(text: str, address: str | None) -> str:
+def web_link(text: str, address: str | None) -> str:
     """Text as a link to an address of the web; as plain text where there is none, or it is of another kind.
 
     The address is escaped whole, so that nothing in it ends the link.

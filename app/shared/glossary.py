@@ -43,10 +43,10 @@ class Metric:
     help: str = ""
 
     @classmethod
-    def of(cls, name: str, counted: str = "unit", label: str = "") -> Self:
+    def of(cls, name: str, unit: str = "unit", label: str = "") -> Self:
         """The figure of a name; of a report that counts a unit, in that unit."""
         row = WORDS["figures"][name]
-        words = (text.format(unit=counted, u=rate_unit(counted)) for text in (label or row["label"], row["unit"]))
+        words = (text.format(unit=unit, u=rate_unit(unit)) for text in (label or row["label"], row["unit"]))
         return cls(name, *words, row.get("rising", False), HELP.get(row.get("help"), ""))
 
     def text(self, value: float | None) -> str:
@@ -72,8 +72,8 @@ def tidy(label: str) -> str:
     The block of a spec that only its family has (`npu tiles`) needs no name.
     """
     words = label.replace("link: ", "link ").removeprefix("memory ").split(" ")
-    shown = [format_label(w) if w in BITS else w for w in words if w not in FAMILIES or len(words) == 1]
-    return level_name(" ".join(shown))
+    labels = [format_label(w) if w in BITS else w for w in words if w not in FAMILIES or len(words) == 1]
+    return level_name(" ".join(labels))
 
 
 def rate_unit(unit: str, tiny: bool = False) -> str:
@@ -86,7 +86,7 @@ def against(now: float | None, base: float | None, rising: bool, time: bool = Fa
 
     None where either is unknown. `rising`: more is better.
     """
-    text = fmt.compared(now, base, *(("slower", "faster") if time else ("more", "less")))
+    text = fmt.ratio_text(now, base, *(("slower", "faster") if time else ("more", "less")))
     if text is None or now is None or base is None:
         return None
     return text, "gray" if text == "same" else "green" if (now > base) == rising else "red"
@@ -105,11 +105,11 @@ def per(report: Report) -> str:
 def lengths(workload: str, inputs: int | None = None, outputs: int | None = None) -> dict[str, tuple[str, int]]:
     """Lengths that a request has, as its network calls them, with these values, else the network's own."""
     kind, usual = default_zoo().family(workload), default_zoo().workload(workload).request
-    named = {
+    pairs = {
         "inputs": (kind.input_label, inputs or usual.inputs),
         "outputs": (kind.output_label, outputs or usual.outputs),
     }
-    return {name: (label, value) for name, (label, value) in named.items() if label}
+    return {name: (label, value) for name, (label, value) in pairs.items() if label}
 
 
 def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
@@ -122,15 +122,15 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
         formats = " or ".join(sorted({format_label(format) for format in scenario.layers.values()}))
         parts.append(f"{len(scenario.layers)} layer{'s' if len(scenario.layers) > 1 else ''} in {formats}")
     unset = (f for f in FIELDS if f.kind in ("choice", "tile") and f.none is not None and f.column)
-    parts += [f"{in_text(f.label)} {_shown(f, scenario)}" for f in unset if getattr(scenario, f.path)]
-    parts.append(_shown(field("scheme"), scenario))
+    parts += [f"{in_text(f.label)} {_value_text(f, scenario)}" for f in unset if getattr(scenario, f.path)]
+    parts.append(_value_text(field("scheme"), scenario))
     if scenario.streams > 1:
         parts.append(f"{scenario.streams} {in_text(field('streams').label)}")
     if scenario.scheme == "split":
         parts.append(partition(scenario))
-    called = default_zoo().family(scenario.workload).adjustable
+    adjustable = default_zoo().family(scenario.workload).adjustable
     parts += [
-        f"{in_text(called[name][0] if name in called else name)} {fmt.decimal(value)}"
+        f"{in_text(adjustable[name][0] if name in adjustable else name)} {fmt.decimal(value)}"
         for name, value in scenario.params.items()
     ]
     normal = default.switches if default else {}
@@ -144,7 +144,7 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
     return parts
 
 
-def _shown(of: Field, scenario: Scenario) -> str:
+def _value_text(of: Field, scenario: Scenario) -> str:
     """A field's value amid a line: `FP16`, `6 × 16`, `tensor on 4 devices`, how many are set by name, or `none`."""
     value = getattr(scenario, of.path)
     if of.display(value) == of.none:
@@ -163,23 +163,23 @@ def in_text(label: str) -> str:
     return label if label[1:2].isupper() else label[:1].lower() + label[1:]
 
 
-def changed(was: Scenario, now: Scenario, own: Scenario | None) -> list[str]:
+def differences(was: Scenario, now: Scenario, usual: Scenario | None) -> list[str]:
     """What of a scenario another one has otherwise, each as `precision FP16, not BF16`, beside system and workload.
 
     The request's own lengths and parameters are another workload's to set: they are compared on the same one. A switch
-    that is gone counts where it was turned: it stood otherwise than in `own`, the usual scenario of the former pair.
+    that is gone counts where it was turned: it stood otherwise than in `usual`, the usual scenario of the former pair.
     """
 
-    owned = ("inputs", "outputs", "params") if was.workload != now.workload else ()
-    skip = ("split", "switches", *owned)  # switches are told below
+    request = ("inputs", "outputs", "params") if was.workload != now.workload else ()
+    skip = ("split", "switches", *request)  # switches are told below
     skip += ("scheme",) if was.scheme == now.scheme else ("devices",)  # told with another partition
     fields = [f for f in FIELDS if f.kind not in ("id", "record") and f.path not in skip]
-    pairs = ((in_text(f.label), _shown(f, was), _shown(f, now)) for f in fields)
+    pairs = ((in_text(f.label), _value_text(f, was), _value_text(f, now)) for f in fields)
     rows = [f"{name} {new}, not {old}" for name, old, new in pairs if old != new]
-    normal = own.switches if own else {}
-    lost = [name for name, on in was.switches.items() if name not in now.switches and on != normal.get(name, on)]
+    normal = usual.switches if usual else {}
+    missing = [name for name, on in was.switches.items() if name not in now.switches and on != normal.get(name, on)]
     labels = {s.name: in_text(s.label) for s in named(was.with_(overrides={})).family.switches}
-    return rows + ([f"without {', '.join(labels.get(name, name) for name in lost)}"] if lost else [])
+    return rows + ([f"without {', '.join(labels.get(name, name) for name in missing)}"] if missing else [])
 
 
 def answer_breakdown(report: Report) -> str:
@@ -192,9 +192,9 @@ def answer_roofline(report: Report) -> str:
     bounds = [p.op.bound for p in points(report)]
     if not bounds:
         return "no operator does arithmetic against memory"
-    most = max(set(bounds), key=lambda name: (bounds.count(name), name))
+    resource = max(set(bounds), key=lambda name: (bounds.count(name), name))
     noun = "operator is" if len(bounds) == 1 else "operators are"
-    return f"{bounds.count(most)} of {len(bounds)} {noun} limited by {RESOURCE_LABELS[most].lower()}"
+    return f"{bounds.count(resource)} of {len(bounds)} {noun} limited by {RESOURCE_LABELS[resource].lower()}"
 
 
 def answer_fits(report: Report) -> str:
@@ -205,17 +205,17 @@ def answer_fits(report: Report) -> str:
     over = [row for row in rows if not row.fits]
     if over:
         names = " and ".join(dict.fromkeys(level_name(row.level) for row in over))
-        rest = len(rows) - len(over)
+        remaining = len(rows) - len(over)
         return f"{names} {'is' if len(over) == 1 else 'are'} over capacity" + (
-            f"; the other {rest} fit" if rest else ""
+            f"; the other {remaining} fit" if remaining else ""
         )
     fit = [row for row in report.memory if row.required or row.need_bytes <= row.capacity_bytes]
     full = max(fit or rows, key=lambda row: row.need_bytes / row.capacity_bytes)
-    spilled = (row for row in report.memory if not row.required and row.need_bytes > row.capacity_bytes)
-    part = list(dict.fromkeys(level_name(row.level) for row in spilled))
+    overflow = (row for row in report.memory if not row.required and row.need_bytes > row.capacity_bytes)
+    part = list(dict.fromkeys(level_name(row.level) for row in overflow))
     text = f"{' and '.join(part)} overflow{'' if len(part) > 1 else 's'}: the rest streams" if part else ""
-    used = fmt.percent(full.need_bytes / full.capacity_bytes)
-    return f"{text or 'everything fits'}; {level_name(full.level)} is {used} full"
+    share = fmt.percent(full.need_bytes / full.capacity_bytes)
+    return f"{text or 'everything fits'}; {level_name(full.level)} is {share} full"
 
 
 def answer_links(report: Report) -> str:
@@ -234,16 +234,16 @@ def answer_timeline(spans: Sequence[Span]) -> str:
     busy: dict[str, float] = {}
     for span in spans:
         busy[span.unit] = busy.get(span.unit, 0.0) + span.duration_s
-    shown = sorted(busy.items(), key=lambda item: -item[1])[:4]
-    return ", ".join(f"{unit} {fmt.percent(min(1.0, time / end))}" for unit, time in shown) + " busy"
+    busiest = sorted(busy.items(), key=lambda item: -item[1])[:4]
+    return ", ".join(f"{unit} {fmt.percent(min(1.0, time / end))}" for unit, time in busiest) + " busy"
 
 
 def timelines(report: Report) -> list[tuple[str, str, Sequence[Span]]]:
     """(name, computed answer, bars): the whole request by resource, then a piece of it, unit by unit where it has
     units.
     """
-    shown = [("Timeline of a request", report.lanes)]
+    pieces = [("Timeline of a request", report.lanes)]
     units = {span.unit for span in report.timeline} - set(RESOURCE_NAMES.values())
     if report.timeline and (units or report.timeline_of.startswith("one of")):
-        shown.append((f"Timeline, {report.timeline_of}", report.timeline))
-    return [(name, answer_timeline(spans), spans) for name, spans in shown if spans]
+        pieces.append((f"Timeline, {report.timeline_of}", report.timeline))
+    return [(name, answer_timeline(spans), spans) for name, spans in pieces if spans]

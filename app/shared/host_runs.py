@@ -28,12 +28,12 @@ def measuring(job: tuple[Any, ...], words: Callable[[float], str] = str) -> Job:
     return Job(
         jobs.RUNS,
         lambda run: _APART.run(function, *arguments, progress=run.note),
-        lambda done: words(done) if done else "Compiling and preparing",
+        lambda share: words(share) if share else "Compiling and preparing",
     )
 
 
 def follow(
-    job: tuple[Any, ...], bar: Any, words: Callable[[float], str], share: Callable[[float], float] = lambda done: done
+    job: tuple[Any, ...], bar: Any, words: Callable[[float], str], share: Callable[[float], float] = lambda part: part
 ) -> Any:
     """Result of a run, or the sentence that says why there is none."""
     run = measuring(job, words)

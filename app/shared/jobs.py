@@ -167,9 +167,9 @@ class Job:
             return f"Waiting: {ahead} {self.queue.noun}{'s' if ahead > 1 else ''} ahead of yours"
         return self._words(self.share)
 
-    def note(self, done: float, of: float) -> bool:
+    def note(self, amount: float, of: float) -> bool:
         """Progress of the work; False once it is cancelled."""
-        self.share = done / max(of, 1)
+        self.share = amount / max(of, 1)
         return not self._stop.is_set()
 
     def over(self) -> bool:
@@ -233,10 +233,10 @@ def line(key: str) -> Iterator[Any]:
     place.empty()
 
 
-def follow(job: Job, bar: Any, share: Callable[[float], float] = lambda done: done) -> None:
+def follow(job: Job, bar: Any, share: Callable[[float], float] = lambda part: part) -> None:
     """Submit a job and draw its progress in `bar` until it is over; raises what it raised."""
-    shown = -math.inf
-    for done in job:  # a click on anything ends the loop at the next line drawn
-        if time.monotonic() - shown > _SHOW_S:
-            shown = time.monotonic()
-            bar.progress(min(share(done), 1.0), job.status())
+    last_s = -math.inf
+    for part in job:  # a click on anything ends the loop at the next line drawn
+        if time.monotonic() - last_s > _SHOW_S:
+            last_s = time.monotonic()
+            bar.progress(min(share(part), 1.0), job.status())

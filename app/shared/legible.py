@@ -29,12 +29,12 @@ def early() -> str:
     Numbers would else wait behind the charts' library, which takes a busy machine seconds to read.
     """
     page = Path(st.__file__).parent / "static" / "index.html"
-    scripts, known = page.parent / "static" / "js", page.read_text()
-    left = [file.name for name in _FIRST for file in sorted(scripts.glob(f"{name}.*.js"))]
+    scripts, html = page.parent / "static" / "js", page.read_text()
+    queue = [file.name for name in _FIRST for file in sorted(scripts.glob(f"{name}.*.js"))]
     files: dict[str, None] = {}
-    while left:
-        name = left.pop()
-        if name not in files and name not in known and (scripts / name).is_file():
+    while queue:
+        name = queue.pop()
+        if name not in files and name not in html and (scripts / name).is_file():
             files[name] = None
-            left += _IMPORTED.findall((scripts / name).read_text())
+            queue += _IMPORTED.findall((scripts / name).read_text())
     return STYLE + "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in files)

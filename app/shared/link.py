@@ -65,12 +65,12 @@ def sync() -> None:
             ss.scenario = read(token)
             ss.token = encode(ss.scenario)
     except ScenarioError as error:
-        shown = "the default" if first else "your previous"
-        say(PARAM, f"{fmt.sentence(error)} Showing {shown} scenario")
-    pinned = st.query_params.get(BASELINE, "")
-    if st.query_params.get(PARAM) and pinned != ss.baseline:  # an address without `s` lost both to a page switch
+        fallback = "the default" if first else "your previous"
+        say(PARAM, f"{fmt.sentence(error)} Showing {fallback} scenario")
+    baseline = st.query_params.get(BASELINE, "")
+    if st.query_params.get(PARAM) and baseline != ss.baseline:  # an address without `s` lost both to a page switch
         try:
-            ss.baseline = encode(read(pinned)) if pinned else ""
+            ss.baseline = encode(read(baseline)) if baseline else ""
         except ScenarioError as error:
             say(BASELINE, f"The pinned baseline is left out. {error}")
 
@@ -109,9 +109,9 @@ def _of_pair(values: dict[str, str]) -> Scenario:
 def mirror() -> None:
     """The session into the address bar, as one history entry, and only where they differ."""
     ss = st.session_state
-    wanted = address()
-    if any(st.query_params.get(k) != v for k, v in wanted.items()):
-        st.query_params.update(wanted)
+    query = address()
+    if any(st.query_params.get(k) != v for k, v in query.items()):
+        st.query_params.update(query)
     if not ss.baseline and BASELINE in st.query_params:
         del st.query_params[BASELINE]
 
@@ -153,43 +153,43 @@ def open_pair(system: str, workload: str) -> None:
     try:
         scenario = default_scenario(system, workload)
     except Unsupported:
-        offered = cached.options(encode(now.with_(system=system, workload=workload)))
-        first = {"scheme": offered.schemes[0], "devices": offered.device_counts[0]}
+        options = cached.options(encode(now.with_(system=system, workload=workload)))
+        first = {"scheme": options.schemes[0], "devices": options.device_counts[0]}
         open_scenario(now.with_(system=system, workload=workload, **first, **_OF_THE_PAIR))
         return
     fits = cached.report(encode(scenario)).fits
-    for change in _carried(now, scenario):
-        trial = cached.tried(scenario, **change)  # None: not offered there, and its own default stays
+    for change in _transfers(now, scenario):
+        trial = cached.try_report(scenario, **change)  # None: not offered there, and its own default stays
         if trial is not None and (trial.fits or not fits):  # what fits in no way is asked as it was
             scenario = trial.scenario
     open_scenario(scenario)
-    if rows := glossary.changed(now, scenario, usual_of(now)):
+    if rows := glossary.differences(now, scenario, usual_of(now)):
         st.session_state.moved = (scenario, "; ".join(rows))
 
 
-def _carried(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
+def _transfers(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
     """What of a scenario may hold beside another system or workload, one change at a time.
 
     What is asked belongs to the workload; a what-if and a tile, to the part they were made for. A partition and
     switches that the pair had by itself were nobody's choice.
     """
-    same = now.workload == usual.workload
+    same_workload = now.workload == usual.workload
     yield {"costs": now.costs}
-    if same:
+    if same_workload:
         yield {"batch": now.batch}
     yield {"precision": now.precision}
     yield from ({of.path: value} for of in BY_FAMILY if (value := getattr(now, of.path)) is not None)
-    if same:
+    if same_workload:
         yield from ({name: getattr(now, name)} for name in ("inputs", "outputs", "params", "limits", "layers"))
-    own = usual_of(now)
-    if own is None:
+    default = usual_of(now)
+    if default is None:
         return
-    if (now.scheme, now.devices) != (own.scheme, own.devices):
+    if (now.scheme, now.devices) != (default.scheme, default.devices):
         yield {"devices": now.devices}
         yield {name: getattr(now, name) for name in ("scheme", "devices", *_CUTS)}
     yield {"streams": now.streams}
-    own_switches = {name: on for name, on in now.switches.items() if on != own.switches.get(name, on)}
-    yield {"switches": usual.switches | {name: own_switches[name] for name in usual.switches.keys() & own_switches}}
+    switch_edits = {name: on for name, on in now.switches.items() if on != default.switches.get(name, on)}
+    yield {"switches": usual.switches | {name: switch_edits[name] for name in usual.switches.keys() & switch_edits}}
     if _parts(now) == _parts(usual):
         yield from ({name: getattr(now, name)} for name in ("overrides", "tile"))
 
@@ -258,15 +258,15 @@ def matching(scenario: Scenario) -> Preset | None:
     return next((p for p in PRESETS.values() if p.scenario == scenario), None)
 
 
-def related(scenario: Scenario) -> Preset | None:
+def origin(scenario: Scenario) -> Preset | None:
     """The preset this scenario is, or else was edited from: the same system and workload."""
-    same = (p for p in PRESETS.values() if (p.system, p.workload) == (scenario.system, scenario.workload))
-    return matching(scenario) or next(same, None)
+    presets = (p for p in PRESETS.values() if (p.system, p.workload) == (scenario.system, scenario.workload))
+    return matching(scenario) or next(presets, None)
 
 
 def rival() -> Scenario | None:
     """The published rival of the preset at hand, asked what the scenario is asked; None where it can't be."""
-    near = related(current())
+    near = origin(current())
     if near is None or near.rival is None:
         return None
     try:
@@ -281,22 +281,22 @@ def on_system(system: str) -> Scenario:
     ScenarioError or Unsupported where none do, in one sentence.
     """
     now = current()
-    offered = cached.options(encode(default_scenario(system, now.workload)))
-    refused = InputError()
-    for devices in offered.device_counts:
+    options = cached.options(encode(default_scenario(system, now.workload)))
+    failure = InputError()
+    for devices in options.device_counts:
         usual = default_scenario(system, now.workload, devices=devices)
-        precision = now.precision if now.precision in offered.formats else usual.precision
-        streams = min(now.streams, offered.max_streams)
+        precision = now.precision if now.precision in options.formats else usual.precision
+        streams = min(now.streams, options.max_streams)
         try:
             return _asked_the_same(usual.with_(precision=precision, streams=streams))
         except InputError as error:
-            refused = error
-    raise refused
+            failure = error
+    raise failure
 
 
-def _asked_the_same(other: Scenario) -> Scenario:
+def _asked_the_same(scenario: Scenario) -> Scenario:
     """Another scenario with what the session's asks; an error where that is not offered or does not fit."""
-    alike = other.with_(**{name: getattr(current(), name) for name in _ASKED})
+    alike = scenario.with_(**{name: getattr(current(), name) for name in _ASKED})
     report = cached.report(encode(alike))
     if not report.fits:
         raise ScenarioError(report.problems[0])

@@ -115,8 +115,8 @@ def _engine(load: ServingLoad) -> Engine:
 
 def serving_points(load: ServingLoad) -> tuple[OperatingPoint, tuple[OperatingPoint, ...]]:
     """A serving engine at its load, and along it."""
-    subject, offered = load.engine, load.offered
-    return subject.at(offered), tuple(subject.at(each) for each in subject.along(offered))
+    subject, demand = load.engine, load.offered
+    return subject.at(demand), tuple(subject.at(level) for level in subject.along(demand))
 
 
 def serving_most(load: ServingLoad) -> Carried:
@@ -246,8 +246,8 @@ class Site:
     def demand(self) -> traffic.Demand:
         """A day of that peak and mean. Power is linear in load, so only those two count: a hundredth of the day at the
         peak, the rest level."""
-        rest = self.peak_qps * max(0.0, self.mean_share * _STEPS - 1) / (_STEPS - 1)
-        return traffic.Demand((self.peak_qps, *[rest] * (_STEPS - 1)))
+        base_qps = self.peak_qps * max(0.0, self.mean_share * _STEPS - 1) / (_STEPS - 1)
+        return traffic.Demand((self.peak_qps, *[base_qps] * (_STEPS - 1)))
 
     def facts(self, costs: Costs) -> traffic.SiteFacts:
         """The site with a scenario's own costs."""

@@ -24,22 +24,22 @@ _SLIVER = 0.02  # of a resource: units that take less are left to the command li
 def peaks(parts: Sequence[Generation], dark: bool) -> Figure:
     """Peak against precision: a line a part, told apart by marker and name; a star where its instance stands."""
     formats = [density.format for density in parts[0].densities]
-    most = max(density.flops_per_s for part in parts for density in part.densities)
-    scale = fmt.scale([most], "FLOP/s")
+    peak = max(density.flops_per_s for part in parts for density in part.densities)
+    scale = fmt.scale([peak], "FLOP/s")
     looks = (("circle", "solid"), ("square", "dash"), ("diamond", "dot"))
     data = []
     for part, (symbol, dash) in zip(parts, looks):
         says = [hover(part.name, f"{d.format}: {fmt.si(d.flops_per_s, 'FLOP/s')} would fit") for d in part.densities]
         ys = [scale(d.flops_per_s) for d in part.densities]
-        drawn = line(range(len(formats)), ys, INK[dark], says, width=1.6, dash=dash, size=8, symbol=symbol)
+        trace = line(range(len(formats)), ys, INK[dark], says, width=1.6, dash=dash, size=8, symbol=symbol)
         text = {"text": [""] * (len(ys) - 1) + [part.name], "textposition": "top left", "cliponaxis": False}
-        data.append(drawn | text | {"mode": "lines+markers+text"})
+        data.append(trace | text | {"mode": "lines+markers+text"})
         name, rate = part.printed
         if name in formats:
             tip = hover(f"{part.name}, its instance", f"{name}: {fmt.si(rate, 'FLOP/s')}")
             data.append(points([formats.index(name)], [scale(rate)], NEUTRAL, tip, symbol="star", size=13))
     x = names_axis([LABELS.get(name, name.upper()) for name in formats], 0.4)
-    return style(data, x, span(f"Peak ({scale.unit})", 0, 1.22 * scale(most), grid=True, nticks=5), 300, dark)
+    return style(data, x, span(f"Peak ({scale.unit})", 0, 1.22 * scale(peak), grid=True, nticks=5), 300, dark)
 
 
 def precisions(device: Device) -> None:
@@ -86,8 +86,8 @@ def _fabric(machine: MachineReport) -> None:
     ]
     if rows:
         full = max(rows, key=lambda row: row.share)
-        hatched = " (hatched: printed)" if any(row.weak for row in rows) else ""
-        answer = f"{full.name} {fmt.percent(full.share)} used{hatched}"
+        legend = " (hatched: printed)" if any(row.weak for row in rows) else ""
+        answer = f"{full.name} {fmt.percent(full.share)} used{legend}"
         _shares("Fabric in use", answer, rows, "Share of the part", "fabric")
 
 
@@ -99,8 +99,8 @@ def _units(machine: MachineReport) -> None:
         for u in machine.units
     ]
     if rows:
-        most = max(rows, key=lambda row: row.share)
-        answer = f"{most.name} is busy {fmt.percent(most.share)} of {machine.timeline_of}"
+        busiest = max(rows, key=lambda row: row.share)
+        answer = f"{busiest.name} is busy {fmt.percent(busiest.share)} of {machine.timeline_of}"
         _shares("Units", answer, rows, "Share of the time", "units")
 
 
@@ -121,7 +121,7 @@ def inside() -> None:
     """What a machine with an instruction set has beside its spec."""
     with st.skeleton(height=360):
         machine = cached.answer(machine_of, link.current())
-    shown = [_units, _parts, _fabric] + ([_tiles] if machine.tiles else []) + [_arithmetic]
-    for first in range(0, len(shown), 2):
-        pair = shown[first : first + 2]
+    draws = [_units, _parts, _fabric] + ([_tiles] if machine.tiles else []) + [_arithmetic]
+    for first in range(0, len(draws), 2):
+        pair = draws[first : first + 2]
         parts.beside(*(partial(draw, machine) for draw in pair), widths=(1,) * len(pair))

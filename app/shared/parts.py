@@ -29,7 +29,7 @@ from model_zoo.catalog import default_zoo
 
 _NUMBERS_FIRST_S = 0.5  # drawing the numbers took this host 0.2 to 0.5 s after they had come
 _BUTTONS = ["select2d", "lasso2d", "pan2d"] + [
-    f"{what}2d" for what in ("zoom", "zoomIn", "zoomOut", "autoScale", "resetScale")
+    f"{action}2d" for action in ("zoom", "zoomIn", "zoomOut", "autoScale", "resetScale")
 ]
 _IMAGES, _KINDS = "figures.as", ("SVG", "PNG")
 _CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]
@@ -59,19 +59,19 @@ def open_card(question: str, stretch: bool = True) -> Iterator[Callable[[str], o
 
 @contextmanager
 def card(
-    question: str, answer: str, fig: Figure | None = None, key: str = "", *, stretch: bool = True, **more: Any
+    question: str, answer: str, fig: Figure | None = None, key: str = "", *, stretch: bool = True, **options: Any
 ) -> Iterator[None]:
     """A bordered block whose title is a question and its computed answer, with the figure that both are of."""
     with open_card(question, stretch) as say:
         say(answer)
         if fig is not None:
-            figure(fig, f"{question}: {answer}.", key, **more)
+            figure(fig, f"{question}: {answer}.", key, **options)
         yield
 
 
-def chart(question: str, answer: str, fig: Figure, key: str, **more: Any) -> None:
+def chart(question: str, answer: str, fig: Figure, key: str, **options: Any) -> None:
     """A card with nothing but a figure."""
-    with card(question, answer, fig, key, **more):
+    with card(question, answer, fig, key, **options):
         pass
 
 
@@ -111,8 +111,8 @@ def figure(fig: Figure, alt: str, key: str, *, select: Callable[[], None] | None
         "modeBarButtonsToRemove": _BUTTONS,
         "toImageButtonOptions": {"format": kind, "filename": f"inferscape_{key}", "scale": 2},
     }
-    chosen: dict[str, Any] = {"on_select": select, "selection_mode": modes} if select else {}
-    return st.plotly_chart(fig, key=key, alt=alt, config=config, **chosen)
+    selection: dict[str, Any] = {"on_select": select, "selection_mode": modes} if select else {}
+    return st.plotly_chart(fig, key=key, alt=alt, config=config, **selection)
 
 
 def pair_names(scenario: Scenario) -> tuple[str, str]:
@@ -120,15 +120,15 @@ def pair_names(scenario: Scenario) -> tuple[str, str]:
     catalog = default_catalog()
     system = catalog.system(scenario.system)
     device = catalog.device(system.devices[0].device).name
-    many = f"{scenario.devices} × " if scenario.devices > 1 else ""
+    count = f"{scenario.devices} × " if scenario.devices > 1 else ""
     kind, _, maker = device.partition(" (")  # a card that is named for its node: the node is named beside it
     if maker and maker.rstrip(")") in system.name:
         device = kind
-    name = f"{many}{system.name}" if device in system.name else f"{system.name}, {many}{device}"
+    name = f"{count}{system.name}" if device in system.name else f"{system.name}, {count}{device}"
     return name, default_zoo().workload(scenario.workload).name
 
 
-def _badges(scenario: Scenario, report: Report | None, unvalidated: bool) -> str:
+def _badges(scenario: Scenario, report: Report | None, trust_badge: bool) -> str:
     parts = []
     usual = link.usual_of(scenario)
     if usual is not None and scenario != usual and not link.matching(scenario):
@@ -136,11 +136,11 @@ def _badges(scenario: Scenario, report: Report | None, unvalidated: bool) -> str
     if scenario.overrides:
         parts.append(":violet-badge[what-if]")
     if report is not None:
-        if unvalidated and report.error_band.relative is None:
+        if trust_badge and report.error_band.relative is None:
             parts.append(":orange-badge[unvalidated]")
-        assumed = sum(a.basis == "assumed" for a in report.assumptions)
-        if assumed:
-            parts.append(f":orange-badge[assumed ({assumed})]")
+        count = sum(a.basis == "assumed" for a in report.assumptions)
+        if count:
+            parts.append(f":orange-badge[assumed ({count})]")
     return " ".join(parts)
 
 
@@ -172,12 +172,12 @@ def table(
     frame: pd.DataFrame,
     columns: dict[str, Any] | None = None,
     *,
-    most: int = 8,
+    max_rows: int = 8,
     tall: int | None = 318,
     select: Literal["ignore", "rerun"] | Callable[[], None] = "ignore",
-    **more: Any,
+    **options: Any,
 ) -> Any:
-    """A table as high as its rows up to `most`, else `tall` [px; None: always as its rows], its first column pinned,
+    """A table as high as up to `max_rows`, else `tall` [px; None: always as its rows], its first column pinned,
     each column of numbers to the digits it needs, unless `columns` says more; `select` is what a click on a row does.
     Readers of screens hear what its columns are.
     """
@@ -188,17 +188,17 @@ def table(
     return st.dataframe(
         frame,
         hide_index=True,
-        height="content" if tall is None or len(frame) <= most else tall,
+        height="content" if tall is None or len(frame) <= max_rows else tall,
         column_config=first | digits | (columns or {}),
         placeholder=fmt.UNKNOWN,
         alt=table_alt(frame),
         on_select=select,
         selection_mode="single-row",
-        **more,
+        **options,
     )
 
 
-def picked(event: Any, rows: Sequence[Any]) -> Any:
+def selected_row(event: Any, rows: Sequence[Any]) -> Any:
     """Of ``rows``, the one that is selected in their table; None where none is, or it is gone."""
     at = event["selection"]["rows"]
     return rows[at[0]] if at and at[0] < len(rows) else None
@@ -209,9 +209,9 @@ def table_alt(frame: pd.DataFrame) -> str:
     return f"Table of {', '.join(map(str, frame.columns))}"
 
 
-def metric(label: str, value: str, below: str | None = None, **more: Any) -> None:
+def metric(label: str, value: str, below: str | None = None, **options: Any) -> None:
     """A number in a card of its own, with a quiet line below."""
-    st.metric(label, value, below, border=True, height="stretch", delta_color="off", delta_arrow="off", **more)
+    st.metric(label, value, below, border=True, height="stretch", delta_color="off", delta_arrow="off", **options)
 
 
 def refusal(problem: object) -> None:
@@ -234,9 +234,9 @@ def run_keys() -> str | None:
     return None if mobile() else "Ctrl+Enter"
 
 
-def tall(frame: pd.DataFrame, most: int = 10) -> int:
+def tall(frame: pd.DataFrame, max_rows: int = 10) -> int:
     """Height of a table of at most so many rows: one that is told keeps its place while the table is loaded. [px]"""
-    return _ROW * (min(len(frame), most) + 1) + 3
+    return _ROW * (min(len(frame), max_rows) + 1) + 3
 
 
 def report_now() -> Report | None:
@@ -250,7 +250,7 @@ def report_now() -> Report | None:
 def baseline_report() -> tuple[str, Report] | None:
     """Name and report of the baseline; None where there is none, it can't be evaluated, or it is this scenario."""
     token = link.baseline()
-    report = cached.tried(decode(token)) if token and token != st.session_state.token else None
+    report = cached.try_report(decode(token)) if token and token != st.session_state.token else None
     return None if report is None else (short_name(report.scenario), report)
 
 
@@ -266,7 +266,7 @@ def bar(report: Report | None, page: str, files: Files | None = None) -> None:
         if page in QUESTIONS:
             st.markdown(f"**{QUESTIONS[page]}**")
         else:
-            _named(report, page)
+            _title(report, page)
     phone = mobile()
     side = "left" if phone else "right"
     with right, st.container(horizontal=True, horizontal_alignment=side, vertical_alignment="center", gap="small"):
@@ -292,14 +292,14 @@ def bar(report: Report | None, page: str, files: Files | None = None) -> None:
     toolbars(own_files=bool(files) or page in ("explore", "sweep"))
 
 
-def _named(report: Report | None, page: str) -> None:
+def _title(report: Report | None, page: str) -> None:
     """The scenario in two lines, and what it is pinned against; Explore has its trust below the numbers."""
     scenario = link.current()
     system, workload = pair_names(scenario)
-    shown, hidden = fmt.words(glossary.knobs(scenario, link.usual_of(scenario)))
-    more = f" +{len(hidden)} more" if hidden else ""
+    head, hidden = fmt.words(glossary.knobs(scenario, link.usual_of(scenario)))
+    suffix = f" +{len(hidden)} more" if hidden else ""
     st.markdown(f"**{fmt.plain(system)}** · {fmt.plain(workload)}", help=" · ".join(hidden) or None)
-    st.markdown(f":gray[{fmt.plain(shown + more)}] {_badges(scenario, report, page != 'explore')}")
+    st.markdown(f":gray[{fmt.plain(head + suffix)}] {_badges(scenario, report, page != 'explore')}")
     against = baseline_report()
     if against and st.session_state.baseline:
         st.button(f"vs {against[0]} · Unpin", on_click=link.pin_scenario, type="tertiary", key="unpin")
@@ -334,7 +334,7 @@ def share() -> None:
 _MIME = {"csv": "text/csv", "json": "application/json", "html": "text/html"}
 
 
-def export(label: str, stem: str, names: Sequence[str], make: Callable[[], Any], **more: Any) -> None:
+def export(label: str, stem: str, names: Sequence[str], make: Callable[[], Any], **options: Any) -> None:
     """A file to download; `names` end its stem, and its label ends with its kind."""
     kind = label.rpartition(" ")[2].lower()
     st.download_button(
@@ -344,14 +344,14 @@ def export(label: str, stem: str, names: Sequence[str], make: Callable[[], Any],
         on_click="ignore",
         mime=_MIME[kind],
         key=f"export.{label}",
-        **more,
+        **options,
     )
 
 
-def exports(offered: Files, names: Sequence[str]) -> None:
+def exports(files: Files, names: Sequence[str]) -> None:
     """Files to download, in a menu."""
     with st.popover("Export", icon=_icon("download")):
-        for label, (stem, make) in offered.items():
+        for label, (stem, make) in files.items():
             export(label, stem, names, make, width="stretch")
         if not mobile():  # no bar stands above a figure there
             st.segmented_control(

@@ -21,14 +21,14 @@ _SAME = ("kind", "group", "phase", "device", "count", "time_s", "duration_s", "s
 _FASTER = glossary.WORDS["faster"]
 
 
-def ordered(report: Report) -> list[OpRow | Other]:
+def by_time(report: Report) -> list[OpRow | Other]:
     """Operators and what belongs to none (links, launches, input), slowest first: together the whole latency."""
     return sorted((*report.ops, *report.other), key=lambda row: -row.time_s)
 
 
 def operators(report: Report) -> pd.DataFrame:
-    """Rows of `ordered`, one prefix a column; times are of the whole request, a cell is empty where a row has none."""
-    rows = ordered(report)
+    """Rows of `by_time`, one prefix a column; times are of the whole request, a cell is empty where a row has none."""
+    rows = by_time(report)
     ops = [row if isinstance(row, OpRow) else None for row in rows]
     time = fmt.scale([row.time_s for row in rows], "s")
     work = fmt.scale([op.flops for op in report.ops], fmt.work(report.scenario.precision))
@@ -54,9 +54,9 @@ def identity(scenario: Scenario) -> dict[str, Any]:
     return {"id": f"{scenario.system}/{scenario.workload}", "token": encode(scenario)}
 
 
-def versions(named: Mapping[str, str]) -> dict[str, str]:
+def versions(by_name: Mapping[str, str]) -> dict[str, str]:
     """The last cells of a file's row: which engine and catalog made it."""
-    return {f"{name}_version": value for name, value in named.items()}
+    return {f"{name}_version": value for name, value in by_name.items()}
 
 
 def stamped(report: Report, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -117,15 +117,15 @@ def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
     if op.time_s <= 0:
         hidden = "Takes no time of its own: it is fused with its neighbour, or runs while another operator does."
         onchip, offchip = fmt.si(op.onchip_bytes, "B"), fmt.si(op.offchip_bytes, "B")
-        moved = f"{fmt.si(op.flops, unit)}; {offchip} off chip, {onchip} on chip."
-        return [f"{fmt.count(op.count)} executions per request.", hidden, moved, "Faster only with fewer of them."]
-    each = op.duration_s / op.count if op.count else op.duration_s
-    lines = [f"{fmt.count(op.count)} executions of {fmt.seconds(each)} make {fmt.seconds(op.duration_s)}, "]
+        work = f"{fmt.si(op.flops, unit)}; {offchip} off chip, {onchip} on chip."
+        return [f"{fmt.count(op.count)} executions per request.", hidden, work, "Faster only with fewer of them."]
+    execution_s = op.duration_s / op.count if op.count else op.duration_s
+    lines = [f"{fmt.count(op.count)} executions of {fmt.seconds(execution_s)} make {fmt.seconds(op.duration_s)}, "]
     if op.duration_s > op.time_s:
         lines[0] += f"beside other operators; the request takes {fmt.seconds(op.time_s)} longer with it, "
     lines[0] += f"{fmt.percent(op.share)} of the request."
-    spent = sorted(((n, s) for n, s in op.resources.items() if s > 0), key=lambda item: -item[1])
-    lines.append("Spent on " + ", ".join(f"{RESOURCE_LABELS[n].lower()} {fmt.seconds(s)}" for n, s in spent) + ".")
+    resources = sorted(((n, s) for n, s in op.resources.items() if s > 0), key=lambda item: -item[1])
+    lines.append("Spent on " + ", ".join(f"{RESOURCE_LABELS[n].lower()} {fmt.seconds(s)}" for n, s in resources) + ".")
     if op.flops > 0:
         lines.append(
             f"{fmt.si(op.flops, unit)} at {fmt.si(op.rate, f'{unit}/s')}: {fmt.percent(op.peak_used)} of "

@@ -52,10 +52,10 @@ def quantities(spec: BaseModel) -> list[SpecNumber]:
 
 def _row(path: str, label: str, q: Quantity) -> SpecNumber:
     unit = {"1": "", "USD": "$"}.get(q.dimension, q.dimension)
-    printed = str(q.value)
-    if not isinstance(q.value, str) and ("e" in printed or abs(q.value) >= 1e4):  # a year keeps its four digits
-        printed = fmt.decimal(q.value)
-    return SpecNumber(path, label, printed, q.basis, where(q), q.si, unit)
+    text = str(q.value)
+    if not isinstance(q.value, str) and ("e" in text or abs(q.value) >= 1e4):  # a year keeps its four digits
+        text = fmt.decimal(q.value)
+    return SpecNumber(path, label, text, q.basis, where(q), q.si, unit)
 
 
 def at_present(scenario: Scenario, path: str) -> float:
@@ -87,14 +87,14 @@ def assumed_price(scenario: Scenario) -> bool:
 
 def _amount(value: float, unit: str, digits: Callable[[float], str] = fmt.digits3) -> str:
     """An SI value as an override's box takes it: `460 GB/s`, `4 beat`; never in scientific notation."""
-    if not _prefixed(unit):
+    if not _takes_prefix(unit):
         return f"{fmt.decimal(value)} {unit}".strip()
     scale = fmt.scale([value], unit)
     return f"{digits(scale(value))} {scale.unit}"
 
 
 @cache
-def _prefixed(unit: str) -> bool:
+def _takes_prefix(unit: str) -> bool:
     """Whether the catalog reads a number in this unit as it is, and with an SI prefix."""
     try:
         return all(parse(f"1 {prefix}{unit}") == (size, unit) for prefix, size in (("", 1.0), ("k", 1e3)))
@@ -102,7 +102,7 @@ def _prefixed(unit: str) -> bool:
         return False
 
 
-def written(row: SpecNumber, value: Any) -> str:
+def value_text(row: SpecNumber, value: Any) -> str:
     """A what-if value as people write it: as it was typed, else in the unit of the catalog's printed one."""
     if isinstance(value, str):
         return value
@@ -113,8 +113,8 @@ def overridden(scenario: Scenario) -> list[tuple[str, str]]:
     """(label, value) of each what-if, in words; the bare path where the catalog no longer has it."""
     if not scenario.overrides:
         return []
-    known = {row.path: row for row in overridable(scenario)}
+    rows = {row.path: row for row in overridable(scenario)}
     return [
-        (known[path].label, written(known[path], value)) if path in known else (path, str(value))
+        (rows[path].label, value_text(rows[path], value)) if path in rows else (path, str(value))
         for path, value in scenario.overrides.items()
     ]

@@ -175,7 +175,7 @@ def predicted(
                     row["id"],
                     str(row.get("evidence", row["role"])),
                     f"{verb} {fmt.digits4(row['published'])} {row['unit'] or ''}",
-                    f"predicted {fmt.digits4(row['predicted'])}, {fmt.signed(row['error'])}",
+                    f"predicted {fmt.digits4(row['predicted'])}, {fmt.deviation(row['error'])}",
                 )
                 for row in group
             ]
@@ -210,7 +210,7 @@ def printed(labels: Sequence[str], claims: Sequence[dict[str, Any]], unit: str, 
         own = [row[name.lower()] for row in claims]
         says = [hover(row["id"], f"{name} {fmt.digits4(value)} {unit}") for row, value in zip(claims, own, strict=True)]
         rivals.append((name, own, says))
-    names = [two_lines(label, f"{fmt.signed(row['error'])}") for label, row in zip(labels, claims, strict=True)]
+    names = [two_lines(label, f"{fmt.deviation(row['error'])}") for label, row in zip(labels, claims, strict=True)]
     return against(names, rivals, log_axis(min(values) / 1.5, max(values) * 1.5, unit or "Ratio"), dark)
 
 

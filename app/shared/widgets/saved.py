@@ -37,7 +37,7 @@ def presets() -> None:
         if id:
             link.open_scenario(PRESETS[id].scenario)
 
-    near = link.related(link.current())
+    near = link.origin(link.current())
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         what = "Presets, one for each document"
         pick(what, heads, "w.preset", head, picked, st.pills, label_visibility="collapsed")

@@ -191,7 +191,7 @@ def _overrides(scenario: Scenario, _: Choices) -> None:
         )
         for path in shown:
             row, value = known.get(path), scenario.overrides.get(path, "")
-            text = specs.written(row, value) if row else str(value)
+            text = specs.value_text(row, value) if row else str(value)
             st.text_input(
                 row.label if row else path,
                 placeholder=f"{row.printed} in the catalog" if row else None,

@@ -66,7 +66,7 @@ def pick() -> tuple[str, str | None]:
             select="rerun",
             key=f"v.catalog.{section}{wanted and f'.{wanted}'}",  # a row picked in another list is none of this
         )
-    return section, parts.picked(event, result) or result[0]
+    return section, parts.selected_row(event, result) or result[0]
 
 
 def _matching(entries: dict[str, Any], wanted: str) -> list[str]:
@@ -84,7 +84,7 @@ def sources(entry: Any) -> None:
         st.markdown("**Sources**")
     for key, source in listed.items():
         rest = "; ".join(text for text in (source.publisher, source.dated, source.note) if text)
-        st.markdown(f"`{key}` {fmt.linked(source.title, source.url)}" + (f"; {fmt.plain(rest)}" if rest else ""))
+        st.markdown(f"`{key}` {fmt.web_link(source.title, source.url)}" + (f"; {fmt.plain(rest)}" if rest else ""))
     for text in getattr(entry, "notes", ()):
         st.caption(fmt.plain(text))
 
@@ -108,7 +108,7 @@ def values(rows: Sequence[specs.SpecNumber]) -> None:
             "Quantity": st.column_config.TextColumn(pinned=True, width=parts.wide_enough(frame["Quantity"])),
             "Value": st.column_config.TextColumn(alignment="right", width=parts.wide_enough(frame["Value"])),
         },
-        most=14,
+        max_rows=14,
         tall=520,
     )
 
@@ -172,7 +172,7 @@ def graph(workload: Any) -> None:
             "Reads from": [", ".join(op.inputs) for op in phase.ops],
         }
     )
-    parts.table(frame, most=10, tall=390)
+    parts.table(frame, max_rows=10, tall=390)
     if len(phase.ops) > _MOST_NODES:
         st.caption(texts.TOO_MANY_OPERATORS.format(count=len(phase.ops)))
         return

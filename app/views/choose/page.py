@@ -33,10 +33,10 @@ def ranking(answer: Answer, able: list[Row]) -> None:
         columns["Range ($)"] = text(help=texts.BAND_HELP)
 
         def selected() -> None:
-            row = parts.picked(st.session_state["h.table"], able)
+            row = parts.selected_row(st.session_state["h.table"], able)
             st.session_state["h.row"] = row and row.label
 
-        parts.table(frame, columns, most=_ROWS, tall=38 * _ROWS, select=selected, key="h.table")
+        parts.table(frame, columns, max_rows=_ROWS, tall=38 * _ROWS, select=selected, key="h.table")
 
 
 def detail(answer: Answer, row: Row) -> None:

@@ -64,7 +64,7 @@ def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
     """Reports along one knob, those values that can run and fit."""
     result, (path, _, at) = [], knob.partition(".")
     for value in _values(scenario)[knob][1]:
-        report = cached.tried(scenario, **{path: cached.fastest_tile(scenario, {int(at): value}) if at else value})
+        report = cached.try_report(scenario, **{path: cached.fastest_tile(scenario, {int(at): value}) if at else value})
         if report is not None and report.fits:  # what is not offered with the rest has no point on the curve
             result.append((glossary.value_label(field(path).display(value)), report))
     return result
@@ -108,7 +108,7 @@ def operators(report: Report) -> None:
         columns["Limited by"] = st.column_config.TextColumn(help=glossary.HELP["bound"])
         columns["Peak used (%)"] = number(format=fmt.cells(frame["Peak used (%)"]), help=glossary.HELP["peak_used"])
         event = parts.table(frame, columns, select="rerun", key="v.operators")
-        if op := parts.picked(event, report_tables.ordered(report)):
+        if op := parts.selected_row(event, report_tables.by_time(report)):
             kind = f"{op.kind}, {op.group}, {op.phase}" if isinstance(op, OpRow) else "no operator"
             st.markdown(f"**{fmt.plain(op.name)}** :gray[· {fmt.plain(kind)}]")
             wider = (r for _, r in _along(report.scenario, "batch") if r.scenario.batch > report.scenario.batch)

@@ -72,7 +72,7 @@ def headline(shown: KernelShown) -> None:
     if run.roof_share is not None:
         sentence += texts.OF_ROOFS.format(roof_share=fmt.percent(run.roof_share))
     if predicted is not None:
-        sentence += f"; the model predicted {fmt.seconds(predicted)} ({fmt.signed(predicted / run.time.median - 1)})"
+        sentence += f"; the model predicted {fmt.seconds(predicted)} ({fmt.deviation(predicted / run.time.median - 1)})"
     st.markdown(sentence + ".")
     (low, high), scale = run.time.quartiles, fmt.scale([run.time.quartiles[1]], "s")
     half = f"half in {scale.text(low)} to {scale.text(high)} {scale.unit}"

@@ -28,7 +28,7 @@ def _levels(bound: Bound, report: Report | None) -> None:
                 "Full (%)": st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100),
                 **dict.fromkeys(("Capacity", "Bandwidth", "In use"), right),
             },
-            most=0,
+            max_rows=0,
             tall=parts.tall(frame),
         )
 
@@ -55,7 +55,7 @@ def _links(bound: Bound, report: Report | None) -> None:
         right = dict.fromkeys(
             ("Bandwidth", "Latency", "Per request", "Busy"), st.column_config.TextColumn(alignment="right")
         )
-        parts.table(frame, right, most=0, tall=parts.tall(frame))
+        parts.table(frame, right, max_rows=0, tall=parts.tall(frame))
 
 
 def show() -> None:

@@ -39,7 +39,7 @@ def _figure(report: Report, name: str) -> float:
 
 def _ratio(scenario: Scenario, name: str, on: dict[str, bool], off: dict[str, bool]) -> float | None:
     """How many times better a figure is with some switches than with others; None where one is not offered so."""
-    better, worse = (cached.tried(scenario, switches=switches) for switches in (on, off))
+    better, worse = (cached.try_report(scenario, switches=switches) for switches in (on, off))
     return None if better is None or worse is None else _figure(better, name) / _figure(worse, name)
 
 

@@ -48,12 +48,12 @@ def switches(report: Report) -> None:
                 "On its own": text(alignment="right", help=texts.ALONE_HELP),
                 "On": st.column_config.CheckboxColumn(width="small"),
             },
-            most=0,
+            max_rows=0,
             tall=288,
             select="rerun",
             key="node.switches",
         )
-        if row := parts.picked(event, rows):
+        if row := parts.selected_row(event, rows):
             st.caption(f"**{fmt.plain(row.switch.label)}** · {fmt.plain(row.switch.help)}")
             if st.button(f"Turn it {'off' if row.on else 'on'}", key="node.turn"):
                 link.commit(switches={**report.scenario.switches, row.switch.name: not row.on})

@@ -82,7 +82,7 @@ def detail(row: claims.Row) -> None:
     name = claims.metric(row["metric"])
     st.markdown(f"{fmt.plain(name[:1].upper() + name[1:])}: {fmt.plain(claims.of(row, ', '))}")
     values = [fmt.plain(f"{claims.value_text(row[key])} {unit}".rstrip()) for key in ("published", "predicted")]
-    error = f", {fmt.signed(row['error'])}" if row["error"] is not None else ""
+    error = f", {fmt.deviation(row['error'])}" if row["error"] is not None else ""
     st.markdown(f"Published **{values[0]}**, predicted **{values[1]}**{error}")
     evidence = ", ".join(text for text in dict.fromkeys((row["kind"], claims.role(row))) if text)
     st.caption(f"Allowed {claims.tolerance(row['tolerance'])}; {evidence}; {claims.status(row)}.")
@@ -155,7 +155,7 @@ def table(rows: list[claims.Row], key: str) -> None:
         return
 
     def picked() -> None:
-        if row := parts.picked(st.session_state[key], rows):
+        if row := parts.selected_row(st.session_state[key], rows):
             st.session_state["claim.now"] = row["id"]
 
     text = st.column_config.TextColumn

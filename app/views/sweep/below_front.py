@@ -93,7 +93,7 @@ def _now(base: Scenario, candidate: Candidate) -> Any:
 def scenario_of(outcome: Outcome, design: SweptDesign) -> Scenario:
     """The scenario of an operating point: as many sequences in its batch as it has clients, where they fit."""
     scenario, clients = outcome.space.scenario(design.number), levers(outcome, design).get("clients", "1")
-    wide = cached.tried(scenario, batch=int(clients))
+    wide = cached.try_report(scenario, batch=int(clients))
     return wide.scenario if wide is not None and wide.fits else scenario
 
 
@@ -130,7 +130,7 @@ def moves(outcome: Outcome, design: SweptDesign) -> None:
             st.caption(texts.NOTHING_MOVES.format(label=metric.label.lower()))
             return
         share = fmt.percent(SHARE)
-        swing = f"{rows[0][0]} down by {share}: {fmt.signed(rows[0][1])}; up: {fmt.signed(rows[0][2])}"
+        swing = f"{rows[0][0]} down by {share}: {fmt.deviation(rows[0][1])}; up: {fmt.deviation(rows[0][2])}"
         st.caption(texts.SENSITIVITY_CAPTION.format(share=share, said=fmt.plain(swing)))
         fig = front.tornado(rows, SHARE, metric.label.lower(), parts.dark())
         parts.figure(fig, f"Tornado of {metric.label}: {swing}.", "moves")

@@ -162,9 +162,9 @@ def tornado(swings: Sequence[tuple[str, float, float]], percent: float, metric: 
     shown = []
     for at, (name, down, up) in enumerate(swings):
         for change, word, colour, hatch in ((down, "−", NEUTRAL, "/"), (up, "+", INK[dark], "")):
-            says = hover(f"{name} {word}{percent:.0%}", f"{metric} {fmt.signed(change)}")
+            says = hover(f"{name} {word}{percent:.0%}", f"{metric} {fmt.deviation(change)}")
             shown.append(Bar(at, 100 * change, colour, says, hatch=hatch))
-    labels = [two_lines(name, f"{fmt.signed(down)} | {fmt.signed(up)}") for name, down, up in swings]
+    labels = [two_lines(name, f"{fmt.deviation(down)} | {fmt.deviation(up)}") for name, down, up in swings]
     most = max((abs(bar.length) for bar in shown), default=1.0) * 1.08 or 1.0
     x = span(f"Change of {metric} (%)", -most, most, grid=True, zeroline=True, zerolinecolor=NEUTRAL)
     return rows(labels, shown, x, dark, least=180)

@@ -154,7 +154,7 @@ def front_table(outcome: Outcome, inside: np.ndarray) -> None:
         frame = tables.frame(outcome, shown)
 
         def picked() -> None:
-            if design := parts.picked(st.session_state["sweep.table"], shown):
+            if design := parts.selected_row(st.session_state["sweep.table"], shown):
                 st.session_state.sweep_design = design.number
 
         parts.table(frame, select=picked, key="sweep.table")

@@ -23,7 +23,7 @@ _FIGURES = ("power_w", "throughput_per_w", "capex_usd")  # figures of a selected
 
 def setting(candidate: Candidate, value: Any) -> str:
     """A value of an axis as people write it: `INT8`, `64`, `920 GB/s`."""
-    return candidate.shown(value) if candidate.row is None else specs.written(candidate.row, float(value))
+    return candidate.shown(value) if candidate.row is None else specs.value_text(candidate.row, float(value))
 
 
 def frame(outcome: Outcome, shown: Sequence[SweptDesign]) -> pd.DataFrame:

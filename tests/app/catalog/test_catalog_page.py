@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared import specs
-from app.shared.formats import linked
+from app.shared.formats import web_link
 from hardware_specs.catalog import default_catalog
 from tests.app.pages import opened
 
@@ -43,9 +43,9 @@ def test_a_sources_address_is_a_link_and_nothing_else_is():
     rows = [m.value for m in at.markdown if m.value.startswith("`")]
     assert any("](https://" in row for row in rows)
     assert not any("\u2060" in row for row in rows)
-    assert "](" not in linked("me", "javascript:alert(1)")
-    assert "](" not in linked("me", None)
-    assert linked("a]b", "https://x.y/(z) <w>") == "[a\\]b](https://x.y/%28z%29%20%3Cw%3E)"
+    assert "](" not in web_link("me", "javascript:alert(1)")
+    assert "](" not in web_link("me", None)
+    assert web_link("a]b", "https://x.y/(z) <w>") == "[a\\]b](https://x.y/%28z%29%20%3Cw%3E)"
 
 
 def test_numbers_of_every_entry_are_grouped_and_never_scientific():

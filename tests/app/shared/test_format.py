@@ -100,7 +100,7 @@ def test_ratios_counts_and_money():
     [(348, 100, "3.48× more"), (99, 100, "1% less"), (100, 100, "same"), (50, 100, "2.00× less"), (None, 1, None)],
 )
 def test_deltas_are_words(value, baseline, shown):
-    assert fmt.compared(value, baseline, "more", "less") == shown
+    assert fmt.ratio_text(value, baseline, "more", "less") == shown
 
 
 @given(st.lists(st.dictionaries(st.text(min_size=1, max_size=8), text, min_size=1, max_size=4), min_size=1, max_size=4))

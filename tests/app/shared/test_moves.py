@@ -55,7 +55,7 @@ def test_every_difference_is_in_the_line(id):
     for system in others[:2]:
         at = moved(mine, system)
         now = at.session_state["scenario"]
-        wanted = glossary.changed(mine, now, None)
+        wanted = glossary.differences(mine, now, None)
         for name in ("batch", "precision", "inputs", "outputs", "streams"):
             if getattr(mine, name) != getattr(now, name):
                 assert any(row.startswith(name.removesuffix("s")) for row in wanted), name

@@ -75,7 +75,7 @@ def test_rows_and_bars_of_the_page_are_the_whole_latency(id):
     name, _, spans = glossary.timelines(report)[0]
     assert name == "Timeline of a request"
     assert sum(span.duration_s for span in spans) == pytest.approx(report.latency_s, rel=1e-9)
-    for row in report_tables.ordered(report):
+    for row in report_tables.by_time(report):
         assert report_tables.detail(row, report, larger=False)
 
 

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.shared import parts
 from app.shared.figures.style import Figure
-from app.shared.formats import compared, plain
+from app.shared.formats import plain, ratio_text
 from engine.evaluate import evaluate
 from engine.published import validate
 from engine.published.headline import sentence
@@ -163,7 +163,7 @@ def test_the_rival_is_asked_what_the_scenario_is_asked():
         mine, other = (evaluate(PRESETS[id].scenario.with_(batch=batch)) for id in ("dfx-1.5b", "v100-1.5b"))
         ratios.append(mine.latency_s / other.latency_s)
         shown = [m.delta for m in alive(at).metric]
-        said = [compared(ratios[-1], 1.0, "slower", "faster"), compared(1 / ratios[-1], 1.0, "more", "less")]
+        said = [ratio_text(ratios[-1], 1.0, "slower", "faster"), ratio_text(1 / ratios[-1], 1.0, "more", "less")]
         assert shown[2:4] == said
     assert ratios[0] < 0.25
     assert ratios[1] > 10

@@ -69,7 +69,7 @@ def test_a_pair_that_cannot_run_is_told_knob_by_knob_too(id):
     for system in refused:
         there = here.with_(system=system, switches={"turned": False}, overrides={"devices.0.power.max": "80 W"})
         assert glossary.knobs(there, None)[-1].endswith(" 80 W")
-        assert "hardware overrides none, not 1" in glossary.changed(there, here, None)
+        assert "hardware overrides none, not 1" in glossary.differences(there, here, None)
 
 
 def test_no_format_is_shown_by_its_id():
