@@ -48,11 +48,11 @@ class Bar:
     text: str = ""
 
 
-def bars(shown: Sequence[Bar], dark: bool, *, width: float = BAR_WIDTH, outline: float = 0.0) -> list[Trace]:
+def bars(marks: Sequence[Bar], dark: bool, *, width: float = BAR_WIDTH, outline: float = 0.0) -> list[Trace]:
     """A trace for each part, in their order; `outline` is the width of the line around a bar. [px]"""
     traces: list[Trace] = []
-    for part, over in dict.fromkeys((bar.part, bar.over) for bar in shown):
-        group = [bar for bar in shown if (bar.part, bar.over) == (part, over)]
+    for part, over in dict.fromkeys((bar.part, bar.over) for bar in marks):
+        group = [bar for bar in marks if (bar.part, bar.over) == (part, over)]
         marker: dict[str, Any] = {"color": [b.colour for b in group]}
         if outline:
             marker["line"] = {"width": outline, "color": "rgba(128,128,128,0.35)"}
@@ -95,27 +95,27 @@ def bars(shown: Sequence[Bar], dark: bool, *, width: float = BAR_WIDTH, outline:
 
 def rows(
     labels: Sequence[str],
-    shown: Sequence[Bar],
+    marks: Sequence[Bar],
     x: dict[str, Any],
     dark: bool,
     *,
-    tracked: bool = False,
+    with_track: bool = False,
     least: int = 220,
     least_rows: int = 3,
     more: Sequence[Trace] = (),
     height: int | None = None,
     **look: Any,
 ) -> Figure:
-    """Bars in named rows, first on top; `tracked` over a light bar to 100%, with `more` traces above them.
+    """Bars in named rows, first on top; `with_track` over a light bar to 100%, with `more` traces above them.
 
     `look` goes to `style`.
     """
     track = []
-    if tracked:
+    if with_track:
         whole = {"type": "bar", "orientation": "h", "y": list(range(len(labels))), "x": [100.0] * len(labels)}
         track = [whole | {"width": BAR_WIDTH, "marker": {"color": TRACK[dark]}, "hoverinfo": "skip"}]
     tall = height or rows_height(labels, least, least_rows) + (_LEGEND if look.get("legend") else 0)
-    return style([*track, *bars(shown, dark), *more], x, rows_axis(labels, least_rows), tall, dark, **look)
+    return style([*track, *bars(marks, dark), *more], x, rows_axis(labels, least_rows), tall, dark, **look)
 
 
 def line(
@@ -128,13 +128,13 @@ def line(
     dash: str = "solid",
     size: float = 0,
     symbol: str = "circle",
-    **more: Any,
+    **attributes: Any,
 ) -> Trace:
     """A line through points, which are marked where they have a size; silent where it says nothing."""
     marks = {"marker": {"color": colour, "size": size, "symbol": symbol}} if size else {}
     tips = {"hovertemplate": says} if says else {"hoverinfo": "skip", "showlegend": False}
     shape = {"mode": "lines+markers" if size else "lines", "line": {"color": colour, "width": width, "dash": dash}}
-    return {"type": "scatter", "x": list(x), "y": list(y)} | shape | marks | tips | more
+    return {"type": "scatter", "x": list(x), "y": list(y)} | shape | marks | tips | attributes
 
 
 def rule(x: Sequence[float], y: Sequence[float], colour: str, width: float = 1.4, dash: str = "dash") -> Trace:
@@ -157,13 +157,13 @@ def points(
     symbol: str | Sequence[str] = "circle",
     size: float | Sequence[float] = 8,
     edge: float = 0,
-    **more: Any,
+    **attributes: Any,
 ) -> Trace:
     """Points without a line; silent where they say nothing; `edge` is the width of a hollow one's line. [px]"""
     marker: Trace = {"symbol": symbol, "size": size, "color": colour, "opacity": 0.92}
     marker |= {"line": {"width": edge, "color": colour}}
     tips = {"hovertemplate": says} if says else {"hoverinfo": "skip", "showlegend": False}
-    return {"type": "scatter", "mode": "markers", "x": list(x), "y": list(y), "marker": marker} | tips | more
+    return {"type": "scatter", "mode": "markers", "x": list(x), "y": list(y), "marker": marker} | tips | attributes
 
 
 def ring(x: float, y: float, dark: bool) -> Trace:
@@ -172,7 +172,7 @@ def ring(x: float, y: float, dark: bool) -> Trace:
 
 
 def note(
-    x: float, y: float, text: str, at: str = "center middle", shift: tuple[int, int] = (0, 0), **more: Any
+    x: float, y: float, text: str, at: str = "center middle", shift: tuple[int, int] = (0, 0), **attributes: Any
 ) -> Trace:
     """Words at a place: which of their corners stands there, and how far off it. [px]"""
     across, up = at.split()
@@ -184,7 +184,7 @@ def note(
         "yanchor": up,
         "xshift": shift[0],
         "yshift": shift[1],
-    } | more
+    } | attributes
 
 
 def limit(at: float, rows: int) -> Trace:

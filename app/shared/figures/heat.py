@@ -27,17 +27,17 @@ def heat(
     `values[row][column]` in SI, less of which is better; `best` and `now` are (row, column).
     """
     across, up = ([f"{v:,}" if isinstance(v, int) else str(v) for v in names] for names in (columns, rows))
-    shown = [[None if v is None else scale(v) for v in row] for row in values]
+    numbers = [[None if v is None else scale(v) for v in row] for row in values]
     cells = [["does not fit" if v is None else f"{label} {scale.text(v)} {scale.unit}" for v in row] for row in values]
     says = [
         [f"<b>{titles[0]} {c} × {titles[1]} {r}</b><br>{cell}" for c, cell in zip(across, row)]
         for r, row in zip(up, cells)
     ]
-    known = [v for row in shown for v in row if v is not None]
+    finite = [v for row in numbers for v in row if v is not None]
     small = {"size": 12}
     map_: Trace = {
         "type": "heatmap",
-        "z": shown,
+        "z": numbers,
         "x": list(range(len(across))),
         "y": list(range(len(up))),
         "colorscale": "Cividis",
@@ -47,19 +47,19 @@ def heat(
         "hoverongaps": True,
         "xgap": 1,
         "ygap": 1,
-        "zmin": min(known, default=0),
-        "zmax": max(known, default=1),
+        "zmin": min(finite, default=0),
+        "zmax": max(finite, default=1),
         "colorbar": {"thickness": 10, "outlinewidth": 0, "ticks": "", "tickfont": small}
         | {"title": {"text": scale.unit, "font": small}},
     }
-    crowded = len(up) * len(across) > _MANY_CELLS
-    if not crowded:
+    dense = len(up) * len(across) > _MANY_CELLS
+    if not dense:
         text = [["" if v is None else scale.text(v) for v in row] for row in values]
         map_ |= {"text": text, "texttemplate": "%{text}", "textfont": small}
     data = [map_]
     if best is not None:
         data.append(points([best[1]], [best[0]], PICK[dark], symbol="square-open", size=28, edge=2.5))
     if now is not None:
-        data.append(points([now[1]], [now[0] - (0 if crowded else 0.32)], PICK[dark], symbol="star", size=9))
+        data.append(points([now[1]], [now[0] - (0 if dense else 0.32)], PICK[dark], symbol="star", size=9))
     height = max(220, 70 + 44 * len(up))
     return style(data, names_axis(across, 0.5, title=titles[0]), names_axis(up, 0.5, title=titles[1]), height, dark)

@@ -38,7 +38,7 @@ class Plot:
     data: list[dict[str, Any]] = field(default_factory=list)
     notes: list[dict[str, Any]] = field(default_factory=list)
     boxes: list[Box] = field(default_factory=list)
-    crossed: list[tuple[float, float]] = field(default_factory=list)
+    obstacles: list[tuple[float, float]] = field(default_factory=list)
 
     def pixel(self, x: float, y: float) -> tuple[float, float]:
         """Where a point lies, from the lower left corner. [px]"""
@@ -50,7 +50,7 @@ class Plot:
         """Whether a box lies inside the plot and on nothing."""
         inside = box[0] >= 0 and box[2] <= self.width and box[1] >= 0 and box[3] <= self.height
         apart = all(box[0] >= t[2] or box[2] <= t[0] or box[1] >= t[3] or box[3] <= t[1] for t in self.boxes)
-        return inside and apart and not any(box[0] < x < box[2] and box[1] < y < box[3] for x, y in self.crossed)
+        return inside and apart and not any(box[0] < x < box[2] and box[1] < y < box[3] for x, y in self.obstacles)
 
     def mark(self, x: float, y: float) -> None:
         """Keep labels off a point."""
@@ -65,10 +65,10 @@ class Plot:
     def keep_off(self, xs: Sequence[float], ys: Sequence[float]) -> None:
         """Keep labels off a bent line."""
         corners = [self.pixel(x, y) for x, y in zip(xs, ys, strict=True)]
-        self.crossed += corners
+        self.obstacles += corners
         for (x0, y0), (x1, y1) in pairwise(corners):
             steps = 1 + int(math.hypot(x1 - x0, y1 - y0) / _STEP)
-            self.crossed += [(x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps) for i in range(steps + 1)]
+            self.obstacles += [(x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps) for i in range(steps + 1)]
 
     def label(self, x: float, y: float, text: str, spots: tuple[tuple[str, str, int, int], ...]) -> bool:
         """Write a label at the first free spot beside a point; False where all are taken."""

@@ -78,15 +78,15 @@ class RooflinePoint:
         """None for an operator without arithmetic: a roofline has no place for it."""
         if op.flops <= 0 or op.time_s <= 0:
             return None
-        moved = {"offchip": op.offchip_bytes, "onchip": op.onchip_bytes}
+        by_role = {"offchip": op.offchip_bytes, "onchip": op.onchip_bytes}
         fastest: dict[str, tuple[float, str]] = {}  # level, or the fastest one where only the role's bytes are known
         for name, role, rate in roof.levels:
             key = name if op.levels else role
             fastest[key] = max(fastest.get(key, (0.0, "")), (rate, name))
-        passing = {key: (op.levels or moved).get(key, 0.0) / rate for key, (rate, _) in fastest.items() if rate > 0}
+        passing = {key: (op.levels or by_role).get(key, 0.0) / rate for key, (rate, _) in fastest.items() if rate > 0}
         level = max(passing, key=lambda key: passing[key], default="")
         edge = EDGE * roof.peak_flops_per_s / min((rate for *_, rate in roof.levels if rate > 0), default=1.0)
-        size, rate = (op.levels or moved).get(level, 0.0), streams * op.rate
+        size, rate = (op.levels or by_role).get(level, 0.0), streams * op.rate
         if size * edge <= op.flops:
             return cls(op, edge, rate, "")
         return cls(op, op.flops / size, min(rate, op.flops / passing[level]), fastest[level][1])
@@ -94,19 +94,19 @@ class RooflinePoint:
 
 def points(report: Report) -> list[RooflinePoint]:
     """Operators of the device whose roofs are drawn: the one that spends most of the time."""
-    spent: dict[str, float] = {}
+    times: dict[str, float] = {}
     for op in report.ops:
-        spent[op.device] = spent.get(op.device, 0.0) + op.time_s
-    busiest = max(spent, key=lambda device: spent[device], default="")
-    each = (RooflinePoint.of(op, report.scenario.streams, report.roofline) for op in report.ops if op.device == busiest)
-    return [p for p in each if p]
+        times[op.device] = times.get(op.device, 0.0) + op.time_s
+    busiest = max(times, key=lambda device: times[device], default="")
+    dots = (RooflinePoint.of(op, report.scenario.streams, report.roofline) for op in report.ops if op.device == busiest)
+    return [p for p in dots if p]
 
 
-def _operators(drawn: list[RooflinePoint], unit: str, dark: bool) -> list[Trace]:
-    slowest = max((p.op.time_s for p in drawn), default=1.0)
+def _operators(operators: list[RooflinePoint], unit: str, dark: bool) -> list[Trace]:
+    slowest = max((p.op.time_s for p in operators), default=1.0)
     traces = []
     for resource in RESOURCES:
-        group = [p for p in drawn if p.op.bound == resource]
+        group = [p for p in operators if p.op.bound == resource]
         says = [
             hover(
                 p.op.name,
@@ -138,12 +138,12 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
     A bound (the roofs) beside an estimate (the points).
     """
     roof = report.roofline
-    drawn, unit, peak = points(report), fmt.work(roof.format), roof.peak_flops_per_s
+    operators, unit, peak = points(report), fmt.work(roof.format), roof.peak_flops_per_s
     hollow = points(baseline) if baseline else []
-    xs = [p.intensity for p in drawn + hollow] + [peak / level[2] for level in roof.levels if level[2] > 0]
-    ys = [p.rate for p in drawn + hollow] + [peak]
+    xs = [p.intensity for p in operators + hollow] + [peak / level[2] for level in roof.levels if level[2] > 0]
+    ys = [p.rate for p in operators + hollow] + [peak]
     plot = Plot((min(xs, default=0.1) / 8, max(xs, default=100.0) * 6), (min(ys) / 3, max(ys) * 4), width, 220.0)
-    for p in drawn:
+    for p in operators:
         plot.mark(p.intensity, p.rate)
     levels = [Level(level_name(name), rate, role == "offchip") for name, role, rate in roof.levels if rate > 0]
     draw_roofs(plot, peak, f"{LABELS.get(roof.format, roof.format)} peak", levels, unit)
@@ -152,11 +152,11 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
         open_ = [f"{MARKERS[p.op.bound]}-open" for p in hollow]
         xs, ys = [p.intensity for p in hollow], [p.rate for p in hollow]
         plot.data.append(points_at(xs, ys, NEUTRAL, says, symbol=open_))
-    named: dict[str, RooflinePoint] = {}
-    for p in sorted(drawn, key=lambda p: -p.op.time_s):
-        named.setdefault(p.op.name, p)  # the same operator of two phases is named once
-    for name, p in list(named.items())[:3]:
+    by_name: dict[str, RooflinePoint] = {}
+    for p in sorted(operators, key=lambda p: -p.op.time_s):
+        by_name.setdefault(p.op.name, p)  # the same operator of two phases is named once
+    for name, p in list(by_name.items())[:3]:
         plot.label(p.intensity, p.rate, name, BESIDE)
     x = log_axis(*plot.x, f"Arithmetic intensity ({unit}/B)") | {"showgrid": False}
     y = log_axis(*plot.y, f"Performance ({unit}/s{', all streams' if report.scenario.streams > 1 else ''})")
-    return style(plot.data + _operators(drawn, unit, dark), x, y, 300, dark, notes=plot.notes)
+    return style(plot.data + _operators(operators, unit, dark), x, y, 300, dark, notes=plot.notes)

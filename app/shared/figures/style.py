@@ -74,16 +74,16 @@ def style(
     notes: Sequence[dict[str, Any]] = (),
     legend: bool = False,
     key: dict[str, Any] | None = None,
-    **more: Any,
+    **extra: Any,
 ) -> Figure:
     """A figure of traces, its two axes and its annotations, with the look that all figures of the app share.
 
-    `legend` names the traces in a line above them, or where `key` says; `more` goes into the layout.
+    `legend` names the traces in a line above them, or where `key` says; `extra` goes into the layout.
     """
     font = {"size": 12} | ({} if dark else {"color": CHART_TEXT})
 
-    def axis(own: dict[str, Any]) -> dict[str, Any]:
-        shared: dict[str, Any] = {
+    def axis(settings: dict[str, Any]) -> dict[str, Any]:
+        defaults: dict[str, Any] = {
             "zeroline": False,
             "showline": False,
             "ticks": "outside",
@@ -93,8 +93,8 @@ def style(
             "fixedrange": True,
             "tickfont": font,
         }
-        title = {"title": {"text": own["title"], "font": font, "standoff": 10}} if "title" in own else {}
-        return shared | own | title
+        title = {"title": {"text": settings["title"], "font": font, "standoff": 10}} if "title" in settings else {}
+        return defaults | settings | title
 
     layout = {
         "height": height,
@@ -111,13 +111,13 @@ def style(
         "yaxis": axis(y),
         "annotations": [{"showarrow": False, "font": font} | note for note in notes],
     }
-    second = {"yaxis2": axis(more.pop("yaxis2"))} if "yaxis2" in more else {}
-    return Figure(data, layout | more | second)
+    second = {"yaxis2": axis(extra.pop("yaxis2"))} if "yaxis2" in extra else {}
+    return Figure(data, layout | extra | second)
 
 
-def span(title: str, low: float, high: float, *, grid: bool = False, **more: Any) -> dict[str, Any]:
+def span(title: str, low: float, high: float, *, grid: bool = False, **attributes: Any) -> dict[str, Any]:
     """A linear axis over a range."""
-    return {"title": title, "range": [low, high], "showgrid": grid} | more
+    return {"title": title, "range": [low, high], "showgrid": grid} | attributes
 
 
 def log_axis(low: float, high: float, title: str) -> dict[str, Any]:
@@ -127,23 +127,23 @@ def log_axis(low: float, high: float, title: str) -> dict[str, Any]:
     return {"type": "log", "range": [math.log10(low), math.log10(high)]} | ticks
 
 
-def rows_axis(labels: Sequence[str], least: int = 3) -> dict[str, Any]:
+def rows_axis(labels: Sequence[str], min_rows: int = 3) -> dict[str, Any]:
     """A y axis of named rows, first on top, label beside the bar."""
-    last = max(len(labels), least) - 0.4  # a lone bar stays a bar
+    last = max(len(labels), min_rows) - 0.4  # a lone bar stays a bar
     return {"tickvals": list(range(len(labels))), "ticktext": list(labels), "range": [last, -0.6], "showgrid": False}
 
 
-def names_axis(names: Sequence[str], spare: float, **more: Any) -> dict[str, Any]:
+def names_axis(names: Sequence[str], spare: float, **attributes: Any) -> dict[str, Any]:
     """An axis of names one step apart, with room before the first and behind the last."""
     ticks = {"tickvals": list(range(len(names))), "ticktext": list(names), "tickangle": 0, "showgrid": False}
-    return ticks | {"range": [-spare, len(names) - 1 + spare]} | more
+    return ticks | {"range": [-spare, len(names) - 1 + spare]} | attributes
 
 
-def share_axis(title: str, most: float = 100.0, **more: Any) -> dict[str, Any]:
+def share_axis(title: str, top: float = 100.0, **attributes: Any) -> dict[str, Any]:
     """An axis of shares from 0 to 100%, or to as much more as there is."""
-    step = 50 if most <= 250 else 10 ** math.floor(math.log10(most))
-    ticks = [step * i for i in range(int(most / step) + 1)]
-    return span(title, 0, most * 1.05, tickvals=ticks, ticktext=[f"{t:,.0f}%" for t in ticks], **more)
+    step = 50 if top <= 250 else 10 ** math.floor(math.log10(top))
+    ticks = [step * i for i in range(int(top / step) + 1)]
+    return span(title, 0, top * 1.05, tickvals=ticks, ticktext=[f"{t:,.0f}%" for t in ticks], **attributes)
 
 
 def level_name(name: str) -> str:
@@ -159,10 +159,10 @@ def two_lines(name: str, number: str) -> str:
     return "<br>".join([*textwrap.wrap(name, 24), f"<b>{number}</b>"])
 
 
-def rows_height(labels: Sequence[str], least: int = 220, least_rows: int = 1) -> int:
+def rows_height(labels: Sequence[str], min_height: int = 220, min_rows: int = 1) -> int:
     """Height of a figure of rows, at least so high, whose axis has room for so many of the tallest label. [px]"""
     lines = max((label.count("<br>") + 1 for label in labels), default=1)
-    return max(least, 56 + (20 + 15 * lines) * max(len(labels), least_rows))
+    return max(min_height, 56 + (20 + 15 * lines) * max(len(labels), min_rows))
 
 
 def log_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
@@ -180,5 +180,5 @@ def log_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
 def _plain_power(value: float) -> str:
     if 1e-4 < value < 1:
         return f"{value:.12f}".rstrip("0").rstrip(".")
-    scaled = fmt.scale([value], "")
-    return f"{scaled(value):.3g} {scaled.unit}".strip()
+    unit_scale = fmt.scale([value], "")
+    return f"{unit_scale(value):.3g} {unit_scale.unit}".strip()

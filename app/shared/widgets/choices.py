@@ -31,24 +31,24 @@ def remember(
     default. A choice is ``of`` something: with another, the default comes back, unless the address says otherwise than
     the session.
     """
-    ss, slot, shown = st.session_state, f"{_CHOICE}{key}", st.query_params.get(key)
+    ss, slot, query = st.session_state, f"{_CHOICE}{key}", st.query_params.get(key)
 
-    def put(value: T) -> None:
+    def commit(value: T) -> None:
         ss[slot] = value, of, value != default
         if value == default:
             st.query_params.pop(key, None)
         else:
             st.query_params[key] = write(value)
 
-    last, owner, chosen = ss.get(slot, (default, of, False))
-    text = None if owner != of and shown == write(last) else shown
-    value, wrong = read(write(last if chosen and owner == of else default) if text is None else text)
+    last, owner, is_choice = ss.get(slot, (default, of, False))
+    text = None if owner != of and query == write(last) else query
+    value, wrong = read(write(last if is_choice and owner == of else default) if text is None else text)
     if text is not None and wrong:
         say(key, wrong)
     ss[slot] = value, of, value != default
-    if shown != (None if value == default else write(value)):
-        put(value)
-    return value, put
+    if query != (None if value == default else write(value)):
+        commit(value)
+    return value, commit
 
 
 def say(key: str, wrong: object) -> None:
@@ -68,25 +68,25 @@ def choose(
     default: K | None = None,
     widget: Callable[..., object] = st.selectbox,
     of: str = "",
-    **more: Any,
+    **kwargs: Any,
 ) -> K:
     """A select box, or another ``widget``, over ``options`` (id -> label), the first where no default is named."""
     usual = next(iter(options)) if default is None else default
 
     def read(text: str) -> tuple[K, str | None]:
-        result = _named(text, options)
+        result = _id_of(text, options)
         return (result, None) if result is not None else (usual, stray(label, options, text))
 
-    value, put = remember(key, usual, read, of=of)
-    args = controlled(f"w.{key}", value, put, tuple(options.items()))
-    widget(label, list(options), format_func=options.__getitem__, **args, **more)
+    value, commit = remember(key, usual, read, of=of)
+    args = controlled(f"w.{key}", value, commit, tuple(options.items()))
+    widget(label, list(options), format_func=options.__getitem__, **args, **kwargs)
     return value
 
 
-def numbered(label: str, options: Iterable[int], key: str, usual: int | None = None, **more: Any) -> int:
+def numbered(label: str, options: Iterable[int], key: str, usual: int | None = None, **kwargs: Any) -> int:
     """A slider over whole numbers."""
     names = {str(option): f"{option:,}" for option in options}
-    return int(choose(label, names, key, None if usual is None else str(usual), st.select_slider, **more))
+    return int(choose(label, names, key, None if usual is None else str(usual), st.select_slider, **kwargs))
 
 
 def number(
@@ -99,7 +99,7 @@ def number(
     of: str = "",
     empty: bool = False,
     widget: Callable[..., object] = st.number_input,
-    **more: Any,
+    **kwargs: Any,
 ) -> Any:
     """A number from low to high, a whole one where they are; None where it is left empty, which it may be by default
     or where ``empty`` says so.
@@ -115,11 +115,11 @@ def number(
     def write(value: float | None) -> str:
         return _EMPTY if value is None else str(value).removesuffix(".0")
 
-    value, put = remember(key, usual, read, write, of)
+    value, commit = remember(key, usual, read, write, of)
     limits = {"min_value": low, "max_value": None if math.isinf(high) else high}
-    shown = {} if cast is int else {"format": digits(value)}
-    args = controlled(f"w.{key}", value, lambda typed: put(usual if typed is None and not optional else typed))
-    widget(label, **limits, **shown, **args, **({"value": None} if optional else {}), **more)
+    format_args = {} if cast is int else {"format": digits(value)}
+    args = controlled(f"w.{key}", value, lambda number: commit(usual if number is None and not optional else number))
+    widget(label, **limits, **format_args, **args, **({"value": None} if optional else {}), **kwargs)
     return value
 
 
@@ -133,13 +133,13 @@ def _outside(name: str, text: str, low: float, high: float) -> str | None:
     """What is wrong with a text that should be a number from ``low`` to ``high``, a whole one where they are."""
     whole = isinstance(low, int)
     ends = [f"{Decimal(f'{limit:.15g}'):,f}" for limit in (low, high) if math.isfinite(limit)]
-    allowed = " to ".join(ends) if len(ends) > 1 else f"{ends[0]} or more"
+    range_text = " to ".join(ends) if len(ends) > 1 else f"{ends[0]} or more"
     try:
         value = int(text) if whole else float(text)
         wrong = None if low <= value <= high and math.isfinite(value) else "is out of range"
     except ValueError:
         wrong = "is no whole number" if whole else "is no number"
-    return wrong and f"{name} {text[:40]!r} of this link {wrong}; {allowed} is allowed"
+    return wrong and f"{name} {text[:40]!r} of this link {wrong}; {range_text} is allowed"
 
 
 def pills(label: str, options: Mapping[K, str], key: str) -> K:
@@ -147,24 +147,24 @@ def pills(label: str, options: Mapping[K, str], key: str) -> K:
     return choose(label, options, key, widget=st.pills, required=True, label_visibility="collapsed")
 
 
-def switch(label: str, key: str, **more: Any) -> bool:
+def switch(label: str, key: str, **kwargs: Any) -> bool:
     """A toggle that is off by default."""
 
     def read(text: str) -> tuple[bool, str | None]:
         return text == "on", None if text in ("on", "off") else stray(label, ("on", "off"), text)
 
-    value, put = remember(key, False, read, lambda on: "on" if on else "off")
-    st.toggle(label, **controlled(f"w.{key}", value, put), **more)
+    value, commit = remember(key, False, read, lambda on: "on" if on else "off")
+    st.toggle(label, **controlled(f"w.{key}", value, commit), **kwargs)
     return value
 
 
 def stray(label: str, options: Iterable[str], text: str) -> str:
     """The sentence about a value that is none of the ``options``."""
-    *rest, last = options
-    known = f"{', '.join(rest)} and {last} are" if rest else f"{last} is"
-    return f"{label} {text[:40]!r} of this link is not known; {known}"
+    *head, last = options
+    listing = f"{', '.join(head)} and {last} are" if head else f"{last} is"
+    return f"{label} {text[:40]!r} of this link is not known; {listing}"
 
 
-def _named(text: str, options: Mapping[K, str]) -> K | None:
+def _id_of(text: str, options: Mapping[K, str]) -> K | None:
     """The id that a value of the address means: itself, or the one of its label, as older links have it."""
     return next((id for id, label in options.items() if text in (id, label)), None)

@@ -36,16 +36,16 @@ def controlled(name: str, value: Any, commit: Callable[[Any], None], looks: Hash
     ss = st.session_state
     widget = ss.setdefault("drawn", {}).setdefault(name, _Widget(looks))
     key = next(reversed(widget.holds), None)
-    if key is None or widget.looks not in (looks, None) or not _same(widget.holds[key], value):
+    if key is None or widget.looks not in (looks, None) or not _equal(widget.holds[key], value):
         key = f"{name}.{widget.number}" if widget.number else name
         widget.number += 1
         widget.holds[key] = value
         for old in list(widget.holds)[:-_KEPT]:
             del widget.holds[old]
     widget.looks = looks
-    if not (_drawn(key) and key in ss and _same(ss[key], widget.holds[key])):
+    if not (_in_message(key) and key in ss and _equal(ss[key], widget.holds[key])):
         ss[key] = widget.holds[key]
-    return {"key": key, "on_change": _sent, "args": (name, key, commit)}
+    return {"key": key, "on_change": _receive, "args": (name, key, commit)}
 
 
 def pick(
@@ -55,7 +55,7 @@ def pick(
     now: Any,
     commit: Callable[[Any], None],
     widget: Callable[..., object] = st.selectbox,
-    **more: Any,
+    **kwargs: Any,
 ) -> None:
     """A select box, or another ``widget``, over ``names`` (id -> label); what its reader picks is handed to ``commit``
     (in a callback).
@@ -63,10 +63,10 @@ def pick(
     With ``index=None`` a select box is empty where ``now`` is None.
     """
     args = controlled(key, now, commit, tuple(names.items()))
-    widget(label, list(names), format_func=lambda id: names.get(id, str(id)), **args, **more)
+    widget(label, list(names), format_func=lambda id: names.get(id, str(id)), **args, **kwargs)
 
 
-def _drawn(key: str) -> bool:
+def _in_message(key: str) -> bool:
     """Whether the browser's message of this run holds the widget.
 
     Until it does, every answer says its value: of several that come at once a browser may draw the last one alone.
@@ -80,18 +80,18 @@ def _drawn(key: str) -> bool:
 
 
 @callback
-def _sent(name: str, key: str, commit: Callable[[Any], None]) -> None:
+def _receive(name: str, key: str, commit: Callable[[Any], None]) -> None:
     """A browser sent what a widget holds: an edit only where that is not what it was given to draw."""
     widget: _Widget = st.session_state["drawn"][name]
     value = st.session_state.get(key)
-    if key in widget.holds and not _same(widget.holds[key], value):
+    if key in widget.holds and not _equal(widget.holds[key], value):
         widget.holds[key] = value
         widget.looks = None  # whatever it changes of its own options, the reader's hand stays on it
         commit(value)
 
 
-def _same(shown: Any, other: Any) -> bool:
+def _equal(a: Any, b: Any) -> bool:
     """Whether two values look alike; a number may have gone through a unit and back."""
-    if isinstance(shown, float) and isinstance(other, int | float):
-        return math.isclose(shown, other, rel_tol=1e-12)
-    return shown == other
+    if isinstance(a, float) and isinstance(b, int | float):
+        return math.isclose(a, b, rel_tol=1e-12)
+    return a == b

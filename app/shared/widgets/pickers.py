@@ -77,10 +77,10 @@ def all_systems() -> dict[str, str]:
 
 def lengths(workload: str, inputs: int | None, outputs: int | None, args: Callable[[str, int], dict[str, Any]]) -> Any:
     """Lengths of a request by name, as its network calls them, two in a row; ``args`` of each is its widget's own."""
-    shown = zip(st.columns(2), glossary.lengths(workload, inputs, outputs).items())
+    cells = zip(st.columns(2), glossary.lengths(workload, inputs, outputs).items())
     return {
         name: column.number_input(label, min_value=1, max_value=1_048_576, step=1, **args(name, value))
-        for column, (name, (label, value)) in shown
+        for column, (name, (label, value)) in cells
     }
 
 

@@ -19,7 +19,7 @@ _COMPONENT = st.components.v2.component("scenario.saved", html=_HTML, css=_CSS, 
 
 
 @callback
-def _opened() -> None:
+def _open() -> None:
     token = st.session_state[_KEY]["opened"]
     try:
         link.open_scenario(link.read(str(token)))
@@ -33,18 +33,18 @@ def presets() -> None:
     matching = link.matching(link.current())
     head, preset = matching.id if matching and matching.headline else None, matching.id if matching else None
 
-    def picked(id: str | None) -> None:
+    def commit(id: str | None) -> None:
         if id:
             link.open_scenario(PRESETS[id].scenario)
 
     near = link.origin(link.current())
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        what = "Presets, one for each document"
-        pick(what, heads, "w.preset", head, picked, st.pills, label_visibility="collapsed")
+        label = "Presets, one for each document"
+        pick(label, heads, "w.preset", head, commit, st.pills, label_visibility="collapsed")
         with st.popover("More"), st.container(width=300 if parts.mobile() else 460):
-            listed = sorted(PRESETS.values(), key=lambda preset: preset.document)
-            titles = {preset.id: f"{TITLES[preset.document]} · {preset.title}" for preset in listed}
-            pick("Preset", titles, "w.more", preset, picked, index=None, placeholder="Choose a preset")
+            by_document = sorted(PRESETS.values(), key=lambda preset: preset.document)
+            titles = {preset.id: f"{TITLES[preset.document]} · {preset.title}" for preset in by_document}
+            pick("Preset", titles, "w.more", preset, commit, index=None, placeholder="Choose a preset")
             if near and not matching:
                 st.button(
                     f"Reset to {near.pill}",
@@ -54,4 +54,4 @@ def presets() -> None:
                     width="stretch",
                 )
             name = f"{parts.short_name(link.current())}, {parts.pair_names(link.current())[1]}"
-            _COMPONENT(key=_KEY, data={"token": st.session_state.token, "name": name}, on_opened_change=_opened)
+            _COMPONENT(key=_KEY, data={"token": st.session_state.token, "name": name}, on_opened_change=_open)

@@ -48,27 +48,27 @@ def _label(of: Field, text: str = "") -> str:
     return f"{text} :red[not allowed]" if of.path in st.session_state.get("refused", ()) else text
 
 
-def _pair(scenario: Scenario, offered: Choices) -> None:
+def _pair(scenario: Scenario, choices: Choices) -> None:
     pick(
         _label(field("system")), pickers.all_systems(), "w.system", scenario.system,
         lambda id: link.open_pair(id, link.current().workload), help=field("system").help,
     )  # fmt: skip
     pickers.workload(
         "w.workload", scenario.workload, lambda id: link.open_pair(link.current().system, id),
-        label=_label(field("workload")), missing=offered.workloads,
+        label=_label(field("workload")), missing=choices.workloads,
         help=f"{field('workload').help} `not here`: this system can't run it; picking it says why.",
     )  # fmt: skip
 
 
-def _shape(scenario: Scenario, offered: Choices) -> None:
+def _shape(scenario: Scenario, choices: Choices) -> None:
     """What is asked: lengths as the network calls them, then its sizes, two in a row where both are short."""
     cells: list[tuple[str, float, dict[str, Any]]] = []
     for of in (f for f in FIELDS if f.called):
-        if label := getattr(offered, of.called):
+        if label := getattr(choices, of.called):
             now = getattr(scenario, of.path)
             args = controlled(f"w.{of.path}", now, _commit(of))
             cells.append((_label(of, label), now, {"min_value": 1, "max_value": 1_048_576, "step": 1} | args))
-    cells += [_param(p, scenario) for p in offered.params]
+    cells += [_param(p, scenario) for p in choices.params]
     for at in range(0, len(cells), 2):
         pair = cells[at : at + 2]
         beside = len(pair) == 2 and all(len(label) <= 16 and now < 10**_NUMBER for label, now, _ in pair)
@@ -84,8 +84,8 @@ def _param(p: Any, scenario: Scenario) -> tuple[str, float, dict[str, Any]]:
 
     def commit(number: float | None) -> None:
         if number is not None:
-            rest = {k: v for k, v in link.current().params.items() if k != p.name}
-            link.commit(params=rest if number == cast(p.default) else rest | {p.name: number})
+            params = {k: v for k, v in link.current().params.items() if k != p.name}
+            link.commit(params=params if number == cast(p.default) else params | {p.name: number})
 
     limits = {"min_value": cast(min(p.low, value)), "max_value": cast(max(p.high, value))}
     args = limits | {"step": cast(1) if whole else None} | controlled(f"w.params.{p.name}", value, commit)
@@ -111,9 +111,9 @@ def _choice(of: Field, options: tuple[str, ...], now: str, missing: list[str]) -
         st.selectbox(_label(of), values, **common)
 
 
-def _offered(of: Field, scenario: Scenario, offered: Choices) -> None:
+def _value_picker(of: Field, scenario: Scenario, choices: Choices) -> None:
     """A field whose values are listed: numbers along a slider, names to choose from; nothing where it has none."""
-    values, now = offered.of(of), of.display(getattr(scenario, of.path))
+    values, now = choices.of(of), of.display(getattr(scenario, of.path))
     if not values:
         return
     if of.kind == "count":
@@ -122,27 +122,27 @@ def _offered(of: Field, scenario: Scenario, offered: Choices) -> None:
         if len(options) > 1:
             st.select_slider(_label(of), options, help=of.help, format_func="{:,}".format, **args)
         return
-    reasons = getattr(offered, f"missing_{of.offered}", {})
+    reasons = getattr(choices, f"missing_{of.offered}", {})
     _choice(of, values, now, list(dict.fromkeys(reason for name, reason in reasons.items() if name in _USUAL)))
 
 
-def _tile(scenario: Scenario, offered: Choices) -> None:
-    if not offered.knobs:
+def _tile(scenario: Scenario, choices: Choices) -> None:
+    if not choices.knobs:
         return
-    of, auto = field("tile"), dict(cached.report(encode(scenario)).tile) if offered.formats else {}
-    for column, (at, knob) in zip(st.columns(len(offered.knobs)), enumerate(offered.knobs), strict=True):
+    of, auto = field("tile"), dict(cached.report(encode(scenario)).tile) if choices.formats else {}
+    for column, (at, knob) in zip(st.columns(len(choices.knobs)), enumerate(choices.knobs), strict=True):
         now = scenario.tile[at] if scenario.tile else _AUTO
-        chosen = f"{of.none} ({auto[knob.name]})" if not scenario.tile and knob.name in auto else str(of.none)
+        label = f"{of.none} ({auto[knob.name]})" if not scenario.tile and knob.name in auto else str(of.none)
         column.selectbox(
             _label(of, knob.label),
             [_AUTO, *sorted({*knob.values, *([now] if now != _AUTO else [])})],
-            format_func=lambda v, chosen=chosen: chosen if v == _AUTO else str(v),
+            format_func=lambda v, label=label: label if v == _AUTO else str(v),
             help=of.help,
-            **controlled(f"w.tile.{knob.name}", now, lambda value, at=at: _tiled(at, value), (chosen, *knob.values)),
+            **controlled(f"w.tile.{knob.name}", now, lambda value, at=at: _set_tile(at, value), (label, *knob.values)),
         )
 
 
-def _tiled(at: int, value: int | str) -> None:
+def _set_tile(at: int, value: int | str) -> None:
     """One tiling knob turned: auto frees all of them, a value keeps the others where they are or at their best."""
     scenario = link.current()
     if isinstance(value, str):  # the label of an automatic tile of before
@@ -150,53 +150,53 @@ def _tiled(at: int, value: int | str) -> None:
     link.commit(tile=() if value == _AUTO else cached.fastest_tile(scenario, {at: value}))
 
 
-def _switches(scenario: Scenario, offered: Choices) -> None:
-    if not offered.switches:
+def _switches(scenario: Scenario, choices: Choices) -> None:
+    if not choices.switches:
         return
-    on = {s.name: scenario.switches.get(s.name, s.default) for s in offered.switches}
+    on = {s.name: scenario.switches.get(s.name, s.default) for s in choices.switches}
 
     def commit(name: str, value: bool) -> None:
         link.commit(switches={**link.current().switches, name: value})
 
     with st.expander(f"{field('switches').label} · {sum(on.values())} of {len(on)} on", key="open.switches"):
-        for switch in offered.switches:
+        for switch in choices.switches:
             name = switch.name
             st.toggle(switch.label, help=switch.help, **controlled(f"w.switch.{name}", on[name], partial(commit, name)))
 
 
 def _overrides(scenario: Scenario, _: Choices) -> None:
     """What-ifs: pick a value of the hardware, then type another; taking it off the list brings the catalog's back."""
-    known = {row.path: row for row in specs.overridable(scenario)}
+    rows = {row.path: row for row in specs.overridable(scenario)}
     of, count = field("overrides"), len(scenario.overrides)
-    opened = [p for p in st.session_state.get("opened", []) if p in known]
-    shown = list(dict.fromkeys([*scenario.overrides, *opened]))
+    open_paths = [p for p in st.session_state.get("opened", []) if p in rows]
+    paths = list(dict.fromkeys([*scenario.overrides, *open_paths]))
 
-    def picked(paths: list[str]) -> None:
+    def commit_paths(paths: list[str]) -> None:
         st.session_state.opened = list(paths)
-        rest = {p: v for p, v in link.current().overrides.items() if p in st.session_state.opened}
-        if rest != link.current().overrides:
-            link.commit(overrides=rest)
+        overrides = {p: v for p, v in link.current().overrides.items() if p in st.session_state.opened}
+        if overrides != link.current().overrides:
+            link.commit(overrides=overrides)
 
-    def typed(path: str, text: str) -> None:
-        rest = {p: v for p, v in link.current().overrides.items() if p != path}
-        link.commit(overrides=rest | {path: text.strip()} if text.strip() else rest)
+    def commit_value(path: str, text: str) -> None:
+        overrides = {p: v for p, v in link.current().overrides.items() if p != path}
+        link.commit(overrides=overrides | {path: text.strip()} if text.strip() else overrides)
 
     with st.expander(f"{of.label} · {count or of.none}", key="open.overrides"):
         st.multiselect(
             "Values to change",
-            list(dict.fromkeys([*known, *shown])),
-            format_func=lambda p: known[p].label if p in known else p,
+            list(dict.fromkeys([*rows, *paths])),
+            format_func=lambda p: rows[p].label if p in rows else p,
             help=of.help,
-            **controlled("w.overrides", shown, picked, tuple(known)),
+            **controlled("w.overrides", paths, commit_paths, tuple(rows)),
         )
-        for path in shown:
-            row, value = known.get(path), scenario.overrides.get(path, "")
+        for path in paths:
+            row, value = rows.get(path), scenario.overrides.get(path, "")
             text = specs.value_text(row, value) if row else str(value)
             st.text_input(
                 row.label if row else path,
                 placeholder=f"{row.printed} in the catalog" if row else None,
                 help=f"{row.basis}. {row.where}" if row else None,
-                **controlled(f"w.override.{path}", text, partial(typed, path)),
+                **controlled(f"w.override.{path}", text, partial(commit_value, path)),
             )
 
 
@@ -217,20 +217,20 @@ def cost_inputs(costs: Costs, key: str, commit: Callable[..., None], no_host: st
     """What turns power and hardware into money; `no_host` says what holds where no host is priced."""
     of = field("costs")
 
-    def typed(name: str, value: float | None) -> None:
+    def set_cost(name: str, value: float | None) -> None:
         if value is not None or name == "host_usd":
             commit(**{name: value})
 
     for pair in (_COSTS[:2], _COSTS[2:]):
         for column, (name, label, step) in zip(st.columns(2), pair, strict=True):
-            args = controlled(f"{key}.{name}", float(getattr(costs, name)), partial(typed, name))
+            args = controlled(f"{key}.{name}", float(getattr(costs, name)), partial(set_cost, name))
             column.number_input(_label(of, label), min_value=0.0, step=step, **args)
     st.number_input(
         _label(of, "Host price ($)"),
         min_value=0.0,
         placeholder=no_host,
         help="Buys the host of up to eight devices where the catalog prices none.",
-        **controlled(f"{key}.host_usd", costs.host_usd, partial(typed, "host_usd")),
+        **controlled(f"{key}.host_usd", costs.host_usd, partial(set_cost, "host_usd")),
     )
 
 
@@ -250,11 +250,11 @@ def limit_input(
     """A limit in the unit people use; an emptied one is none."""
     unit = {"power_w": fmt.WATT, "capex_usd": fmt.DOLLAR}.get(name, fmt.MILLISECOND)
 
-    def typed(number: float | None) -> None:
+    def set_limit(number: float | None) -> None:
         commit(**{name: unit.si(number) if number else None})
 
-    shown = None if value is None else unit(value)
-    args: dict[str, Any] = {"format": digits(shown), "help": help} | controlled(key, shown, typed)
+    number = None if value is None else unit(value)
+    args: dict[str, Any] = {"format": digits(number), "help": help} | controlled(key, number, set_limit)
     st.number_input(f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none", **args)
 
 
@@ -270,13 +270,13 @@ _OWN: dict[str, Callable[[Scenario, Choices], None]] = {
 
 def scenario_controls(scenario: Scenario) -> None:
     """Everything a user may turn, in the order a design is thought of, which is that of the table of fields."""
-    offered = cached.options(encode(scenario))
+    choices = cached.options(encode(scenario))
     with st.sidebar:
-        _pair(scenario, offered)
-        if not offered.formats:
+        _pair(scenario, choices)
+        if not choices.formats:
             return
         for of in FIELDS:
             if of.path in _OWN:
-                _OWN[of.path](scenario, offered)
+                _OWN[of.path](scenario, choices)
             elif of.kind in ("count", "choice"):
-                _offered(of, scenario, offered)
+                _value_picker(of, scenario, choices)

@@ -64,7 +64,7 @@ def drawn_units(listing: Listing, picked: int, dark: bool) -> Figure:
     line = [rule([valid, valid], [-0.5, len(names) - 0.5], PICK[dark], 1, "dot")] if valid is not None else []
     x = span("Cycle", 0, listing.cycles * 1.02)
     data = [*bars(shown, dark, outline=0.3), *line]
-    return style(data, x, rows_axis(names, least=1), 72 + 38 * max(len(names), 2), dark)
+    return style(data, x, rows_axis(names, min_rows=1), 72 + 38 * max(len(names), 2), dark)
 
 
 def gantt(listing: Listing, row: Row) -> None:

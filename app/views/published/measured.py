@@ -78,7 +78,7 @@ def _shown(measured: Measured) -> None:
     if len(figures) > 1:
         shown = st.segmented_control("Figure", figures, default=shown, required=True, key="measured.figure") or shown
     drawn = [spot for spot in spots if spot["metric"] == shown]
-    fig = charts.predicted(
+    fig = charts.prediction_errors(
         drawn, parts.dark(), [], 280 if parts.mobile() else 560, f"Measured {shown} ({drawn[0]['unit']})"
     )
     parts.figure(fig, texts.MEASURED_ALT.format(shown=shown, count=len(drawn), said=text), "v.measured")

@@ -116,7 +116,7 @@ def evidence(rows: list[claims.Row]) -> None:
     with left:
         inside = sum(bool(row["within"]) for row in drawn)
         answer = texts.ERRORS_ANSWER.format(inside=inside, count=len(drawn))
-        fig = charts.predicted(drawn, parts.dark(), far, 280 if parts.mobile() else 560)
+        fig = charts.prediction_errors(drawn, parts.dark(), far, 280 if parts.mobile() else 560)
         parts.chart(texts.ERRORS, answer, fig, "v.claims", select=_pointed)
     named = st.session_state.get("claim.now") or st.query_params.get("claim")  # picked last, else the address's
     now = next((row for row in rows if row["id"] == named), None)
@@ -143,7 +143,7 @@ def figures(rows: list[claims.Row]) -> None:
     name = choose(texts.FIGURES.format(count=len(groups)), {name: name for name in groups}, "figure", fullest)
     group = groups[name]
     answer = texts.FIGURE_ANSWER.format(inside=sum(bool(row["within"]) for row in group), count=len(group))
-    fig = charts.printed(claims.labels(group), group, claims.unit(group[0]), parts.dark())
+    fig = charts.document_figure(claims.labels(group), group, claims.unit(group[0]), parts.dark())
     parts.chart(name, answer, fig, "v.figure")
 
 

@@ -55,7 +55,7 @@ FIGURES = {
     "knob-log": lambda dark: valid(charts.knob(["1", "2"], [1.0, 1e4], 0, "Batch", "tok/s", dark)),
     "knob-many": lambda dark: valid(charts.knob([str(2**i) for i in range(13)], [1.0] * 13, 3, "Batch", "tok/s", dark)),
     "predicted": lambda dark: valid(
-        charts.predicted(
+        charts.prediction_errors(
             [
                 {
                     "id": "A",
@@ -80,7 +80,7 @@ FIGURES = {
             ["B"],
         )
     ),
-    "predicted-none": lambda dark: valid(charts.predicted([], dark)),
+    "predicted-none": lambda dark: valid(charts.prediction_errors([], dark)),
 }
 
 
@@ -224,7 +224,7 @@ def test_the_roofline_card_counts_what_limits_its_operators():
 def test_an_error_beyond_the_axis_stands_at_its_edge():
     claim = {"role": "validation", "published": 1.0, "within": False, "unit": None}
     claims = [claim | {"id": str(far), "predicted": far, "error": far - 1} for far in (1e-6, 0.5, 1.25, 1e6)]
-    fig = charts.predicted(claims, dark=False)
+    fig = charts.prediction_errors(claims, dark=False)
     spots = next(trace for trace in fig.to_dict()["data"] if trace.get("customdata"))
     assert spots["marker"]["symbol"] == ["triangle-down", "diamond", "diamond", "triangle-up"]
     assert spots["y"] == [0.125, 0.5, 1.25, 8.0]
