@@ -27,7 +27,7 @@ class SpecNumber:
 
     path: str
     label: str
-    printed: str
+    text: str
     basis: str
     where: str
     si: float = math.nan  # of several values

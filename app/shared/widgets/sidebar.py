@@ -194,7 +194,7 @@ def _overrides(scenario: Scenario, _: Choices) -> None:
             text = specs.value_text(row, value) if row else str(value)
             st.text_input(
                 row.label if row else path,
-                placeholder=f"{row.printed} in the catalog" if row else None,
+                placeholder=f"{row.text} in the catalog" if row else None,
                 help=f"{row.basis}. {row.where}" if row else None,
                 **controlled(f"w.override.{path}", text, partial(commit_value, path)),
             )

@@ -97,7 +97,7 @@ def values(rows: Sequence[specs.SpecNumber]) -> None:
     frame = pd.DataFrame(
         {
             "Quantity": [row.label for row in rows],
-            "Value": [row.printed for row in rows],
+            "Value": [row.text for row in rows],
             "Evidence": [row.basis for row in rows],
             "Place (source)": [row.where for row in rows],
         }

@@ -127,7 +127,7 @@ def groups(bound: Bound) -> dict[str, pd.DataFrame]:
         name: pd.DataFrame(
             {
                 "Quantity": [_called(row) for row in listed],
-                "Value": [_printed(row.printed) for row in listed],
+                "Value": [_printed(row.text) for row in listed],
                 "Evidence": [row.basis for row in listed],
                 "Where": [  # a document by its name: `section VI (DFX appliance)`
                     fmt.prose(re.sub(r"\bseed(\d{3})\b", lambda m: TITLES.get(m[1], m[0]), row.where)) for row in listed

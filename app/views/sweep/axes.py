@@ -63,13 +63,13 @@ class Candidate:
     options: tuple[Any, ...] = ()  # empty: a range
     first: Values = ()  # what an axis starts with
     now: Any = None  # the scenario's own
-    shown: Callable[[Any], str] = field(default=str, compare=False)
+    text: Callable[[Any], str] = field(default=str, compare=False)
     help: str = ""
     row: SpecNumber | None = None  # of a range: the number that it turns
-    listed: bool = False  # an axis of the first space
+    initial: bool = False  # an axis of the first space
 
     @property
-    def ranged(self) -> bool:
+    def is_range(self) -> bool:
         """Whether its values are a range of a quantity."""
         return not self.options
 
@@ -82,49 +82,49 @@ def _whole(low: int, high: int) -> tuple[int, ...]:
 _CLIENTS = _whole(1, 4096)
 
 
-def _listed(path: str, label: str, group: str, options: Any, *rest: Any, first: bool = False) -> Candidate:
-    """A list of options, all of which its axis starts with; `rest` is its present value, how it is shown, its help."""
-    return Candidate(path, label, group, tuple(options), tuple(options), *rest, listed=first)
+def _list_axis(path: str, label: str, group: str, options: Any, *details: Any, first: bool = False) -> Candidate:
+    """A list of options, all of which its axis starts with; `details` are its present value, its text, its help."""
+    return Candidate(path, label, group, tuple(options), tuple(options), *details, initial=first)
 
 
-def _of_field(of: Field, scenario: Scenario, offered: Choices) -> Candidate | None:
+def _of_field(of: Field, scenario: Scenario, choices: Choices) -> Candidate | None:
     """A field as an axis; None where there is one value to choose from."""
     now = of.display(getattr(scenario, of.path))
-    label = getattr(offered, of.called) if of.called else of.label
-    values: Any = _whole(1, 4096) if of.called and label else offered.of(of)
+    label = getattr(choices, of.called) if of.called else of.label
+    values: Any = _whole(1, 4096) if of.called and label else choices.of(of)
     if of.kind == "count" and values:
         values = sorted({*values, now})
     if len(values) < 2:
         return None
-    return _listed(of.path, label, _GROUP[of.group], values, now, glossary.value_label, of.help, first=of.first)
+    return _list_axis(of.path, label, _GROUP[of.group], values, now, glossary.value_label, of.help, first=of.first)
 
 
-def _tile(of: Field, scenario: Scenario, offered: Choices) -> list[Candidate]:
+def _tile(of: Field, scenario: Scenario, choices: Choices) -> list[Candidate]:
     """Each number of the tile."""
-    tile = scenario.tile or (None,) * len(offered.knobs)
+    tile = scenario.tile or (None,) * len(choices.knobs)
     return [
-        _listed(f"tile.{at}", knob.label, "mapping", knob.values, now, glossary.value_label, of.help, first=of.first)
-        for at, (knob, now) in enumerate(zip(offered.knobs, tile, strict=True))
+        _list_axis(f"tile.{at}", knob.label, "mapping", knob.values, now, glossary.value_label, of.help, first=of.first)
+        for at, (knob, now) in enumerate(zip(choices.knobs, tile, strict=True))
     ]
 
 
-def _params(of: Field, scenario: Scenario, offered: Choices) -> list[Candidate]:
+def _params(of: Field, scenario: Scenario, choices: Choices) -> list[Candidate]:
     """Sizes of the network, about what they are."""
     params = []
-    for p in offered.params:
+    for p in choices.params:
         now = scenario.params.get(p.name, p.default)
         around = {max(p.low, min(p.high, round(now * f))) for f in (0.25, 0.5, 1, 2, 4)}
         values = sorted({int(v) if float(v).is_integer() else v for v in (*around, now)})
-        params.append(_listed(f"params.{p.name}", p.label, "request", values, now, fmt.count, of.help))
+        params.append(_list_axis(f"params.{p.name}", p.label, "request", values, now, fmt.count, of.help))
     return params
 
 
-def _switches(of: Field, scenario: Scenario, offered: Choices) -> list[Candidate]:
+def _switches(of: Field, scenario: Scenario, choices: Choices) -> list[Candidate]:
     """Each optimisation, on and off."""
-    now = {s.name: scenario.switches.get(s.name, s.default) for s in offered.switches}
+    now = {s.name: scenario.switches.get(s.name, s.default) for s in choices.switches}
     return [
-        _listed(f"switches.{s.name}", s.label, "switch", _ON_OFF, now[s.name], _on_off, s.help)
-        for s in offered.switches
+        _list_axis(f"switches.{s.name}", s.label, "switch", _ON_OFF, now[s.name], _on_off, s.help)
+        for s in choices.switches
     ]
 
 
@@ -148,28 +148,28 @@ def _pair(of: Field, scenario: Scenario) -> Candidate | None:
     now = getattr(scenario, of.path)
     if of.path == "system":
         ids = [id for id in catalog.ids("systems") if why_not(id, scenario.workload) is None]
-        named = {id: catalog.system(id).name for id in ids}
+        names = {id: catalog.system(id).name for id in ids}
     else:
         kind = zoo.workload(now).family
         ids = [id for id in zoo.ids() if zoo.workload(id).family == kind and why_not(scenario.system, id) is None]
-        named = {id: zoo.workload(id).name for id in ids}
+        names = {id: zoo.workload(id).name for id in ids}
     options = (now, *(id for id in ids if id != now))
     if len(options) < 2:
         return None
-    result = _listed(of.path, of.label, _GROUP[of.group], options, now, lambda id: named.get(id, id), of.help)
+    result = _list_axis(of.path, of.label, _GROUP[of.group], options, now, lambda id: names.get(id, id), of.help)
     return replace(result, first=options[:_FIRST_PAIRS])
 
 
 def _fields(scenario: Scenario) -> list[Candidate]:
     """The scenario's own fields, in the order of the table."""
-    offered = cached.options(encode(scenario))
+    choices = cached.options(encode(scenario))
     fields: list[Candidate] = []
     for of in FIELDS:
         if of.path in _SEVERAL:
-            fields += _SEVERAL[of.path](of, scenario, offered)
+            fields += _SEVERAL[of.path](of, scenario, choices)
         elif of.kind == "id":
             fields += [axis] if (axis := _pair(of, scenario)) else []
-        elif of.kind in ("count", "choice") and (axis := _of_field(of, scenario, offered)):
+        elif of.kind in ("count", "choice") and (axis := _of_field(of, scenario, choices)):
             fields.append(axis)
     return fields
 
@@ -195,10 +195,10 @@ def _levers(scenario: Scenario) -> list[Candidate]:
 
 def _ways(scenario: Scenario) -> list[Candidate]:
     """Ways to share a decoder over all devices of a system, whatever the scenario has of them."""
-    offered = cached.options(encode(scenario))
-    if not is_decoder(scenario) or "tensor" not in offered.schemes:
+    choices = cached.options(encode(scenario))
+    if not is_decoder(scenario) or "tensor" not in choices.schemes:
         return []
-    wide = scenario.with_(scheme="tensor", devices=max(offered.device_counts))
+    wide = scenario.with_(scheme="tensor", devices=max(choices.device_counts))
     of_all = cached.options(encode(wide))
     fields = (field_of(path) for path in ("pipeline_parallel", "attention_dp", "context_parallel", "expert_parallel"))
     return [axis for of in fields if (axis := _of_field(of, wide, of_all))]
@@ -213,25 +213,25 @@ def lever_text(value: Any) -> str:
 
 def usual_levers(scenario: Scenario) -> dict[str, Values]:
     """The first space of a language model's serving engine: how many devices serve how many clients, in what passes."""
-    offered = candidates(scenario)
-    devices = [count for count in offered["devices"].options if count.bit_count() == 1] if "devices" in offered else []
-    tensor = ("tensor",) if "scheme" in offered and "tensor" in offered["scheme"].options else ()
-    chosen: dict[str, tuple[Any, ...]] = {"scheme": tensor, "devices": tuple(devices) if tensor else ()}
-    chosen |= {f"{HEAD}clients": _CLIENTS[:9], f"{HEAD}budget": (512, 2048, 8192), f"{HEAD}max_seqs": (32, 128, 512)}
-    return {path: values for path, values in chosen.items() if values}
+    by_path = candidates(scenario)
+    devices = [count for count in by_path["devices"].options if count.bit_count() == 1] if "devices" in by_path else []
+    tensor = ("tensor",) if "scheme" in by_path and "tensor" in by_path["scheme"].options else ()
+    space: dict[str, tuple[Any, ...]] = {"scheme": tensor, "devices": tuple(devices) if tensor else ()}
+    space |= {f"{HEAD}clients": _CLIENTS[:9], f"{HEAD}budget": (512, 2048, 8192), f"{HEAD}max_seqs": (32, 128, 512)}
+    return {path: values for path, values in space.items() if values}
 
 
 def _around(row: SpecNumber, reach: float) -> AxisRange | None:
     """A range about a value, in its printed unit where the catalog reads that; None where it is not positive."""
     if not row.si > 0:
         return None
-    number, gap, unit = row.printed.partition(" ")
+    number, gap, unit = row.text.partition(" ")
     try:
-        known = math.isclose(parse(row.printed)[0], row.si, rel_tol=1e-3)
+        readable = math.isclose(parse(row.text)[0], row.si, rel_tol=1e-3)
     except SpecError:
-        known = False
-    middle = float(number.replace(",", "").rstrip("%")) if known else row.si
-    tail = ("%" if number.endswith("%") else gap + unit) if known else ""
+        readable = False
+    middle = float(number.replace(",", "").rstrip("%")) if readable else row.si
+    tail = ("%" if number.endswith("%") else gap + unit) if readable else ""
     low, high = (fmt.decimal(float(f"{v:.4g}" if v < 1e4 else f"{v:.0f}")) for v in (middle / reach, middle * reach))
     return AxisRange(low + tail, high + tail, _FIRST_STEPS)
 
@@ -244,7 +244,7 @@ def _hardware(scenario: Scenario) -> list[Candidate]:
             continue
         group = "model" if row.path.startswith("model.") else "hardware"
         help = f"{row.basis}. {row.where}"
-        result.append(Candidate(row.path, glossary.tidy(row.label), group, (), span, row.printed, str, help, row))
+        result.append(Candidate(row.path, glossary.tidy(row.label), group, (), span, row.text, str, help, row))
     return result
 
 
@@ -267,38 +267,38 @@ def _best_hardware(candidates: Mapping[str, Candidate], scenario: Scenario) -> l
 def room(scenario: Scenario) -> int:
     """Designs that a sweep prices while somebody waits, by how the first device's family is priced."""
     catalog = default_catalog()
-    compiled = family(catalog.device(catalog.system(scenario.system).devices[0].device).kind).compiled
-    if compiled is None:
+    kernel = family(catalog.device(catalog.system(scenario.system).devices[0].device).kind).compiled
+    if kernel is None:
         return DESIGNS_WHOLE
     beside = scenario.streams > 1 or scenario.inter_op_threads is not None
-    return DESIGNS if compiled.apart[beside] else DESIGNS_AT_ONCE
+    return DESIGNS if kernel.apart[beside] else DESIGNS_AT_ONCE
 
 
 def usual(scenario: Scenario) -> dict[str, Values]:
     """The first space of a scenario: its mapping, hardware, and its request's batch where there is room."""
-    offered = candidates(scenario)
-    left = room(scenario)
-    fast = left > DESIGNS_WHOLE
-    chosen: dict[str, Values] = {}
-    for path, c in offered.items():
+    by_path = candidates(scenario)
+    budget = room(scenario)
+    fast = budget > DESIGNS_WHOLE
+    space: dict[str, Values] = {}
+    for path, c in by_path.items():
         values = c.options[:8] if path == "batch" else c.options
         if path == "devices" and not fast:  # else counts take the room of what is turned beside them
             values = [count for count in values if count.bit_count() == 1]
-        if c.listed and (fast or path != "batch") and 2 <= len(values) <= left:
-            chosen[path] = tuple(values)
-            left //= len(values)
-    ranged = _best_hardware(offered, scenario)[: 3 if fast else 2]
-    for at, path in enumerate(ranged):
-        span = offered[path].first
+        if c.initial and (fast or path != "batch") and 2 <= len(values) <= budget:
+            space[path] = tuple(values)
+            budget //= len(values)
+    ranges = _best_hardware(by_path, scenario)[: 3 if fast else 2]
+    for at, path in enumerate(ranges):
+        span = by_path[path].first
         assert isinstance(span, AxisRange)
-        steps = int(left ** (1 / (len(ranged) - at)) + 1e-9)
+        steps = int(budget ** (1 / (len(ranges) - at)) + 1e-9)
         steps = min(64, 2 ** max(0, steps.bit_length() - 1))
         if steps >= 2:
-            chosen[path] = AxisRange(span.low, span.high, steps, span.log)
-            left //= steps
-    if "batch" not in chosen and left >= 2:
-        chosen = {"batch": offered["batch"].options[: min(8, left)]} | chosen
-    return chosen
+            space[path] = AxisRange(span.low, span.high, steps, span.log)
+            budget //= steps
+    if "batch" not in space and budget >= 2:
+        space = {"batch": by_path["batch"].options[: min(8, budget)]} | space
+    return space
 
 
 def values_of(values: Values) -> tuple[Any, ...]:
@@ -330,7 +330,7 @@ def axis_words(candidate: Candidate, values: Values) -> str:
         low = values.low.partition(" ")[0] if low_unit == high_unit else values.low
         word = f" {candidate.row.unit}" if candidate.row and candidate.row.unit and not high_unit else ""
         return f"{low} … {values.high}{word}, {values.steps} steps"
-    shown = [candidate.shown(v) for v in values]
-    if len(shown) <= 3:
-        return ", ".join(shown)
-    return f"{shown[0]} … {shown[-1]} ({len(shown)})"
+    labels = [candidate.text(v) for v in values]
+    if len(labels) <= 3:
+        return ", ".join(labels)
+    return f"{labels[0]} … {labels[-1]} ({len(labels)})"

@@ -26,12 +26,12 @@ _TOLD = 100  # prices of a table from which their making is told
 _CLOUD = 100_000  # designs of a chart that a browser brushes
 
 
-def _with_tile(scenario: Scenario, turned: set[int]) -> Scenario:
+def _with_tile(scenario: Scenario, places: set[int]) -> Scenario:
     """A scenario whose tile is set wherever a space does not: to the fastest of its knobs' values, if it is free."""
-    if scenario.tile or not turned:
+    if scenario.tile or not places:
         return scenario
     knobs = cached.options(encode(scenario)).knobs
-    return scenario.with_(tile=cached.fastest_tile(scenario, {at: knobs[at].values[0] for at in turned}))
+    return scenario.with_(tile=cached.fastest_tile(scenario, {at: knobs[at].values[0] for at in places}))
 
 
 def _axis(scenario: Scenario, group: Sequence[str], values: Mapping[str, tuple[Any, ...]]) -> Axis:
@@ -40,8 +40,8 @@ def _axis(scenario: Scenario, group: Sequence[str], values: Mapping[str, tuple[A
         return Axis(group[0], values[group[0]])
     if len({len(values[path]) for path in group}) > 1:
         candidates = axes.candidates(scenario)
-        told = ", ".join(f"{candidates[path].label} has {len(values[path])}" for path in group)
-        raise ScenarioError(texts.TIED_LENGTHS.format(counts=told))
+        counts = ", ".join(f"{candidates[path].label} has {len(values[path])}" for path in group)
+        raise ScenarioError(texts.TIED_LENGTHS.format(counts=counts))
     rows = zip(*(values[path] for path in group), strict=True)
     return Axis(" and ".join(group), tuple(dict(zip(group, row, strict=True)) for row in rows))
 
@@ -53,19 +53,19 @@ def designs_of(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metri
         values = {path: axes.values_of(values) for path, values in space.axes}
     except SpecError as error:
         raise ScenarioError(str(error)) from None
-    turned = tuple(_axis(scenario, group, values) for group in space.groups)
+    grid = tuple(_axis(scenario, group, values) for group in space.groups)
     if space.serving:
-        most = scenario.limits.model_dump(include={"ttft_s", "tpot_s"}, exclude_none=True)
-        return OperatingSpace(scenario, turned, limits=tuple(Limit(name, True, value) for name, value in most.items()))
+        limits = scenario.limits.model_dump(include={"ttft_s", "tpot_s"}, exclude_none=True)
+        return OperatingSpace(scenario, grid, limits=tuple(Limit(name, True, value) for name, value in limits.items()))
     return Designs(
         _with_tile(scenario, tiles),
-        turned,
+        grid,
         tuple(Objective(name, -1.0 if metrics[name].rising else 1.0) for name in space.objectives),
         tuple(Limit(name, True, value) for name, value in scenario.limits.of_figures.items()),
     )
 
 
-_finished: WeakValueDictionary[tuple[str, str, PageSpace, bool], Outcome] = WeakValueDictionary()
+_outcomes: WeakValueDictionary[tuple[str, str, PageSpace, bool], Outcome] = WeakValueDictionary()
 """What a session of this server still has, by what was asked: the next who asks it, or reloads the page, has it too."""
 
 
@@ -73,23 +73,23 @@ class RunningSweep(Job):
     """One sweep under way, or one that was finished before."""
 
     def __init__(
-        self, report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str, searched: bool = False
+        self, report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str, by_search: bool = False
     ) -> None:
-        """`searched`: a part of the designs is tried, picked on the way."""
+        """`by_search`: a part of the designs is tried, picked on the way."""
         super().__init__(jobs.SWEEPS, lambda _: self._sweep(), self._progress)
-        self._designs, self._searched = designs_of(report.scenario, space, metrics), searched
+        self._designs, self._by_search = designs_of(report.scenario, space, metrics), by_search
         self._made = (key, report, metrics, axes.candidates(report.scenario))
-        self._asked = key, encode(report.scenario), space, searched
+        self._asked = key, encode(report.scenario), space, by_search
         self._done = 0
         self._prepared = (0, 0)
-        self.outcome: Outcome | None = _finished.get(self._asked)
+        self.outcome: Outcome | None = _outcomes.get(self._asked)
 
     @property
     def size(self) -> int:
         """Designs to try."""
-        return min(self._designs.size, axes.EVALUATIONS) if self._searched else self._designs.size
+        return min(self._designs.size, axes.EVALUATIONS) if self._by_search else self._designs.size
 
-    def settled(self) -> Outcome | None:
+    def finish(self) -> Outcome | None:
         """What it found, after a moment for the last chunks of one that is still under way, which ends.
 
         Whoever asks has left the loop over it: a rerun may come before Python has closed that loop's iterator.
@@ -103,46 +103,46 @@ class RunningSweep(Job):
         """`0.52 of 1.05 M designs · 10.4 M/s · 0.1 s left`; before the first of them, what they are priced from."""
         noun = "points" if isinstance(self._designs, OperatingSpace) else "designs"
         text = f"{fmt.of(self._done, self.size, '')} {noun}".replace("  ", " ")
-        spent = self.seconds
+        elapsed_s = self.seconds
         if noun == "points" and self._done == self.size:
             return texts.SETTLING.format(points=text)
-        if not self._done or spent <= 0:
+        if not self._done or elapsed_s <= 0:
             at, of = self._prepared
             return f"{text} · {at:,} of {of:,} prices made" if of >= _TOLD else text
-        rate = self._done / spent
+        rate = self._done / elapsed_s
         return f"{text} · {fmt.si(rate)}/s · {fmt.seconds((self.size - self._done) / rate)} left"
 
     def _sweep(self) -> None:
         try:
             result = self._result()
-            stopped = isinstance(self._designs, OperatingSpace) and self.over()
+            partial = isinstance(self._designs, OperatingSpace) and self.over()
         except SweepCancelled as cancelled:
-            result, stopped = cancelled.result, True
+            result, partial = cancelled.result, True
         if result is not None:
-            outcome = Outcome(*self._made, result, stopped, self.why)
+            outcome = Outcome(*self._made, result, partial, self.why)
             _ = outcome.designs  # here, where nobody's click waits for them
             self.outcome = outcome
-            if not stopped:
-                _finished[self._asked] = outcome
+            if not partial:
+                _outcomes[self._asked] = outcome
 
     def _result(self) -> SweepResult | None:
-        watched: dict[str, Any] = {"progress": self._note, "cancelled": self.over}
+        callbacks: dict[str, Any] = {"progress": self._note, "cancelled": self.over}
         if isinstance(self._designs, OperatingSpace):
-            points = priority.background().submit(serving_sweep, self._designs, **watched).result()
+            points = priority.background().submit(serving_sweep, self._designs, **callbacks).result()
             return points.result if points.numbers else None
-        if self._searched:
-            return priority.background().submit(search, self._designs, self.size, cloud=_CLOUD, **watched).result()
+        if self._by_search:
+            return priority.background().submit(search, self._designs, self.size, cloud=_CLOUD, **callbacks).result()
         return sweep(
             self._designs,
             preparing=self._prepare,
             executor=priority.background(),
             cloud=_CLOUD,
-            **watched,
+            **callbacks,
         )
 
-    def _note(self, done: int, size: int) -> None:
-        self._done = done
-        self.note(done, self.size)
+    def _note(self, amount: int, size: int) -> None:
+        self._done = amount
+        self.note(amount, self.size)
 
     def _prepare(self, at: int, of: int) -> None:
         self._prepared = at, of

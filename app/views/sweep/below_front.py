@@ -68,11 +68,11 @@ def smallest_change(
         now = start[axis.path] = present.get(axis.path, present)  # of axes that are tied, all
         before |= present
         values = axis.values if now in axis.values else (now, *axis.values)
-        ranged = axis.path in candidates and candidates[axis.path].ranged
-        grid.append(Axis(axis.path, tuple(sorted(values)) if ranged else values))
-    looked = Designs(designs.base, tuple(grid), designs.objectives, designs.limits)
-    answer = ask(lambda: inverse(looked, start))
-    after = settings_of(looked, answer.number)
+        is_range = axis.path in candidates and candidates[axis.path].is_range
+        grid.append(Axis(axis.path, tuple(sorted(values)) if is_range else values))
+    search_space = Designs(designs.base, tuple(grid), designs.objectives, designs.limits)
+    answer = ask(lambda: inverse(search_space, start))
+    after = settings_of(search_space, answer.number)
     changes = [
         (candidates[path].label, setting(candidates[path], before[path]), setting(candidates[path], value))
         for path, value in after.items()
@@ -99,9 +99,9 @@ def scenario_of(outcome: Outcome, design: SweptDesign) -> Scenario:
 
 def levers(outcome: Outcome, design: SweptDesign) -> dict[str, str]:
     """Parameters of the Load page's address that set an operating point's levers there."""
-    chosen: dict[str, Any] = {f"{HEAD}clients": 1} | settings_of(outcome.space, design.number)
-    known = {key: chosen[HEAD + name] for name, (_, key) in LEVERS.items() if HEAD + name in chosen}
-    return {key: value if isinstance(value, str) else axes.lever_text(value) for key, value in known.items()}
+    settings: dict[str, Any] = {f"{HEAD}clients": 1} | settings_of(outcome.space, design.number)
+    query = {key: settings[HEAD + name] for name, (_, key) in LEVERS.items() if HEAD + name in settings}
+    return {key: value if isinstance(value, str) else axes.lever_text(value) for key, value in query.items()}
 
 
 def _in_turn(ask: Callable[[], Any]) -> Any:
@@ -117,9 +117,9 @@ def _in_turn(ask: Callable[[], Any]) -> Any:
 def moves(outcome: Outcome, design: SweptDesign) -> None:
     """What the first objective of the selected design depends on most."""
     metric = outcome.metrics[outcome.objectives[0]]
-    opened = st.expander(texts.SENSITIVITY, key="open.moves", on_change="rerun")
-    with opened:
-        if not opened.open:
+    expander = st.expander(texts.SENSITIVITY, key="open.moves", on_change="rerun")
+    with expander:
+        if not expander.open:
             return
         scenario = outcome.space.scenario(design.number)
         key = encode(scenario), metric.name
@@ -138,9 +138,9 @@ def moves(outcome: Outcome, design: SweptDesign) -> None:
 
 def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> None:
     """The smallest change of the current scenario that keeps its limits."""
-    opened = st.expander(texts.INVERSE, key="open.change", on_change="rerun")
-    with opened:
-        if not opened.open:
+    expander = st.expander(texts.INVERSE, key="open.change", on_change="rerun")
+    with expander:
+        if not expander.open:
             return
         if not report.scenario.limits.of_figures and report.fits:
             st.caption(texts.NO_LIMITS)
@@ -153,13 +153,13 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
             except InputError as error:
                 st.session_state.sweep_change = None
                 parts.refusal(error)
-        last, found = st.session_state.get("sweep_change") or ("", None)
-        if found is None or last != key:
+        last, result = st.session_state.get("sweep_change") or ("", None)
+        if result is None or last != key:
             return
-        nearest, changes = found
+        nearest, changes = result
         if not nearest.met:
-            missed = over(nearest.figures, report.scenario.limits.of_figures) or texts.NEAREST_DOES_NOT_FIT
-            st.error(fmt.plain(texts.NO_DESIGN_KEEPS.format(missed=missed)), icon=":material/block:")
+            misses = over(nearest.figures, report.scenario.limits.of_figures) or texts.NEAREST_DOES_NOT_FIT
+            st.error(fmt.plain(texts.NO_DESIGN_KEEPS.format(missed=misses)), icon=":material/block:")
         elif not changes:
             st.markdown(texts.NOTHING_TO_CHANGE)
         else:

@@ -101,9 +101,9 @@ class DesignColumns:
         settings = [c for c in self.columns if c.figure is None and len(set(c.values[last:])) > 1]
         return [*self.columns[: self.goals], *settings][:_UPRIGHT]
 
-    def says(self, at: int, most: int) -> str:
+    def says(self, at: int, count: int) -> str:
         """A design under the pointer."""
-        shown = [c for c in self.columns if c.figure is None or c in self.columns[:2]]
-        most += any(c.name == "simulated" for c in shown)
-        first, *rest = (f"{c.label} {c.text(c.values[at])}" for c in shown[:most])
-        return hover(first, *rest)
+        columns = [c for c in self.columns if c.figure is None or c in self.columns[:2]]
+        count += any(c.name == "simulated" for c in columns)
+        first, *lines = (f"{c.label} {c.text(c.values[at])}" for c in columns[:count])
+        return hover(first, *lines)

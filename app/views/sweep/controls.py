@@ -28,7 +28,7 @@ _NONE = "none"
 _SEARCH = "v.sweep.search"
 
 
-def _changed(path: str, values: Values, ask: SpaceChoice) -> None:
+def _set_axis(path: str, values: Values, ask: SpaceChoice) -> None:
     """Set one axis of the space, or keep the old one and say why (from a callback)."""
     try:
         if not axes.values_of(values):
@@ -40,21 +40,21 @@ def _changed(path: str, values: Values, ask: SpaceChoice) -> None:
 
 
 def _list(candidate: Candidate, values: tuple[Any, ...], ask: SpaceChoice) -> None:
-    def picked(chosen: list[Any]) -> None:
-        _changed(candidate.path, tuple(v for v in candidate.options if v in chosen), ask)
+    def commit(picks: list[Any]) -> None:
+        _set_axis(candidate.path, tuple(v for v in candidate.options if v in picks), ask)
 
-    names = {value: candidate.shown(value) for value in candidate.options}
-    pick("Values", names, f"x.{candidate.path}", list(values), picked, st.multiselect, help=candidate.help or None)
+    names = {value: candidate.text(value) for value in candidate.options}
+    pick("Values", names, f"x.{candidate.path}", list(values), commit, st.multiselect, help=candidate.help or None)
 
 
 def _range(candidate: Candidate, span: AxisRange, ask: SpaceChoice) -> None:
-    def typed(name: str, value: Any) -> None:
+    def commit(name: str, value: Any) -> None:
         now = dict(ask.space.axes).get(candidate.path, span)
         fresh = value.strip() if isinstance(value, str) else value or getattr(span, name) if name == "steps" else value
-        _changed(candidate.path, replace(now if isinstance(now, AxisRange) else span, **{name: fresh}), ask)
+        _set_axis(candidate.path, replace(now if isinstance(now, AxisRange) else span, **{name: fresh}), ask)
 
     def end(name: str) -> dict[str, Any]:
-        return controlled(f"x.{candidate.path}.{name}", getattr(span, name), partial(typed, name))
+        return controlled(f"x.{candidate.path}.{name}", getattr(span, name), partial(commit, name))
 
     left, right = st.columns(2)
     left.text_input("From", max_chars=40, **end("low"))
@@ -66,24 +66,24 @@ def _range(candidate: Candidate, span: AxisRange, ask: SpaceChoice) -> None:
 
 
 def _tie(
-    path: str, other: str | None, partners: list[str], candidates: Mapping[str, Candidate], ask: SpaceChoice
+    path: str, partner: str | None, partners: list[str], candidates: Mapping[str, Candidate], ask: SpaceChoice
 ) -> None:
-    def tied(chosen: str) -> None:
-        ask.choose(ask.space.tied(path, None if chosen == _NONE else chosen))
+    def commit(choice: str) -> None:
+        ask.choose(ask.space.tie(path, None if choice == _NONE else choice))
 
-    names, now = {_NONE: _NONE} | {p: candidates[p].label for p in partners}, other or _NONE
-    pick("Set together with", names, f"x.tie.{path}", now, tied, help=texts.TIED_HELP, disabled=not partners)
+    names, now = {_NONE: _NONE} | {p: candidates[p].label for p in partners}, partner or _NONE
+    pick("Set together with", names, f"x.tie.{path}", now, commit, help=texts.TIED_HELP, disabled=not partners)
 
 
 def _kind(ask: SpaceChoice) -> None:
     """Whether designs are swept or operating points of a language model's serving engine."""
 
-    def picked(serving: bool) -> None:
+    def commit(serving: bool) -> None:
         ask.choose(spaces.usual_serving(ask.scenario) if serving else ask.usual)
 
     if is_decoder(ask.scenario):
-        more: dict[str, Any] = {"widget": st.segmented_control, "required": True, "width": "stretch"}
-        pick(texts.KIND, _KINDS, "x.kind", ask.space.serving, picked, **more)
+        kwargs: dict[str, Any] = {"widget": st.segmented_control, "required": True, "width": "stretch"}
+        pick(texts.KIND, _KINDS, "x.kind", ask.space.serving, commit, **kwargs)
 
 
 def _axes(candidates: Mapping[str, Candidate], ask: SpaceChoice) -> None:
@@ -91,9 +91,9 @@ def _axes(candidates: Mapping[str, Candidate], ask: SpaceChoice) -> None:
     st.markdown(f"**Axes** :gray[· {fmt.count(space.size)} {spaces.noun(space.serving)}]")
     for path, values in space.axes:
         candidate = candidates[path]
-        partners = [other for group in space.groups if path in group for other in group if other != path]
-        tied = f", with {' and '.join(candidates[other].label for other in partners)}" if partners else ""
-        title = f"{fmt.plain(candidate.label)} :gray[{fmt.plain(axes.axis_words(candidate, values) + tied)}]"
+        partners = [peer for group in space.groups if path in group for peer in group if peer != path]
+        tie_text = f", with {' and '.join(candidates[peer].label for peer in partners)}" if partners else ""
+        title = f"{fmt.plain(candidate.label)} :gray[{fmt.plain(axes.axis_words(candidate, values) + tie_text)}]"
         with st.expander(title, key=f"open.x.{path}"):
             if isinstance(values, AxisRange):
                 _range(candidate, values, ask)
@@ -112,12 +112,12 @@ def _axes(candidates: Mapping[str, Candidate], ask: SpaceChoice) -> None:
     if space.serving:
         free.remove("batch")
 
-    def added(path: str | None) -> None:
+    def add(path: str | None) -> None:
         if path:
             ask.choose(ask.space.with_axis(path, candidates[path].first))
 
     names = {path: f"{texts.GROUPS[candidates[path].group]} · {candidates[path].label}" for path in free}
-    pick("Add an axis", names, "x.add", None, added, index=None, placeholder="Batch, bandwidth, clock …")
+    pick("Add an axis", names, "x.add", None, add, index=None, placeholder="Batch, bandwidth, clock …")
 
 
 def _lever(path: str) -> bool:
@@ -131,27 +131,27 @@ def _constraints(scenario: Scenario, serving: bool) -> None:
     widgets.limits_inputs(scenario, "x", {"ttft_s": "Mean TTFT ≤", "tpot_s": "Mean TPOT ≤"} if serving else labels)
 
 
-def _objectives(known: Mapping[str, Metric], ask: SpaceChoice, names: list[str]) -> None:
+def _objectives(metrics: Mapping[str, Metric], ask: SpaceChoice, names: list[str]) -> None:
     st.markdown("**Objectives**")
-    wanted = list(ask.space.objectives)
+    objectives = list(ask.space.objectives)
 
-    def picked(at: int, value: str) -> None:
-        rest = [o for i, o in enumerate(ask.space.objectives) if i != at]
-        chosen = rest if value == _NONE else [*rest[:at], value, *rest[at:]]
-        metrics = tuple(dict.fromkeys(v for v in chosen if v in known))
-        if len(metrics) >= 2:
-            ask.choose(replace(ask.space, objectives=metrics))
+    def commit(at: int, value: str) -> None:
+        remaining = [o for i, o in enumerate(ask.space.objectives) if i != at]
+        choice = remaining if value == _NONE else [*remaining[:at], value, *remaining[at:]]
+        result = tuple(dict.fromkeys(v for v in choice if v in metrics))
+        if len(result) >= 2:
+            ask.choose(replace(ask.space, objectives=result))
 
-    worded = {n: f"{'most' if m.rising else 'least'} {m.label[:1].lower()}{m.label[1:]}" for n, m in known.items()}
+    labels = {n: f"{'most' if m.rising else 'least'} {m.label[:1].lower()}{m.label[1:]}" for n, m in metrics.items()}
     for at, label in enumerate(("X axis", "Y axis", "Third objective")):
-        rest = [w for i, w in enumerate(wanted) if i != at]
-        options = ({_NONE: _NONE} if at == 2 else {}) | {n: words for n, words in worded.items() if n not in rest}
-        now = wanted[at] if at < len(wanted) else _NONE
-        pick(label, options, f"x.objective.{at}", now, partial(picked, at))
-    left = set(names) - set(known)
-    if any("usd" in name for name in left):
+        remaining = [w for i, w in enumerate(objectives) if i != at]
+        options = ({_NONE: _NONE} if at == 2 else {}) | {n: words for n, words in labels.items() if n not in remaining}
+        now = objectives[at] if at < len(objectives) else _NONE
+        pick(label, options, f"x.objective.{at}", now, partial(commit, at))
+    missing = set(names) - set(metrics)
+    if any("usd" in name for name in missing):
         st.caption(texts.NO_COST)
-    if left & set(POWERED):
+    if missing & set(POWERED):
         st.caption(texts.FREE_POWER)
 
 

@@ -24,7 +24,7 @@ def chart(
     designs: DesignColumns,
     ranges: Ranges,
     colour: str,
-    picked: int,
+    selection: int,
     outcome: Outcome,
     limits: Mapping[str, float],
     dark: bool,
@@ -51,7 +51,7 @@ def chart(
         notes.append(note(right, up[2], f"limit {y.text(limits[y.name])}", "right bottom"))
     data += [
         ring(float(x.place(x.values[at])), float(y.place(y.values[at])), dark)
-        for at in np.flatnonzero(designs.numbers == picked)
+        for at in np.flatnonzero(designs.numbers == selection)
     ]
     shapes = []
     if {x.name, y.name} & set(ranges):
@@ -81,13 +81,13 @@ def _dots(designs: DesignColumns, inside: np.ndarray, column: Column | None, dar
     first = len(designs.numbers) - designs.front
     cloud = np.random.default_rng(0).permutation(first)[:_DRAWN]
     traces = []
-    for group, hue, size, most in (
+    for group, hue, size, count in (
         (cloud, CLOUD[dark], 4, _FEW),
         (np.arange(first, len(designs.numbers)), INK[dark], 8, _MANY),
     ):
         for within in (False, True):
             at = group[inside[group] == within]
-            says = [designs.says(int(i), most) for i in at]
+            says = [designs.says(int(i), count) for i in at]
             xs, ys = (c.place(c.values[at]).tolist() for c in (x, y))
             trace = points(
                 xs, ys, hue if within else CLOUD[dark], says, size=size, customdata=designs.numbers[at].tolist()
@@ -108,41 +108,41 @@ def _shades(column: Column, group: np.ndarray, bar: bool) -> Trace:
     return shades | {"cmin": 0, "cmax": 1, "showscale": bar} | (key if bar else {})
 
 
-def upright(designs: DesignColumns, ranges: Ranges, picked: int, dark: bool) -> Figure:
+def upright(designs: DesignColumns, ranges: Ranges, selection: int, dark: bool) -> Figure:
     """The front along all axes at once, a line for each design."""
-    shown, first = designs.upright(), len(designs.numbers) - designs.front
-    levels = np.array([c.place(c.values[first:]) for c in shown]).T
+    columns, first = designs.upright(), len(designs.numbers) - designs.front
+    levels = np.array([c.place(c.values[first:]) for c in columns]).T
     numbers, within = designs.numbers[first:], designs.within(ranges)[first:]
-    corners = len(shown) + 1  # of a design's line, and the gap behind it
+    corners = len(columns) + 1  # of a design's line, and the gap behind it
     data: list[Trace] = []
     for group, hue, opacity, width in (
         (np.flatnonzero(~within), CLOUD[dark], 0.25, 1.0),
         (np.flatnonzero(within), INK[dark], 0.6, 1.0),
-        (np.flatnonzero(numbers == picked), PICK[dark], 1.0, 2.5),
+        (np.flatnonzero(numbers == selection), PICK[dark], 1.0, 2.5),
     ):
-        xs = [*range(len(shown)), None] * len(group)
+        xs = [*range(len(columns)), None] * len(group)
         ys = [level for at in group for level in (*levels[at].tolist(), None)]
         says = [designs.says(first + int(at), _MANY) for at in group for _ in range(corners)]
         names = [int(numbers[at]) for at in group for _ in range(corners)]
         data.append(line(xs, ys, hue, says, size=4, width=width, customdata=names, opacity=opacity) | _WHOLE)
     notes = []
-    for k, column in enumerate(shown):
+    for k, column in enumerate(columns):
         data.append(rule([k, k], [0, 1], NEUTRAL, 1, "solid"))
         notes += [note(k, end, column.text(column.ends[end]), f"center {('top', 'bottom')[end]}") for end in (0, 1)]
         if column.name in ranges:
             data.append(line([k, k], ranges[column.name], PICK[dark], width=6))
-    x = names_axis(["<br>".join(textwrap.wrap(column.label, 14)) for column in shown], 0.45, side="top")
+    x = names_axis(["<br>".join(textwrap.wrap(column.label, 14)) for column in columns], 0.45, side="top")
     y = {"range": [-0.12, 1.12], "showgrid": False, "tickvals": []}
     return style(data, x, y, 260, dark, notes=notes)
 
 
-def clicked(event: Mapping[str, Any]) -> int | None:
+def design_number(event: Mapping[str, Any]) -> int | None:
     """Number of the design that a click picked; None where a box was drawn or nothing hit."""
     hit = event["selection"]
     return int(hit["points"][0]["customdata"]) if hit["points"] and not hit["box"] else None
 
 
-def boxed(event: Mapping[str, Any], columns: Sequence[Column], along: bool) -> dict[str, tuple[float, float]]:
+def box_ranges(event: Mapping[str, Any], columns: Sequence[Column], along: bool) -> dict[str, tuple[float, float]]:
     """Ranges that a box keeps: of the two columns drawn, or of those that stand upright inside it (`along`)."""
     ranges = {}
     for box in event["selection"]["box"]:
@@ -159,12 +159,12 @@ def tornado(swings: Sequence[tuple[str, float, float]], percent: float, metric: 
 
     `swings` are (name, relative change with the value lowered, with it raised); largest first.
     """
-    shown = []
+    marks = []
     for at, (name, down, up) in enumerate(swings):
         for change, word, colour, hatch in ((down, "−", NEUTRAL, "/"), (up, "+", INK[dark], "")):
             says = hover(f"{name} {word}{percent:.0%}", f"{metric} {fmt.deviation(change)}")
-            shown.append(Bar(at, 100 * change, colour, says, hatch=hatch))
+            marks.append(Bar(at, 100 * change, colour, says, hatch=hatch))
     labels = [two_lines(name, f"{fmt.deviation(down)} | {fmt.deviation(up)}") for name, down, up in swings]
-    most = max((abs(bar.length) for bar in shown), default=1.0) * 1.08 or 1.0
-    x = span(f"Change of {metric} (%)", -most, most, grid=True, zeroline=True, zerolinecolor=NEUTRAL)
-    return rows(labels, shown, x, dark, least=180)
+    extent = max((abs(bar.length) for bar in marks), default=1.0) * 1.08 or 1.0
+    x = span(f"Change of {metric} (%)", -extent, extent, grid=True, zeroline=True, zerolinecolor=NEUTRAL)
+    return rows(labels, marks, x, dark, least=180)

@@ -38,7 +38,7 @@ class Outcome:
     metrics: Mapping[str, Metric]
     candidates: Mapping[str, Candidate]
     result: SweepResult
-    stopped: bool
+    partial: bool
     why: str = ""  # the server stopped it, not its reader
 
     @property
@@ -69,7 +69,7 @@ class Outcome:
         values, numbers = self.result.front.values, self.result.front.numbers
         if not len(numbers):
             return ()
-        _, first, many = np.unique(values, axis=1, return_index=True, return_counts=True)
+        _, first, counts = np.unique(values, axis=1, return_index=True, return_counts=True)
         sign = self.space.objectives[0].sign
         order = np.argsort(sign * values[0, first], kind="stable")
         return tuple(
@@ -78,7 +78,7 @@ class Outcome:
                 self._swept(int(numbers[first[i]]))
                 if self.serving
                 else dict(zip(self.objectives, map(float, values[:, first[i]]), strict=True)),
-                int(many[i]),
+                int(counts[i]),
             )
             for i in order
         )
@@ -123,13 +123,13 @@ class Outcome:
         behind = ~np.isin(self.cloud_numbers, self.drawn_numbers)
         numbers = np.concatenate([self.cloud_numbers[behind], self.drawn_numbers])
         figures = np.concatenate([self.cloud_figures[:, behind], self.drawn_figures], axis=1)
-        columns, known = list[Column](), self.result.figures
+        columns, figure_names = list[Column](), self.result.figures
         for name in dict.fromkeys((*self.objectives, *self.metrics)):
-            values, metric = figures[known.index(name)], self.metrics[name]
+            values, metric = figures[figure_names.index(name)], self.metrics[name]
             if name in self.objectives or np.isfinite(values).any():
                 columns.append(Column(name, metric.label, metric.unit, values, figure=metric))
         if self.serving:
-            columns.append(Column("simulated", texts.FOUND_BY, "", figures[known.index("simulated")], HOW))
+            columns.append(Column("simulated", texts.FOUND_BY, "", figures[figure_names.index("simulated")], HOW))
         for path, options, stride in settings_along(self.space):
             candidate, digits = self.candidates[path], numbers // stride % len(options)
             label = candidate.label[:1].upper() + candidate.label[1:]
@@ -137,19 +137,19 @@ class Outcome:
                 values = np.array(options, dtype=np.float64)[digits]
                 columns.append(Column(path, label, candidate.row.unit, values))
             else:
-                names = tuple(map(candidate.shown, options))
+                names = tuple(map(candidate.text, options))
                 columns.append(Column(path, label, "", digits.astype(np.float64), names))
         return DesignColumns(numbers, tuple(columns), len(self.drawn_numbers), len(self.objectives))
 
     def design(self, number: int | None) -> SweptDesign | None:
         """A design of the front or the cloud by its number; the front's own where both reach the same."""
-        own = next((d for d in self.front if d.number == number), None)
-        at = np.flatnonzero(self.cloud_numbers == number) if number is not None and own is None else []
-        if own is not None or not len(at):
-            return own
+        on_front = next((d for d in self.front if d.number == number), None)
+        at = np.flatnonzero(self.cloud_numbers == number) if number is not None and on_front is None else []
+        if on_front is not None or not len(at):
+            return on_front
         figures = self._swept(int(self.cloud_numbers[at[0]]))
-        same = (d for d in self.front if all(d.figures[n] == figures[n] for n in self.objectives))
-        return next(same, SweptDesign(int(self.cloud_numbers[at[0]]), figures))
+        twins = (d for d in self.front if all(d.figures[n] == figures[n] for n in self.objectives))
+        return next(twins, SweptDesign(int(self.cloud_numbers[at[0]]), figures))
 
     @cached_property
     def knee(self) -> SweptDesign:
@@ -169,14 +169,14 @@ class Outcome:
         return next((i for i, d in enumerate(self.front) if d.number == design.number), None)
 
     @cached_property
-    def failed(self) -> list[tuple[float, str]]:
+    def failures(self) -> list[tuple[float, str]]:
         """Share of the designs by what they fail, the largest first: refused, no room in memory, each limit among those
         that run and fit.
         """
         c = self.result.counts
         limits = {limit.figure: int(n) for limit, n in zip(self.space.limits, c.missed, strict=True)}
-        every = {"refused": c.refused, "fits": c.unfit} | limits
-        return sorted(((n / c.done, name) for name, n in every.items() if n), reverse=True)
+        counts = {"refused": c.refused, "fits": c.unfit} | limits
+        return sorted(((n / c.done, name) for name, n in counts.items() if n), reverse=True)
 
     @cached_property
     def closest(self) -> SweptDesign | None:

@@ -25,8 +25,8 @@ _HEIGHT = 500  # px of the front, and of what stands in its place
 def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str) -> None:
     """Sweep with progress and a way to stop; what is done is kept however it ends."""
     try:
-        searched = not space.serving and space_controls.searching(space.size)
-        running = sweep_run.RunningSweep(report, space, metrics, key, searched)
+        by_search = not space.serving and space_controls.searching(space.size)
+        running = sweep_run.RunningSweep(report, space, metrics, key, by_search)
         st.session_state.sweep_run = running
         if running.outcome is None:
             with jobs.line("sweep") as bar, st.skeleton(height=_HEIGHT):
@@ -38,23 +38,23 @@ def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: st
 def last_outcome() -> Outcome | None:
     """What the last sweep of this session found, stopped or not."""
     running: sweep_run.RunningSweep | None = st.session_state.get("sweep_run")
-    outcome = running.settled() if running else None
+    outcome = running.finish() if running else None
     return outcome if outcome is not None and outcome.result.counts.done else None
 
 
-def chosen(outcome: Outcome) -> SweptDesign:
+def selection(outcome: Outcome) -> SweptDesign:
     """The selected design: what was clicked, else the knee of the front."""
     number = st.session_state.get("sweep_design")
     return outcome.design(number) or outcome.knee
 
 
-def _selected(key: str) -> None:
+def _select(key: str) -> None:
     """A design was clicked, or a box drawn, in one of the charts (a callback)."""
     event, designs = st.session_state[key], st.session_state.sweep_run.outcome.designs
     columns = designs.upright() if key == "upright" else designs.columns
-    if (number := front.clicked(event)) is not None:
+    if (number := front.design_number(event)) is not None:
         st.session_state.sweep_design = number
-    elif ranges := front.boxed(event, columns, along=key == "upright"):
+    elif ranges := front.box_ranges(event, columns, along=key == "upright"):
         st.session_state.sweep_ranges = st.session_state.get("sweep_ranges", {}) | ranges
 
 
@@ -68,7 +68,7 @@ def pareto(outcome: Outcome) -> np.ndarray:
     )
     inside, dark, phone = designs.within(ranges), parts.dark(), parts.mobile()
     labels = {column.name: column.label for column in designs.columns}
-    picked, limits = chosen(outcome).number, outcome.report.scenario.limits.of_figures
+    number, limits = selection(outcome).number, outcome.report.scenario.limits.of_figures
     with parts.card("Pareto front", answer):
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             colour = st.selectbox(
@@ -85,9 +85,9 @@ def pareto(outcome: Outcome) -> np.ndarray:
                 clear = callback(lambda: st.session_state.update(sweep_ranges={}))  # keep every design again
                 st.button("Clear", on_click=clear, disabled=not ranges, key="sweep.clear")
         modes, height = "box" if mouse == texts.BOX else "points", 330 if phone else _HEIGHT
-        fig = front.chart(designs, ranges, colour, picked, outcome, limits, dark, height)
+        fig = front.chart(designs, ranges, colour, number, outcome, limits, dark, height)
         alt = texts.FRONT_ALT.format(x=x.label, y=y.label, answer=answer)
-        parts.figure(fig, alt, "front", select=callback(lambda: _selected("front")), modes=modes)
+        parts.figure(fig, alt, "front", select=callback(lambda: _select("front")), modes=modes)
         count, on_front = int(inside.sum()), int(inside[len(inside) - designs.front :].sum())
         caption = texts.INSIDE.format(inside=count, count=len(inside), front=on_front, noun=noun)
         if not phone:
@@ -98,19 +98,19 @@ def pareto(outcome: Outcome) -> np.ndarray:
 def upright(outcome: Outcome) -> None:
     """The Pareto front along all axes at once; a phone has no room for them."""
     designs, noun = outcome.designs, spaces.noun(outcome.serving)
-    if len(shown := designs.upright()) < 3 or designs.front < 2 or parts.mobile():
+    if len(columns := designs.upright()) < 3 or designs.front < 2 or parts.mobile():
         return
     modes = "box" if st.session_state.get("sweep.mouse") == texts.BOX else "points"
     ranges, answer = st.session_state.get("sweep_ranges", {}), texts.UPRIGHT_ANSWER.format(noun=noun)
-    fig = front.upright(designs, ranges, chosen(outcome).number, parts.dark())
+    fig = front.upright(designs, ranges, selection(outcome).number, parts.dark())
     with parts.card(texts.UPRIGHT, answer):
-        alt = texts.UPRIGHT_ALT.format(axes=", ".join(column.label for column in shown), noun=noun)
-        parts.figure(fig, alt, "upright", select=callback(lambda: _selected("upright")), modes=modes)
+        alt = texts.UPRIGHT_ALT.format(axes=", ".join(column.label for column in columns), noun=noun)
+        parts.figure(fig, alt, "upright", select=callback(lambda: _select("upright")), modes=modes)
 
 
 def card(outcome: Outcome) -> None:
     """The selected design beside the current one, and where to take it."""
-    design = chosen(outcome)
+    design = selection(outcome)
     place = outcome.place(design)
     where = f"{place + 1} of {len(outcome.front)}" if place is not None else texts.NOT_FRONT
     noun = spaces.noun(outcome.serving)
@@ -141,24 +141,24 @@ def card(outcome: Outcome) -> None:
 
 def front_table(outcome: Outcome, inside: np.ndarray) -> None:
     """Designs of the front that are kept, as a table; a row selects its design."""
-    shown = list(outcome.front)
+    designs = list(outcome.front)
     if st.session_state.get("sweep_ranges"):
-        shown = [d for d in shown if d.number in set(inside.tolist())]
-    left = texts.SELECT_ONE.format(count=len(shown)) if len(shown) > 1 else "1 row"
-    if len(shown) < len(outcome.front):
-        left = texts.BRUSHED.format(shown=len(shown), count=len(outcome.front))
-    with parts.card(texts.FRONT.format(noun=spaces.noun(outcome.serving).capitalize()), left):
-        if not shown:
+        designs = [d for d in designs if d.number in set(inside.tolist())]
+    hint = texts.SELECT_ONE.format(count=len(designs)) if len(designs) > 1 else "1 row"
+    if len(designs) < len(outcome.front):
+        hint = texts.BRUSHED.format(shown=len(designs), count=len(outcome.front))
+    with parts.card(texts.FRONT.format(noun=spaces.noun(outcome.serving).capitalize()), hint):
+        if not designs:
             st.caption(texts.NONE_KEPT)
             return
-        frame = tables.frame(outcome, shown)
+        frame = tables.frame(outcome, designs)
 
-        def picked() -> None:
-            if design := parts.selected_row(st.session_state["sweep.table"], shown):
+        def select() -> None:
+            if design := parts.selected_row(st.session_state["sweep.table"], designs):
                 st.session_state.sweep_design = design.number
 
-        parts.table(frame, select=picked, key="sweep.table")
-        if alike := tables.alike(outcome, shown):
+        parts.table(frame, select=select, key="sweep.table")
+        if alike := tables.alike(outcome, designs):
             st.caption(texts.ALIKE_IN.format(alike=fmt.plain(alike)))
         names, icon = report_tables.names(outcome.report), ":material/download:"
         parts.export(texts.EXPORT, "sweep", names, lambda: tables.rows(outcome), icon=icon, help=texts.EXPORT_HELP)
@@ -173,7 +173,7 @@ def results(outcome: Outcome) -> None:
     with right:
         card(outcome)
         if not outcome.serving:
-            below_front.moves(outcome, chosen(outcome))
+            below_front.moves(outcome, selection(outcome))
     upright(outcome)
     front_table(outcome, inside)
 
@@ -188,14 +188,14 @@ def show() -> None:
     st.session_state.sweep_seen = True
     ask = spaces.SpaceChoice(scenario, names)
     space = ask.space
-    known = spaces.priced(names, scenario, dict(space.axes))
-    metrics = spaces.OPERATING if space.serving else {name: metrics[name] for name in known}
+    figures = spaces.figure_names(names, scenario, dict(space.axes))
+    metrics = spaces.OPERATING if space.serving else {name: metrics[name] for name in figures}
     usual = first and not ask.wrong and space.size <= axes.room(scenario)
     key = f"{spaces.write(space)} {st.session_state.token}"
-    wanted = space_controls.controls(ask, metrics, names) or st.session_state.pop("sweep_wanted", usual)
+    start = space_controls.controls(ask, metrics, names) or st.session_state.pop("sweep_wanted", usual)
     outcome = last_outcome()
     parts.bar(report, "sweep")
-    if wanted:
+    if start:
         st.session_state.sweep_design, st.session_state.sweep_ranges = None, {}
         run(report, space, metrics, key)
         outcome = last_outcome()
@@ -214,7 +214,7 @@ def answer(outcome: Outcome, key: str) -> None:
     if outcome.key != key:
         st.caption(texts.OUT_OF_DATE)
     st.markdown(tables.summary(outcome))
-    if outcome.stopped:
+    if outcome.partial:
         st.info(
             texts.STOPPED.format(
                 done=fmt.of(outcome.result.counts.done, outcome.space.size, ""),
@@ -232,9 +232,9 @@ def answer(outcome: Outcome, key: str) -> None:
 def empty(space: PageSpace) -> None:
     """What would be swept, and the button that does it."""
     candidates = axes.candidates(link.current())
-    named = ", ".join(candidates[path].label for path, _ in space.axes)
+    labels = ", ".join(candidates[path].label for path, _ in space.axes)
     ready = texts.READY.format(size=fmt.count(space.size), noun=spaces.noun(space.serving))
-    st.markdown(texts.READY_ALONG.format(ready=ready, axes=fmt.plain(named)))
+    st.markdown(texts.READY_ALONG.format(ready=ready, axes=fmt.plain(labels)))
     if st.button(space_controls.action(space), key="sweep.run", icon=":material/play_arrow:"):
         st.session_state.sweep_wanted = True
         st.rerun()

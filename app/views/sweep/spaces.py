@@ -58,14 +58,14 @@ class PageSpace:
 
     def without(self, path: str) -> Self:
         """A copy that leaves one axis at the scenario's own value."""
-        return replace(self.tied(path, None), axes=tuple((p, v) for p, v in self.axes if p != path))
+        return replace(self.tie(path, None), axes=tuple((p, v) for p, v in self.axes if p != path))
 
-    def tied(self, path: str, other: str | None) -> Self:
+    def tie(self, path: str, partner: str | None) -> Self:
         """A copy with one axis set together with another and what that is tied to, or by itself."""
-        rest = [tuple(p for p in tie if p != path) for tie in self.ties]
-        old = next((tie for tie in rest if other in tie), (other,))
-        rest = [tie for tie in rest if tie != old and len(tie) > 1]
-        return replace(self, ties=(*rest, (*old, path)) if other else tuple(rest))
+        ties = [tuple(p for p in tie if p != path) for tie in self.ties]
+        old = next((tie for tie in ties if partner in tie), (partner,))
+        ties = [tie for tie in ties if tie != old and len(tie) > 1]
+        return replace(self, ties=(*ties, (*old, path)) if partner else tuple(ties))
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -81,25 +81,25 @@ class PageSpace:
 
 def metrics(report: Report) -> dict[str, Metric]:
     """The figures that are known for designs like this one, those to minimise first."""
-    known = [name for name in glossary.WORDS["figures"] if getattr(report, name, None) is not None]
+    names = [name for name in glossary.WORDS["figures"] if getattr(report, name, None) is not None]
     if report.latency_per_unit_s != report.latency_s:
-        return {name: Metric.of(name, report.unit) for name in known}
+        return {name: Metric.of(name, report.unit) for name in names}
     labels = {"latency_per_unit_s": Metric.of("latency_s").label}
-    return {name: Metric.of(name, report.unit, labels.get(name, "")) for name in known if name != "latency_s"}
+    return {name: Metric.of(name, report.unit, labels.get(name, "")) for name in names if name != "latency_s"}
 
 
-def priced(names: Iterable[str], scenario: Scenario, axes: Iterable[str]) -> list[str]:
+def figure_names(names: Iterable[str], scenario: Scenario, axes: Iterable[str]) -> list[str]:
     """The figures that designs along those axes have: without money where no list has their hardware, and without power
     where no rule says what their hardware draws."""
     paths = [*scenario.overrides, *axes]
-    known = [name for name in names if "usd" not in name] if without_figure(paths, "price") else list(names)
-    return [name for name in known if name not in POWERED] if without_power(bind(scenario), paths) else known
+    figures = [name for name in names if "usd" not in name] if without_figure(paths, "price") else list(names)
+    return [name for name in figures if name not in POWERED] if without_power(bind(scenario), paths) else figures
 
 
 def scale(metric: Metric, values: Iterable[float]) -> fmt.Scale:
     """The prefix that suits the middle, on a log scale, of a metric's values."""
-    known = [v for v in values if v > 0]
-    return fmt.scale([math.sqrt(min(known) * max(known))] if known else [], metric.unit)
+    positive = [v for v in values if v > 0]
+    return fmt.scale([math.sqrt(min(positive) * max(positive))] if positive else [], metric.unit)
 
 
 def noun(serving: bool) -> str:
@@ -134,8 +134,8 @@ def _space(plain: Any) -> PageSpace:
     """Space of plain fields; ValueError, TypeError or KeyError where they are not one."""
     rows = {str(path): _values(v) for path, v in plain["axes"]}
     ties = tuple(tuple(str(path) for path in tie) for tie in plain.get("ties", ()))
-    tied = [path for tie in ties for path in tie]
-    if len(set(tied)) < len(tied) or not set(tied) <= set(rows) or any(len(tie) < 2 for tie in ties):
+    paths = [path for tie in ties for path in tie]
+    if len(set(paths)) < len(paths) or not set(paths) <= set(rows) or any(len(tie) < 2 for tie in ties):
         raise ScenarioError(texts.SPACE_TIES)
     return PageSpace(tuple(rows.items()), tuple(map(str, plain["objectives"])), ties)
 
@@ -157,37 +157,37 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
     """The space as it is beside a scenario: axes and objectives that exist there, and the paths that were left out."""
     candidates = axes.candidates(scenario)
     fits: list[tuple[str, Values]] = []
-    lost, unset = [], "batch" if space.serving else ""  # an engine sets it from pass to pass
+    missing, unset = [], "batch" if space.serving else ""  # an engine sets it from pass to pass
     for path, values in space.axes:
-        candidate, allowed = candidates.get(path), values
-        if candidate is None or candidate.ranged != isinstance(values, AxisRange) or path == unset:
-            allowed = ()
+        candidate, valid = candidates.get(path), values
+        if candidate is None or candidate.is_range != isinstance(values, AxisRange) or path == unset:
+            valid = ()
         elif not isinstance(values, AxisRange):
-            allowed = tuple(v for v in candidate.options if v in values)
-        if allowed:
-            fits.append((path, allowed))
+            valid = tuple(v for v in candidate.options if v in values)
+        if valid:
+            fits.append((path, valid))
         else:
-            lost.append(path)
-    known = list(OPERATING) if space.serving else priced(names, scenario, dict(fits))
-    chosen = tuple(dict.fromkeys(o for o in space.objectives if o in known))[:3]
-    ties = tuple(tie for tie in space.ties if not set(tie) & set(lost))
-    return PageSpace(tuple(fits), chosen if len(chosen) >= 2 else _usual_objectives(known, dict(fits)), ties), lost
+            missing.append(path)
+    figures = list(OPERATING) if space.serving else figure_names(names, scenario, dict(fits))
+    goals = tuple(dict.fromkeys(o for o in space.objectives if o in figures))[:3]
+    ties = tuple(tie for tie in space.ties if not set(tie) & set(missing))
+    return PageSpace(tuple(fits), goals if len(goals) >= 2 else _usual_objectives(figures, dict(fits)), ties), missing
 
 
-def _usual_objectives(names: list[str], turned: Container[str]) -> tuple[str, ...]:
-    """Latency against throughput where the batch is `turned`, else throughput against perf per watt, as without a batch
-    one follows from the other; and what it costs to buy where that is known.
+def _usual_objectives(names: list[str], paths: Container[str]) -> tuple[str, ...]:
+    """Latency against throughput where the batch is in `paths`, else throughput against perf per watt, as without a
+    batch one follows from the other; and what it costs to buy where that is known.
     """
-    batched = "batch" in turned or "throughput_per_w" not in names
-    drawn = ("latency_per_unit_s", "throughput_per_s") if batched else ("throughput_per_s", "throughput_per_w")
-    first = [name for name in (*drawn, "capex_usd") if name in names]
+    with_batch = "batch" in paths or "throughput_per_w" not in names
+    pair = ("latency_per_unit_s", "throughput_per_s") if with_batch else ("throughput_per_s", "throughput_per_w")
+    first = [name for name in (*pair, "capex_usd") if name in names]
     return tuple(first) if len(first) >= 2 else tuple(names[:2])
 
 
 def usual(scenario: Scenario, names: list[str]) -> PageSpace:
     """The first space beside a scenario."""
     space = axes.usual(scenario)
-    return PageSpace(tuple(space.items()), _usual_objectives(priced(names, scenario, space), space))
+    return PageSpace(tuple(space.items()), _usual_objectives(figure_names(names, scenario, space), space))
 
 
 def usual_serving(scenario: Scenario) -> PageSpace:
@@ -204,11 +204,11 @@ class SpaceChoice:
 
         def read_here(token: str) -> tuple[PageSpace, str | None]:
             try:
-                fits, lost = fitting(read(token), scenario, names)
+                fits, missing = fitting(read(token), scenario, names)
             except ScenarioError as error:
                 self.wrong = texts.SHOWING.format(why=fmt.sentence(error))
                 return self.usual, self.wrong
-            self.wrong = texts.LEFT_OUT.format(lost=", ".join(lost[:4])) if lost else ""
+            self.wrong = texts.LEFT_OUT.format(lost=", ".join(missing[:4])) if missing else ""
             return fits if fits.axes else self.usual, self.wrong or None
 
         self.space, self._put = remember(PARAM, self.usual, read_here, write, f"{scenario.system}/{scenario.workload}")

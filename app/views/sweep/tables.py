@@ -23,21 +23,21 @@ _FIGURES = ("power_w", "throughput_per_w", "capex_usd")  # figures of a selected
 
 def setting(candidate: Candidate, value: Any) -> str:
     """A value of an axis as people write it: `INT8`, `64`, `920 GB/s`."""
-    return candidate.shown(value) if candidate.row is None else specs.value_text(candidate.row, float(value))
+    return candidate.text(value) if candidate.row is None else specs.value_text(candidate.row, float(value))
 
 
-def frame(outcome: Outcome, shown: Sequence[SweptDesign]) -> pd.DataFrame:
+def frame(outcome: Outcome, designs: Sequence[SweptDesign]) -> pd.DataFrame:
     """Designs as rows: objectives first, then every axis that tells them apart; one prefix a column."""
     data: dict[str, Any] = {}
-    for name in dict.fromkeys((*outcome.objectives, *(n for n in outcome.metrics if n in shown[0].figures))):
-        m, values = outcome.metrics[name], [d.figures[name] for d in shown]
+    for name in dict.fromkeys((*outcome.objectives, *(n for n in outcome.metrics if n in designs[0].figures))):
+        m, values = outcome.metrics[name], [d.figures[name] for d in designs]
         scale = spaces.scale(m, values)
         data[f"{m.label} ({scale.unit})"] = [scale(v) for v in values]
     if outcome.serving:
-        data[texts.FOUND_BY] = [HOW[d.figures["simulated"] > 0] for d in shown]
-    for path, values in _settings(outcome, shown):
+        data[texts.FOUND_BY] = [HOW[d.figures["simulated"] > 0] for d in designs]
+    for path, values in _settings(outcome, designs):
         candidate = outcome.candidates[path]
-        if len(shown) > 1 and len(set(values)) == 1:
+        if len(designs) > 1 and len(set(values)) == 1:
             continue
         if candidate.row is not None:
             scale = fmt.scale([float(v) for v in values], candidate.row.unit)
@@ -46,51 +46,51 @@ def frame(outcome: Outcome, shown: Sequence[SweptDesign]) -> pd.DataFrame:
         elif all(isinstance(v, int | float) and not isinstance(v, bool) for v in candidate.options):
             data[candidate.label] = values
         else:
-            data[candidate.label] = [candidate.shown(v) for v in values]
+            data[candidate.label] = [candidate.text(v) for v in values]
     return pd.DataFrame(data)
 
 
-def _settings(outcome: Outcome, shown: Sequence[SweptDesign]) -> Iterator[tuple[str, list[Any]]]:
+def _settings(outcome: Outcome, designs: Sequence[SweptDesign]) -> Iterator[tuple[str, list[Any]]]:
     """Every axis with its value in each design."""
     for path, options, stride in settings_along(outcome.space):
-        yield path, [options[d.number // stride % len(options)] for d in shown]
+        yield path, [options[d.number // stride % len(options)] for d in designs]
 
 
-def alike(outcome: Outcome, shown: Sequence[SweptDesign]) -> str:
+def alike(outcome: Outcome, designs: Sequence[SweptDesign]) -> str:
     """Axes on which several designs are one, which take no column: `Precision INT8, Devices 6`; else empty."""
-    if len(shown) < 2:
+    if len(designs) < 2:
         return ""
-    same = [
-        (outcome.candidates[path], values[0]) for path, values in _settings(outcome, shown) if len(set(values)) == 1
+    common = [
+        (outcome.candidates[path], values[0]) for path, values in _settings(outcome, designs) if len(set(values)) == 1
     ]
-    return ", ".join(f"{c.label[:1].upper()}{c.label[1:]} {setting(c, value)}" for c, value in same)
+    return ", ".join(f"{c.label[:1].upper()}{c.label[1:]} {setting(c, value)}" for c, value in common)
 
 
-def pair(outcome: Outcome, design: SweptDesign, chosen: Report | None) -> list[tuple[str, str, str]]:
+def pair(outcome: Outcome, design: SweptDesign, choice: Report | None) -> list[tuple[str, str, str]]:
     """Current and selected design side by side, as (name, current, selected): settings, then figures.
 
-    An operating point has no ``chosen`` report.
+    An operating point has no ``choice`` report.
     """
     report, groups, rows = outcome.report, outcome.candidates, []
     for path, value in settings_of(outcome.space, design.number).items():
         candidate = groups[path]
         now = candidate.now
         if candidate.row is not None:
-            shown = setting(candidate, specs.at_present(report.scenario, path))
+            text = setting(candidate, specs.at_present(report.scenario, path))
         else:
-            shown = "auto" if now is None else candidate.shown(now)
-        rows.append((candidate.label[:1].upper() + candidate.label[1:], shown, setting(candidate, value)))
-    if chosen is None:
+            text = "auto" if now is None else candidate.text(now)
+        rows.append((candidate.label[:1].upper() + candidate.label[1:], text, setting(candidate, value)))
+    if choice is None:
         rows += [(m.label, fmt.UNKNOWN, m.text(design.figures[name])) for name, m in outcome.metrics.items()]
         return [*rows, (texts.FOUND_BY, fmt.UNKNOWN, HOW[design.figures["simulated"] > 0])]
     for name in dict.fromkeys((*outcome.objectives, *_FIGURES)):
         m = outcome.metrics.get(name)
         if m is not None:
             now_text = m.text(getattr(report, name)) if report.fits else fmt.UNKNOWN
-            rows.append((m.label, now_text, m.text(getattr(chosen, name))))
-    if chosen.unlisted and "capex_usd" not in outcome.metrics:
-        rows.append(("Capital cost", fmt.usd(report.capex_usd), str(chosen.unpriced)))
-    limits = [_limit(of) if of.fits else fmt.UNKNOWN for of in (report, chosen)]
+            rows.append((m.label, now_text, m.text(getattr(choice, name))))
+    if choice.unlisted and "capex_usd" not in outcome.metrics:
+        rows.append(("Capital cost", fmt.usd(report.capex_usd), str(choice.unpriced)))
+    limits = [_limit(of) if of.fits else fmt.UNKNOWN for of in (report, choice)]
     rows.append(("Limited by", limits[0], limits[1]))
     return rows
 
@@ -105,17 +105,17 @@ def _limit(report: Report) -> str:
 def summary(outcome: Outcome) -> str:
     """The result in words: how many, how fast, how many stand, which limits the rest miss."""
     result, counts = outcome.result, outcome.result.counts
-    tried = f"**{fmt.count(counts.done)} {spaces.noun(outcome.serving)} in {fmt.seconds(result.seconds)}**"
-    if counts.done < counts.size and not outcome.stopped:
-        tried += f" of {fmt.count(counts.size)}, searched"
+    head = f"**{fmt.count(counts.done)} {spaces.noun(outcome.serving)} in {fmt.seconds(result.seconds)}**"
+    if counts.done < counts.size and not outcome.partial:
+        head += f" of {fmt.count(counts.size)}, searched"
     pace = texts.PACE.format(setup=fmt.seconds(result.setup_s), done=fmt.si(result.pricing_per_s))
     rate = pace if result.seconds > result.setup_s else ""
     if outcome.serving:
-        simulated = int(result.cloud[-1].sum())
+        simulations = int(result.cloud[-1].sum())
         pace_s = (counts.done - counts.refused) / max(result.seconds - result.setup_s, 1e-9)
-        rate = texts.POINTS_PACE.format(done=fmt.si(pace_s), simulated=f"{simulated:,}")
+        rate = texts.POINTS_PACE.format(done=fmt.si(pace_s), simulated=f"{simulations:,}")
     if not outcome.front:
-        return f"{tried}{rate}."
+        return f"{head}{rate}."
     share = fmt.percent(counts.kept / counts.done)
     best = []
     for name in outcome.objectives[:2]:
@@ -125,13 +125,13 @@ def summary(outcome: Outcome) -> str:
             f"{m.label[:1].lower()}{m.label[1:]} {'up to' if m.rising else 'from'} "
             f"**{fmt.plain(m.text(max(values) if m.rising else min(values)))}**"
         )
-    text = texts.RESULT.format(done=tried, rate=rate, share=share, count=len(outcome.front), best=", ".join(best))
-    failed = _failed(outcome)
-    return f"{text} Not feasible: {failed}." if failed else text
+    text = texts.RESULT.format(done=head, rate=rate, share=share, count=len(outcome.front), best=", ".join(best))
+    failures = _failures(outcome)
+    return f"{text} Not feasible: {failures}." if failures else text
 
 
-def _failed(outcome: Outcome) -> str:
-    return ", ".join(f"{texts.MISSED.get(name, name)} {fmt.percent(share)}" for share, name in outcome.failed)
+def _failures(outcome: Outcome) -> str:
+    return ", ".join(f"{texts.MISSED.get(name, name)} {fmt.percent(share)}" for share, name in outcome.failures)
 
 
 def unmet(outcome: Outcome) -> str:
@@ -141,7 +141,7 @@ def unmet(outcome: Outcome) -> str:
     closest = over(outcome.closest.figures, limits) if outcome.closest is not None else ""
     if closest:
         text += f" Closest: {closest}."
-    for share, name in outcome.failed[:1]:
+    for share, name in outcome.failures[:1]:
         text += texts.BINDING_LIMIT.format(failed=texts.MISSED.get(name, name), share=fmt.percent(share))
     return text
 

@@ -53,7 +53,7 @@ def test_numbers_of_every_entry_are_grouped_and_never_scientific():
         for id in CATALOG.ids(section):
             entry = {"devices": CATALOG.device, "links": CATALOG.link, "nics": CATALOG.nic, "systems": CATALOG.system}
             for row in specs.quantities(entry[section](id)):
-                assert not re.search(r"\de[+-]?\d", row.printed), (id, row.path, row.printed)
+                assert not re.search(r"\de[+-]?\d", row.text), (id, row.path, row.text)
     at = opened("catalog", section="workloads", find="dlrm")
     for frame in at.dataframe:
         for text in frame.value.get("Value", ()):

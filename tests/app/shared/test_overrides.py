@@ -43,7 +43,7 @@ def test_every_overridable_value_is_written_and_read_back(system):
     """As a number of SI, as the catalog prints it and as the box of a what-if shows it, it means the same."""
     scenario = usual(system)
     for row in specs.overridable(scenario):
-        for value in (row.si, row.printed, specs.value_text(row, row.si)):
+        for value in (row.si, row.text, specs.value_text(row, row.si)):
             if isinstance(value, str) and value.startswith("$"):
                 continue  # how money is shown; it is typed as `12,000 USD`
             changed = decode(encode(scenario.with_(overrides={row.path: value})))

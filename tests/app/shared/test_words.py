@@ -189,7 +189,7 @@ def test_every_value_offered_for_change_can_be_changed(id):
     assert len({row.path for row in rows}) == len(rows)
     assert any(row.path.startswith("model.") for row in rows)
     for row in rows[::7]:
-        value = row.si if row.path.startswith("model.") else row.printed
+        value = row.si if row.path.startswith("model.") else row.text
         try:
             evaluate(scenario.with_(overrides={row.path: value}))
         except ScenarioError as error:

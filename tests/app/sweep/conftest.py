@@ -7,4 +7,4 @@ from app.views.sweep import background
 
 @pytest.fixture(autouse=True)
 def _nothing_swept_before():
-    background._finished.clear()
+    background._outcomes.clear()

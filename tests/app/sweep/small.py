@@ -24,7 +24,7 @@ SMALL = PageSpace(
     ("latency_per_unit_s", "throughput_per_s"),
 )
 BANDWIDTH = "devices.0.memory.hbm.bandwidth"
-TIED = SMALL.with_axis(BANDWIDTH, AxisRange("1.8 TB/s", "450 GB/s", 4)).tied("batch", BANDWIDTH)
+TIED = SMALL.with_axis(BANDWIDTH, AxisRange("1.8 TB/s", "450 GB/s", 4)).tie("batch", BANDWIDTH)
 NAMES = ["latency_per_unit_s", "power_w", "throughput_per_s", "throughput_per_w"]
 
 

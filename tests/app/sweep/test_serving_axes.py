@@ -55,14 +55,14 @@ def test_levers_keep_their_limits_their_ties_and_their_place_in_a_link() -> None
     assert spaces.read(spaces.write(SPACE)) == SPACE
     fits, lost = spaces.fitting(SPACE.with_axis("batch", (1, 2)), LLAMA, [])
     assert (fits, lost) == (SPACE, ["batch"])
-    tied = SPACE.with_axis("serving.max_seqs", (8, 64)).tied("serving.max_seqs", "serving.budget")
+    tied = SPACE.with_axis("serving.max_seqs", (8, 64)).tie("serving.max_seqs", "serving.budget")
     limited = outcome(LLAMA.with_(limits={"tpot_s": 0.008}), tied)
     assert limited.space.size == 48
     assert {tuple(limited.space.choice(n).values())[1:] for n in range(48)} == {(512, 8), (2048, 64)}
     assert all(design.figures["tpot_s"] <= 0.008 for design in limited.front)
-    assert tables._failed(limited).startswith("combination not supported by the system 33%, mean TPOT ")
+    assert tables._failures(limited).startswith("combination not supported by the system 33%, mean TPOT ")
     with pytest.raises(ScenarioError, match="can't be set together with the rest"):
-        outcome(LLAMA, SPACE.tied("serving.budget", "attention_dp"))
+        outcome(LLAMA, SPACE.tie("serving.budget", "attention_dp"))
 
 
 def test_a_point_opens_on_load_with_the_figures_it_has_here() -> None:

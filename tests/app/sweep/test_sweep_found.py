@@ -35,7 +35,7 @@ def test_what_one_reader_has_swept_another_has_at_once(monkeypatch):
     first = background.RunningSweep(report, SMALL, metrics, "first")
     assert first.outcome is None
     list(first)
-    assert background.RunningSweep(report, SMALL, metrics, "first").settled() is first.outcome
+    assert background.RunningSweep(report, SMALL, metrics, "first").finish() is first.outcome
     assert background.RunningSweep(report, SMALL.without("precision"), metrics, "first").outcome is None
     stopped = background.RunningSweep(report, SMALL, metrics, "stopped")
     monkeypatch.setattr(stopped, "over", lambda: True)
@@ -59,7 +59,7 @@ def test_an_axis_on_which_the_front_is_one_takes_no_column_but_a_word():
 def test_what_is_on_the_front_is_what_evaluation_finds(space, size):
     found = outcome(space=space)
     assert found.result.counts.done == found.space.size == space.size == size
-    assert not found.stopped
+    assert not found.partial
     assert found.front
     for design in found.front:
         report = cached.report(encode(found.space.scenario(design.number)))
@@ -91,7 +91,7 @@ def test_the_charts_have_every_design_with_all_that_it_may_be_coloured_by(space)
             if column.name not in settings:
                 assert getattr(report, column.name) == column.values[i]
             elif column.names:
-                assert column.text(column.values[i]) == found.candidates[column.name].shown(settings[column.name])
+                assert column.text(column.values[i]) == found.candidates[column.name].text(settings[column.name])
             else:
                 assert column.values[i] == settings[column.name]
 
@@ -103,14 +103,14 @@ def test_a_box_in_either_chart_keeps_designs_in_both_and_counts_all_of_them(dark
     x = designs.columns[0]
     middle = float(np.median(x.place(x.values)))
     box = {"selection": {"points": [], "box": [{"x": [1.1, middle], "y": [-0.1, 1.1]}]}}
-    ranges = front.boxed(box, designs.columns, along=False)
+    ranges = front.box_ranges(box, designs.columns, along=False)
     inside = designs.within(ranges)
     assert (inside == (x.values >= np.median(x.values) * (1 - 1e-9))).all()
     assert 0 < inside.sum() < len(inside)
     shown = designs.upright()
     last = shown[-1]
     upright = {"selection": {"points": [], "box": [{"x": [len(shown) - 1.3, len(shown) - 0.8], "y": [0.4, 1.2]}]}}
-    along = front.boxed(upright, shown, along=True)
+    along = front.box_ranges(upright, shown, along=True)
     assert along == {last.name: (0.4, 1.2)}
     both = designs.within(ranges | along)
     assert (both == (inside & (last.place(last.values) >= 0.4 - 1e-9))).all()
@@ -122,16 +122,16 @@ def test_a_box_in_either_chart_keeps_designs_in_both_and_counts_all_of_them(dark
     lines = valid(front.upright(designs, ranges, int(designs.numbers[-1]), dark))
     kept = set(lines.data[1].customdata)
     assert kept == set(designs.numbers[-designs.front :][inside[-designs.front :]].tolist())
-    assert front.clicked({"selection": {"points": [{"customdata": 5}], "box": []}}) == 5
-    assert front.clicked(box) is None
+    assert front.design_number({"selection": {"points": [{"customdata": 5}], "box": []}}) == 5
+    assert front.design_number(box) is None
 
 
 def test_axes_that_are_tied_are_set_side_by_side_and_a_link_keeps_them():
     assert spaces.read(spaces.write(TIED)) == TIED
-    assert TIED.without("batch").ties == TIED.tied("batch", None).ties == ()
-    three = TIED.tied("precision", "batch")
+    assert TIED.without("batch").ties == TIED.tie("batch", None).ties == ()
+    three = TIED.tie("precision", "batch")
     assert three.groups == ((BANDWIDTH, "batch", "precision"),)
-    assert three.tied("batch", None).groups == (("batch",), (BANDWIDTH, "precision"))
+    assert three.tie("batch", None).groups == (("batch",), (BANDWIDTH, "precision"))
     metrics = spaces.metrics(evaluate(GPU))
     designs = background.designs_of(GPU, TIED, metrics)
     pairs = list(zip((1, 2, 4, 8), axes.values_of(dict(TIED.axes)[BANDWIDTH]), strict=True))
@@ -182,9 +182,9 @@ def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done(monkeypatch):
     for share in running:
         if share > 0:
             break
-    found = running.settled()
+    found = running.finish()
     assert found is not None
-    assert found.stopped
+    assert found.partial
     assert 0 < found.result.counts.done < running.size
     assert found.front
 
@@ -232,7 +232,7 @@ def test_a_search_without_its_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pymoo", None)
     report = cached.report(encode(GPU))
     many = SMALL.with_axis("links.peer.bandwidth", AxisRange("1 GB/s", "1 TB/s", 4096))
-    running = background.RunningSweep(report, many, spaces.metrics(report), "key", searched=True)
+    running = background.RunningSweep(report, many, spaces.metrics(report), "key", by_search=True)
     with pytest.raises(ScenarioError, match="pip install pymoo"):
         list(running)
 

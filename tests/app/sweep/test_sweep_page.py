@@ -127,7 +127,7 @@ def test_a_space_too_large_to_try_whole_is_searched(monkeypatch):
     assert "searched" in said(at)
     found = at.session_state["sweep_run"].outcome
     assert found.result.counts.done == 150
-    assert not found.stopped
+    assert not found.partial
     design = found.front[0]
     report = cached.report(encode(found.space.scenario(design.number)))
     assert [getattr(report, name) for name in found.objectives] == [design.figures[name] for name in found.objectives]

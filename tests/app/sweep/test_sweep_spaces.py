@@ -43,7 +43,7 @@ def test_a_space_that_changes_hardware_has_no_goal_of_money_and_keeps_a_front(id
     row = next(r for r in specs.overridable(scenario) if r.path.startswith("devices.0.memory") and r.si > 0)
     plain = PageSpace((("batch", (1, 2)),), ("latency_per_unit_s", "throughput_per_s", "capex_usd"))
     assert ("capex_usd" in spaces.fitting(plain, scenario, names)[0].objectives) == ("capex_usd" in names)
-    bent = plain.with_axis(row.path, AxisRange(row.printed, row.printed, 1))
+    bent = plain.with_axis(row.path, AxisRange(row.text, row.text, 1))
     found, lost = spaces.fitting(bent, scenario, names)
     assert not lost
     assert found.objectives == ("latency_per_unit_s", "throughput_per_s")
@@ -59,7 +59,7 @@ def test_a_first_space_opens_on_a_real_trade_off(id):
     names = list(spaces.metrics(evaluate(scenario)))
     space = axes.usual(scenario)
     drawn = set(spaces.usual(scenario, names).objectives[:2])
-    known = spaces.priced(names, scenario, space)
+    known = spaces.figure_names(names, scenario, space)
     assert drawn != {"latency_per_unit_s", "throughput_per_s"} or "batch" in space or "throughput_per_w" not in known
 
 
@@ -112,8 +112,8 @@ def test_what_takes_no_power_in_the_model_wins_no_front_of_power():
     wide = {"devices.0.memory.hbm.bandwidth": AxisRange("450 GB/s", "1.8 TB/s", 4)}
     for scenario, free in ((GPU, list(wide)), (HOME, [])):
         names = list(spaces.metrics(evaluate(scenario)))
-        known = spaces.priced(names, scenario, wide)
+        known = spaces.figure_names(names, scenario, wide)
         assert ("throughput_per_w" in known) == ("power_w" in known) == (not free)
-        assert "throughput_per_w" in spaces.priced(names, scenario, {"batch": (1, 2)})
-    known = spaces.priced(names, GPU, {**wide, "devices.0.power.max": ("300 W", "400 W")})
+        assert "throughput_per_w" in spaces.figure_names(names, scenario, {"batch": (1, 2)})
+    known = spaces.figure_names(names, GPU, {**wide, "devices.0.power.max": ("300 W", "400 W")})
     assert "throughput_per_w" in known  # its power is said
