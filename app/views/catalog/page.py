@@ -46,8 +46,8 @@ def pick() -> tuple[str, str | None]:
         )
     ids = default_zoo().ids() if section == "workloads" else default_catalog().ids(section)
     entries = {id: _get(section, id) for id in ids}
-    wanted = (needle or "").lower()
-    result = _matching(entries, wanted)
+    query = (needle or "").lower()
+    result = _matching(entries, query)
     answer = f"{len(result)} of {len(entries)} {texts.SECTIONS[section].lower() if section != 'nics' else 'NICs'}"
     with parts.card("Entries", answer, stretch=False):
         if not result:
@@ -64,27 +64,27 @@ def pick() -> tuple[str, str | None]:
             {"Name": st.column_config.TextColumn(width="large")},
             tall=560,
             select="rerun",
-            key=f"v.catalog.{section}{wanted and f'.{wanted}'}",  # a row picked in another list is none of this
+            key=f"v.catalog.{section}{query and f'.{query}'}",  # a row picked in another list is none of this
         )
     return section, parts.selected_row(event, result) or result[0]
 
 
-def _matching(entries: dict[str, Any], wanted: str) -> list[str]:
+def _matching(entries: dict[str, Any], query: str) -> list[str]:
     """Entries that say what is searched, those first whose name or id does."""
-    if not wanted:
+    if not query:
         return list(entries)
-    named = [id for id, entry in entries.items() if wanted in f"{id} {entry.name}".lower()]
-    matching = [id for id, entry in entries.items() if wanted in entry.model_dump_json().lower()]
-    return list(dict.fromkeys([*named, *matching]))
+    by_name = [id for id, entry in entries.items() if query in f"{id} {entry.name}".lower()]
+    matching = [id for id, entry in entries.items() if query in entry.model_dump_json().lower()]
+    return list(dict.fromkeys([*by_name, *matching]))
 
 
 def sources(entry: Any) -> None:
     """The documents an entry was read from, and what a reader must know beside its numbers."""
-    if listed := getattr(entry, "sources", {}):
+    if documents := getattr(entry, "sources", {}):
         st.markdown("**Sources**")
-    for key, source in listed.items():
-        rest = "; ".join(text for text in (source.publisher, source.dated, source.note) if text)
-        st.markdown(f"`{key}` {fmt.web_link(source.title, source.url)}" + (f"; {fmt.plain(rest)}" if rest else ""))
+    for key, source in documents.items():
+        note = "; ".join(text for text in (source.publisher, source.dated, source.note) if text)
+        st.markdown(f"`{key}` {fmt.web_link(source.title, source.url)}" + (f"; {fmt.plain(note)}" if note else ""))
     for text in getattr(entry, "notes", ()):
         st.caption(fmt.plain(text))
 
@@ -117,8 +117,8 @@ def parameters(workload: Any) -> list[specs.SpecNumber]:
     """A workload's parameters with their evidence."""
     rows = []
     for name, number in workload.params.items():
-        listed = number.value if isinstance(number.value, tuple) else (number.value,)
-        value = ", ".join(claims.value_text(v) for v in listed)
+        numbers = number.value if isinstance(number.value, tuple) else (number.value,)
+        value = ", ".join(claims.value_text(v) for v in numbers)
         rows.append(specs.SpecNumber(name, name.replace("_", " "), value, number.basis, specs.where(number)))
     return rows
 
@@ -176,8 +176,8 @@ def graph(workload: Any) -> None:
     if len(phase.ops) > _MOST_NODES:
         st.caption(texts.TOO_MANY_OPERATORS.format(count=len(phase.ops)))
         return
-    with st.expander("Graph", key="open.graph", on_change="rerun") as folded:
-        if folded.open:
+    with st.expander("Graph", key="open.graph", on_change="rerun") as expander:
+        if expander.open:
             st.mermaid_chart(drawing(phase.ops), alt=f"Graph of {workload.name}", width="content")
 
 
@@ -219,8 +219,8 @@ def detail(section: str, id: str) -> None:
             st.caption(texts.YOUR_OWN.format(name=path.name))
         if path.suffix == ".onnx":
             return
-        with st.expander("YAML", key="open.yaml", on_change="rerun") as folded:
-            if folded.open:
+        with st.expander("YAML", key="open.yaml", on_change="rerun") as expander:
+            if expander.open:
                 st.code(path.read_text(), language="yaml")
 
 

@@ -45,7 +45,7 @@ def systems() -> list[str]:
     return [link.current().system, *default_catalog().ids("systems")]
 
 
-def _configured(files: list[Any]) -> Workload:
+def _configuration(files: list[Any]) -> Workload:
     """The network of a config.json, and of what says beside it how its weights are quantised."""
     configs = {}
     for file in files:
@@ -56,10 +56,10 @@ def _configured(files: list[Any]) -> Workload:
         except InputError as error:
             raise WorkloadError(f"{file.name}: {error}") from None
     beside_it = next((data for data in configs.values() if "quantization" in data and "model_type" not in data), None)
-    own = [(name, data) for name, data in configs.items() if data is not beside_it]
-    if len(own) != 1:
-        raise WorkloadError(texts.TOO_MANY_CONFIGURATIONS.format(count=len(own)))
-    name, data = own[0]
+    networks = [(name, data) for name, data in configs.items() if data is not beside_it]
+    if len(networks) != 1:
+        raise WorkloadError(texts.TOO_MANY_CONFIGURATIONS.format(count=len(networks)))
+    name, data = networks[0]
     try:
         return read_config(data, id_from(str(data.get("_name_or_path") or Path(name).stem)), name, beside_it)
     except WorkloadError as error:
@@ -82,9 +82,9 @@ def _store(file: Any) -> str:
     apart = ImportProcess()
     try:
         with TemporaryDirectory() as folder:  # what can't be read is not kept
-            tried = Path(folder) / target.name
-            tried.write_bytes(data)
-            apart.read(tried)
+            trial = Path(folder) / target.name
+            trial.write_bytes(data)
+            apart.read(trial)
         with beside(target, folder=True) as fresh:
             fresh.write_bytes(data)
     except InputError as error:
@@ -112,7 +112,7 @@ def own_network() -> None:
             if graphs := [file for file in files if Path(file.name).suffix == ".onnx"]:
                 id, notes = [_store(file) for file in graphs][-1], ()
             else:
-                read = _configured(files)
+                read = _configuration(files)
                 id, notes = in_link(read), read.notes
             graph = default_zoo().graph(id)
         except WorkloadError as error:

@@ -36,19 +36,19 @@ _LIMITS = (
 class PageQuestion:
     """The question at hand, and how a control changes it (in callbacks)."""
 
-    def __init__(self, question: Question, put: Callable[[str], None]) -> None:
-        self.question, self._put = question, put
+    def __init__(self, question: Question, commit: Callable[[str], None]) -> None:
+        self.question, self._commit = question, commit
 
     def preset(self, id: str | None) -> None:
         """PageQuestion one of the questions that are worth asking first."""
         if id:
-            self._put(QUESTIONS[id].question.token)
+            self._commit(QUESTIONS[id].question.token)
 
     @callback
     def change(self, **fields: Any) -> None:
         """Change fields; a change that is not allowed leaves the question as it was, with the reason."""
         try:
-            self._put(self.question.with_(**fields).token)
+            self._commit(self.question.with_(**fields).token)
         except ScenarioError as error:
             say(_PARAM, texts.NOTHING_CHANGED.format(why=fmt.sentence(error)))
 
@@ -73,14 +73,14 @@ def ask() -> PageQuestion:
             return usual, texts.SHOWING_FIRST_QUESTION.format(error=str(error).rstrip("."))
         return text, None
 
-    written = _written()
-    if written is not None:
-        st.query_params[_PARAM] = written
-    token, put = remember(_PARAM, usual, read)
-    return PageQuestion(question_of(token), put)
+    question_token = _readable_token()
+    if question_token is not None:
+        st.query_params[_PARAM] = question_token
+    token, commit = remember(_PARAM, usual, read)
+    return PageQuestion(question_of(token), commit)
 
 
-def _written() -> str | None:
+def _readable_token() -> str | None:
     """Token of a question that the address holds in readable parameters, `workload=resnet50&latency=7ms`; they leave
     the address. None where it has none, or they can't be read, which is said.
     """
@@ -115,7 +115,7 @@ def controls(ask: PageQuestion) -> None:
         _request(ask)
         _limits(ask)
         _demand(ask)
-        _tried(ask)
+        _candidates(ask)
         _prices(ask)
         _what_if(ask)
 
@@ -125,7 +125,7 @@ def _request(ask: PageQuestion) -> None:
     q = ask.question
 
     def args(name: str, value: int) -> dict[str, Any]:
-        return controlled(f"h.{name}", value, lambda typed: ask.change(**{name: typed}))
+        return controlled(f"h.{name}", value, lambda number: ask.change(**{name: number}))
 
     pickers.lengths(q.workload, q.inputs, q.outputs, args)
 
@@ -148,19 +148,19 @@ def _demand(ask: PageQuestion) -> None:
         value = q.qps or q.users or 100
         ask.change(qps=float(value) if name == "qps" else None, users=int(value) if name == "users" else None)
 
-    more: dict[str, Any] = {"required": True, "width": "stretch", "help": texts.DEMAND_HELP}
-    pick("Demand", texts.DEMANDS, "h.demand", now, kind, st.segmented_control, **more)
+    kwargs: dict[str, Any] = {"required": True, "width": "stretch", "help": texts.DEMAND_HELP}
+    pick("Demand", texts.DEMANDS, "h.demand", now, kind, st.segmented_control, **kwargs)
 
-    def many(value: int | None) -> None:
+    def commit(value: int | None) -> None:
         if value:
             ask.change(**{now: value})
 
     if now:
         label = "Requests per second" if now == "qps" else "Users at once"
-        st.number_input(label, min_value=1, step=1, **controlled(f"h.{now}", int(q.qps or q.users or 1), many))
+        st.number_input(label, min_value=1, step=1, **controlled(f"h.{now}", int(q.qps or q.users or 1), commit))
 
 
-def _tried(ask: PageQuestion) -> None:
+def _candidates(ask: PageQuestion) -> None:
     """Precision, batch and candidates."""
     q = ask.question
     left, right = st.columns(2)
@@ -180,7 +180,7 @@ def _prices(ask: PageQuestion) -> None:
     """The user's own prices, bought or by the hour, and what a year costs."""
     q, catalog = ask.question, default_catalog()
 
-    def edited(rows: dict[str, Any]) -> None:
+    def commit(rows: dict[str, Any]) -> None:
         prices: dict[str, Any] = {id: price.model_dump(exclude_none=True) for id, price in q.prices.items()}
         for at, change in rows.get("edited_rows", {}).items():
             id, cells = ids[int(at)], {_COLUMNS[k]: v for k, v in change.items() if k in _COLUMNS}
@@ -196,14 +196,14 @@ def _prices(ask: PageQuestion) -> None:
     with st.expander(f"Prices · {len(q.prices) or 'list prices'}{' of yours' if q.prices else ''}", key="open.prices"):
         ids = list(q.systems or catalog.ids("systems"))
         ids.sort(key=lambda id: (id not in q.prices, catalog.system(id).name))
-        listed = [catalog.device(catalog.system(id).devices[0].device).price for id in ids]
-        own = [q.prices.get(id) for id in ids]
+        list_prices = [catalog.device(catalog.system(id).devices[0].device).price for id in ids]
+        user_prices = [q.prices.get(id) for id in ids]
         frame = pd.DataFrame(
             {
                 "System": [catalog.system(id).name for id in ids],
-                "List $": [None if price is None else price.si for price in listed],
-                "Yours $": [None if price is None else price.usd for price in own],
-                "Yours $/h": [None if price is None else price.usd_per_hour for price in own],
+                "List $": [None if price is None else price.si for price in list_prices],
+                "Yours $": [None if price is None else price.usd for price in user_prices],
+                "Yours $/h": [None if price is None else price.usd_per_hour for price in user_prices],
             }
         ).astype({"List $": float, "Yours $": float, "Yours $/h": float})
         key = f"h.prices.{hash((tuple(ids), q.token))}"
@@ -212,7 +212,7 @@ def _prices(ask: PageQuestion) -> None:
             frame, hide_index=True, key=key, height=240, placeholder=fmt.UNKNOWN, disabled=["System", "List $"],
             column_config={"List $": number(), "Yours $": number(help=texts.CAPEX_HELP),
                            "Yours $/h": number(help=texts.RENT_HELP)},
-            on_change=lambda: edited(st.session_state[key]),
+            on_change=lambda: commit(st.session_state[key]),
         )  # fmt: skip
         sidebar.cost_inputs(q.costs, "h.costs", cost, "5,000, assumed")
 
@@ -226,9 +226,9 @@ def _what_if(ask: PageQuestion) -> None:
     active = bool(ask.question.what_ifs)
     if not (now.overrides or active):
         return
-    own = ({"system": now.system, "overrides": dict(now.overrides)},) if now.overrides else ()
+    what_ifs = ({"system": now.system, "overrides": dict(now.overrides)},) if now.overrides else ()
     st.toggle(
         "What-if hardware too",
         help=texts.WHAT_IF_HELP,
-        **controlled("h.whatif", active, lambda on: ask.change(what_ifs=own if on else ())),
+        **controlled("h.whatif", active, lambda on: ask.change(what_ifs=what_ifs if on else ())),
     )

@@ -14,29 +14,27 @@ from engine.scenario import ScenarioError
 _ROWS = 11  # shown before the table scrolls
 
 
-def _picked(able: list[Row]) -> Row:
+def _selected_row(able: list[Row]) -> Row:
     """The row that is selected, else the best."""
-    chosen = st.session_state.get("h.row")
-    return next((row for row in able if row.label == chosen), able[0])
+    label = st.session_state.get("h.row")
+    return next((row for row in able if row.label == label), able[0])
 
 
 def ranking(answer: Answer, able: list[Row]) -> None:
     """Systems that meet the limits; a row opens its detail."""
-    ranked = sum(row.rank is not None for row in able)
-    title = texts.CHEAPEST_FIRST.format(ranked=ranked) + (
-        f"; {len(able) - ranked} without" if ranked < len(able) else ""
-    )
+    count = sum(row.rank is not None for row in able)
+    title = texts.CHEAPEST_FIRST.format(ranked=count) + (f"; {len(able) - count} without" if count < len(able) else "")
     with parts.card(texts.SYSTEMS_MEET, title, stretch=False):
         frame = tables.meeting(answer, able)
         text = st.column_config.TextColumn
         columns = {"System": text(pinned=not parts.mobile()), "vs winner": text(help=texts.RATIO_HELP)}
         columns["Range ($)"] = text(help=texts.BAND_HELP)
 
-        def selected() -> None:
+        def select() -> None:
             row = parts.selected_row(st.session_state["h.table"], able)
             st.session_state["h.row"] = row and row.label
 
-        parts.table(frame, columns, max_rows=_ROWS, tall=38 * _ROWS, select=selected, key="h.table")
+        parts.table(frame, columns, max_rows=_ROWS, tall=38 * _ROWS, select=select, key="h.table")
 
 
 def detail(answer: Answer, row: Row) -> None:
@@ -59,18 +57,18 @@ def detail(answer: Answer, row: Row) -> None:
                 )
             )
         if best.total_usd_per_hour is not None:
-            many = f"{best.instances:,} instances" if best.instances > 1 else "one instance"
+            instances = f"{best.instances:,} instances" if best.instances > 1 else "one instance"
             facts.append(
                 texts.PRICE_AN_HOUR.format(
                     total=fmt.usd(best.total_usd_per_hour),
-                    many=many,
+                    many=instances,
                     configuration=row.configuration,
                     busy=fmt.percent(best.scenario.costs.utilisation),
                 )
             )
         facts += tables.times(answer, row)
-        each = fmt.si(best.rate_per_device, f"{unit}/s")
-        facts.append(texts.RATES.format(rate=fmt.si(best.rate, f"{unit}/s"), each=each))
+        per_device = fmt.si(best.rate_per_device, f"{unit}/s")
+        facts.append(texts.RATES.format(rate=fmt.si(best.rate, f"{unit}/s"), each=per_device))
         if report.power_w is not None:
             facts.append(f"{fmt.si(report.power_w * best.instances, 'W')} at full load")
         st.markdown("  \n".join(line.replace("$", "\\$") for line in facts))
@@ -150,10 +148,10 @@ def show() -> None:
     with right:
         _tools(question, answer)
     able = [row for row in answer.rows if row.best is not None]
-    head, _, rest = answer.sentence.partition(": ")
-    st.markdown(f"**{fmt.plain(head)}:** {fmt.plain(rest)}" if able else f"**{fmt.plain(answer.sentence)}**")
+    head, _, reason = answer.sentence.partition(": ")
+    st.markdown(f"**{fmt.plain(head)}:** {fmt.plain(reason)}" if able else f"**{fmt.plain(answer.sentence)}**")
     if able:
-        row = _picked(able)
+        row = _selected_row(able)
         ranking(answer, able)
         parts.beside(lambda: detail(answer, row), lambda: curves(answer, able, row), widths=(2, 3))
     what_ifs(answer)

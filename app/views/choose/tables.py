@@ -41,8 +41,8 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
         columns["Instances"] = [best.instances for best in bests]
         columns["Error band"] = [fmt.band(row.band.relative) for row in rows]
     else:
-        priced = unit if answer.priced == answer.unit else "output tokens"
-        columns[f"$/M {priced}"] = [best.usd_per_million for best in bests]
+        price_unit = unit if answer.priced == answer.unit else "output tokens"
+        columns[f"$/M {price_unit}"] = [best.usd_per_million for best in bests]
         columns["Range ($)"] = [money_range(row.best.usd_per_million, row.band.relative) for row in rows if row.best]
     name = "TPOT under load" if decoder else "p99" if _at_random(answer) else "Latency"
     columns[f"{name} ({times.unit})"] = [times(wait) for wait in waits]
@@ -53,7 +53,7 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     columns[f"{pace.unit} per device"] = [pace(best.rate_per_device) for best in bests]
     reports = [row.report for row in rows if row.report]
     powers = [(report.power_w, best.instances) for report, best in zip(reports, bests, strict=True)]
-    watts = [None if each is None else each * many for each, many in powers]
+    watts = [None if power_w is None else power_w * instances for power_w, instances in powers]
     power = fmt.scale(watts, "W")
     columns[f"Power ({power.unit})"] = [None if w is None else power(w) for w in watts]
     columns["Price contains"] = [report.price_of for report in reports]
@@ -86,13 +86,13 @@ def times(answer: Answer, row: Row) -> list[str]:
     assert best is not None
     assert report is not None
     batch = f"a batch of {best.scenario.batch:,}" if best.scenario.batch > 1 else "a request alone"
-    if (joined := best.joined) is not None:
-        first, each, whole = (fmt.seconds(value) for value in (joined.ttft_s, joined.tpot_s, joined.latency_s))
-        lines = [texts.JOINED.format(ttft=first, tpot=each, latency=whole)]
+    if (load := best.joined) is not None:
+        first, per_token, whole = (fmt.seconds(value) for value in (load.ttft_s, load.tpot_s, load.latency_s))
+        lines = [texts.JOINED.format(ttft=first, tpot=per_token, latency=whole)]
         if best.scenario.batch > 1:
-            first, each, whole = (fmt.seconds(value) for value in (report.ttft_s, report.tpot_s, report.latency_s))
+            first, per_token, whole = (fmt.seconds(value) for value in (report.ttft_s, report.tpot_s, report.latency_s))
             count = f"{best.scenario.batch:,}"
-            lines.append(texts.BATCH_TIMES.format(batch=count, ttft=first, tpot=each, latency=whole))
+            lines.append(texts.BATCH_TIMES.format(batch=count, ttft=first, tpot=per_token, latency=whole))
         return lines
     words = [f"{fmt.seconds(report.latency_s)} for {batch} (as Explore)"]
     if _at_random(answer):
@@ -104,7 +104,7 @@ def times(answer: Answer, row: Row) -> list[str]:
 def rows(answer: Answer) -> list[dict[str, Any]]:
     """Every row of a file, SI units in the keys."""
     plain = answer.to_dict()
-    said = dict.fromkeys(("price_contains", "price_lacks"), ", ".join)
-    rows = [{k: said.get(k, lambda v: v)(v) for k, v in row.items() if k != "front"}
+    formatters = dict.fromkeys(("price_contains", "price_lacks"), ", ".join)
+    rows = [{k: formatters.get(k, lambda v: v)(v) for k, v in row.items() if k != "front"}
             for row in (*plain["rows"], *plain["what_ifs"])]  # fmt: skip
     return [row | {"question": plain["token"]} for row in rows]

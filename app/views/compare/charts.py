@@ -31,8 +31,8 @@ _NAME = 26  # characters of a line on a tick
 
 def _name(letter: str, name: str, number: str) -> str:
     """A scenario on a tick: its system, its configuration beneath, and its number."""
-    system, comma, rest = name.partition(", ")
-    lines = (*textwrap.wrap(f"{letter} · {system}{comma.strip()}", _NAME), *textwrap.wrap(rest, _NAME))
+    system, comma, configuration = name.partition(", ")
+    lines = (*textwrap.wrap(f"{letter} · {system}{comma.strip()}", _NAME), *textwrap.wrap(configuration, _NAME))
     return "<br>".join((*lines, f"<b>{number}</b>"))
 
 
@@ -44,18 +44,18 @@ def metric_bars(
     `scenarios` are (letter, name, value [SI], relative half width of the error band) in the order of the comparison.
     """
     scale = fmt.scale([v for _, _, v, _ in scenarios], unit)
-    shown = []
+    marks = []
     for at, (letter, name, v, band) in enumerate(scenarios):
         if v is not None:
             ends = None if band is None else (scale(v) * band / (1 + band), scale(v) * band)
             says = hover(f"{letter} · {name}", f"{scale.text(v)} {scale.unit} {fmt.band(band)}")
-            shown.append(Bar(at, scale(v), NEUTRAL if at == base else INK[dark], says, band=ends))
-    levels = [bar.length for bar in shown if bar.row == base]
-    more = [rule(levels * 2, [-0.5, len(scenarios) - 0.5], NEUTRAL)] if levels else []
-    widest = max((bar.length + (bar.band[1] if bar.band else 0.0) for bar in shown), default=0.0)
+            marks.append(Bar(at, scale(v), NEUTRAL if at == base else INK[dark], says, band=ends))
+    levels = [bar.length for bar in marks if bar.row == base]
+    lines = [rule(levels * 2, [-0.5, len(scenarios) - 0.5], NEUTRAL)] if levels else []
+    widest = max((bar.length + (bar.band[1] if bar.band else 0.0) for bar in marks), default=0.0)
     labels = [_name(letter, name, scale.text(v)) for letter, name, v, _ in scenarios]
     x = span(f"{label} ({scale.unit})", 0, widest * 1.05 or 1, grid=True)
-    return rows(labels, shown, x, dark, least_rows=2, more=more)
+    return rows(labels, marks, x, dark, least_rows=2, more=lines)
 
 
 def breakdowns(
@@ -68,7 +68,7 @@ def breakdowns(
     totals = [sum(parts.values()) for _, _, parts in scenarios]
     shares = max(totals, default=0.0) > _APART * min(totals, default=1.0)
     scale = fmt.scale(totals, "s")
-    shown, starts = [], [0.0] * len(scenarios)
+    marks, starts = [], [0.0] * len(scenarios)
     for resource in RESOURCES:
         times = [parts.get(resource, 0.0) for _, _, parts in scenarios]
         visible = any(t > 0.005 * total for t, total in zip(times, totals))
@@ -76,12 +76,12 @@ def breakdowns(
             unit, name = 100 / total if shares else scale.factor, RESOURCE_LABELS[resource]
             says = hover(f"{scenarios[at][0]} · {name}", f"{fmt.seconds(time)}, {fmt.percent(time / total)}")
             bar = Bar(at, time * unit, PALETTE[resource][dark], says, starts[at] * unit, part=name)
-            shown += [bar] if visible else []
+            marks += [bar] if visible else []
             starts[at] += time
-    most = 100 if shares else scale(max(totals, default=1.0)) * 1.02
-    x = span("Share of time (%)" if shares else f"Time ({scale.unit})", 0, most, grid=True)
+    extent = 100 if shares else scale(max(totals, default=1.0)) * 1.02
+    x = span("Share of time (%)" if shares else f"Time ({scale.unit})", 0, extent, grid=True)
     labels = [_name(letter, name, fmt.seconds(t)) for (letter, name, _), t in zip(scenarios, totals)]
-    entries = len({bar.part for bar in shown})
+    entries = len({bar.part for bar in marks})
     legend_px = _LEGEND_ROW * math.ceil(entries / (1 if phone else 2)) + 8
     place = {"orientation": "h", "x": 0, "xref": "container", "y": 1.0, "yref": "container", "yanchor": "top"}
     look: Trace = {
@@ -90,23 +90,23 @@ def breakdowns(
         "margin": {"l": 4, "r": 8, "t": legend_px, "b": 4},
         "key": place | {"traceorder": "normal", "font": {"size": 12}},
     }
-    return rows(labels, shown, x, dark, least_rows=2, **look), shares
+    return rows(labels, marks, x, dark, least_rows=2, **look), shares
 
 
-def operator_bars(moved: pd.DataFrame, base: str, other: str, dark: bool, most: int = 8) -> Figure:
-    """Time each operator saves (right) or costs (left) in `other` against `base`, the largest first: `differences`."""
-    drawn = moved.head(most)
-    scale = fmt.scale(drawn["gained"], "s")
-    labels = [two_lines(name, scale.text(gained)) for name, gained in drawn["gained"].items()]
-    shown = []
-    for at, (name, base_s, other_s, gained) in enumerate(drawn.itertuples()):
-        says = hover(name, f"{base} {fmt.seconds(base_s)}, {other} {fmt.seconds(other_s)}")
-        shown.append(Bar(at, scale(gained), INK[dark] if gained > 0 else CLOUD[dark], says))
-    low, high = min(0.0, *(b.length for b in shown), 0.0), max(0.0, *(b.length for b in shown), 0.0)
+def operator_bars(gains: pd.DataFrame, base: str, rival: str, dark: bool, count: int = 8) -> Figure:
+    """Time each operator saves (right) or costs (left) in `rival` against `base`, the largest first: `differences`."""
+    largest = gains.head(count)
+    scale = fmt.scale(largest["gained"], "s")
+    labels = [two_lines(name, scale.text(gain_s)) for name, gain_s in largest["gained"].items()]
+    marks = []
+    for at, (name, base_s, rival_s, gain_s) in enumerate(largest.itertuples()):
+        says = hover(name, f"{base} {fmt.seconds(base_s)}, {rival} {fmt.seconds(rival_s)}")
+        marks.append(Bar(at, scale(gain_s), INK[dark] if gain_s > 0 else CLOUD[dark], says))
+    low, high = min(0.0, *(b.length for b in marks), 0.0), max(0.0, *(b.length for b in marks), 0.0)
     pad = 0.05 * (high - low or 1.0)
-    title = texts.SAVED_AXIS.format(other=other, base=base, unit=scale.unit)
+    title = texts.SAVED_AXIS.format(other=rival, base=base, unit=scale.unit)
     ends = (low - pad if low else 0, high + pad if high else 0)
-    return rows(labels, shown, span(title, *ends, grid=True, zeroline=True, zerolinecolor=NEUTRAL), dark)
+    return rows(labels, marks, span(title, *ends, grid=True, zeroline=True, zerolinecolor=NEUTRAL), dark)
 
 
 def attribution(
@@ -127,15 +127,15 @@ def attribution(
     scale = fmt.scale(reach, unit)
     totals = [f"{end}  <b>{scale.text(value)}</b>" for end, value in zip(ends, values)]
     labels = [totals[0]]
-    shown = [Bar(0, scale(values[0]), NEUTRAL, hover(*ends[:1], scale.text(values[0])))]
+    marks = [Bar(0, scale(values[0]), NEUTRAL, hover(*ends[:1], scale.text(values[0])))]
     for at, ((name, share), start) in enumerate(zip(shares, reach), 1):
         better, change = (share > 0) == rising, f"{'+' if share > 0 else ''}{scale.text(share)}"
         labels.append(two_lines(name, change))
         says = hover(name, f"{change} {scale.unit}, {'better' if better else 'worse'}")
-        shown.append(Bar(at, scale(share), INK[dark], says, scale(start), hatch="" if better else "/"))
+        marks.append(Bar(at, scale(share), INK[dark], says, scale(start), hatch="" if better else "/"))
     labels.append(totals[1])
-    shown.append(Bar(len(shown), scale(values[1]), NEUTRAL, hover(*ends[1:], scale.text(values[1]))))
+    marks.append(Bar(len(marks), scale(values[1]), NEUTRAL, hover(*ends[1:], scale.text(values[1]))))
     low, high = min(0.0, *map(scale, reach)), max(map(scale, reach))
     pad = 0.04 * (high - low or 1.0)
     x = span(f"{title} ({scale.unit})", low - pad if low < 0 else 0, high + pad, grid=True)
-    return rows(labels, shown, x, dark)
+    return rows(labels, marks, x, dark)

@@ -38,7 +38,7 @@ def column_of(at: int, entry: Entry) -> ComparedScenario:
     return ComparedScenario(at, parts.short_name(scenario), scenario, entry.note, knobs, report, reason)
 
 
-def _picked(id: str | None) -> None:
+def _add_preset(id: str | None) -> None:
     if id:
         comparison.add(Entry(PRESETS[id].scenario))
 
@@ -57,7 +57,7 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
     """The sidebar: what is compared, with what, and notes."""
     with st.sidebar:
         presets = {preset.id: preset.pill for preset in sorted(PRESETS.values(), key=lambda preset: preset.document)}
-        pick("Add a preset", presets, "c.preset", None, _picked, index=None, placeholder="Choose a preset")
+        pick("Add a preset", presets, "c.preset", None, _add_preset, index=None, placeholder="Choose a preset")
         systems, hint = pickers.all_systems(), texts.ADD_SYSTEM_HELP
         pick("Add a system", systems, "c.system", None, _on, index=None, placeholder=hint)
         st.text_input(
@@ -95,8 +95,8 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
                     disabled=len(columns) == 1,
                     help=texts.REMOVE_HELP.format(letter=column.letter),
                 )
-        written = sum(bool(c.note) for c in columns)
-        with st.expander(f"Notes · {written or 'none'}", key="open.notes"):
+        count = sum(bool(c.note) for c in columns)
+        with st.expander(f"Notes · {count or 'none'}", key="open.notes"):
             for column in columns:
                 st.text_input(
                     f"{column.letter} · {column.name}",
@@ -109,7 +109,7 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
 
 def side_by_side(columns: list[ComparedScenario], base: ComparedScenario) -> None:
     """The delta table: rows metrics, columns scenarios."""
-    common = tables.shared(columns)
+    common = tables.common_knobs(columns)
     answer = f"all have {', '.join(common)}" if common and len(columns) > 1 else "nothing in common"
     with parts.card("Side by side", answer if len(columns) > 1 else f"{len(columns)} scenario"):
         frame = tables.frame(columns, base)
@@ -120,22 +120,22 @@ def side_by_side(columns: list[ComparedScenario], base: ComparedScenario) -> Non
 
 def one_metric(columns: list[ComparedScenario], base: ComparedScenario) -> Metric:
     """One metric at a time as bars; the metric."""
-    offered = [k for k, m in METRICS.items() if any(tables.value(c, m) is not None for c in columns)]
+    keys = [k for k, m in METRICS.items() if any(tables.value(c, m) is not None for c in columns)]
     with st.container(border=True, height="stretch"):
         title = st.empty()
-        labels = {key: tables.counted(METRICS[key], columns).label for key in offered}
-        metric = tables.counted(METRICS[pills("Metric", labels, "metric")], columns)
+        labels = {key: tables.in_common_unit(METRICS[key], columns).label for key in keys}
+        metric = tables.in_common_unit(METRICS[pills("Metric", labels, "metric")], columns)
         of_money = metric.name in tables.MONEY_AND_POWER
         bands = [None if of_money or c.report is None else c.report.error_band.relative for c in columns]
         rows = [(c.letter, c.name, tables.value(c, metric), band) for c, band in zip(columns, bands, strict=True)]
-        known = [(v, letter) for letter, _, v, _ in rows if v is not None]
-        (low, least), (high, most) = min(known), max(known)
+        points = [(v, letter) for letter, _, v, _ in rows if v is not None]
+        (low, lowest), (high, highest) = min(points), max(points)
         if not tables.comparable(columns, metric):
             answer = texts.DIFFERENT_COUNTS
-        elif len(known) < 2 or low <= 0:
+        elif len(points) < 2 or low <= 0:
             answer = texts.NO_SECOND
         else:
-            answer = f"{most} has {fmt.times(high / low)} that of {least}"
+            answer = f"{highest} has {fmt.times(high / low)} that of {lowest}"
             answer = texts.ALL_HAVE_SAME if high < 1.005 * low else answer
         title.markdown(f"**{metric.label}** :gray[· {fmt.plain(answer)}]")
         fig = charts.metric_bars(rows, base.at, metric.label, metric.unit, parts.dark())
@@ -174,51 +174,51 @@ def _pair(columns: list[ComparedScenario], base: ComparedScenario) -> ComparedSc
     return next(c for c in candidates if c.letter == letter)
 
 
-def _attributed(base: ComparedScenario, other: ComparedScenario, metric: Metric) -> tuple[str, str, Figure | None]:
+def _attribution(base: ComparedScenario, rival: ComparedScenario, metric: Metric) -> tuple[str, str, Figure | None]:
     """How much of a difference each kind of change makes: the answer, a caption, and the figure where there is one."""
-    if not tables.comparable((base, other), metric):
+    if not tables.comparable((base, rival), metric):
         return texts.DIFFERENT_WORK, texts.DIFFERENT_WORK_CAPTION, None
     try:
-        attribution = cached.answer(attribute, base.scenario, other.scenario, metric.name)
+        attribution = cached.answer(attribute, base.scenario, rival.scenario, metric.name)
     except InputError as error:
         return "not attributed", fmt.plain(str(error)), None
     shares = sorted(attribution.shares.items(), key=lambda item: -abs(item[1]))
-    moved = [(name.capitalize(), share) for name, share in shares if share]
+    changes = [(name.capitalize(), share) for name, share in shares if share]
     label = metric.label
-    if not moved:
+    if not changes:
         return f"no difference in {label.lower()}", texts.NOTHING_MOVES, None
-    part = abs(moved[0][1]) / sum(abs(share) for _, share in moved)
-    answer = f"{fmt.percent(part)} of what moves {label.lower()}: {moved[0][0].lower()}"
-    ends, values = (base.letter, other.letter), (attribution.base, attribution.other)
-    fig = charts.attribution(ends, values, moved, metric.unit, label, metric.rising, parts.dark())
+    part = abs(changes[0][1]) / sum(abs(share) for _, share in changes)
+    answer = f"{fmt.percent(part)} of what moves {label.lower()}: {changes[0][0].lower()}"
+    ends, values = (base.letter, rival.letter), (attribution.base, attribution.other)
+    fig = charts.attribution(ends, values, changes, metric.unit, label, metric.rising, parts.dark())
     return answer, texts.DIFFERENCE_CAPTION.format(evaluations=attribution.evaluations), fig
 
 
-def where_gain(base: ComparedScenario, other: ComparedScenario, metric: Metric) -> None:
+def where_gain(base: ComparedScenario, rival: ComparedScenario, metric: Metric) -> None:
     """The difference of one figure, dealt out to the kinds of change between two scenarios."""
     with st.skeleton(height=220):
-        answer, caption, fig = _attributed(base, other, metric)
-    with parts.card(f"Why {other.letter} differs from {base.letter}", answer, fig, "c.attribution"):
+        answer, caption, fig = _attribution(base, rival, metric)
+    with parts.card(f"Why {rival.letter} differs from {base.letter}", answer, fig, "c.attribution"):
         st.caption(caption)
 
 
-def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
+def by_operator(base: ComparedScenario, rival: ComparedScenario) -> None:
     """Operators of two scenarios beside each other."""
     assert base.report is not None
-    assert other.report is not None
-    rows = tables.differences(base.report, other.report)
-    moved, answer, fig = rows[rows["gained"] != 0], "no operator differs", None
-    if len(moved):
-        most = float(moved["gained"].iloc[0])
-        verb = "saves" if most > 0 else "costs"
-        answer = f"{moved.index[0]} {verb} most, {fmt.seconds(abs(most))} per request"
-        fig = charts.operator_bars(moved, base.letter, other.letter, parts.dark())
-    with parts.card(f"Operators of {other.letter} against {base.letter}", answer, fig, "c.operators"):
+    assert rival.report is not None
+    rows = tables.differences(base.report, rival.report)
+    gains, answer, fig = rows[rows["gained"] != 0], "no operator differs", None
+    if len(gains):
+        largest = float(gains["gained"].iloc[0])
+        verb = "saves" if largest > 0 else "costs"
+        answer = f"{gains.index[0]} {verb} most, {fmt.seconds(abs(largest))} per request"
+        fig = charts.operator_bars(gains, base.letter, rival.letter, parts.dark())
+    with parts.card(f"Operators of {rival.letter} against {base.letter}", answer, fig, "c.operators"):
         if rows.dropna().empty:
             st.caption(texts.NO_COMMON_OPERATOR)
-        with st.expander("All operators", key="open.c.operators", on_change="rerun") as opened:
-            if opened.open:
-                parts.table(tables.operators(rows, base.letter, other.letter))
+        with st.expander("All operators", key="open.c.operators", on_change="rerun") as expander:
+            if expander.open:
+                parts.table(tables.operators(rows, base.letter, rival.letter))
 
 
 def show() -> None:
@@ -238,19 +238,19 @@ def show() -> None:
             st.info(why, icon=":material/block:")
     running = [c for c in columns if c.report is not None]
     first, second = st.container(), st.container()
-    charted, listed = (first, second) if parts.mobile() else (second, first)
-    with listed:
+    chart_slot, table_slot = (first, second) if parts.mobile() else (second, first)
+    with table_slot:
         side_by_side(columns, base)
     if running:
-        left, right = charted.columns(2, gap="small")
+        left, right = chart_slot.columns(2, gap="small")
         with left:
             metric = one_metric(columns, base)
         with right:
             where_time(columns)
-        other = _pair(columns, base)
-        if other is not None:
-            where_gain(base, other, metric)
-            by_operator(base, other)
+        rival = _pair(columns, base)
+        if rival is not None:
+            where_gain(base, rival, metric)
+            by_operator(base, rival)
 
 
 show()

@@ -46,11 +46,11 @@ HEADLINE = ("latency", "throughput", "per_watt", "capex")
 def value(column: ComparedScenario, metric: Metric) -> float | None:
     """The metric of a column; None where it has no report or the report no such number. [SI]"""
     report = column.report
-    untimed = report is None or (metric.name == "ttft_s" and report.tpot_s is None)  # no tokens one by one
-    return None if untimed else getattr(report, metric.name)
+    missing = report is None or (metric.name == "ttft_s" and report.tpot_s is None)  # no tokens one by one
+    return None if missing else getattr(report, metric.name)
 
 
-def counted(metric: Metric, columns: Sequence[ComparedScenario]) -> Metric:
+def in_common_unit(metric: Metric, columns: Sequence[ComparedScenario]) -> Metric:
     """The metric in what all columns count, where they count alike."""
     units = {c.report.unit for c in columns if c.report}
     return Metric.of(metric.name, units.pop()) if len(units) == 1 else metric
@@ -75,36 +75,36 @@ def delta(column: ComparedScenario, base: ComparedScenario, metric: Metric) -> t
 
 def _best(columns: Sequence[ComparedScenario], metric: Metric) -> ComparedScenario | None:
     """The column with the best value; None where they can't be ranked."""
-    known = [(value(c, metric), c) for c in columns]
-    ranked = [(v, c) for v, c in known if v is not None]
-    if len(ranked) < 2 or not comparable(columns, metric):
+    pairs = [(value(c, metric), c) for c in columns]
+    ranking = [(v, c) for v, c in pairs if v is not None]
+    if len(ranking) < 2 or not comparable(columns, metric):
         return None
-    best = (max if metric.rising else min)(ranked, key=lambda item: item[0])
-    return best[1] if min(v for v, _ in ranked) < max(v for v, _ in ranked) else None
+    best = (max if metric.rising else min)(ranking, key=lambda item: item[0])
+    return best[1] if min(v for v, _ in ranking) < max(v for v, _ in ranking) else None
 
 
-def shared(columns: Sequence[ComparedScenario]) -> list[str]:
+def common_knobs(columns: Sequence[ComparedScenario]) -> list[str]:
     """Knobs that every scenario has alike."""
-    first, *rest = columns
-    return [k for k in first.knobs if all(k in c.knobs for c in rest)] if rest else list(first.knobs)
+    first, *tail = columns
+    return [k for k in first.knobs if all(k in c.knobs for c in tail)] if tail else list(first.knobs)
 
 
 def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.DataFrame:
     """Rows metrics, columns scenarios; cells are Markdown, the best of a row is bold, deltas stand beneath."""
-    same, rows = set(shared(columns)), dict[str, list[str]]()
+    knobs, rows = set(common_knobs(columns)), dict[str, list[str]]()
     for metric in METRICS.values():
         values = [value(c, metric) for c in columns]
-        if all(v is None for v in values) and not (metric.name == "capex_usd" and any(_unlisted(c) for c in columns)):
+        if all(v is None for v in values) and not (metric.name == "capex_usd" and any(_no_price(c) for c in columns)):
             continue
-        units = {counted(metric, [c]).unit for c in columns if c.report}
+        units = {in_common_unit(metric, [c]).unit for c in columns if c.report}
         best = _best(columns, metric)
         unit = next(iter(units)) if len(units) == 1 else None
         scale = fmt.scale(values, unit) if unit else None
-        label = counted(metric, columns).label + (f" ({scale.unit})".replace("$", "\\$") if scale else "")
+        label = in_common_unit(metric, columns).label + (f" ({scale.unit})".replace("$", "\\$") if scale else "")
         cells = []
         for column, v in zip(columns, values, strict=True):
-            text = scale.text(v) if scale else counted(metric, [column]).text(v)
-            if metric.unit == "$" and column.report is not None and _unlisted(column):
+            text = scale.text(v) if scale else in_common_unit(metric, [column]).text(v)
+            if metric.unit == "$" and column.report is not None and _no_price(column):
                 text = str(column.report.unpriced)
             text = f"**{text}**" if column is best else text
             against = delta(column, base, metric)
@@ -114,18 +114,18 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
     rows["Limited by"] = [c.report.limited_by if c.report else fmt.UNKNOWN for c in columns]
     rows["Error band"] = [fmt.band(c.report.error_band.relative) if c.report else fmt.UNKNOWN for c in columns]
     if len(columns) > 1:
-        rows["Differs in"] = [" · ".join(fmt.plain(k) for k in c.knobs if k not in same) or "nothing" for c in columns]
+        rows["Differs in"] = [" · ".join(fmt.plain(k) for k in c.knobs if k not in knobs) or "nothing" for c in columns]
     if any(c.note for c in columns):
         rows["Note"] = [fmt.plain(c.note) for c in columns]
     heads = [f"{c.letter} · {fmt.plain(c.name)}{' (baseline)' if c.at == base.at else ''}" for c in columns]
     return pd.DataFrame.from_dict(rows, "index", columns=heads).rename_axis("")
 
 
-def _unlisted(column: ComparedScenario) -> bool:
+def _no_price(column: ComparedScenario) -> bool:
     return column.report is not None and column.report.unlisted and column.report.capex_usd is None
 
 
-def _named(column: ComparedScenario) -> str:
+def _name(column: ComparedScenario) -> str:
     return f"**{column.letter}, {fmt.plain(column.name)}**"
 
 
@@ -135,7 +135,7 @@ def verdict(columns: Sequence[ComparedScenario], base: ComparedScenario) -> str:
     if not running:
         return texts.NONE_RUNS
     if len(running) == 1:
-        return texts.ALONE.format(name=_named(running[0]))
+        return texts.ALONE.format(name=_name(running[0]))
     wins: dict[int, list[str]] = {}
     for key in HEADLINE:
         metric = METRICS[key]
@@ -143,14 +143,14 @@ def verdict(columns: Sequence[ComparedScenario], base: ComparedScenario) -> str:
         if best is None:
             continue
         against = delta(best, base, metric)
-        text = fmt.plain(counted(metric, [best]).text(value(best, metric)))
+        text = fmt.plain(in_common_unit(metric, [best]).text(value(best, metric)))
         wins.setdefault(best.at, []).append(
             f"{metric.label.lower()} ({text}{f', {against[0]} than {base.letter}' if against else ''})"
         )
     if not wins:
         return texts.SAME_WORK if alike(running) else texts.DIFFERENT_SCENARIOS.format(difference=_different(running))
     order = sorted(wins, key=lambda at: -len(wins[at]))
-    parts = [f"{_named(columns[at])} is best on {_listed(wins[at])}" for at in order]
+    parts = [f"{_name(columns[at])} is best on {_join(wins[at])}" for at in order]
     text = "; ".join(parts) + "."
     return f"{text} {_open(columns, base, columns[order[0]])} {_different(running)}".strip()
 
@@ -159,13 +159,13 @@ def _different(running: Sequence[ComparedScenario]) -> str:
     """Whether they do different work, which no ratio of theirs may hide."""
     units = list(dict.fromkeys(c.report.unit for c in running if c.report))
     if len(units) > 1:
-        return texts.UNITS_DIFFER.format(units=_listed([f"{u}s" for u in units]))
+        return texts.UNITS_DIFFER.format(units=_join([f"{u}s" for u in units]))
     if len({c.scenario.workload for c in running}) > 1:
         return texts.NETWORKS_DIFFER
     return ""
 
 
-def _listed(items: Sequence[str]) -> str:
+def _join(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
@@ -185,7 +185,7 @@ def _open(columns: Sequence[ComparedScenario], base: ComparedScenario, best: Com
     return ""
 
 
-def differences(base: Report, other: Report) -> pd.DataFrame:
+def differences(base: Report, rival: Report) -> pd.DataFrame:
     """Operators and what belongs to none, matched by name and phase, those that move most first.
 
     Times of a whole request: of `base` and `other`, NaN where one does not execute it, and what the other `gained`. [s]
@@ -201,17 +201,17 @@ def differences(base: Report, other: Report) -> pd.DataFrame:
             result[row.name] = result.get(row.name, 0.0) + row.time_s
         return result
 
-    frame = pd.DataFrame({"base": times(base), "other": times(other)})
+    frame = pd.DataFrame({"base": times(base), "other": times(rival)})
     frame["gained"] = frame["base"].fillna(0.0) - frame["other"].fillna(0.0)
-    return frame.sort_values("gained", key=lambda gained: -gained.abs(), kind="stable")
+    return frame.sort_values("gained", key=lambda gains: -gains.abs(), kind="stable")
 
 
-def operators(rows: pd.DataFrame, base: str, other: str) -> pd.DataFrame:
+def operators(rows: pd.DataFrame, base: str, rival: str) -> pd.DataFrame:
     """Operators of two scenarios beside each other, one prefix for all times."""
     scale = fmt.scale(rows[["base", "other"]].to_numpy().ravel(), "s")
-    heads = {"base": base, "other": other, "gained": f"Saved by {other}"}
-    named = {name: f"{head} ({scale.unit})" for name, head in heads.items()}
-    return (rows * scale.factor).rename(columns=named).rename_axis("Operator").reset_index()
+    heads = {"base": base, "other": rival, "gained": f"Saved by {rival}"}
+    titles = {name: f"{head} ({scale.unit})" for name, head in heads.items()}
+    return (rows * scale.factor).rename(columns=titles).rename_axis("Operator").reset_index()
 
 
 def rows(columns: Sequence[ComparedScenario], base: ComparedScenario, versions: dict[str, str]) -> list[dict[str, Any]]:

@@ -25,20 +25,20 @@ def _box(x: float, y: float, text: str, dark: bool) -> Trace:
 
 def _line(ends: tuple[float, float, float, float], row: LinkRow | None, dark: bool) -> Trace:
     """A link: the wider, the busier; dotted where nothing crosses it."""
-    used, says = 0.0, "idle<extra></extra>"
+    utilisation, says = 0.0, "idle<extra></extra>"
     look: Trace = {"colour": NEUTRAL, "dash": "dot"}
     if row:
-        used = row.utilisation
+        utilisation = row.utilisation
         says = texts.WIRE_HOVER.format(
             name=row.name,
             bytes_per_request=fmt.si(row.bytes_per_request, "B"),
-            used=fmt.percent(used),
+            used=fmt.percent(utilisation),
             bandwidth=fmt.si(row.bandwidth, "B/s"),
             time=fmt.seconds(row.time_s),
         )
         look = {"colour": PALETTE["links"][dark]} if row.bytes_per_request > 0 else look
     x0, y0, x1, y1 = ends
-    width = _WIDTHS[0] + (_WIDTHS[1] - _WIDTHS[0]) * min(1.0, used)
+    width = _WIDTHS[0] + (_WIDTHS[1] - _WIDTHS[0]) * min(1.0, utilisation)
     return line([x0, (x0 + x1) / 2, x1], [y0, (y0 + y1) / 2, y1], says=says, width=width, **look)
 
 
@@ -48,8 +48,8 @@ def _ways(row: LinkRow, loads: Sequence[LinkLoad], gap: str) -> str:
     for way, arrow in (("in", "→"), ("out", "←")):
         load = next((load for load in loads if (load.role, load.way) == (row.role, way)), None)
         if load is not None and load.bytes_per_request > 0:
-            used = fmt.percent(min(1.0, load.utilisation))
-            lines.append(f"{arrow} <b>{fmt.si(load.bytes_per_request, 'B')}</b> {used} busy")
+            busy = fmt.percent(min(1.0, load.utilisation))
+            lines.append(f"{arrow} <b>{fmt.si(load.bytes_per_request, 'B')}</b> {busy} busy")
     text = f"<b>{fmt.si(row.bytes_per_request, 'B')}</b>{gap}{fmt.percent(row.utilisation)} busy"
     return "<br>".join(lines) or text
 
@@ -77,8 +77,8 @@ def topology(report: Report, dark: bool) -> Figure:
         hub, row = at[chain[-1]], links.get("peer")
         data += [_line((hub, middle, at["device"], float(i)), row, dark) for i in range(count)]
         if row is not None:
-            many = f", all {count} together" if count > 1 else ""
-            text = f"{row.name}{many}<br>{_ways(row, loads, ' ')}"
+            suffix = f", all {count} together" if count > 1 else ""
+            text = f"{row.name}{suffix}<br>{_ways(row, loads, ' ')}"
             notes.append(note(hub - 0.1, top - 0.4, text, "center top", align="center"))
     notes += [_box(at[part], middle, f"<b>{names[part]}</b>", dark) for part in chain]
     notes += [_box(at["device"], float(i), f"<b>Card {i + 1}</b>", dark) for i in range(count)]

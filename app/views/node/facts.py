@@ -45,10 +45,10 @@ def _ratio(scenario: Scenario, name: str, on: dict[str, bool], off: dict[str, bo
 
 def gains(scenario: Scenario, name: str) -> tuple[float | None, list[Gain]]:
     """What all switches as they are buy against all off, and each of them, the largest beside the others first."""
-    offered = cached.options(encode(scenario)).switches
-    now = {s.name: scenario.switches.get(s.name, s.default) for s in offered}
+    switches = cached.options(encode(scenario)).switches
+    now = {s.name: scenario.switches.get(s.name, s.default) for s in switches}
     off, rows = dict.fromkeys(now, False), []
-    for s in offered:
+    for s in switches:
         alone = _ratio(scenario, name, off | {s.name: True}, off)
         rows.append(Gain(s, now[s.name], alone, _ratio(scenario, name, now | {s.name: True}, now | {s.name: False})))
     rows.sort(key=lambda r: -(r.beside or 0.0))
@@ -69,11 +69,11 @@ def kinds_table(columns: Sequence[KindColumn]) -> dict[str, list[Any]]:
 
     One row per kind and one for the whole request, in ms.
     """
-    first, *rest = columns
+    first, *variants = columns
     kinds = list(dict.fromkeys(kind for column in columns for kind in column.seconds))
     table: dict[str, list[Any]] = {"Operator": ["all", *kinds]}
     table[texts.MS] = [1e3 * first.latency_s, *(1e3 * first.seconds.get(kind, 0.0) for kind in kinds)]
-    for column in rest:
+    for column in variants:
         if column.seconds != first.seconds:
             name = f"{column.label} {'on' if column.on else 'off'} (ms)"
             table[name] = [1e3 * column.latency_s, *(1e3 * column.seconds.get(kind, 0.0) for kind in kinds)]

@@ -69,7 +69,7 @@ def drawn_power(report: Report) -> None:
     answer = texts.POWER_ANSWER.format(power=power, idle=idle, work=work, chassis=chassis, host=host)
     with parts.card(texts.POWER, answer):
         whole = sum(report.energy.values())
-        shares = (f"{name} {fmt.percent(spent / whole)}" for name, spent in report.energy.items() if whole)
+        shares = (f"{name} {fmt.percent(joules / whole)}" for name, joules in report.energy.items() if whole)
         clock = texts.CAP_TAKES.format(share=fmt.percent(report.clock_share))
         st.caption(fmt.plain(texts.WORK_BY_PART.format(shares=", ".join(shares)) + clock * (report.clock_share < 1.0)))
 

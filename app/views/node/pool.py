@@ -32,15 +32,15 @@ def _figures(service: Microservice) -> None:
 
 def pool(report: Report) -> None:
     """The pool's knobs and what it carries."""
-    own = report.scenario.devices if report.scenario.scheme != "replicas" else 1
+    low = report.scenario.devices if report.scenario.scheme != "replicas" else 1
     with parts.card("Hardware microservice", texts.POOL, stretch=False):
         first, second, third, fourth = st.columns(4)
-        devices = number(texts.DEVICES, own, 100_000, max(8, own), "pool.devices", widget=first.number_input)
+        devices = number(texts.DEVICES, low, 100_000, max(8, low), "pool.devices", widget=first.number_input)
         clients = number("Clients", 1, 1_000_000, 4, "pool.clients", widget=second.number_input)
         cores = number(texts.CORES, 1, 1024, 16, "pool.cores", widget=third.number_input)
-        more: dict[str, Any] = {"widget": fourth.number_input, "help": texts.CORE_TIME_HELP}
-        spent = number(texts.CORE_TIME, 0.001, 100_000.0, 50.0, "pool.ms", **more)
-        scenario, client = report.scenario, Client(cores, fmt.MILLISECOND.si(spent))
+        kwargs: dict[str, Any] = {"widget": fourth.number_input, "help": texts.CORE_TIME_HELP}
+        core_ms = number(texts.CORE_TIME, 0.001, 100_000.0, 50.0, "pool.ms", **kwargs)
+        scenario, client = report.scenario, Client(cores, fmt.MILLISECOND.si(core_ms))
         service = cached.answer(microservice, scenario, devices, clients, client)
         _figures(service)
         st.caption(

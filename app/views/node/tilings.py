@@ -28,21 +28,21 @@ def tilings(scenario: Scenario) -> None:
             return
         name = choose("Product", {op.name: op.name for _, op, _ in cached.answer(products, scenario)}, "product")
         with st.spinner("Searching tilings"):
-            tiled = cached.answer(tiled_product, scenario, name)
-        if not tiled.product.best:
+            mapping = cached.answer(tiled_product, scenario, name)
+        if not mapping.product.best:
             st.info(texts.NO_TILE, icon=":material/info:")
             return
-        best = tiled.product.best["latency"]
-        tilings = tiled.product.counted().capitalize()
-        st.markdown(fmt.plain(f"{tilings}, {fmt.count(tiled.product.tried)} tried. Fastest: {best.words()}."))
-        known = [v for row in tiled.bytes for v in row if v is not None]
-        moved, least = fmt.si(best.near_bytes, "B"), fmt.si(tiled.product.least[0], "B")
-        answer = texts.TILINGS_ANSWER.format(moved=moved, least=least)
-        if known:
-            rows, columns = tiled.rows, tiled.columns
+        best = mapping.product.best["latency"]
+        tilings = mapping.product.counted().capitalize()
+        st.markdown(fmt.plain(f"{tilings}, {fmt.count(mapping.product.tried)} tried. Fastest: {best.words()}."))
+        sizes = [v for row in mapping.bytes for v in row if v is not None]
+        traffic, bound = fmt.si(best.near_bytes, "B"), fmt.si(mapping.product.least[0], "B")
+        answer = texts.TILINGS_ANSWER.format(moved=traffic, least=bound)
+        if sizes:
+            rows, columns = mapping.rows, mapping.columns
             star = (_nearest(rows, best.inner[0]), _nearest(columns, best.inner[1]))
-            titles, scale = (texts.COLUMNS_AXIS, texts.ROWS_AXIS), fmt.scale(known, "B")
-            fig = heat(columns, rows, tiled.bytes, None, star, titles, texts.BYTES_AXIS, scale, parts.dark())
+            titles, scale = (texts.COLUMNS_AXIS, texts.ROWS_AXIS), fmt.scale(sizes, "B")
+            fig = heat(columns, rows, mapping.bytes, None, star, titles, texts.BYTES_AXIS, scale, parts.dark())
             parts.figure(fig, texts.TILINGS_ALT.format(name=name, answer=answer), "tilings")
         parts.table(
             pd.DataFrame(
@@ -52,11 +52,11 @@ def tilings(scenario: Scenario) -> None:
                         "Time": fmt.seconds(tiling.seconds),
                         "Energy": fmt.si(tiling.joules, "J"),
                         texts.TRAFFIC_COLUMN: fmt.si(tiling.near_bytes, "B"),
-                        "At least ": fmt.si(tiled.product.least[0], "B"),
+                        "At least ": fmt.si(mapping.product.least[0], "B"),
                         "LPDDR": fmt.si(tiling.far_bytes, "B"),
-                        "At least": fmt.si(tiled.product.least[1], "B"),
+                        "At least": fmt.si(mapping.product.least[1], "B"),
                     }
-                    for aim, tiling in tiled.product.best.items()
+                    for aim, tiling in mapping.product.best.items()
                 ]
             )
         )
